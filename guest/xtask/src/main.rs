@@ -22,6 +22,8 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
+use crate::fuzz::Span;
+
 /// Builds, runs and tests context-guard. Needs rustup and a C compiler; `test` also needs node 20
 /// and Python 3.11 or later.
 #[derive(Parser)]
@@ -110,12 +112,26 @@ enum Command {
         #[arg(long)]
         out: PathBuf,
     },
-    /// Fuzz each target for a while.
+    /// Fuzz each target for a while, and print executions and coverage. An input that crashes is
+    /// written to a file below target/fuzz, whose path is printed, and the command fails. Starts
+    /// with the inputs of tests/fuzz/corpus and those that earlier runs found.
     Fuzz {
         /// Seconds for each target.
-        #[arg(long, default_value_t = 60)]
+        #[arg(long, default_value_t = 60, conflicts_with = "hours")]
         seconds: u32,
+        /// Hours for all targets together, such as 0.5. The time is divided among them.
+        #[arg(long, value_parser = parse_hours)]
+        hours: Option<std::time::Duration>,
+        /// Fuzz only targets whose name contains this.
+        #[arg(default_value = "")]
+        filter: String,
     },
+}
+
+/// Parses a number of hours.
+fn parse_hours(text: &str) -> Result<std::time::Duration> {
+    let hours: f64 = text.parse()?;
+    Ok(std::time::Duration::try_from_secs_f64(hours * 3_600.0)?)
 }
 
 fn main() -> std::process::ExitCode {
@@ -152,7 +168,10 @@ impl Command {
             Command::Dist => dist::run().map(drop),
             Command::Bench { bench } => bench.run(),
             Command::Train { texts, tokenizer, out } => bench::train(&texts, &tokenizer, &out, 0),
-            Command::Fuzz { seconds } => fuzz::run(seconds),
+            Command::Fuzz { seconds, hours, filter } => {
+                let each = Span::PerTarget(std::time::Duration::from_secs(seconds.into()));
+                fuzz::run(&hours.map_or(each, Span::Total), &filter)
+            }
         }
     }
 }

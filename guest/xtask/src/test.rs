@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
@@ -62,7 +63,7 @@ const PYTHON: [(&str, &[&str]); 4] = [
 const MIN_TRAINED_WITHIN_TENTH: u32 = 80;
 
 /// Seconds for which each target is fuzzed.
-const FUZZ_SECONDS: u32 = 15;
+const FUZZ_SECONDS: u64 = 7;
 
 /// The options of `cargo xtask test`.
 pub(crate) struct Options {
@@ -123,7 +124,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         bench::Bench::checked().run()?;
         let tables = target().join("tmp-tables.bin");
         bench::train(&root().join("tests/captures"), "o200k", &tables, MIN_TRAINED_WITHIN_TENTH)?;
-        fuzz::run(FUZZ_SECONDS)?;
+        fuzz::run(&fuzz::Span::PerTarget(Duration::from_secs(FUZZ_SECONDS)), "")?;
     }
     tools::report_skipped()
 }

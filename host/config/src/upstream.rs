@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use context_guard_protocol::{glob, path};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -229,6 +230,21 @@ pub struct RestEndpoint {
     /// guard's parameter has the prefix `_guard_` then.
     #[serde(default)]
     pub own: Vec<String>,
+}
+
+impl RestEndpoint {
+    /// Returns true if the settings apply to a request. `path` is in the normal form of
+    /// [`normalize`](context_guard_protocol::path::normalize). A rule that denies access also
+    /// matches the spellings of its paths that servers treat alike.
+    #[must_use]
+    pub fn matches(&self, method: &str, path: &str) -> bool {
+        let is_denied = || {
+            let key = path::deny_key(path);
+            !self.allow && glob::matches(&self.path.to_lowercase(), &key)
+        };
+        (self.method == "*" || self.method.eq_ignore_ascii_case(method))
+            && (glob::matches(&self.path, path) || is_denied())
+    }
 }
 
 fn any() -> String {

@@ -11,7 +11,7 @@ mod client_session;
 mod connections;
 mod dispatch;
 mod event_response;
-mod event_streams;
+pub(crate) mod event_streams;
 mod forward;
 mod handshake;
 mod http;

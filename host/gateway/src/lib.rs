@@ -44,8 +44,10 @@ use context_guard_oauth as oauth;
 use context_guard_revision as revision;
 use context_guard_telemetry as telemetry;
 
+pub use aggregator::event_streams::{EventReader, EventStreams, StreamEvent};
 pub use error::{Error, Result};
 pub(crate) use headers::header;
 pub(crate) use rest::problem;
 pub use serve::Gateway;
 pub use session::Session;
+pub use session_table::SessionTable;

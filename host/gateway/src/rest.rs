@@ -6,9 +6,9 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
+use context_guard_protocol::header;
 use context_guard_protocol::http::{HttpResponse, ResponseHead};
 use context_guard_protocol::rest::{self, RestRequest};
-use context_guard_protocol::{glob, header, path};
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Method, StatusCode};
@@ -97,13 +97,7 @@ impl Rest {
 
     /// Returns the first rule that matches a request.
     fn rule(&self, method: &Method, path: &str) -> Option<&RestEndpoint> {
-        let deny_key = path::deny_key(path);
-        self.config.endpoints.iter().find(|rule| {
-            // A rule that denies access also matches the spellings that servers treat alike.
-            (rule.method == "*" || rule.method.eq_ignore_ascii_case(method.as_str()))
-                && (glob::matches(&rule.path, path)
-                    || !rule.allow && glob::matches(&rule.path.to_lowercase(), &deny_key))
-        })
+        self.config.endpoints.iter().find(|rule| rule.matches(method.as_str(), path))
     }
 
     /// Waits for the caller's turn, and sends a request to the API. The turn ends when the returned

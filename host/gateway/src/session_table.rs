@@ -9,7 +9,7 @@ use lru::LruCache;
 use crate::config::Limits;
 
 /// A bounded table of sessions by id, in the order of their last use.
-pub(crate) struct SessionTable<T> {
+pub struct SessionTable<T> {
     sessions: LruCache<String, (Arc<str>, T)>,
     /// The number of sessions of each owner.
     counts: HashMap<Arc<str>, usize>,
@@ -17,32 +17,45 @@ pub(crate) struct SessionTable<T> {
 }
 
 impl<T> SessionTable<T> {
-    pub(crate) fn new(limits: &Limits) -> Self {
+    /// Creates an empty table within these limits.
+    #[must_use]
+    pub fn new(limits: &Limits) -> Self {
         let max = NonZeroUsize::new(limits.sessions).unwrap_or(NonZeroUsize::MIN);
         let max_per_owner = limits.sessions_per_principal();
         Self { sessions: LruCache::new(max), counts: HashMap::new(), max_per_owner }
     }
 
     /// Returns the session with this id, as the last one used.
-    pub(crate) fn get(&mut self, id: &str) -> Option<&T> {
+    pub fn get(&mut self, id: &str) -> Option<&T> {
         self.sessions.get(id).map(|(_, session)| session)
     }
 
-    pub(crate) fn contains(&self, id: &str) -> bool {
+    /// Returns true if there is a session with this id. Does not count as a use.
+    #[must_use]
+    pub fn contains(&self, id: &str) -> bool {
         self.sessions.contains(id)
     }
 
-    pub(crate) fn len(&self) -> usize {
+    /// Returns true if there is no session.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The number of sessions.
+    #[must_use]
+    pub fn len(&self) -> usize {
         self.sessions.len()
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&String, &T)> {
+    /// Returns all sessions with their ids, the last used one first.
+    pub fn iter(&self) -> impl Iterator<Item = (&String, &T)> {
         self.sessions.iter().map(|(id, (_, session))| (id, session))
     }
 
     /// Adds a session. Returns the one that had to end for it: the least recently used one of the
     /// owner, or of the owner with the most sessions if the table is full.
-    pub(crate) fn insert(&mut self, owner: &Arc<str>, id: String, session: T) -> Option<T> {
+    pub fn insert(&mut self, owner: &Arc<str>, id: String, session: T) -> Option<T> {
         self.remove(&id);
         let is_own_full = self.counts.get(owner).is_some_and(|count| *count >= self.max_per_owner);
         let is_full = self.sessions.len() >= self.sessions.cap().get();
@@ -60,7 +73,7 @@ impl<T> SessionTable<T> {
     }
 
     /// Removes and returns the session with this id.
-    pub(crate) fn remove(&mut self, id: &str) -> Option<T> {
+    pub fn remove(&mut self, id: &str) -> Option<T> {
         let (owner, session) = self.sessions.pop(id)?;
         if let Some(count) = self.counts.get_mut(&owner) {
             *count -= 1;

@@ -18,10 +18,27 @@ fuzz_target!(|input: (String, &[u8], u64, u64)| {
         "a made-up cursor is believed"
     );
     let own = Cursor::new(&text, from, to);
-    assert_eq!(
-        Cursor::verify(&own.sign(&keys, "a"), &keys, "a", own.issued.saturating_mul(1_000), 0).ok(),
-        Some(own)
-    );
+    let signed = own.sign(&keys, "a");
+    let now_ms = own.issued.saturating_mul(1_000);
+    let verify = |text: &str, principal| Cursor::verify(text, &keys, principal, now_ms, 0).ok();
+    assert_eq!(verify(&signed, "a"), Some(own));
+    assert_eq!(verify(&signed, "b"), None, "a cursor of another principal is believed");
+    // One changed byte, and a genuine signature of another cursor.
+    let mut changed = signed.clone().into_bytes();
+    let at = usize::try_from(to).unwrap_or(usize::MAX) % changed.len();
+    let byte = bytes.first().copied().unwrap_or_default();
+    changed[at] = byte;
+    if let Ok(changed) = String::from_utf8(changed)
+        && changed.trim() != signed
+    {
+        assert_eq!(verify(&changed, "a"), None, "a changed cursor is believed");
+    }
+    let other = Cursor::new(&text, from.wrapping_add(1), to).sign(&keys, "a");
+    if let (Some((payload, _)), Some((_, signature))) =
+        (other.split_once('.'), signed.split_once('.'))
+    {
+        assert_eq!(verify(&format!("{payload}.{signature}"), "a"), None, "a swapped signature");
+    }
     let _ = Policy::from_bytes(bytes);
     if let Some(index) = Index::from_bytes(bytes) {
         assert_eq!(Index::from_bytes(&index.to_bytes()), Some(index));

@@ -27,7 +27,7 @@ const MAX_ENDED_STREAMS: usize = 64;
 pub(super) const COMMON_STREAM: u64 = 0;
 
 /// An event: its id (stream and number, as in `3-17`) and its message.
-pub(super) type StreamEvent = (String, Bytes);
+pub type StreamEvent = (String, Bytes);
 
 struct RetainedEvent {
     number: u64,
@@ -93,10 +93,10 @@ struct StreamsState {
 
 /// All event streams of a session. Clones share them.
 #[derive(Clone, Default)]
-pub(super) struct EventStreams(Arc<Mutex<StreamsState>>);
+pub struct EventStreams(Arc<Mutex<StreamsState>>);
 
 /// Takes the events of one stream. Dropping it disconnects the client from the stream.
-pub(super) struct EventReader {
+pub struct EventReader {
     streams: EventStreams,
     id: u64,
     /// The number of the next event.
@@ -107,7 +107,7 @@ pub(super) struct EventReader {
 impl EventReader {
     /// Waits for the next event. Returns `None` if the stream has ended, or another reader has
     /// taken it over.
-    pub(super) async fn next(&mut self) -> Option<StreamEvent> {
+    pub async fn next(&mut self) -> Option<StreamEvent> {
         let streams = self.streams.clone();
         loop {
             let taken = streams.state().take(self)?;
@@ -146,7 +146,8 @@ impl EventStreams {
 
     /// Opens a stream for the answer to one client request. Returns the stream's id and the reader
     /// of its events.
-    pub(super) fn open(&self) -> (u64, EventReader) {
+    #[must_use]
+    pub fn open(&self) -> (u64, EventReader) {
         let mut state = self.state();
         state.last_id += 1;
         let id = state.last_id;
@@ -160,7 +161,8 @@ impl EventStreams {
 
     /// Connects the client to the common stream, beginning with the events that were not sent yet.
     /// Returns `None` if a client is connected already.
-    pub(super) fn listen(&self) -> Option<EventReader> {
+    #[must_use]
+    pub fn listen(&self) -> Option<EventReader> {
         let mut state = self.state();
         let stream = state.streams.entry(COMMON_STREAM).or_default();
         if stream.reader.is_some() {
@@ -172,7 +174,8 @@ impl EventStreams {
 
     /// Returns a reader of the events after the one with the id `last`, and of later ones in its
     /// stream. An earlier reader of the stream ends. `None` if the stream is not retained.
-    pub(super) fn resume(&self, last: &str) -> Option<EventReader> {
+    #[must_use]
+    pub fn resume(&self, last: &str) -> Option<EventReader> {
         let (id, number) = last.split_once('-')?;
         let (id, number): (u64, u64) = (id.parse().ok()?, number.parse().ok()?);
         let mut state = self.state();
@@ -182,7 +185,7 @@ impl EventStreams {
 
     /// Sends a message as the next event of the stream `id`, and retains the event. A notification
     /// (`is_notification`) is dropped if the client has not read many events before it.
-    pub(super) fn send(&self, id: u64, message: impl Into<Bytes>, is_notification: bool) {
+    pub fn send(&self, id: u64, message: impl Into<Bytes>, is_notification: bool) {
         let mut state = self.state();
         let message: Bytes = message.into();
         let bytes = message.len() + EVENT_OVERHEAD;
@@ -214,7 +217,7 @@ impl EventStreams {
     }
 
     /// Ends the stream with this id. Its events are retained.
-    pub(super) fn end(&self, id: u64) {
+    pub fn end(&self, id: u64) {
         if let Some(stream) = self.state().streams.get_mut(&id) {
             stream.ended = true;
             stream.wake();
@@ -223,7 +226,7 @@ impl EventStreams {
 
     /// Removes the stream with this id and its events. Returns false if it was removed already,
     /// because the client did not read it.
-    pub(super) fn forget(&self, id: u64) -> bool {
+    pub fn forget(&self, id: u64) -> bool {
         self.state().forget(id)
     }
 }
