@@ -1,9 +1,11 @@
 //! Budgets hold for text that no table was measured with: every script, notation and noise.
 
 use context_guard_core::tokens::{Estimator, Profile};
-use context_guard_test_support::answer::o200k;
-use context_guard_test_support::{Result, ensure};
-use serde_json::json;
+use context_guard_test_support::answer::{Answer, cl100k, o200k};
+use context_guard_test_support::guards::NativeGuard;
+use context_guard_test_support::walk::{read, shape};
+use context_guard_test_support::{Context, Result, ensure};
+use serde_json::{Value, json};
 
 /// A generator of the same pseudo-random numbers on each run.
 struct Random(u64);
@@ -140,10 +142,11 @@ fn forms(words: &[String]) -> Vec<(&'static str, String)> {
     ]
 }
 
-#[test]
-fn costs_cover_every_script_and_notation() -> Result<()> {
-    let mut random = Random(7);
-    let mut kinds: Vec<(&str, Vec<char>, std::ops::Range<usize>)> = SCRIPTS
+/// A kind of text: its name, the characters of its words, and the lengths of its words.
+type Kind = (&'static str, Vec<char>, std::ops::Range<usize>);
+
+fn kinds() -> Vec<Kind> {
+    let mut kinds: Vec<Kind> = SCRIPTS
         .iter()
         .map(|(name, ranges)| {
             let all = ranges.iter().flat_map(|(first, last)| *first..=*last);
@@ -155,9 +158,15 @@ fn costs_cover_every_script_and_notation() -> Result<()> {
             .into_iter()
             .map(|(name, alphabet, lengths)| (name, alphabet.chars().collect(), lengths)),
     );
+    kinds
+}
+
+#[test]
+fn costs_cover_every_script_and_notation() -> Result<()> {
+    let mut random = Random(7);
     let estimator = Estimator { profile: Profile::O200k, ..Estimator::default() };
     let mut worst: Vec<String> = Vec::new();
-    for (name, characters, lengths) in &kinds {
+    for (name, characters, lengths) in &kinds() {
         let words: Vec<String> =
             (0..100).map(|_| random.word(characters, lengths.clone())).collect();
         for (form, text) in forms(&words) {
@@ -171,4 +180,96 @@ fn costs_cover_every_script_and_notation() -> Result<()> {
     }
     ensure!(worst.is_empty(), "{worst:#?}");
     Ok(())
+}
+
+/// The budget of the answers below, and the tokens that no answer may exceed.
+const BUDGET: u64 = 4_000;
+const HARD_CAP: u64 = 12_000;
+/// The maximum number of parts that are read after the first one.
+const LATER_PARTS: usize = 7;
+
+fn text_result(text: &str) -> Value {
+    json!({"content": [{"type": "text", "text": text}]})
+}
+
+/// Returns the results of tools in which words occur.
+fn results(words: &[String]) -> Vec<(&'static str, Value)> {
+    let records: Vec<Value> = words
+        .chunks(8)
+        .enumerate()
+        .map(|(id, part)| json!({"id": id, "name": part[0], "note": part[1..].join(" ")}))
+        .collect();
+    let records = json!({"items": records, "total": records.len()});
+    let both = || json!({"content": text_result(&records.to_string())["content"], "structuredContent": records});
+    let lines: Vec<String> = words.chunks(12).map(|line| line.join(" ")).collect();
+    let log: Vec<String> =
+        lines.iter().map(|line| format!("2026-01-01T00:00:00Z ERROR {line}")).collect();
+    let members = words.iter().enumerate().map(|(at, word)| (format!("{word}{at}"), json!(word)));
+    let deep = words.iter().take(60).rev().fold(json!(words), |inner, word| json!({word: inner}));
+    vec![
+        ("lines", text_result(&lines.join("\n"))),
+        ("line", text_result(&words.join(" "))),
+        ("run", text_result(&words.concat())),
+        ("log", text_result(&log.join("\n"))),
+        ("list in a text", text_result(&records.to_string())),
+        ("structured list", json!({"content": [], "structuredContent": records})),
+        ("both", both()),
+        ("object", text_result(&Value::Object(members.collect()).to_string())),
+        ("document", text_result(&json!({"title": words[0], "body": words.join(" ")}).to_string())),
+        ("nested", text_result(&deep.to_string())),
+    ]
+}
+
+/// Returns the first answer for a result, and answers for the cursors after it.
+fn first_parts(policy: &Value, result: &Value) -> Result<Vec<Answer>> {
+    let guard = NativeGuard::with_policy(&policy.to_string())?;
+    let message = json!({"jsonrpc": "2.0", "id": 1, "result": result}).to_string().into_bytes();
+    let shaped = shape(&guard, "show", &json!({}), &message)?;
+    let mut parts = vec![Answer::read(&shaped.unwrap_or(message))?];
+    while let Some(cursor) = parts.last().context("no part")?.cursor()
+        && parts.len() <= LATER_PARTS
+    {
+        parts.push(read(&guard, &json!({"cursor": cursor}))?);
+    }
+    Ok(parts)
+}
+
+/// Asserts that no answer costs more than its budget by the tokenizer of `profile`. The words
+/// depend on `seed`.
+fn answers_fit(profile: &str, count: fn(&str) -> u64, seed: u64) -> Result<()> {
+    let policy = json!({
+        "tokenBudgetThreshold": BUDGET,
+        "estimator": {"method": "lexical", "profile": profile},
+    });
+    let mut random = Random(seed);
+    let (mut shaped, mut failures) = (0, Vec::new());
+    for (name, characters, lengths) in &kinds() {
+        let mut words: Vec<String> = Vec::new();
+        while words.iter().map(String::len).sum::<usize>() < 40_000 {
+            words.push(random.word(characters, lengths.clone()));
+        }
+        for (form, result) in results(&words) {
+            for (at, part) in first_parts(&policy, &result)?.iter().enumerate() {
+                shaped += usize::from(part.metadata().is_object());
+                let tokens = part.tokens_by(count);
+                if tokens > BUDGET {
+                    let limit = if tokens > HARD_CAP { "hard cap" } else { "budget" };
+                    failures.push(format!("{name}, {form}, part {at}: {tokens} ({limit})"));
+                }
+            }
+        }
+    }
+    eprintln!("{profile}: {shaped} shaped answers, {} above the budget", failures.len());
+    ensure!(failures.is_empty() && shaped >= 5_000, "{shaped} answers: {failures:#?}");
+    Ok(())
+}
+
+#[test]
+fn answers_in_every_script_fit_by_o200k() -> Result<()> {
+    answers_fit("o200k", o200k, 11)
+}
+
+#[test]
+fn answers_in_every_script_fit_by_cl100k() -> Result<()> {
+    answers_fit("cl100k", cl100k, 12)
 }

@@ -116,8 +116,14 @@ impl Answer {
     /// tokenizer: the cost for a client that shows everything to the model.
     #[must_use]
     pub fn tokens(&self) -> u64 {
+        self.tokens_by(o200k)
+    }
+
+    /// Returns the same cost by another tokenizer.
+    #[must_use]
+    pub fn tokens_by(&self, count: impl Fn(&str) -> u64) -> u64 {
         let structured = self.result().get("structuredContent").map(Value::to_string);
-        self.all_texts().iter().chain(structured.as_ref()).map(|text| o200k(text)).sum()
+        self.all_texts().iter().chain(structured.as_ref()).map(|text| count(text)).sum()
     }
 }
 
@@ -125,4 +131,10 @@ impl Answer {
 #[must_use]
 pub fn o200k(text: &str) -> u64 {
     tiktoken_rs::o200k_base_singleton().encode_ordinary(text).len() as u64
+}
+
+/// Counts the cl100k tokens of a text.
+#[must_use]
+pub fn cl100k(text: &str) -> u64 {
+    tiktoken_rs::cl100k_base_singleton().encode_ordinary(text).len() as u64
 }
