@@ -83,9 +83,12 @@ impl Variants {
         let letter = char::from(*self.pick(LETTERS));
         match self.next(5) {
             0 => secret.to_owned(),
-            1 => format!("{}{letter}{}", &secret[..at], &secret[at + 1..]),
+            1 => {
+                let letters = secret.chars().enumerate();
+                letters.map(|(position, own)| if position == at { letter } else { own }).collect()
+            }
             // A session without an id is none, so that a character remains.
-            2 => secret[..at.max(1)].to_owned(),
+            2 => secret.chars().take(at.max(1)).collect(),
             3 => format!("{secret}{letter}"),
             _ => secret.to_ascii_uppercase(),
         }
@@ -268,8 +271,8 @@ impl Caller<'_> {
 
 /// Returns the JSON message in a body, which is JSON or an event stream.
 fn message(body: &str) -> Result<Value> {
-    let data = body.lines().filter_map(|line| line.strip_prefix("data:")).map(str::trim);
-    let last = data.filter(|data| !data.is_empty()).last().unwrap_or(body);
+    let mut data = body.lines().filter_map(|line| line.strip_prefix("data:")).map(str::trim);
+    let last = data.rfind(|data| !data.is_empty()).unwrap_or(body);
     serde_json::from_str(last).with_context(|| body.to_owned())
 }
 

@@ -233,9 +233,9 @@ fn cursors_survive_component_swap() -> Result<()> {
     let component_of = |number: u64| -> Result<Value> {
         let report = revision_report(&gateway)?;
         let all = report["generations"].as_array().into_iter().flatten();
-        let found =
+        let mut found =
             all.filter(|one| one["generation"] == number).map(|one| one["component"].clone());
-        found.last().filter(|digest| !digest.is_null()).with_context(|| report.to_string())
+        found.next_back().filter(|digest| !digest.is_null()).with_context(|| report.to_string())
     };
     let mut client = open(&gateway)?;
     let cursor =

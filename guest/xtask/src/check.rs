@@ -17,6 +17,8 @@ pub(crate) fn run(offline: bool) -> Result<()> {
     let clippy = ["clippy", "--quiet"];
     let strict = ["--", "-D", "warnings"];
     build::run(cargo().args(clippy).args(&native).arg("--all-targets").args(strict))?;
+    // The suite is not a test that `--all-targets` selects, because it needs built artifacts.
+    build::run(cargo().args(clippy).args(&native).args(["--test", "suite"]).args(strict))?;
     // What `cargo xtask run` builds leaves out optional parts.
     let lean = ["--package", "context-guard", "--no-default-features"];
     build::run(cargo().args(clippy).args(lean).args(strict))?;
