@@ -142,6 +142,12 @@ fn run_with_release(bench: &str, environment: &[(&str, &Path)]) -> Result<()> {
     build::run(&mut command)
 }
 
+/// Runs hostile clients and upstreams beside well-behaved clients, each kind for some seconds.
+pub(crate) fn soak(seconds: u32, clients: u32, pause_ms: u32) -> Result<()> {
+    let numbers = [("--seconds", seconds), ("--clients", clients), ("--pause-ms", pause_ms)];
+    run_with_program("soak", &numbers)
+}
+
 /// Runs a bench with the same build of the program that the tests start.
 fn run_with_program(bench: &str, arguments: &[(&str, u32)]) -> Result<()> {
     let built = build::for_tests()?;

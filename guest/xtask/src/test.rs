@@ -62,6 +62,9 @@ const PYTHON: [(&str, &[&str]); 4] = [
 /// tenth. It is low because the test trains the tables with two dozen files only.
 const MIN_TRAINED_WITHIN_TENTH: u32 = 80;
 
+/// Seconds for each kind of attack, well-behaved clients, and milliseconds between their requests.
+/// With the wait for the end of idle sessions, this takes three minutes.
+const SOAK: (u32, u32, u32) = (5, 20, 500);
 /// Seconds for which each target is fuzzed.
 const FUZZ_SECONDS: u64 = 7;
 
@@ -119,11 +122,13 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     eprintln!("Running the end-to-end tests.");
     test(&["--test", "suite"])?;
     if !options.quick && filter.is_empty() {
-        eprintln!("Checking the benches, and computing the estimator's tables.");
+        eprintln!("Checking the benches, running attackers, and computing the estimator's tables.");
         bench::Bench::captures().run()?;
         bench::Bench::checked().run()?;
         let tables = target().join("tmp-tables.bin");
         bench::train(&root().join("tests/captures"), "o200k", &tables, MIN_TRAINED_WITHIN_TENTH)?;
+        let (seconds, clients, pause_ms) = SOAK;
+        bench::soak(seconds, clients, pause_ms)?;
         fuzz::run(&fuzz::Span::PerTarget(Duration::from_secs(FUZZ_SECONDS)), "")?;
     }
     tools::report_skipped()

@@ -6,7 +6,7 @@ import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { createServer } from "node:http";
 
-const FAULTS = ["ok", "die", "hang", "slow", "garbage", "half", "huge", "wrong_id", "twice", "bytes", "cancelled", "hanging", "flood", "flooded"];
+const FAULTS = ["ok", "die", "hang", "slow", "garbage", "half", "huge", "wrong_id", "twice", "bytes", "cancelled", "hanging", "flood", "flooded", "complain"];
 const text = (text) => ({ content: [{ type: "text", text }] });
 const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 let cancelled = 0;
@@ -74,6 +74,13 @@ async function* answer({ id, method, params }) {
       if (progress % 64 === 0) await wait(0);
     }
     yield say(text("flooded"));
+  } else if (params.name === "complain") {
+    // Standard error without end: lines, and one line that never ends.
+    for (let line = 1; ; line += 1) {
+      const end = line % 2 ? "\n" : "";
+      if (!process.stderr.write("e".repeat(16_000) + end)) await once(process.stderr, "drain");
+      if (line % 64 === 0) await wait(0);
+    }
   } else if (params.name === "flooded") {
     yield say(text(String(flooded)));
   } else if (params.name === "hanging") {

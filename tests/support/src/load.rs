@@ -55,13 +55,25 @@ impl Counts {
     }
 }
 
+/// The gateway and the tool that clients call.
+#[derive(Clone, Debug)]
+pub struct LoadTarget {
+    /// The MCP endpoint.
+    pub url: String,
+    /// The value of the header `Authorization`.
+    pub key: Option<String>,
+    /// The tool of the example server for properties that lists bookings, by its name there.
+    pub tool: String,
+}
+
 /// Runs a client: reads a list and its next page, in turn.
-fn client(url: &str, pause: Duration, counts: &Counts, stop: &AtomicBool) {
+fn client(target: &LoadTarget, pause: Duration, counts: &Counts, stop: &AtomicBool) {
     let fail = |error: anyhow::Error| {
         counts.errors.fetch_add(1, Ordering::Relaxed);
         *counts.last_error.lock().unwrap_or_else(PoisonError::into_inner) = format!("{error:#}");
     };
-    let mut session = match HttpClient::open(url, &[], json!({})) {
+    let headers: Vec<_> = target.key.iter().map(|key| ("authorization", key.as_str())).collect();
+    let mut session = match HttpClient::open(&target.url, &headers, json!({})) {
         Ok(session) => session,
         Err(error) => return fail(error),
     };
@@ -69,7 +81,7 @@ fn client(url: &str, pause: Duration, counts: &Counts, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         let since = Instant::now();
         let answer = match cursor.take() {
-            None => session.call("list_bookings", json!({"limit": 20})),
+            None => session.call(&target.tool, json!({"limit": 20})),
             Some(cursor) => session.call("context_guard_read", json!({"cursor": cursor})),
         };
         let read = answer.and_then(|answer| {
@@ -102,13 +114,23 @@ impl Clients {
     /// # Errors
     /// A thread cannot be started.
     pub fn start(url: &str, clients: u32, pause: Duration) -> Result<Self> {
+        let (url, tool) = (url.to_owned(), "list_bookings".to_owned());
+        Self::start_at(&LoadTarget { url, key: None, tool }, clients, pause)
+    }
+
+    /// Starts clients of a target as [`Self::start`] does.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub fn start_at(target: &LoadTarget, clients: u32, pause: Duration) -> Result<Self> {
         let (counts, stop) = (Arc::new(Counts::default()), Arc::new(AtomicBool::new(false)));
         let start = |at: u32| {
-            let (counts, stop, url) = (Arc::clone(&counts), Arc::clone(&stop), url.to_owned());
+            let (counts, stop) = (Arc::clone(&counts), Arc::clone(&stop));
+            let target = target.clone();
             let first = pause.mul_f64(f64::from(at) / f64::from(clients));
             std::thread::Builder::new().stack_size(256 << 10).spawn(move || {
                 std::thread::sleep(first);
-                client(&url, pause, &counts, &stop);
+                client(&target, pause, &counts, &stop);
             })
         };
         let threads = (0..clients).map(start).collect::<std::io::Result<_>>()?;
