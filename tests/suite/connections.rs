@@ -12,7 +12,9 @@ use context_guard_test_support::{Context, Result, artifacts, ensure};
 use serde_json::{Value, json};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
-const PING: &[u8] = b"\0\0\x08\x06\0\0\0\0\0pingping";
+/// A ping, and the answer to the pings of the gateway, which has the data of the crate h2.
+const PING: &[u8] = b"\0\0\x08\x06\0\0\0\0\0pingping\
+    \0\0\x08\x06\x01\0\0\0\0\x3b\x7c\xdb\x7a\x0b\x87\x16\xb4";
 
 fn houses() -> Result<Value> {
     Ok(json!([{"name": "houses", "command": [artifacts::property_server()?]}]))
