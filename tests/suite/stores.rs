@@ -5,7 +5,7 @@ use context_guard::clock::{Clock, ManualClock, SystemClock};
 use context_guard::store::{CursorStore, MemoryLimits, MemoryStore, StoreError, StoreOptions};
 use context_guard_test_support::answer::Answer;
 use context_guard_test_support::gateway::{Gateway, HttpClient};
-use context_guard_test_support::guards::NOW_MS;
+use context_guard_test_support::guards::{NOW_MS, SIGNING_KEY};
 use context_guard_test_support::operations::admin_config;
 use context_guard_test_support::peers::{self, Server};
 use context_guard_test_support::redis::Redis;
@@ -41,7 +41,9 @@ fn open_with(
         principal_bytes: 64 << 20,
         local_bytes,
     };
-    Ok(context_guard::store::open(&options, clock)?)
+    let store = context_guard::store::open(&options, clock)?;
+    store.rekey(&[SIGNING_KEY]);
+    Ok(store)
 }
 
 fn key(name: &str) -> String {
@@ -301,6 +303,33 @@ fn bookings(answer: &Answer) -> Result<Vec<Value>> {
     let page = answer.json()?;
     let list = page["bookings"].as_array().with_context(|| answer.0.to_string())?;
     Ok(list.iter().map(|booking| booking["id"].clone()).collect())
+}
+
+#[test]
+fn values_in_redis_are_encrypted_and_authenticated() -> Result<()> {
+    let redis = Redis::start("sealed", &[])?;
+    let store = json!({"url": redis.url(), "localBytes": 0});
+    let gateway = Gateway::start(houses()?, json!({"store": store}))?;
+    let mut client = session(&gateway)?;
+    let cursor =
+        client.call("list_bookings", json!({"limit": 5}))?.next_cursor().context("no cursor")?;
+    let mut read = || client.call("context_guard_read", json!({"cursor": cursor}));
+    ensure!(!read()?.is_error());
+    let keys = redis.ask(&["--scan"])?;
+    ensure!(keys.lines().count() > 1, "{keys}");
+    for name in keys.lines() {
+        let value = redis.ask(&["--no-raw", "get", name])?;
+        ensure!(!value.contains("BK-") && !value.contains("bookings"), "{value}");
+        redis.ask(&["setrange", name, "20", "PWNED"])?;
+    }
+    let answer = read()?;
+    ensure!(answer.is_error() && answer.0.to_string().contains("cursor_expired"), "{}", answer.0);
+    let metrics = gateway.get_admin("/metrics")?.1;
+    let rejected = metrics.lines().find(|line| {
+        line.starts_with("context_guard_store_faults_total") && line.contains("rejected")
+    });
+    ensure!(rejected.is_some_and(|line| !line.ends_with(" 0")), "{rejected:?}");
+    Ok(())
 }
 
 #[test]

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tracing::warn;
 
 use super::digest;
-use crate::engine::SigningKey;
+use crate::engine::{HostServices, SigningKey};
 
 /// The signing keys of all revisions.
 pub(super) struct KeyRing {
@@ -30,6 +30,14 @@ impl KeyRing {
     pub(super) fn verifying(&self) -> Vec<SigningKey> {
         let dropped = self.dropped.iter().map(|(key, _)| key);
         self.configured.iter().chain(dropped).cloned().collect()
+    }
+
+    /// Protects the values in the store with all keys that verify, and returns these keys.
+    pub(super) fn protect(&self, services: &HostServices) -> Vec<SigningKey> {
+        let keys = self.verifying();
+        let secrets: Vec<&[u8]> = keys.iter().map(|key| key.secret.as_slice()).collect();
+        services.store.rekey(&secrets);
+        keys
     }
 
     /// Replaces the configured keys at the time `now`. Removed keys verify until `lifetime` after

@@ -62,6 +62,7 @@ impl Revisions {
         options: RolloutOptions,
     ) -> Result<Self> {
         let keys = KeyRing::new(keys);
+        let verifying = keys.protect(&services);
         let compiled = component.compile_policy(&services, policy)?;
         let origin = Origin {
             source: "start".to_owned(),
@@ -70,8 +71,7 @@ impl Revisions {
             policy: digest(policy.as_bytes()),
             since_ms: services.now_ms(),
         };
-        let first =
-            Arc::new(Revision::new(1, component, policy, compiled, keys.verifying(), origin));
+        let first = Arc::new(Revision::new(1, component, policy, compiled, verifying, origin));
         let current = Deployment { active: Arc::clone(&first), standby: None, trial: None };
         let ledger = Ledger {
             last: 1,
@@ -227,7 +227,7 @@ impl Revisions {
     /// Applies the key ring to all revisions.
     fn rekey(&self) {
         let ledger = self.ledger();
-        let keys = ledger.keys.verifying();
+        let keys = ledger.keys.protect(&self.services);
         for (kept, _) in &ledger.kept {
             kept.rekey(&keys);
         }

@@ -18,6 +18,8 @@ pub struct StoreFaults {
     pub full: u64,
     /// Entries that the store dropped before they expired.
     pub evicted: u64,
+    /// Values that were changed outside the gateways, or protected with another key.
+    pub rejected: u64,
 }
 
 #[derive(Default)]

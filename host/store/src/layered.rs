@@ -151,6 +151,10 @@ impl<S: CursorStore> CursorStore for LayeredStore<S> {
         self.remote.delete(principal, keys)
     }
 
+    fn rekey(&self, secrets: &[&[u8]]) {
+        self.remote.rekey(secrets);
+    }
+
     fn may_block(&self) -> bool {
         self.remote.may_block()
     }

@@ -11,6 +11,7 @@ mod none;
 mod open;
 #[cfg(feature = "redis")]
 pub mod redis;
+mod sealed;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +26,7 @@ pub use layered::LayeredStore;
 pub use memory::{MemoryLimits, MemoryStore};
 pub use none::NoStore;
 pub use open::{StoreOptions, open};
+pub use sealed::SealedStore;
 
 /// The reason why a cursor store cannot serve a call.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -75,6 +77,12 @@ pub trait CursorStore: Send + Sync {
     /// # Errors
     /// [`StoreError`].
     fn delete(&self, principal: &str, keys: &[String]) -> Result<(), StoreError>;
+
+    /// Sets the secrets that protect the values outside this process, if this store protects any.
+    /// The first one protects new values; all are accepted. Takes effect with the next call.
+    fn rekey(&self, secrets: &[&[u8]]) {
+        let _ = secrets;
+    }
 
     /// Returns true if calls of this store may block, because they wait for another machine.
     fn may_block(&self) -> bool {

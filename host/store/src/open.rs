@@ -38,7 +38,8 @@ const SCHEMES: [(&str, &str, bool); 8] = [
     ("valkeys-cluster", "rediss", true),
 ];
 
-/// Opens the cursor store that the URL in `options` names. Does not connect yet.
+/// Opens the cursor store that the URL in `options` names. Does not connect yet. Values in a
+/// shared store are sealed with the keys that [`CursorStore::rekey`] sets.
 ///
 /// # Errors
 /// [`StoreError::InvalidUrl`] if the URL names no supported store.
@@ -82,6 +83,7 @@ fn open_shared(
         prefix: options.prefix.to_owned(),
         timeout: options.timeout,
     })?;
+    let remote = crate::SealedStore::new(remote);
     if options.local_bytes == 0 {
         return Ok(Arc::new(remote));
     }

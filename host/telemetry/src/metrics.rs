@@ -262,9 +262,14 @@ impl Metrics {
 
     /// Sets the counters of faults of the cursor store to these totals.
     pub fn store_faults(&self, totals: StoreFaults) {
-        let StoreFaults { unavailable, full, evicted } = totals;
-        for (reason, total) in [("unavailable", unavailable), ("full", full), ("evicted", evicted)]
-        {
+        let StoreFaults { unavailable, full, evicted, rejected } = totals;
+        let totals = [
+            ("unavailable", unavailable),
+            ("full", full),
+            ("evicted", evicted),
+            ("rejected", rejected),
+        ];
+        for (reason, total) in totals {
             let counter = self.store_faults.get_or_create(&Reason { reason });
             counter.inc_by(total.saturating_sub(counter.get()));
         }
