@@ -13,6 +13,8 @@ use thiserror::Error;
 use super::key::Keys;
 
 const VERSION: u8 = 1;
+/// The maximum time by which the clocks of two guards may differ, in milliseconds.
+const MAX_CLOCK_DIFFERENCE_MS: u64 = 60_000;
 
 /// A position in a stored answer (a snapshot), from which a later call continues to read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,6 +87,12 @@ pub enum CursorError {
         "cursor_expired: this cursor is too old, and what it led to is no longer kept. Repeat the original call without a cursor to start again."
     )]
     Expired,
+    /// The cursor belongs to the caller, but was issued more than a minute after
+    /// the current time: a clock was set back.
+    #[error(
+        "cursor_expired: the clock of this guard was set back since it issued this cursor. Repeat the original call without a cursor to start again."
+    )]
+    Future,
     /// The cursor is the caller's own and not too old, but the store does not have its data.
     #[error(
         "cursor_expired: this cursor is not too old, but what it led to is no longer kept: the store was full, was restarted, or could not be reached when it was cut. Repeat the original call without a cursor to start again."
@@ -137,7 +145,8 @@ impl Cursor {
     /// anything is parsed.
     ///
     /// # Errors
-    /// Returns [`CursorError`]. `Expired` is returned only for cursors of this principal.
+    /// Returns [`CursorError`]. `Expired` and `Future` are returned only for cursors of this
+    /// principal.
     pub fn verify(
         text: &str,
         keys: &Keys,
@@ -160,7 +169,12 @@ impl Cursor {
         if cursor.version != VERSION {
             return Err(CursorError::Invalid);
         }
-        if now_ms > cursor.issued.saturating_mul(1_000).saturating_add(ttl_ms) {
+        let issued_ms = cursor.issued.saturating_mul(1_000);
+        if issued_ms > now_ms.saturating_add(MAX_CLOCK_DIFFERENCE_MS) {
+            // Its age would remain unknown, and it would outlive its lifetime.
+            return Err(CursorError::Future);
+        }
+        if now_ms > issued_ms.saturating_add(ttl_ms) {
             return Err(CursorError::Expired);
         }
         Ok(cursor)
@@ -210,6 +224,18 @@ mod tests {
             Cursor::verify(&text, &keys, "bob", NOW + TTL + 1, TTL),
             Err(CursorError::Invalid)
         );
+    }
+
+    #[test]
+    fn cursors_from_the_future_are_refused() {
+        let keys = keys(b"0123456789abcdef");
+        let verify = |issued| {
+            let text = Cursor::new("snapshot", 7, issued).sign(&keys, "alice");
+            Cursor::verify(&text, &keys, "alice", NOW, TTL).map(|_| ())
+        };
+        assert_eq!(verify(NOW + MAX_CLOCK_DIFFERENCE_MS), Ok(()));
+        assert_eq!(verify(NOW + MAX_CLOCK_DIFFERENCE_MS + 1_000), Err(CursorError::Future));
+        assert_eq!(verify(u64::MAX), Err(CursorError::Future));
     }
 
     #[test]
