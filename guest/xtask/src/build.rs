@@ -20,10 +20,13 @@ impl Built {
     }
 }
 
-/// Returns the root folder of the workspace.
+/// Returns the root folder of the workspace. Cargo names the package that it runs, because
+/// checkouts that share a target folder share the compiled program, too.
 pub(crate) fn root() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.ancestors().nth(2).unwrap_or(here).to_owned()
+    let named = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+    let here = named.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")));
+    let root = here.ancestors().find(|folder| folder.join("Cargo.lock").is_file());
+    root.unwrap_or(&here).to_owned()
 }
 
 /// Returns the target folder of cargo, which contains all builds.

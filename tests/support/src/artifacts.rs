@@ -124,11 +124,14 @@ pub fn conformance(version: u8) -> Result<PathBuf> {
     Ok(folder.join("node_modules/@modelcontextprotocol/conformance/dist/index.js"))
 }
 
-/// Returns the root of the workspace.
+/// Returns the root of the workspace. Cargo names the package that it tests, because checkouts that
+/// share a target folder share compiled tests, too.
 #[must_use]
 pub fn root() -> PathBuf {
-    let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    here.ancestors().nth(2).map_or(here.clone(), PathBuf::from)
+    let named = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+    let here = named.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")));
+    let root = here.ancestors().find(|folder| folder.join("Cargo.lock").is_file());
+    root.unwrap_or(&here).to_owned()
 }
 
 /// Returns the folder of `cargo xtask test --corpus`, if one was given.
