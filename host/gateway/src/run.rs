@@ -64,6 +64,12 @@ impl Gateway {
         let memory = tokio::spawn(memory);
         let acceptor = tls.as_ref().map(Certificates::acceptor);
         let certificates = tls.map(|tls| tokio::spawn(tls.watch()));
+        let limits = &self.config.limits;
+        let connections = ClientConnections::new(
+            "limits.connections",
+            max_connections(&self.config),
+            limits.connections_per_address,
+        );
         ready(address, admin_address);
         let draining = async {
             stop.await;
@@ -71,15 +77,11 @@ impl Gateway {
             self.closing.cancel();
         };
         let router = router::router(Arc::clone(self));
-        let (limits, gateway) = (&self.config.limits, Arc::clone(self));
+        let gateway = Arc::clone(self);
         let listener = Listener {
             socket: listener,
             tls: acceptor,
-            connections: ClientConnections::new(
-                "limits.connections",
-                max_connections(&self.config),
-                limits.connections_per_address,
-            ),
+            connections,
             timeouts: self.config.timeouts.clone(),
             is_proxy: Box::new(move |address| gateway.access.is_trusted_proxy(address)),
             uses_proxy_protocol: self.config.access.proxy_protocol,
