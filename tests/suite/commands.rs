@@ -178,13 +178,13 @@ fn client_servers_are_imported() -> Result<()> {
             // Guarded already.
             "a": {"command": "context-guard", "args": ["wrap", "--", "no-such-program"],
                   "env": {"CONTEXT_GUARD_TEST_TOKEN": "hidden-value"}},
-            "b": {"url": "https://example.com/sse"},
+            "b": {"type": "websocket", "url": "wss://example.com/mcp"},
         }}"#,
     )?;
     let output = program(&home, &["config", "import", &client_path], "")?;
     let (printed, report) = (text(&output.stdout), text(&output.stderr));
     ensure!(output.status.success() && !printed.contains("hidden-value"), "{printed}{report}");
-    ensure!(report.contains("skipped: ") && report.contains("servers.b: url: "), "{report}");
+    ensure!(report.contains("skipped: ") && report.contains("servers.b: type: "), "{report}");
     ensure!(report.contains("CONTEXT_GUARD_TEST_TOKEN  (a.env.CONTEXT_GUARD_TEST_TOKEN)"));
     std::fs::write(&gateway, printed)?;
     let checked = program(&home, &["config", "check", &gateway_path], "")?;
