@@ -91,7 +91,10 @@ impl Hosts {
 
     fn check_origin(&self, origin: &str) -> Result<(), Refusal> {
         let origin = origin.to_lowercase();
-        let authority = origin.split_once("://").map_or("", |(_, authority)| authority);
+        let authority = match origin.split_once("://") {
+            Some((scheme, authority)) if is_scheme(scheme) => authority,
+            _ => "",
+        };
         if is_loopback(without_port(authority)) || self.origins.contains(&origin) {
             return Ok(());
         }
@@ -117,6 +120,12 @@ fn address(name: &str) -> Option<IpAddr> {
         None => IpAddr::V4(name.parse().ok()?),
     };
     Some(address.to_canonical())
+}
+
+/// Returns true if a text in lower case is the scheme of a URL (RFC 3986, 3.1).
+fn is_scheme(text: &str) -> bool {
+    let is_allowed = |letter| matches!(letter, b'a'..=b'z' | b'0'..=b'9' | b'+' | b'-' | b'.');
+    text.starts_with(|first: char| first.is_ascii_lowercase()) && text.bytes().all(is_allowed)
 }
 
 fn without_port(host: &str) -> &str {
@@ -151,6 +160,7 @@ mod tests {
             ("localhost.evil.example", None, false),
             ("localhost", Some("https://evil.example"), false),
             ("localhost", Some("http://localhost.evil.example"), false),
+            ("localhost", Some("evil: http://localhost"), false),
             ("localhost", Some("null"), false),
             ("", None, false),
         ] {
