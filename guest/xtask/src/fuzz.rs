@@ -33,7 +33,7 @@ const FAILURE_LINES: usize = 60;
 
 /// The time that a run takes.
 pub(crate) enum Span {
-    /// The time for each target.
+    /// The time for each target. Zero runs the stored inputs alone.
     PerTarget(Duration),
     /// The time for all targets together.
     Total(Duration),
@@ -55,10 +55,12 @@ pub(crate) fn run(span: &Span, filter: &str) -> Result<()> {
     ensure!(!targets.is_empty(), "no fuzz target contains `{filter}`: {}", TARGETS.join(", "));
     let each = match *span {
         Span::PerTarget(time) => time,
-        Span::Total(time) => time / u32::try_from(targets.len()).unwrap_or(1),
+        // libFuzzer has no limit below a second.
+        Span::Total(time) => {
+            (time / u32::try_from(targets.len()).unwrap_or(1)).max(Duration::from_secs(1))
+        }
     };
-    // libFuzzer has no limit below a second, and 0 is none.
-    let seconds = each.as_secs().max(1);
+    let seconds = each.as_secs();
     eprintln!("Fuzzing {} targets, {seconds} seconds each.", targets.len());
     // Not the path of this process: cargo may have replaced that file since.
     let own = target().join("debug").join(format!("xtask{}", std::env::consts::EXE_SUFFIX));
@@ -95,8 +97,13 @@ fn fuzz(name: &str, seconds: u64) -> Result<FuzzStats> {
     let inputs = target().join("fuzz").join(name);
     std::fs::create_dir_all(&inputs)?;
     let mut command = Command::new(target().join("debug").join(format!("fuzz_{name}")));
-    command.arg(&inputs).args(Some(corpus(name)).filter(|folder| folder.is_dir()));
-    command.arg(format!("-max_total_time={seconds}")).args(["-max_len=8192", "-timeout=10"]);
+    let stored = Some(corpus(name)).filter(|folder| folder.is_dir());
+    if seconds == 0 {
+        command.args(stored).arg("-runs=0");
+    } else {
+        command.arg(&inputs).args(stored).arg(format!("-max_total_time={seconds}"));
+    }
+    command.args(["-max_len=8192", "-timeout=10"]);
     let prefix = format!("{}/crash-{name}-", target().join("fuzz").display());
     command.arg(format!("-artifact_prefix={prefix}"));
     let mut child = command.stderr(Stdio::piped()).spawn()?;

@@ -26,7 +26,9 @@ pub fn line_of(path: &Path, text: &str, steps: &[String]) -> Option<usize> {
     if path.extension().is_some_and(|ending| ending == "toml") {
         return None;
     }
-    line(&marked_yaml::parse_yaml(0, text).ok()?, steps)
+    let line = line(&marked_yaml::parse_yaml(0, text).ok()?, steps)?;
+    // The parser puts an empty document behind the last line.
+    Some(line.min(text.split(['\n', '\r']).count()))
 }
 
 /// Returns the line of the value at the path `steps`. If there is no such value, returns the line
