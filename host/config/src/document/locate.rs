@@ -9,12 +9,9 @@ use super::Issues;
 /// Adds lines to the errors of a file at `path` with the contents `text`. Supports YAML and JSON;
 /// errors in TOML remain without lines.
 pub fn with_lines(mut issues: Issues, path: &Path, text: &str) -> Issues {
-    if path.extension().is_some_and(|ending| ending == "toml") {
-        return issues;
-    }
-    let Ok(root) = marked_yaml::parse_yaml(0, text) else { return issues };
+    let Some(lines) = Lines::parse(path, text) else { return issues };
     for issue in &mut issues.0 {
-        issue.line = line(&root, &issue.steps);
+        issue.line = lines.line(&issue.steps);
     }
     issues.0.sort_by_key(|issue| issue.line);
     issues
@@ -23,17 +20,36 @@ pub fn with_lines(mut issues: Issues, path: &Path, text: &str) -> Issues {
 /// Returns the line of the value at the path `steps` in a file with the contents `text`. `None` if
 /// the file is TOML or cannot be parsed.
 pub fn line_of(path: &Path, text: &str, steps: &[String]) -> Option<usize> {
-    if path.extension().is_some_and(|ending| ending == "toml") {
-        return None;
+    Lines::parse(path, text)?.line(steps)
+}
+
+/// A parsed file, whose values know their lines.
+struct Lines {
+    root: Node,
+    /// The number of lines of the file.
+    count: usize,
+}
+
+impl Lines {
+    /// Parses the file at `path` with the contents `text`. `None` if it is TOML or not valid.
+    fn parse(path: &Path, text: &str) -> Option<Self> {
+        if path.extension().is_some_and(|ending| ending == "toml") {
+            return None;
+        }
+        let root = marked_yaml::parse_yaml(0, text).ok()?;
+        Some(Self { root, count: text.split(['\n', '\r']).count() })
     }
-    let line = line(&marked_yaml::parse_yaml(0, text).ok()?, steps)?;
-    // The parser puts an empty document behind the last line.
-    Some(line.min(text.split(['\n', '\r']).count()))
+
+    /// Returns the line of the value at the path `steps`, see [`line_in`].
+    fn line(&self, steps: &[String]) -> Option<usize> {
+        // The parser puts an empty document behind the last line.
+        Some(line_in(&self.root, steps)?.min(self.count))
+    }
 }
 
 /// Returns the line of the value at the path `steps`. If there is no such value, returns the line
 /// of its innermost existing parent. The line of a member is that of its name.
-fn line(root: &Node, steps: &[String]) -> Option<usize> {
+fn line_in(root: &Node, steps: &[String]) -> Option<usize> {
     let mut at = root;
     let mut line = at.span().start().map(|mark| mark.line());
     for step in steps {
