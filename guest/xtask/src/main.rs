@@ -130,7 +130,7 @@ enum Command {
     /// written to a file below target/fuzz, whose path is printed, and the command fails. Starts
     /// with the inputs of tests/fuzz/corpus and those that earlier runs found.
     Fuzz {
-        /// Seconds for each target.
+        /// Seconds for each target. 0 runs the stored inputs alone.
         #[arg(long, default_value_t = 60, conflicts_with = "hours")]
         seconds: u32,
         /// Hours for all targets together, such as 0.5. The time is divided among them.

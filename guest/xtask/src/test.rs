@@ -65,8 +65,8 @@ const MIN_TRAINED_WITHIN_TENTH: u32 = 80;
 /// Seconds for each kind of attack, well-behaved clients, and milliseconds between their requests.
 /// With the wait for the end of idle sessions, this takes three minutes.
 const SOAK: (u32, u32, u32) = (5, 20, 500);
-/// Seconds for which each target is fuzzed: none, so that a test run depends on no random input. The
-/// stored inputs are run.
+/// Seconds for which each target is fuzzed: none, so that a test run depends on no random input.
+/// Only the stored inputs are run.
 const FUZZ_SECONDS: u64 = 0;
 
 /// The options of `cargo xtask test`.
