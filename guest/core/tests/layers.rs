@@ -36,10 +36,11 @@ const CRATES: &[(&str, &[&str])] = &[
     // The example server of `context-guard demo`.
     ("property-server", &[]),
     // Hosts.
-    ("cursor-store", &[]),
+    ("sealing", &[]),
+    ("cursor-store", &["sealing"]),
     ("config", &["protocol"]),
     ("access", &["config", "protocol"]),
-    ("oauth", &["access", "config"]),
+    ("oauth", &["access", "config", "sealing"]),
     ("engine", &["cursor-store"]),
     ("revision", &["config", "cursor-store", "engine", "protocol"]),
     ("telemetry", &["config", "cursor-store", "engine", "protocol", "revision"]),

@@ -1,8 +1,7 @@
-//! The encryption of stored tokens: ChaCha20-Poly1305 under a key that is derived from a text.
+//! The encryption of stored tokens, under a key that is derived from a text.
 
 use context_guard_config::Secret;
-use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
-use ring::hkdf::{HKDF_SHA256, Salt};
+use context_guard_sealing::{KeyMaterial, NONCE_BYTES, SealingKey};
 
 use crate::{Error, Result};
 
@@ -12,7 +11,7 @@ const MIN_KEY_CHARS: usize = 32;
 const PURPOSE: &[u8] = b"context-guard token encryption 1";
 
 /// A key that encrypts and decrypts tokens.
-pub(crate) struct Cipher(LessSafeKey);
+pub(crate) struct Cipher(SealingKey);
 
 impl Cipher {
     /// Creates a cipher whose key is derived from the text `key`.
@@ -25,31 +24,22 @@ impl Cipher {
             )));
         }
         let failed = |_| Error::Setup("the key of stored tokens cannot be derived".to_owned());
-        let derived = Salt::new(HKDF_SHA256, PURPOSE).extract(text.as_bytes());
-        let unbound: UnboundKey =
-            derived.expand(&[PURPOSE], &CHACHA20_POLY1305).map_err(failed)?.into();
-        Ok(Self(LessSafeKey::new(unbound)))
+        let key = KeyMaterial::new(PURPOSE, text.as_bytes()).key(PURPOSE);
+        Ok(Self(key.map_err(failed)?))
     }
 
-    /// Encrypts a text. `context` must be the same for decryption.
+    /// Encrypts a text, and returns it after its nonce. `context` must be the same for decryption.
     pub(crate) fn seal(&self, context: &[u8], text: &[u8]) -> Result<Vec<u8>> {
-        let mut nonce = [0; NONCE_LEN];
-        getrandom::fill(&mut nonce).map_err(std::io::Error::other)?;
         let mut sealed = text.to_vec();
-        let unique = Nonce::assume_unique_for_key(nonce);
-        self.0
-            .seal_in_place_append_tag(unique, Aad::from(context), &mut sealed)
-            .map_err(|_| Error::Setup("a token cannot be encrypted".to_owned()))?;
+        let failed = |_| Error::Setup("a token cannot be encrypted".to_owned());
+        let nonce = self.0.seal(context, &mut sealed).map_err(failed)?;
         Ok([nonce.as_slice(), &sealed].concat())
     }
 
     /// Decrypts a text. `None` if the key or `context` is another, or the text was changed.
     pub(crate) fn open(&self, context: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
-        let (nonce, sealed) = sealed.split_at_checked(NONCE_LEN)?;
-        let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
-        let mut sealed = sealed.to_vec();
-        let text = self.0.open_in_place(nonce, Aad::from(context), &mut sealed).ok()?;
-        Some(text.to_vec())
+        let (nonce, sealed) = sealed.split_first_chunk::<NONCE_BYTES>()?;
+        self.0.open(context, nonce, sealed)
     }
 }
 
@@ -75,6 +65,17 @@ mod tests {
             assert_eq!(cipher("a").open(b"alice", &sealed[..at]), None, "{at} bytes");
         }
         assert_ne!(sealed, cipher("a").seal(b"alice", b"a secret token").unwrap());
+    }
+
+    /// The file of a token that an earlier version stored remains readable.
+    #[test]
+    fn format_is_stable() {
+        let sealed = [
+            0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 0xb0, 0xf9, 0xcf, 0xf1, 0xd7, 0x92, 0x86, 0x19,
+            0xfd, 0x80, 0x5e, 0x07, 0x4f, 0x7e, 0x4c, 0x6b, 0x51, 0xd4, 0x86, 0xd9, 0x73, 0xf5,
+            0xc8, 0x10, 0xdb, 0xfe, 0x65, 0xe8, 0x73, 0x76,
+        ];
+        assert_eq!(cipher("a").open(b"alice", &sealed).unwrap(), b"a secret token");
     }
 
     #[test]

@@ -6,9 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
-use ring::hkdf::{HKDF_SHA256, Prk, Salt};
-use ring::rand::{SecureRandom, SystemRandom};
+use context_guard_sealing::{KeyMaterial, NONCE_BYTES, SealingKey};
 use tracing::warn;
 
 use crate::{CursorStore, StoreError, StoreFaults};
@@ -27,8 +25,7 @@ const PURPOSE: &[u8] = b"context-guard stored values 1";
 pub struct SealedStore<S> {
     inner: S,
     /// The secrets from which keys are derived. The first one seals; all open.
-    secrets: RwLock<Arc<[Prk]>>,
-    random: SystemRandom,
+    secrets: RwLock<Arc<[KeyMaterial]>>,
     rejected: AtomicU64,
     is_warned: AtomicBool,
 }
@@ -41,40 +38,19 @@ impl<S: CursorStore> SealedStore<S> {
         Self {
             inner,
             secrets: RwLock::new(Arc::new([])),
-            random: SystemRandom::new(),
             rejected: AtomicU64::new(0),
             is_warned: AtomicBool::new(false),
         }
     }
 
     /// Returns the keys of a principal. The first one seals.
-    fn keys(&self, principal: &str) -> Vec<LessSafeKey> {
+    fn keys(&self, principal: &str) -> Vec<SealingKey> {
         let secrets = Arc::clone(&self.secrets.read().unwrap_or_else(PoisonError::into_inner));
-        let purpose = [principal.as_bytes()];
-        let derive = |secret: &Prk| {
-            let key = secret.expand(&purpose, &CHACHA20_POLY1305).ok()?;
-            Some(LessSafeKey::new(UnboundKey::from(key)))
-        };
-        secrets.iter().filter_map(derive).collect()
-    }
-
-    fn seal(
-        &self,
-        key: &LessSafeKey,
-        name: &str,
-        mut value: Vec<u8>,
-    ) -> Result<Vec<u8>, StoreError> {
-        let failed = |_| StoreError::Other("a value cannot be encrypted".to_owned());
-        let mut nonce = [0; NONCE_LEN];
-        self.random.fill(&mut nonce).map_err(failed)?;
-        let unique = Nonce::assume_unique_for_key(nonce);
-        key.seal_in_place_append_tag(unique, Aad::from(name), &mut value).map_err(failed)?;
-        value.extend_from_slice(&nonce);
-        Ok(value)
+        secrets.iter().filter_map(|secret| secret.key(principal.as_bytes()).ok()).collect()
     }
 
     /// Returns the value in `sealed`, or `None` if no key opens it.
-    fn open(&self, keys: &[LessSafeKey], name: &str, sealed: Bytes) -> Option<Bytes> {
+    fn open(&self, keys: &[SealingKey], name: &str, sealed: Bytes) -> Option<Bytes> {
         let value = keys.iter().find_map(|key| open(key, name, &sealed));
         if value.is_none() {
             self.rejected.fetch_add(1, Ordering::Relaxed);
@@ -88,14 +64,17 @@ impl<S: CursorStore> SealedStore<S> {
     }
 }
 
+/// Seals a value with one key.
+fn seal(key: &SealingKey, name: &str, mut value: Vec<u8>) -> Result<Vec<u8>, StoreError> {
+    let nonce = key.seal(name.as_bytes(), &mut value);
+    value.extend(nonce.map_err(|error| StoreError::Other(error.to_string()))?);
+    Ok(value)
+}
+
 /// Opens a sealed value with one key.
-fn open(key: &LessSafeKey, name: &str, sealed: &Bytes) -> Option<Bytes> {
-    let (ciphertext, nonce) = sealed.split_last_chunk::<NONCE_LEN>()?;
-    let mut value = ciphertext.to_vec();
-    let nonce = Nonce::assume_unique_for_key(*nonce);
-    let length = key.open_in_place(nonce, Aad::from(name), &mut value).ok()?.len();
-    value.truncate(length);
-    Some(value.into())
+fn open(key: &SealingKey, name: &str, sealed: &Bytes) -> Option<Bytes> {
+    let (sealed, nonce) = sealed.split_last_chunk::<NONCE_BYTES>()?;
+    key.open(name.as_bytes(), nonce, sealed).map(Bytes::from)
 }
 
 impl<S: CursorStore> CursorStore for SealedStore<S> {
@@ -119,7 +98,7 @@ impl<S: CursorStore> CursorStore for SealedStore<S> {
         let sealed = entries
             .into_iter()
             .map(|(name, value)| {
-                let value = self.seal(key, &name, value)?;
+                let value = seal(key, &name, value)?;
                 Ok((name, value))
             })
             .collect::<Result<_, _>>()?;
@@ -135,8 +114,7 @@ impl<S: CursorStore> CursorStore for SealedStore<S> {
     }
 
     fn rekey(&self, secrets: &[&[u8]]) {
-        let salt = Salt::new(HKDF_SHA256, PURPOSE);
-        let secrets = secrets.iter().map(|secret| salt.extract(secret)).collect();
+        let secrets = secrets.iter().map(|secret| KeyMaterial::new(PURPOSE, secret)).collect();
         *self.secrets.write().unwrap_or_else(PoisonError::into_inner) = secrets;
     }
 
@@ -198,6 +176,19 @@ mod tests {
             assert_eq!(get(&store, "a", "k"), None, "{at} bytes");
         }
         assert_eq!(store.faults().rejected, 2 * stored.len() as u64);
+        put(&store.inner, "a", "k", &stored);
+        assert_eq!(get(&store, "a", "k").unwrap(), VALUE);
+    }
+
+    /// A value that an earlier version stored remains readable.
+    #[test]
+    fn format_is_stable() {
+        let stored = [
+            0xeb, 0x7b, 0xd0, 0x4e, 0x7f, 0xee, 0x4a, 0x59, 0x57, 0xb5, 0x75, 0xd3, 0xa0, 0x52,
+            0xa0, 0x2b, 0x66, 0x2b, 0x21, 0x9e, 0x23, 0x34, 0xb5, 0xe1, 0xd5, 0xed, 0xa2, 0xeb,
+            0x28, 0x54, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11,
+        ];
+        let store = sealed(&[b"one"]);
         put(&store.inner, "a", "k", &stored);
         assert_eq!(get(&store, "a", "k").unwrap(), VALUE);
     }
