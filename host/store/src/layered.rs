@@ -33,15 +33,15 @@ struct LocalCopies {
 }
 
 /// A shared store with local copies of its entries in memory.
-pub struct LayeredStore<S> {
-    remote: S,
+pub struct LayeredStore {
+    remote: Arc<dyn CursorStore>,
     near: Arc<LocalCopies>,
 }
 
-impl<S: CursorStore> LayeredStore<S> {
+impl LayeredStore {
     /// Returns a store that keeps copies of `remote` in `near`.
     #[must_use]
-    pub fn new(remote: S, near: MemoryStore, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(remote: Arc<dyn CursorStore>, near: MemoryStore, clock: Arc<dyn Clock>) -> Self {
         Self { remote, near: Arc::new(LocalCopies { store: near, clock }) }
     }
 }
@@ -93,7 +93,7 @@ impl LocalCopies {
     }
 }
 
-impl<S: CursorStore> CursorStore for LayeredStore<S> {
+impl CursorStore for LayeredStore {
     fn get(&self, principal: &str, keys: &[String]) -> Result<Vec<Option<Bytes>>, StoreError> {
         let copies = self.near.copies(principal, keys);
         let is_fresh = |copy: &Option<LocalCopy>| copy.as_ref().is_some_and(|copy| copy.fresh);
@@ -207,44 +207,12 @@ mod tests {
 
     const KEY: &str = "k";
 
-    /// A shared store that several layered stores use.
-    struct Shared(Arc<MemoryStore>);
-
-    impl CursorStore for Shared {
-        fn get(&self, principal: &str, keys: &[String]) -> Result<Vec<Option<Bytes>>, StoreError> {
-            self.0.get(principal, keys)
-        }
-
-        fn put(
-            &self,
-            principal: &str,
-            entries: Vec<(String, Vec<u8>)>,
-            ttl: Duration,
-        ) -> Result<(), StoreError> {
-            self.0.put(principal, entries, ttl)
-        }
-
-        fn extend(
-            &self,
-            principal: &str,
-            keys: &[String],
-            ttl: Duration,
-        ) -> Result<(), StoreError> {
-            self.0.extend(principal, keys, ttl)
-        }
-
-        fn delete(&self, principal: &str, keys: &[String]) -> Result<(), StoreError> {
-            self.0.delete(principal, keys)
-        }
-    }
-
     /// Returns two stores with local copies of one shared store.
-    fn pair() -> (Arc<ManualClock>, LayeredStore<Shared>, LayeredStore<Shared>) {
+    fn pair() -> (Arc<ManualClock>, LayeredStore, LayeredStore) {
         let clock = Arc::new(ManualClock::at_ms(1_000));
         let memory = || MemoryStore::new(clock.clone(), MemoryLimits::default());
         let shared = Arc::new(memory());
-        let layered =
-            || LayeredStore::new(Shared(Arc::clone(&shared)), memory(), clock.clone() as _);
+        let layered = || LayeredStore::new(shared.clone(), memory(), clock.clone());
         let (one, two) = (layered(), layered());
         (clock, one, two)
     }

@@ -83,9 +83,9 @@ fn open_shared(
         prefix: options.prefix.to_owned(),
         timeout: options.timeout,
     })?;
-    let remote = crate::SealedStore::new(remote);
+    let remote = Arc::new(crate::SealedStore::new(remote));
     if options.local_bytes == 0 {
-        return Ok(Arc::new(remote));
+        return Ok(remote);
     }
     Ok(Arc::new(crate::LayeredStore::new(remote, near(), Arc::clone(clock))))
 }
