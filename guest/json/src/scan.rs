@@ -3,14 +3,16 @@
 //! The scanner also reads JSON that is escaped inside a JSON string, where a quote is `\"` and a
 //! line break is `\n`. It skips strings without decoding them.
 
+mod kind;
 mod open_containers;
 mod scalar;
 mod skip_unchecked;
 mod string;
+mod traversal;
 
 use thiserror::Error;
 
-use open_containers::OpenContainers;
+pub use kind::Kind;
 
 use super::Span;
 use super::text::{self, Form};
@@ -28,19 +30,6 @@ pub enum ScanError {
     /// Nesting deeper than [`MAX_DEPTH`].
     #[error("nested deeper than {MAX_DEPTH} levels")]
     TooDeep,
-}
-
-/// The kind of a value, determined by its first byte.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// An object, `{}`.
-    Object,
-    /// An array, `[]`.
-    Array,
-    /// A string, `""`.
-    String,
-    /// A number, `true`, `false` or `null`. `NaN`, `Infinity` and `-Infinity` are numbers.
-    Scalar,
 }
 
 /// A reader at a position in a JSON document. Most methods read the next value and advance past it.
@@ -130,7 +119,7 @@ impl<'a> Scanner<'a> {
     fn kind_here(&self) -> Option<Kind> {
         match *self.bytes.get(self.at)? {
             b'\\' if self.form == Form::Escaped => self.is_quote().then_some(Kind::String),
-            byte => *KINDS.get(usize::from(byte))?,
+            byte => Kind::starting_with(byte),
         }
     }
 
@@ -151,136 +140,6 @@ impl<'a> Scanner<'a> {
     #[inline]
     fn expect(&mut self, byte: u8) -> Scan<()> {
         if self.consume(byte) { Ok(()) } else { self.error() }
-    }
-
-    /// Skips a value and returns its span. Validates the whole value; [`Scanner::skip_unchecked`]
-    /// is faster.
-    ///
-    /// # Errors
-    /// Fails if no valid value follows.
-    pub fn skip_value(&mut self) -> Scan<Span> {
-        let kind = self.kind()?;
-        let start = self.at;
-        match kind {
-            Kind::Object | Kind::Array => self.container()?,
-            Kind::String => self.string().map(drop)?,
-            Kind::Scalar => self.scalar().map(drop)?,
-        }
-        Ok(start..self.at)
-    }
-
-    /// Skips and validates an object or array. Uses an explicit stack instead of recursion, so that
-    /// deep nesting cannot exhaust the call stack.
-    fn container(&mut self) -> Scan<()> {
-        let mut open = OpenContainers::default();
-        loop {
-            // A value begins here.
-            match self.kind()? {
-                kind @ (Kind::Object | Kind::Array) => {
-                    let object = kind == Kind::Object;
-                    self.consume(if object { b'{' } else { b'[' });
-                    if !self.consume(if object { b'}' } else { b']' }) {
-                        open.push(object)?;
-                        if object {
-                            self.key()?;
-                        }
-                        continue;
-                    }
-                }
-                Kind::String => self.string().map(drop)?,
-                Kind::Scalar => self.scalar().map(drop)?,
-            }
-            // A value ended here, and maybe the containers around it.
-            loop {
-                let Some(object) = open.last() else { return Ok(()) };
-                if self.consume(b',') {
-                    if object {
-                        self.key()?;
-                    }
-                    break;
-                }
-                self.expect(if object { b'}' } else { b']' })?;
-                open.pop();
-            }
-        }
-    }
-
-    /// Skips a key and its colon, and returns the key's span without quotes.
-    ///
-    /// # Errors
-    /// Fails if no key follows.
-    #[inline]
-    pub fn key(&mut self) -> Scan<Span> {
-        self.skip_whitespace();
-        let key = self.string()?;
-        self.expect(b':')?;
-        Ok(key)
-    }
-
-    /// Skips an object. Calls `member` with the span of each key, without quotes. `member` must
-    /// skip the value.
-    ///
-    /// # Errors
-    /// Fails if no object follows or `member` fails.
-    pub fn object(&mut self, mut member: impl FnMut(&mut Self, Span) -> Scan<()>) -> Scan<()> {
-        self.members(|scanner| {
-            let key = scanner.key()?;
-            member(scanner, key)
-        })
-    }
-
-    /// Skips an object. Calls `member` at the start of each member. `member` must skip the key and
-    /// the value.
-    ///
-    /// # Errors
-    /// Fails if no object follows or `member` fails.
-    #[inline]
-    pub fn members(&mut self, mut member: impl FnMut(&mut Self) -> Scan<()>) -> Scan<()> {
-        self.expect(b'{')?;
-        if !self.consume(b'}') {
-            loop {
-                member(self)?;
-                if self.consume(b'}') {
-                    break;
-                }
-                self.expect(b',')?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Skips an array. Calls `element` at the start of each element. `element` must skip the
-    /// element.
-    ///
-    /// # Errors
-    /// Fails if no array follows or `element` fails.
-    pub fn array(&mut self, mut element: impl FnMut(&mut Self) -> Scan<()>) -> Scan<()> {
-        self.expect(b'[')?;
-        if !self.consume(b']') {
-            loop {
-                element(self)?;
-                if self.consume(b']') {
-                    break;
-                }
-                self.expect(b',')?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Skips the next element of an array, and returns its span. `None` at the end of the array or
-    /// of the buffer. The scanner must be after the opening bracket or an element, so that reading
-    /// can begin inside a list.
-    ///
-    /// # Errors
-    /// Fails if the element is incomplete.
-    pub fn next_element(&mut self) -> Scan<Option<Span>> {
-        self.consume(b',');
-        self.skip_whitespace();
-        match self.peek() {
-            (b']', _) | (_, 0) => Ok(None),
-            _ => self.skip_unchecked().map(Some),
-        }
     }
 
     /// Checks that nothing but white space follows in the buffer.
@@ -355,25 +214,6 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// For each byte, the kind of value that begins with it, or `None` if no value does.
-static KINDS: [Option<Kind>; 256] = {
-    let mut kinds = [None; 256];
-    let mut byte = 0;
-    #[allow(clippy::indexing_slicing, reason = "evaluated at compile time, bounded by the loop")]
-    while byte < 256 {
-        kinds[byte] = match byte as u8 {
-            b'{' => Some(Kind::Object),
-            b'[' => Some(Kind::Array),
-            b'"' => Some(Kind::String),
-            // `NaN` and `Infinity` are accepted as numbers.
-            b'-' | b'0'..=b'9' | b't' | b'f' | b'n' | b'N' | b'I' => Some(Kind::Scalar),
-            _ => None,
-        };
-        byte += 1;
-    }
-    kinds
-};
-
 /// Returns true if `bytes` is one valid JSON value.
 #[must_use]
 pub fn is_json(bytes: &[u8], form: Form) -> bool {
@@ -382,180 +222,4 @@ pub fn is_json(bytes: &[u8], form: Form) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::locate_lists::DocumentInfo;
-
-    fn serialized(value: &serde_json::Value, pretty: bool) -> String {
-        if pretty { serde_json::to_string_pretty(value) } else { serde_json::to_string(value) }
-            .unwrap()
-    }
-
-    fn escape(text: &str) -> Vec<u8> {
-        let mut out = Vec::new();
-        text::escape(&mut out, text.as_bytes());
-        out
-    }
-
-    #[test]
-    fn syntax_errors_match_serde_json() {
-        let cases = [
-            "",
-            " ",
-            "{}",
-            "[]",
-            "[1,2]",
-            "[1,]",
-            "{\"a\":1,}",
-            "{\"a\"}",
-            "{a:1}",
-            "[1 2]",
-            "01",
-            "-",
-            "1.",
-            "1.5e",
-            "1.5e-3",
-            "nul",
-            "true",
-            "\"x",
-            "\"\\\"\"",
-            "[[[[]]]]",
-            "{\"a\":{\"b\":[{}]}}",
-            "[}",
-            "1 1",
-            "\"a\"b",
-        ];
-        for case in cases {
-            let expected = serde_json::from_str::<serde_json::Value>(case).is_ok();
-            assert_eq!(is_json(case.as_bytes(), Form::Raw), expected, "{case}");
-            assert_eq!(is_json(&escape(case), Form::Escaped), expected, "escaped {case}");
-        }
-    }
-
-    #[test]
-    fn depth_is_bounded() {
-        let deep = "[".repeat(100_000);
-        assert_eq!(Scanner::new(deep.as_bytes(), Form::Raw).skip_value(), Err(ScanError::TooDeep));
-    }
-
-    #[test]
-    fn mixed_nesting_is_tracked() {
-        for levels in [1, 63, 64, 65, 127, 128, 129, 500] {
-            let object = |level: usize| level.is_multiple_of(3);
-            let open: String =
-                (0..levels).map(|level| if object(level) { "{\"k\":" } else { "[1," }).collect();
-            let close: String =
-                (0..levels).rev().map(|level| if object(level) { '}' } else { ']' }).collect();
-            let document = format!("{open}null{close}");
-            assert!(is_json(document.as_bytes(), Form::Raw), "{levels} levels");
-            let wrong = document.replacen("null]", "null}", 1).replacen("null}}", "null]}", 1);
-            assert!(
-                wrong == document || !is_json(wrong.as_bytes(), Form::Raw),
-                "{levels} levels, one wrong"
-            );
-        }
-    }
-
-    #[test]
-    fn quotes_as_unicode_escapes_are_rejected() {
-        assert!(!is_json(br"\u0022x\u0022", Form::Escaped));
-        assert!(is_json(br#"\"caf\u00e9\""#, Form::Escaped));
-        assert!(is_json(br#"\"\\u0022 \\\" \\\\\""#, Form::Escaped));
-    }
-
-    fn json() -> impl Strategy<Value = serde_json::Value> {
-        let leaf = prop_oneof![
-            Just(serde_json::Value::Null),
-            any::<bool>().prop_map(Into::into),
-            any::<i64>().prop_map(Into::into),
-            any::<i32>().prop_map(|number| (f64::from(number) / 4.0).into()),
-            "\\PC{0,8}|[\"\\\\\n\t/\u{1}\\[}]{0,9}".prop_map(Into::into),
-        ];
-        leaf.prop_recursive(4, 40, 6, |inner| {
-            prop_oneof![
-                prop::collection::vec(inner.clone(), 0..6).prop_map(Into::into),
-                prop::collection::vec(("\\PC{0,5}", inner), 0..6)
-                    .prop_map(|members| serde_json::Value::Object(members.into_iter().collect())),
-            ]
-        })
-    }
-
-    proptest! {
-        #[test]
-        fn every_document_is_passed_in_both_forms(value in json(), pretty: bool) {
-            let text = serialized(&value, pretty);
-            prop_assert!(is_json(text.as_bytes(), Form::Raw));
-            prop_assert!(is_json(&escape(&text), Form::Escaped));
-        }
-
-        #[test]
-        fn elements_are_those_of_serde_json(values in prop::collection::vec(json(), 0..8)) {
-            let text = escape(&serde_json::to_string(&values).unwrap());
-            let mut spans = Vec::new();
-            let mut scanner = Scanner::new(&text, Form::Escaped);
-            scanner.array(|scanner| { spans.push(scanner.skip_value()?); Ok(()) }).unwrap();
-            let read: Vec<serde_json::Value> = spans
-                .iter()
-                .map(|span| text::visible(&text[span.clone()], Form::Escaped))
-                .map(|element| serde_json::from_slice(&element).unwrap())
-                .collect();
-            prop_assert_eq!(read, values);
-        }
-
-        #[test]
-        fn skipping_unchecked_ends_at_the_same_byte(
-            value in json(), pretty: bool, more in "[\\[\\]{}\",\\\\ ]{0,6}"
-        ) {
-            let text = serialized(&value, pretty);
-            // A quote as a unicode escape does not end the string.
-            let text = format!("[{text},\"\\u0022 [\"]");
-            let whole = text.clone() + &more;
-            let escaped = escape(&whole);
-            for (bytes, form) in [(whole.into_bytes(), Form::Raw), (escaped, Form::Escaped)] {
-                let read = Scanner::new(&bytes, form).skip_value();
-                prop_assert!(read.is_ok());
-                prop_assert_eq!(Scanner::new(&bytes, form).skip_unchecked(), read);
-            }
-        }
-
-        #[test]
-        fn embedded_document_ends_with_its_string(
-            value in json(),
-            cut in 0usize..200,
-            whole: bool,
-            more in "[\\[\\]{}\",\\\\n ]{0,4}",
-            after in "[\\[\\]{}\",\\\\n ]{0,70}"
-        ) {
-            // A whole or truncated document, followed by bytes that could be mistaken for its
-            // continuation.
-            let mut text = serde_json::to_string(&value).unwrap();
-            if !whole {
-                text = text.chars().take(cut).collect();
-            }
-            let text = text + &more;
-            let message = [b"\"".as_slice(), &escape(&text), b"\"", after.as_bytes()].concat();
-            let mut scanner = Scanner::new(&message, Form::Raw);
-            let end = scanner.clone().string().unwrap();
-            let alone = DocumentInfo::parse(&message[end.clone()], Form::Escaped);
-            let found = scanner.embedded_document(DocumentInfo::read);
-            prop_assert_eq!(found.is_some(), alone.is_some());
-            if let (Some((span, found)), Some(alone)) = (found, alone) {
-                prop_assert_eq!(&span, &end);
-                prop_assert_eq!(scanner.position(), end.end + 1);
-                let found = found.relative_to(span.start);
-                prop_assert_eq!(format!("{found:?}"), format!("{alone:?}"));
-            }
-        }
-
-        #[test]
-        fn any_bytes_end_without_a_panic(bytes: Vec<u8>) {
-            for form in [Form::Raw, Form::Escaped] {
-                let _ = is_json(&bytes, form);
-                let _ = Scanner::new(&bytes, form).skip_unchecked();
-                let _ = text::visible(&bytes, form);
-            }
-        }
-    }
-}
+mod tests;

@@ -45,8 +45,18 @@ pub(crate) fn modules(source: &Path) -> Vec<Module> {
     modules
 }
 
+/// Returns true if a module is a file that only tests compile.
+fn is_test_file(module: &Module, modules: &[Module]) -> bool {
+    let Some((name, parent)) = module.path.split_last() else { return false };
+    let declaration = format!("#[cfg(test)]\nmod {name};");
+    modules.iter().any(|module| module.path == parent && module.text.contains(&declaration))
+}
+
 /// Returns the imports of a module, without those of its tests.
 pub(crate) fn imports(module: &Module, modules: &[Module]) -> Vec<Import> {
+    if is_test_file(module, modules) {
+        return Vec::new();
+    }
     let code = module.text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
     let code: String =
         code.lines().map(|line| line.split("//").next().unwrap_or_default()).collect();
