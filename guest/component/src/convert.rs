@@ -1,5 +1,6 @@
 //! Conversions between the types of the core and those of the WIT contract.
 
+use context_guard_core::encoding::Stored;
 use context_guard_core::policy::{CompiledPolicy, Issue, OnFault};
 use context_guard_core::query::response_mode::ResponseMode;
 use context_guard_core::{Context, Loss, Record};

@@ -39,6 +39,7 @@ use bindings::context_guard::guard::types::{
 };
 use bindings::exports::context_guard::guard::guard::Guest;
 use bindings::wasi::clocks::wall_clock;
+use context_guard_core::encoding::Stored;
 use context_guard_core::policy::{self, Policy};
 use context_guard_core::snapshot::Keys;
 use context_guard_core::snapshot::stored::{Entry, Loaded};

@@ -3,16 +3,24 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Encodes a value for storage: the four bytes `mark`, which identify its type and version, then
-/// its postcard encoding.
-pub(crate) fn pack(mark: &[u8; 4], value: &impl Serialize) -> Vec<u8> {
-    let mut bytes = mark.to_vec();
-    bytes.extend(postcard::to_allocvec(value).unwrap_or_default());
-    bytes
-}
+/// A value that can be stored as bytes.
+pub trait Stored: Serialize + DeserializeOwned {
+    /// The first four bytes of stored values, which identify their type and version. They must
+    /// change whenever stored bytes would be read differently.
+    const FORMAT: &'static [u8; 4];
 
-/// Decodes a value that [`pack`] encoded. Returns none if the bytes begin with another mark,
-/// because they have another type or version.
-pub(crate) fn unpack<T: DeserializeOwned>(mark: &[u8; 4], bytes: &[u8]) -> Option<T> {
-    postcard::from_bytes(bytes.strip_prefix(mark)?).ok()
+    /// Returns the value in its storage format, opaque bytes that load fast.
+    #[must_use]
+    fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Self::FORMAT.to_vec();
+        bytes.extend(postcard::to_allocvec(self).unwrap_or_default());
+        bytes
+    }
+
+    /// Parses a value in its storage format. Returns none if the bytes have another type or
+    /// version.
+    #[must_use]
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        postcard::from_bytes(bytes.strip_prefix(Self::FORMAT)?).ok()
+    }
 }

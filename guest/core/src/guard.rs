@@ -11,6 +11,7 @@ use self::call::Call;
 use self::ticket::{CalledTool, Ticket};
 
 use crate::blocks;
+use crate::encoding::Stored;
 use crate::json::scan::{ScanError, is_json};
 use crate::json::text::Form;
 use crate::mcp::answer::Answer;

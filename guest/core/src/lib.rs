@@ -20,7 +20,7 @@
 //! 6. [`guard`]: the entry points.
 #![forbid(unsafe_code)]
 
-mod encoding;
+pub mod encoding;
 pub mod fields;
 pub mod guard;
 pub mod mcp;

@@ -24,7 +24,7 @@ use self::path::Path;
 pub use self::projected::IsEnough;
 use self::records::{ListEnvelope, PathTarget, RecordSet};
 use self::response_mode::ResponseMode;
-use crate::encoding::{pack, unpack};
+use crate::encoding::Stored;
 use crate::fields::mask::{Mask, names};
 use crate::fields::minify;
 use crate::json::locate_lists::DocumentInfo;
@@ -58,9 +58,6 @@ pub struct Query {
     /// The number of records to leave out at the start, because earlier pages showed them.
     pub skip: u64,
 }
-
-/// Identifies the byte format of stored queries. It must change whenever [`Query`] does.
-const FORMAT: &[u8; 4] = b"cgq1";
 
 /// The result of a query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -97,6 +94,10 @@ impl QueryResult {
     }
 }
 
+impl Stored for Query {
+    const FORMAT: &'static [u8; 4] = b"cgq1";
+}
+
 impl Query {
     /// Returns true if the query has no parts, so that it returns the whole payload.
     #[must_use]
@@ -104,19 +105,6 @@ impl Query {
         // Complete records are the default.
         let full = Self { mode: Some(ResponseMode::Full), ..Self::default() };
         *self == Self::default() || *self == full
-    }
-
-    /// Returns the query in its storage format.
-    #[must_use]
-    pub fn to_bytes(&self) -> Vec<u8> {
-        pack(FORMAT, self)
-    }
-
-    /// Parses a query in its storage format. Returns none if the bytes have another format or
-    /// version.
-    #[must_use]
-    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        unpack(FORMAT, bytes)
     }
 
     /// Returns a query for the complete records that this query selects, from record number `first`

@@ -3,6 +3,7 @@
 #![allow(missing_docs, unsafe_code, reason = "the macro of libfuzzer-sys")]
 #![allow(clippy::panic, clippy::indexing_slicing, reason = "a panic is what is looked for")]
 
+use context_guard_core::encoding::Stored;
 use context_guard_core::policy::Policy;
 use context_guard_core::snapshot::stored::{Loaded, StoredSnapshot};
 use context_guard_core::snapshot::{Cursor, Index, Keys};

@@ -3,6 +3,7 @@
 use super::replay::MAX_REPLAY_ARGUMENT_BYTES;
 use super::ticket::{CalledTool, ParsedRequest, ReplayTicket, Ticket};
 use super::{Context, Guard, Plan, pass};
+use crate::encoding::Stored;
 use crate::fields::minify;
 use crate::json::edit::Edits;
 use crate::json::text::quoted;

@@ -3,14 +3,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::encoding::{pack, unpack};
+use crate::encoding::Stored;
 use crate::mcp::tool_info::OutputSchema;
 use crate::query::Query;
 use crate::shape::context::RequestOptions;
 use crate::snapshot::{Cursor, Replay};
-
-/// Identifies the byte format of tickets. It must change whenever [`Ticket`] does.
-const FORMAT: &[u8; 4] = b"cgt4";
 
 /// The information about a forwarded request that is needed to shape its response. The host carries
 /// it from request to response.
@@ -116,12 +113,6 @@ impl From<CursorPosition> for Cursor {
     }
 }
 
-impl Ticket {
-    pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        pack(FORMAT, self)
-    }
-
-    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        unpack(FORMAT, bytes)
-    }
+impl Stored for Ticket {
+    const FORMAT: &'static [u8; 4] = b"cgt4";
 }

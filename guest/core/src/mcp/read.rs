@@ -2,6 +2,7 @@
 
 use super::arguments::GuardArguments;
 use super::call_environment::CallEnvironment;
+use crate::encoding::Stored;
 use crate::json::text::boundary;
 use crate::query::Query;
 use crate::shape::context::{RequestOptions, ShapeContext};

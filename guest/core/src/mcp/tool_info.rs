@@ -2,12 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::encoding::{pack, unpack};
+use crate::encoding::Stored;
 use crate::shape::render::SchemaConstraint;
-
-/// Identifies the byte format of stored tool information. It must change whenever [`ToolInfo`]
-/// does.
-const FORMAT: &[u8; 4] = b"cgf2";
 
 /// The additions to structured content that a tool's output schema allows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,16 +45,6 @@ impl OutputSchema {
     }
 }
 
-impl ToolInfo {
-    /// Returns the tool information in its storage format.
-    #[must_use]
-    pub fn to_bytes(&self) -> Vec<u8> {
-        pack(FORMAT, self)
-    }
-
-    /// Parses tool information in its storage format. Returns none if another version wrote it.
-    #[must_use]
-    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        unpack(FORMAT, bytes)
-    }
+impl Stored for ToolInfo {
+    const FORMAT: &'static [u8; 4] = b"cgf2";
 }

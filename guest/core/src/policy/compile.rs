@@ -7,11 +7,8 @@ use serde_json::{Map, Value};
 
 use super::document::{Document, OnFault, Rule, Settings};
 use super::endpoint_settings::EndpointSettings;
-use crate::encoding::{pack, unpack};
+use crate::encoding::Stored;
 use crate::fields::Mask;
-
-/// Identifies the byte format of compiled policies. It must change whenever [`Document`] does.
-const FORMAT: &[u8; 4] = b"cgp3";
 
 /// The name, minimum and maximum of each policy setting that has a range, in the order in which
 /// they are checked.
@@ -236,19 +233,11 @@ fn check(settings: &Settings, base: &Settings, path: &str, issues: &mut Vec<Issu
     }
 }
 
+impl Stored for Policy {
+    const FORMAT: &'static [u8; 4] = b"cgp3";
+}
+
 impl Policy {
-    /// Returns the policy in its compiled format, opaque bytes that load fast.
-    #[must_use]
-    pub fn to_bytes(&self) -> Vec<u8> {
-        pack(FORMAT, self)
-    }
-
-    /// Reads a policy in its compiled format. Returns none if another version wrote it.
-    #[must_use]
-    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        unpack(FORMAT, bytes)
-    }
-
     /// Returns the settings of the endpoint `upstream::name`, with all matching rules applied.
     /// Rules may omit the upstream.
     #[must_use]

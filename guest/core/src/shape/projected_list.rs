@@ -10,6 +10,7 @@ use super::payload::Payload;
 use super::plan::{ShapedPayload, show_items};
 use super::pricing::ExcerptPricer;
 use super::stored_list::read_items;
+use crate::encoding::Stored;
 use crate::fields::{Mask, Projection};
 use crate::json::locate_lists::List;
 use crate::json::scan::Scanner;

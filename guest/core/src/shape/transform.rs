@@ -11,6 +11,7 @@ use super::pricing::ExcerptPricer;
 use super::render::SchemaConstraint;
 use super::strip::{columns, strip};
 use super::{Coverage, Excerpt, ExcerptBody, projected_list};
+use crate::encoding::Stored;
 use crate::fields::minify;
 use crate::json::edit::Edits;
 use crate::json::locate_lists::DocumentInfo;

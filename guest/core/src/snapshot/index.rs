@@ -3,15 +3,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::encoding::{pack, unpack};
+use crate::encoding::Stored;
 use crate::json::text::Form;
 
 /// Size, in bytes, of the segments into which a snapshot is divided for storage.
 pub const SEGMENT_BYTES: usize = 64 * 1024;
-
-/// Identifies the byte format of stored indexes. It must change whenever stored bytes would be read
-/// differently.
-const FORMAT: &[u8; 4] = b"cgi3";
 
 /// The index of a snapshot (a stored answer): its format, its size and the positions in it. Stored
 /// in a separate entry from the bytes.
@@ -201,20 +197,11 @@ impl TextIndex {
     }
 }
 
+impl Stored for Index {
+    const FORMAT: &'static [u8; 4] = b"cgi3";
+}
+
 impl Index {
-    /// Returns the index in its storage format.
-    #[must_use]
-    pub fn to_bytes(&self) -> Vec<u8> {
-        pack(FORMAT, self)
-    }
-
-    /// Parses an index in its storage format. Returns none if the bytes have another format or
-    /// version.
-    #[must_use]
-    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        unpack(FORMAT, bytes)
-    }
-
     /// Returns the store keys of all entries that the snapshot `snapshot` needs: its index, its
     /// segments, and the entries of the original answer.
     #[must_use]

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::index::{Index, SEGMENT_BYTES, segment_key};
+use crate::encoding::Stored;
 
 /// An entry for the store: a key and a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
