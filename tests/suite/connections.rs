@@ -20,6 +20,13 @@ fn houses() -> Result<Value> {
     Ok(json!([{"name": "houses", "command": [artifacts::property_server()?]}]))
 }
 
+/// Checks that a new client is served.
+fn check_service(gateway: &Gateway) -> Result<()> {
+    let mut client = HttpClient::open(&gateway.url(), &[], json!({}))?;
+    ensure!(!client.call("list_bookings", json!({"limit": 1}))?.is_error());
+    Ok(())
+}
+
 /// Connects, and sends the first bytes of a client.
 fn connect(gateway: &Gateway, first: &[u8]) -> Result<TcpStream> {
     let mut stream = TcpStream::connect(gateway.base.trim_start_matches("http://"))?;
@@ -98,8 +105,7 @@ fn silent_clients_are_disconnected() -> Result<()> {
     let names: Vec<&str> = open.iter().map(|(name, ..)| *name).collect();
     closed.with_context(|| format!("open: {names:?}"))?;
     // A client that sends requests is not affected.
-    let mut client = HttpClient::open(&gateway.url(), &[], json!({}))?;
-    ensure!(!client.call("list_bookings", json!({"limit": 1}))?.is_error());
+    check_service(&gateway)?;
     Ok(())
 }
 
@@ -110,8 +116,7 @@ fn slow_bodies_occupy_no_places() -> Result<()> {
     let gateway = Gateway::start(houses()?, json!({"limits": limits, "timeouts": timeouts}))?;
     let head = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{";
     let slow = (0..8).map(|_| connect(&gateway, head)).collect::<Result<Vec<_>>>()?;
-    let mut client = HttpClient::open(&gateway.url(), &[], json!({}))?;
-    ensure!(!client.call("list_bookings", json!({"limit": 1}))?.is_error());
+    check_service(&gateway)?;
     drop(slow);
     Ok(())
 }
@@ -203,8 +208,7 @@ fn silent_connections_do_not_use_all_descriptors() -> Result<()> {
     let silent = (0..400).map(|_| connect(&gateway, b"")).collect::<Result<Vec<_>>>()?;
     ensure!(get(&format!("{}/healthz", gateway.base), &[])?.status == 200);
     ensure!(gateway.get_admin("/healthz")?.0 == 200);
-    let mut client = HttpClient::open(&gateway.url(), &[], json!({}))?;
-    ensure!(!client.call("list_bookings", json!({"limit": 1}))?.is_error());
+    check_service(&gateway)?;
     drop(silent);
     Ok(())
 }

@@ -22,6 +22,25 @@ fn upstream(name: &str, url: &str) -> Value {
     json!({"name": name, "url": url, "oauth": {}})
 }
 
+/// Starts a gateway with one upstream, which needs OAuth.
+fn start(server: &AuthorizationServer, folder: &Path) -> Result<Gateway> {
+    let upstreams = json!([upstream("notes", &server.url)]);
+    Gateway::start(upstreams, with_tokens(folder, &json!({})))
+}
+
+/// Starts a gateway with two upstreams, of which one needs OAuth, and connects a client that has a
+/// token of its own.
+fn start_with_houses(server: &AuthorizationServer, folder: &Path) -> Result<(Gateway, HttpClient)> {
+    let upstreams = json!([
+        upstream("notes", &server.url),
+        {"name": "houses", "command": [artifacts::property_server()?]},
+    ]);
+    let gateway = Gateway::start(upstreams, with_tokens(folder, &json!({})))?;
+    let token = [("authorization", "Bearer of-the-client")];
+    let client = HttpClient::open(&gateway.url(), &token, json!({}))?;
+    Ok((gateway, client))
+}
+
 fn program(arguments: &[&str], config: &Path) -> Result<Command> {
     let mut command = Command::new(artifacts::program()?);
     command.args(arguments).arg("--config").arg(config);
@@ -72,13 +91,7 @@ fn key(file: &Path, name: &str) -> Result<String> {
 #[test]
 fn login_stores_a_token_for_a_running_gateway() -> Result<()> {
     let (server, folder) = (AuthorizationServer::start(&[])?, peers::folder("oauth-login")?);
-    let upstreams = json!([
-        upstream("notes", &server.url),
-        {"name": "houses", "command": [artifacts::property_server()?]},
-    ]);
-    let gateway = Gateway::start(upstreams, with_tokens(&folder, &json!({})))?;
-    let mut client =
-        HttpClient::open(&gateway.url(), &[("authorization", "Bearer of-the-client")], json!({}))?;
+    let (gateway, mut client) = start_with_houses(&server, &folder)?;
     let refused = client.call("notes__whoami", json!({}))?;
     let reason = refused.all_texts().join("");
     ensure!(refused.is_error() && reason.contains("context-guard login notes"), "{reason}");
@@ -150,13 +163,7 @@ fn tokens_belong_to_one_principal() -> Result<()> {
 fn tokens_reach_an_sse_upstream() -> Result<()> {
     let (server, folder) =
         (AuthorizationServer::start(&[("SSE", "1")])?, peers::folder("oauth-sse")?);
-    let upstreams = json!([
-        upstream("notes", &server.url),
-        {"name": "houses", "command": [artifacts::property_server()?]},
-    ]);
-    let gateway = Gateway::start(upstreams, with_tokens(&folder, &json!({})))?;
-    let mut client =
-        HttpClient::open(&gateway.url(), &[("authorization", "Bearer of-the-client")], json!({}))?;
+    let (gateway, mut client) = start_with_houses(&server, &folder)?;
     let reason = text(&mut client, "notes__whoami")?;
     ensure!(reason.contains("context-guard login notes"), "{reason}");
     login(&gateway, &["notes"])?;
@@ -181,8 +188,7 @@ fn tokens_reach_an_sse_upstream() -> Result<()> {
 #[test]
 fn refresh_happens_once_for_concurrent_calls() -> Result<()> {
     let (server, folder) = (AuthorizationServer::start(&[])?, peers::folder("oauth-refresh")?);
-    let upstreams = json!([upstream("notes", &server.url)]);
-    let gateway = Gateway::start(upstreams, with_tokens(&folder, &json!({})))?;
+    let gateway = start(&server, &folder)?;
     login(&gateway, &["notes"])?;
     let mut clients = Vec::new();
     for _ in 0..20 {
@@ -219,8 +225,7 @@ fn expired_token_is_refreshed_before_use() -> Result<()> {
     // Tokens that live for less than the margin of refreshes: each call needs a new one.
     let server = AuthorizationServer::start(&[("TTL", "4")])?;
     let folder = peers::folder("oauth-expiry")?;
-    let upstreams = json!([upstream("notes", &server.url)]);
-    let gateway = Gateway::start(upstreams, with_tokens(&folder, &json!({})))?;
+    let gateway = start(&server, &folder)?;
     login(&gateway, &["notes"])?;
     let mut client = HttpClient::open(&gateway.url(), &[], json!({}))?;
     for _ in 0..3 {
@@ -233,8 +238,7 @@ fn expired_token_is_refreshed_before_use() -> Result<()> {
 #[test]
 fn device_flow_needs_no_browser_here() -> Result<()> {
     let (server, folder) = (AuthorizationServer::start(&[])?, peers::folder("oauth-device")?);
-    let upstreams = json!([upstream("notes", &server.url)]);
-    let gateway = Gateway::start(upstreams, with_tokens(&folder, &json!({})))?;
+    let gateway = start(&server, &folder)?;
     let login = program(&["login", "notes", "--device"], &config(&gateway))?;
     let process = Process::start(login, false, "enter the code")?;
     let printed = process.output();
@@ -246,8 +250,7 @@ fn device_flow_needs_no_browser_here() -> Result<()> {
     ensure!(text(&mut client, "whoami")?.contains("user-1"));
     // Where it is not offered, the command says so.
     let server = AuthorizationServer::start(&[("NO_DEVICE", "1")])?;
-    let upstreams = json!([upstream("notes", &server.url)]);
-    let gateway = Gateway::start(upstreams, with_tokens(&folder, &json!({})))?;
+    let gateway = start(&server, &folder)?;
     // The token is that of another URL, and is not sent to this one.
     let refused = connect(&gateway, &[])?;
     ensure!(refused.contains("for another URL"), "{refused}");
@@ -261,13 +264,12 @@ fn device_flow_needs_no_browser_here() -> Result<()> {
 #[test]
 fn forged_answers_are_refused() -> Result<()> {
     let (server, folder) = (AuthorizationServer::start(&[])?, peers::folder("oauth-forged")?);
-    let upstreams = json!([upstream("notes", &server.url)]);
-    let gateway = Gateway::start(upstreams, with_tokens(&folder, &json!({})))?;
-    let start = || {
+    let gateway = start(&server, &folder)?;
+    let begin_login = || {
         let login = program(&["login", "notes", "--no-browser"], &config(&gateway))?;
         Process::start(login, false, "\n  http")
     };
-    let process = start()?;
+    let process = begin_login()?;
     let url = page(&process.output())?;
     let parameter = |name: &str| -> Result<String> {
         let (_, rest) = url.split_once(&format!("{name}=")).context("no parameter")?;
@@ -284,15 +286,14 @@ fn forged_answers_are_refused() -> Result<()> {
     ensure!(refused.status == 400 && refused.body.contains("another issuer"), "{}", refused.body);
     wait_until("the refusal", || Ok(process.output().contains("another issuer")))?;
     // The real answer after a guess is accepted.
-    let process = start()?;
+    let process = begin_login()?;
     let url = page(&process.output())?;
     browse(&url, &[])?;
     stored(&process)?;
     // Metadata of another issuer.
     let posing =
         AuthorizationServer::start(&[("ISSUER", &server.base.replace("127.0.0.1", "localhost"))])?;
-    let upstreams = json!([upstream("notes", &posing.url)]);
-    let gateway = Gateway::start(upstreams, with_tokens(&folder, &json!({})))?;
+    let gateway = start(&posing, &folder)?;
     let login = ["login", "notes", "--no-browser"];
     std::fs::remove_dir_all(folder.join("tokens"))?;
     let output = program(&login, &config(&gateway))?.output()?;
