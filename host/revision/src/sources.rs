@@ -124,19 +124,19 @@ impl Sources {
         if errors.is_empty() { Ok(deployed) } else { Err(Error::Refused(errors.join("; "))) }
     }
 
-    fn begin_reload(self: &Arc<Self>, revisions: &Arc<Revisions>, again: bool) -> Reload {
+    fn begin_reload(self: &Arc<Self>, revisions: &Arc<Revisions>, is_forced: bool) -> Reload {
         let _turn = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
         let mut reload = Reload::default();
-        let layout = self.read_layout(revisions, again, &mut reload);
+        let layout = self.read_layout(revisions, is_forced, &mut reload);
         // Keys come first: a leaked key must not wait for anything else.
-        self.reload_keys(revisions, &layout, again, &mut reload);
-        self.reload_policy(revisions, &layout, again, &mut reload);
-        self.reload_component(revisions, &layout, again, &mut reload);
+        self.reload_keys(revisions, &layout, is_forced, &mut reload);
+        self.reload_policy(revisions, &layout, is_forced, &mut reload);
+        self.reload_component(revisions, &layout, is_forced, &mut reload);
         reload
     }
 
     /// Reads the gateway file. If it is broken, the places of the last good one apply.
-    fn read_layout(&self, revisions: &Revisions, again: bool, reload: &mut Reload) -> Layout {
+    fn read_layout(&self, revisions: &Revisions, is_forced: bool, reload: &mut Reload) -> Layout {
         match (self.read)() {
             Ok(layout) => {
                 let mut state = self.state();
@@ -144,7 +144,7 @@ impl Sources {
                 state.layout = layout;
             }
             Err(error) => {
-                self.unreadable(revisions, again, &error, "gateway file", |state| {
+                self.unreadable(revisions, is_forced, &error, "gateway file", |state| {
                     &mut state.gateway_file
                 });
                 reload.errors.push(error.to_string());
@@ -154,11 +154,11 @@ impl Sources {
     }
 
     /// Records that a source cannot be read. A file that is being written is read several times, so
-    /// the same reason is reported once, or if `again` is true.
+    /// the same reason is reported once. A forced reload reports it always.
     fn unreadable(
         &self,
         revisions: &Revisions,
-        again: bool,
+        is_forced: bool,
         error: &Error,
         name: &str,
         source: impl Fn(&mut State) -> &mut SourceState,
@@ -168,7 +168,7 @@ impl Sources {
             let mut state = self.state();
             std::mem::replace(&mut source(&mut state).unreadable, reason.clone()) == reason
         };
-        if !known || again {
+        if !known || is_forced {
             revisions.refuse(Actor::Files, name, error);
         }
     }
@@ -177,7 +177,7 @@ impl Sources {
         &self,
         revisions: &Revisions,
         layout: &Layout,
-        again: bool,
+        is_forced: bool,
         reload: &mut Reload,
     ) {
         let rotated = layout.keys().and_then(|keys| match keys {
@@ -187,7 +187,9 @@ impl Sources {
         match rotated {
             Ok(()) => self.state().keys = SourceState::default(),
             Err(error) => {
-                self.unreadable(revisions, again, &error, "signing keys", |state| &mut state.keys);
+                self.unreadable(revisions, is_forced, &error, "signing keys", |state| {
+                    &mut state.keys
+                });
                 reload.errors.push(error.to_string());
             }
         }
@@ -197,13 +199,13 @@ impl Sources {
         &self,
         revisions: &Revisions,
         layout: &Layout,
-        again: bool,
+        is_forced: bool,
         reload: &mut Reload,
     ) {
         let policy = match layout.policy().and_then(written) {
             Ok(policy) => policy,
             Err(error) => {
-                self.unreadable(revisions, again, &error, "policy", |state| &mut state.policy);
+                self.unreadable(revisions, is_forced, &error, "policy", |state| &mut state.policy);
                 reload.errors.push(error.to_string());
                 return;
             }
@@ -212,7 +214,7 @@ impl Sources {
         {
             let mut state = self.state();
             state.policy.unreadable = None;
-            if state.policy.offered == new && !again {
+            if state.policy.offered == new && !is_forced {
                 return;
             }
             state.policy.offered = new;
@@ -239,13 +241,13 @@ impl Sources {
         self: &Arc<Self>,
         revisions: &Arc<Revisions>,
         layout: &Layout,
-        again: bool,
+        is_forced: bool,
         reload: &mut Reload,
     ) {
         let bytes = match layout.component() {
             Ok(bytes) => bytes,
             Err(error) => {
-                self.unreadable(revisions, again, &error, "component", |state| {
+                self.unreadable(revisions, is_forced, &error, "component", |state| {
                     &mut state.component
                 });
                 reload.errors.push(error.to_string());
@@ -256,7 +258,7 @@ impl Sources {
         {
             let mut state = self.state();
             state.component.unreadable = None;
-            if state.component.offered == new && !again {
+            if state.component.offered == new && !is_forced {
                 return;
             }
             state.component.offered = new;
