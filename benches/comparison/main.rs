@@ -27,7 +27,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Returns a JSON document of bookings, about 300 bytes each, of at least so many bytes.
+/// Returns a JSON document of bookings, about 300 bytes each, of at least `bytes` bytes.
 fn document(bytes: usize) -> String {
     let mut text = "{\"bookings\":[".to_owned();
     for id in 0.. {

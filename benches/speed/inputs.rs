@@ -26,7 +26,7 @@ const WORDS: [&str; 16] = [
     "feathers", "please", "call", "before", "noon", "garden",
 ];
 
-/// Returns a document with a list of nested bookings of about 1.2 kB, of at least so many bytes.
+/// Returns a document with a list of nested bookings of about 1.2 kB, of at least `bytes` bytes.
 pub(crate) fn bookings(bytes: usize) -> String {
     let mut numbers = Numbers(0x1234_5678_9ABC);
     let mut text = "{\"bookings\":[".to_owned();
@@ -74,7 +74,7 @@ pub(crate) fn bookings(bytes: usize) -> String {
     text
 }
 
-/// Returns a log of at least so many bytes.
+/// Returns a log of at least `bytes` bytes.
 pub(crate) fn log(bytes: usize) -> String {
     let mut numbers = Numbers(0x9876_5432_1ABC);
     let mut text = String::new();
@@ -102,7 +102,7 @@ pub(crate) fn log(bytes: usize) -> String {
     text
 }
 
-/// Returns a document without a dominant list, settings with many parts, of at least so many bytes.
+/// Returns a document without a dominant list, settings with many parts, of at least `bytes` bytes.
 pub(crate) fn settings(bytes: usize) -> String {
     let mut numbers = Numbers(0x5555_1234_ABCD);
     let mut text = "{\"name\":\"cluster\"".to_owned();
@@ -122,7 +122,7 @@ pub(crate) fn settings(bytes: usize) -> String {
     text
 }
 
-/// Returns an answer to `tools/list` with so many tools.
+/// Returns an answer to `tools/list` with `tools` tools.
 pub(crate) fn catalogue(tools: usize) -> Vec<u8> {
     let mut numbers = Numbers(0x7777_4321_0F0F);
     let tools: Vec<_> = (0..tools)

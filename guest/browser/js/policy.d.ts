@@ -14,15 +14,15 @@ export type EstimatorSettings = {
 };
 
 export type ItemFields = {
-  /** Its long text. */
+  /** The path of the long text. */
   content?: string;
-  /** The member that identifies it. */
+  /** The path of the id. */
   id?: string;
-  /** Its relevance. */
+  /** The path of the relevance, a number. */
   score?: string;
-  /** Its title. */
+  /** The path of the title. */
   title?: string;
-  /** Its kind. */
+  /** The path of the kind, such as `article`. */
   type?: string;
 };
 

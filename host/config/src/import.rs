@@ -26,7 +26,7 @@ pub struct Import {
     pub variables: BTreeMap<String, Vec<String>>,
     /// The servers that are left out, each with its reason.
     pub skipped: Vec<String>,
-    /// The changes of names and the members that are left out.
+    /// Messages about renamed servers and about members that are left out.
     pub notes: Vec<String>,
 }
 

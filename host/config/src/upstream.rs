@@ -138,12 +138,14 @@ pub struct OAuth {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Isolation {
-    /// Each client session has its own. Requests without a session share one per principal.
+    /// Each client session has a process or session of its own. Requests without a session share
+    /// one per principal.
     #[default]
     Session,
-    /// All sessions of a principal share one.
+    /// All sessions of a principal share a process or session.
     Principal,
-    /// All callers share one. Requests from the server to a client are refused then.
+    /// All callers share a process or session. Requests from the server to a client are refused
+    /// then.
     Shared,
 }
 

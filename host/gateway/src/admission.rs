@@ -50,7 +50,7 @@ pub(crate) fn owner(principal: &Arc<str>, address: IpAddr) -> Arc<str> {
 ///
 /// Anonymous callers share one principal, so that their address takes its place, or their IPv6
 /// network, which has more addresses than there are places. Anonymous callers on this machine are
-/// told apart by their sessions: they are programs of one person, or of many behind a proxy.
+/// distinguished by their sessions: they are programs of one person, or of many behind a proxy.
 pub(crate) fn caller(principal: &Arc<str>, address: IpAddr, session: Arc<str>) -> Caller {
     let principal = if principal.as_ref() != ANONYMOUS {
         Arc::clone(principal)

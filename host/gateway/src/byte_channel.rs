@@ -1,5 +1,6 @@
-//! A channel whose waiting messages are bounded in bytes. What does not fit is refused, so that a
-//! slow receiver neither fills memory nor blocks a sender that serves other receivers too.
+//! A channel whose waiting messages are bounded in bytes. A message that exceeds the bound is
+//! refused, so that a slow receiver neither fills memory nor blocks a sender that serves other
+//! receivers too.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -14,7 +14,7 @@ pub struct LoginOptions<'a> {
     pub principal: &'a str,
     /// Scopes in addition to those of the settings and of an earlier login.
     pub scopes: &'a [String],
-    /// True for the device flow.
+    /// True to log in by the device flow (RFC 8628), without a browser on this machine.
     pub device: bool,
     /// True if the page of the login may be opened in a browser.
     pub browser: bool,
@@ -42,7 +42,7 @@ pub enum Progress<'a> {
     EnterCode {
         /// The URL of the page that asks for the code.
         url: &'a str,
-        /// The code.
+        /// The code to enter on the page.
         code: &'a str,
         /// The URL of a page that knows the code.
         link: Option<&'a str>,

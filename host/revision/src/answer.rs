@@ -51,7 +51,8 @@ pub fn next_cursor(message: &[u8]) -> Option<String> {
     Some(contract(message)?.get("nextCursor")?.as_str()?.to_owned())
 }
 
-/// Returns the reason why a query of the answer failed, or `None` if it did not.
+/// Returns the reason why the guard could not apply the query of a call to its answer, such as an
+/// unknown field. `None` if it could.
 #[must_use]
 pub fn query_error(message: &[u8]) -> Option<String> {
     let contract = contract(message)?;

@@ -78,11 +78,11 @@ fn is_change(kind: EventKind) -> bool {
     !kind.is_access() || kind == EventKind::Access(AccessKind::Close(AccessMode::Write))
 }
 
-/// Waits until no file events arrive for [`QUIET_PERIOD`], but at most [`MAX_WAIT`]. Always returns
-/// true.
-fn settle(told: &Receiver<()>) -> bool {
+/// Waits until no file events arrive for [`QUIET_PERIOD`], but at most [`MAX_WAIT`]. Returns true,
+/// so that it can be part of a condition.
+fn settle(events: &Receiver<()>) -> bool {
     let since = Instant::now();
-    while since.elapsed() < MAX_WAIT && told.recv_timeout(QUIET_PERIOD).is_ok() {}
+    while since.elapsed() < MAX_WAIT && events.recv_timeout(QUIET_PERIOD).is_ok() {}
     true
 }
 

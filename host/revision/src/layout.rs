@@ -15,7 +15,7 @@ use crate::{Error, Result, config};
 pub struct Layout {
     /// The gateway file, from which the layout was read.
     pub file: Option<PathBuf>,
-    /// The policy.
+    /// The place of the policy.
     pub policy: PolicyPlace,
     /// The path of the component file and the proof it needs; `None` for the embedded component.
     pub component: Option<(PathBuf, VerificationPolicy)>,

@@ -56,7 +56,8 @@ fn component(
 }
 
 /// Creates the revisions of a gateway with a first one, made from the policy and component in
-/// `layout`. What was rolled back before this start is replaced by what served after it.
+/// `layout`. A policy or component that was rolled back before this start is replaced by the one
+/// that was active after the rollback.
 pub(crate) fn revisions(
     layout: &Layout,
     engine: EngineOptions,
@@ -102,13 +103,13 @@ impl GuardOptions {
         Layout { policy, component, ..Layout::default() }
     }
 
-    /// Builds a filter that runs the guard as these options say. `keys` sign its cursors.
+    /// Builds a filter with the policy and component that `self` names. `keys` sign its cursors.
     pub(crate) fn build(&self, keys: Vec<SigningKey>, clock: Arc<dyn Clock>) -> Result<Filter> {
         Ok(Filter::with_options(self.revisions(keys, clock)?, FilterOptions::default()))
     }
 
     /// Creates the revisions of a filter. The first one consists of the policy and component that
-    /// these options name. `keys` sign its cursors.
+    /// `self` names. `keys` sign its cursors.
     pub(crate) fn revisions(
         &self,
         keys: Vec<SigningKey>,

@@ -83,7 +83,8 @@ impl Wrap {
     }
 }
 
-/// The totals of the answers that one side of a comparison sends, under one policy and component.
+/// Returns the exit code for the status of the server, as shells compute it: 128 plus the number of
+/// the signal that ended it.
 fn code(status: ExitStatus) -> ExitCode {
     #[cfg(unix)]
     if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {

@@ -15,7 +15,7 @@ impl Answer {
         Ok(Self(serde_json::from_slice(message)?))
     }
 
-    /// Returns `result`.
+    /// Returns the member `result` of the response; null if it is an error.
     #[must_use]
     pub fn result(&self) -> &Value {
         &self.0["result"]

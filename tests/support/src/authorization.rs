@@ -19,7 +19,7 @@ pub struct AuthorizationServer {
 }
 
 impl AuthorizationServer {
-    /// Starts the servers with environment variables, which that file describes.
+    /// Starts the servers with environment variables, which `authorization.mjs` describes.
     ///
     /// # Errors
     /// They do not start.

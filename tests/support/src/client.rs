@@ -19,11 +19,11 @@ pub struct Client {
 
 /// The end of a process.
 pub struct Ended {
-    /// The exit code.
+    /// The exit code of the program; `None` if a signal ended it.
     pub code: Option<i32>,
     /// The output that was not read before.
     pub output: Vec<u8>,
-    /// The standard error.
+    /// The text that the program wrote to standard error.
     pub errors: String,
 }
 

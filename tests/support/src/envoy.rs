@@ -83,7 +83,7 @@ impl Listener {
 
 /// A running Envoy.
 pub struct Envoy {
-    /// The process.
+    /// The running program `envoy`.
     pub process: Process,
     folder: PathBuf,
     admin: String,

@@ -15,7 +15,7 @@ pub fn faulty_script() -> String {
 /// The faulty server over HTTP, with sessions.
 pub struct FaultyServer {
     _process: Process,
-    /// Its MCP endpoint.
+    /// The URL of its MCP endpoint.
     pub url: String,
 }
 

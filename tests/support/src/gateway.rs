@@ -106,14 +106,14 @@ pub fn signal(pid: u32, signal: &str) -> Result<()> {
 /// The server of the conformance suite, over HTTP on loopback.
 pub struct ConformanceServer {
     _process: Process,
-    /// Its MCP endpoint.
+    /// The URL of its MCP endpoint.
     pub url: String,
 }
 
 /// The example server with long answers, over HTTP on loopback.
 pub struct ArchiveServer {
     _process: Process,
-    /// Its MCP endpoint.
+    /// The URL of its MCP endpoint.
     pub url: String,
 }
 
@@ -148,7 +148,7 @@ impl ArchiveServer {
     }
 }
 
-/// Returns the path of the script of that server.
+/// Returns the path of the script of [`ConformanceServer`].
 #[must_use]
 pub fn conformance_script() -> PathBuf {
     artifacts::root().join("tests/support/servers/conformance.mjs")
@@ -205,7 +205,7 @@ pub(crate) fn merge(into: &mut Value, more: Value) {
 
 /// A running gateway.
 pub struct Gateway {
-    /// The process.
+    /// The running program `context-guard`.
     pub process: Process,
     /// Scheme and authority of the MCP endpoint.
     pub base: String,
@@ -340,11 +340,11 @@ pub fn agent() -> ureq::Agent {
 
 /// An HTTP response.
 pub struct Reply {
-    /// The status.
+    /// The HTTP status code.
     pub status: u16,
-    /// The headers.
+    /// The headers of the response.
     pub headers: ureq::http::HeaderMap,
-    /// The body.
+    /// The body of the response as text.
     pub body: String,
 }
 
@@ -492,7 +492,7 @@ impl StreamedResponse {
         }
     }
 
-    /// Reads the rest, and returns head and body as they arrived.
+    /// Reads until the connection ends. Returns the head and body of the response as they arrived.
     ///
     /// # Errors
     /// The connection breaks.
@@ -504,9 +504,9 @@ impl StreamedResponse {
 
 /// A stateful client of an MCP endpoint, without an SDK.
 pub struct HttpClient {
-    /// The endpoint.
+    /// The URL of the MCP endpoint.
     pub url: String,
-    /// The session id.
+    /// The id of the client's session (`Mcp-Session-Id`).
     pub session: String,
     /// Headers that it sends with every request.
     pub headers: Vec<(String, String)>,

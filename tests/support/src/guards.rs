@@ -24,7 +24,7 @@ pub use context_guard_test_kit::guard::{
 pub struct InspectableStore(Mutex<BTreeMap<String, Vec<u8>>>);
 
 impl InspectableStore {
-    /// Returns all entries.
+    /// Returns all stored entries by their keys.
     #[must_use]
     pub fn all(&self) -> BTreeMap<String, Vec<u8>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()

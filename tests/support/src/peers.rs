@@ -65,7 +65,7 @@ impl Server {
         self.wrapped_with(&[])
     }
 
-    /// Returns the same server behind the guard, which gets these options.
+    /// Returns the same server behind the guard, whose program gets `options`.
     ///
     /// # Errors
     /// The program was not built.

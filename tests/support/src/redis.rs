@@ -14,7 +14,7 @@ use crate::wait::wait_until;
 pub struct Redis {
     process: Option<Process>,
     arguments: Vec<String>,
-    /// The port.
+    /// The port of 127.0.0.1 on which the server listens.
     pub port: u16,
     folder: PathBuf,
 }

@@ -10,11 +10,11 @@ use anyhow::{Context, Result};
 /// A request that the server received.
 #[derive(Clone, Debug, Default)]
 pub struct ReceivedRequest {
-    /// The request line.
+    /// The first line of the request: method, target and version.
     pub line: String,
     /// Headers, with names in lower case.
     pub headers: Vec<(String, String)>,
-    /// The body.
+    /// The body of the request.
     pub body: Vec<u8>,
 }
 
@@ -30,7 +30,7 @@ impl ReceivedRequest {
 /// A prepared response.
 #[derive(Clone, Debug)]
 pub struct ScriptedResponse {
-    /// The status.
+    /// The HTTP status code.
     pub status: u16,
     /// Headers, without the length.
     pub headers: Vec<(String, String)>,
@@ -67,7 +67,7 @@ impl ScriptedResponse {
         Self { status, headers: Vec::new(), chunks: Vec::new(), sized: true, pause_ms: 0 }
     }
 
-    /// Splits the body into chunks of so many bytes, and omits the content length.
+    /// Splits the body into chunks of `bytes` bytes, and omits the content length.
     #[must_use]
     pub fn chunked(mut self, bytes: usize) -> Self {
         self.chunks = self.chunks.concat().chunks(bytes).map(<[u8]>::to_vec).collect();

@@ -13,9 +13,9 @@ use crate::gateway::{Process, get, post};
 
 /// A composition that is being served.
 pub struct Served {
-    /// The process.
+    /// The process that serves the composition.
     pub process: Process,
-    /// Its URL.
+    /// The URL at which it is served.
     pub url: String,
 }
 

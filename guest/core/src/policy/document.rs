@@ -229,16 +229,16 @@ pub enum Strip {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct ItemFields {
-    /// The member that identifies it.
+    /// The path of the id.
     pub id: Option<String>,
-    /// Its title.
+    /// The path of the title.
     pub title: Option<String>,
-    /// Its kind.
+    /// The path of the kind, such as `article`.
     #[serde(rename = "type")]
     pub kind: Option<String>,
-    /// Its relevance.
+    /// The path of the relevance, a number.
     pub score: Option<String>,
-    /// Its long text.
+    /// The path of the long text.
     pub content: Option<String>,
 }
 

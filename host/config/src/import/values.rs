@@ -49,7 +49,7 @@ pub(super) struct Values {
     secrets: BTreeMap<String, String>,
     /// The variables of the upstream, which are dropped if it cannot be converted.
     pending_variables: Vec<(String, String)>,
-    /// Its secrets.
+    /// The secrets of the upstream, by the name of their variable.
     pending_secrets: Vec<(String, String)>,
 }
 

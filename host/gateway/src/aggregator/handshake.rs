@@ -148,9 +148,9 @@ fn initialize_result(version: &str, connection: &UpstreamConnection) -> String {
     result.to_string()
 }
 
-/// Returns the capabilities of all upstreams. Tools are always among them: the guard has its own.
-/// For an upstream that is not known yet, all that it may turn out to have are declared, because
-/// clients do not look again.
+/// Returns the capabilities of all upstreams. Tools are always included, because the guard has a
+/// tool of its own. For an upstream that has not answered yet, all capabilities are declared:
+/// clients read them only once.
 fn united_capabilities(described: &[Described]) -> Value {
     let mut all = json!({"tools": {"listChanged": true}});
     let possible = json!({

@@ -34,7 +34,7 @@ type Declared = HashMap<String, Vec<ParamHeader>>;
 pub(super) struct ParamHeaders(Mutex<LruCache<Key, Declared>>);
 
 impl ParamHeaders {
-    /// Creates an empty memory for at most so many pairs of owner and upstream.
+    /// Creates an empty memory for at most `max` pairs of owner and upstream.
     pub(super) fn new(max: NonZeroUsize) -> Self {
         Self(Mutex::new(LruCache::new(max)))
     }
