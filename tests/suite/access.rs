@@ -338,7 +338,7 @@ fn changed_certificate_serves_new_connections() -> Result<()> {
     wait_until("the changed certificate", serves)?;
     // The last certificate remains in use while the files are invalid.
     std::fs::write(folder.join("key.pem"), "no key")?;
-    let log = || Ok(gateway.process.output().contains("the last certificate remains in use"));
+    let log = || Ok(gateway.process.output().contains("the last certificates remain in use"));
     wait_until("a warning", log)?;
     ensure!(serves()?);
     ask()?;

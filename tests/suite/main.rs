@@ -11,6 +11,7 @@
 mod access;
 mod browser;
 mod budgets;
+mod client_certificates;
 mod clients;
 mod commands;
 mod config_docs;
@@ -53,5 +54,6 @@ mod stores;
 mod stories;
 mod summaries;
 mod swap;
+mod upstream_certificates;
 mod vectors;
 mod wasi_http;

@@ -1,8 +1,10 @@
-//! Authenticates requests and limits their rate: addresses, Host and Origin, API keys, JWTs.
+//! Authenticates requests and limits their rate: addresses, Host and Origin, API keys, JWTs, client
+//! certificates.
 
 #![forbid(unsafe_code)]
 
 mod admin;
+mod certificate;
 mod error;
 mod hosts;
 mod http_client;
@@ -25,8 +27,9 @@ use http::{HeaderName, HeaderValue};
 use ipnet::IpNet;
 
 pub use admin::AdminAccess;
+pub use certificate::ClientName;
 pub use error::{Error, Result};
-pub use http_client::{HttpClient, http_client};
+pub use http_client::{ClientIdentity, HttpClient, http_client, tls_client};
 pub use proxies::{append_forwarded_for, client_network};
 
 /// The name of the HTTP header that carries an API key.
@@ -40,8 +43,8 @@ pub const ANONYMOUS: &str = "anonymous";
 pub enum Refusal {
     /// Status 400: the headers contradict each other. Contains the message for the caller.
     Malformed(String),
-    /// Status 403: the address, Host or Origin is not allowed. Contains the reason as a metric
-    /// label and the message for the caller.
+    /// Status 403: the address, Host, Origin or client certificate is not allowed. Contains the
+    /// reason as a metric label and the message for the caller.
     Forbidden(&'static str, String),
     /// Status 401: the caller is not authenticated. Contains the message for the caller.
     Unauthorized(String),
@@ -59,6 +62,8 @@ pub struct Access {
     hosts: hosts::Hosts,
     keys: Option<keys::Keys>,
     jwt: Option<jwt::Jwt>,
+    /// True if clients need a certificate. The TLS handshake verifies it.
+    needs_certificate: bool,
     rate: Option<rate::Rate>,
     resource: Option<protected_resource::ProtectedResource>,
 }
@@ -78,6 +83,7 @@ impl Access {
             hosts: hosts::Hosts::new(
                 config,
                 loopback,
+                // A browser sends a certificate for pages of any site, unlike a key or a token.
                 config.keys.is_some() || config.jwt.is_some(),
             ),
             keys: config
@@ -86,12 +92,18 @@ impl Access {
                 .map(|path| keys::Keys::open(&folder.join(path)))
                 .transpose()?,
             jwt: config.jwt.as_ref().map(|jwt| jwt::Jwt::new(jwt, folder, client)).transpose()?,
+            needs_certificate: gateway.uses_client_certificates(),
             rate: rate::Rate::new(&config.rate_limit),
         })
     }
 
     /// Returns true if callers must authenticate.
     pub fn requires_authentication(&self) -> bool {
+        self.requires_credentials() || self.needs_certificate
+    }
+
+    /// Returns true if callers must send a key or a token.
+    fn requires_credentials(&self) -> bool {
         self.keys.is_some() || self.jwt.is_some()
     }
 
@@ -198,9 +210,26 @@ impl Access {
         HeaderValue::try_from(text).ok()
     }
 
-    async fn principal(&self, parts: &Parts) -> Result<Arc<str>, Refusal> {
-        if !self.requires_authentication() {
+    /// Returns the principal that the client certificate names, or the anonymous one if clients
+    /// need none. The TLS handshake has refused clients without a valid certificate.
+    fn certificate_principal(&self, parts: &Parts) -> Result<Arc<str>, Refusal> {
+        if !self.needs_certificate {
             return Ok(ANONYMOUS.into());
+        }
+        let name = parts.extensions.get::<ClientName>().map(ClientName::principal);
+        name.ok_or_else(|| {
+            Refusal::Forbidden(
+                "certificate",
+                "the client certificate names nobody: a URI, a DNS name, an e-mail address or a \
+                 subject is needed, without control characters"
+                    .to_owned(),
+            )
+        })
+    }
+
+    async fn principal(&self, parts: &Parts) -> Result<Arc<str>, Refusal> {
+        if !self.requires_credentials() {
+            return self.certificate_principal(parts);
         }
         let bearer = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
         let bearer = bearer.and_then(|value| {

@@ -24,7 +24,7 @@ pub(super) fn client_address(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet
 }
 
 /// The headers by which proxies describe the client of a request.
-const FORWARDING: [HeaderName; 8] = [
+const FORWARDING: [HeaderName; 11] = [
     X_FORWARDED_FOR,
     FORWARDED,
     HeaderName::from_static("x-forwarded-host"),
@@ -33,6 +33,10 @@ const FORWARDING: [HeaderName; 8] = [
     HeaderName::from_static("x-forwarded-prefix"),
     HeaderName::from_static("x-real-ip"),
     HeaderName::from_static("true-client-ip"),
+    // The client certificate that a proxy has verified (RFC 9440, and the header of Envoy).
+    HeaderName::from_static("client-cert"),
+    HeaderName::from_static("client-cert-chain"),
+    HeaderName::from_static("x-forwarded-client-cert"),
 ];
 
 /// Removes the headers by which proxies describe the client of a request.

@@ -9,6 +9,7 @@ use super::gateway_file::Config;
 use super::oauth_rules::{is_url, oauth_errors};
 use super::schema;
 use super::secret;
+use super::tls_rules::tls_errors;
 use super::upstream::{HttpTransport, ProtocolModeSetting, Upstream};
 use crate::document::{Issue, Issues};
 
@@ -237,6 +238,7 @@ fn semantic_errors(config: &Config) -> Vec<Issue> {
             .push(Issue::new(&["access", "jwt"], "either jwksUrl or jwksFile is needed, not both"));
     }
     issues.extend(oauth_errors(config));
+    issues.extend(tls_errors(config));
     issues
 }
 

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::guard::{Component, Store};
 use super::secret::Secret;
 use super::timeouts::Timeouts;
+use super::tls::Tls;
 use super::upstream::Upstream;
 use crate::options::{CacheOptions, RecordingOptions, RolloutOptions};
 
@@ -21,8 +22,8 @@ pub struct Config {
     pub listen: String,
     /// The path of the MCP endpoint.
     pub path: String,
-    /// Certificate and key, which are read again when their files change. Without them the endpoint
-    /// uses plain HTTP.
+    /// Certificates and key, which are read again when their files change. Without them the
+    /// endpoint uses plain HTTP.
     pub tls: Option<Tls>,
     /// The policy of the guard: the path of a file, or the policy itself.
     pub policy: Option<Policy>,
@@ -108,6 +109,18 @@ impl Default for Config {
 }
 
 impl Config {
+    /// Returns true if callers must authenticate: by a key, a token or a client certificate.
+    #[must_use]
+    pub fn authenticates_callers(&self) -> bool {
+        self.access.keys.is_some() || self.access.jwt.is_some() || self.uses_client_certificates()
+    }
+
+    /// Returns true if clients need a certificate.
+    #[must_use]
+    pub fn uses_client_certificates(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some())
+    }
+
     /// Calls `see` with every secret and its path, except those of disabled upstreams.
     pub(super) fn each_secret(&mut self, see: &mut dyn FnMut(Vec<String>, &mut Secret)) {
         let way = |steps: &[&str]| steps.iter().map(|step| (*step).to_owned()).collect();
@@ -148,16 +161,6 @@ pub enum Policy {
     File(PathBuf),
     /// The policy itself.
     Inline(serde_json::Map<String, serde_json::Value>),
-}
-
-/// Certificate and key in PEM format. Both are read again when they change.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Tls {
-    /// The certificate with its chain.
-    pub cert: PathBuf,
-    /// The private key.
-    pub key: PathBuf,
 }
 
 /// The naming of tools and prompts.

@@ -18,12 +18,14 @@ mod schema;
 mod secret;
 mod state;
 mod timeouts;
+mod tls;
+mod tls_rules;
 mod upstream;
 
 pub use check::References;
 pub use error::{Error, Result};
 pub use gateway_file::{
-    Access, Admin, Audit, Config, Jwt, Limits, Naming, Policy, RateLimit, Telemetry, Tls, Tokens,
+    Access, Admin, Audit, Config, Jwt, Limits, Naming, Policy, RateLimit, Telemetry, Tokens,
 };
 pub use guard::{Component, Requirement, Store};
 pub use import::{Import, import};
@@ -32,6 +34,7 @@ pub use options::{CacheOptions, Mode, RecordingOptions, RollbackLimits, RolloutO
 pub use secret::Secret;
 pub use state::{read_or_create_secret, state_folder};
 pub use timeouts::Timeouts;
+pub use tls::{Tls, UpstreamTls};
 pub use upstream::{
     Authorization, HttpTransport, Isolation, OAuth, ProtocolModeSetting, Rest, RestEndpoint,
     StderrLevel, Upstream, UpstreamLimits,

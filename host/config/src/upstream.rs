@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::secret::Secret;
+use super::tls::UpstreamTls;
 
 /// An upstream: one of `command`, `url` and `rest`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -43,6 +44,9 @@ pub struct Upstream {
     pub transport: HttpTransport,
     /// A JSON API.
     pub rest: Option<Rest>,
+    /// The client certificate and the certificate authorities of requests to an https:// URL.
+    /// Without it, the gateway has no certificate and trusts the authorities of the system.
+    pub tls: Option<UpstreamTls>,
     /// Headers that are added to every request to the upstream.
     pub headers: BTreeMap<String, Secret>,
     /// The treatment of the client's credentials.
@@ -86,6 +90,7 @@ impl Default for Upstream {
             url: None,
             transport: HttpTransport::default(),
             rest: None,
+            tls: None,
             headers: BTreeMap::new(),
             authorization: Authorization::default(),
             oauth: None,
@@ -155,7 +160,7 @@ pub enum Isolation {
 #[serde(rename_all = "camelCase")]
 pub enum Authorization {
     /// Forward them to a single upstream unless the gateway authenticates callers (access.keys,
-    /// access.jwt).
+    /// access.jwt, tls.clientCa).
     #[default]
     Auto,
     /// Forward them.

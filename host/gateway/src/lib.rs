@@ -19,6 +19,7 @@ mod headers;
 mod invalid_output;
 mod lines;
 mod message;
+mod pem_files;
 mod probe;
 mod process_tree;
 mod protocol_mode;

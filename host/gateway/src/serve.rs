@@ -26,6 +26,7 @@ use super::reply;
 use super::rest::{Rest, problem};
 use super::single_upstream::SingleUpstream;
 use super::upstream::availability::Availability;
+use super::upstream::client::UpstreamClient;
 use super::upstream::http_upstream::HttpUpstream;
 use super::upstream::processes::Processes;
 use super::upstream::server::UpstreamServer;
@@ -120,17 +121,15 @@ impl Gateway {
                 let (store, client) = (Arc::clone(store), client.clone());
                 UpstreamTokens::new(&upstream.name, url, oauth, store, client)
             });
+            // The shared client obtains the tokens: no authorization server of an upstream receives
+            // its client certificate.
+            let http = match &upstream.tls {
+                Some(tls) => UpstreamClient::with_tls(&upstream.name, tls, &config.folder)?,
+                None => UpstreamClient::Shared(Box::new(client.clone())),
+            };
             let (max_bytes, recorder) = (config.limits.response_bytes, Arc::clone(&recorder));
-            HttpUpstream::new(
-                upstream,
-                url,
-                forwards(upstream),
-                tokens,
-                max_bytes,
-                client.clone(),
-                recorder,
-            )
-            .map(Arc::new)
+            HttpUpstream::new(upstream, url, forwards(upstream), tokens, max_bytes, http, recorder)
+                .map(Arc::new)
         };
         let mcp: Vec<&Upstream> =
             config.upstreams.iter().filter(|upstream| upstream.rest.is_none()).collect();
@@ -178,7 +177,8 @@ impl Gateway {
         ));
         if !is_loopback && !access.requires_authentication() {
             warn!(
-                "anybody who reaches {} can use this gateway: set access.keys or access.jwt",
+                "anybody who reaches {} can use this gateway: set access.keys, \
+                 access.jwt or tls.clientCa",
                 config.listen
             );
         }

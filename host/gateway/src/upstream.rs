@@ -4,6 +4,7 @@
 pub(crate) mod availability;
 mod child_process;
 mod circuit;
+pub(crate) mod client;
 pub(crate) mod connection;
 mod connector;
 mod credentials;

@@ -62,8 +62,8 @@ struct Subject {
     /// The gateway file: .yaml, .json or .toml.
     #[arg(long, short, value_name = "FILE", default_value = "gateway.yaml")]
     config: PathBuf,
-    /// The principal that uses the token: `key:NAME`, `jwt:SUBJECT` or `anonymous`. It is needed if
-    /// the gateway authenticates its callers.
+    /// The principal that uses the token: `key:NAME`, `jwt:SUBJECT`, `cert:NAME` or `anonymous`.
+    /// It is needed if the gateway authenticates its callers.
     #[arg(long, value_name = "NAME")]
     principal: Option<String>,
 }
@@ -98,8 +98,9 @@ impl Subject {
 /// kind, if the gateway authenticates in one way only.
 fn principal(config: &Config, given: Option<&str>) -> Result<String> {
     let (keys, jwt) = (config.access.keys.is_some(), config.access.jwt.is_some());
+    let certificates = config.uses_client_certificates();
     match given {
-        None if keys || jwt => {
+        None if keys || jwt || certificates => {
             bail!("callers of this gateway have names: say whose token it is with --principal NAME")
         }
         None => Ok(ANONYMOUS.to_owned()),
@@ -108,9 +109,12 @@ fn principal(config: &Config, given: Option<&str>) -> Result<String> {
         Some(name) if keys && jwt && !name.starts_with("key:") && !name.starts_with("jwt:") => {
             bail!("the principal `{name}` is ambiguous: write key:{name} or jwt:{name}")
         }
-        Some(name) if !keys && !jwt && name != ANONYMOUS => bail!(
+        Some(name) if certificates && !keys && !jwt && !name.starts_with("cert:") => {
+            Ok(format!("cert:{name}"))
+        }
+        Some(name) if !keys && !jwt && !certificates && name != ANONYMOUS => bail!(
             "this gateway does not authenticate its callers, so that there is no principal \
-             `{name}`: set access.keys or access.jwt, or leave --principal out"
+             `{name}`: set access.keys, access.jwt or tls.clientCa, or leave --principal out"
         ),
         Some(name) => Ok(name.to_owned()),
     }

@@ -222,13 +222,12 @@ pub(crate) fn user_keys() -> Result<Vec<SigningKey>> {
 
 /// Opens the cursor store that a configuration names.
 pub(crate) fn store(config: &Config, clock: &Arc<dyn Clock>) -> Result<Arc<dyn CursorStore>> {
-    let is_authenticated = config.access.keys.is_some() || config.access.jwt.is_some();
     let options = StoreOptions {
         url: config.store.url.expose(),
         prefix: &config.store.prefix,
         timeout: Duration::from_millis(config.store.timeout_ms),
         memory_bytes: config.limits.store_bytes,
-        principal_bytes: config.limits.store_bytes_per_principal(is_authenticated),
+        principal_bytes: config.limits.store_bytes_per_principal(config.authenticates_callers()),
         local_bytes: config.store.local_bytes,
     };
     Ok(store::open(&options, clock)?)

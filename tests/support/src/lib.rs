@@ -7,6 +7,7 @@
 pub mod answer;
 pub mod artifacts;
 pub mod authorization;
+pub mod certificates;
 pub mod client;
 pub mod envoy;
 pub mod faulty_server;

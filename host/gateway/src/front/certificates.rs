@@ -1,66 +1,65 @@
-//! The certificate and key of a TLS listener, which are read again when their files change.
+//! The certificates of a TLS listener and of its clients, which are read again when their files
+//! change.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::{Duration, SystemTime};
 
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::rustls::crypto::CryptoProvider;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
-use tokio_rustls::rustls::sign::CertifiedKey;
+use tokio_rustls::rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use tokio_rustls::rustls::{ServerConfig, ServerConnection};
 use tracing::{info, warn};
 
 use crate::Result;
-use crate::config::{self, Tls};
+use crate::access::ClientName;
+use crate::config::Tls;
+use crate::pem_files::{self, ChangeTimes, POLL_INTERVAL, change_times, invalid};
 
-/// The pause between two checks of the files.
-const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// The TLS settings of new connections. Open connections keep theirs.
+#[derive(Clone)]
+pub(crate) struct Acceptor(Arc<RwLock<Arc<ServerConfig>>>);
 
-/// The current certificate, for new connections. Open connections keep theirs.
-#[derive(Debug)]
-struct Current(RwLock<Arc<CertifiedKey>>);
-
-impl ResolvesServerCert for Current {
-    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner)))
+impl Acceptor {
+    /// Returns the acceptor of the next connection.
+    pub(super) fn current(&self) -> TlsAcceptor {
+        let config = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        TlsAcceptor::from(Arc::clone(&config))
     }
 }
 
-/// The times of the last changes of certificate and key.
-type ChangeTimes = [Option<SystemTime>; 2];
+/// Returns the name in the verified certificate of a client, if it has one.
+pub(super) fn client_name(connection: &ServerConnection) -> Option<ClientName> {
+    ClientName::of_certificate(connection.peer_certificates()?.first()?)
+}
 
-/// The certificate and key of a TLS listener.
+/// The certificates and the key of a TLS listener.
 pub(crate) struct Certificates {
-    cert: PathBuf,
-    key: PathBuf,
+    files: Tls,
     loaded: ChangeTimes,
-    current: Arc<Current>,
-    config: Arc<ServerConfig>,
+    acceptor: Acceptor,
 }
 
 impl Certificates {
-    /// Loads the certificate and key of a listener. Relative paths refer to `folder`.
+    /// Loads the files of a listener. Relative paths refer to `folder`.
     ///
     /// # Errors
     /// A file cannot be read, or the key is not that of the certificate.
     pub(crate) fn load(tls: &Tls, folder: &Path) -> Result<Self> {
-        let (cert, key) = (folder.join(&tls.cert), folder.join(&tls.key));
-        let loaded = change_times(&cert, &key);
-        let builder = ServerConfig::builder();
-        let certified = read(&cert, &key, builder.crypto_provider())?;
-        let current = Arc::new(Current(RwLock::new(Arc::new(certified))));
-        let resolver: Arc<dyn ResolvesServerCert> = Arc::<Current>::clone(&current);
-        let mut config = builder.with_no_client_auth().with_cert_resolver(resolver);
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(Self { cert, key, loaded, current, config: Arc::new(config) })
+        let join = |path: &PathBuf| folder.join(path);
+        let files = Tls {
+            cert: join(&tls.cert),
+            key: join(&tls.key),
+            client_ca: tls.client_ca.as_ref().map(join),
+            client_crl: tls.client_crl.as_ref().map(join),
+        };
+        // A file that changes while it is read has another time at the next check.
+        let loaded = change_times(paths(&files));
+        let config = read(&files)?;
+        Ok(Self { files, loaded, acceptor: Acceptor(Arc::new(RwLock::new(config))) })
     }
 
-    /// Returns the acceptor of connections, which uses the current certificate.
-    pub(crate) fn acceptor(&self) -> TlsAcceptor {
-        TlsAcceptor::from(Arc::clone(&self.config))
+    /// Returns the acceptor of connections, which uses the current files.
+    pub(crate) fn acceptor(&self) -> Acceptor {
+        self.acceptor.clone()
     }
 
     /// Reads the files again whenever they change. Runs until its task is dropped.
@@ -72,37 +71,57 @@ impl Certificates {
     }
 
     /// Reads the files if they have changed. While they are invalid, for example because only one
-    /// of them has been replaced, the last certificate remains in use.
+    /// of them has been replaced, the last ones remain in use.
     fn reload(&mut self) {
-        let found = change_times(&self.cert, &self.key);
+        let found = change_times(paths(&self.files));
         if found == self.loaded {
             return;
         }
-        // A file that changes while it is read has another time at the next check.
         self.loaded = found;
-        match read(&self.cert, &self.key, self.config.crypto_provider()) {
-            Ok(certified) => {
-                let mut current = self.current.0.write().unwrap_or_else(PoisonError::into_inner);
-                *current = Arc::new(certified);
-                info!("new connections use the changed certificate {}", self.cert.display());
+        match read(&self.files) {
+            Ok(config) => {
+                let current = &self.acceptor.0;
+                *current.write().unwrap_or_else(PoisonError::into_inner) = config;
+                info!("new connections use the changed files of `tls`");
             }
-            Err(error) => warn!("the last certificate remains in use: {error}"),
+            Err(error) => warn!("the last certificates remain in use: {error}"),
         }
     }
 }
 
-fn change_times(cert: &Path, key: &Path) -> ChangeTimes {
-    [cert, key].map(|path| std::fs::metadata(path).and_then(|found| found.modified()).ok())
+fn paths(files: &Tls) -> impl Iterator<Item = &PathBuf> {
+    [&files.cert, &files.key].into_iter().chain(&files.client_ca).chain(&files.client_crl)
 }
 
-fn read(cert: &Path, key: &Path, provider: &CryptoProvider) -> Result<CertifiedKey> {
-    let fault =
-        |path: &Path, reason: String| config::Error::Format { path: path.to_owned(), reason };
-    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(cert)
-        .and_then(Iterator::collect)
-        .map_err(|error| fault(cert, format!("invalid PEM certificate: {error}")))?;
-    let private = PrivateKeyDer::from_pem_file(key)
-        .map_err(|error| fault(key, format!("invalid PEM private key: {error}")))?;
-    let certified = CertifiedKey::from_der(chain, private, provider);
-    Ok(certified.map_err(|error| fault(cert, error.to_string()))?)
+/// Reads all files of a listener.
+fn read(files: &Tls) -> Result<Arc<ServerConfig>> {
+    let builder = ServerConfig::builder();
+    let builder = match &files.client_ca {
+        None => builder.with_no_client_auth(),
+        Some(path) => {
+            let authorities = Arc::new(pem_files::authorities(path)?);
+            let provider = Arc::clone(builder.crypto_provider());
+            let mut verifier = WebPkiClientVerifier::builder_with_provider(authorities, provider);
+            if let Some(lists) = &files.client_crl {
+                let lists = pem_files::revocation_lists(lists)?;
+                // An old list does not have the certificates that were revoked since.
+                verifier = verifier.with_crls(lists).enforce_revocation_expiration();
+            }
+            let at_fault = files.client_crl.as_ref().unwrap_or(path);
+            let verifier = verifier.build().map_err(|error| invalid(at_fault, error))?;
+            builder.with_client_cert_verifier(verifier)
+        }
+    };
+    let chain = pem_files::certificates(&files.cert)?;
+    let key = pem_files::private_key(&files.key)?;
+    let mut config =
+        builder.with_single_cert(chain, key).map_err(|error| invalid(&files.cert, error))?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    if files.client_ca.is_some() {
+        // A resumed session does not verify the certificate, which may have expired or been
+        // revoked meanwhile.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+    }
+    Ok(Arc::new(config))
 }

@@ -17,18 +17,18 @@ use hyper_util::server::conn::auto::Builder;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 use tracing::{debug, warn};
 
 use super::activity::{ActiveRequest, Activity};
+use super::certificates::{Acceptor, client_name};
 use super::client_body::{RequestBody, ResponseBody};
 use super::client_stream::{ClientStream, DISCARD_BYTES};
 use super::connections::{ClientConnections, OpenConnection};
 use super::proxy_protocol::read_client;
-use crate::access::client_network;
+use crate::access::{ClientName, client_network};
 use crate::config::Timeouts;
 use crate::telemetry::Recorder;
 use crate::{Error, Result};
@@ -60,7 +60,7 @@ pub(crate) async fn bind(address: &str) -> Result<TcpListener> {
 /// A listener with its protocol and limits.
 pub(crate) struct Listener {
     pub(crate) socket: TcpListener,
-    pub(crate) tls: Option<TlsAcceptor>,
+    pub(crate) tls: Option<Acceptor>,
     pub(crate) connections: Arc<ClientConnections>,
     pub(crate) timeouts: Timeouts,
     /// Returns true for the addresses of trusted proxies. Their connections do not count for an
@@ -161,7 +161,7 @@ fn refuse(stream: TcpStream, uses_tls: bool) {
 /// The state that all connections of a listener share.
 struct Shared {
     builder: Builder<TokioExecutor>,
-    tls: Option<TlsAcceptor>,
+    tls: Option<Acceptor>,
     router: Router,
     timeouts: Timeouts,
     is_proxy: Box<dyn Fn(IpAddr) -> bool + Send + Sync>,
@@ -205,31 +205,40 @@ impl Shared {
                 return Ok(stream.shutdown().await?);
             }
         }
-        let Some(tls) = &self.tls else { return self.exchange(stream, peer, activity).await };
+        let Some(tls) = &self.tls else {
+            return self.exchange(stream, peer, None, activity).await;
+        };
         let stream = tokio::select! {
-            accepted = tls.accept(stream) => accepted?,
+            accepted = tls.current().accept(stream) => accepted?,
             () = activity.expired(&self.timeouts) => return Ok(()),
             () = activity.evicted() => return Ok(()),
             () = self.draining.cancelled() => return Ok(()),
         };
-        self.exchange(stream, peer, activity).await
+        let client = client_name(stream.get_ref().1);
+        self.exchange(stream, peer, client, activity).await
     }
 
-    /// Serves the requests of a connection until it ends, is idle for too long, or is evicted.
+    /// Serves the requests of a connection, whose certificate names `client`, until
+    /// it ends, is idle for too long, or is evicted.
     async fn exchange(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         peer: SocketAddr,
+        client: Option<ClientName>,
         activity: &Arc<Activity>,
     ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         let (router, shared_activity) = (self.router.clone(), Arc::clone(activity));
         let service = service_fn(move |request: http::Request<Incoming>| {
             let active = ActiveRequest::begin(&shared_activity, request.version());
             let (router, body_activity) = (router.clone(), Arc::clone(&shared_activity));
+            let client = client.clone();
             async move {
                 let mut request =
                     request.map(|body| Body::new(RequestBody::new(body, body_activity)));
                 request.extensions_mut().insert(peer);
+                if let Some(client) = client {
+                    request.extensions_mut().insert(client);
+                }
                 let response = match router.oneshot(request).await {
                     Ok(response) => response,
                     Err(never) => match never {},

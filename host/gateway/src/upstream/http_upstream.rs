@@ -12,9 +12,9 @@ use hyper::body::Incoming;
 
 use super::Failure;
 use super::circuit::Circuit;
+use super::client::UpstreamClient;
 use super::credentials;
 use super::turns::Turns;
-use crate::access::HttpClient;
 use crate::config::{Secret, Upstream};
 use crate::headers::{self, CREDENTIALS};
 use crate::oauth::UpstreamTokens;
@@ -98,7 +98,7 @@ pub(crate) struct HttpUpstream {
     /// The maximum time until a response has ended.
     call_limit: Duration,
     max_bytes: usize,
-    client: HttpClient,
+    client: UpstreamClient,
     pub(crate) circuit: Arc<Circuit>,
     /// The turns of clients' requests. The gateway's own requests need none.
     pub(crate) turns: Arc<Turns>,
@@ -114,7 +114,7 @@ impl HttpUpstream {
         forward_credentials: bool,
         tokens: Option<Arc<UpstreamTokens>>,
         max_bytes: usize,
-        client: HttpClient,
+        client: UpstreamClient,
         recorder: Arc<Recorder>,
     ) -> Result<Self> {
         let error = |what: String| Error::Setup(format!("upstream {}: {what}", config.name));
@@ -250,7 +250,7 @@ impl HttpUpstream {
             value.set_sensitive(true);
             headers.insert(header::AUTHORIZATION, value);
         }
-        let sent = tokio::time::timeout(self.timeout, self.client.request(request)).await;
+        let sent = tokio::time::timeout(self.timeout, self.client.current().request(request)).await;
         let response = sent.map_err(|_| self.timed_out("did not answer"))?.map_err(|error| {
             let (name, cause) = (self.display_name(), root_cause(&error));
             Failure::Unavailable(format!("{name} cannot be reached: {cause}."))
