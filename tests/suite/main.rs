@@ -36,6 +36,7 @@ mod isolation;
 mod legacy_sse;
 mod names;
 mod oauth;
+mod odd_answers;
 mod operations;
 mod processes;
 mod properties;

@@ -94,7 +94,7 @@ fn replay(request: &Value, message: &[u8]) -> Result<bool> {
         sent.client.is_none() && sent.upstream == Some(Cow::Borrowed(request_bytes.as_slice())),
         "the request was changed"
     );
-    let answer = session.from_upstream(message);
+    let answer = session.from_upstream(message).pop().context("no answer")?;
     let Cow::Owned(shaped) = answer else {
         ensure!(answer == message);
         let tokens = Answer::read(message)?.tokens();

@@ -22,6 +22,8 @@ pub(crate) fn fault(fault: context_guard_core::Fault) -> types::Fault {
         Fault::Malformed(at) => types::Fault::Malformed(at),
         Fault::TooDeep => types::Fault::TooDeep,
         Fault::TooLarge(limit) => types::Fault::TooLarge(limit),
+        // The contract has no fault of its own for strings, which are a part of the syntax.
+        Fault::InvalidString => types::Fault::Malformed(0),
         Fault::Other(reason) => types::Fault::Other(reason),
     }
 }

@@ -5,6 +5,7 @@ mod replay;
 mod ticket;
 mod unreadable;
 
+use context_guard_protocol::answer::is_valid_json;
 use thiserror::Error;
 
 use self::call::Call;
@@ -12,7 +13,7 @@ use self::ticket::{CalledTool, Ticket};
 
 use crate::blocks;
 use crate::encoding::Stored;
-use crate::json::scan::{ScanError, is_json};
+use crate::json::scan::{ScanError, Scanner, is_json};
 use crate::json::text::Form;
 use crate::mcp::answer::Answer;
 use crate::mcp::arguments::GuardArguments;
@@ -46,6 +47,9 @@ pub enum Fault {
     /// The message is too large. Holds the size limit in bytes.
     #[error("the message exceeds the limit of {0} bytes")]
     TooLarge(u64),
+    /// A string of the message has an invalid escape, or a control character that is not escaped.
+    #[error("a string has an invalid escape or an unescaped control character")]
+    InvalidString,
     /// Any other failure.
     #[error("{0}")]
     Other(String),
@@ -166,21 +170,28 @@ impl Guard {
             return Ok(pass());
         };
         let call = Call { guard: self, cx, message, request: &request, loaded, now_ms, id };
-        match request.method.as_str() {
-            "tools/list" => Ok(Plan::Forward {
+        let mut plan = match request.method.as_str() {
+            "tools/list" => Plan::Forward {
                 message: None,
                 ticket: Ticket::Tools { first: !request.continues }.to_bytes(),
-            }),
-            "tools/call" => Ok(call.tool()),
-            "resources/read" => Ok(call.resource()),
-            "tasks/result" => Ok(call.forward(
+            },
+            "tools/call" => call.tool(),
+            "resources/read" => call.resource(),
+            "tasks/result" => call.forward(
                 "tasks/result",
                 None,
                 &GuardArguments::default(),
                 CalledTool { output: OutputSchema::Closed, ..CalledTool::default() },
-            )),
-            _ => Ok(pass()),
+            ),
+            _ => pass(),
+        };
+        // A part of a stored answer may have damage that the first page did not show.
+        if let Plan::Answer { message, .. } = &mut plan
+            && !is_valid_json(message)
+        {
+            *message = unreadable::repair(message, id);
         }
+        Ok(plan)
     }
 
     /// Reduces an upstream's response to its token budget. `ticket` is from the [`Plan::Forward`]
@@ -209,7 +220,8 @@ impl Guard {
                     cx.store_unavailable || endpoint.settings.cursor_mode == CursorMode::Replay;
                 call.replay = replay.as_ref().filter(|_| stores_nothing);
                 let context = call.shape_context(&endpoint, arguments, options, &query);
-                let mut shaped = match shape_response(&context, message) {
+                let mut shaped = match shape_response(&context, message).and_then(checked(message))
+                {
                     Ok(shaped) => shaped,
                     Err(fault) => {
                         shape_unreadable(&context, message, &fault, &name).ok_or(fault)?
@@ -306,21 +318,48 @@ fn check(message: &[u8]) -> Result<(), Fault> {
         .map_err(|error| Fault::Malformed((ascii + error.valid_up_to()) as u64))
 }
 
-/// Shapes an answer that cannot be read as a text, if it exceeds its budget. Returns none if it
-/// does not: such an answer passes unchanged, as without the guard.
-fn shape_unreadable(
+/// Returns a function that fails if the message to send for the answer `message` is no valid JSON.
+/// Shaping skips parts of an answer without reading them, and accepts any character in strings.
+fn checked<'m>(message: &'m [u8]) -> impl FnOnce(Shaped<'m>) -> Result<Shaped<'m>, Fault> {
+    move |shaped| {
+        if is_valid_json(shaped.message.as_deref().unwrap_or(message)) {
+            return Ok(shaped);
+        }
+        let mut scanner = Scanner::new(message, Form::Raw);
+        let scanned = scanner.skip_value().and_then(|_| scanner.end());
+        Err(scanned.err().map_or(Fault::InvalidString, Fault::from))
+    }
+}
+
+/// Shapes an answer that cannot be read as a text. Returns none if it has no id. Valid JSON within
+/// its budget passes unchanged, as without the guard.
+fn shape_unreadable<'m>(
     context: &ShapeContext<'_>,
-    message: &[u8],
+    message: &'m [u8],
     fault: &Fault,
     uri: &str,
-) -> Option<Shaped<'static>> {
+) -> Option<Shaped<'m>> {
     let settings = context.limits;
-    let allowance = settings.budget_for(context.options.pages, context.budget).allowance();
-    if settings.estimator.cost(message) <= allowance {
-        return None;
+    let budget = settings.budget_for(context.options.pages, context.budget);
+    let cost = settings.estimator.cost(message);
+    if cost <= budget.allowance() && is_valid_json(message) {
+        let original =
+            crate::tokens::OriginalCost::estimate(&settings.estimator, message, Form::Raw);
+        let endpoint = context.scope.endpoint;
+        return Some(unchanged(Record::unchanged(
+            endpoint,
+            original,
+            message.len(),
+            budget.threshold,
+        )));
     }
     let text = unreadable::as_text(message, fault, uri)?;
-    shape_response(context, &text).ok().map(unreadable::into_owned)
+    let mut shaped = shape_response(context, &text).ok().map(unreadable::into_owned)?;
+    if shaped.message.is_none() {
+        shaped.record.response_bytes = text.len() as u64;
+        shaped.message = Some(text);
+    }
+    Some(shaped)
 }
 
 fn shape_response<'m>(context: &ShapeContext<'_>, message: &'m [u8]) -> Result<Shaped<'m>, Fault> {

@@ -42,7 +42,8 @@ pub enum Kind {
     Request,
     /// A message with a method and without an id.
     Notification,
-    /// A message without a method, and with an id or an error.
+    /// A message with an id or an error, and without a method. Some servers repeat the method of
+    /// the request beside the result or the error.
     Response,
 }
 
@@ -134,12 +135,18 @@ impl<'a> Head<'a> {
     /// `jsonrpc` and `id` are the only other members.
     #[must_use]
     pub fn read_ends(message: &'a [u8]) -> Option<Self> {
+        Self::scan_ends(message).map(|(head, _)| head)
+    }
+
+    /// Reads a long response: see [`Self::read_ends`]. Also returns true if it has the member
+    /// `jsonrpc`.
+    pub(crate) fn scan_ends(message: &'a [u8]) -> Option<(Self, bool)> {
         if message.len() < MIN_END_SCAN_BYTES {
             return None;
         }
         let text = std::str::from_utf8(message).ok()?;
         let mut result = text.trim_ascii().strip_prefix('{')?.strip_suffix('}')?;
-        let mut id = None;
+        let (mut id, mut has_version) = (None, false);
         // Members before the result. A comma inside a string id ends the scan: the part before it
         // is no valid member.
         loop {
@@ -150,7 +157,7 @@ impl<'a> Head<'a> {
             }
             let near = result.get(..result.floor_char_boundary(MAX_END_MEMBER_BYTES))?;
             let comma = near.find(',')?;
-            read_side_member(result.get(..comma)?, &mut id)?;
+            has_version |= read_side_member(result.get(..comma)?, &mut id)?;
             result = result.get(comma + 1..)?;
         }
         // Members after the result, from the last to the first. The result ends where a brace does:
@@ -163,11 +170,12 @@ impl<'a> Head<'a> {
             let window = result.len().checked_sub(MAX_END_MEMBER_BYTES)?;
             let near = result.floor_char_boundary(window);
             let comma = near + result.get(near..)?.rfind(',')?;
-            read_side_member(result.get(comma + 1..)?, &mut id)?;
+            has_version |= read_side_member(result.get(comma + 1..)?, &mut id)?;
             result = result.get(..comma)?;
         }
         let (id, result) = (Some(id?), Some(result).filter(|result| result.starts_with('{')));
-        result.is_some().then_some(Self { id, method: None, params: None, result, error: None })
+        result?;
+        Some((Self { id, method: None, params: None, result, error: None }, has_version))
     }
 
     /// The kind of the message. Returns none if the message has no method, no id and no error.
@@ -175,6 +183,9 @@ impl<'a> Head<'a> {
     pub fn kind(&self) -> Option<Kind> {
         let has_id = self.id.is_some_and(|id| id.get() != "null");
         match (&self.method, has_id) {
+            (Some(_), true) if self.result.is_some() || self.error.is_some() => {
+                Some(Kind::Response)
+            }
             (Some(_), true) => Some(Kind::Request),
             (Some(_), false) => Some(Kind::Notification),
             (None, true) => Some(Kind::Response),
@@ -244,14 +255,14 @@ fn value_of<'a>(member: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// Reads `member`, the JSON text of a member besides the result. Accepts `jsonrpc` and the id,
-/// which it writes to `id`. Returns none for any other member.
-fn read_side_member<'a>(member: &'a str, id: &mut Option<&'a RawValue>) -> Option<()> {
+/// which it writes to `id`. Returns true for `jsonrpc`, and none for any other member.
+fn read_side_member<'a>(member: &'a str, id: &mut Option<&'a RawValue>) -> Option<bool> {
     if value_of(member, "jsonrpc").is_some_and(|version| version.trim_ascii_end() == "\"2.0\"") {
-        return Some(());
+        return Some(true);
     }
     let value = value_of(member, "id").filter(|value| !value.starts_with(['{', '[']))?;
     *id = Some(serde_json::from_str(value).ok()?);
-    Some(())
+    Some(false)
 }
 
 fn raw_text<'de: 'a, 'a, D: serde::Deserializer<'de>>(

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 /// Largest absolute exponent of a numeric id that is normalized. Ids with larger exponents are
 /// compared verbatim.
@@ -50,6 +51,29 @@ impl RequestId {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// The id that a careless server may confuse with this one: the text of a number, or the number
+    /// in a text. None if there is no such id.
+    ///
+    /// ```
+    /// use context_guard_protocol::RequestId;
+    ///
+    /// let id = |raw| RequestId::parse(raw).unwrap();
+    /// assert_eq!(id("5").other_form(), Some(id("\"5\"")));
+    /// assert_eq!(id("\"5.0\"").other_form(), Some(id("5")));
+    /// assert_eq!(id("\"a\"").other_form(), None);
+    /// ```
+    #[must_use]
+    pub fn other_form(&self) -> Option<Self> {
+        if self.0.starts_with('"') {
+            let text: String = serde_json::from_str(&self.0).ok()?;
+            let number: &RawValue = serde_json::from_str(&text).ok()?;
+            let is_number = number.get().starts_with(|c: char| c == '-' || c.is_ascii_digit());
+            return is_number.then(|| Self::parse(number.get())).flatten();
+        }
+        let is_number = self.0.starts_with(|c: char| c == '-' || c.is_ascii_digit());
+        is_number.then(|| Self(format!("\"{}\"", self.0)))
     }
 
     /// The value of a non-negative integer id that fits 64 bits. None for any other id.

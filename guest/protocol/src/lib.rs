@@ -51,6 +51,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod answer;
 pub mod argument;
 pub mod batch;
 pub mod code;

@@ -51,6 +51,31 @@ impl<T> PendingRequests<T> {
         Some(request)
     }
 
+    /// Returns the id under which the request is pending that an answer with the id `id` belongs
+    /// to. It may have the other form ([`RequestId::other_form`]) if that is not ambiguous.
+    #[must_use]
+    pub fn find(&self, id: &RequestId) -> Option<RequestId> {
+        let is_pending = |id: &RequestId| self.by_id.contains_key(id);
+        Some(id.clone()).filter(is_pending).or_else(|| id.other_form().filter(is_pending))
+    }
+
+    /// Returns the number of a pending request. Later requests have higher numbers.
+    #[must_use]
+    pub fn number(&self, id: &RequestId) -> Option<u64> {
+        self.by_id.get(id).map(|(number, _)| *number)
+    }
+
+    /// Returns the ids of the pending requests by their numbers, oldest first.
+    pub fn numbers(&self) -> impl Iterator<Item = (u64, &RequestId)> {
+        self.order.iter().map(|(number, id)| (*number, id))
+    }
+
+    /// Returns the number that the next request gets.
+    #[must_use]
+    pub fn next_number(&self) -> u64 {
+        self.next
+    }
+
     /// Removes all requests, oldest first.
     pub fn drain(&mut self) -> Vec<(RequestId, T)> {
         let order = std::mem::take(&mut self.order);

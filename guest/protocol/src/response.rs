@@ -48,6 +48,12 @@ impl FailedRequest {
         }
     }
 
+    /// The id of the request, as raw JSON.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
     /// Returns the response that reports a failure. For a tool call it is a tool result, because
     /// the model has to see the reason. For any other request it is a JSON-RPC error.
     #[must_use]

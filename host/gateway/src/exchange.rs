@@ -7,6 +7,9 @@ use crate::engine::{CallContext, Decision};
 use crate::filter::{AnswerSource, Filter, Request, Ticket};
 use crate::message::Head;
 use crate::telemetry::{AnswerEvent, Outcome, Recorder};
+use crate::upstream::Failure;
+use context_guard_protocol::answer::{is_valid_json, quote};
+use context_guard_protocol::response::FailedRequest;
 
 /// A client's request, with the state that is needed until its answer is recorded.
 #[derive(Clone, Debug)]
@@ -22,6 +25,8 @@ pub(crate) struct Exchange {
     /// The ticket by which the guard or the filter processes the response. `None` before the
     /// request is processed.
     ticket: Option<Ticket>,
+    /// The form of an error response to the request. `None` if it is no JSON-RPC request.
+    failed: Option<FailedRequest>,
     /// True if the guard answered with a part of an answer that it stored before.
     is_read: bool,
 }
@@ -45,7 +50,15 @@ pub(crate) struct GuardedResponse {
 impl Exchange {
     pub(crate) fn new(context: CallContext, endpoint: impl Into<String>) -> Self {
         let (endpoint, started) = (endpoint.into(), Instant::now());
-        Self { context, endpoint, timeout: None, started, ticket: None, is_read: false }
+        Self {
+            context,
+            endpoint,
+            timeout: None,
+            started,
+            ticket: None,
+            failed: None,
+            is_read: false,
+        }
     }
 
     /// Creates the exchange of a JSON-RPC request. It is recorded under the tool, prompt or
@@ -60,7 +73,18 @@ impl Exchange {
             Some(name) => format!("{}::{name}", context.upstream),
             None => method.to_owned(),
         };
-        Self::new(context, endpoint)
+        let failed = head.map(|head| FailedRequest::new(head, &context.protocol_version));
+        Self { failed, ..Self::new(context, endpoint) }
+    }
+
+    /// Returns the client's id of the request, as raw JSON. `null` if it is no JSON-RPC request.
+    pub(crate) fn id(&self) -> &str {
+        self.failed.as_ref().map_or("null", FailedRequest::id)
+    }
+
+    /// Returns the answer that reports a failure of the upstream to the client.
+    pub(crate) fn fail(&self, failure: &Failure) -> Option<Vec<u8>> {
+        Some(self.failed.as_ref()?.response(failure.code(), &failure.to_string()))
     }
 
     /// Passes the client's request to the filter, which may answer from the cache. Stores the
@@ -89,14 +113,21 @@ impl Exchange {
         }
     }
 
-    /// Returns true if the guard needs to process the upstream's response.
-    pub(crate) fn wants_response(&self) -> bool {
-        self.ticket.as_ref().is_some_and(|ticket| !ticket.is_pass())
+    /// Passes the upstream's response through the filter. Returns the message for the client, with
+    /// the guard's decision. A message that is not valid JSON is replaced by an error.
+    pub(crate) fn on_response(&self, filter: &Filter, message: &[u8]) -> GuardedResponse {
+        let mut guarded = self.shape(filter, message);
+        if self.failed.is_some() && guarded.shaped.is_none() && !is_valid_json(message) {
+            let text = String::from_utf8_lossy(message);
+            let reason = format!("is not valid JSON: {}", quote(&text));
+            let failure = Failure::invalid_answer(&self.context.upstream, &reason);
+            guarded.shaped = self.fail(&failure);
+            guarded.outcome = Outcome::UpstreamError;
+        }
+        guarded
     }
 
-    /// Passes the upstream's response through the filter. Returns the message for the client, with
-    /// the guard's decision.
-    pub(crate) fn on_response(&self, filter: &Filter, message: &[u8]) -> GuardedResponse {
+    fn shape(&self, filter: &Filter, message: &[u8]) -> GuardedResponse {
         let Some(ticket) = &self.ticket else {
             return GuardedResponse { shaped: None, decision: None, outcome: Outcome::Passed };
         };

@@ -13,14 +13,17 @@ const MAX_QUOTED_CHARS: usize = 200;
 const MAX_PARSED_BYTES: usize = 4 << 10;
 
 /// Reports invalid lines of one server: the first as a warning, the others for debugging.
-#[derive(Default)]
-pub(crate) struct InvalidOutput(AtomicBool);
+#[derive(Debug, Default)]
+pub(crate) struct InvalidOutput {
+    has_lines: AtomicBool,
+    has_answers: AtomicBool,
+}
 
 impl InvalidOutput {
     /// Reports a line. `consequence` says what happens to it.
     pub(crate) fn report(&self, upstream: &str, line: &[u8], consequence: &str) {
-        let line: String = printable(line).chars().take(MAX_QUOTED_CHARS).collect();
-        if self.0.swap(true, Ordering::Relaxed) {
+        let line = quoted(line);
+        if self.has_lines.swap(true, Ordering::Relaxed) {
             debug!(upstream, "not an MCP message: {line:?}");
         } else {
             warn!(
@@ -30,6 +33,26 @@ impl InvalidOutput {
             );
         }
     }
+
+    /// Reports an answer that names no request, or none that waits for one.
+    pub(crate) fn report_answer(&self, upstream: &str, answer: &[u8]) {
+        let answer = quoted(answer);
+        if self.has_answers.swap(true, Ordering::Relaxed) {
+            debug!(upstream, "an answer names no request that waits for one: {answer:?}");
+        } else {
+            warn!(
+                upstream,
+                "the server sends answers that name no request that waits for one, and no client \
+                 receives them; the first is {answer:?}: a request may have to wait for its timeout"
+            );
+        }
+    }
+}
+
+/// Returns the beginning of an upstream's output for the log.
+fn quoted(line: &[u8]) -> String {
+    let line = line.get(..MAX_PARSED_BYTES).unwrap_or(line);
+    printable(line).chars().take(MAX_QUOTED_CHARS).collect()
 }
 
 /// Returns true if a line is blank, a message or a batch of messages. Long lines are not parsed.

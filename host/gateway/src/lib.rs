@@ -34,6 +34,7 @@ mod single_upstream;
 pub mod stdio;
 mod task_owners;
 mod tasks;
+mod unattributed;
 mod upstream;
 
 use context_guard_access as access;

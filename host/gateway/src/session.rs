@@ -3,15 +3,25 @@
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use context_guard_protocol::answer::{
+    AnswerCheck, check_answer, find_id, quote, resembles_answer, trim_padding,
+};
 use context_guard_protocol::batch::{Body, join_batch};
-use context_guard_protocol::{Envelope, PendingRequests};
+use context_guard_protocol::{Envelope, PendingRequests, RequestId};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::exchange::{Exchange, NextStep};
 use crate::engine::CallContext;
 use crate::filter::Filter;
-use crate::message::Head;
+use crate::invalid_output::InvalidOutput;
+use crate::message::{Head, Kind, replace_invalid_utf8, splice};
 use crate::telemetry::{Outcome, Recorder};
+use crate::unattributed::UnattributedAnswers;
+use crate::upstream::Failure;
+
+/// The MCP revision with batches.
+const BATCH_VERSION: &str = "2025-03-26";
 
 /// A session between a client and an upstream, whose messages pass the filter. It matches responses
 /// with their requests.
@@ -26,6 +36,8 @@ pub struct Session {
     /// without sessions.
     name: OnceLock<String>,
     recorder: Option<Arc<Recorder>>,
+    /// Reports answers that name no request.
+    unattributed_output: InvalidOutput,
     state: Mutex<SessionState>,
 }
 
@@ -37,6 +49,31 @@ struct SessionState {
     /// True after an event with an id on any stream, with which clients can resume streams of the
     /// session.
     is_resumable: bool,
+    /// True after the client has sent a batch.
+    has_sent_batch: bool,
+    unattributed: UnattributedAnswers,
+}
+
+impl SessionState {
+    /// Returns true if the client may receive batches, which MCP 2025-03-26 alone defines.
+    fn accepts_batches(&self) -> bool {
+        self.has_sent_batch || self.protocol_version == BATCH_VERSION
+    }
+
+    /// Removes the request that an answer with the id `id` belongs to.
+    fn answer(&mut self, id: &RequestId) -> Option<Exchange> {
+        let id = self.pending.find(id)?;
+        let number = self.pending.number(&id)?;
+        self.unattributed.answered(number);
+        self.pending.remove(&id)
+    }
+
+    /// Removes a request that is not answered.
+    fn abandon(&mut self, id: &RequestId) -> Option<Exchange> {
+        let number = self.pending.number(id)?;
+        self.unattributed.abandoned(number);
+        self.pending.remove(id)
+    }
 }
 
 /// The result of passing a client's message through the filter: a message for the upstream, an
@@ -61,6 +98,7 @@ impl Session {
             upstream: upstream.to_owned(),
             name: OnceLock::new(),
             recorder: None,
+            unattributed_output: InvalidOutput::default(),
             state: Mutex::default(),
         }
     }
@@ -148,6 +186,7 @@ impl Session {
         let Body::Batch(messages) = Body::parse(message) else {
             return self.one_from_client(message);
         };
+        self.state().has_sent_batch = true;
         let parts: Vec<_> = messages.iter().map(|message| self.one_from_client(message)).collect();
         let is_unchanged = parts
             .iter()
@@ -167,7 +206,12 @@ impl Session {
     fn one_from_client<'m>(&self, message: &'m [u8]) -> FromClient<'m> {
         let unchanged = FromClient { upstream: Some(Cow::Borrowed(message)), client: None };
         let Some(envelope) = Envelope::read(message) else { return unchanged };
-        let (Some(id), Some(method)) = (envelope.id(), envelope.method) else { return unchanged };
+        let (Some(id), Some(method)) = (envelope.id(), envelope.method) else {
+            let mut state = self.state();
+            let next = state.pending.next_number();
+            state.unattributed.notified(next);
+            return unchanged;
+        };
         let mut exchange = self.begin(id.as_str(), message);
         if method == "initialize" {
             // The session has no id before the answer. The guard has nothing to do with a
@@ -185,57 +229,194 @@ impl Session {
                 FromClient { upstream: None, client: Some(answer) }
             }
             NextStep::Forward(changed) => {
-                if self.recorder.is_some() || exchange.wants_response() {
-                    self.state().pending.insert(id, exchange);
-                }
+                self.state().pending.insert(id, exchange);
                 let upstream = changed.map_or(Cow::Borrowed(message), Cow::Owned);
                 FromClient { upstream: Some(upstream), client: None }
             }
         }
     }
 
-    /// Passes a message of the upstream through the filter and returns the message for the client.
-    /// Messages other than responses to pending requests are returned unchanged.
+    /// Passes a message or a batch of the upstream through the filter. Returns the messages for the
+    /// client in order, each with one message, or with a batch if the client may receive one.
+    ///
+    /// Messages other than answers to pending requests are returned unchanged. Answers that are not
+    /// valid are repaired, or replaced by an error that says what is wrong with them.
     #[must_use]
-    pub fn from_upstream<'m>(&self, message: &'m [u8]) -> Cow<'m, [u8]> {
-        let Body::Batch(messages) = Body::parse(message) else {
-            return self.one_from_upstream(message);
-        };
-        let parts: Vec<_> =
-            messages.iter().map(|message| self.one_from_upstream(message)).collect();
-        let is_unchanged = parts.iter().all(|part| matches!(part, Cow::Borrowed(_)));
-        if is_unchanged { Cow::Borrowed(message) } else { Cow::Owned(join_batch(&parts)) }
+    pub fn from_upstream<'m>(&self, message: &'m [u8]) -> Vec<Cow<'m, [u8]>> {
+        self.pass_from_upstream(message, None)
     }
 
-    fn one_from_upstream<'m>(&self, message: &'m [u8]) -> Cow<'m, [u8]> {
-        let Some(envelope) = Envelope::read(message) else { return Cow::Borrowed(message) };
-        if envelope.method.is_some() {
-            if let Some(head) = Head::read(message) {
-                self.filter.on_notification(&self.upstream, &head);
+    /// Passes a message or a batch of the upstream through the filter: see [`Self::from_upstream`].
+    /// `exchange` has the ids of the requests that it may answer, if its transport knows them.
+    pub(crate) fn pass_from_upstream<'m>(
+        &self,
+        message: &'m [u8],
+        exchange: Option<&[RequestId]>,
+    ) -> Vec<Cow<'m, [u8]>> {
+        let trimmed = trim_padding(message);
+        let Body::Batch(messages) = Body::parse(trimmed) else {
+            let mut answers = self.one_from_upstream(trimmed, exchange);
+            if let [Cow::Borrowed(answer)] = answers.as_mut_slice() {
+                let is_padded = trimmed.len() != message.trim_ascii().len();
+                answers = vec![if is_padded && Head::read(answer).is_some() {
+                    Cow::Owned(answer.to_vec())
+                } else {
+                    Cow::Borrowed(message)
+                }];
             }
-            return Cow::Borrowed(message);
+            return answers;
+        };
+        let has_answer = messages.iter().any(|message| {
+            let state = self.state();
+            Envelope::read(message)
+                .and_then(|envelope| envelope.id())
+                .is_some_and(|id| state.pending.find(&id).is_some())
+        });
+        let parts: Vec<_> =
+            messages.iter().flat_map(|message| self.one_from_upstream(message, exchange)).collect();
+        let is_unchanged = parts.len() == messages.len()
+            && parts.iter().all(|part| matches!(part, Cow::Borrowed(_)));
+        if !has_answer && is_unchanged {
+            return vec![Cow::Borrowed(message)];
         }
-        let pending = envelope.id().and_then(|id| self.state().pending.remove(&id));
-        let Some(mut exchange) = pending else { return Cow::Borrowed(message) };
+        if !self.state().accepts_batches() {
+            return parts.into_iter().map(|part| Cow::Owned(part.into_owned())).collect();
+        }
+        vec![if is_unchanged { Cow::Borrowed(message) } else { Cow::Owned(join_batch(&parts)) }]
+    }
+
+    fn one_from_upstream<'m>(
+        &self,
+        message: &'m [u8],
+        exchange: Option<&[RequestId]>,
+    ) -> Vec<Cow<'m, [u8]>> {
+        let unchanged = || vec![Cow::Borrowed(message)];
+        let envelope = Envelope::read(message);
+        let is_readable = envelope.is_some();
+        let id = match &envelope {
+            Some(envelope) if envelope.method.is_some() => {
+                let head = Head::read(message);
+                let Some(head) = head.filter(|head| head.kind() == Some(Kind::Response)) else {
+                    if let Some(head) = Head::read(message) {
+                        self.filter.on_notification(&self.upstream, &head);
+                    }
+                    return unchanged();
+                };
+                head.request_id()
+            }
+            Some(envelope) => envelope.id(),
+            None if resembles_answer(message) => find_id(message).and_then(RequestId::parse),
+            None => return unchanged(),
+        };
+        let found = match (&id, exchange) {
+            (Some(id), _) => self.state().answer(id),
+            // An error that occurs before the upstream has read the request has no id.
+            (None, Some([request])) => self.state().answer(request),
+            (None, _) => None,
+        };
+        if let Some(pending) = found {
+            let answer = self.answer(pending, message, is_readable);
+            let mut answers = vec![answer];
+            answers.extend(self.fail_by_exclusion().into_iter().map(Cow::Owned));
+            return answers;
+        }
+        if id.is_some() || exchange.is_some() {
+            return unchanged();
+        }
+        let reason = match Head::read(message) {
+            Some(head) if head.kind() == Some(Kind::Response) => {
+                let error = head.error.map_or("", RawValue::get);
+                format!("has no id: {}", quote(error))
+            }
+            Some(_) => return unchanged(),
+            None => {
+                let text = String::from_utf8_lossy(message);
+                format!("is not valid JSON: {}", quote(&text))
+            }
+        };
+        {
+            let mut state = self.state();
+            let next = state.pending.next_number();
+            state.unattributed.received(reason, next);
+        }
+        let failures = self.fail_by_exclusion();
+        if failures.is_empty() {
+            self.unattributed_output.report_answer(&self.upstream, message);
+            return unchanged();
+        }
+        failures.into_iter().map(Cow::Owned).collect()
+    }
+
+    /// Returns the answer to a pending request for the client. `message` is that of the upstream.
+    fn answer<'m>(
+        &self,
+        mut exchange: Exchange,
+        message: &'m [u8],
+        is_readable: bool,
+    ) -> Cow<'m, [u8]> {
+        let mut message = replace_invalid_utf8(message);
+        let check = if is_readable {
+            check_answer(&message, exchange.id(), &exchange.endpoint)
+        } else {
+            let id = find_id(&message).map(|id| splice(&message, id, exchange.id()));
+            id.map_or(AnswerCheck::Valid, AnswerCheck::Repaired)
+        };
+        match check {
+            AnswerCheck::Valid => {}
+            AnswerCheck::Repaired(repaired) => message = Cow::Owned(repaired),
+            AnswerCheck::Invalid(reason) => {
+                let failure = Failure::invalid_answer(&self.upstream, &reason);
+                return Cow::Owned(self.failed(&exchange, &failure));
+            }
+        }
         if exchange.endpoint == "initialize"
-            && let Some(version) = text_at(message, "/result/protocolVersion")
+            && let Some(version) = text_at(&message, "/result/protocolVersion")
         {
             exchange.context.protocol_version.clone_from(&version);
             self.state().protocol_version = version;
         }
-        let guarded = exchange.on_response(&self.filter, message);
+        let guarded = exchange.on_response(&self.filter, &message);
         if let Some(recorder) = &self.recorder {
-            let bytes = guarded.shaped.as_deref().unwrap_or(message).len();
+            let bytes = guarded.shaped.as_deref().unwrap_or(&message).len();
             exchange.record(recorder, guarded.decision.as_ref(), bytes, guarded.outcome);
         }
-        guarded.shaped.map_or(Cow::Borrowed(message), Cow::Owned)
+        guarded.shaped.map_or(message, Cow::Owned)
+    }
+
+    /// Returns the answer that reports a failure, and records it.
+    fn failed(&self, exchange: &Exchange, failure: &Failure) -> Vec<u8> {
+        let answer = exchange.fail(failure).unwrap_or_default();
+        if let Some(recorder) = &self.recorder {
+            exchange.record(recorder, None, answer.len(), Outcome::UpstreamError);
+        }
+        answer
+    }
+
+    /// Returns answers to the requests to which the answers without an id must belong, because all
+    /// others were answered.
+    fn fail_by_exclusion(&self) -> Vec<Vec<u8>> {
+        let (requests, reasons) = {
+            let mut state = self.state();
+            let SessionState { pending, unattributed, .. } = &mut *state;
+            let numbers = pending.numbers().map(|(number, _)| number);
+            let Some((numbers, reasons)) = unattributed.resolve(numbers) else { return Vec::new() };
+            let ids: Vec<RequestId> = pending
+                .numbers()
+                .filter(|(number, _)| numbers.contains(number))
+                .map(|(_, id)| id.clone())
+                .collect();
+            let requests: Vec<_> = ids.iter().filter_map(|id| pending.remove(id)).collect();
+            (requests, reasons)
+        };
+        let failure = Failure::invalid_answer(&self.upstream, &reasons);
+        requests.iter().map(|exchange| self.failed(exchange, &failure)).collect()
     }
 
     /// Records in telemetry that the upstream did not answer a request. `bytes` is the size of the
     /// error response to the client.
     pub(crate) fn fail(&self, request: &[u8], bytes: usize) {
         let id = Envelope::read(request).and_then(|envelope| envelope.id());
-        let exchange = id.and_then(|id| self.state().pending.remove(&id));
+        let exchange = id.and_then(|id| self.state().abandon(&id));
         if let (Some(exchange), Some(recorder)) = (exchange, &self.recorder) {
             exchange.record(recorder, None, bytes, Outcome::UpstreamError);
         }

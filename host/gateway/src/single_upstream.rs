@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
+use context_guard_protocol::answer::{quote, trim_padding};
 use context_guard_protocol::batch::join_batch;
 use context_guard_protocol::header::{encode_value, is_encoded, is_event_stream, is_json};
 use futures_util::{StreamExt, stream};
@@ -37,7 +38,7 @@ use super::upstream::http_upstream::{HttpUpstream, response_headers};
 use crate::access::ANONYMOUS;
 use crate::config::Limits;
 use crate::filter::Filter;
-use crate::message::{Head, split_batch};
+use crate::message::{Head, Kind, split_batch};
 use crate::telemetry::Recorder;
 
 /// Passes requests to a single HTTP upstream without the aggregator, and tracks the clients'
@@ -214,18 +215,33 @@ impl SingleUpstream {
             Ok(answer) => answer,
             Err(failure) => return fail(session, &mut unanswered, client, &failure),
         };
-        for message in split_batch(&answer) {
+        let ids = unanswered.ids();
+        for message in split_batch(trim_padding(&answer)) {
+            unanswered.remove_answered(message);
             self.tasks.learn(session.owner(), message, 0);
         }
-        let shaped =
-            run_blocking(&self.filter, answer.len(), || match session.from_upstream(&answer) {
-                Cow::Borrowed(_) => None,
-                Cow::Owned(shaped) => Some(shaped),
-            })
-            .await;
-        // A body without a response, such as an error of the transport, ends the requests too.
-        unanswered.record_failures(session, answer.len());
-        let answer = shaped.map_or(answer, Bytes::from);
+        let shaped = run_blocking(&self.filter, answer.len(), || {
+            let messages = session.pass_from_upstream(&answer, Some(&ids));
+            let is_unchanged = matches!(messages.as_slice(), [Cow::Borrowed(_)]);
+            (!is_unchanged).then(|| messages.into_iter().map(Cow::into_owned).collect::<Vec<_>>())
+        })
+        .await;
+        let start = quote(&String::from_utf8_lossy(trim_padding(&answer))).into_owned();
+        // An empty body promises the answer on another stream.
+        let is_odd = head.status == StatusCode::OK && !start.is_empty();
+        let answer = if is_odd && !unanswered.is_empty() {
+            let reason = format!("does not answer the request: {start}");
+            let failure = Failure::invalid_answer(&self.upstream.name, &reason);
+            let mut messages = unanswered.fail(session, &failure);
+            messages.extend(
+                shaped.unwrap_or_default().into_iter().filter(|message| is_answer(message)),
+            );
+            one_body(messages).into()
+        } else {
+            // An error of the transport has a body without a response, and ends the requests too.
+            unanswered.record_failures(session, answer.len());
+            shaped.map_or(answer, |messages| one_body(messages).into())
+        };
         let answer = match client {
             Some(own) => join_bodies(&own, &answer).into(),
             None => answer,
@@ -309,6 +325,22 @@ fn update_name(headers: &mut Cow<'_, HeaderMap>, message: &[u8]) {
     {
         headers.to_mut().insert(NAME, name);
     }
+}
+
+/// Returns a body with these messages: the answer, if there is one, or a batch. A request that is
+/// not in a batch has one answer, beside which a JSON body has no place for other messages.
+fn one_body(mut messages: Vec<Vec<u8>>) -> Vec<u8> {
+    if messages.len() > 1 && messages.iter().filter(|message| is_answer(message)).count() == 1 {
+        messages.retain(|message| is_answer(message));
+    }
+    match messages.as_slice() {
+        [message] => message.clone(),
+        messages => join_batch(messages),
+    }
+}
+
+fn is_answer(message: &[u8]) -> bool {
+    Head::read(message).is_some_and(|head| head.kind() == Some(Kind::Response))
 }
 
 /// Returns one JSON-RPC batch of the guard's own answers and the upstream's answers.

@@ -8,6 +8,7 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use context_guard_protocol::answer::trim_padding;
 use tokio::io::{AsyncBufRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::process::Command;
 use tokio::sync::Mutex;
@@ -167,17 +168,19 @@ async fn answers<C: AsyncWrite + Unpin>(
             return Ok(());
         }
         let (message, end) = lines.split();
-        if piece == Piece::Line && !is_message(message) {
+        if piece == Piece::Line && !is_message(trim_padding(message)) {
             invalid_output.report(session.upstream(), message, "confuse clients");
         }
-        let shaped = match piece {
+        let answers = match piece {
             Piece::Line => tokio::task::block_in_place(|| session.from_upstream(message)),
-            _ => Cow::Borrowed(message),
+            _ => vec![Cow::Borrowed(message)],
         };
-        if let Err(error) = send(&mut *client.lock().await, shaped, lines.bytes(), end).await {
-            // The server sees the end of its input. Its output is read on, because a full pipe
-            // would keep it from exiting.
-            debug!("the client no longer reads: {error}");
+        for answer in answers {
+            if let Err(error) = send(&mut *client.lock().await, answer, lines.bytes(), end).await {
+                // The server sees the end of its input. Its output is read on, because a full pipe
+                // would keep it from exiting.
+                debug!("the client no longer reads: {error}");
+            }
         }
     }
 }

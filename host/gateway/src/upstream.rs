@@ -58,6 +58,9 @@ pub(crate) enum Failure {
     /// The upstream's answer exceeds the size limit.
     #[error("{0}")]
     TooLarge(String),
+    /// The upstream's answer is no valid JSON-RPC response.
+    #[error("{0}")]
+    InvalidAnswer(String),
     /// The upstream does not speak MCP, or speaks no version that the gateway can translate.
     #[error("{0}")]
     NotTranslatable(String),
@@ -78,6 +81,18 @@ impl Failure {
         Self::Unavailable(format!("The upstream `{upstream}` ended its stream without an answer."))
     }
 
+    /// Returns the failure of an upstream whose answer is no valid response. `reason` is a clause,
+    /// such as `has no result`.
+    pub(crate) fn invalid_answer(upstream: &str, reason: &str) -> Self {
+        let subject = match upstream {
+            "" => "The server".to_owned(),
+            name => format!("The upstream `{name}`"),
+        };
+        Self::InvalidAnswer(format!(
+            "{subject} sent an answer that is not valid JSON-RPC: it {reason}."
+        ))
+    }
+
     /// Returns the failure of a call that was not finished within the time `limit`.
     pub(crate) fn call_too_long(upstream: &str, limit: Duration) -> Self {
         Self::Timeout(format!(
@@ -90,9 +105,10 @@ impl Failure {
     pub(crate) fn code(&self) -> i64 {
         use super::reply;
         match self {
-            Self::Unavailable(_) | Self::Refused(_) | Self::SessionEnded(_) => {
-                reply::UPSTREAM_UNAVAILABLE
-            }
+            Self::Unavailable(_)
+            | Self::Refused(_)
+            | Self::SessionEnded(_)
+            | Self::InvalidAnswer(_) => reply::UPSTREAM_UNAVAILABLE,
             Self::Timeout(_) => reply::UPSTREAM_TIMEOUT,
             Self::TooLarge(_) => reply::TOO_LARGE,
             Self::NotTranslatable(_) => reply::NOT_TRANSLATABLE,

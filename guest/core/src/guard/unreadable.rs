@@ -3,15 +3,12 @@
 
 use std::borrow::Cow;
 
+use context_guard_protocol::answer::{find_id, is_valid_json};
 use memchr::memmem;
 
 use super::{Fault, Shaped};
-use crate::json::scan::Scanner;
-use crate::json::text::{Form, quoted};
+use crate::json::text::quoted;
 use crate::snapshot::stored::Entry;
-
-/// The number of bytes at each end of a message that are searched for its id.
-const ID_SEARCH_BYTES: usize = 256;
 
 /// Returns the message that presents the unreadable answer `message` as a text. Returns none if it
 /// has no id: it is no JSON-RPC message then, and no client waits for it.
@@ -19,6 +16,10 @@ pub(super) fn as_text(message: &[u8], fault: &Fault, uri: &str) -> Option<Vec<u8
     let cause = match fault {
         Fault::Malformed(at) => format!("it is not valid JSON at byte {at}"),
         Fault::TooDeep => "its nesting is too deep".to_owned(),
+        Fault::InvalidString => {
+            "it is not valid JSON, as a string has an invalid escape or control character"
+                .to_owned()
+        }
         _ => return None,
     };
     let note = format!(
@@ -42,7 +43,7 @@ pub(super) fn as_text(message: &[u8], fault: &Fault, uri: &str) -> Option<Vec<u8
     Some(
         [
             b"{\"jsonrpc\":\"2.0\",\"id\":".as_slice(),
-            find_id(message)?,
+            find_id(message)?.as_bytes(),
             b",\"result\":{\"",
             name.as_bytes(),
             b"\":[",
@@ -57,27 +58,48 @@ pub(super) fn as_text(message: &[u8], fault: &Fault, uri: &str) -> Option<Vec<u8
     )
 }
 
-/// Returns the raw id of a message, which is near one of its ends: a string or a number.
-fn find_id(message: &[u8]) -> Option<&[u8]> {
-    let scalar_after = |at: usize| {
-        let mut scanner = Scanner::starting_at(message, Form::Raw, at);
-        scanner.skip_whitespace();
-        let is_member = scanner.consume_bytes(b":");
-        scanner.skip_whitespace();
-        let value = is_member.then(|| scanner.skip_value().ok()).flatten()?;
-        let value = scanner.bytes(&value);
-        (!value.starts_with(b"{") && !value.starts_with(b"[") && value != b"null").then_some(value)
-    };
-    let head = message.get(..message.len().min(ID_SEARCH_BYTES))?;
-    let tail = message.len().saturating_sub(ID_SEARCH_BYTES);
-    let first = memmem::find(head, b"\"id\"");
-    let last = || Some(tail + memmem::rfind(message.get(tail..)?, b"\"id\"")?);
-    // Only members of the message itself count: before `result`, or at the end.
-    let result = memmem::find(message, b"\"result\"").unwrap_or(message.len());
-    first
-        .filter(|at| *at < result)
-        .and_then(|at| scalar_after(at + 4))
-        .or_else(|| last().and_then(|at| scalar_after(at + 4)))
+/// Returns a valid message for one that has parts of a damaged answer. Characters that strings must
+/// not have are escaped. Other damage is reported, as the answer to the request `id` (raw JSON).
+pub(super) fn repair(message: &[u8], id: &[u8]) -> Vec<u8> {
+    let mut repaired = Vec::with_capacity(message.len() + 16);
+    let (mut at, mut in_string) = (0, false);
+    while let Some(&byte) = message.get(at) {
+        at += 1;
+        match byte {
+            b'"' => in_string = !in_string,
+            b'\\' if in_string => {
+                let rest = message.get(at..).unwrap_or_default();
+                let is_unicode = rest.first() == Some(&b'u')
+                    && rest.get(1..5).is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit));
+                if is_unicode || rest.first().is_some_and(|next| b"\"\\/bfnrt".contains(next)) {
+                    repaired.push(byte);
+                    repaired.extend(rest.first());
+                    at += 1;
+                } else {
+                    repaired.extend_from_slice(b"\\\\");
+                }
+                continue;
+            }
+            b'\0'..b' ' if in_string => {
+                repaired.extend_from_slice(format!("\\u{byte:04x}").as_bytes());
+                continue;
+            }
+            _ => {}
+        }
+        repaired.push(byte);
+    }
+    if is_valid_json(&repaired) {
+        return repaired;
+    }
+    let text = "[context-guard] This part of the server's answer is not valid JSON, so it cannot be shown as such. Read another part, or repeat the call.";
+    [
+        b"{\"jsonrpc\":\"2.0\",\"id\":".as_slice(),
+        id,
+        b",\"result\":{\"content\":[{\"type\":\"text\",\"text\":",
+        &quoted(text),
+        b"}],\"isError\":true}}",
+    ]
+    .concat()
 }
 
 /// Returns a decision that does not borrow from the message.
@@ -96,21 +118,6 @@ pub(super) fn into_owned(shaped: Shaped<'_>) -> Shaped<'static> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ids_are_found_at_both_ends() {
-        let long = "x".repeat(2_000);
-        for (message, id) in [
-            (format!(r#"{{"jsonrpc":"2.0","id":7,"result":{{"a":["{long}",]}}}}"#), "7"),
-            (format!(r#"{{"id" : "a\"b","result":{{"a":"{long}"#), r#""a\"b""#),
-            (format!(r#"{{"result":{{"id":5,"a":["{long}",]}},"id":8}}"#), "8"),
-        ] {
-            let found = find_id(message.as_bytes()).map(String::from_utf8_lossy);
-            assert_eq!(found.as_deref(), Some(id), "{message:.60}");
-        }
-        assert_eq!(find_id(long.as_bytes()), None);
-        assert_eq!(find_id(br#"{"id":null,"result":{},}"#), None);
-    }
 
     #[test]
     fn unreadable_answer_becomes_a_text() {

@@ -10,12 +10,13 @@ use tokio::time::Instant;
 use super::unanswered::UnansweredRequests;
 use crate::admission::Admission;
 use crate::fair_queue::Place;
-use crate::message::{Head, Kind, split_batch};
+use crate::message::split_batch;
 use crate::session::Session;
 use crate::task_owners::TaskOwners;
 use crate::tasks::run_blocking;
 use crate::upstream::Failure;
 use crate::upstream::http_upstream::{HttpUpstream, next_chunk};
+use context_guard_protocol::answer::trim_padding;
 use context_guard_protocol::sse::{Event, Framer};
 
 /// The requests of a POST that an event stream answers.
@@ -134,27 +135,27 @@ impl ResponseStream {
             self.session.set_resumable();
         }
         let Some(data) = event.data() else { return event.0 };
-        for message in split_batch(&data) {
-            if let Some(head) =
-                Head::read(message).filter(|head| head.kind() == Some(Kind::Response))
-            {
-                self.unanswered.remove(&head);
-                self.tasks.learn(self.session.owner(), message, 0);
-            }
+        let ids = self.unanswered.ids();
+        for message in split_batch(trim_padding(&data)) {
+            self.unanswered.remove_answered(message);
+            self.tasks.learn(self.session.owner(), message, 0);
         }
         if self.unanswered.is_empty() {
             self.places = None;
         }
         let session = &self.session;
-        let shaped =
-            run_blocking(session.filter(), data.len(), || match session.from_upstream(&data) {
-                Cow::Borrowed(_) => None,
-                Cow::Owned(shaped) => Some(shaped),
-            })
-            .await;
-        match shaped {
-            Some(shaped) => event.with_data(&shaped).0,
-            None => event.0,
-        }
+        let shaped = run_blocking(session.filter(), data.len(), || {
+            let messages = session.pass_from_upstream(&data, Some(&ids));
+            let is_unchanged = matches!(messages.as_slice(), [Cow::Borrowed(_)]);
+            (!is_unchanged).then(|| messages.into_iter().map(Cow::into_owned).collect::<Vec<_>>())
+        })
+        .await;
+        let Some(mut messages) = shaped else { return event.0 };
+        // The id of the event belongs to the last message, after which a client resumes.
+        let last = messages.pop().unwrap_or_default();
+        let mut encoded: Vec<u8> =
+            messages.iter().flat_map(|message| Event::message(None, message).0).collect();
+        encoded.extend(event.with_data(&last).0);
+        encoded
     }
 }

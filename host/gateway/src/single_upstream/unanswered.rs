@@ -1,6 +1,7 @@
 //! The client's requests in an HTTP exchange that the upstream has not answered yet.
 
 use bytes::Bytes;
+use context_guard_protocol::answer::{find_id, resembles_answer};
 use context_guard_protocol::batch::split_batch;
 use context_guard_protocol::{Head, Kind, PendingRequests, RequestId};
 
@@ -34,17 +35,34 @@ impl UnansweredRequests {
         self.requests.is_empty()
     }
 
+    /// Returns the ids of the requests.
+    pub(super) fn ids(&self) -> Vec<RequestId> {
+        self.requests.numbers().map(|(_, id)| id.clone()).collect()
+    }
+
+    /// Removes the requests that an upstream's message answers, in any of the forms in which
+    /// servers write ids. An answer without an id belongs to the only request.
+    pub(super) fn remove_answered(&mut self, message: &[u8]) {
+        let id = match Head::read(message) {
+            Some(head) if head.kind() == Some(Kind::Response) => head.request_id(),
+            Some(_) => return,
+            None if resembles_answer(message) => find_id(message).and_then(RequestId::parse),
+            None => return,
+        };
+        let only = || Some(self.ids()).filter(|ids| ids.len() == 1)?.pop();
+        let found = match id {
+            Some(id) => self.requests.find(&id),
+            None => only(),
+        };
+        if let Some(id) = found {
+            self.requests.remove(&id);
+        }
+    }
+
     /// Returns true if one of the requests is `subscriptions/listen`, whose response stream has no
     /// time limit.
     pub(super) fn has_subscription(&self) -> bool {
         self.has_subscription
-    }
-
-    /// Removes the request that the upstream's response answers.
-    pub(super) fn remove(&mut self, response: &Head<'_>) {
-        if let Some(id) = response.request_id() {
-            self.requests.remove(&id);
-        }
     }
 
     /// Records in telemetry that the remaining requests failed. `bytes` is the size of the response

@@ -4,6 +4,7 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use context_guard_protocol::answer::{resembles_answer, trim_padding};
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::process::{ChildStdin, ChildStdout, Command};
 use tokio::sync::Mutex;
@@ -19,7 +20,7 @@ use super::server::UpstreamServer;
 use super::{Failure, environment, error_output};
 use crate::config::Isolation;
 use crate::lines::{Lines, Piece};
-use crate::message::{Head, replace_invalid_utf8};
+use crate::message::{Head, replace_invalid_utf8, split_batch};
 use crate::process_tree::ProcessTree;
 
 /// The maximum time between the end of an upstream's output and the report of its end. The process
@@ -234,14 +235,25 @@ impl OutputReader {
             return;
         }
         let line = replace_invalid_utf8(line);
-        if Head::read(&line).is_none_or(|head| head.kind().is_none()) {
+        let messages = split_batch(trim_padding(&line));
+        let is_message = |message: &[u8]| match Head::read(message) {
+            Some(head) => head.kind().is_some(),
+            None => resembles_answer(message),
+        };
+        if !messages.iter().all(|message| is_message(message)) {
             self.server.invalid_output.report(&self.server.name, &line, "are dropped");
             return;
         }
+        for message in messages {
+            self.receive_message(message).await;
+        }
+    }
+
+    async fn receive_message(&self, message: &[u8]) {
         // The process of one session may wait until its client reads. Others serve clients that
         // must not wait for a slow one.
         let can_wait = self.server.isolation == Isolation::Session;
-        let reply = self.inbox.receive(line.into_owned(), None, can_wait).await;
+        let reply = self.inbox.receive(message.to_vec(), None, can_wait).await;
         if let (Some(reply), Some(input)) = (reply, self.input.upgrade())
             && let Some(input) = input.lock().await.as_mut()
         {

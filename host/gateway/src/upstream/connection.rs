@@ -235,6 +235,7 @@ impl UpstreamConnection {
 
     /// Sends a notification, or the answer to a request of the upstream.
     pub(crate) async fn send(&self, message: Vec<u8>) -> Result<(), Failure> {
+        self.inbox.requests.notified();
         match &self.transport {
             Transport::Process(process) => process.send(&message).await,
             Transport::Http(http) => http.send(message).await,

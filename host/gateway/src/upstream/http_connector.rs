@@ -22,7 +22,12 @@ const DETECTION_TIMEOUT: Duration = Duration::from_secs(5);
 impl UpstreamServer {
     /// Returns an empty inbox for a connection to the upstream.
     pub(super) fn new_inbox(&self) -> Arc<Inbox> {
-        Inbox::new(self.config.limits.call_notifications, self.isolation == Isolation::Shared)
+        Inbox::new(
+            &self.name,
+            &self.invalid_output,
+            self.config.limits.call_notifications,
+            self.isolation == Isolation::Shared,
+        )
     }
 
     /// Opens a connection to the endpoint `http` in a protocol mode.

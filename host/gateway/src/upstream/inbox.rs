@@ -7,6 +7,7 @@ use tokio::sync::broadcast;
 
 use super::request_table::{Delivery, RequestTable, concerns_all};
 use crate::byte_channel::RETRY_PAUSE;
+use crate::invalid_output::InvalidOutput;
 use crate::message::{Head, Kind};
 use crate::reply;
 
@@ -23,16 +24,25 @@ pub(crate) struct Inbox {
     pub(super) requests: RequestTable,
     unrelated: broadcast::Sender<Arc<Vec<u8>>>,
     is_shared: bool,
+    server: String,
+    invalid_output: Arc<InvalidOutput>,
 }
 
 impl Inbox {
     /// Creates the receiving side of a connection. Before its answer, a request receives at most
     /// `max_messages`.
-    /// `is_shared` is true if clients of several principals use the connection.
-    pub(super) fn new(max_messages: usize, is_shared: bool) -> Arc<Self> {
+    /// `is_shared` is true if clients of several principals use the connection to `server`, whose
+    /// odd answers `invalid_output` reports.
+    pub(super) fn new(
+        server: &str,
+        invalid_output: &Arc<InvalidOutput>,
+        max_messages: usize,
+        is_shared: bool,
+    ) -> Arc<Self> {
         let unrelated = broadcast::channel(MAX_WAITING_MESSAGES).0;
-        let requests = RequestTable::new(max_messages, is_shared);
-        Arc::new(Self { requests, unrelated, is_shared })
+        let requests = RequestTable::new(server, max_messages, is_shared);
+        let (server, invalid_output) = (server.to_owned(), Arc::clone(invalid_output));
+        Arc::new(Self { requests, unrelated, is_shared, server, invalid_output })
     }
 
     /// Delivers a message of the upstream. `request` is the gateway's id of the request on whose
@@ -56,6 +66,10 @@ impl Inbox {
                     self.publish(message);
                     return None;
                 }
+                Delivery::Unattributed(message) => {
+                    self.invalid_output.report_answer(&self.server, &message);
+                    return None;
+                }
                 Delivery::Full(again) if can_wait => again,
                 Delivery::Full(_) => return None,
                 Delivery::Dropped => {
@@ -72,8 +86,10 @@ impl Inbox {
     /// Delivers a message from the upstream's common stream. A response is matched by its id, and
     /// other messages belong to no request. Returns the reply to send if the message is a ping.
     pub(super) fn receive_common(&self, message: Vec<u8>) -> Option<Vec<u8>> {
-        if Head::read(&message).is_some_and(|head| head.kind() == Some(Kind::Response)) {
-            let _ = self.requests.deliver(message, None);
+        if Head::read(&message).is_none_or(|head| head.kind() == Some(Kind::Response)) {
+            if let Delivery::Unattributed(message) = self.requests.deliver(message, None) {
+                self.invalid_output.report_answer(&self.server, &message);
+            }
             return None;
         }
         let pong = pong(&message);

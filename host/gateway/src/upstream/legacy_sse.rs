@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use bytes::Bytes;
+use context_guard_protocol::answer::trim_padding;
 use context_guard_protocol::header::is_event_stream;
 use context_guard_protocol::sse::{Event, Framer};
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
@@ -185,7 +186,7 @@ async fn read(session: Weak<LegacySse>, mut events: LegacyEventReader) {
 impl LegacySse {
     async fn receive(self: &Arc<Self>, event: &Event) {
         let Some(data) = event.data() else { return };
-        for message in split_batch(&replace_invalid_utf8(&data)) {
+        for message in split_batch(trim_padding(&replace_invalid_utf8(&data))) {
             let received = self.inbox.receive(message.to_vec(), None, true).await;
             let Some(pong) = received else { continue };
             // An upstream that does not accept answers gets no more of them.

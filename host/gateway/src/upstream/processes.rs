@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     fn inbox(is_busy: bool) -> Arc<Inbox> {
-        let inbox = Inbox::new(10, false);
+        let inbox = Inbox::new("x", &Arc::default(), 10, false);
         let request = br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
         let started = inbox.requests.begin(request).unwrap();
         if !is_busy {

@@ -8,7 +8,9 @@ use std::time::Instant;
 use super::Failure;
 use crate::byte_channel::{ByteReceiver, ByteSender, MAX_ATTEMPTS, byte_channel};
 use crate::message::{Head, Kind, SUBSCRIPTION_KEY, member, splice, with_id};
+use crate::unattributed::UnattributedAnswers;
 use context_guard_protocol::RequestId;
+use context_guard_protocol::answer::{AnswerCheck, check_answer, find_id, quote, resembles_answer};
 use serde_json::value::RawValue;
 
 /// The maximum number of requests in flight on one connection.
@@ -16,6 +18,9 @@ const MAX_PENDING: usize = 4_096;
 /// The maximum size of the messages that wait for the client of one request, in bytes, in addition
 /// to the answer.
 const MAX_WAITING_BYTES: usize = 256 << 10;
+
+/// The methods whose damaged answers the guard presents as a text.
+const SHAPED_METHODS: [&str; 3] = ["tools/call", "resources/read", "tasks/result"];
 
 /// A message of the upstream that belongs to a client's request, or the failure of that request.
 #[derive(Debug)]
@@ -40,6 +45,8 @@ pub(crate) enum Delivery {
     Dropped,
     /// The message belongs to no request.
     Unrelated(Vec<u8>),
+    /// The message is an answer, but it does not name a request that waits for one.
+    Unattributed(Vec<u8>),
 }
 
 #[derive(Debug)]
@@ -53,6 +60,7 @@ struct PendingRequest {
     id: String,
     /// The client's progress token, as raw JSON. `None` if the client wants no progress.
     token: Option<String>,
+    method: String,
 }
 
 #[derive(Debug, Default)]
@@ -64,11 +72,14 @@ struct TableState {
     used: Option<Instant>,
     /// The reason for the end of the connection. `None` while it is open.
     ended: Option<Failure>,
+    unattributed: UnattributedAnswers,
 }
 
 /// The requests in flight on one upstream connection.
 #[derive(Debug)]
 pub(crate) struct RequestTable {
+    /// The name of the upstream, for error texts.
+    upstream: String,
     state: Mutex<TableState>,
     /// The maximum number of messages before the answer to a request.
     max_messages: usize,
@@ -88,9 +99,9 @@ pub(crate) struct StartedRequest {
 
 impl RequestTable {
     /// Creates an empty table. Before its answer, a request receives at most `max_messages`.
-    /// `is_shared` is true if clients of several principals use the connection.
-    pub(crate) fn new(max_messages: usize, is_shared: bool) -> Self {
-        Self { state: Mutex::default(), max_messages, is_shared }
+    /// `is_shared` is true if clients of several principals use the connection to `upstream`.
+    pub(crate) fn new(upstream: &str, max_messages: usize, is_shared: bool) -> Self {
+        Self { upstream: upstream.to_owned(), state: Mutex::default(), max_messages, is_shared }
     }
 
     fn state(&self) -> MutexGuard<'_, TableState> {
@@ -124,11 +135,18 @@ impl RequestTable {
             started = splice(&started, client_token.get(), &id.to_string());
         }
         // A subscription has no answer while it lasts.
-        let is_subscription = head.is_some_and(|head| head.method() == "subscriptions/listen");
+        let method = head.map(|head| head.method().to_owned()).unwrap_or_default();
+        let is_subscription = method == "subscriptions/listen";
         let messages_left = if is_subscription { usize::MAX } else { self.max_messages };
         let (sender, replies) = byte_channel(MAX_WAITING_BYTES);
-        let pending =
-            PendingRequest { replies: sender, messages_left, refusals: 0, id: client_id, token };
+        let pending = PendingRequest {
+            replies: sender,
+            messages_left,
+            refusals: 0,
+            id: client_id,
+            token,
+            method,
+        };
         state.pending.insert(id, pending);
         Ok(StartedRequest { id, message: started, replies })
     }
@@ -137,7 +155,18 @@ impl RequestTable {
     pub(crate) fn forget(&self, id: u64) -> bool {
         let mut state = self.state();
         state.used = Some(Instant::now());
-        state.pending.remove(&id).is_some()
+        let was_in_flight = state.pending.remove(&id).is_some();
+        if was_in_flight {
+            state.unattributed.abandoned(id);
+        }
+        was_in_flight
+    }
+
+    /// Records that a message was sent on the connection that has no answer.
+    pub(crate) fn notified(&self) {
+        let mut state = self.state();
+        let next = state.last_id + 1;
+        state.unattributed.notified(next);
     }
 
     /// Returns the time since which no request is in flight. `None` while there is one, and before
@@ -155,17 +184,43 @@ impl RequestTable {
     /// Delivers an upstream's message to the request that it belongs to. `request` is the gateway's
     /// id of the request on whose stream it arrived, if the transport knows.
     pub(crate) fn deliver(&self, message: Vec<u8>, request: Option<u64>) -> Delivery {
-        let Some(head) = Head::read(&message) else { return Delivery::Unrelated(message) };
         let mut state = self.state();
+        let Some(head) = Head::read(&message) else {
+            let id = find_id(&message).and_then(RequestId::parse);
+            let found = id.as_ref().and_then(|id| state.find(id));
+            return self.deliver_unreadable(&mut state, message, found.or(request));
+        };
         match head.kind() {
             Some(Kind::Response) => {
-                // A response to an unknown id, or a second one, is dropped.
-                let id = head.request_id().and_then(|id| id.as_u64());
-                if let Some(pending) = id.and_then(|id| state.pending.remove(&id)) {
-                    let answer = with_id(&message, &pending.id);
-                    pending.replies.send_needed(UpstreamReply::Answer(answer));
+                let id = head.request_id();
+                let found = match &id {
+                    Some(id) => state.find(id),
+                    // An error that occurs before the upstream has read the request has no id.
+                    None => request,
+                };
+                if let Some(pending) = found.and_then(|id| state.answer(id)) {
+                    let answer = match check_answer(&message, &pending.id, &pending.method) {
+                        AnswerCheck::Valid => UpstreamReply::Answer(message),
+                        AnswerCheck::Repaired(answer) => UpstreamReply::Answer(answer),
+                        AnswerCheck::Invalid(reason) => {
+                            UpstreamReply::Failed(Failure::invalid_answer(&self.upstream, &reason))
+                        }
+                    };
+                    pending.replies.send_needed(answer);
+                    self.fail_by_exclusion(&mut state);
+                    return Delivery::Done;
                 }
-                Delivery::Done
+                match id.map(|id| id.as_u64().is_some_and(|id| id <= state.last_id)) {
+                    // A late answer, or a second one, is dropped.
+                    Some(true) => Delivery::Done,
+                    Some(false) => Delivery::Unattributed(message),
+                    None => {
+                        let error = head.error.map_or("", RawValue::get);
+                        let reason = format!("has no id: {}", quote(error));
+                        self.record_unattributed(&mut state, reason);
+                        Delivery::Unattributed(message)
+                    }
+                }
             }
             Some(Kind::Notification | Kind::Request) => {
                 if head.method() == "notifications/progress" {
@@ -181,6 +236,56 @@ impl RequestTable {
                 }
             }
             None => Delivery::Done,
+        }
+    }
+
+    /// Delivers an answer that cannot be parsed to the request with the gateway's id `request`, as
+    /// a failure that quotes it. A message that does not resemble an answer belongs to no request.
+    fn deliver_unreadable(
+        &self,
+        state: &mut TableState,
+        message: Vec<u8>,
+        request: Option<u64>,
+    ) -> Delivery {
+        if !resembles_answer(&message) {
+            return Delivery::Unattributed(message);
+        }
+        let text = String::from_utf8_lossy(&message);
+        let reason = format!("is not valid JSON: {}", quote(&text));
+        let Some(pending) = request.and_then(|id| state.answer(id)) else {
+            self.record_unattributed(state, reason);
+            return Delivery::Unattributed(message);
+        };
+        // The guard stores and presents the answer of a tool.
+        let reply = if SHAPED_METHODS.contains(&pending.method.as_str())
+            && let Some(answer) = with_found_id(&message, &pending.id)
+        {
+            UpstreamReply::Answer(answer)
+        } else {
+            UpstreamReply::Failed(Failure::invalid_answer(&self.upstream, &reason))
+        };
+        pending.replies.send_needed(reply);
+        self.fail_by_exclusion(state);
+        Delivery::Done
+    }
+
+    /// Records an answer that names no request, and fails the requests that it must belong to.
+    fn record_unattributed(&self, state: &mut TableState, reason: String) {
+        let next = state.last_id + 1;
+        state.unattributed.received(reason, next);
+        self.fail_by_exclusion(state);
+    }
+
+    /// Fails the requests to which the answers without an id must belong, because all others were
+    /// answered.
+    fn fail_by_exclusion(&self, state: &mut TableState) {
+        let TableState { pending, unattributed, .. } = state;
+        let Some((requests, reasons)) = unattributed.resolve(pending.keys().copied()) else {
+            return;
+        };
+        let failure = Failure::invalid_answer(&self.upstream, &reasons);
+        for pending in requests.iter().filter_map(|id| pending.remove(id)) {
+            pending.replies.send_needed(UpstreamReply::Failed(failure.clone()));
         }
     }
 
@@ -235,6 +340,20 @@ impl PendingRequest {
 }
 
 impl TableState {
+    /// Returns the gateway's id of the request in flight that an answer with the id `id` belongs
+    /// to.
+    fn find(&self, id: &RequestId) -> Option<u64> {
+        let number = |id: &RequestId| id.as_u64().filter(|id| self.pending.contains_key(id));
+        number(id).or_else(|| number(&id.other_form()?))
+    }
+
+    /// Removes the request with the gateway's id `id`, because its answer has arrived.
+    fn answer(&mut self, id: u64) -> Option<PendingRequest> {
+        let pending = self.pending.remove(&id)?;
+        self.unattributed.answered(id);
+        Some(pending)
+    }
+
     /// Returns the request with the token of a progress notification, and the notification with
     /// the client's token. `None` if there is no such request.
     fn restore_progress(
@@ -282,6 +401,12 @@ pub(super) fn concerns_all(method: &str) -> bool {
     method.ends_with("list_changed") || method == "notifications/resources/updated"
 }
 
+/// Returns a message that cannot be parsed with its id replaced by `id`, which is raw JSON. `None`
+/// if it has no id.
+fn with_found_id(message: &[u8], id: &str) -> Option<Vec<u8>> {
+    Some(splice(message, find_id(message)?, id))
+}
+
 fn progress_token<'a>(head: &Head<'a>) -> Option<&'a RawValue> {
     let meta = head.parameters().meta?;
     member(meta.get(), "progressToken")
@@ -302,7 +427,7 @@ mod tests {
 
     #[test]
     fn equal_client_ids_and_tokens_do_not_collide() {
-        let requests = RequestTable::new(1_000, false);
+        let requests = RequestTable::new("x", 1_000, false);
         let message = |_| {
             br#"{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"_meta":{"progressToken":7}}}"#.to_vec()
         };
@@ -323,12 +448,13 @@ mod tests {
             requests.deliver(br#"{"id":2,"result":{"n":3}}"#.to_vec(), None),
             Delivery::Done
         );
-        assert_eq!(requests.deliver(br#"{"id":"x","result":{}}"#.to_vec(), None), Delivery::Done);
+        let unknown = br#"{"id":"x","result":{}}"#.to_vec();
+        assert_eq!(requests.deliver(unknown.clone(), None), Delivery::Unattributed(unknown));
         assert_eq!(
             text(one.replies.try_recv()),
             r#"{"method":"notifications/progress","params":{"progressToken":7,"progress":5}}"#
         );
-        assert_eq!(text(two.replies.try_recv()), r#"{"id":"a","result":{"n":2}}"#);
+        assert_eq!(text(two.replies.try_recv()), r#"{"jsonrpc":"2.0","id":"a","result":{"n":2}}"#);
         assert!(two.replies.try_recv().is_none());
         let changed = br#"{"method":"notifications/tools/list_changed"}"#.to_vec();
         assert_eq!(requests.deliver(changed.clone(), None), Delivery::Unrelated(changed));
@@ -346,13 +472,13 @@ mod tests {
             let log = format!(r#"{{"method":"notifications/message","params":"{text}"}}"#);
             requests.deliver(log.into_bytes(), None)
         };
-        let requests = RequestTable::new(10, false);
+        let requests = RequestTable::new("x", 10, false);
         let mut started = requests.begin(br#"{"id":1,"method":"tools/call"}"#).unwrap();
         let delivered = (0..20).filter(|_| deliver(&requests, 1) == Delivery::Done).count();
         assert_eq!(delivered, 10);
         assert_eq!(requests.deliver(br#"{"id":1,"result":{}}"#.to_vec(), None), Delivery::Done);
         assert_eq!(std::iter::from_fn(|| started.replies.try_recv()).count(), 11);
-        let requests = RequestTable::new(10_000, false);
+        let requests = RequestTable::new("x", 10_000, false);
         let _started = requests.begin(br#"{"id":1,"method":"tools/call"}"#).unwrap();
         let kept = (0..10_000).filter(|_| deliver(&requests, 900) == Delivery::Done).count();
         assert!(kept * 900 < MAX_WAITING_BYTES, "{kept}");
@@ -362,7 +488,7 @@ mod tests {
     fn message_on_a_shared_connection_belongs_to_nobody() {
         let log = br#"{"method":"notifications/message","params":{"data":"x"}}"#;
         for is_shared in [false, true] {
-            let requests = RequestTable::new(10, is_shared);
+            let requests = RequestTable::new("x", 10, is_shared);
             let _one = requests.begin(br#"{"id":1,"method":"tools/call"}"#).unwrap();
             let expected =
                 if is_shared { Delivery::Unrelated(log.to_vec()) } else { Delivery::Done };
@@ -373,7 +499,7 @@ mod tests {
 
     #[test]
     fn requests_in_flight_are_limited() {
-        let requests = RequestTable::new(1_000, false);
+        let requests = RequestTable::new("x", 1_000, false);
         let begin = || requests.begin(br#"{"id":1,"method":"tools/call"}"#);
         let mut pending: Vec<StartedRequest> = (0..MAX_PENDING).map(|_| begin().unwrap()).collect();
         assert!(begin().unwrap_err().to_string().contains("4096 requests"));

@@ -36,7 +36,7 @@ pub(crate) struct UpstreamServer {
     /// The circuit breaker of this upstream, in which an HTTP endpoint counts its calls too.
     pub(crate) circuit: Arc<Circuit>,
     pub(super) processes: Arc<Processes>,
-    pub(super) invalid_output: InvalidOutput,
+    pub(super) invalid_output: Arc<InvalidOutput>,
     modes: Mutex<KnownModes>,
     pub(crate) turns: Arc<Turns>,
     /// True if the upstream speaks HTTP+SSE of 2024-11-05, false if Streamable HTTP. `None` if that
@@ -84,7 +84,7 @@ impl UpstreamServer {
             },
             legacy_sse: Mutex::new(legacy_sse),
             processes,
-            invalid_output: InvalidOutput::default(),
+            invalid_output: Arc::default(),
             config,
             folder,
             http,

@@ -18,11 +18,10 @@ use super::resumption::{REOPEN_PAUSE, Resumption};
 use super::statuses::{is_refusal, is_session_error, refusal};
 use super::{CallerHeaders, Failure};
 use crate::headers::{LAST_EVENT_ID, METHOD, NAME, PROTOCOL_VERSION, SESSION_ID, header};
-use crate::message::{
-    Head, Kind, STATELESS_VERSION, replace_invalid_utf8, split_batch, with_member,
-};
+use crate::message::{Head, STATELESS_VERSION, replace_invalid_utf8, split_batch};
 use crate::protocol_mode::ProtocolMode;
 use crate::tasks::AbortOnDrop;
+use context_guard_protocol::answer::{quote, resembles_answer, trim_padding};
 use context_guard_protocol::sse::{Event, Framer};
 
 /// The maximum number of replies to pings that are on their way to an upstream. Further pings are
@@ -340,23 +339,21 @@ impl ResponseReader {
             self.inbox.requests.close(&failure);
             return Err(failure);
         }
-        let mut has_message = false;
-        for message in split_batch(&answer) {
-            let Some(head) = Head::read(message) else { continue };
-            let message = match (head.kind(), self.request) {
-                (None, _) => continue,
-                // An error that occurs before the server has parsed the request has no id. It is
-                // the answer to the only request of the exchange.
-                (Some(Kind::Response), Some(request)) if head.id.is_none() => {
-                    let text = String::from_utf8_lossy(message);
-                    with_member(&text, "id", Some(&request.to_string())).into_bytes()
-                }
-                _ => message.to_vec(),
+        for message in split_batch(trim_padding(&answer)) {
+            let is_message = match Head::read(message) {
+                Some(head) => head.kind().is_some(),
+                None => resembles_answer(message),
             };
-            has_message = true;
-            self.receive(message).await;
+            if is_message {
+                self.receive(message.to_vec()).await;
+            }
         }
-        if !has_message && self.request.is_some() {
+        if self.is_unanswered() {
+            let start = String::from_utf8_lossy(trim_padding(&answer));
+            if status.is_success() && !start.is_empty() {
+                let reason = format!("does not answer the request: {}", quote(&start));
+                return Err(Failure::invalid_answer(&self.http.name, &reason));
+            }
             return Err(Failure::Unavailable(format!(
                 "The upstream `{}` answered with {status} and no message.",
                 self.http.name
@@ -406,7 +403,7 @@ impl ResponseReader {
 
     async fn receive_event(&self, event: &Event) {
         let Some(data) = event.data() else { return };
-        for message in split_batch(&replace_invalid_utf8(&data)) {
+        for message in split_batch(trim_padding(&replace_invalid_utf8(&data))) {
             self.receive(message.to_vec()).await;
         }
     }
