@@ -124,7 +124,8 @@ pub struct RecordingOptions {
     #[schemars(range(min = 0, max = 1))]
     pub share: f64,
     /// Names of members whose values are redacted at any depth, in any case. Names with password,
-    /// secret, token, apikey, authorization, credential or cookie always are.
+    /// secret, token, apikey, authorization, credential or cookie always are. So are the values of
+    /// such fields within texts: `password=…`, `Authorization: Bearer …`.
     #[serde(default)]
     pub redact: Vec<String>,
     /// Regular expressions whose matches are redacted in all texts.

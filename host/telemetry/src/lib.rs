@@ -11,6 +11,7 @@ mod record;
 mod recorder;
 pub mod recording;
 pub mod sampler;
+mod secret_text;
 mod tokenizer;
 
 pub use audit::{AuditEntry, AuditLog};

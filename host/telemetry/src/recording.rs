@@ -2,6 +2,7 @@
 //!
 //! A separate thread writes the file. If the disk is too slow, answers are skipped.
 
+use std::borrow::Cow;
 use std::io::{BufRead, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -17,12 +18,11 @@ use tracing::warn;
 use crate::config::{self, RecordingOptions};
 use crate::engine::digest;
 use crate::engine::{CallContext, Decision};
+use crate::secret_text::{self, REDACTED};
 use crate::{Error, Result};
 
 /// The maximum number of exchanges that wait to be written.
 const MAX_QUEUED: usize = 64;
-/// The replacement for redacted text.
-const REDACTED: &str = "[redacted]";
 /// Words that mark a secret: the value of a JSON member is redacted if its name contains one of
 /// them.
 const SECRET_NAMES: [&str; 8] =
@@ -144,12 +144,15 @@ fn write(mut file: std::fs::File, mut room: u64, redactor: &Redactor, seen: &Rec
         };
         redactor.redact(&mut request);
         redactor.redact(&mut response);
+        // The name of a resource is its URI.
+        let mut endpoint = seen.endpoint;
+        redactor.text(&mut endpoint);
         let exchange = Exchange {
             timestamp: seen.timestamp,
             principal: digest(seen.cx.principal.as_bytes()).chars().take(12).collect(),
             upstream: seen.cx.upstream,
             protocol_version: seen.cx.protocol_version,
-            endpoint: seen.endpoint,
+            endpoint,
             request,
             response,
         };
@@ -225,6 +228,9 @@ impl Redactor {
                 *text = inner.to_string();
             }
             return;
+        }
+        if let Cow::Owned(redacted) = secret_text::redact(text, |name| self.is_secret(name)) {
+            *text = redacted;
         }
         for pattern in &self.patterns {
             if pattern.is_match(text) {
