@@ -1,11 +1,13 @@
 //! Hostile clients and upstreams beside well-behaved clients, one kind after the other, as a
 //! Markdown table. The quiet run without an attacker comes first.
 //!
-//! The attacker has an API key of its own. `cargo xtask soak` builds what this needs, and runs it.
+//! Each client and the attacker have an API key of their own. `cargo xtask soak` builds what this
+//! needs, and runs it.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench prints")]
 
 mod attacks;
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -47,6 +49,9 @@ struct Settings {
     clients: u32,
     pause: Duration,
     time: Duration,
+    /// The requests of each client and of the attacker that the gateway admits in a minute; 0 for
+    /// all.
+    per_minute: u32,
 }
 
 fn main() -> Result<()> {
@@ -54,20 +59,32 @@ fn main() -> Result<()> {
         clients: number("--clients", 200),
         pause: Duration::from_millis(number("--pause-ms", 2_000).into()),
         time: Duration::from_secs(number("--seconds", 18).into()),
+        per_minute: number("--per-minute", 100),
     };
-    let quiet = run(None, &settings)?;
+    let requests = 60_000 / settings.pause.as_millis().max(1);
+    ensure!(
+        settings.per_minute == 0 || requests <= settings.per_minute.into(),
+        "each client sends {requests} requests per minute, more than --per-minute admits: raise \
+         --pause-ms or --per-minute"
+    );
+    let keys = Keys::create(settings.clients)?;
+    let quiet = run(None, &settings, &keys)?;
     println!(
-        "{} clients, each with a request every {} ms, for {} s.\n",
+        "{} clients, each with a request every {} ms, for {} s. {}.\n",
         settings.clients,
         settings.pause.as_millis(),
-        settings.time.as_secs()
+        settings.time.as_secs(),
+        match settings.per_minute {
+            0 => "No rate limit".to_owned(),
+            requests => format!("At most {requests} requests per minute and principal"),
+        }
     );
     println!("| kind | hostile requests | requests | errors | p50 | p99 | p99 / quiet | memory |");
     println!("|---|--:|--:|--:|--:|--:|--:|--:|");
     print_row(&quiet, &quiet);
     let mut failures = check(&quiet, &quiet);
     for kind in KINDS {
-        let run = run(Some(kind), &settings)?;
+        let run = run(Some(kind), &settings, &keys)?;
         print_row(&run, &quiet);
         failures.extend(check(&run, &quiet));
     }
@@ -76,19 +93,15 @@ fn main() -> Result<()> {
 }
 
 /// Runs well-behaved clients beside an attacker of one kind, and checks that nothing remains.
-fn run(kind: Option<&'static Kind>, settings: &Settings) -> Result<Run> {
+fn run(kind: Option<&'static Kind>, settings: &Settings, keys: &Keys) -> Result<Run> {
     let name = kind.map_or("quiet run", |kind| kind.name);
-    let folder = peers::folder("soak")?;
-    let keys = folder.join("keys.json");
-    let _ = std::fs::remove_file(&keys);
-    let (friend, attacker) = (key(&keys, "friend")?, key(&keys, "attacker")?);
-    let gateway = start(&keys)?;
+    let gateway = start(&keys.file, settings.per_minute)?;
     let pid = gateway.process.pid();
     let before = Remains::count(&gateway)?;
     let (url, tool) = (gateway.url(), attacks::LIST.to_owned());
-    let target = LoadTarget { url, key: Some(friend), tool };
+    let target = LoadTarget { url, keys: keys.clients.clone(), tool };
     let clients = Clients::start_at(&target, settings.clients, settings.pause)?;
-    let attack = kind.map(|kind| Attack::start(kind, &gateway, &attacker)).transpose()?;
+    let attack = kind.map(|kind| Attack::start(kind, &gateway, &keys.attacker)).transpose()?;
     let (began, mut memory_kib) = (Instant::now(), 0);
     while began.elapsed() < settings.time {
         std::thread::sleep(SAMPLE_INTERVAL);
@@ -116,22 +129,40 @@ fn run(kind: Option<&'static Kind>, settings: &Settings) -> Result<Run> {
     Ok(run)
 }
 
+/// The API keys, as values of the header `Authorization`.
+struct Keys {
+    file: PathBuf,
+    clients: Vec<String>,
+    attacker: String,
+}
+
+impl Keys {
+    /// Creates a file with a key for each of `clients` clients and one for the attacker.
+    fn create(clients: u32) -> Result<Self> {
+        let file = peers::folder("soak")?.join("keys.json");
+        let _ = std::fs::remove_file(&file);
+        let attacker = key(&file, "attacker")?;
+        let clients = (0..clients).map(|at| key(&file, &format!("client-{at}")));
+        Ok(Self { clients: clients.collect::<Result<_>>()?, attacker, file })
+    }
+}
+
 /// Creates an API key in `file`, and returns it as a value of the header `Authorization`.
-fn key(file: &std::path::Path, name: &str) -> Result<String> {
+fn key(file: &Path, name: &str) -> Result<String> {
     let mut command = Command::new(artifacts::program()?);
     let output = command.args(["key", "new", "--name", name, "--file"]).arg(file).output()?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     Ok(format!("Bearer {}", String::from_utf8(output.stdout)?.trim()))
 }
 
-fn start(keys: &std::path::Path) -> Result<Gateway> {
+fn start(keys: &Path, per_minute: u32) -> Result<Gateway> {
     let faulty = json!(["node", faulty_script(), "--stdio"]);
     let upstreams = json!([
         {"name": "houses", "command": [artifacts::property_server()?], "isolation": "shared"},
         {"name": "faulty", "command": faulty},
     ]);
     let more = json!({
-        "access": {"keys": keys, "rateLimit": {"perMinute": 0}},
+        "access": {"keys": keys, "rateLimit": {"perMinute": per_minute}},
         // Short, so that the end of idle sessions can be awaited.
         "limits": {"sessionIdleSeconds": 6},
         "timeouts": {"headSeconds": 3, "bodyPartSeconds": 5, "bodySeconds": 8, "idleSeconds": 6},
@@ -156,7 +187,7 @@ impl Remains {
         let lists = tasks.map(|task| task.path().join("children"));
         let lists = lists.filter_map(|path| std::fs::read_to_string(path).ok());
         let processes = lists.map(|list| list.split_whitespace().count()).sum();
-        ensure!(std::path::Path::new(&children).exists(), "no {children}");
+        ensure!(Path::new(&children).exists(), "no {children}");
         let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd"))?.count();
         let metrics = gateway.get_admin("/metrics")?.1;
         let line = metrics.lines().find(|line| line.starts_with("context_guard_sessions "));

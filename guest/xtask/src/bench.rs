@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 
 use crate::build::{self, cargo};
 use crate::packages;
@@ -97,10 +97,11 @@ impl Bench {
             Bench::Load { clients, seconds, pause_ms } => {
                 let arguments =
                     [("--clients", clients), ("--seconds", seconds), ("--pause-ms", pause_ms)];
-                run_with_program("load", &arguments)
+                run_with_program("load", &build::for_tests()?, &arguments)
             }
             Bench::Swap { clients, swaps } => {
-                run_with_program("swap", &[("--clients", clients), ("--swaps", swaps)])
+                let arguments = [("--clients", clients), ("--swaps", swaps)];
+                run_with_program("swap", &build::for_tests()?, &arguments)
             }
         }
     }
@@ -142,15 +143,41 @@ fn run_with_release(bench: &str, environment: &[(&str, &Path)]) -> Result<()> {
     build::run(&mut command)
 }
 
-/// Runs hostile clients and upstreams beside well-behaved clients, each kind for some seconds.
-pub(crate) fn soak(seconds: u32, clients: u32, pause_ms: u32) -> Result<()> {
-    let numbers = [("--seconds", seconds), ("--clients", clients), ("--pause-ms", pause_ms)];
-    run_with_program("soak", &numbers)
+/// The numbers of `cargo xtask soak`.
+#[derive(Args)]
+pub(crate) struct SoakOptions {
+    /// Seconds for the quiet run, and for each of the eight kinds.
+    #[arg(long, default_value_t = 18)]
+    pub(crate) seconds: u32,
+    /// The number of well-behaved clients.
+    #[arg(long, default_value_t = 200)]
+    pub(crate) clients: u32,
+    /// Milliseconds between the requests of a client.
+    #[arg(long, default_value_t = 2_000)]
+    pub(crate) pause_ms: u32,
+    /// The requests of each client and of the attacker that the gateway admits in a minute. 0
+    /// admits all.
+    #[arg(long, default_value_t = 100)]
+    pub(crate) per_minute: u32,
+    /// Attack a release build instead of the build that the tests use.
+    #[arg(long)]
+    pub(crate) release: bool,
 }
 
-/// Runs a bench with the same build of the program that the tests start.
-fn run_with_program(bench: &str, arguments: &[(&str, u32)]) -> Result<()> {
-    let built = build::for_tests()?;
+/// Runs hostile clients and upstreams beside well-behaved clients, each kind for some seconds.
+pub(crate) fn soak(options: &SoakOptions) -> Result<()> {
+    let numbers = [
+        ("--seconds", options.seconds),
+        ("--clients", options.clients),
+        ("--pause-ms", options.pause_ms),
+        ("--per-minute", options.per_minute),
+    ];
+    let built = if options.release { build::all(true) } else { build::for_tests() }?;
+    run_with_program("soak", &built, &numbers)
+}
+
+/// Runs a bench, itself built as the tests are, with a build of the program.
+fn run_with_program(bench: &str, built: &build::Built, arguments: &[(&str, u32)]) -> Result<()> {
     let mut command = build::embed(cargo(), &built.component);
     command.env("CONTEXT_GUARD_PROGRAM", &built.binary);
     command.args(["bench", "--quiet", "--profile", "dev"]).args(build::native());

@@ -115,17 +115,7 @@ enum Command {
     /// Run hostile clients and upstreams beside well-behaved clients, one kind after the other, and
     /// print a table. Fails if a well-behaved client sees an error, memory grows without bound, or
     /// a process, file descriptor or session remains. The quiet run comes first.
-    Soak {
-        /// Seconds for the quiet run, and for each of the eight kinds.
-        #[arg(long, default_value_t = 18)]
-        seconds: u32,
-        /// The number of well-behaved clients.
-        #[arg(long, default_value_t = 200)]
-        clients: u32,
-        /// Milliseconds between the requests of a client.
-        #[arg(long, default_value_t = 2_000)]
-        pause_ms: u32,
-    },
+    Soak(bench::SoakOptions),
     /// Fuzz each target for a while, and print executions and coverage. An input that crashes is
     /// written to a file below target/fuzz, whose path is printed, and the command fails. Starts
     /// with the inputs of tests/fuzz/corpus and those that earlier runs found.
@@ -182,7 +172,7 @@ impl Command {
             Command::Dist => dist::run().map(drop),
             Command::Bench { bench } => bench.run(),
             Command::Train { texts, tokenizer, out } => bench::train(&texts, &tokenizer, &out, 0),
-            Command::Soak { seconds, clients, pause_ms } => bench::soak(seconds, clients, pause_ms),
+            Command::Soak(options) => bench::soak(&options),
             Command::Fuzz { seconds, hours, filter } => {
                 let each = Span::PerTarget(std::time::Duration::from_secs(seconds.into()));
                 fuzz::run(&hours.map_or(each, Span::Total), &filter)

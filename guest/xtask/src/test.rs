@@ -62,9 +62,10 @@ const PYTHON: [(&str, &[&str]); 4] = [
 /// tenth. It is low because the test trains the tables with two dozen files only.
 const MIN_TRAINED_WITHIN_TENTH: u32 = 80;
 
-/// Seconds for each kind of attack, well-behaved clients, and milliseconds between their requests.
-/// With the wait for the end of idle sessions, this takes three minutes.
-const SOAK: (u32, u32, u32) = (5, 20, 500);
+/// The attackers are not limited by their rate, so that the other limits are tested. With the wait
+/// for the end of idle sessions, this takes three minutes.
+const SOAK: bench::SoakOptions =
+    bench::SoakOptions { seconds: 5, clients: 20, pause_ms: 500, per_minute: 0, release: false };
 /// Seconds for which each target is fuzzed: none, so that a test run depends on no random input.
 /// Only the stored inputs are run.
 const FUZZ_SECONDS: u64 = 0;
@@ -128,8 +129,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         bench::Bench::checked().run()?;
         let tables = target().join("tmp-tables.bin");
         bench::train(&root().join("tests/captures"), "o200k", &tables, MIN_TRAINED_WITHIN_TENTH)?;
-        let (seconds, clients, pause_ms) = SOAK;
-        bench::soak(seconds, clients, pause_ms)?;
+        bench::soak(&SOAK)?;
         fuzz::run(&fuzz::Span::PerTarget(Duration::from_secs(FUZZ_SECONDS)), "")?;
     }
     tools::report_skipped()

@@ -60,19 +60,26 @@ impl Counts {
 pub struct LoadTarget {
     /// The MCP endpoint.
     pub url: String,
-    /// The value of the header `Authorization`.
-    pub key: Option<String>,
+    /// The values of the header `Authorization`, which the clients use in turn. Empty for clients
+    /// without this header.
+    pub keys: Vec<String>,
     /// The tool of the example server for properties that lists bookings, by its name there.
     pub tool: String,
 }
 
 /// Runs a client: reads a list and its next page, in turn.
-fn client(target: &LoadTarget, pause: Duration, counts: &Counts, stop: &AtomicBool) {
+fn client(
+    target: &LoadTarget,
+    key: Option<&str>,
+    pause: Duration,
+    counts: &Counts,
+    stop: &AtomicBool,
+) {
     let fail = |error: anyhow::Error| {
         counts.errors.fetch_add(1, Ordering::Relaxed);
         *counts.last_error.lock().unwrap_or_else(PoisonError::into_inner) = format!("{error:#}");
     };
-    let headers: Vec<_> = target.key.iter().map(|key| ("authorization", key.as_str())).collect();
+    let headers: Vec<_> = key.map(|key| ("authorization", key)).into_iter().collect();
     let mut session = match HttpClient::open(&target.url, &headers, json!({})) {
         Ok(session) => session,
         Err(error) => return fail(error),
@@ -115,7 +122,7 @@ impl Clients {
     /// A thread cannot be started.
     pub fn start(url: &str, clients: u32, pause: Duration) -> Result<Self> {
         let (url, tool) = (url.to_owned(), "list_bookings".to_owned());
-        Self::start_at(&LoadTarget { url, key: None, tool }, clients, pause)
+        Self::start_at(&LoadTarget { url, keys: Vec::new(), tool }, clients, pause)
     }
 
     /// Starts clients of a target as [`Self::start`] does.
@@ -127,10 +134,12 @@ impl Clients {
         let start = |at: u32| {
             let (counts, stop) = (Arc::clone(&counts), Arc::clone(&stop));
             let target = target.clone();
+            let key = (at as usize).checked_rem(target.keys.len());
+            let key = key.and_then(|at| target.keys.get(at)).cloned();
             let first = pause.mul_f64(f64::from(at) / f64::from(clients));
             std::thread::Builder::new().stack_size(256 << 10).spawn(move || {
                 std::thread::sleep(first);
-                client(&target, pause, &counts, &stop);
+                client(&target, key.as_deref(), pause, &counts, &stop);
             })
         };
         let threads = (0..clients).map(start).collect::<std::io::Result<_>>()?;
