@@ -3,7 +3,7 @@
 //! to the byte limit, and the next call of a healthy component works.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use context_guard::Filter;
 use context_guard::clock::SystemClock;
@@ -155,6 +155,39 @@ fn trap_is_contained() -> Result<()> {
 #[test]
 fn endless_loop_is_stopped() -> Result<()> {
     is_survived("(loop $for_ever (br $for_ever)) unreachable")
+}
+
+/// Endless calls of several principals run one after the other on all processors but one, each
+/// until it has used its own time. Without turns, all end together after the time of one.
+#[test]
+fn long_calls_leave_a_processor_to_others() -> Result<()> {
+    let deadline = Duration::from_millis(300);
+    let long = std::thread::available_parallelism()?.get().saturating_sub(1).max(1);
+    let calls = 3 * long;
+    let max_calls = u32::try_from(calls)?;
+    let options =
+        EngineOptions { max_memory: 1 << 20, deadline, max_calls, ..EngineOptions::default() };
+    let component =
+        component(&Engine::new(options)?, "(loop $for_ever (br $for_ever)) unreachable")?;
+    let services =
+        HostServices { store: Arc::new(InspectableStore::default()), clock: Arc::new(SystemClock) };
+    let settings = Settings { policy: Vec::new(), keys: Vec::new() };
+    let began = Instant::now();
+    let ended = std::thread::scope(|scope| {
+        let call = |number: usize| {
+            let cx = CallContext { principal: format!("caller {}", number % 2), ..context() };
+            let (component, services, settings) = (&component, &services, &settings);
+            scope.spawn(move || component.on_response(services, settings, &cx, &[1], &list(20)))
+        };
+        let threads: Vec<_> = (0..calls).map(call).collect();
+        threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect::<Vec<_>>()
+    });
+    let elapsed = began.elapsed();
+    for call in ended {
+        ensure!(matches!(call, Ok(Err(engine::Error::Deadline))), "{call:?}");
+    }
+    ensure!(elapsed >= deadline * 2, "{calls} endless calls ran at once and took {elapsed:?}");
+    Ok(())
 }
 
 #[test]

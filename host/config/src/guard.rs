@@ -11,7 +11,8 @@ use super::secret::Secret;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Component {
-    /// The maximum duration of one call, in milliseconds.
+    /// The maximum duration of one call, in milliseconds. Calls that use more than 10 ms of
+    /// processor time take turns on all processors but one; waiting for a turn does not count.
     #[schemars(range(min = 10))]
     pub deadline_ms: u64,
     /// The maximum memory of one call, in bytes.

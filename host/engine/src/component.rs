@@ -81,14 +81,14 @@ impl Component {
         principal: &str,
         bytes: usize,
     ) -> Result<Instance> {
-        let options = &self.engine.options;
         let mut store =
-            Store::new(&self.engine.inner, State::new(services, principal, options.max_memory));
+            Store::new(&self.engine.inner, State::new(&self.engine, services, principal));
         store.limiter(|state| &mut state.limits);
-        store.set_epoch_deadline(self.engine.deadline_ticks());
+        store.epoch_deadline_callback(|mut store| store.data_mut().pace.tick());
+        store.set_epoch_deadline(1);
         let guard: ContextGuard =
             self.variants.for_message(bytes).instantiate(&mut store).map_err(trap)?;
-        Ok(Instance { store, guard, ticks: self.engine.deadline_ticks() })
+        Ok(Instance { store, guard })
     }
 
     /// Runs `call` in a new instance, for a message of `bytes` bytes. The instance can access store
@@ -170,7 +170,6 @@ impl Component {
 pub struct Instance {
     store: Store<State>,
     guard: ContextGuard,
-    ticks: u64,
 }
 
 impl Instance {
@@ -178,8 +177,11 @@ impl Instance {
         &mut self,
         call: impl FnOnce(&Guest, &mut Store<State>) -> wasmtime::Result<T>,
     ) -> Result<T> {
-        self.store.set_epoch_deadline(self.ticks);
-        call(self.guard.context_guard_guard_guard(), &mut self.store).map_err(trap)
+        self.store.data_mut().pace.begin();
+        self.store.set_epoch_deadline(1);
+        let result = call(self.guard.context_guard_guard_guard(), &mut self.store).map_err(trap);
+        self.store.data_mut().pace.end();
+        result
     }
 
     /// Calls the guard on an upstream's JSON-RPC response. `ticket` comes from the verdict on the

@@ -5,25 +5,30 @@ use std::time::Duration;
 use context_guard_cursor_store::StoreError;
 use wasmtime::{StoreLimits, StoreLimitsBuilder};
 
+use super::Engine;
 use super::bindings::context_guard::guard::cursor_store::{Entry, Host as CursorStoreHost};
 use super::bindings::context_guard::guard::types::{
     Host as TypesHost, StoreError as WitStoreError,
 };
 use super::bindings::wasi::clocks::wall_clock::{Datetime, Host as WallClockHost};
+use super::pace::Pace;
 use super::services::HostServices;
 
-/// The host state of one guard instance: its store, clock, principal and memory limit.
+/// The host state of one guard instance: its store, clock, principal, memory limit and time.
 pub(super) struct State {
     services: HostServices,
     principal: String,
     pub(super) limits: StoreLimits,
+    pub(super) pace: Pace,
 }
 
 impl State {
-    pub(super) fn new(services: &HostServices, principal: &str, max_memory: usize) -> Self {
+    pub(super) fn new(engine: &Engine, services: &HostServices, principal: &str) -> Self {
+        let max_memory = engine.options.max_memory;
         let limits =
             StoreLimitsBuilder::new().memory_size(max_memory).trap_on_grow_failure(false).build();
-        Self { services: services.clone(), principal: principal.to_owned(), limits }
+        let pace = Pace::new(engine, principal);
+        Self { services: services.clone(), principal: principal.to_owned(), limits, pace }
     }
 }
 

@@ -13,6 +13,8 @@ mod component;
 mod digest;
 mod error;
 mod imports;
+mod long_calls;
+mod pace;
 mod services;
 
 pub use bindings::context_guard::guard::types::{
@@ -27,12 +29,17 @@ pub use digest::digest;
 pub use error::{Error, Result};
 pub use services::HostServices;
 
+use std::num::NonZero;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use wasmtime::{Config, Enabled, InstanceAllocationStrategy, PoolingAllocationConfig};
 
-/// The length of an epoch of wasmtime, and thereby the resolution of deadlines.
+use self::long_calls::LongCalls;
+
+/// The length of an epoch of wasmtime, and thereby the resolution of deadlines and of the turns of
+/// long calls.
 const EPOCH_TICK: Duration = Duration::from_millis(10);
 
 /// The limits of guard calls, and the cache of compiled components.
@@ -40,13 +47,18 @@ const EPOCH_TICK: Duration = Duration::from_millis(10);
 pub struct EngineOptions {
     /// The maximum memory of one guard call, in bytes.
     pub max_memory: usize,
-    /// The maximum duration of one guard call.
+    /// The maximum duration of one guard call, without the time for which it waits for its turn:
+    /// calls that outlast 10 ms of processor time take turns, so that one processor remains for
+    /// short calls.
     pub deadline: Duration,
     /// The maximum number of concurrent guard calls.
     pub max_calls: u32,
     /// The folder in which compiled components are cached, such as [`compiled_folder`]. `None`
     /// disables the cache.
     pub compiled: Option<PathBuf>,
+    /// Calls a function that blocks its thread, for as long as a guard call waits for its turn. On
+    /// threads of an async executor, it lets another thread take over their tasks.
+    pub block: fn(&mut dyn FnMut()),
 }
 
 impl Default for EngineOptions {
@@ -56,6 +68,7 @@ impl Default for EngineOptions {
             deadline: Duration::from_secs(5),
             max_calls: 64,
             compiled: None,
+            block: |wait| wait(),
         }
     }
 }
@@ -65,6 +78,7 @@ impl Default for EngineOptions {
 pub struct Engine {
     inner: wasmtime::Engine,
     options: EngineOptions,
+    long_calls: Arc<LongCalls>,
 }
 
 impl Engine {
@@ -89,15 +103,8 @@ impl Engine {
                 }
             })
             .map_err(|error| Error::Engine(error.to_string()))?;
-        Ok(Self { inner, options })
-    }
-
-    /// Returns the number of epochs until a guard call is interrupted. One epoch is added because
-    /// the current one has already begun.
-    fn deadline_ticks(&self) -> u64 {
-        u64::try_from(self.options.deadline.as_millis() / EPOCH_TICK.as_millis())
-            .unwrap_or(u64::MAX - 1)
-            + 1
+        let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+        Ok(Self { inner, options, long_calls: LongCalls::new(processors) })
     }
 }
 

@@ -18,7 +18,7 @@ use super::admission::Admission;
 use super::exchange::{Exchange, NextStep};
 use super::fair_queue::Place;
 use super::headers::{self, storage_scope};
-use super::tasks::run_blocking;
+use super::tasks::{GuardInput, run_blocking};
 use super::upstream::Failure;
 use super::upstream::http_upstream::{HttpUpstream, response_headers};
 use crate::config::{Rest as Config, RestEndpoint};
@@ -136,9 +136,10 @@ impl Rest {
         };
         let mut exchange = Exchange::new(context, request.endpoint());
         let call = request.tool_call();
-        let next = run_blocking(&self.filter, call.len(), || {
-            exchange.on_request_uncached(&self.filter, &call)
-        });
+        let next =
+            run_blocking(&self.filter, &admission.caller, GuardInput::Request(&call), || {
+                exchange.on_request_uncached(&self.filter, &call)
+            });
         if let NextStep::Answer(answer, decision) = next.await {
             exchange.record(&self.recorder, Some(&decision), answer.len(), Outcome::Passed);
             return write(HeaderMap::new(), request.response(200, &answer));
@@ -176,10 +177,11 @@ impl Rest {
             record(None, body.len(), Outcome::Passed);
             return respond(head.status, headers, Body::from(body));
         };
-        let guarded = run_blocking(&self.filter, message.len(), || {
-            exchange.on_response(&self.filter, &message)
-        })
-        .await;
+        let guarded =
+            run_blocking(&self.filter, &admission.caller, GuardInput::Response(&message), || {
+                exchange.on_response(&self.filter, &message)
+            })
+            .await;
         let bytes = guarded.shaped.as_ref().map_or(body.len(), Vec::len);
         record(guarded.decision.as_ref(), bytes, guarded.outcome);
         match guarded.shaped {

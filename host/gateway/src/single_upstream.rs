@@ -32,7 +32,7 @@ use super::reply;
 use super::session::{FromClient, Session};
 use super::session_table::SessionTable;
 use super::task_owners::TaskOwners;
-use super::tasks::run_blocking;
+use super::tasks::{GuardInput, run_blocking};
 use super::upstream::Failure;
 use super::upstream::http_upstream::{HttpUpstream, response_headers};
 use crate::access::ANONYMOUS;
@@ -172,7 +172,10 @@ impl SingleUpstream {
             return refusal;
         }
         let FromClient { upstream, client } =
-            run_blocking(&self.filter, body.len(), || session.from_client(&body)).await;
+            run_blocking(&self.filter, &admission.caller, GuardInput::Request(&body), || {
+                session.from_client(&body)
+            })
+            .await;
         let Some(message) = upstream else {
             return reply::json(StatusCode::OK, client.unwrap_or_default());
         };
@@ -220,12 +223,14 @@ impl SingleUpstream {
             unanswered.remove_answered(message);
             self.tasks.learn(session.owner(), message, 0);
         }
-        let shaped = run_blocking(&self.filter, answer.len(), || {
-            let messages = session.pass_from_upstream(&answer, Some(&ids));
-            let is_unchanged = matches!(messages.as_slice(), [Cow::Borrowed(_)]);
-            (!is_unchanged).then(|| messages.into_iter().map(Cow::into_owned).collect::<Vec<_>>())
-        })
-        .await;
+        let shaped =
+            run_blocking(&self.filter, &admission.caller, GuardInput::Response(&answer), || {
+                let messages = session.pass_from_upstream(&answer, Some(&ids));
+                let is_unchanged = matches!(messages.as_slice(), [Cow::Borrowed(_)]);
+                (!is_unchanged)
+                    .then(|| messages.into_iter().map(Cow::into_owned).collect::<Vec<_>>())
+            })
+            .await;
         let start = quote(&String::from_utf8_lossy(trim_padding(&answer))).into_owned();
         // An empty body promises the answer on another stream.
         let is_odd = head.status == StatusCode::OK && !start.is_empty();

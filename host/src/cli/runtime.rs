@@ -28,6 +28,7 @@ pub(crate) fn engine_options(component: &config::Component) -> EngineOptions {
     EngineOptions {
         max_memory: component.memory_bytes,
         deadline: Duration::from_millis(component.deadline_ms),
+        block: |wait| tokio::task::block_in_place(wait),
         ..EngineOptions::default()
     }
 }

@@ -13,7 +13,7 @@ use crate::exchange::{Exchange, NextStep};
 use crate::message::{Head, member, splice, with_member};
 use crate::protocol_mode::ProtocolMode;
 use crate::reply;
-use crate::tasks::run_blocking;
+use crate::tasks::{GuardInput, run_blocking};
 use crate::telemetry::Outcome;
 use crate::upstream::server::UpstreamServer;
 
@@ -138,9 +138,12 @@ impl Aggregator {
     /// the guard may repeat the call that produced it.
     async fn read_stored(&self, origin: &Origin<'_>, request: Vec<u8>) -> Vec<u8> {
         let mut exchange = self.forwarder.begin(origin, None, &request);
-        let next = run_blocking(&self.filter, request.len(), || {
-            exchange.on_request(&self.filter, &request)
-        });
+        let next = run_blocking(
+            &self.filter,
+            &origin.client.caller,
+            GuardInput::Request(&request),
+            || exchange.on_request(&self.filter, &request),
+        );
         match next.await {
             NextStep::Answer(answer, decision) => {
                 exchange.record(&self.recorder, Some(&decision), answer.len(), Outcome::Passed);

@@ -22,7 +22,7 @@ use crate::filter::Filter;
 use crate::message::{Head, Kind, STATELESS_VERSION};
 use crate::protocol_mode::ProtocolMode;
 use crate::reply;
-use crate::tasks::run_blocking;
+use crate::tasks::{GuardInput, run_blocking};
 use crate::telemetry::{Outcome, Recorder};
 use crate::upstream::Failure;
 use crate::upstream::connection::UpstreamRequest;
@@ -78,9 +78,12 @@ impl Forwarder {
             return self.resume(origin, &state, &request).await;
         }
         let mut exchange = self.begin(origin, Some(server), &request);
-        let next = run_blocking(&self.filter, request.len(), || {
-            exchange.on_request(&self.filter, &request)
-        });
+        let next = run_blocking(
+            &self.filter,
+            &origin.client.caller,
+            GuardInput::Request(&request),
+            || exchange.on_request(&self.filter, &request),
+        );
         match next.await {
             NextStep::Answer(answer, decision) => {
                 exchange.record(&self.recorder, Some(&decision), answer.len(), Outcome::Passed);
@@ -255,9 +258,12 @@ impl Forwarder {
     ) -> Vec<u8> {
         let exchange = &in_flight.exchange;
         self.router.tasks.learn(&origin.client.principal, &answer, in_flight.server);
-        let guarded = run_blocking(&self.filter, answer.len(), || {
-            exchange.on_response(&self.filter, &answer)
-        })
+        let guarded = run_blocking(
+            &self.filter,
+            &origin.client.caller,
+            GuardInput::Response(&answer),
+            || exchange.on_response(&self.filter, &answer),
+        )
         .await;
         let answer = guarded.shaped.unwrap_or(answer);
         let mode = in_flight.call.connection().mode;

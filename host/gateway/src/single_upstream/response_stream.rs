@@ -9,11 +9,11 @@ use tokio::time::Instant;
 
 use super::unanswered::UnansweredRequests;
 use crate::admission::Admission;
-use crate::fair_queue::Place;
+use crate::fair_queue::{Caller, Place};
 use crate::message::split_batch;
 use crate::session::Session;
 use crate::task_owners::TaskOwners;
-use crate::tasks::run_blocking;
+use crate::tasks::{GuardInput, run_blocking};
 use crate::upstream::Failure;
 use crate::upstream::http_upstream::{HttpUpstream, next_chunk};
 use context_guard_protocol::answer::trim_padding;
@@ -34,6 +34,8 @@ pub(super) struct PostedRequests {
 pub(super) struct ResponseStream {
     upstream: Arc<HttpUpstream>,
     session: Arc<Session>,
+    /// The sender of the requests, for whom the guard shapes the events.
+    caller: Caller,
     tasks: Arc<TaskOwners>,
     /// The body of the upstream's response. `None` after its end.
     incoming: Option<Incoming>,
@@ -58,6 +60,8 @@ impl ResponseStream {
         is_long_lived: bool,
         post: Option<PostedRequests>,
     ) -> Self {
+        let owner = || Caller { principal: session.owner().into(), session: "".into() };
+        let caller = post.as_ref().map_or_else(owner, |post| post.admission.caller.clone());
         let (unanswered, own, places) = match post {
             Some(post) => (post.unanswered, post.own, Some((post.admission, post.turn))),
             None => (UnansweredRequests::default(), None, None),
@@ -67,6 +71,7 @@ impl ResponseStream {
             deadline: Instant::now() + upstream.call_limit(),
             upstream,
             session,
+            caller,
             tasks,
             incoming: Some(incoming),
             framer: Framer::default(),
@@ -144,12 +149,14 @@ impl ResponseStream {
             self.places = None;
         }
         let session = &self.session;
-        let shaped = run_blocking(session.filter(), data.len(), || {
-            let messages = session.pass_from_upstream(&data, Some(&ids));
-            let is_unchanged = matches!(messages.as_slice(), [Cow::Borrowed(_)]);
-            (!is_unchanged).then(|| messages.into_iter().map(Cow::into_owned).collect::<Vec<_>>())
-        })
-        .await;
+        let shaped =
+            run_blocking(session.filter(), &self.caller, GuardInput::Response(&data), || {
+                let messages = session.pass_from_upstream(&data, Some(&ids));
+                let is_unchanged = matches!(messages.as_slice(), [Cow::Borrowed(_)]);
+                (!is_unchanged)
+                    .then(|| messages.into_iter().map(Cow::into_owned).collect::<Vec<_>>())
+            })
+            .await;
         let Some(mut messages) = shaped else { return event.0 };
         // The id of the event belongs to the last message, after which a client resumes.
         let last = messages.pop().unwrap_or_default();

@@ -1,0 +1,87 @@
+//! The time of a guard call: its deadline, and the turns of a call that outlasts a tick.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use wasmtime::{Result, Trap, UpdateDeadline};
+
+use super::long_calls::{LongCalls, Turn};
+use super::{EPOCH_TICK, Engine};
+
+/// The time that a guard call has used.
+pub(super) struct Pace {
+    deadline: Duration,
+    block: fn(&mut dyn FnMut()),
+    long_calls: Arc<LongCalls>,
+    principal: Arc<str>,
+    began: Instant,
+    /// The processor time of the thread when the call began.
+    processor_began: Duration,
+    /// The time for which the call waited for its turns.
+    waited: Duration,
+    /// The turn of a long call. `None` for a call that is still short.
+    turn: Option<Turn>,
+}
+
+impl Pace {
+    pub(super) fn new(engine: &Engine, principal: &str) -> Self {
+        Self {
+            deadline: engine.options.deadline,
+            block: engine.options.block,
+            long_calls: Arc::clone(&engine.long_calls),
+            principal: principal.into(),
+            began: Instant::now(),
+            processor_began: processor_time(),
+            waited: Duration::ZERO,
+            turn: None,
+        }
+    }
+
+    /// Begins the time of a call.
+    pub(super) fn begin(&mut self) {
+        self.began = Instant::now();
+        self.processor_began = processor_time();
+        self.waited = Duration::ZERO;
+    }
+
+    /// Ends the turn of a call that has ended.
+    pub(super) fn end(&mut self) {
+        self.turn = None;
+    }
+
+    /// Ends a call at its deadline, and lets a long call wait for its turn. Called at each tick.
+    ///
+    /// # Errors
+    /// [`Trap::Interrupt`] at the deadline.
+    pub(super) fn tick(&mut self) -> Result<UpdateDeadline> {
+        if self.began.elapsed().saturating_sub(self.waited) > self.deadline {
+            return Err(Trap::Interrupt.into());
+        }
+        let Self { turn, long_calls, principal, .. } = self;
+        // The time for which the call waited for the store or for a processor does not count.
+        let is_long = processor_time().saturating_sub(self.processor_began) >= EPOCH_TICK;
+        if turn.is_some() || is_long {
+            let since = Instant::now();
+            (self.block)(&mut || match turn {
+                Some(turn) => turn.rotate(),
+                None => *turn = Some(Turn::take(long_calls, Arc::clone(principal))),
+            });
+            self.waited += since.elapsed();
+        }
+        Ok(UpdateDeadline::Continue(1))
+    }
+}
+
+/// Returns the processor time that this thread has used.
+#[cfg(unix)]
+fn processor_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
+}
+
+/// Returns the time since the first call, where the processor time of a thread is not known.
+#[cfg(not(unix))]
+fn processor_time() -> Duration {
+    static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    START.get_or_init(Instant::now).elapsed()
+}
