@@ -1,6 +1,7 @@
 //! Upstream failures: the client gets an error in time, other upstreams are not affected, and the
 //! failed one recovers.
 
+use std::net::TcpStream;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -91,6 +92,7 @@ fn failing_http_server_affects_only_its_call() -> Result<()> {
     let mut server = start("0")?;
     let url = server.output().trim().to_owned();
     let port = url.trim_end_matches("/mcp").rsplit(':').next().unwrap_or_default().to_owned();
+    let address = format!("127.0.0.1:{port}");
     let gateway = gateway(json!({"url": url}))?;
     let mut client = HttpClient::open(&gateway.url(), &[], json!({}))?;
     let table = [
@@ -118,6 +120,8 @@ fn failing_http_server_affects_only_its_call() -> Result<()> {
             text(&answer).contains("cannot be read")
         };
         ensure!(is_reported, "{fault}: {}", answer.0);
+        // The answer to half a message does not wait for the end of the server.
+        wait_until("the end of the server", || Ok(TcpStream::connect(&address).is_err()))?;
         let gone = client.call("faulty__ok", json!({}))?;
         ensure!(gone.is_error() && text(&gone).contains("cannot be reached"), "{}", gone.0);
         server = start(&port)?;
