@@ -8,6 +8,8 @@
 
 mod client;
 
+use std::collections::BTreeSet;
+
 use client::first;
 use context_guard_test_kit::guard::NativeGuard;
 use proptest::prelude::*;
@@ -169,4 +171,29 @@ fn text_within_the_budget_passes() {
     assert!(!is_whole(r#"{"tokenBudgetThreshold": 2000}"#));
     assert!(!is_whole(r#"{"chunkSize": 100}"#));
     assert!(!is_whole(r#"{"chunkThreshold": 1500}"#));
+}
+
+#[test]
+fn equal_calls_have_equal_answers() {
+    let log: String = (0..900)
+        .map(|line| format!("10:00:00 INFO booking {line} of the house by the sea\n"))
+        .collect();
+    for (name, document) in [("list", bookings()), ("log", log)] {
+        for budget in (300..4_000).step_by(170) {
+            let policy = json!({ "tokenBudgetThreshold": budget }).to_string();
+            let answers: BTreeSet<String> = (0..12_u64)
+                .map(|caller| {
+                    // Another key and time make another cursor.
+                    let key = format!("the key of caller {caller}");
+                    let now_ms = 1_795_000_000_000 + caller * 86_400_000;
+                    let guard =
+                        NativeGuard::new(&policy, "alice", now_ms, &[key.as_bytes()]).unwrap();
+                    let answer = first(&guard, &json!({}), &document).unwrap();
+                    let cursor = client::cursor(&answer).unwrap();
+                    answer.to_string().replace(&cursor, "CURSOR")
+                })
+                .collect();
+            assert_eq!(answers.len(), 1, "{name}, {budget}: {answers:#?}");
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Pricing: the cost of an excerpt, as rendered for the client, against the token budget.
 //!
-//! The pricer renders an excerpt to price it, and keeps the last rendering. So the excerpt that a
-//! strategy selects is usually not rendered again.
+//! The pricer renders an excerpt to price it, and keeps the last rendering. Excerpts are priced
+//! with a placeholder for the cursor, so that equal calls show equal excerpts.
 
 use std::cell::RefCell;
 
@@ -79,10 +79,18 @@ impl<'a> ExcerptPricer<'a> {
         self.token_limit().saturating_sub(self.cost(excerpt))
     }
 
-    /// Returns the excerpt as it is written into the result. O(1) for the excerpt priced last.
+    /// Returns the excerpt as it is written into the result, with the signed cursor. Its tokens are
+    /// those of the excerpt with a placeholder. O(excerpt).
     #[must_use]
     pub fn render(&self, excerpt: &Excerpt) -> Rendered {
-        self.priced(excerpt, |priced| priced.rendered.clone())
+        self.priced(excerpt, |priced| match &excerpt.next {
+            None => priced.rendered.clone(),
+            Some(next) => {
+                let signed = self.context.sign(next);
+                let rendered = self.context.render(excerpt, Some(signed), None);
+                Rendered { tokens: priced.rendered.tokens, ..rendered }
+            }
+        })
     }
 
     /// Returns the excerpt with the longest prefix of a text that fits the token limit, at least
@@ -152,7 +160,11 @@ impl<'a> ExcerptPricer<'a> {
             Some(same) => (Some(same.rendered), Some(same.text)),
             None => (None, None),
         };
-        let mut rendered = self.context.render(excerpt, known);
+        let cursor = match &known {
+            Some(known) => known.cursor.clone(),
+            None => excerpt.next.as_ref().map(|next| self.context.placeholder(next)),
+        };
+        let mut rendered = self.context.render(excerpt, cursor, known);
         let text = text.unwrap_or_else(|| self.measure_text(&rendered));
         let others = [rendered.structured.as_deref(), Some(rendered.notice.as_bytes())];
         let others = others.into_iter().flatten().map(|text| self.estimator.measure(text));

@@ -144,22 +144,31 @@ impl RenderContext<'_> {
     /// stored, the string includes the upstream call to repeat.
     #[must_use]
     pub fn sign(&self, cursor: &Cursor) -> String {
-        match self.replay {
-            None => cursor.sign(self.keys, self.principal),
-            Some(replay) => Cursor { replay: Some(replay.clone()), ..cursor.clone() }
-                .sign(self.keys, self.principal),
-        }
+        self.of_call(cursor).sign(self.keys, self.principal)
     }
 
-    /// Renders an excerpt for the result. `known` is an earlier rendering with the same content and
-    /// cursor, whose text and blocks are reused. O(excerpt).
-    pub(super) fn render(&self, excerpt: &Excerpt, known: Option<Rendered>) -> Rendered {
+    /// Returns a placeholder for the signed form of a cursor: [`Cursor::placeholder`].
+    pub(super) fn placeholder(&self, cursor: &Cursor) -> String {
+        self.of_call(cursor).placeholder()
+    }
+
+    /// Returns the cursor with the upstream call to repeat, if the answer is not stored.
+    fn of_call(&self, cursor: &Cursor) -> Cursor {
+        let replay = self.replay.cloned().or_else(|| cursor.replay.clone());
+        Cursor { replay, ..cursor.clone() }
+    }
+
+    /// Renders an excerpt for the result, with `cursor` as the text of its cursor. `known` is an
+    /// earlier rendering with the same content and cursor, whose text and blocks are reused.
+    /// O(excerpt).
+    pub(super) fn render(
+        &self,
+        excerpt: &Excerpt,
+        cursor: Option<String>,
+        known: Option<Rendered>,
+    ) -> Rendered {
         let reuse = known.is_some();
         let known = known.unwrap_or_default();
-        let cursor = match reuse {
-            true => known.cursor,
-            false => excerpt.next.as_ref().map(|next| self.sign(next)),
-        };
         let link =
             CursorLink { cursor: cursor.as_deref(), more: excerpt.more, read_tool: self.read_tool };
         let beside = self.has_paging_fields(link).then_some((&excerpt.coverage, link));
