@@ -396,3 +396,21 @@ fn invalid_configuration_lists_all_errors() -> Result<()> {
     }
     Ok(())
 }
+
+#[test]
+fn refusals_reach_http2_clients_that_still_send() -> Result<()> {
+    let (gateway, _) = with_two_keys("refusals", houses()?, json!({}))?;
+    // Longer than the windows of HTTP/2, so that the refusal arrives before the body has ended.
+    let body = peers::folder("refusals")?.join("body.json");
+    std::fs::write(&body, vec![b' '; 400_000])?;
+    for attempt in 0..30 {
+        let output = Command::new("curl")
+            .args(["-sS", "--http2-prior-knowledge", "-H", "content-type: application/json"])
+            .args(["-o", "/dev/null", "-w", "%{http_code}", "--data-binary"])
+            .arg(format!("@{}", body.display()))
+            .arg(gateway.url())
+            .output()?;
+        ensure!(output.stdout == b"401" && output.stderr.is_empty(), "{attempt}: {output:?}");
+    }
+    Ok(())
+}

@@ -1,5 +1,6 @@
 //! The bodies of a client's request and of its response, which record the activity of their
-//! connection.
+//! connection. The rest of a request that is refused before its end is discarded, so that the
+//! client can read the response.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -7,33 +8,54 @@ use std::task::{Context, Poll, ready};
 
 use axum::body::{Body, HttpBody};
 use bytes::Bytes;
+use http::Version;
+use http_body_util::BodyExt as _;
 use hyper::body::{Frame, Incoming, SizeHint};
+use tokio::runtime::Handle;
+use tokio::time::timeout;
 
 use super::activity::{ActiveRequest, Activity};
+use super::client_stream::MAX_LINGER;
 
 /// The maximum length of a part of a response, in bytes.
 const MAX_PART_BYTES: usize = 64 << 10;
 
-/// The body of a client's request. It records if it is dropped before its end.
+/// The body of a client's request. If it is dropped before its end, the rest is discarded.
 pub(super) struct RequestBody {
-    body: Incoming,
+    /// `None` only while it is dropped.
+    body: Option<Incoming>,
+    version: Version,
     is_read: bool,
     activity: Arc<Activity>,
 }
 
 impl RequestBody {
-    pub(super) fn new(body: Incoming, activity: Arc<Activity>) -> Self {
+    pub(super) fn new(body: Incoming, version: Version, activity: Arc<Activity>) -> Self {
         let is_read = body.is_end_stream();
-        Self { body, is_read, activity }
+        Self { body: Some(body), version, is_read, activity }
     }
 }
 
 impl Drop for RequestBody {
     fn drop(&mut self) {
-        if !self.is_read && !self.body.is_end_stream() {
+        let Some(body) = self.body.take().filter(|body| !self.is_read && !body.is_end_stream())
+        else {
+            return;
+        };
+        if self.version < Version::HTTP_2 {
             self.activity.left_body();
+        } else if let Ok(runtime) = Handle::try_current() {
+            // Without a reader, the stream would be reset after the response (RFC 9113, 8.1). Some
+            // clients that are still sending, such as curl 7.88, then report the reset and lose the
+            // response.
+            runtime.spawn(timeout(MAX_LINGER, discard(body)));
         }
     }
+}
+
+/// Reads a body until it ends or breaks, and forgets it.
+async fn discard(mut body: Incoming) {
+    while let Some(Ok(_)) = body.frame().await {}
 }
 
 impl HttpBody for RequestBody {
@@ -45,17 +67,18 @@ impl HttpBody for RequestBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let this = self.get_mut();
-        let frame = ready!(Pin::new(&mut this.body).poll_frame(cx));
+        let Some(body) = &mut this.body else { return Poll::Ready(None) };
+        let frame = ready!(Pin::new(body).poll_frame(cx));
         this.is_read |= frame.is_none();
         Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.body.as_ref().is_none_or(Incoming::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        self.body.as_ref().map_or_else(SizeHint::default, Incoming::size_hint)
     }
 }
 

@@ -230,11 +230,12 @@ impl Shared {
         let (router, shared_activity) = (self.router.clone(), Arc::clone(activity));
         let service = service_fn(move |request: http::Request<Incoming>| {
             let active = ActiveRequest::begin(&shared_activity, request.version());
-            let (router, body_activity) = (router.clone(), Arc::clone(&shared_activity));
+            let (router, version) = (router.clone(), request.version());
+            let body_activity = Arc::clone(&shared_activity);
             let client = client.clone();
             async move {
                 let mut request =
-                    request.map(|body| Body::new(RequestBody::new(body, body_activity)));
+                    request.map(|body| Body::new(RequestBody::new(body, version, body_activity)));
                 request.extensions_mut().insert(peer);
                 if let Some(client) = client {
                     request.extensions_mut().insert(client);
