@@ -301,6 +301,21 @@ fn state_changes_of_an_upstream_are_logged() -> Result<()> {
 }
 
 #[test]
+fn ended_sessions_are_no_failures_of_their_upstream() -> Result<()> {
+    let houses = json!([{"name": "houses", "command": [artifacts::property_server()?]}]);
+    let gateway = Gateway::start(houses, json!({}))?;
+    // Each process exits as soon as its input is closed.
+    for _ in 0..40 {
+        let mut client = HttpClient::open(&gateway.url(), &[], json!({}))?;
+        ensure!(!client.call("get_booking", json!({"id": "BK-0007"}))?.is_error());
+        agent().delete(gateway.url()).header("mcp-session-id", &client.session).call()?;
+    }
+    let log = gateway.process.output();
+    ensure!(log.contains("upstream is up") && !log.contains("upstream is down"), "{log}");
+    Ok(())
+}
+
+#[test]
 fn missing_program_is_logged_at_start() -> Result<()> {
     let upstreams = json!([
         {"name": "gone", "command": ["no-such-program-anywhere"]},

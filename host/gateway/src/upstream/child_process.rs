@@ -10,7 +10,7 @@ use tokio::process::{ChildStdin, ChildStdout, Command};
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use super::error_output::LastLines;
@@ -36,7 +36,16 @@ type Input = Mutex<Option<ChildStdin>>;
 pub(super) struct ChildProcess {
     name: String,
     input: Arc<Input>,
-    _end: DropGuard,
+    /// Cancelled to end the process.
+    end: CancellationToken,
+}
+
+impl Drop for ChildProcess {
+    /// Ends the process before `input` is dropped: a process that exits because its input was
+    /// closed must not be reported as a failed upstream.
+    fn drop(&mut self) {
+        self.end.cancel();
+    }
 }
 
 impl ChildProcess {
@@ -85,9 +94,9 @@ impl ChildProcess {
                 error_output::read(&upstream, level, errors, &last_lines).await;
             }),
         };
-        let end = supervisor.end.clone().drop_guard();
+        let end = supervisor.end.clone();
         server.processes.spawn(supervisor.run(tokio::spawn(reader.run(output))));
-        Ok(Self { name: name.clone(), input, _end: end })
+        Ok(Self { name: name.clone(), input, end })
     }
 
     /// Sends a message to the standard input of the process.
