@@ -5,9 +5,10 @@ use std::process::Command;
 use anyhow::{Result, bail};
 
 use crate::build::{self, cargo, root};
-use crate::{docs, lint, tools, workflows};
+use crate::{advisories, docs, lint, tools, workflows};
 
-/// Runs every check that is not a test. With `offline`, skips the security advisories.
+/// Runs every check that is not a test. With `offline`, security advisories
+/// are those of the snapshot alone.
 pub(crate) fn run(offline: bool) -> Result<()> {
     lint::run(&[])?;
     eprintln!("Checking format, lints and documentation.");
@@ -38,8 +39,9 @@ pub(crate) fn run(offline: bool) -> Result<()> {
     dependencies(offline)
 }
 
-/// Checks licences, sources and duplicate versions of the dependencies. Checks security advisories
-/// too if their database is reachable, unless `offline`.
+/// Checks licences, sources, duplicate versions and security advisories of the dependencies. The
+/// advisories are those of the snapshot and, unless `offline`, of the current database if it is
+/// reachable.
 pub(crate) fn dependencies(offline: bool) -> Result<()> {
     let tool = tools::install("cargo-deny", "0.20.2", &[])?;
     let deny = |checks: &[&str]| {
@@ -50,18 +52,19 @@ pub(crate) fn dependencies(offline: bool) -> Result<()> {
         command
     };
     build::run(&mut deny(&["bans", "licenses", "sources"]))?;
+    advisories::check(&tool)?;
     if offline {
-        eprintln!("Advisories are not checked: --offline.");
+        eprintln!("Newer advisories than those of the snapshot are not checked: --offline.");
         return Ok(());
     }
-    let advisories = deny(&["advisories"]).output()?;
-    let output = String::from_utf8_lossy(&advisories.stderr);
+    let current = deny(&["advisories"]).output()?;
+    let output = String::from_utf8_lossy(&current.stderr);
     let is_unreachable = output.contains("failed to fetch advisory database")
         || output.contains("failed to load advisory database");
-    match advisories.status.success() {
+    match current.status.success() {
         true => Ok(()),
         false if is_unreachable => {
-            tools::skipped("advisories", "their database cannot be fetched");
+            tools::skipped("advisories", "the current database cannot be fetched");
             Ok(())
         }
         false => bail!("cargo deny check advisories:\n{output}"),

@@ -1,6 +1,7 @@
 //! `cargo xtask`: the task runner. Builds, runs, tests, checks and packages context-guard.
 #![allow(clippy::print_stderr, reason = "a command line tool")]
 
+mod advisories;
 mod bench;
 mod build;
 mod check;
@@ -61,7 +62,7 @@ enum Command {
         /// Install missing system packages without asking.
         #[arg(long)]
         yes: bool,
-        /// Leave out the database of advisories, which only the public network has.
+        /// Check advisories with the snapshot alone, not with the current database as well.
         #[arg(long)]
         offline: bool,
         /// A folder of captured MCP messages to replay as well.
@@ -72,7 +73,7 @@ enum Command {
     },
     /// Check format, lints, documentation, licences and advisories.
     Check {
-        /// Leave out the database of advisories, which only the public network has.
+        /// Check advisories with the snapshot alone, not with the current database as well.
         #[arg(long)]
         offline: bool,
     },
@@ -83,9 +84,14 @@ enum Command {
     },
     /// Check licences, sources, duplicate versions and advisories of the dependencies alone.
     Dependencies {
-        /// Leave out the database of advisories, which only the public network has.
+        /// Check advisories with the snapshot alone, not with the current database as well.
         #[arg(long)]
         offline: bool,
+    },
+    /// Replace the snapshot of the RustSec advisory database, which `check` uses without a network.
+    Advisories {
+        /// A git checkout of the database.
+        database: PathBuf,
     },
     /// Check that contract and library are compatible with the last release.
     Semver,
@@ -166,6 +172,7 @@ impl Command {
             Command::Dependencies { offline } => {
                 check::dependencies(offline).and_then(|()| tools::report_skipped())
             }
+            Command::Advisories { database } => advisories::renew(&database),
             Command::Semver => semver::run(),
             Command::Docs => docs::run(),
             Command::Generate => generate::run(),

@@ -76,7 +76,7 @@ pub(crate) struct Options {
     pub(crate) quick: bool,
     /// True if system packages are installed without asking.
     pub(crate) yes: bool,
-    /// True if the check of security advisories, whose database needs the network, is skipped.
+    /// True if security advisories are those of the snapshot alone, which needs no network.
     pub(crate) offline: bool,
     /// A folder of captured MCP messages to replay, in addition to those of the project.
     pub(crate) corpus: Option<PathBuf>,
