@@ -65,6 +65,50 @@ fn sdk_clients_accept_every_shape() -> Result<()> {
 }
 
 #[test]
+fn clients_of_one_content_accept_every_shape() -> Result<()> {
+    let folder = peers::folder("one-content")?;
+    let steps = [
+        once("list_listings", json!({})),
+        once("list_listings", json!({"limit": 10, "fields": "id,title"})),
+        once("list_listings", json!({"response_mode": "ids_only"})),
+        once("list_listings", json!({"_guard": {"aggregate": "count by city"}})),
+        call("list_listings", json!({"limit": 100})),
+    ];
+    for visible in ["text", "structured"] {
+        let path = folder.join(format!("{visible}.json"));
+        let policy = json!({"tokenBudgetThreshold": 900, "visibleContent": visible});
+        std::fs::write(&path, policy.to_string())?;
+        let server =
+            Server::property()?.wrapped_with(&["--policy", &path.display().to_string()])?;
+        for client in CLIENTS {
+            let outcomes = peers::run(client, &server, &steps)?;
+            for answer in outcomes.iter().skip(1).flatten() {
+                ensure!(!answer.is_error(), "{client}: {:?}", answer.all_texts());
+                let structured = &answer.result()["structuredContent"];
+                let is_once = match visible {
+                    // The read tool answers with text alone.
+                    _ if structured.is_null() => !answer.texts().is_empty(),
+                    "text" => structured.as_object().is_some_and(|members| members.len() == 1),
+                    _ => answer.texts().is_empty(),
+                };
+                ensure!(is_once, "{client}, {visible}: {}", answer.0);
+            }
+            let listings: usize = outcomes[5]
+                .iter()
+                .filter_map(|page| {
+                    let text = page.json().unwrap_or_default();
+                    let structured = &page.result()["structuredContent"];
+                    let shown = [&text, structured, &structured["context_guard"]["content"]];
+                    shown.iter().find_map(|shown| shown["listings"].as_array().map(Vec::len))
+                })
+                .sum();
+            ensure!(listings == 300, "{client}, {visible}: {listings} listings");
+        }
+    }
+    Ok(std::fs::remove_dir_all(folder)?)
+}
+
+#[test]
 fn condensed_graph_matches_its_schema() -> Result<()> {
     let folder = peers::folder("typed")?;
     let file = folder.join("memory.jsonl");

@@ -1,5 +1,6 @@
 //! The generated reference and schema of the gateway's settings match the files in docs/.
 
+use context_guard_core::policy::{CLIENT_PROFILES, VERIFIED};
 use context_guard_test_support::{Context, Result, artifacts, ensure};
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -96,5 +97,28 @@ fn gateway_settings_are_documented() -> Result<()> {
             "docs/reference/{name} is out of date: run `cargo xtask generate`"
         );
     }
+    Ok(())
+}
+
+#[test]
+fn client_profiles_are_documented() -> Result<()> {
+    let path = artifacts::root().join("docs/reference/client-profiles.md");
+    let page = std::fs::read_to_string(&path)?;
+    let number = |limit: Option<u64>| limit.map_or("–".to_owned(), |limit| limit.to_string());
+    let rows = page.lines().filter(|line| line.starts_with("| `")).count();
+    ensure!(rows == CLIENT_PROFILES.len(), "{rows} rows");
+    for profile in &CLIENT_PROFILES {
+        let visible = serde_json::to_value(profile.visible)?;
+        let row = format!(
+            "| `{}` | {} | {} | {} | {} |",
+            profile.name,
+            visible.as_str().context("no name")?,
+            number(profile.max_tokens),
+            number(profile.max_bytes),
+            profile.source
+        );
+        ensure!(page.lines().any(|line| line == row), "{} lacks {row}", path.display());
+    }
+    ensure!(page.contains(&format!("Verified on {VERIFIED}.")), "{VERIFIED} is missing");
     Ok(())
 }

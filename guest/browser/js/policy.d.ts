@@ -43,6 +43,8 @@ export type Profile = "o200k" | "cl100k" | "claude-legacy";
 
 export type Strip = "nulls" | "empty" | "repeats";
 
+export type VisibleContent = "text" | "structured" | "both";
+
 /** The settings of a policy, and of the endpoints that a rule matches. */
 export type Settings = {
   /** Detail of the guard's own arguments in the schemas of tools. Default `none`. Tools with strict schemas remain unchanged. */
@@ -107,6 +109,8 @@ export type Settings = {
   summaryThreshold?: number;
   /** Maximum tokens of an answer. Default 4000, at least 200. */
   tokenBudgetThreshold?: number;
+  /** The content of results that the client shows to its model: `text`, `structured` or `both`. The other content of a shaped answer then holds the result metadata alone. Default: by the client's name; `both` for unknown clients. */
+  visibleContent?: VisibleContent;
 };
 
 /** The settings of some endpoints. */

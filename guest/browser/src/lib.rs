@@ -53,6 +53,7 @@ impl Caller {
             principal: &self.principal,
             upstream: &self.upstream,
             protocol_version: &self.protocol_version,
+            client_name: "",
             store_unavailable: self.store_unavailable,
         }
     }

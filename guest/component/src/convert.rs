@@ -12,6 +12,7 @@ pub(crate) fn context(cx: &types::CallContext) -> Context<'_> {
         principal: &cx.principal,
         upstream: &cx.upstream,
         protocol_version: &cx.protocol_version,
+        client_name: cx.client_name.as_deref().unwrap_or_default(),
         store_unavailable: cx.store_unavailable,
     }
 }

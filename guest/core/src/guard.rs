@@ -73,6 +73,8 @@ pub struct Context<'a> {
     pub upstream: &'a str,
     /// The MCP revision of the connection; empty if the host does not know it.
     pub protocol_version: &'a str,
+    /// The name in the client's `clientInfo`; empty if the host does not know it.
+    pub client_name: &'a str,
     /// True if the store cannot be reached, or a local substitute replaces it. Cursors of read-only
     /// tools then repeat the upstream call, and a missing entry is reported as unavailable, not as
     /// expired.
@@ -251,6 +253,7 @@ impl Guard {
             keys: &self.keys,
             principal: cx.principal,
             upstream: cx.upstream,
+            client_name: cx.client_name,
             schema_constraint: tool.output.constraint(),
             read_tool: catalog::read_tool_name(tool.renamed),
             budget,

@@ -1,9 +1,11 @@
 //! Policies: the document, its validation, and the settings that result for an endpoint.
 
+mod client_profile;
 mod compile;
 mod document;
 mod endpoint_settings;
 
+pub use client_profile::{CLIENT_PROFILES, ClientProfile, VERIFIED, VisibleContent};
 pub use compile::{CompiledPolicy, Issue, Policy, RANGES, compile};
 pub use document::{
     Advertise, CursorMode, Document, EstimatorSettings, ItemFields, OnFault, OrderBy, Rule,

@@ -58,6 +58,7 @@ impl Shared {
             principal: &caller.principal,
             upstream: &caller.upstream,
             protocol_version: &caller.protocol_version,
+            client_name: "",
             store_unavailable: self.store.is_none(),
         }
     }

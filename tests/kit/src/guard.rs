@@ -47,6 +47,7 @@ pub struct NativeGuard {
     guard: Guard,
     principal: String,
     upstream: String,
+    client_name: String,
     now_ms: u64,
     store: Mutex<BTreeMap<String, Vec<u8>>>,
 }
@@ -63,6 +64,7 @@ impl NativeGuard {
             guard: Guard::new(compiled.policy, keys),
             principal: principal.to_owned(),
             upstream: String::new(),
+            client_name: String::new(),
             now_ms,
             store: Mutex::default(),
         })
@@ -95,8 +97,20 @@ impl NativeGuard {
         self
     }
 
+    /// Changes the name of the client, and keeps policy and store.
+    #[must_use]
+    pub fn with_client(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.client_name);
+        self
+    }
+
     fn context(&self) -> Context<'_> {
-        Context { principal: &self.principal, upstream: &self.upstream, ..Context::default() }
+        Context {
+            principal: &self.principal,
+            upstream: &self.upstream,
+            client_name: &self.client_name,
+            ..Context::default()
+        }
     }
 
     fn put(&self, entries: Vec<Entry<'_>>) {

@@ -18,6 +18,8 @@ pub struct CallEnvironment<'a> {
     pub principal: &'a str,
     /// The name of the upstream, the first part of endpoint names.
     pub upstream: &'a str,
+    /// The name in the client's `clientInfo`; empty if it is not known.
+    pub client_name: &'a str,
     /// The members that the tool's output schema accepts in structured content.
     pub schema_constraint: SchemaConstraint,
     /// The name of the guard's own tool, which reads the rest of an answer by its cursor.
@@ -41,11 +43,12 @@ pub struct Endpoint<'n> {
 }
 
 impl<'a> CallEnvironment<'a> {
-    /// Returns the upstream's endpoint `name`, with its settings.
+    /// Returns the upstream's endpoint `name`, with its settings for the client.
     #[must_use]
     pub fn endpoint<'n>(&self, name: &'n str) -> Endpoint<'n> {
         let full_name = endpoint_name(self.upstream, name);
-        Endpoint { full_name, name, settings: self.policy.settings_for(self.upstream, name) }
+        let settings = self.policy.settings_for(self.upstream, name).for_client(self.client_name);
+        Endpoint { full_name, name, settings }
     }
 
     /// Returns the principal and the endpoint, to which snapshots and cursors are bound.

@@ -41,7 +41,8 @@ pub fn shape<'a>(
         .filter(|(_, block)| block.text.is_some())
         .map(|(at, _)| at)
         .collect();
-    let over = cost.total().cost > token_limit;
+    let over =
+        context.cost_in_bytes(cost.total().cost, message.len() as u64, token_limit) > token_limit;
     if answer.is_error && !over {
         return None;
     }
@@ -162,7 +163,7 @@ impl<'a> Shaper<'_, 'a> {
         let transformed = if context.query.is_empty() {
             Transformed::by_policy(context, payload)
         } else {
-            let copies = u64::from(text) + u64::from(placement.is_some());
+            let copies = context.paid_copies(text, placement.is_some());
             Some(Transformed::by_query(context, payload, copies, token_limit))
         };
         let Some(mut transformed) = transformed else {

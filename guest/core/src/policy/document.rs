@@ -4,6 +4,7 @@
 use context_guard_protocol::fallback;
 use serde::{Deserialize, Serialize};
 
+use super::client_profile::VisibleContent;
 use crate::tokens::{Method, Profile};
 
 /// A policy.
@@ -89,6 +90,10 @@ pub struct Settings {
     /// Write a uniform list that does not fit as a header and rows, if that makes it fit. Default
     /// false.
     pub compact: Option<bool>,
+    /// The content of results that the client shows to its model: `text`, `structured` or `both`.
+    /// The other content of a shaped answer then holds the result metadata alone. Default: by the
+    /// client's name; `both` for unknown clients.
+    pub visible_content: Option<VisibleContent>,
     /// Add highlights of the rest to the first chunk of a text: errors of a log, an outline, the
     /// end. Default true.
     pub highlights: Option<bool>,

@@ -1,5 +1,6 @@
 //! The settings of one endpoint, with all defaults.
 
+use super::client_profile::{ClientProfile, VisibleContent};
 use super::document::{Advertise, CursorMode, ItemFields, OrderBy, Settings, Strip};
 use crate::fields::Mask;
 use crate::tokens::{Budget, Estimator};
@@ -52,6 +53,10 @@ pub struct EndpointSettings {
     pub strip_fields: Vec<String>,
     /// True if lists of uniform records may be written as rows.
     pub compact: bool,
+    /// The content of results that the client shows to its model. `None`: by the client's name.
+    pub visible_content: Option<VisibleContent>,
+    /// The maximum number of bytes of visible content, if the client has such a limit.
+    pub max_bytes: Option<u64>,
     /// True if the first chunk of a text is sent with highlights of the rest.
     pub highlights: bool,
     /// The paths, in an item, of its id, title and other members that response modes use.
@@ -100,6 +105,8 @@ impl Default for EndpointSettings {
             strip: Vec::new(),
             strip_fields: Vec::new(),
             compact: false,
+            visible_content: None,
+            max_bytes: None,
             highlights: true,
             item_fields: ItemFields::default(),
             preview_chars: 200,
@@ -115,6 +122,22 @@ impl Default for EndpointSettings {
 }
 
 impl EndpointSettings {
+    /// Returns the settings for the client with this name in `clientInfo`. Budgets are at most what
+    /// it shows of a result. The visible content is that of its profile, unless policy sets it.
+    #[must_use]
+    pub fn for_client(mut self, name: &str) -> Self {
+        let Some(profile) = ClientProfile::find(name) else { return self };
+        self.visible_content.get_or_insert(profile.visible);
+        // JSON has about three bytes a token. Denser text is limited by its bytes.
+        let most_of_bytes = profile.max_bytes.map(|bytes| bytes / 3);
+        for most in [profile.max_tokens, most_of_bytes].into_iter().flatten() {
+            self.threshold = self.threshold.min(most);
+            self.hard_cap = self.hard_cap.min(most);
+        }
+        self.max_bytes = profile.max_bytes;
+        self
+    }
+
     /// Returns true if these settings change every JSON answer, even one within its budget.
     pub(crate) fn transforms_answers(&self) -> bool {
         !self.strip.is_empty()
@@ -157,6 +180,7 @@ impl EndpointSettings {
         set(&mut self.cursor_ttl_ms, settings.cursor_ttl.map(|seconds| seconds * 1_000).as_ref());
         self.order_by = settings.order_by.clone().or(self.order_by.take());
         self.read_only = settings.read_only.or(self.read_only);
+        self.visible_content = settings.visible_content.or(self.visible_content);
         if let Some(chars) = settings.preview_chars {
             self.preview_chars = usize::try_from(chars).unwrap_or(usize::MAX);
         }

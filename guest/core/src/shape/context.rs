@@ -3,8 +3,8 @@
 use super::condense::CondenseOptions;
 use super::list::PageRequest;
 use super::pricing::ExcerptPricer;
-use super::render::{RenderContext, SchemaConstraint};
-use crate::policy::EndpointSettings;
+use super::render::{RenderContext, SchemaConstraint, cost_in_bytes};
+use crate::policy::{EndpointSettings, VisibleContent};
 use crate::query::Query;
 use crate::snapshot::index::Original;
 use crate::snapshot::{Cursor, Keys, Placement, Replay, Scope};
@@ -89,6 +89,26 @@ impl ShapeContext<'_> {
         self.now_ms + 2 * self.limits.cursor_ttl_ms
     }
 
+    /// The content of the result that the client shows to its model.
+    fn visible_content(&self) -> VisibleContent {
+        self.limits.visible_content.unwrap_or_default()
+    }
+
+    /// Returns the number of copies of a payload that the token budget pays for, at least 1. A copy
+    /// goes into text content if `text`, and into structured content if `structured`.
+    #[must_use]
+    pub fn paid_copies(&self, text: bool, structured: bool) -> u64 {
+        let is_paid_twice = text && structured && self.visible_content() == VisibleContent::Both;
+        if is_paid_twice { 2 } else { 1 }
+    }
+
+    /// Returns the cost of visible content: its `tokens`, or more if its `bytes` are a larger share
+    /// of the client's limit than the tokens are of `token_limit`.
+    #[must_use]
+    pub fn cost_in_bytes(&self, tokens: u64, bytes: u64, token_limit: u64) -> u64 {
+        cost_in_bytes(self.limits.max_bytes, tokens, bytes, token_limit)
+    }
+
     /// Returns a pricer for excerpts with the limit `token_limit`. They are written to text content
     /// if `text`, and to structured content at `structured` if given.
     #[must_use]
@@ -102,6 +122,8 @@ impl ShapeContext<'_> {
             token_limit,
             text,
             structured,
+            visible: self.visible_content(),
+            max_bytes: self.limits.max_bytes,
             schema_constraint: self.schema_constraint,
             keys: self.keys,
             principal: self.scope.principal,

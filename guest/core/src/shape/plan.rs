@@ -82,8 +82,9 @@ pub fn shape_payload<'a>(
     text: bool,
     token_limit: u64,
 ) -> Option<ShapedPayload<'a>> {
-    let copies = (u64::from(text) + u64::from(placement.is_some())).max(1);
-    let total = cost.cost.saturating_mul(copies);
+    let copies = context.paid_copies(text, placement.is_some());
+    let bytes = (payload.bytes.len() as u64).saturating_mul(copies);
+    let total = context.cost_in_bytes(cost.cost.saturating_mul(copies), bytes, token_limit);
     let is_over_limit = total > token_limit;
     let division = divide(context, payload, cost.tokens, total, token_limit)?;
     let (is_document, each) = (matches!(division, Division::Document), token_limit / copies);

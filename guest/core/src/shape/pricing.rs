@@ -7,7 +7,7 @@ use std::cell::RefCell;
 
 use super::Excerpt;
 use super::content_block::block_text;
-use super::render::{RenderContext, Rendered};
+use super::render::{RenderContext, Rendered, cost_in_bytes};
 use crate::json::scan::Scanner;
 use crate::json::text::{Form, visible};
 use crate::tokens::{Estimator, Measure};
@@ -166,7 +166,12 @@ impl<'a> ExcerptPricer<'a> {
         };
         let mut rendered = self.context.render(excerpt, cursor, known);
         let text = text.unwrap_or_else(|| self.measure_text(&rendered));
-        let others = [rendered.structured.as_deref(), Some(rendered.notice.as_bytes())];
+        let structured = rendered.structured.as_deref();
+        let notice = Some(rendered.notice.as_bytes());
+        let others = [
+            structured.filter(|_| self.context.pays_for_structured()),
+            notice.filter(|_| self.context.pays_for_text()),
+        ];
         let others = others.into_iter().flatten().map(|text| self.estimator.measure(text));
         let Measure { tokens, mut cost } = others.fold(text, Measure::plus);
         if let Some(cursor) = &rendered.cursor {
@@ -175,8 +180,27 @@ impl<'a> ExcerptPricer<'a> {
             let margin = self.estimator.price(cursor.as_bytes()) * self.context.cursor_copies();
             cost = cost.saturating_sub((margin - self.estimator.allowance(margin)) * 2 / 3);
         }
+        if self.context.max_bytes.is_some() {
+            let bytes = self.visible_bytes(&rendered);
+            cost = cost_in_bytes(self.context.max_bytes, cost, bytes, self.token_limit());
+        }
         rendered.tokens = tokens;
         PricedExcerpt { excerpt: excerpt.clone(), rendered, text, cost }
+    }
+
+    /// Returns the length of what the client shows of a rendered excerpt, in bytes.
+    fn visible_bytes(&self, rendered: &Rendered) -> u64 {
+        let text = rendered.text.as_deref().map_or(0, |text| visible(text, Form::Escaped).len());
+        let blocks = rendered.blocks.as_ref().map_or(0, Vec::len);
+        let structured = rendered.structured.as_ref().map_or(0, Vec::len);
+        let mut bytes = 0;
+        if self.context.pays_for_text() {
+            bytes += text + blocks + rendered.notice.len();
+        }
+        if self.context.pays_for_structured() {
+            bytes += structured;
+        }
+        bytes as u64
     }
 
     fn measure_text(&self, rendered: &Rendered) -> Measure {

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::notice::NEXT_CURSOR;
 use super::{Coverage, Excerpt, ExcerptBody};
 use crate::json::text::{Form, convert, escape};
+use crate::policy::VisibleContent;
 use crate::snapshot::{Cursor, Keys, Placement, Replay};
 
 /// Minimum token limit for repeating the cursor in the result metadata of structured content, which
@@ -31,6 +32,10 @@ pub struct RenderContext<'a> {
     /// The position in `structuredContent` at which the excerpt is written. `None` if it is not
     /// written there.
     pub structured: Option<&'a Placement>,
+    /// The content that the client shows to its model, if the excerpt can go into both.
+    pub visible: VisibleContent,
+    /// The maximum number of bytes of visible content, if the client has such a limit.
+    pub max_bytes: Option<u64>,
     /// The members that the tool's output schema accepts in structured content.
     pub schema_constraint: SchemaConstraint,
     /// The currently valid keys, which sign cursors.
@@ -85,11 +90,12 @@ impl RenderContext<'_> {
         if self.is_text_only() { 1 } else { self.targets() }
     }
 
-    /// The number of times that the result contains quotes of important lines: once in the notice,
+    /// The number of times that the budget pays for quotes of important lines: once in the notice,
     /// and again in structured content if the excerpt is written there too.
     #[must_use]
     pub fn notices(&self) -> u64 {
-        1 + u64::from(self.structured.is_some() && !self.is_text_only())
+        let is_repeated = self.structured.is_some() && !self.is_text_only() && self.pays_for_text();
+        1 + u64::from(is_repeated)
     }
 
     /// The number of times that the result contains the cursor.
@@ -97,10 +103,30 @@ impl RenderContext<'_> {
         self.targets() + u64::from(self.is_full())
     }
 
-    /// The number of places to which an excerpt is written, text content and structured content. At
-    /// least 1.
+    /// The number of visible places to which an excerpt is written, text content and structured
+    /// content. At least 1.
     pub(super) fn targets(&self) -> u64 {
-        (u64::from(self.text) + u64::from(self.structured.is_some())).max(1)
+        if self.has_both() && self.visible == VisibleContent::Both { 2 } else { 1 }
+    }
+
+    /// Returns true if the result has text content and structured content.
+    fn has_both(&self) -> bool {
+        self.text && self.structured.is_some()
+    }
+
+    /// Returns true if the budget pays for text content: the client's model sees it.
+    pub(super) fn pays_for_text(&self) -> bool {
+        !self.has_both() || self.visible != VisibleContent::Structured
+    }
+
+    /// Returns true if the budget pays for structured content: the client's model sees it.
+    pub(super) fn pays_for_structured(&self) -> bool {
+        !self.has_both() || self.visible != VisibleContent::Text
+    }
+
+    /// Returns true if text content has the excerpt, not only the result notice.
+    fn has_text(&self) -> bool {
+        self.text && self.pays_for_text()
     }
 
     /// Returns true if the token limit has room for repeated metadata.
@@ -126,10 +152,15 @@ impl RenderContext<'_> {
         self.token_limit < MAX_BRIEF_TOKENS * self.targets()
     }
 
-    /// Returns true if the token limit is too small for the content in both text and structured
-    /// content. Structured content then has the result metadata only.
+    /// Returns true if structured content has the result metadata only: the client's model sees
+    /// text alone, or the token limit is too small for both.
     fn is_text_only(&self) -> bool {
-        self.token_limit < MAX_TEXT_ONLY_TOKENS && self.text && self.structured.is_some()
+        self.has_both()
+            && match self.visible {
+                VisibleContent::Text => true,
+                VisibleContent::Structured => false,
+                VisibleContent::Both => self.token_limit < MAX_TEXT_ONLY_TOKENS,
+            }
     }
 
     /// Returns true if structured content must hold the excerpt inside its member `context_guard`,
@@ -174,10 +205,10 @@ impl RenderContext<'_> {
         let beside = self.has_paging_fields(link).then_some((&excerpt.coverage, link));
         let (text, blocks) = match reuse {
             true => (known.text, known.blocks),
-            false if self.text => text_content(excerpt, beside, self.is_full()),
+            false if self.has_text() => text_content(excerpt, beside, self.is_full()),
             false => (None, None),
         };
-        let is_beside = self.text
+        let is_beside = self.has_text()
             && beside.is_some()
             && link.more
             && matches!(excerpt.body, ExcerptBody::Page(_));
@@ -282,6 +313,18 @@ impl RenderContext<'_> {
     }
 }
 
+/// Returns the cost of visible content: its `tokens`, or more if its `bytes` are a larger share of
+/// `max_bytes` than the tokens are of `token_limit`.
+pub(super) fn cost_in_bytes(
+    max_bytes: Option<u64>,
+    tokens: u64,
+    bytes: u64,
+    token_limit: u64,
+) -> u64 {
+    let scaled = |most: u64| bytes.saturating_mul(token_limit).div_ceil(most.max(1));
+    max_bytes.map_or(tokens, |most| tokens.max(scaled(most)))
+}
+
 /// A signed cursor with the information that a result notice gives about it.
 #[derive(Clone, Copy, Debug)]
 pub struct CursorLink<'l> {
@@ -379,6 +422,8 @@ mod tests {
                     token_limit: 4_000,
                     text,
                     structured: Some(&Placement::Whole),
+                    visible: VisibleContent::Both,
+                    max_bytes: None,
                     schema_constraint: SchemaConstraint::None,
                     keys: &keys,
                     principal: "a",
