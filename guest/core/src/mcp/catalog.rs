@@ -262,9 +262,9 @@ fn properties<'n>(arguments: impl Iterator<Item = (String, &'n str)>) -> String 
 }
 
 /// Relaxes a tool's output schema in place, so that an excerpt conforms to it. No root member
-/// remains required, and `context_guard` is allowed. A schema that is not a plain object is widened
-/// by an `anyOf` that allows an envelope. A schema with `$ref` is replaced, because its references
-/// would break inside `anyOf`.
+/// remains required, and `context_guard` is allowed. For a schema that is not a plain object, an
+/// `anyOf` also allows an object with the excerpt inside `context_guard`. A schema with `$ref` is
+/// replaced, because its references would break inside `anyOf`.
 fn relax(message: &[u8], output: &Span, edits: &mut Edits) -> Scan<OutputSchema> {
     const METADATA_PROPERTY: &[u8] = br#""context_guard":{"type":"object"}"#;
     let mut combined = false;

@@ -36,8 +36,8 @@ pub(super) trait Sink {
     /// Receives a word or a part of one, `text[from..to]`. The key combines its prefix, case and
     /// length.
     fn word(&mut self, key: usize, text: &[u8], from: usize, to: usize);
-    /// Receives a run of up to six punctuation characters, or a rule line that mostly repeats one
-    /// character.
+    /// Receives a run of up to six punctuation characters, or a line drawn with them, such as
+    /// `--------`.
     fn punctuation(&mut self, key: usize);
     fn space(&mut self, key: usize);
     /// Receives a run of `length` digits. If `key >= 64`, it has more than 15 digits, and each has

@@ -12,8 +12,8 @@ const OWN_DESCRIPTORS: usize = 32;
 const PROCESS_DESCRIPTORS: usize = 3;
 
 /// Returns the maximum number of client connections: `limits.connections`, or less if the process
-/// may open too few file descriptors. Clients leave at least those that upstreams can use, or half
-/// of all.
+/// may open too few file descriptors. As many descriptors as upstreams can use are reserved for
+/// them, but at most half of all.
 pub(crate) fn max_connections(config: &Config) -> usize {
     let Some(descriptors) = max_descriptors() else { return config.limits.connections };
     let max = share(config, descriptors);

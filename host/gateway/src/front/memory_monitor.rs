@@ -21,7 +21,7 @@ const MAX_V1_LIMIT: u64 = 1 << 60;
 /// The members of `memory.stat` that count pages which the kernel drops before it ends a process,
 /// such as those of files that were read.
 const RECLAIMABLE_V2: [&str; 3] = ["inactive_file", "active_file", "slab_reclaimable"];
-/// The same for control groups v1.
+/// The members of `memory.stat` that count such pages in control groups v1.
 const RECLAIMABLE_V1: [&str; 2] = ["total_inactive_file", "total_active_file"];
 
 /// A measurement of memory, in bytes.
