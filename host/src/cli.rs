@@ -104,8 +104,7 @@ enum Command {
 /// Options of all commands that run the guard.
 #[derive(Clone, Args)]
 pub(crate) struct GuardOptions {
-    /// The policy: a .yaml, .json or .toml file. The default policy allows 4000 tokens per answer
-    /// and 50 items per page.
+    /// The policy: a .yaml, .json or .toml file. The default policy allows 4000 tokens per answer.
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
     /// The guard component, instead of the embedded one.

@@ -337,20 +337,21 @@ fn example_reloads_its_configuration() -> Result<()> {
     let url = format!("http://127.0.0.1:{port}");
     let size =
         |answer: &Answer| answer.json().map(|page| page["items"].as_array().map_or(0, Vec::len));
-    let until = |wanted: usize| -> Result<Answer> {
-        wait_for(&format!("page of {wanted}"), || {
+    let until = |wanted: std::ops::Range<usize>| -> Result<Answer> {
+        wait_for(&format!("page of {wanted:?}"), || {
             let answer = ask(&url, 1, &json!({"count": 500, "mark": 1})).ok();
-            Ok(answer.filter(|answer| size(answer).is_ok_and(|size| size == wanted)))
+            Ok(answer.filter(|answer| size(answer).is_ok_and(|size| wanted.contains(&size))))
         })
         .with_context(|| example.process.output())
     };
-    let cursor = until(50)?.next_cursor().context("no cursor")?;
+    let first = until(50..500)?;
+    let cursor = first.next_cursor().context("no cursor")?;
     let smaller = json!({"mcp": ["/mcp"], "upstream": "mcp", "policy": {"defaultPageSize": 20}});
     ensure!(example.reload(&smaller)?.is_none());
-    until(20)?;
+    until(20..21)?;
     // A cursor issued before the reload remains valid.
     let next = ask(&url, 2, &json!({"count": 500, "mark": 1, "_guard": {"cursor": cursor}}))?;
-    ensure!(next.json()?["items"][0]["id"] == 50, "{}", next.0);
+    ensure!(next.json()?["items"][0]["id"] == size(&first)?, "{}", next.0);
     // An invalid configuration is refused with its reason, and the current one remains active.
     let refused = example.reload(&json!({"policy": {"tokenBudgetTreshold": 5}}))?;
     ensure!(refused.is_some_and(|reason| reason.contains("Envoy refused the change")));
@@ -358,7 +359,7 @@ fn example_reloads_its_configuration() -> Result<()> {
         Ok(example.process.output().contains("did you mean `tokenBudgetThreshold`"))
     })
     .with_context(|| example.process.output())?;
-    until(20)?;
+    until(20..21)?;
     Ok(())
 }
 

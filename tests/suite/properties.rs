@@ -363,7 +363,7 @@ proptest! {
     /// Totals cover all records, regardless of how many are shown.
     #[test]
     fn totals_cover_all_records(
-        prices in prop::collection::vec(-1_000_000i64..1_000_000, 80..400),
+        prices in prop::collection::vec(-1_000_000i64..1_000_000, 201..500),
     ) {
         let rows: Vec<Value> = prices
             .iter()
@@ -472,7 +472,7 @@ proptest! {
             &host,
             "t",
             &json!({}),
-            &answer(&json!((0..200).collect::<Vec<_>>()), false, false),
+            &answer(&json!((0..4_000).collect::<Vec<_>>()), false, false),
         )
         .unwrap()
         .unwrap();
@@ -494,7 +494,7 @@ proptest! {
 
 #[test]
 fn each_cursor_lives_its_full_time() -> Result<()> {
-    let records: Vec<Value> = (0..3_000).map(|id| json!({"id": id, "even": id % 2 == 0})).collect();
+    let records: Vec<Value> = (0..9_000).map(|id| json!({"id": id, "even": id % 2 == 0})).collect();
     let list = answer(&Value::from(records), false, false);
     for guard in [json!({}), json!({"fields": "id"})] {
         let mut host = NativeGuard::new("", "tester", NOW_MS, &[SIGNING_KEY])?;

@@ -243,16 +243,17 @@ fn log_errors_come_first() -> Result<()> {
 
 #[test]
 fn pretty_list_is_paged() -> Result<()> {
-    let rows: Vec<Value> = (0..120).map(|id| json!({ "id": id })).collect();
+    let rows: Vec<Value> = (0..400).map(|id| json!({ "id": id })).collect();
     let text = serde_json::to_string_pretty(&rows)?;
     let host = NativeGuard::with_policy(r#"{"tokenBudgetThreshold": 1100}"#)?;
     let message =
         json!({"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": text}]}});
-    for (guard, count) in [(json!({}), 50), (json!({"limit": 20}), 20)] {
+    for (guard, counts) in [(json!({}), 51..200), (json!({"limit": 20}), 20..21)] {
         let shaped =
             shape(&host, "t", &guard, message.to_string().as_bytes())?.context("not shaped")?;
         let page = Answer::read(&shaped)?.json()?;
-        ensure!(page["items"].as_array().map(Vec::len) == Some(count), "{page}");
+        let count = page["items"].as_array().context("no items")?.len();
+        ensure!(counts.contains(&count), "{page}");
     }
     Ok(())
 }

@@ -93,7 +93,7 @@ fn guard_exits_with_the_server() -> Result<()> {
 fn answers_match_by_id() -> Result<()> {
     // The upstream answers the second call first, and writes the result before the id.
     let list =
-        serde_json::to_string(&(0..120).map(|number| json!({"n": number})).collect::<Vec<_>>())?;
+        serde_json::to_string(&(0..300).map(|number| json!({"n": number})).collect::<Vec<_>>())?;
     let result = json!({"content": [{"type": "text", "text": list}]});
     let script = format!(
         "read a; read b; read c; printf '%s\\n' '{{\"result\":{result},\"jsonrpc\":\"2.0\",\"id\":2}}' '{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{{\"content\":[]}}}}'"
@@ -113,8 +113,8 @@ fn answers_match_by_id() -> Result<()> {
         serde_json::from_str(first["result"]["content"][0]["text"].as_str().unwrap_or_default())?;
     ensure!(
         first["id"] == 2
-            && page["items"].as_array().map(Vec::len) == Some(50)
-            && page["meta"]["totalCount"] == 120,
+            && page["items"].as_array().map(Vec::len) == Some(200)
+            && page["meta"]["totalCount"] == 300,
         "{first}"
     );
     ensure!(client.line()? == br#"{"jsonrpc":"2.0","id":1,"result":{"content":[]}}"#);
@@ -123,7 +123,7 @@ fn answers_match_by_id() -> Result<()> {
 
 #[test]
 fn batches_are_shaped() -> Result<()> {
-    let list = serde_json::to_string(&(0..90).collect::<Vec<_>>())?;
+    let list = serde_json::to_string(&(0..5_000).collect::<Vec<_>>())?;
     let answer = json!([{"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": list}]}}, {"jsonrpc": "2.0", "id": 2, "result": {}}]);
     let mut client = shell(&format!("read a; printf '%s\\n' '{answer}'"))?;
     client.send(br#"[{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t"}},{"jsonrpc":"2.0","id":2,"method":"ping"}]"#)?;
@@ -131,7 +131,7 @@ fn batches_are_shaped() -> Result<()> {
     ensure!(
         shaped[0]["result"]["content"][0]["text"]
             .as_str()
-            .is_some_and(|text| text.contains("\"totalCount\":90"))
+            .is_some_and(|text| text.contains("\"totalCount\":5000"))
             && shaped[1]["result"] == json!({})
     );
     Ok(())

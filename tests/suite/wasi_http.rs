@@ -149,7 +149,8 @@ fn missing_store_replays_calls() -> Result<()> {
         let cursor = page.next_cursor().context("no cursor")?;
         server.push(first);
         let next = ask(&served, &json!({"_guard": {"cursor": cursor}}))?;
-        ensure!(next.json()?["items"][0]["id"] == 50, "{form}: {}", next.0);
+        let shown = page.json()?["items"].as_array().map(Vec::len);
+        ensure!(next.json()?["items"][0]["id"] == json!(shown), "{form}: {}", next.0);
         server.push(ScriptedResponse::json(answer(&records(400))));
         let changed = ask(&served, &json!({"_guard": {"cursor": cursor}}))?;
         ensure!(

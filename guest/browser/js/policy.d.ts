@@ -61,7 +61,7 @@ export type Settings = {
   cursorMode?: CursorMode;
   /** Lifetime of a cursor in seconds. Default and minimum 600. Applies to all endpoints. */
   cursorTtl?: number;
-  /** Items per page. Default 50. */
+  /** Items per page. Default 50. Unless it is set, a page of whole items grows to fill the budget: to at most `maxPageSize` records, or any number of numbers, strings and other scalars. */
   defaultPageSize?: number;
   /** Enforce the hard cap. Default true. */
   enforceHardCap?: boolean;
@@ -81,7 +81,7 @@ export type Settings = {
   itemsPath?: string;
   /** Words whose sentences are kept when a long text is shortened. */
   keywords?: (string)[];
-  /** The maximum `limit` of a caller. Default 200, at most 1000. */
+  /** The maximum `limit` of a caller, and the maximum of records to which a page grows. Default 200, at most 1000. */
   maxPageSize?: number;
   /** Treatment of an answer on which the guard fails. Default `limit`. Applies to all endpoints. */
   onFault?: OnFault;

@@ -221,7 +221,11 @@ fn published_schema_is_up_to_date() {
 fn published_defaults_apply() {
     let published = compile(&defaults().to_string()).unwrap().policy;
     // Sizes that a policy sets are exact, even if it sets the defaults. Unset ones grow.
-    let exact = EndpointSettings { has_exact_chunks: true, ..EndpointSettings::default() };
+    let exact = EndpointSettings {
+        has_exact_chunks: true,
+        has_exact_pages: true,
+        ..EndpointSettings::default()
+    };
     assert_eq!(published.settings_for("", "any"), exact);
 }
 

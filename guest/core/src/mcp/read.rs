@@ -276,6 +276,7 @@ fn page_request(cursor: &Cursor, context: &ShapeContext<'_>) -> Result<PageReque
         first,
         within: cursor.within,
         limit,
+        max_records: context.max_records(carried),
         page_size,
         carried_limit: carried,
         whole: options.whole,

@@ -49,9 +49,12 @@ pub struct Settings {
     pub pagination: Option<bool>,
     /// Chunk long texts. Default true.
     pub chunking: Option<bool>,
-    /// Items per page. Default 50.
+    /// Items per page. Default 50. Unless it is set, a page of whole items grows to fill the
+    /// budget: to at most `maxPageSize` records, or any number of numbers, strings and other
+    /// scalars.
     pub default_page_size: Option<u64>,
-    /// The maximum `limit` of a caller. Default 200, at most 1000.
+    /// The maximum `limit` of a caller, and the maximum of records to which a page grows. Default
+    /// 200, at most 1000.
     pub max_page_size: Option<u64>,
     /// Maximum tokens of an answer. Default 4000, at least 200.
     pub token_budget_threshold: Option<u64>,

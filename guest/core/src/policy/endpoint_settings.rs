@@ -20,7 +20,11 @@ pub struct EndpointSettings {
     pub chunking: bool,
     /// The number of items on a page, unless a caller requests another.
     pub default_page_size: u64,
-    /// The maximum number of items on a page that a caller may request with `limit`.
+    /// True if policy sets the number of items on a page, so that it is exact. Otherwise a page
+    /// grows to the budget.
+    pub has_exact_pages: bool,
+    /// The maximum number of items on a page that a caller may request with `limit`. A page grows
+    /// to at most as many records.
     pub max_page_size: u64,
     /// The token budget of an answer, unless a caller requests more pages or another budget.
     pub threshold: u64,
@@ -89,6 +93,7 @@ impl Default for EndpointSettings {
             pagination: true,
             chunking: true,
             default_page_size: 50,
+            has_exact_pages: false,
             max_page_size: 200,
             threshold: 4_000,
             hard_cap: 12_000,
@@ -157,6 +162,7 @@ impl EndpointSettings {
         set(&mut self.pagination, settings.pagination.as_ref());
         set(&mut self.chunking, settings.chunking.as_ref());
         set(&mut self.default_page_size, settings.default_page_size.as_ref());
+        self.has_exact_pages |= settings.default_page_size.is_some();
         set(&mut self.max_page_size, settings.max_page_size.as_ref());
         set(&mut self.threshold, settings.token_budget_threshold.as_ref());
         set(&mut self.hard_cap, settings.hard_cap.as_ref());

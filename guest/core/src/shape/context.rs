@@ -145,6 +145,14 @@ impl ShapeContext<'_> {
         if self.options.limit > 0 { self.options.limit } else { self.limits.default_page_size }
     }
 
+    /// The maximum number of records to which a page grows, or 0 if its size is exact: the caller
+    /// requests `limit` items or several pages, or policy sets the size.
+    #[must_use]
+    pub fn max_records(&self, limit: u64) -> u64 {
+        let is_exact = limit > 0 || self.options.pages > 1 || self.limits.has_exact_pages;
+        if is_exact { 0 } else { self.limits.max_page_size }
+    }
+
     /// The request for the first page of a payload's lists, for a call that has no cursor.
     pub(super) fn first_page(&self) -> PageRequest {
         let page_size = self.page_size();
@@ -152,6 +160,7 @@ impl ShapeContext<'_> {
             first: 0,
             within: 0,
             limit: page_size.saturating_mul(self.options.pages.max(1)),
+            max_records: self.max_records(self.options.limit),
             page_size,
             carried_limit: self.options.limit,
             whole: self.options.whole,

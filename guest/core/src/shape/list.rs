@@ -25,6 +25,9 @@ pub struct PageRequest {
     pub within: u64,
     /// The maximum number of items to show.
     pub limit: u64,
+    /// The maximum number of records to which the page grows if more than `limit` fit uncondensed;
+    /// scalars have no maximum. 0: `limit` is exact.
+    pub max_records: u64,
     /// The number of items on a page, as the result metadata reports it. `limit` may cover several
     /// pages.
     pub page_size: u64,
@@ -35,6 +38,18 @@ pub struct PageRequest {
     /// If true, the result may show all items, more than a page, provided that they fit when
     /// condensed.
     pub all: bool,
+}
+
+impl PageRequest {
+    /// The maximum number of records on a page, grown or not.
+    pub(super) fn max_records_shown(&self) -> u64 {
+        self.limit.max(self.max_records)
+    }
+
+    /// The maximum number of items that a page may need, if no item costs less than two tokens.
+    pub(super) fn max_items(&self, token_limit: u64) -> u64 {
+        if self.max_records == 0 { self.limit } else { self.limit.max(token_limit / 2) }
+    }
 }
 
 /// Number of items that are priced for a rough estimate of how many items fit.
@@ -96,6 +111,29 @@ impl<'t> ListTask<'t> {
         usize::try_from(self.request.limit).unwrap_or(usize::MAX).min(self.items.len())
     }
 
+    /// The maximum number of items on a page of uncondensed items: as many as a page may grow to.
+    fn grown_limit(&self) -> usize {
+        if self.request.max_records == 0 || self.index.blocks {
+            return self.limit();
+        }
+        let is_scalar = |item: &Item<'_>| !matches!(item.bytes().first(), Some(b'{' | b'['));
+        let most = match self.items.first().is_some_and(is_scalar) {
+            true => usize::MAX,
+            false => usize::try_from(self.request.max_records).unwrap_or(usize::MAX),
+        };
+        most.min(self.items.len()).max(self.limit())
+    }
+
+    /// Returns the number of uncondensed items to which a page of `count` items grows: as many as
+    /// fit, if they are more than a page.
+    pub(super) fn grown_count(&self, count: usize) -> usize {
+        let limit = self.grown_limit();
+        if count < self.limit() || limit <= count {
+            return count;
+        }
+        self.fit(self.estimate_fit(usize::MAX, limit)).max(count)
+    }
+
     /// Returns true if `count` items fill the page: all of a first page, or nine tenths of a later
     /// one. A first page with fewer items would show less than a smaller budget does.
     ///
@@ -110,7 +148,10 @@ impl<'t> ListTask<'t> {
 
     /// Returns an excerpt that shows the first `count` items of the task uncondensed.
     pub(super) fn page(&self, count: usize) -> Excerpt {
-        page(self.index, self.form, self.items.iter().take(count), self.request, self.base)
+        let page_size = self.request.page_size;
+        let page_size = if count > self.limit() { count as u64 } else { page_size };
+        let request = PageRequest { page_size, ..self.request };
+        page(self.index, self.form, self.items.iter().take(count), request, self.base)
     }
 
     /// Returns the condenser for the items. `None` if they must not be condensed, or are invalid
@@ -126,11 +167,11 @@ impl<'t> ListTask<'t> {
         *self.whole_items.get_or_init(|| {
             // If far from all items fit, they are condensed, and a rough estimate is enough.
             let may_condense = self.options.is_some() && !self.request.whole;
-            let rough = may_condense.then(|| self.estimate_fit(ROUGHLY_PRICED_ITEMS));
+            let rough = may_condense.then(|| self.estimate_fit(ROUGHLY_PRICED_ITEMS, self.limit()));
             if let Some(count) = rough.filter(|count| count * 2 < self.limit()) {
                 return CountEstimate { count, is_rough: true };
             }
-            let mut count = self.estimate_fit(usize::MAX);
+            let mut count = self.estimate_fit(usize::MAX, self.limit());
             if self.is_nearly_full(count) {
                 count = self.fit(count);
             }
@@ -141,26 +182,30 @@ impl<'t> ListTask<'t> {
     /// Returns the exact number of items that fit the token limit without condensing. `estimate` is
     /// the starting point of the search.
     pub(super) fn exact_count(&self, estimate: CountEstimate) -> usize {
-        let count = if estimate.is_rough { self.estimate_fit(usize::MAX) } else { estimate.count };
+        let count = match estimate.is_rough {
+            true => self.estimate_fit(usize::MAX, self.limit()),
+            false => estimate.count,
+        };
         self.fit(count)
     }
 
-    /// Returns the estimated number of items that fit the token limit, from the sum of their costs.
-    /// The first `priced` items are priced. The costs of later items are estimated.
-    fn estimate_fit(&self, priced: usize) -> usize {
+    /// Returns the estimated number of items that fit the token limit, at most `limit`, from the
+    /// sum of their costs. The first `priced` items are priced. The costs of later items are
+    /// estimated.
+    fn estimate_fit(&self, priced: usize, limit: usize) -> usize {
         let mut sum = self.pricer.cost(&self.page(0));
         let fits = |cost: &u64| {
             sum = sum.saturating_add(*cost);
             sum <= self.pricer.token_limit()
         };
-        self.item_costs(priced).take_while(fits).count()
+        self.item_costs(priced, limit).take_while(fits).count()
     }
 
-    /// Iterates over the costs of the items, each multiplied by the number of copies in the result.
-    /// Costs after the first `priced` items are estimated.
-    fn item_costs(&self, priced: usize) -> impl Iterator<Item = u64> {
+    /// Iterates over the costs of the first `limit` items, each multiplied by the number of copies
+    /// in the result. Costs after the first `priced` items are estimated.
+    fn item_costs(&self, priced: usize, limit: usize) -> impl Iterator<Item = u64> {
         let mut model = CostModel::default();
-        let items = self.items.iter().take(self.limit()).enumerate();
+        let items = self.items.iter().take(limit).enumerate();
         items.map(move |(number, item)| {
             let cost = model.estimate_cost(item.original.len(), number < priced, || {
                 let (bytes, form) = item.read();

@@ -100,7 +100,8 @@ pub fn shape_payload<'a>(
     let (body, items) = match &division {
         Division::Pages(lists) => {
             let all = shows_all_at_once(context, lists);
-            let limit = if all { u64::MAX } else { context.first_page().limit };
+            let request = context.first_page();
+            let limit = if all { u64::MAX } else { request.max_items(token_limit) };
             (
                 SnapshotBody::List(list_index(context, payload, lists)),
                 first_items(payload, lists, limit),
@@ -222,8 +223,17 @@ fn divide<'s>(
         let lists = pageable_lists(context, payload, survey);
         let dominates =
             |list: &&List| list.span.len() * 2 >= survey.root.len() || limits.items_path.is_some();
-        let longest = lists.iter().copied().filter(dominates).map(|list| list.items.len()).max();
-        let is_long = longest.unwrap_or(0) as u64 > context.first_page().limit;
+        let request = context.first_page();
+        let is_long = lists.iter().copied().filter(dominates).any(|list| {
+            let most = match request.max_records {
+                // Images and the like have no cost, so that the number alone limits them.
+                0 => request.limit,
+                _ if payload.blocks => request.limit,
+                _ if has_scalars(payload, list) => u64::MAX,
+                _ => request.max_records_shown(),
+            };
+            list.items.len() as u64 > most
+        });
         if !lists.is_empty() && (is_over || is_long) {
             return Some(Division::Pages(lists));
         }
@@ -237,6 +247,12 @@ fn divide<'s>(
     let is_long = is_text && limits.has_exact_chunks && tokens > limits.chunk_threshold;
     let must_divide = is_over || is_long || (is_ranged && !payload.blocks);
     ((limits.chunking || is_capped) && must_divide).then_some(Division::Chunks)
+}
+
+/// Returns true if a list of the payload begins with a scalar.
+fn has_scalars(payload: &Payload<'_, '_>, list: &List) -> bool {
+    let first = list.items.first().and_then(|item| payload.bytes.get(item.start));
+    !matches!(first, Some(b'{' | b'['))
 }
 
 /// Returns true if a result may show all items of `lists`, condensed: if the caller requested no

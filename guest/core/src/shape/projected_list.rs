@@ -65,7 +65,7 @@ pub fn first(
     let content = xxhash_rust::xxh3::xxh3_128(&content);
     let snapshot = context.keys.snapshot(context.scope, context.arguments, content);
     let request = context.first_page();
-    let limit = usize::try_from(request.limit).unwrap_or(usize::MAX);
+    let limit = usize::try_from(request.max_items(pricer.token_limit())).unwrap_or(usize::MAX);
     // The scanner reads elements after the opening bracket.
     let mut scanner = Scanner::starting_at(first, Form::Raw, 1);
     let items: Vec<Item<'_>> = std::iter::from_fn(|| scanner.next_element().ok().flatten())
@@ -96,7 +96,9 @@ pub fn page(
 ) -> Result<Excerpt, Missing> {
     // A token has at most 16 bytes.
     let most = usize::try_from(pricer.token_limit().saturating_mul(16)).unwrap_or(usize::MAX);
-    let items = items(stored, list_page, request, most)?;
+    let max_items = request.max_items(pricer.token_limit());
+    let exact = PageRequest { limit: max_items, max_records: 0, ..request };
+    let items = items(stored, list_page, exact, most)?;
     let items = items.iter().map(|item| Item::new(0, item, Form::Raw)).collect();
     Ok(show_items(&list_page.list, Form::Raw, items, request, base, pricer, None))
 }

@@ -10,6 +10,17 @@ use crate::snapshot::{Missing, StoredSnapshot};
 /// Bytes of a snapshot, and for each item in them, the index of its list and its span.
 pub type StoredItems = (Vec<u8>, Vec<(usize, Span)>);
 
+/// The maximum of what is read for a page.
+#[derive(Clone, Copy)]
+struct MaxItems {
+    /// The maximum number of bytes of the items of a page.
+    bytes: usize,
+    /// The maximum number of items of a page that grows.
+    items: u64,
+    /// The maximum number of bytes of such a page.
+    whole_bytes: usize,
+}
+
 /// The bytes of a snapshot from the start of an item on.
 struct Window<'w> {
     bytes: &'w [u8],
@@ -33,13 +44,21 @@ pub fn read_items(
     let start = list.mark(request.first).ok_or(Missing::Gone)?;
     // A token has at most 16 bytes. A condensed item is made from about ten times its size.
     let token_bytes = if request.whole { 16 } else { 160 };
-    let max_bytes = usize::try_from(token_limit.saturating_mul(token_bytes)).unwrap_or(usize::MAX);
+    let bytes_of =
+        |tokens: u64| usize::try_from(token_limit.saturating_mul(tokens)).unwrap_or(usize::MAX);
+    let max_bytes = bytes_of(token_bytes);
+    let max = MaxItems {
+        bytes: max_bytes,
+        items: request.max_items(token_limit),
+        // Only items that fit uncondensed make a page grow.
+        whole_bytes: bytes_of(16),
+    };
     let mut length = (SEGMENT_BYTES + max_bytes / 2) as u64;
     loop {
         let bytes = stored.bytes(start.offset, start.offset.saturating_add(length))?;
         let is_last = start.offset + bytes.len() as u64 >= stored.index.bytes;
         let window = Window { bytes: &bytes, form: stored.index.form, start, is_last };
-        match window.items(list, request, max_bytes) {
+        match window.items(list, request, max) {
             Some(items) => return Ok((bytes, items)),
             None if is_last => return Err(Missing::Gone),
             None => length = length.saturating_mul(2),
@@ -48,13 +67,13 @@ pub fn read_items(
 }
 
 impl Window<'_> {
-    /// Returns the list index and span of each requested item, up to `max_bytes` in total. `None`
-    /// if the window ends before that.
+    /// Returns the list index and span of each requested item, up to `max`. `None` if the window
+    /// ends before that.
     fn items(
         &self,
         list: &ListIndex,
         request: PageRequest,
-        max_bytes: usize,
+        max: MaxItems,
     ) -> Option<Vec<(usize, Span)>> {
         // Items are numbered through all lists. `before` are those of the lists before this one.
         let (mut at, mut before) = (0usize, 0u64);
@@ -64,7 +83,11 @@ impl Window<'_> {
         }
         let mut scanner = Scanner::new(self.bytes, self.form);
         let (mut number, mut held, mut items) = (self.start.item, 0, Vec::new());
-        while (items.len() as u64) < request.limit && held <= max_bytes && number < list.total() {
+        let has_room = |count: u64, held: usize| {
+            (count < request.limit && held <= max.bytes)
+                || (count < max.items && held <= max.whole_bytes)
+        };
+        while has_room(items.len() as u64, held) && number < list.total() {
             while number >= before + list.lists.get(at)?.count {
                 before += list.lists.get(at)?.count;
                 at += 1;

@@ -22,6 +22,7 @@ impl Strategy for Page {
         if count == 0 && !list.items.is_empty() {
             return None;
         }
+        let count = list.grown_count(count);
         let page = list.page(count);
         Some(match list.records().filter(|_| list.request.all) {
             Some(records) => {

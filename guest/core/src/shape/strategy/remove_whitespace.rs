@@ -24,7 +24,8 @@ impl Strategy for RemoveWhitespace {
     fn reduce(&self, task: &Task<'_>) -> Option<Excerpt> {
         let whole = task.whole.as_ref().filter(|whole| whole.is_over_limit)?;
         // A list of more items than a page holds is paged, however short it is.
-        if task.list().is_some_and(|list| list.index.total() > whole.context.first_page().limit) {
+        let most = whole.context.first_page().max_records_shown();
+        if task.list().is_some_and(|list| list.index.total() > most) {
             return None;
         }
         let payload = whole.payload;
