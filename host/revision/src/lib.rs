@@ -7,6 +7,7 @@
 
 pub mod answer;
 mod change;
+mod deployment;
 mod error;
 mod file_watcher;
 mod key_ring;
@@ -25,11 +26,12 @@ mod validation;
 
 pub use change::{Actor, Change, ChangeEvent};
 pub use context_guard_config::{Mode, RolloutOptions};
+pub use deployment::{Deployment, Loaded};
 pub use error::{Error, Result, policy_issues};
 pub use file_watcher::watch;
 pub use layout::{Layout, PolicyPlace, read_component};
 pub use principals::GATEWAY_PRINCIPAL;
-pub use revisions::{Deployment, Revisions};
+pub use revisions::Revisions;
 pub use rolled_back::RolledBack;
 pub use shadow::ShadowExchange;
 pub use signature::VerificationPolicy;
@@ -148,14 +150,17 @@ impl Revision {
     /// Those of [`Component::compile_policy`].
     pub fn correct(&self, services: &HostServices, policy: &str) -> Result<()> {
         let compiled = self.component.compile_policy(services, policy)?;
-        let keys = self.settings.load().keys.clone();
-        self.settings.store(Arc::new(Settings { policy: compiled.resolved, keys }));
+        // The keys can change meanwhile: replaced ones must not return.
+        self.settings.rcu(|settings| Settings {
+            policy: compiled.resolved.clone(),
+            keys: settings.keys.clone(),
+        });
         Ok(())
     }
 
     fn rekey(&self, keys: &[SigningKey]) {
-        let policy = self.settings.load().policy.clone();
-        self.settings.store(Arc::new(Settings { policy, keys: keys.to_vec() }));
+        self.settings
+            .rcu(|settings| Settings { policy: settings.policy.clone(), keys: keys.to_vec() });
     }
 
     /// Returns a JSON report of the revision. `state` is its state to report, such as `active` or

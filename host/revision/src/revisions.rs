@@ -1,11 +1,10 @@
-//! The set of retained revisions: the active one, the trial and those to roll back to.
+//! The operations on revisions: deployment, trials, rollback and the rotation of signing keys.
 
-use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use arc_swap::ArcSwap;
 use serde_json::{Value, json};
 
+use super::deployment::{ChangeTurn, Deployment, DeploymentTable, Loaded, Withdrawal};
 use super::key_ring::KeyRing;
 use super::keys::MIN_KEY_BYTES;
 use super::principals::PrincipalHasher;
@@ -15,35 +14,20 @@ use super::{Actor, Change, ChangeEvent, Origin, Revision, RolloutOptions, Trial,
 use crate::engine::{CallContext, Component, HostServices, SigningKey};
 use crate::{Error, Result};
 
-/// The revisions that serve requests at one point in time.
-pub struct Deployment {
-    /// The revision that serves all callers except those of the trial.
-    pub active: Arc<Revision>,
-    /// The newest earlier revision that was never rolled back. It repeats calls on which the active
-    /// one fails.
-    pub standby: Option<Arc<Revision>>,
-    /// The running trial of a new revision, if there is one.
-    pub trial: Option<Arc<Trial>>,
-}
-
 type Observer = Box<dyn Fn(&Change) + Send + Sync>;
 
 /// All retained revisions of the guard, and the operations that change which ones serve.
 pub struct Revisions {
     pub(super) services: HostServices,
     pub(super) options: RolloutOptions,
-    pub(super) current: ArcSwap<Deployment>,
+    pub(super) table: DeploymentTable<Revision, Trial>,
     ledger: Mutex<Ledger>,
-    /// A lock that is held while the deployment is changed.
-    changing: Mutex<()>,
     observer: OnceLock<Observer>,
     pub(super) principals: PrincipalHasher,
 }
 
 pub(super) struct Ledger {
     pub(super) last: u64,
-    /// The retained revisions, the oldest first. The flag is false if the revision was rolled back.
-    pub(super) kept: VecDeque<(Arc<Revision>, bool)>,
     pub(super) keys: KeyRing,
     rolled_back: RolledBack,
 }
@@ -72,19 +56,12 @@ impl Revisions {
             since_ms: services.now_ms(),
         };
         let first = Arc::new(Revision::new(1, component, policy, compiled, verifying, origin));
-        let current = Deployment { active: Arc::clone(&first), standby: None, trial: None };
-        let ledger = Ledger {
-            last: 1,
-            kept: [(first, true)].into(),
-            keys,
-            rolled_back: RolledBack::default(),
-        };
+        let ledger = Ledger { last: 1, keys, rolled_back: RolledBack::default() };
         Ok(Self {
             services,
             options,
-            current: ArcSwap::from_pointee(current),
+            table: DeploymentTable::new(first),
             ledger: Mutex::new(ledger),
-            changing: Mutex::new(()),
             observer: OnceLock::new(),
             principals: PrincipalHasher::default(),
         })
@@ -112,14 +89,14 @@ impl Revisions {
     }
 
     /// Returns the revisions that serve requests now.
-    pub fn current(&self) -> arc_swap::Guard<Arc<Deployment>> {
-        self.current.load()
+    pub fn current(&self) -> Loaded<Arc<Deployment>> {
+        self.table.current()
     }
 
     /// Returns the revision that serves the caller `cx`: the one on trial for its share of
     /// sessions, else the active one.
     pub fn choose(&self, cx: &CallContext) -> Arc<Revision> {
-        let current = self.current.load();
+        let current = self.table.current();
         match &current.trial {
             Some(trial) if trial.takes(cx) => Arc::clone(&trial.revision),
             _ => Arc::clone(&current.active),
@@ -129,7 +106,7 @@ impl Revisions {
     /// Returns the revision on which to repeat a call that failed on `failed`. It is the standby if
     /// `failed` is active, else the active one.
     pub fn fallback_for(&self, failed: &Revision) -> Option<Arc<Revision>> {
-        let current = self.current.load();
+        let current = self.table.current();
         if current.active.number == failed.number {
             return current.standby.clone();
         }
@@ -140,10 +117,6 @@ impl Revisions {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn change(&self) -> MutexGuard<'_, ()> {
-        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn tell(&self, change: &Change) {
         change.log();
         if let Some(observer) = self.observer.get() {
@@ -151,50 +124,11 @@ impl Revisions {
         }
     }
 
-    /// Makes a revision the active one. The previous one becomes the standby if `before_is_sound`,
-    /// else an earlier one does. Requests in flight end on the revision that began them.
-    pub(super) fn activate(&self, revision: &Arc<Revision>, before_is_sound: bool) {
-        let active = Arc::clone(&self.current.load().active);
-        let standby = if before_is_sound {
-            Some(active)
-        } else {
-            // The standby is the latest revision before the new one that was never rolled back.
-            let ledger = self.ledger();
-            let mut sound = ledger
-                .kept
-                .iter()
-                .rev()
-                .filter(|(kept, sound)| *sound && kept.number < revision.number);
-            sound.next().map(|(kept, _)| Arc::clone(kept))
-        };
-        let active = Arc::clone(revision);
-        self.current.store(Arc::new(Deployment { active, standby, trial: None }));
+    /// Makes a revision the active one. The previous one becomes the standby.
+    pub(super) fn activate(&self, turn: &ChangeTurn<'_>, revision: &Arc<Revision>) {
+        self.table.keep(turn, revision, self.options.keep);
+        self.table.activate(turn, revision, true);
         self.ledger().rolled_back.forget(revision);
-    }
-
-    /// Adds a revision to the retained ones, and drops the oldest beyond the limit, except those
-    /// that serve.
-    pub(super) fn keep(&self, revision: &Arc<Revision>) {
-        let current = self.current.load_full();
-        let serves = |kept: &Revision| {
-            kept.number == current.active.number
-                || kept.number == revision.number
-                || current.standby.as_ref().is_some_and(|standby| standby.number == kept.number)
-        };
-        let mut ledger = self.ledger();
-        ledger.kept.push_back((Arc::clone(revision), true));
-        while ledger.kept.len() > self.options.keep.max(1) {
-            let Some(oldest) = ledger.kept.iter().position(|(kept, _)| !serves(kept)) else {
-                break;
-            };
-            ledger.kept.remove(oldest);
-        }
-    }
-
-    fn condemn(&self, number: u64) {
-        for (kept, sound) in &mut self.ledger().kept {
-            *sound &= kept.number != number;
-        }
     }
 
     /// Replaces the signing keys. The first key signs, all verify. If `keep_dropped` is true, a
@@ -208,7 +142,7 @@ impl Revisions {
                 "signing keys need at least {MIN_KEY_BYTES} bytes each; the current keys remain in use"
             )));
         }
-        let _turn = self.change();
+        let turn = self.table.turn();
         let (now, lifetime) = (self.services.now_ms(), self.cursor_lifetime_ms());
         let (before, changed) = {
             let ring = &mut self.ledger().keys;
@@ -216,7 +150,7 @@ impl Revisions {
             (before, ring.replace(&keys, keep_dropped.then_some(lifetime), now))
         };
         if changed {
-            self.rekey();
+            self.rekey(&turn);
         }
         if before != keys {
             self.tell(&Change::keys(self.active().number, &before, &keys));
@@ -225,20 +159,19 @@ impl Revisions {
     }
 
     /// Applies the key ring to all revisions.
-    fn rekey(&self) {
-        let ledger = self.ledger();
-        let keys = ledger.keys.protect(&self.services);
-        for (kept, _) in &ledger.kept {
+    fn rekey(&self, _: &ChangeTurn<'_>) {
+        let keys = self.ledger().keys.protect(&self.services);
+        for (kept, _) in self.table.kept() {
             kept.rekey(&keys);
         }
-        if let Some(trial) = &self.current.load().trial {
+        if let Some(trial) = &self.table.current().trial {
             trial.revision.rekey(&keys);
         }
     }
 
     /// Returns the longest cursor lifetime of the revisions that serve or served.
     fn cursor_lifetime_ms(&self) -> u64 {
-        let kept = self.ledger().kept.iter().map(|(kept, _)| kept.cursor_ttl_ms).max();
+        let kept = self.table.kept().iter().map(|(kept, _)| kept.cursor_ttl_ms).max();
         let trial = self.trial().map(|trial| trial.revision.cursor_ttl_ms);
         kept.max(trial).unwrap_or_default()
     }
@@ -273,13 +206,13 @@ impl Revisions {
     /// Returns the active revision, which serves all callers but those of a trial.
     #[must_use]
     pub fn active(&self) -> Arc<Revision> {
-        Arc::clone(&self.current.load().active)
+        Arc::clone(&self.table.current().active)
     }
 
     /// Returns the running trial, or `None` if none is running.
     #[must_use]
     pub fn trial(&self) -> Option<Arc<Trial>> {
-        self.current.load().trial.clone()
+        self.table.current().trial.clone()
     }
 
     /// Rolls back to the retained revision with the number `to`. If `None`, ends the running trial
@@ -289,33 +222,31 @@ impl Revisions {
     /// [`Error::Refused`] if there is no such revision.
     pub fn roll_back(&self, to: Option<u64>, reason: &str) -> Result<Arc<Revision>> {
         let actor = Actor::Operator;
-        let _turn = self.change();
-        let current = self.current.load_full();
+        let turn = self.table.turn();
+        let current = self.table.current_full();
         if let (Some(trial), None) = (&current.trial, to) {
-            self.end_trial(trial, actor, reason, true);
+            self.end_trial(&turn, trial, actor, reason, true);
             return Ok(Arc::clone(&current.active));
         }
         let target = match to {
-            Some(number) => self
-                .ledger()
-                .kept
-                .iter()
-                .map(|(kept, _)| kept)
-                .find(|kept| kept.number == number)
-                .cloned(),
+            Some(number) => {
+                let mut kept = self.table.kept().into_iter().map(|(kept, _)| kept);
+                kept.find(|kept| kept.number == number)
+            }
             None => current.standby.clone(),
         };
         let target =
             target.filter(|target| target.number != current.active.number).ok_or_else(|| {
                 let kept: Vec<String> =
-                    self.ledger().kept.iter().map(|(kept, _)| kept.number.to_string()).collect();
+                    self.table.kept().iter().map(|(kept, _)| kept.number.to_string()).collect();
                 Error::Refused(format!(
                     "no such revision to roll back to: {} is active, {} are retained",
                     current.active.number,
                     kept.join(", ")
                 ))
             })?;
-        self.take_back(&current.active, &target, actor, reason);
+        self.table.take_back(&turn, current.active.number, &target);
+        self.report_rollback(&current.active, &target, actor, reason);
         Ok(target)
     }
 
@@ -324,13 +255,22 @@ impl Revisions {
     /// # Errors
     /// [`Error::Refused`] if no trial is running.
     pub fn promote(&self, actor: Actor, reason: &str) -> Result<Arc<Revision>> {
-        let _turn = self.change();
-        let current = self.current.load_full();
-        let Some(trial) = &current.trial else {
+        self.promote_trial(None, actor, reason)
+    }
+
+    /// Promotes the revision on trial. `judged` is its number if a verdict on it is the reason.
+    fn promote_trial(
+        &self,
+        judged: Option<u64>,
+        actor: Actor,
+        reason: &str,
+    ) -> Result<Arc<Revision>> {
+        let turn = self.table.turn();
+        let current = self.table.current_full();
+        let Some(trial) = self.table.promotable(&turn, judged) else {
             return Err(Error::Refused("nothing to promote: no trial is running".to_owned()));
         };
-        self.keep(&trial.revision);
-        self.activate(&trial.revision, true);
+        self.activate(&turn, &trial.revision);
         self.tell(&Change::between(
             ChangeEvent::Promoted,
             actor,
@@ -342,17 +282,21 @@ impl Revisions {
     }
 
     /// Ends a trial. If it failed, its policy and component count as rolled back.
-    pub(super) fn end_trial(&self, trial: &Trial, actor: Actor, reason: &str, failed: bool) {
-        let current = self.current.load_full();
-        if current.trial.as_ref().is_none_or(|own| own.revision.number != trial.revision.number) {
-            return;
+    pub(super) fn end_trial(
+        &self,
+        turn: &ChangeTurn<'_>,
+        trial: &Trial,
+        actor: Actor,
+        reason: &str,
+        failed: bool,
+    ) {
+        if self.table.end_trial(turn, trial.revision.number) {
+            self.report_end_of_trial(trial, actor, reason, failed);
         }
-        self.current.store(Arc::new(Deployment {
-            active: Arc::clone(&current.active),
-            standby: current.standby.clone(),
-            trial: None,
-        }));
-        let (from, to) = (&trial.revision, &current.active);
+    }
+
+    fn report_end_of_trial(&self, trial: &Trial, actor: Actor, reason: &str, failed: bool) {
+        let (from, to) = (&trial.revision, &self.active());
         if failed {
             self.ledger().rolled_back.add(from, to, reason, self.services.now_ms());
         }
@@ -369,23 +313,25 @@ impl Revisions {
         let Some(principal) = self.principals.hash(principal) else { return };
         revision.stats.blame(principal, self.window());
         let Some(reason) = revision.stats.is_bad(&self.options.limits) else { return };
-        let Ok(_turn) = self.changing.try_lock() else { return };
-        let current = self.current.load_full();
-        let trial = current.trial.as_ref();
-        if let Some(trial) = trial.filter(|trial| trial.revision.number == revision.number) {
-            self.end_trial(trial, Actor::Gateway, &reason, true);
-        } else if current.active.number == revision.number
-            && let Some(standby) = &current.standby
-        {
-            self.take_back(&current.active, standby, Actor::Gateway, &reason);
+        let Some(turn) = self.table.try_turn() else { return };
+        match self.table.withdraw(&turn, revision.number) {
+            Some(Withdrawal::Trial(trial)) => {
+                self.report_end_of_trial(&trial, Actor::Gateway, &reason, true);
+            }
+            Some(Withdrawal::Active { from, to }) => {
+                self.report_rollback(&from, &to, Actor::Gateway, &reason);
+            }
+            None => {}
         }
     }
 
-    /// Rolls back from `bad` to `target`: marks `bad` as rolled back and activates `target`.
-    fn take_back(&self, bad: &Revision, target: &Arc<Revision>, actor: Actor, reason: &str) {
-        self.condemn(bad.number);
-        self.activate(target, false);
-        self.ledger().rolled_back.add(bad, target, reason, self.services.now_ms());
+    /// Records and reports that `bad` was rolled back to `target`.
+    fn report_rollback(&self, bad: &Revision, target: &Revision, actor: Actor, reason: &str) {
+        let now = self.services.now_ms();
+        let mut ledger = self.ledger();
+        ledger.rolled_back.forget(target);
+        ledger.rolled_back.add(bad, target, reason, now);
+        drop(ledger);
         self.tell(&Change::between(ChangeEvent::RolledBack, actor, bad, target, reason));
     }
 
@@ -393,10 +339,9 @@ impl Revisions {
     /// keys whose cursors have expired. The file watcher calls this every second.
     pub fn tick(&self) {
         if self.ledger().keys.expire(self.services.now_ms()) {
-            let _turn = self.change();
-            self.rekey();
+            self.rekey(&self.table.turn());
         }
-        let current = self.current.load_full();
+        let current = self.table.current_full();
         let Some(trial) = &current.trial else { return };
         match trial.verdict(&self.options, &current.active.stats) {
             Verdict::Wait => {}
@@ -411,11 +356,12 @@ impl Revisions {
                 ));
             }
             Verdict::Promote => {
-                let _ = self.promote(Actor::Gateway, "all steps succeeded");
+                // Fails if the trial was replaced since the verdict, which is then void.
+                let judged = Some(trial.revision.number);
+                let _ = self.promote_trial(judged, Actor::Gateway, "all steps succeeded");
             }
             Verdict::End(reason) => {
-                let _turn = self.change();
-                self.end_trial(trial, Actor::Gateway, &reason, true);
+                self.end_trial(&self.table.turn(), trial, Actor::Gateway, &reason, true);
             }
         }
     }
@@ -423,7 +369,7 @@ impl Revisions {
     /// Returns a JSON report of the retained revisions and of the trial.
     #[must_use]
     pub fn report(&self) -> Value {
-        let current = self.current.load_full();
+        let current = self.table.current_full();
         let state = |revision: &Revision, sound: bool| {
             if revision.number == current.active.number {
                 "active"
@@ -439,9 +385,9 @@ impl Revisions {
                 "kept"
             }
         };
-        let ledger = self.ledger();
+        let kept = self.table.kept();
         let kept: Vec<Value> =
-            ledger.kept.iter().rev().map(|(kept, sound)| kept.json(state(kept, *sound))).collect();
+            kept.iter().rev().map(|(kept, sound)| kept.json(state(kept, *sound))).collect();
         let trial = current.trial.as_ref().map(|trial| trial.json(&current.active, &self.options));
         json!({"active": current.active.number, "generations": kept, "trial": trial})
     }

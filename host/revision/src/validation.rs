@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use super::Mode;
 use super::change::{Actor, Change, ChangeEvent};
+use super::deployment::ChangeTurn;
 use super::shadow::Shadow;
 use super::trial::Trial;
-use super::{Deployment, Origin, Revision, Revisions, digest, self_test};
+use super::{Origin, Revision, Revisions, digest, self_test};
 use crate::engine::Component;
 use crate::engine::background;
 use crate::policy::Source;
@@ -66,11 +67,11 @@ impl Revisions {
         candidate: &Candidate,
         prepared: Result<Option<PreparedComponent>>,
     ) -> Result<Option<Arc<Revision>>> {
-        let _turn = self.change();
+        let turn = self.table.turn();
         match prepared.and_then(|component| self.validate(candidate, component)) {
             Ok(revision) => {
                 if let Some(revision) = &revision {
-                    self.begin(revision, candidate);
+                    self.begin(&turn, revision, candidate);
                 }
                 Ok(revision)
             }
@@ -142,9 +143,9 @@ impl Revisions {
         let active = self.active();
         let tested_with = active.component.digest().to_owned();
         let kept = {
-            let ledger = self.ledger();
-            let mut all = ledger.kept.iter().map(|(kept, _)| &kept.component);
-            all.find(|kept| kept.digest() == digest).map(Arc::clone)
+            let mut all =
+                self.table.kept().into_iter().map(|(kept, _)| Arc::clone(&kept.component));
+            all.find(|kept| kept.digest() == digest)
         };
         if let Some(component) = kept {
             return Ok(PreparedComponent { component, tested_with });
@@ -156,15 +157,14 @@ impl Revisions {
         })
     }
 
-    fn begin(&self, revision: &Arc<Revision>, candidate: &Candidate) {
+    fn begin(&self, turn: &ChangeTurn<'_>, revision: &Arc<Revision>, candidate: &Candidate) {
         let (mode, actor) = (candidate.mode.unwrap_or(self.options.mode), candidate.actor);
-        let before = self.current.load_full();
+        let before = self.table.current_full();
         if let Some(running) = &before.trial {
-            self.end_trial(running, actor, "another candidate was deployed", false);
+            self.end_trial(turn, running, actor, "another candidate was deployed", false);
         }
         if mode == Mode::Swap {
-            self.keep(revision);
-            self.activate(revision, true);
+            self.activate(turn, revision);
             self.tell(&Change::between(
                 ChangeEvent::Activated,
                 actor,
@@ -183,11 +183,7 @@ impl Revisions {
             Mode::Shadow => "it shapes copies of the answers".to_owned(),
             _ => format!("it takes {} % of the sessions", trial.percent()),
         };
-        self.current.store(Arc::new(Deployment {
-            active: Arc::clone(&before.active),
-            standby: before.standby.clone(),
-            trial: Some(Arc::new(trial)),
-        }));
+        self.table.begin_trial(turn, Arc::new(trial));
         self.tell(&Change::between(
             ChangeEvent::TrialBegan,
             actor,
