@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use context_guard_core::json::text::Form;
 use context_guard_core::text::kind::Kind;
 use context_guard_core::text::lines::IndexedText;
-use context_guard_core::text::log_entry::template;
-use context_guard_core::text::severity::{Severity, severity};
+use context_guard_core::text::log_entry::{Masking, template};
+use context_guard_core::text::severity::Severity;
 
 /// The limits of the metric, printed with it.
 pub(crate) const NOTE: &str = "Key facts are the values of fields that identify a record (`id`, `name`, `title`, `path` and so on), and the errors and warnings of logs. \
@@ -14,6 +14,9 @@ pub(crate) const NOTE: &str = "Key facts are the values of fields that identify 
     The columns show regressions of context-guard, and not which of the two is better at keeping what a model needs.";
 /// The maximum length of a value or line that counts, in characters.
 const MAX_CHARS: usize = 80;
+
+/// The number of bytes at the start of a line whose numbers do not count: its time.
+const MAX_TIME_BYTES: usize = 32;
 
 /// The key facts of a payload.
 pub(crate) enum KeyFacts {
@@ -29,10 +32,13 @@ impl KeyFacts {
         if let Some(members) = context_guard::key_facts::members(text) {
             return KeyFacts::Members(members);
         }
-        if Kind::detect(&IndexedText::new(text.as_bytes(), Form::Raw)) != Kind::Log {
+        let (kind, format) =
+            Kind::detect_with_format(&IndexedText::new(text.as_bytes(), Form::Raw));
+        if kind != Kind::Log {
             return KeyFacts::LineSpans(Vec::new());
         }
-        let severe = text.lines().filter(|line| severity(line.as_bytes()) != Severity::Other);
+        let severe =
+            text.lines().filter(|line| format.read(line.as_bytes()).severity != Severity::Other);
         KeyFacts::LineSpans(severe.map(normal).collect())
     }
 
@@ -73,5 +79,6 @@ fn without_number(line: &str) -> &str {
 /// Returns the beginning of a line without the digits of its time, which folded entries share.
 fn normal(line: &str) -> String {
     let line = line.trim().split(" (x").next().unwrap_or_default();
-    String::from_utf8_lossy(&template(line.as_bytes(), false)).chars().take(MAX_CHARS).collect()
+    let masked = template(line.as_bytes(), MAX_TIME_BYTES, Masking::Header);
+    String::from_utf8_lossy(&masked).chars().take(MAX_CHARS).collect()
 }

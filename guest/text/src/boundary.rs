@@ -1,6 +1,11 @@
 //! The quality of line boundaries as places to end a chunk of text.
 
+use std::borrow::Cow;
+
 use context_guard_json::text::{self, Form};
+
+use super::colours::without_colours;
+use super::log_format::LogFormat;
 
 /// The suitability of the boundary between two lines as the end of a chunk of text. Greater is
 /// better.
@@ -20,11 +25,15 @@ pub enum Rank {
 
 /// The number of bytes at each end of a line that are examined to rank its boundary.
 const LINE_SAMPLE_BYTES: usize = 96;
+/// The number of bytes at the start of a line that are examined in a log. Prefixes of containers
+/// and files are long.
+const LOG_SAMPLE_BYTES: usize = 192;
 
 /// Ranks the boundaries between lines of a text as places to divide it.
 #[derive(Default)]
 pub struct Ranker {
-    log: bool,
+    /// The format of the log, or `None` if the text is none.
+    log: Option<LogFormat>,
     in_fence: bool,
     previous: Previous,
 }
@@ -39,27 +48,23 @@ enum Previous {
 }
 
 impl Ranker {
-    /// Creates a ranker for a text whose first lines are `sample`. The text counts as a log if a
-    /// third of these lines begin log entries.
+    /// Creates a ranker for a text whose first lines are `sample`. They decide whether the text is
+    /// a log.
     #[must_use]
     pub fn new<'a>(sample: impl Iterator<Item = &'a [u8]>, form: Form) -> Self {
-        let (mut lines, mut entries) = (0usize, 0usize);
-        for line in sample.take(120) {
-            let look = text::prefix(line, LINE_SAMPLE_BYTES, form);
-            lines += usize::from(!look.trim_ascii().is_empty());
-            entries += usize::from(begins_entry(&look));
-        }
-        Self { log: entries >= 2 && entries * 3 >= lines, ..Self::default() }
+        let lines: Vec<_> = sample.take(120).map(|line| log_head(line, form)).collect();
+        let format = LogFormat::learn(&lines);
+        Self { log: Some(format).filter(LogFormat::is_log), ..Self::default() }
     }
 
     /// Returns the rank of the boundary between the adjacent lines `before` and `line`, anywhere in
     /// the text. Cannot know if the lines are in a code fence.
     #[must_use]
     pub fn between(&self, before: &[u8], line: &[u8], form: Form) -> Rank {
-        if self.log {
-            return in_log(&text::prefix(line, LINE_SAMPLE_BYTES, form));
+        if let Some(format) = &self.log {
+            return in_log(format, line, form);
         }
-        let mut here = Self { log: self.log, ..Self::default() };
+        let mut here = Self::default();
         here.before(before, form);
         // A fence line may open or close a fence: a single line does not tell which.
         here.in_fence = false;
@@ -76,8 +81,8 @@ impl Ranker {
             || head.trim_ascii_start().starts_with(b"~~~");
         let rank = if self.previous == Previous::Nothing {
             Rank::Entry
-        } else if self.log {
-            in_log(&head)
+        } else if let Some(format) = &self.log {
+            in_log(format, line, form)
         } else if self.in_fence {
             Rank::Inside
         } else if is_heading(&head) {
@@ -89,7 +94,7 @@ impl Ranker {
                 _ => Rank::Line,
             }
         };
-        self.in_fence ^= fence && !self.log;
+        self.in_fence ^= fence && self.log.is_none();
         self.previous = match tail.trim_ascii_end() {
             [] => Previous::Blank,
             [.., b'.' | b'!' | b'?' | b':' | b';']
@@ -106,9 +111,14 @@ impl Ranker {
     }
 }
 
-/// Returns the rank of the boundary before a line of a log. `head` is the beginning of the line.
-fn in_log(head: &[u8]) -> Rank {
-    if begins_entry(head) { Rank::Entry } else { Rank::Inside }
+/// Returns the rank of the boundary before a line of a log.
+fn in_log(format: &LogFormat, line: &[u8], form: Form) -> Rank {
+    if format.begins_entry(&log_head(line, form)) { Rank::Entry } else { Rank::Inside }
+}
+
+/// Decodes the beginning of a line of a log, without colours.
+fn log_head(line: &[u8], form: Form) -> Cow<'_, [u8]> {
+    without_colours(text::prefix(line, LOG_SAMPLE_BYTES, form))
 }
 
 /// Returns true if the line is a Markdown heading: one to six `#` and a space.
@@ -116,70 +126,6 @@ fn in_log(head: &[u8]) -> Rank {
 pub fn is_heading(line: &[u8]) -> bool {
     let marks = line.iter().take_while(|byte| **byte == b'#').count();
     (1..=6).contains(&marks) && line.get(marks) == Some(&b' ')
-}
-
-/// Returns true if the line begins a log entry: with a time, a level or a JSON object, possibly in
-/// brackets. Continuation lines begin with white space, `at` or `Caused by`.
-#[must_use]
-pub fn begins_entry(line: &[u8]) -> bool {
-    let line = line.strip_prefix(b"[").unwrap_or(line);
-    starts_with_time(line) || starts_with_level(line) || line.starts_with(b"{\"")
-}
-
-fn starts_with_time(line: &[u8]) -> bool {
-    let shape: Vec<u8> =
-        line.iter().take(10).map(|byte| if byte.is_ascii_digit() { b'0' } else { *byte }).collect();
-    let month = matches!(
-        line.get(..3),
-        Some(
-            b"Jan"
-                | b"Feb"
-                | b"Mar"
-                | b"Apr"
-                | b"May"
-                | b"Jun"
-                | b"Jul"
-                | b"Aug"
-                | b"Sep"
-                | b"Oct"
-                | b"Nov"
-                | b"Dec"
-        )
-    );
-    shape.starts_with(b"0000-00-00")
-        || shape.starts_with(b"0000/00/00")
-        || shape.starts_with(b"00:00:00")
-        || shape.starts_with(b"00/00/0000")
-        || shape.starts_with(b"00.00.0000")
-        || shape.starts_with(b"0000000000")
-        || (month && line.get(3) == Some(&b' '))
-        // klog: I0102 15:04:05
-        || (matches!(line.first(), Some(b'I' | b'W' | b'E' | b'F'))
-            && shape.get(1..6) == Some(b"0000 "))
-}
-
-fn starts_with_level(line: &[u8]) -> bool {
-    const LEVELS: [&[u8]; 14] = [
-        b"TRACE",
-        b"DEBUG",
-        b"INFO",
-        b"NOTICE",
-        b"WARN",
-        b"WARNING",
-        b"ERROR",
-        b"FATAL",
-        b"CRITICAL",
-        b"info",
-        b"warn",
-        b"error",
-        b"debug",
-        b"level=",
-    ];
-    LEVELS.iter().any(|level| {
-        line.strip_prefix(*level).is_some_and(|rest| {
-            level.ends_with(b"=") || rest.first().is_none_or(|next| !next.is_ascii_alphanumeric())
-        })
-    })
 }
 
 #[cfg(test)]

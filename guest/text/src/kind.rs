@@ -1,8 +1,13 @@
 //! The kind of a text, detected in its first lines.
 
-use super::boundary::{begins_entry, is_heading};
+use std::borrow::Cow;
+
+use super::boundary::is_heading;
+use super::colours::without_colours;
 use super::definition::is_definition;
 use super::lines::IndexedText;
+use super::log_format::LogFormat;
+use super::log_line::LogLine;
 
 /// The format of a text, which determines how it is divided and outlined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,15 +29,36 @@ pub enum Kind {
 }
 
 /// The number of first lines from which the kind of a text is detected.
-const SAMPLE_LINES: usize = 200;
+const SAMPLE_LINES: usize = 120;
+/// The number of lines from the rest of a text that are examined too. A log may begin with other
+/// text.
+const SPREAD_LINES: usize = 80;
+
+/// The length of the shortest time with seconds.
+const SHORTEST_TIME_BYTES: usize = 7;
 
 impl Kind {
-    /// Detects the kind of a text from its first lines. O(1).
+    /// Detects the kind of a text from a sample of its lines. O(1).
     #[must_use]
     pub fn detect(text: &IndexedText<'_>) -> Self {
-        let head: Vec<_> = text.lines().take(SAMPLE_LINES).collect();
+        Self::detect_with_format(text).0
+    }
+
+    /// Detects the kind of a text, and the format of its entries if it is a log. O(1).
+    #[must_use]
+    pub fn detect_with_format(text: &IndexedText<'_>) -> (Self, LogFormat) {
+        let stride = (text.len().saturating_sub(SAMPLE_LINES) / SPREAD_LINES).max(1);
+        let spread = (SAMPLE_LINES..text.len()).step_by(stride);
+        let sampled = (0..text.len().min(SAMPLE_LINES)).chain(spread);
+        let lines: Vec<_> = sampled.map(|at| without_colours(text.start(at))).collect();
+        let format = LogFormat::learn(&lines);
+        let head = lines.get(..SAMPLE_LINES).unwrap_or(&lines);
+        (Self::detect_in(head, &format), format)
+    }
+
+    fn detect_in(lines: &[Cow<'_, [u8]>], format: &LogFormat) -> Self {
         let head: Vec<&[u8]> =
-            head.iter().map(AsRef::as_ref).filter(|line| !line.trim_ascii().is_empty()).collect();
+            lines.iter().map(AsRef::as_ref).filter(|line| !line.trim_ascii().is_empty()).collect();
         let count = |test: &dyn Fn(&[u8]) -> bool| head.iter().filter(|line| test(line)).count();
         let first = head.first().map_or(&[][..], |line| line.trim_ascii_start());
         if count(&|line| line.starts_with(b"@@ ") || line.starts_with(b"diff --git ")) >= 1
@@ -40,8 +66,7 @@ impl Kind {
         {
             return Kind::Diff;
         }
-        let entries = count(&|line| begins_entry(line));
-        if entries >= 2 && entries * 3 >= head.len() {
+        if format.is_log() && !has_columns(&head, format) {
             return Kind::Log;
         }
         if first.starts_with(b"<?xml")
@@ -74,6 +99,42 @@ fn is_tag(line: &[u8]) -> bool {
 
 fn ends_as_code(line: &[u8]) -> bool {
     matches!(line.trim_ascii_end().last(), Some(b'{' | b'}' | b';' | b':' | b')' | b',' | b'('))
+}
+
+/// Returns true if a text with times or severities is a table: with a heading, with rules, or with
+/// times in a later column.
+fn has_columns(head: &[&[u8]], format: &LogFormat) -> bool {
+    let is_rule = |line: &&[u8]| {
+        line.len() > 2 && line.iter().all(|byte| b"-+|: ".contains(byte)) && line.contains(&b'-')
+    };
+    let begins = |line: Option<&&[u8]>| line.is_none_or(|line| format.begins_entry(line));
+    let (first, second) = (head.first(), head.get(1));
+    if head.iter().take(3).any(is_rule) && first.is_some_and(|line| line.contains(&b'|')) {
+        return true;
+    }
+    let has_heading = !begins(first) && begins(second);
+    let fields = |line: Option<&&[u8]>, separator| {
+        line.map_or(0, |line| memchr::memchr_iter(separator, line).count())
+    };
+    let is_alike = |separator| {
+        fields(first, separator) >= 2 && fields(first, separator) == fields(second, separator)
+    };
+    // Quoted values may have separators, so that the rows differ.
+    if has_heading && [b',', b'\t', b';'].into_iter().any(is_alike) {
+        return true;
+    }
+    is_table(head)
+        && !format.has_containers()
+        && (has_heading
+            || !format.has_severities() && first.is_some_and(|line| has_later_time(line)))
+}
+
+/// Returns true if the time of a line follows a separator of columns.
+fn has_later_time(line: &[u8]) -> bool {
+    let parsed = LogLine::parse(line);
+    // A comma may also separate the fraction of a second.
+    let before = line.get(..parsed.time_end.saturating_sub(SHORTEST_TIME_BYTES));
+    before.is_some_and(|before| before.iter().any(|byte| b",;\t".contains(byte)))
 }
 
 /// Returns true if most of the lines in `head` have the same number of fields, and more than one.

@@ -2,12 +2,17 @@
 #![forbid(unsafe_code)]
 
 pub mod boundary;
+pub mod colours;
 pub mod definition;
 pub mod embedded;
 pub mod kind;
 pub mod line_index;
 pub mod lines;
 pub mod log_entry;
+pub mod log_format;
+pub mod log_line;
+mod log_prefix;
+mod log_time;
 pub mod outline;
 pub mod severity;
 pub mod severity_prefilter;

@@ -6,9 +6,8 @@ use super::line_index::LineIndex;
 use context_guard_json::Span;
 use context_guard_json::text::{Form, prefix, visible};
 
-/// The maximum number of bytes of a line that [`IndexedText::head`] decodes. An escape has at most
-/// 12 bytes, so that eight characters always fit.
-const HEAD_BYTES: usize = 96;
+/// The maximum number of bytes of a line that [`IndexedText::start`] decodes.
+const START_BYTES: usize = 1024;
 
 /// A text with its line index.
 pub struct IndexedText<'t> {
@@ -75,28 +74,32 @@ impl<'t> IndexedText<'t> {
         self.bytes.get(*start..*end).unwrap_or_default()
     }
 
-    /// Decodes the beginning of line `at`, counted from 0: at least eight characters, or the whole
-    /// line. O(1).
+    /// Decodes the beginning of line `at`, counted from 0, or the whole line without its
+    /// terminator. O(1).
     #[must_use]
-    pub fn head(&self, at: usize) -> Cow<'t, [u8]> {
-        prefix(self.raw(at), HEAD_BYTES, self.form)
+    pub fn start(&self, at: usize) -> Cow<'t, [u8]> {
+        trimmed(prefix(self.raw(at), START_BYTES, self.form))
     }
 
     /// Decodes line `at`, counted from 0, without its terminator. O(line).
     #[must_use]
     pub fn line(&self, at: usize) -> Cow<'t, [u8]> {
-        match visible(self.raw(at), self.form) {
-            Cow::Borrowed(line) => Cow::Borrowed(without_end(line)),
-            Cow::Owned(mut line) => {
-                line.truncate(without_end(&line).len());
-                Cow::Owned(line)
-            }
-        }
+        trimmed(visible(self.raw(at), self.form))
     }
 
     /// Iterates over the decoded lines, without terminators.
     pub fn lines(&self) -> impl Iterator<Item = Cow<'t, [u8]>> {
         (0..self.len()).map(|at| self.line(at))
+    }
+}
+
+fn trimmed(line: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
+    match line {
+        Cow::Borrowed(line) => Cow::Borrowed(without_end(line)),
+        Cow::Owned(mut line) => {
+            line.truncate(without_end(&line).len());
+            Cow::Owned(line)
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The severity of a log entry, detected in its first line.
+//! The severity of a line: from a field with a name, or from the beginning of the line.
 
 /// The severity of a line or log entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -11,23 +11,13 @@ pub enum Severity {
     Error,
 }
 
-/// The number of bytes at the start of a line in which a severity is searched.
-const SEARCHED_BYTES: usize = 240;
+/// The length of the longest word that names a severity.
+pub(super) const MAX_WORD_BYTES: usize = 13;
+/// The number of bytes at the start of a line in which a named severity is searched.
+pub const NAMED_BYTES: usize = 1024;
 
-const ERRORS: &[&[u8]] = &[
-    b"ERROR",
-    b"FATAL",
-    b"CRITICAL",
-    b"SEVERE",
-    b"PANIC",
-    b"EMERG",
-    b"ALERT",
-    b"ERR",
-    b"CRIT",
-    b"FAILED",
-    b"FAILURE",
-];
-const WARNINGS: &[&[u8]] = &[b"WARN", b"WARNING"];
+/// The minimum number of words that follow a severity in a text other than a log.
+const MIN_MESSAGE_WORDS: usize = 2;
 
 /// Words at the start of a line that mark it as an error in any text.
 const ERROR_STARTS: &[&[u8]] = &[
@@ -49,50 +39,9 @@ const ERROR_STARTS: &[&[u8]] = &[
 const WARNING_STARTS: &[&[u8]] =
     &[b"warning:", b"Warning:", b"WARN", b"##[warning]", b"npm WARN", b"npm warn"];
 
-/// Returns the severity of a line of a log, derived from its level field, its beginning or a word
-/// in capitals.
-#[must_use]
-pub fn severity(line: &[u8]) -> Severity {
-    let look = line.get(..SEARCHED_BYTES).unwrap_or(line);
-    if let Some(level) = named(look) {
-        return level;
-    }
-    let strict = strict_severity(line);
-    if strict != Severity::Other {
-        return strict;
-    }
-    let (mut found, mut at) = (Severity::Other, 0);
-    // Words in capitals count anywhere in the line.
-    while let Some(start) =
-        look.get(at..).and_then(|rest| rest.iter().position(u8::is_ascii_uppercase))
-    {
-        let start = at + start;
-        let length = look
-            .get(start..)
-            .map_or(0, |rest| rest.iter().take_while(|byte| byte.is_ascii_uppercase()).count());
-        let inside = start
-            .checked_sub(1)
-            .and_then(|before| look.get(before))
-            .is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
-        let goes_on = look
-            .get(start + length)
-            .is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
-        let word = look.get(start..start + length).unwrap_or_default();
-        if !inside && !goes_on {
-            if ERRORS.contains(&word) {
-                return Severity::Error;
-            }
-            if WARNINGS.contains(&word) {
-                found = Severity::Warn;
-            }
-        }
-        at = start + length;
-    }
-    if found == Severity::Other { klog(look) } else { found }
-}
-
 /// Returns the severity of a line of any text, derived from the beginning of the line only.
 #[must_use]
+#[inline(never)]
 pub fn strict_severity(line: &[u8]) -> Severity {
     let line = line.trim_ascii_start();
     if ERROR_STARTS.iter().any(|start| line.starts_with(start)) {
@@ -104,66 +53,121 @@ pub fn strict_severity(line: &[u8]) -> Severity {
     }
 }
 
-/// Returns the severity in a line's level field, or `None` if the line has no such field. Examples
-/// are `level=error`, `"level":"error"`, `"severity": "WARNING"`, `[error]`, and the numbers of
-/// pino and bunyan.
-fn named(look: &[u8]) -> Option<Severity> {
-    let with_v = [(b"level".as_slice(), 2), (b"severity", 2), (b"levelname", 2), (b"lvl", 1)];
-    let first_v = memchr::memchr(b'v', look);
-    for (name, letter) in with_v.into_iter().filter(|_| first_v.is_some()) {
-        let Some(at) = find(look, name, b'v', letter) else { continue };
-        let value: Vec<u8> = look
-            .get(at + name.len()..)?
-            .iter()
-            .skip_while(|byte| matches!(byte, b'"' | b'\'' | b':' | b'=' | b' '))
-            .take_while(|byte| byte.is_ascii_alphanumeric())
-            .map(u8::to_ascii_lowercase)
-            .collect();
-        match value.as_slice() {
-            b"error" | b"err" | b"fatal" | b"critical" | b"crit" | b"panic" | b"alert"
-            | b"emergency" | b"50" | b"60" => {
-                return Some(Severity::Error);
-            }
-            b"warn" | b"warning" | b"40" => return Some(Severity::Warn),
-            b"info" | b"debug" | b"trace" | b"notice" | b"10" | b"20" | b"30" => {
-                return Some(Severity::Other);
-            }
-            _ => {}
-        }
-    }
-    let bracketed = memchr::memchr_iter(b'[', look).filter_map(|at| look.get(at + 1..));
-    bracketed.filter_map(in_brackets).max()
+/// Words at the start of a line with which a program reports its own end.
+const CRASH_STARTS: &[&[u8]] =
+    &[b"Traceback (", b"Exception in ", b"panic:", b"fatal:", b"thread '", b"##[error]"];
+
+/// Returns the severity of a line that belongs to no entry of a log: `Error` if it reports the end
+/// of a program, else `Other`.
+#[must_use]
+pub fn crash_severity(line: &[u8]) -> Severity {
+    let is_crash = CRASH_STARTS.iter().any(|start| line.starts_with(start));
+    if is_crash { Severity::Error } else { Severity::Other }
 }
 
-/// Returns the severity of a level in brackets, such as `[error]`. `None` for other text and lower
-/// levels. `rest` begins after the opening bracket.
-fn in_brackets(rest: &[u8]) -> Option<Severity> {
-    let is = |word: &&[u8]| rest.starts_with(word);
-    match rest.first()? {
-        b'e' | b'c' => [b"error]".as_slice(), b"crit]"].iter().any(is).then_some(Severity::Error),
-        b'w' => [b"warn]".as_slice(), b"warning]"].iter().any(is).then_some(Severity::Warn),
-        _ => None,
+/// Returns the severity of a line of a text other than a log. Indented lines and members such as
+/// `error: String` have none.
+#[must_use]
+pub fn line_severity(line: &[u8]) -> Severity {
+    if line.first().is_none_or(u8::is_ascii_whitespace) {
+        return Severity::Other;
     }
+    let words = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
+    if words.take(MIN_MESSAGE_WORDS + 1).count() <= MIN_MESSAGE_WORDS {
+        return Severity::Other;
+    }
+    let strict = strict_severity(line);
+    if strict != Severity::Other {
+        // An assignment to a constant is no report.
+        let second = line.split(|byte| *byte == b' ').nth(1).and_then(|word| word.first());
+        let is_code = second.is_some_and(|byte| b"=({+?:".contains(byte));
+        return if is_code { Severity::Other } else { strict };
+    }
+    // Compilers write the position first: `a.c:12:5: error: expected ';'`.
+    let position = line.iter().take_while(|byte| !byte.is_ascii_whitespace()).count();
+    let (position, message) = line.split_at_checked(position).unwrap_or_default();
+    let is_position = position.ends_with(b":") && position.iter().any(u8::is_ascii_digit);
+    if is_position { strict_severity(message) } else { Severity::Other }
+}
+
+/// Returns the severity in a line's level field, or `None` if the line has no such field. Examples
+/// are `level=error`, `"level":"error"`, `"severity": "WARNING"`, and the numbers of pino and
+/// bunyan.
+#[must_use]
+#[inline(never)]
+pub fn named_severity(line: &[u8]) -> Option<Severity> {
+    let look = line.get(..NAMED_BYTES).unwrap_or(line);
+    memchr::memchr(b'v', look)?;
+    let names = [(b"level".as_slice(), 2), (b"severity", 2), (b"levelname", 2), (b"lvl", 1)];
+    names.into_iter().find_map(|(name, letter)| {
+        let at = find(look, name, b'v', letter)?;
+        let rest = look.get(at + name.len()..)?;
+        let is_sign = |byte: &u8| matches!(byte, b'"' | b'\'' | b':' | b'=' | b' ');
+        let signs = rest.iter().take_while(|byte| is_sign(byte)).count();
+        let (signs, value) = rest.split_at_checked(signs)?;
+        let length = value.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
+        let value = value.get(..length)?;
+        if !signs.iter().any(|sign| matches!(sign, b':' | b'=')) {
+            return None;
+        }
+        match value {
+            b"50" | b"60" => Some(Severity::Error),
+            b"40" => Some(Severity::Warn),
+            b"10" | b"20" | b"30" => Some(Severity::Other),
+            _ => severity_of_word(value),
+        }
+    })
 }
 
 /// Returns the offset of `word` in `look`, or `None`. Searches for `letter`, a rare letter at the
 /// offset `place` of the word. Lines are too short for search algorithms that need setup.
 fn find(look: &[u8], word: &[u8], letter: u8, place: usize) -> Option<usize> {
+    let is_free = |at: &usize| {
+        let before = at.checked_sub(1).and_then(|before| look.get(before));
+        before.is_none_or(|byte| !byte.is_ascii_alphanumeric() && !matches!(byte, b'_' | b'-'))
+    };
     memchr::memchr_iter(letter, look)
         .filter_map(|at| at.checked_sub(place))
-        .find(|at| look.get(*at..).is_some_and(|rest| rest.starts_with(word)))
+        .find(|at| is_free(at) && look.get(*at..).is_some_and(|rest| rest.starts_with(word)))
 }
 
-/// Returns the severity in a klog header such as `E0102 15:04:05`, or `Other` if the line has no
-/// such header.
-fn klog(look: &[u8]) -> Severity {
-    let digits = look.get(1..5).is_some_and(|digits| digits.iter().all(u8::is_ascii_digit))
-        && look.get(5) == Some(&b' ');
-    match look.first() {
-        Some(b'E' | b'F') if digits => Severity::Error,
-        Some(b'W') if digits => Severity::Warn,
-        _ => Severity::Other,
+/// Returns the severity that a word names, in any case. `None` for other words.
+#[must_use]
+#[inline(never)]
+pub fn severity_of_word(word: &[u8]) -> Option<Severity> {
+    // Most words of a line begin with other letters.
+    if !b"efcspawidtvn".contains(&(word.first()? | 0x20)) {
+        return None;
     }
+    match lower_case(word)?.get(..word.len())? {
+        b"error" | b"err" | b"fatal" | b"ftl" | b"critical" | b"crit" | b"severe" | b"panic"
+        | b"emerg" | b"emergency" | b"alert" | b"fail" => Some(Severity::Error),
+        b"warn" | b"warning" | b"wrn" => Some(Severity::Warn),
+        b"info" | b"inf" | b"information" | b"informational" | b"debug" | b"dbg" | b"dbug"
+        | b"trace" | b"trce" | b"trc" | b"verbose" | b"vrb" | b"notice" | b"fine" | b"finer"
+        | b"finest" => Some(Severity::Other),
+        _ => None,
+    }
+}
+
+/// Returns the severity that a word names which often has another meaning.
+pub(super) fn severity_of_weak_word(word: &[u8]) -> Option<Severity> {
+    match lower_case(word)?.get(..word.len())? {
+        b"failure" | b"failed" => Some(Severity::Error),
+        b"log" | b"note" | b"config" | b"system" | b"detail" | b"hint" | b"statement"
+        | b"context" | b"default" | b"success" => Some(Severity::Other),
+        _ => None,
+    }
+}
+
+/// Returns a word in lower case, followed by zeros. `None` if it is too short or too long to name
+/// a severity.
+fn lower_case(word: &[u8]) -> Option<[u8; MAX_WORD_BYTES]> {
+    let mut lower = [0; MAX_WORD_BYTES];
+    for (to, from) in lower.iter_mut().zip(word) {
+        *to = from.to_ascii_lowercase();
+    }
+    (3..=MAX_WORD_BYTES).contains(&word.len()).then_some(lower)
 }
 
 #[cfg(test)]
@@ -171,21 +175,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn levels_of_common_formats_are_detected() {
+    fn named_severities_are_detected() {
         for (line, expected) in [
-            ("2026-01-02 10:00:00 ERROR db: refused", Severity::Error),
-            ("2026-01-02T10:00:00Z [WARN] slow", Severity::Warn),
-            ("ts=1 level=error msg=x", Severity::Error),
-            (r#"{"time":1,"level":"warning","msg":"ERROR in text"}"#, Severity::Warn),
-            (r#"{"level":50,"msg":"x"}"#, Severity::Error),
-            (r#"{"level":"info","msg":"no ERROR"}"#, Severity::Other),
-            ("E0102 15:04:05.000 1 x.go:1] failed", Severity::Error),
-            ("2026/01/02 10:00:00 [error] 12#0: upstream", Severity::Error),
-            ("error[E0308]: mismatched types", Severity::Error),
-            ("2026-01-02 INFO TERRORS and ERRORS_TOTAL 5", Severity::Other),
-            ("INFO all is well", Severity::Other),
+            ("ts=1 level=error msg=x", Some(Severity::Error)),
+            (r#"{"time":1,"level":"warning","msg":"ERROR in text"}"#, Some(Severity::Warn)),
+            (r#"{"level":50,"msg":"x"}"#, Some(Severity::Error)),
+            (r#"{"log.level": "ERROR"}"#, Some(Severity::Error)),
+            (r#"{"level":"info","msg":"no ERROR"}"#, Some(Severity::Other)),
+            ("the level of error is low", None),
+            ("--log_level=error", None),
+            ("logging.level.root=ERROR", None),
         ] {
-            assert_eq!(severity(line.as_bytes()), expected, "{line}");
+            assert_eq!(named_severity(line.as_bytes()), expected, "{line}");
         }
         assert_eq!(strict_severity(b"An ERROR in prose"), Severity::Other);
     }

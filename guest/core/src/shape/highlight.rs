@@ -5,13 +5,13 @@
 
 mod log_errors;
 
-use self::log_errors::LogErrors;
+use self::log_errors::{EntryDetail, FULL_DETAIL, LogErrors, shown_part};
 use crate::json::text::{Form, boundary};
+use crate::text::colours::without_colours;
 use crate::text::kind::Kind;
 use crate::text::lines::IndexedText;
-use crate::text::log_entry::{LogEntry, entries, error_lines};
+use crate::text::log_entry::{LogEntry, severe_entries};
 use crate::text::outline::{Part, parts};
-use crate::text::severity_prefilter::severity_prefilter;
 use crate::text::shorten::truncation_mark;
 use crate::tokens::Estimator;
 
@@ -39,12 +39,7 @@ impl<'t> Highlights<'t> {
     /// In logs and plain text, only lines that may report errors are parsed.
     #[must_use]
     pub fn new(text: &'t IndexedText<'t>) -> Self {
-        let kind = Kind::detect(text);
-        let errors = match kind {
-            Kind::Log => entries(text, &severity_prefilter(text)),
-            Kind::Plain => error_lines(text, &severity_prefilter(text)),
-            _ => Vec::new(),
-        };
+        let (kind, errors) = severe_entries(text);
         let parts = parts(kind, text);
         Self { text, kind, errors, parts }
     }
@@ -66,7 +61,7 @@ impl<'t> Highlights<'t> {
         let most = token_limit * 6 / 10;
         let mut errors = 0;
         for entry in self.errors.iter().filter(|entry| entry.line >= from) {
-            errors += estimator.cost(self.entry(entry, MAX_TRACE_LINES).as_bytes()) + 1;
+            errors += estimator.cost(self.entry(entry, &FULL_DETAIL).as_bytes()) + 1;
             if errors >= most {
                 break;
             }
@@ -128,13 +123,14 @@ impl<'t> Highlights<'t> {
     }
 
     fn line(&self, at: usize) -> String {
-        shortened(&self.text.line(at))
+        shortened(&without_colours(self.text.line(at)), MAX_LINE_BYTES)
     }
 
-    /// Formats a log entry with at most `trace` of its lines, each cut to [`MAX_LINE_BYTES`].
-    fn entry(&self, entry: &LogEntry<'_>, trace: usize) -> String {
-        let shown = entry.length.min(trace.max(1));
-        let mut text = format!("{}: {}", entry.line + 1, shortened(&entry.says));
+    /// Formats a log entry with as many of its lines and bytes as `detail` allows.
+    fn entry(&self, entry: &LogEntry<'_>, detail: &EntryDetail) -> String {
+        let shown = entry.length.min(detail.lines.max(1));
+        let says = shortened(shown_part(entry, detail), detail.bytes);
+        let mut text = format!("{}: {says}", entry.line + 1);
         for at in entry.line + 1..entry.line + shown {
             text.push_str("\n  ");
             text.push_str(&self.line(at));
@@ -238,9 +234,9 @@ impl<'t> Highlights<'t> {
     }
 }
 
-/// Returns a line as text. If longer than [`MAX_LINE_BYTES`], it ends with a truncation mark.
-fn shortened(line: &[u8]) -> String {
-    let end = boundary(line, MAX_LINE_BYTES, Form::Raw);
+/// Returns a line as text. If longer than `max_bytes`, it ends with a truncation mark.
+fn shortened(line: &[u8], max_bytes: usize) -> String {
+    let end = boundary(line, max_bytes, Form::Raw);
     let head = String::from_utf8_lossy(line.get(..end).unwrap_or(line)).into_owned();
     if end < line.len() {
         format!("{head}{}", truncation_mark(line.len() - end, "characters"))

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::{HighlightWriter, Highlights, MAX_LINE_BYTES, MAX_TRACE_LINES};
-use crate::text::log_entry::{LogEntry, template};
+use crate::text::log_entry::{LogEntry, Masking, template};
 use crate::text::severity::Severity;
 
 /// The maximum number of bytes of a UTF-8 character. Cutting a line at a character boundary may
@@ -16,15 +16,47 @@ const MAX_CHAR_BYTES: usize = 4;
 /// The maximum number of bytes that one token of the model can encode.
 const MAX_TOKEN_BYTES: u64 = 16;
 
+/// The amount of detail in which entries are shown.
+#[derive(Clone, Copy)]
+pub(super) struct EntryDetail {
+    /// The parts of entries that do not count when they are merged.
+    masking: Masking,
+    /// The maximum number of lines of an entry.
+    pub(super) lines: usize,
+    /// The maximum number of bytes of the first line.
+    pub(super) bytes: usize,
+    /// True if the first line begins with the severity, without time and host.
+    pub(super) is_brief: bool,
+}
+
+const fn detail(masking: Masking, lines: usize, bytes: usize, is_brief: bool) -> EntryDetail {
+    EntryDetail { masking, lines, bytes, is_brief }
+}
+
+/// The most detail in which an entry is shown.
+pub(super) const FULL_DETAIL: EntryDetail =
+    detail(Masking::Header, MAX_TRACE_LINES, MAX_LINE_BYTES, false);
+/// The least detail in which an entry is shown.
+const LEAST_DETAIL: EntryDetail = detail(Masking::Values, 1, 80, true);
+
+/// The ways to show all entries, in the order of loss.
+const DETAILS: [EntryDetail; 8] = [
+    FULL_DETAIL,
+    detail(Masking::Header, 2, MAX_LINE_BYTES, false),
+    detail(Masking::Header, 1, MAX_LINE_BYTES, false),
+    detail(Masking::Numbers, 1, MAX_LINE_BYTES, false),
+    detail(Masking::Numbers, 1, 160, true),
+    detail(Masking::Values, 1, MAX_LINE_BYTES, true),
+    detail(Masking::Values, 1, 160, true),
+    LEAST_DETAIL,
+];
+
 /// The errors and warnings of a log. Repetitions are merged on first use, and the result serves all
 /// token limits.
 pub struct LogErrors<'h> {
     entries: Vec<&'h LogEntry<'h>>,
-    /// The errors and warnings, with those merged that differ only in time. Computed on first use.
-    fine: OnceCell<Vec<MergedEntries<'h>>>,
-    /// The errors and warnings, with those merged that differ only in time or numbers. Computed on
-    /// first use.
-    coarse: OnceCell<Vec<MergedEntries<'h>>>,
+    /// The errors and warnings, merged by each [`Masking`] in turn. Computed on first use.
+    merged: [OnceCell<Vec<MergedEntries<'h>>>; 3],
 }
 
 /// Log entries that are shown as one with a count, because they differ only in time or numbers.
@@ -39,7 +71,7 @@ struct MergedEntries<'h> {
 
 impl<'h> LogErrors<'h> {
     pub(super) fn new(entries: impl Iterator<Item = &'h LogEntry<'h>>) -> Self {
-        Self { entries: entries.collect(), fine: OnceCell::new(), coarse: OnceCell::new() }
+        Self { entries: entries.collect(), merged: Default::default() }
     }
 
     /// Writes the errors and warnings: all of them if they fit, else with shorter stack traces,
@@ -52,9 +84,10 @@ impl<'h> LogErrors<'h> {
         let head =
             format!("{} errors, {} warnings:\n", count(Severity::Error), count(Severity::Warn));
         let room = text.room * 9 / 10;
-        let whole = |folded: &[MergedEntries<'_>], trace: usize| {
+        let whole = |detail: &EntryDetail| {
+            let folded = self.merged(detail.masking);
             let most = room.saturating_mul(MAX_TOKEN_BYTES);
-            let least: u64 = folded.iter().map(MergedEntries::min_bytes).sum();
+            let least: u64 = folded.iter().map(|group| group.min_bytes(detail)).sum();
             // Each group takes at least a token. Both bounds are cheap, and avoid pricing
             // megabytes.
             if folded.len() as u64 > room || least > most {
@@ -62,7 +95,7 @@ impl<'h> LogErrors<'h> {
             }
             let mut whole = head.clone();
             for group in folded {
-                whole.push_str(&group.format(highlights, trace));
+                whole.push_str(&group.format(highlights, detail));
                 whole.push('\n');
                 if whole.len() as u64 > most {
                     return None;
@@ -70,75 +103,97 @@ impl<'h> LogErrors<'h> {
             }
             (text.estimator.cost(whole.as_bytes()) <= room).then_some(whole)
         };
-        let fine = self.fine.get_or_init(|| self.fold(false));
-        let coarse = || self.coarse.get_or_init(|| self.fold(true));
-        let fits = [MAX_TRACE_LINES, 2, 1].into_iter().find_map(|trace| whole(fine, trace));
-        if let Some(whole) = fits.or_else(|| whole(coarse(), 1)) {
+        if let Some(whole) = DETAILS.iter().find_map(whole) {
             return text.push(&whole);
         }
-        // Not all fit: the most severe are selected first, then shown in the order of the log.
-        let mut coarse = coarse().clone();
-        coarse.sort_by_key(|group| (std::cmp::Reverse(group.entry.level), group.entry.line));
-        let mut kept: Vec<(usize, String)> = Vec::new();
+        // Not all fit: the most severe come first.
+        let coarse = self.merged(Masking::Values);
+        let mut kept: Vec<String> = Vec::new();
         let mut spent = text.estimator.cost(head.as_bytes()) + 8;
         let mut omitted = 0;
-        for group in &coarse {
+        for group in coarse {
             // Formatting and pricing stop once nothing can fit.
-            let line = (spent < room).then(|| group.format(highlights, 1));
+            let line = (spent < room).then(|| group.format(highlights, &LEAST_DETAIL));
             let cost = line.as_ref().map_or(room, |line| text.estimator.cost(line.as_bytes()) + 1);
             match line.filter(|_| spent + cost <= room) {
                 Some(line) => {
                     spent += cost;
-                    kept.push((group.entry.line, line));
+                    kept.push(line);
                 }
                 None => omitted += group.count,
             }
         }
-        kept.sort_unstable();
-        let lines: Vec<String> = kept.into_iter().map(|(_, line)| line).collect();
         text.push(&format!(
             "{head}{}\n({omitted} more of them have no room here)\n",
-            lines.join("\n")
+            kept.join("\n")
         ));
     }
 
-    /// Merges log entries that differ in time only or, if `coarse`, also in numbers. O(entries).
-    fn fold(&self, coarse: bool) -> Vec<MergedEntries<'h>> {
-        let mut groups: Vec<MergedEntries<'_>> = Vec::new();
-        // Templates are long and share their first half, so comparing hashes is faster.
-        let mut known: BTreeMap<u128, usize> = BTreeMap::new();
-        for entry in &self.entries {
-            let key = xxh3_128(&template(&entry.says, coarse));
-            match known.get(&key).and_then(|at| groups.get_mut(*at)) {
-                Some(group) => {
-                    group.count += 1;
-                    group.last = entry.line;
-                }
-                None => {
-                    known.insert(key, groups.len());
-                    groups.push(MergedEntries { entry, last: entry.line, count: 1 });
-                }
+    /// Returns the entries, merged by `masking`: errors first, each severity in the order of the
+    /// log.
+    fn merged(&self, masking: Masking) -> &[MergedEntries<'h>] {
+        let [header, numbers, values] = &self.merged;
+        // Each masking hides more than the one before, so that it only has to merge its groups.
+        match masking {
+            Masking::Header => header.get_or_init(|| {
+                let single =
+                    |entry: &&'h LogEntry<'h>| MergedEntries { entry, last: entry.line, count: 1 };
+                merge(&self.entries.iter().map(single).collect::<Vec<_>>(), masking)
+            }),
+            Masking::Numbers => {
+                numbers.get_or_init(|| merge(self.merged(Masking::Header), masking))
+            }
+            Masking::Values => values.get_or_init(|| merge(self.merged(Masking::Numbers), masking)),
+        }
+    }
+}
+
+/// Merges groups of log entries with equal templates, errors first. O(groups).
+fn merge<'h>(entries: &[MergedEntries<'h>], masking: Masking) -> Vec<MergedEntries<'h>> {
+    let mut groups: Vec<MergedEntries<'h>> = Vec::new();
+    // Templates are long and share their first half, so comparing hashes is faster.
+    let mut known: BTreeMap<u128, usize> = BTreeMap::new();
+    for merged in entries {
+        let entry = merged.entry;
+        let key = xxh3_128(&template(&entry.says, entry.message, masking));
+        match known.get(&key).and_then(|at| groups.get_mut(*at)) {
+            // The words of a message do not tell its severity.
+            Some(group) if group.entry.level == entry.level => {
+                group.count += merged.count;
+                group.last = group.last.max(merged.last);
+            }
+            _ => {
+                known.insert(key, groups.len());
+                groups.push(*merged);
             }
         }
-        groups
     }
+    let (mut errors, warnings): (Vec<_>, Vec<_>) =
+        groups.into_iter().partition(|group| group.entry.level == Severity::Error);
+    errors.extend(warnings);
+    errors
 }
 
 impl MergedEntries<'_> {
     /// The minimum number of bytes that [`MergedEntries::format`] writes, a lower bound for the
     /// cost.
-    fn min_bytes(&self) -> u64 {
-        self.entry.says.len().min(MAX_LINE_BYTES - MAX_CHAR_BYTES) as u64
+    fn min_bytes(&self, detail: &EntryDetail) -> u64 {
+        shown_part(self.entry, detail).len().min(detail.bytes - MAX_CHAR_BYTES) as u64
     }
 
-    /// Formats the first of the merged entries with at most `trace` lines, followed by the number
-    /// of entries.
-    fn format(&self, highlights: &Highlights<'_>, trace: usize) -> String {
-        let text = highlights.entry(self.entry, trace);
+    /// Formats the first of the merged entries, followed by the number of entries.
+    fn format(&self, highlights: &Highlights<'_>, detail: &EntryDetail) -> String {
+        let text = highlights.entry(self.entry, detail);
         if self.count > 1 {
             format!("{text} (x{}, last in line {})", self.count, self.last + 1)
         } else {
             text
         }
     }
+}
+
+/// Returns the part of an entry's first line that is shown.
+pub(super) fn shown_part<'e>(entry: &'e LogEntry<'_>, detail: &EntryDetail) -> &'e [u8] {
+    let start = if detail.is_brief { entry.severity_start() } else { 0 };
+    entry.says.get(start..).unwrap_or_default()
 }

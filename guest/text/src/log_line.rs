@@ -1,0 +1,242 @@
+//! The parts of a log line before its message: timestamps, and words that name a severity.
+
+use super::log_time::{run, time_end};
+use super::severity::{MAX_WORD_BYTES, Severity, severity_of_weak_word, severity_of_word};
+
+/// The number of bytes at the start of a line in which its time and severity are searched.
+pub const HEADER_BYTES: usize = 192;
+/// The maximum number of bytes in brackets that count as one field.
+const MAX_BRACKETS: usize = 100;
+/// The way in which a log writes a severity: the characters around the word, and its letters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SeverityStyle {
+    /// The character before the word. White space and the start of the line are a space.
+    pub left: u8,
+    /// The character after the word. White space and the end of the line are a space.
+    pub right: u8,
+    /// The letters of the word.
+    pub letters: Letters,
+}
+
+/// The letters of a word that names a severity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Letters {
+    /// A word in capitals, with white space on both sides.
+    Upper,
+    /// A word in lower case, with white space on both sides.
+    Lower,
+    /// A word with one capital, with white space on both sides.
+    Title,
+    /// A word in any case, in brackets or with a separator.
+    Enclosed,
+    /// A single letter, as in Android's logs.
+    Single,
+    /// A single letter before month and day, as in klog: `E0102`.
+    Dated,
+}
+
+impl Letters {
+    /// Returns true if the severity is a word, and not a single letter.
+    #[must_use]
+    pub fn is_word(self) -> bool {
+        !matches!(self, Letters::Single | Letters::Dated)
+    }
+}
+
+/// A word of a log line that may name its severity.
+#[derive(Clone, Copy, Debug)]
+pub struct SeverityWord {
+    /// The severity that the word names.
+    pub severity: Severity,
+    /// The way in which the word is written.
+    pub style: SeverityStyle,
+    /// The number of fields before the word.
+    pub field: u8,
+    /// The offset after the word in the line.
+    pub end: usize,
+    /// True if the word is in capitals.
+    pub is_upper: bool,
+    /// True if the word also has other meanings, such as `LOG` and `FAILED`.
+    pub is_weak: bool,
+    /// True if the word is a label at the beginning of the message: `error:` or `ERROR` after the
+    /// time, a bracket or a colon.
+    pub is_label: bool,
+}
+
+/// The time and the words of a line that may name its severity.
+#[derive(Debug, Default)]
+pub struct LogLine {
+    /// The field of the first time in the line.
+    pub time: Option<u8>,
+    /// The offset after the first time in the line. 0 without a time.
+    pub time_end: usize,
+    /// The words that may name the severity, in their order.
+    pub words: Vec<SeverityWord>,
+}
+
+impl LogLine {
+    /// Reads the first [`HEADER_BYTES`] of a decoded line. O(1).
+    #[must_use]
+    pub fn parse(line: &[u8]) -> Self {
+        Self::parse_until(line, &|_| false)
+    }
+
+    /// Reads a decoded line like [`LogLine::parse`], but only until `is_enough` returns true. Most
+    /// entries begin with all that is needed.
+    #[must_use]
+    #[inline(never)]
+    pub fn parse_until(line: &[u8], is_enough: &dyn Fn(&Self) -> bool) -> Self {
+        let line = line.get(..HEADER_BYTES).unwrap_or(line);
+        let mut found = Self::default();
+        let (mut at, mut field, mut group_end) = (0, 0u8, 0);
+        let mut in_field = false;
+        while let Some(byte) = line.get(at) {
+            if byte.is_ascii_alphanumeric() {
+                let length = run(line, at, u8::is_ascii_alphanumeric);
+                let is_time = found.time.is_none() && byte.is_ascii_digit();
+                let end = if is_time { time_end(line, at, length, field) } else { None };
+                if let Some(end) = end {
+                    (found.time, found.time_end) = (Some(field), end);
+                    if is_enough(&found) {
+                        break;
+                    }
+                }
+                if let Some(mut word) = severity_word(line, at, at + length, field) {
+                    // Directly after the time, any spelling is a label.
+                    word.is_label |= found.time.is_some()
+                        && at < found.time_end + 3
+                        && word.style.letters.is_word();
+                    found.words.push(word);
+                    if is_enough(&found) {
+                        break;
+                    }
+                }
+                at += length;
+                in_field = true;
+                continue;
+            }
+            if matches!(byte, b' ' | b'\t' | b'|' | b',' | b';') {
+                if in_field && at >= group_end {
+                    field = field.saturating_add(1);
+                    in_field = false;
+                }
+            } else {
+                if matches!(byte, b'[' | b'(') && at >= group_end {
+                    group_end = bracket_end(line, at);
+                }
+                in_field = true;
+            }
+            at += 1;
+        }
+        found
+    }
+}
+
+/// Returns the offset after the bracket that closes the one at `at`. Returns `at` if the line has
+/// none within [`MAX_BRACKETS`].
+fn bracket_end(line: &[u8], at: usize) -> usize {
+    let close = if line.get(at) == Some(&b'[') { b']' } else { b')' };
+    let rest = line.get(at..line.len().min(at + MAX_BRACKETS)).unwrap_or_default();
+    memchr::memchr(close, rest).map_or(at, |length| at + length + 1)
+}
+
+/// Returns the word in `start..end`, if it names a severity and is not part of a longer name.
+fn severity_word(line: &[u8], start: usize, end: usize, field: u8) -> Option<SeverityWord> {
+    let word = line.get(start..end)?;
+    if word.len() > MAX_WORD_BYTES || !word.first()?.is_ascii_alphabetic() {
+        return None;
+    }
+    let before = line.get(..start)?;
+    let mut left = before.last().copied().unwrap_or(b' ');
+    let mut right = line.get(end).copied().unwrap_or(b' ');
+    if !matches!(
+        left,
+        b' ' | b'\t'
+            | b'['
+            | b']'
+            | b'('
+            | b')'
+            | b'<'
+            | b'{'
+            | b'|'
+            | b'"'
+            | b'\''
+            | b'='
+            | b':'
+            | b','
+            | b'.'
+            | b';'
+            | b'*'
+    ) || !matches!(
+        right,
+        b' ' | b'\t'
+            | b']'
+            | b')'
+            | b'>'
+            | b'}'
+            | b'|'
+            | b':'
+            | b'"'
+            | b'\''
+            | b','
+            | b';'
+            | b'/'
+            | b'['
+            | b'('
+            | b'*'
+    ) {
+        return None;
+    }
+    let trimmed = before.trim_ascii_end();
+    // Words are padded to equal widths: `[INFO ]`, `[ INFO]`.
+    if matches!(left, b' ' | b'\t' | b']' | b')') {
+        left = trimmed.last().copied().filter(|byte| b"[(<|".contains(byte)).unwrap_or(b' ');
+    }
+    if matches!(right, b' ' | b'\t') {
+        let rest = line.get(end..)?.trim_ascii_start();
+        let close = rest.first().copied().unwrap_or(b' ');
+        let is_closed =
+            matches!((left, close), (b'[', b']') | (b'(', b')') | (b'<', b'>')) || close == b'|';
+        right = if is_closed { close } else { b' ' };
+    }
+    let is_bare = left == b' ' && right == b' ';
+    let is_upper = word.iter().all(|byte| !byte.is_ascii_lowercase());
+    let strong = severity_of_word(word);
+    let (severity, letters) = match word {
+        // Container runtimes mark whole and partial lines by a letter after the stream.
+        [_] if trimmed.ends_with(b"stdout") || trimmed.ends_with(b"stderr") => return None,
+        [letter] => (severity_of_letter(*letter)?, Letters::Single),
+        [letter @ (b'I' | b'W' | b'E' | b'F'), digits @ ..]
+            if digits.len() == 4 && digits.iter().all(u8::is_ascii_digit) && right == b' ' =>
+        {
+            (severity_of_letter(*letter)?, Letters::Dated)
+        }
+        _ => {
+            let allows_weak = is_upper || matches!(left, b'[' | b'(' | b'<');
+            let weak = || allows_weak.then(|| severity_of_weak_word(word)).flatten();
+            let letters = match word {
+                _ if !is_bare => Letters::Enclosed,
+                _ if is_upper => Letters::Upper,
+                [first, ..] if first.is_ascii_uppercase() => Letters::Title,
+                _ => Letters::Lower,
+            };
+            (strong.or_else(weak)?, letters)
+        }
+    };
+    let is_weak = strong.is_none() && word.len() > 1 && letters != Letters::Dated;
+    let begins_message =
+        matches!(trimmed.last(), None | Some(b':' | b']' | b')' | b'|' | b'[' | b'<' | b'('));
+    let is_marked = matches!(right, b':' | b']' | b')' | b'>' | b'|') || letters == Letters::Upper;
+    let is_label = begins_message && (is_marked || is_upper) && letters.is_word();
+    let style = SeverityStyle { left, right, letters };
+    Some(SeverityWord { severity, style, field, end, is_upper, is_weak, is_label })
+}
+
+fn severity_of_letter(letter: u8) -> Option<Severity> {
+    match letter {
+        b'E' | b'F' | b'C' => Some(Severity::Error),
+        b'W' => Some(Severity::Warn),
+        b'I' | b'D' | b'V' | b'T' | b'N' => Some(Severity::Other),
+        _ => None,
+    }
+}
