@@ -2,31 +2,36 @@
 //! list.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 
 use crate::blocks::equal_bytes;
 
 /// The number of keys, from the expected one on, that are compared before all keys are searched.
 /// Records often lack some optional keys.
 const MAX_MISSING_KEYS: usize = 4;
+/// The maximum number of keys that are compared one by one. More are searched in an index.
+const MAX_COMPARED_KEYS: usize = 32;
 
 /// A map from keys to values, fast for keys that recur in the same order. A search begins at the
 /// key after the last one found.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct KeyCache<T> {
     known: Vec<(Vec<u8>, T)>,
+    /// The indices in `known` of the keys after the first [`MAX_COMPARED_KEYS`].
+    index: BTreeMap<Vec<u8>, usize>,
     /// The index of the key that the next search compares first.
     next: Cell<usize>,
 }
 
 impl<T> Default for KeyCache<T> {
     fn default() -> Self {
-        Self { known: Vec::new(), next: Cell::default() }
+        Self { known: Vec::new(), index: BTreeMap::new(), next: Cell::default() }
     }
 }
 
 impl<T: Copy> KeyCache<T> {
     /// Returns the value of `key`, or `None` if the key was not added. O(1) if keys are requested
-    /// in the order of insertion, else O(keys).
+    /// in the order of insertion, else O(log keys).
     #[inline]
     #[must_use]
     pub fn find(&self, key: &[u8]) -> Option<T> {
@@ -42,7 +47,9 @@ impl<T: Copy> KeyCache<T> {
 
     #[inline(never)]
     fn anywhere(&self, key: &[u8]) -> Option<T> {
-        self.nearby(key).or_else(|| (0..self.known.len()).find_map(|at| self.matching(at, key)))
+        self.nearby(key)
+            .or_else(|| (0..MAX_COMPARED_KEYS).find_map(|at| self.matching(at, key)))
+            .or_else(|| self.matching(*self.index.get(key)?, key))
     }
 
     #[inline(always)]
@@ -54,7 +61,11 @@ impl<T: Copy> KeyCache<T> {
     }
 
     /// Adds `key` and its value after all other keys, without a check for duplicates.
+    /// O(log keys).
     pub fn add(&mut self, key: &[u8], value: T) {
+        if self.known.len() >= MAX_COMPARED_KEYS {
+            self.index.insert(key.to_vec(), self.known.len());
+        }
         self.known.push((key.to_vec(), value));
         self.next.set(self.known.len());
     }
@@ -74,5 +85,17 @@ mod tests {
             assert_eq!(keyed.find(key.as_bytes()), Some(expected));
         }
         assert_eq!(keyed.find(b"x"), None);
+    }
+
+    #[test]
+    fn many_keys_are_found_in_any_order() {
+        let mut keyed = KeyCache::default();
+        for at in 0..1_000_usize {
+            keyed.add(at.to_string().as_bytes(), at);
+        }
+        for at in (0..1_000).rev().chain((0..1_000).step_by(7)) {
+            assert_eq!(keyed.find(at.to_string().as_bytes()), Some(at));
+        }
+        assert_eq!(keyed.find(b"1000"), None);
     }
 }

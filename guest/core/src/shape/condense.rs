@@ -12,6 +12,7 @@ use self::schema::{FieldId, Schema};
 use self::select::{SelectableField, Selection, select};
 use self::write::{FieldLookup, Writer};
 use crate::fields::Mask;
+use crate::json::key_cache::KeyCache;
 use crate::json::outline::Outline;
 use crate::tokens::{COST_SCALE, Estimator};
 
@@ -80,12 +81,13 @@ pub struct Condensed {
 }
 
 impl<'c, 'a> DocumentCondenser<'c, 'a> {
-    /// Creates a condenser for the document in `outline`, and collects the document's fields. O(n).
+    /// Creates a condenser for the document in `outline`, and collects the document's fields.
+    /// `None` if the document has too many different fields to select from. O(n log fields).
     #[must_use]
-    pub fn new(outline: &'c Outline<'a>, options: CondenseOptions<'c>) -> Self {
-        let schema = Schema::new(outline, options.estimator);
+    pub fn new(outline: &'c Outline<'a>, options: CondenseOptions<'c>) -> Option<Self> {
+        let schema = Schema::new(outline, options.estimator)?;
         let leaves = options.leaves(&schema);
-        Self { outline, schema, leaves, options, rendered: Vec::new() }
+        Some(Self { outline, schema, leaves, options, rendered: Vec::new() })
     }
 
     /// Returns the document, condensed to about `token_limit` tokens. `None` if no field fits.
@@ -232,20 +234,32 @@ fn paths(
         .filter(|(_, path)| !path.is_empty())
 }
 
+/// Returns those of `paths` that are not in `known`, each once, and adds them to it.
+fn distinct(known: &mut KeyCache<usize>, paths: impl Iterator<Item = String>) -> Vec<String> {
+    let mut new = Vec::new();
+    for path in paths {
+        if known.find(path.as_bytes()).is_none() {
+            known.add(path.as_bytes(), 0);
+            new.push(path);
+        }
+    }
+    new
+}
+
+/// Returns the condensed `values` with the paths of the fields that `selection` keeps and removes.
+/// O(fields log fields).
 fn report(
     schema: &Schema,
     values: Vec<Vec<u8>>,
     written: WriteStats,
     selection: &Selection,
 ) -> Condensed {
-    let (mut kept, mut dropped) = (Vec::new(), Vec::new());
-    for (at, path) in paths(schema, |_| true) {
-        let paths = if selection.cap(at).is_some() { &mut kept } else { &mut dropped };
-        if !paths.contains(&path) {
-            paths.push(path);
-        }
-    }
-    dropped.retain(|path| !kept.contains(path));
+    let mut known = KeyCache::default();
+    let chosen = |wanted: bool| {
+        paths(schema, move |at| selection.cap(at).is_some() == wanted).map(|(_, path)| path)
+    };
+    let kept = distinct(&mut known, chosen(true));
+    let dropped = distinct(&mut known, chosen(false));
     Condensed {
         values,
         total_fields: (kept.len() + dropped.len()) as u64,

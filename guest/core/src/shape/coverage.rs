@@ -115,12 +115,14 @@ impl FieldCoverage {
     pub fn sections(&self, most: usize) -> String {
         let mut names: Vec<&str> = Vec::new();
         for path in &self.dropped {
+            if names.len() >= most {
+                break;
+            }
             let name = path.split(['.', '[']).next().unwrap_or_default();
             if !name.is_empty() && !names.contains(&name) {
                 names.push(name);
             }
         }
-        names.truncate(most);
         names.join(",")
     }
 }

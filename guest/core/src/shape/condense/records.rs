@@ -8,8 +8,9 @@ use std::collections::BTreeSet;
 use super::schema::Schema;
 use super::select::{SelectableField, Selection, select};
 use super::write::{FieldLookup, Writer};
-use super::{CondenseOptions, Condensed, WriteStats, cost, fit_to_budget, paths, report};
+use super::{CondenseOptions, Condensed, WriteStats, cost, distinct, fit_to_budget, paths, report};
 use crate::json::Span;
+use crate::json::key_cache::KeyCache;
 use crate::json::outline::{Outline, PathFilter};
 use crate::json::text::{Form, visible};
 use crate::shape::item::Item;
@@ -35,7 +36,8 @@ pub struct RecordCondenser<'r> {
 
 impl<'r> RecordCondenser<'r> {
     /// Creates a condenser from an evenly spaced sample of the list `items`, which determines their
-    /// fields. `None` if a sampled record is invalid JSON. O(32 records).
+    /// fields. `None` if a sampled record is invalid JSON, or if they have too many different
+    /// fields to select from. O(32 records).
     #[must_use]
     pub fn new(items: &[Item<'_>], options: CondenseOptions<'r>) -> Option<Self> {
         let form = items.first().map_or(Form::Raw, |item| item.read().1);
@@ -50,7 +52,7 @@ impl<'r> RecordCondenser<'r> {
             buffer.push(b' ');
         }
         let outline = Outline::parse_all(&buffer, form, &spans).ok()?;
-        let schema = Schema::new(&outline, options.estimator);
+        let schema = Schema::new(&outline, options.estimator)?;
         let leaves = options.leaves(&schema);
         Some(Self { schema, leaves, sampled: count.max(1), form, options })
     }
@@ -64,13 +66,15 @@ impl<'r> RecordCondenser<'r> {
             self.within(items, token_limit, usize::MAX, &mut cache)?;
         let mut condensed = report(&self.schema, values, written, &selection);
         // Fields that no record of the sample has are removed too.
-        for (at, name) in cache.unknown.iter().filter(|(at, _)| selection.is_kept(*at)) {
-            let path = self.schema.path_of(*at, name);
-            if !condensed.kept.contains(&path) && !condensed.dropped.contains(&path) {
-                condensed.dropped.push(path);
-                condensed.total_fields += 1;
-            }
+        let mut known = KeyCache::default();
+        for path in condensed.kept.iter().chain(&condensed.dropped) {
+            known.add(path.as_bytes(), 0);
         }
+        let unknown = cache.unknown.iter().filter(|(at, _)| selection.is_kept(*at));
+        let paths = unknown.map(|(at, name)| self.schema.path_of(*at, name));
+        let new = distinct(&mut known, paths);
+        condensed.total_fields += new.len() as u64;
+        condensed.dropped.extend(new);
         Some(condensed)
     }
 

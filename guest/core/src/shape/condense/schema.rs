@@ -24,6 +24,9 @@ pub type FieldId = usize;
 
 /// The maximum number of distinct values of a field that are counted.
 const MAX_DISTINCT_VALUES: usize = 512;
+/// The maximum number of fields that are selected from. A document of more has no records alike,
+/// and its field names alone exceed every token limit.
+const MAX_FIELDS: usize = 50_000;
 /// The maximum number of names in a field path. Longer paths are abbreviated.
 const MAX_PATH_NAMES: usize = 5;
 /// The minimum number of members with which an object of objects or lists is treated as a map: its
@@ -31,7 +34,7 @@ const MAX_PATH_NAMES: usize = 5;
 const MIN_MAP_CONTAINERS: u32 = 16;
 
 /// A field of a document: all values at the same path, such as `items[].name`.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Field {
     /// The key of the field in its parent object. `[]` for elements of a list, `*` for members of a
     /// map.
@@ -73,7 +76,7 @@ pub struct Field {
 }
 
 /// All fields of a document or of a list of records, with their counts and costs.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Schema {
     /// The fields, in the order in which their first values occur.
     pub fields: Vec<Field>,
@@ -82,15 +85,19 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Creates the schema of a document. O(n). If a field has many values, only some of them are
-    /// priced, and the total cost is estimated.
+    /// Creates the schema of a document. `None` if it has more than 50,000 fields.
+    /// O(n log fields). If a field has many values, only some of them are priced, and the total
+    /// cost is estimated.
     #[must_use]
-    pub fn new(outline: &Outline<'_>, estimator: &Estimator) -> Self {
+    pub fn new(outline: &Outline<'_>, estimator: &Estimator) -> Option<Self> {
         let mut schema = Self { field_ids: vec![u32::MAX; outline.len()], ..Self::default() };
         let root = schema.field(None, b"", 0, false, 0);
         visit::all(&mut schema, outline, estimator, root);
+        if schema.fields.len() > MAX_FIELDS {
+            return None;
+        }
         schema.score_fields();
-        schema
+        Some(schema)
     }
 
     /// Returns the field of the value `id` of the document. `None` if the value has no field.

@@ -40,7 +40,9 @@ impl Strategy for Summarize {
             map: settings.fields.as_ref(),
             keywords: &settings.keywords,
         };
-        let mut condenser = DocumentCondenser::new(&outline, options);
+        let Some(mut condenser) = DocumentCondenser::new(&outline, options) else {
+            return described(&outline, payload, task.base, limit, pricer);
+        };
         let excerpt = |json: Vec<u8>, fields: FieldCoverage| {
             let coverage = Coverage::Summary(fields);
             let next = Some(task.base.clone());

@@ -1,7 +1,8 @@
 //! Reads all values of a document into the fields of its schema.
 
 use super::{
-    FieldId, LIST_LENGTHS, MAX_DISTINCT_VALUES, MIN_MAP_CONTAINERS, Schema, VALUE_LENGTHS,
+    FieldId, LIST_LENGTHS, MAX_DISTINCT_VALUES, MAX_FIELDS, MIN_MAP_CONTAINERS, Schema,
+    VALUE_LENGTHS,
 };
 use crate::json::outline::{Node, NodeId, Outline};
 use crate::json::scan::Kind;
@@ -20,7 +21,8 @@ const MAX_PRICED_VALUES: u64 = 256;
 const MAX_PRICED_BYTES: u64 = 4_096;
 
 /// Assigns every value of a document to a field of its schema, and adds its count and cost there.
-/// `root` is the field of the document itself. O(n).
+/// `root` is the field of the document itself. Ends early if the schema has more than
+/// [`MAX_FIELDS`] fields. O(n log fields).
 pub(super) fn all(
     schema: &mut Schema,
     outline: &Outline<'_>,
@@ -45,6 +47,9 @@ impl Visitor<'_, '_> {
     fn visit(&mut self, id: NodeId, at: FieldId, in_list: bool) {
         let outline = self.outline;
         let Some(node) = outline.node(id) else { return };
+        if self.schema.fields.len() > MAX_FIELDS {
+            return;
+        }
         if let Some(of) = self.schema.field_ids.get_mut(id) {
             *of = u32::try_from(at).unwrap_or(u32::MAX);
         }
