@@ -39,7 +39,8 @@ pub fn is_plain_name(name: &str) -> bool {
     ARGUMENT_NAMES.iter().take(PLAIN_NAME_COUNT).any(|known| *known == name)
 }
 
-/// The name of the object argument whose members are arguments for the guard.
+/// The name of the argument whose members are arguments for the guard: an object, or a string with
+/// its JSON.
 pub const ARGUMENTS_OBJECT: &str = "_guard";
 
 /// The guard arguments whose values are evaluated over a whole answer, so that the caller
@@ -78,8 +79,13 @@ pub fn has_query(request: &[u8]) -> bool {
     }
     let Ok(Call { params }) = serde_json::from_slice(request) else { return false };
     params.arguments.iter().any(|(name, value)| {
-        let members = || serde_json::from_str::<Arguments<'_>>(value.get());
-        let nested = || members().is_ok_and(|members| members.keys().any(|name| is_query(name)));
+        let in_object = |json: &str| {
+            serde_json::from_str::<Arguments<'_>>(json)
+                .is_ok_and(|members| members.keys().any(|name| is_query(name)))
+        };
+        let in_text =
+            || serde_json::from_str::<String>(value.get()).is_ok_and(|text| in_object(&text));
+        let nested = || in_object(value.get()) || in_text();
         is_query(name) || (name == ARGUMENTS_OBJECT && nested())
     })
 }
@@ -99,6 +105,7 @@ mod tests {
             r#"{"cursor":"c","where":"a=1"}"#,
             r#"{"_guard_aggregate":"count"}"#,
             r#"{"a":1,"_guard":{"limit":3,"gr\u0065p":"x"}}"#,
+            r#"{"a":1,"_guard":"{\"grep\":\"x\"}"}"#,
         ] {
             assert!(call(query), "{query}");
         }

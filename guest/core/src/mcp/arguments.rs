@@ -15,10 +15,21 @@ use crate::shape::context::RequestOptions;
 
 /// Maximum number of ids in the `filter_ids` argument.
 const MAX_FILTER_IDS: usize = 1_000;
-/// The guard arguments that tool schemas list as members of [`ARGUMENTS_OBJECT`]. All other guard
-/// arguments are accepted as its members too.
-pub const OBJECT_MEMBERS: [&str; 7] =
-    ["fields", "limit", "response_mode", "filter_ids", "startLine", "endLine", "cursor"];
+/// The guard arguments that the schema of the read tool lists, which every model pays for. The read
+/// tool accepts all other guard arguments too.
+pub const READ_ARGUMENTS: [&str; 11] = [
+    "cursor",
+    "fields",
+    "path",
+    "where",
+    "grep",
+    "context",
+    "aggregate",
+    "limit",
+    "startLine",
+    "endLine",
+    "response_mode",
+];
 /// The name of the argument that permits truncation marks in the other arguments.
 pub const VERBATIM_ARGUMENT: &str = "_guard_verbatim";
 
@@ -83,7 +94,7 @@ pub fn split(
     }
     sorted.rest = Some([b"{".as_slice(), &kept.join(&b','), b"}"].concat());
     let advertised = match owner {
-        ArgumentOwner::ReadTool => ARGUMENT_NAMES.as_slice(),
+        ArgumentOwner::ReadTool => READ_ARGUMENTS.as_slice(),
         ArgumentOwner::Tool(_) => ARGUMENT_NAMES.get(..PLAIN_NAME_COUNT).unwrap_or_default(),
     };
     sorted.guarded.set_all(&taken, advertised, settings)?;
@@ -157,9 +168,16 @@ impl GuardArguments {
     ) -> Result<(), String> {
         match name {
             VERBATIM_ARGUMENT => {}
+            // Clients with strict schemas cannot omit the argument.
+            ARGUMENTS_OBJECT if value.as_str().is_some_and(|text| text.trim().is_empty()) => {}
             ARGUMENTS_OBJECT => {
-                let members =
-                    value.as_object().ok_or("_guard must be an object, such as {\"limit\": 20}")?;
+                // Its schema is a string, but models write an object as often.
+                let parsed = value.as_str().and_then(|text| serde_json::from_str(text).ok());
+                let members = parsed
+                    .as_ref()
+                    .unwrap_or(value)
+                    .as_object()
+                    .ok_or("_guard must be a JSON object, such as {\"limit\": 20}")?;
                 let known = |name: &&String| ARGUMENT_NAMES.contains(&name.as_str());
                 if let Some(name) = members.keys().find(|name| !known(name)) {
                     return Err(format!(
@@ -167,7 +185,7 @@ impl GuardArguments {
                         ARGUMENT_NAMES.join(", ")
                     ));
                 }
-                self.set_all(members, &OBJECT_MEMBERS, settings)?;
+                self.set_all(members, &READ_ARGUMENTS, settings)?;
             }
             "cursor" => {
                 let cursor = value.as_str().ok_or("invalid cursor format: a cursor is a string that an earlier answer gave as nextCursor")?;
@@ -342,15 +360,22 @@ mod tests {
             split(text.as_bytes(), &(0..text.len()), owner, &EndpointSettings::default())
         };
         let expected = GuardArguments { cursor: Some("c".to_owned()), ..GuardArguments::default() };
-        let all = read(&ARGUMENT_NAMES, ArgumentOwner::ReadTool).unwrap();
+        let all = read(&READ_ARGUMENTS, ArgumentOwner::ReadTool).unwrap();
         assert_eq!(all.guarded, expected);
         assert!(read(&["cursor", "grep"], ArgumentOwner::ReadTool).is_err());
         let tool = ToolInfo::default();
         let plain = &ARGUMENT_NAMES[..PLAIN_NAME_COUNT];
         assert_eq!(read(plain, ArgumentOwner::Tool(Some(&tool))).unwrap().guarded, expected);
-        let object: Map<String, Value> = OBJECT_MEMBERS.iter().map(empty).collect();
+        let object: Map<String, Value> = READ_ARGUMENTS.iter().map(empty).collect();
         let object = sorted(&serde_json::json!({ARGUMENTS_OBJECT: object}).to_string(), None);
         assert_eq!(object.unwrap().guarded, expected);
+        // The schema of `_guard` is a string.
+        for text in ["", "{}"] {
+            let none = sorted(&serde_json::json!({ARGUMENTS_OBJECT: text}).to_string(), None);
+            assert_eq!(none.unwrap().guarded, GuardArguments::default());
+        }
+        let text = sorted(r#"{"_guard":"{\"limit\":7}"}"#, None).unwrap();
+        assert_eq!(text.guarded.options.limit, 7);
         assert_eq!(sorted(r#"{"_guard":null}"#, None).unwrap().rest.unwrap(), b"{}");
     }
 
@@ -375,6 +400,7 @@ mod tests {
                 r#"{"filter_ids":[]}"#,
                 "filter_ids must be a list of 1 to 1000 names, or a string with commas between them",
             ),
+            (r#"{"_guard":"limit=5"}"#, "_guard must be a JSON object, such as {\"limit\": 20}"),
             (r#"{"_guard":{"grep":""}}"#, "grep must be a string that is not empty"),
         ] {
             assert_eq!(sorted(arguments, Some(&known)).unwrap_err(), reason);

@@ -271,7 +271,7 @@ pub enum Advertise {
     /// None; the arguments are still accepted. The description of the guard's read tool names them.
     #[default]
     None,
-    /// One property, about 90 tokens per tool.
+    /// One property, 7 tokens per tool. The description of the guard's read tool explains it.
     Compact,
     /// One property per argument.
     Full,
