@@ -183,14 +183,23 @@ impl Query {
         let all = records.ids.len();
         if self.filters() {
             if !records.is_list {
-                return Err("where, filter_ids and min_score choose records of a list; this answer is not one".to_owned());
+                let lists = records.lists();
+                let hint = if lists.is_empty() {
+                    String::new()
+                } else {
+                    format!("; name one of its lists with path: {}", lists.join(", "))
+                };
+                return Err(format!(
+                    "where, filter_ids and min_score choose records of a list; this answer is not one{hint}"
+                ));
             }
             self.filter(&mut records, limits)?;
         }
+        let list = records.list_path().map_or_else(String::new, |path| format!(" of {path}"));
         let mut of = if self.filters() {
-            format!("{} of {all} records", records.ids.len())
+            format!("{} of {all} records{list}", records.ids.len())
         } else if records.is_list {
-            format!("{all} records")
+            format!("{all} records{list}")
         } else {
             "the document".to_owned()
         };

@@ -57,10 +57,17 @@ impl Path {
     }
 
     /// Returns the values that the path selects from `root`.
+    ///
+    /// An answer shows a list as its member `items`, and a condensed document as `summary`. A path
+    /// that begins with such a name is followed without it, if `root` has no member of that name.
     #[must_use]
     pub fn follow(&self, outline: &Outline<'_>, root: NodeId) -> Vec<NodeId> {
+        let steps = match self.steps.split_first() {
+            Some((Step::Name(name), rest)) if is_alias(outline, root, name) => rest,
+            _ => &self.steps,
+        };
         let mut at = vec![root];
-        for step in &self.steps {
+        for step in steps {
             let mut next = Vec::new();
             for id in at {
                 step.follow(outline, id, &mut next);
@@ -70,6 +77,14 @@ impl Path {
         }
         at
     }
+}
+
+/// Returns true if `name` stands for the value `root` itself in answers, and for no member of it.
+fn is_alias(outline: &Outline<'_>, root: NodeId, name: &str) -> bool {
+    outline.node(root).is_some_and(|node| match node.kind {
+        Kind::Array => name == "items",
+        _ => name == "summary" && outline.member(root, name).is_none(),
+    })
 }
 
 impl Step {
@@ -186,6 +201,23 @@ mod tests {
         assert_eq!(reach("$..id"), ["1", "2", "9"]);
         assert_eq!(reach("$['items'][0]['a/b']"), ["\"x\""]);
         assert_eq!(reach("/items/7"), [""; 0]);
+    }
+
+    #[test]
+    fn displayed_paths_are_followed() {
+        let reach = |json: &str, path: &str| {
+            let outline = Outline::parse(json.as_bytes(), Form::Raw, &(0..json.len())).unwrap();
+            Path::parse(path).unwrap().follow(&outline, 0).len()
+        };
+        let list = r#"[{"title":"a"},{"title":"b"}]"#;
+        assert_eq!(reach(list, "/items/1/title"), 1);
+        assert_eq!(reach(list, "$.items[*].title"), 2);
+        assert_eq!(reach(list, "items[0]"), 1);
+        assert_eq!(reach(list, "/summary/0"), 0);
+        assert_eq!(reach(r#"{"stats":{"n":1}}"#, "/summary/stats/n"), 1);
+        // Members of the document come first.
+        assert_eq!(reach(r#"{"summary":{"n":1},"stats":2}"#, "/summary/stats"), 0);
+        assert_eq!(reach(r#"{"rows":[1]}"#, "/items/rows"), 0);
     }
 
     #[test]

@@ -8,13 +8,27 @@ pub mod schema;
 pub mod select;
 mod write;
 
-use self::schema::{FieldId, Schema};
+use self::schema::{Field, FieldId, Schema};
 use self::select::{SelectableField, Selection, select};
 use self::write::{FieldLookup, Writer};
 use crate::fields::Mask;
+use crate::fields::priority::FieldPriority;
 use crate::json::key_cache::KeyCache;
 use crate::json::outline::Outline;
 use crate::tokens::{COST_SCALE, Estimator};
+
+/// The order in which omitted fields are named: those that a reader most likely asks for first.
+const NAMING_ORDER: [FieldPriority; 6] = [
+    FieldPriority::Identity,
+    FieldPriority::State,
+    FieldPriority::Prose,
+    FieldPriority::Key,
+    FieldPriority::Plain,
+    FieldPriority::Noise,
+];
+/// The greatest depth of fields that are named before deeper ones of the same priority. A record in
+/// a list of a document has level 1, its members level 2.
+const MAX_SHALLOW_LEVEL: u32 = 2;
 
 /// Maximum number of field selections that are tried to fill a token limit.
 const MAX_FIT_ITERATIONS: usize = 8;
@@ -70,7 +84,8 @@ pub struct Condensed {
     pub total_fields: u64,
     /// The paths of the fields kept, relative to the record that contains them.
     pub kept: Vec<String>,
-    /// The paths of the fields removed, relative to the record that contains them.
+    /// The paths of the fields removed, relative to the record that contains them. Those that a
+    /// reader most likely asks for are first.
     pub dropped: Vec<String>,
     /// The number of values that were shortened.
     pub shortened: u64,
@@ -255,11 +270,18 @@ fn report(
     selection: &Selection,
 ) -> Condensed {
     let mut known = KeyCache::default();
-    let chosen = |wanted: bool| {
-        paths(schema, move |at| selection.cap(at).is_some() == wanted).map(|(_, path)| path)
-    };
-    let kept = distinct(&mut known, chosen(true));
-    let dropped = distinct(&mut known, chosen(false));
+    let is_kept = |at: FieldId| selection.cap(at).is_some();
+    let kept = distinct(&mut known, paths(schema, is_kept).map(|(_, path)| path));
+    let order = NAMING_ORDER.iter().flat_map(|priority| [(*priority, true), (*priority, false)]);
+    let omitted = order.flat_map(|(priority, is_shallow)| {
+        paths(schema, move |at| {
+            let of_order = |field: &Field| {
+                field.priority == priority && (field.level <= MAX_SHALLOW_LEVEL) == is_shallow
+            };
+            !is_kept(at) && schema.fields.get(at).is_some_and(of_order)
+        })
+    });
+    let dropped = distinct(&mut known, omitted.map(|(_, path)| path));
     Condensed {
         values,
         total_fields: (kept.len() + dropped.len()) as u64,
