@@ -3,11 +3,13 @@
 //! Fields are removed from all records alike, the least important first. Values are shortened
 //! before they are removed.
 
+pub mod long_text;
 pub mod records;
 pub mod schema;
 pub mod select;
 mod write;
 
+use self::long_text::LongText;
 use self::schema::{Field, FieldId, Schema};
 use self::select::{SelectableField, Selection, select};
 use self::write::{FieldLookup, Writer};
@@ -63,6 +65,8 @@ pub struct DocumentCondenser<'c, 'a> {
     schema: Schema,
     leaves: Vec<SelectableField>,
     options: CondenseOptions<'c>,
+    /// The long texts in the document, of which excerpts are written.
+    texts: &'c [LongText<'c>],
     /// The renderings made so far. Another token limit that selects the same fields reuses them.
     rendered: Vec<RenderedDocument>,
 }
@@ -73,6 +77,8 @@ struct RenderedDocument {
     selection: Selection,
     value: Vec<u8>,
     written: WriteStats,
+    /// The JSON Pointer to the first long text of which only an excerpt was written.
+    long_text: Option<String>,
 }
 
 /// Condensed records or a condensed document, with the losses.
@@ -91,18 +97,25 @@ pub struct Condensed {
     pub shortened: u64,
     /// The number of elements left out of lists inside records.
     pub omitted: u64,
+    /// The JSON Pointer to the first long text of which only an excerpt is shown.
+    pub long_text: Option<String>,
     /// The number of key fields removed, which should identify or describe a record.
     pub missing_keys: usize,
 }
 
 impl<'c, 'a> DocumentCondenser<'c, 'a> {
     /// Creates a condenser for the document in `outline`, and collects the document's fields.
-    /// `None` if the document has too many different fields to select from. O(n log fields).
+    /// `texts` are the long texts in it. `None` if the document has too many different fields to
+    /// select from. O(n log fields).
     #[must_use]
-    pub fn new(outline: &'c Outline<'a>, options: CondenseOptions<'c>) -> Option<Self> {
+    pub fn new(
+        outline: &'c Outline<'a>,
+        options: CondenseOptions<'c>,
+        texts: &'c [LongText<'c>],
+    ) -> Option<Self> {
         let schema = Schema::new(outline, options.estimator)?;
         let leaves = options.leaves(&schema);
-        Some(Self { outline, schema, leaves, options, rendered: Vec::new() })
+        Some(Self { outline, schema, leaves, options, texts, rendered: Vec::new() })
     }
 
     /// Returns the document, condensed to about `token_limit` tokens. `None` if no field fits.
@@ -127,7 +140,7 @@ impl<'c, 'a> DocumentCondenser<'c, 'a> {
     /// Returns the document with at most `records` elements of each list of records, and the number
     /// of identifying fields that were removed. `None` if no field fits.
     fn within(&mut self, token_limit: u64, records: usize) -> Option<(Condensed, usize)> {
-        let Self { outline, schema, leaves, options, rendered } = self;
+        let Self { outline, schema, leaves, options, texts, rendered } = self;
         let choose = |target| select(schema, leaves, target, records, usize::MAX);
         let (written, selection) = fit_to_budget(token_limit, choose, |selection| {
             if let Some(known) = rendered.iter().find(|known| known.selection == *selection) {
@@ -138,22 +151,29 @@ impl<'c, 'a> DocumentCondenser<'c, 'a> {
                 schema,
                 fields: FieldLookup::ByNode(schema),
                 selection,
-                keywords: options.keywords,
+                options,
+                texts,
                 shortened: 0,
                 omitted: 0,
+                long_text: None,
             };
             let mut value = Vec::new();
             writer.root(&mut value, 0, false);
+            let long_text = writer.long_text.map(str::to_owned);
             let written = WriteStats {
                 shortened: writer.shortened,
                 omitted: writer.omitted,
                 cost: cost(options.estimator, &value),
             };
-            rendered.push(RenderedDocument { selection: selection.clone(), value, written });
+            let selection = selection.clone();
+            rendered.push(RenderedDocument { selection, value, written, long_text });
             Some(written)
         })?;
         let known = rendered.iter().find(|known| known.selection == selection)?;
-        let condensed = report(schema, vec![known.value.clone()], written, &selection);
+        let condensed = Condensed {
+            long_text: known.long_text.clone(),
+            ..report(schema, vec![known.value.clone()], written, &selection)
+        };
         Some((condensed, selection.missing_identity))
     }
 }
@@ -289,6 +309,7 @@ fn report(
         dropped,
         shortened: written.shortened,
         omitted: written.omitted,
+        long_text: None,
         missing_keys: selection.missing,
     }
 }

@@ -94,6 +94,8 @@ pub struct FieldCoverage {
     pub shortened: u64,
     /// The number of elements left out of lists inside records.
     pub elements: u64,
+    /// The JSON Pointer to the first long text of which only an excerpt is shown.
+    pub long_text: Option<String>,
 }
 
 impl From<&Condensed> for FieldCoverage {
@@ -104,11 +106,23 @@ impl From<&Condensed> for FieldCoverage {
             dropped: condensed.dropped.clone(),
             shortened: condensed.shortened,
             elements: condensed.omitted,
+            long_text: condensed.long_text.clone(),
         }
     }
 }
 
 impl FieldCoverage {
+    /// Returns the argument of the read tool that most likely returns what a reader asks for next:
+    /// its name and its value, with at most `names` names of fields.
+    #[must_use]
+    pub fn follow_up(&self, names: usize) -> (&'static str, String) {
+        if let Some(path) = &self.long_text {
+            return ("path", path.clone());
+        }
+        let sections = self.sections(names);
+        ("fields", if sections.is_empty() { "all".to_owned() } else { sections })
+    }
+
     /// Returns up to `most` top-level names of the omitted fields, separated by commas. A caller
     /// can read each as a section of the document.
     #[must_use]
@@ -275,11 +289,8 @@ fn details(fields: &FieldCoverage, cursor: Option<&str>, read_tool: &str) -> Map
     if let Some(cursor) = cursor {
         parameters.insert("cursor".to_owned(), cursor.into());
     }
-    let sections = fields.sections(MAX_LISTED_FIELDS);
-    parameters.insert(
-        "fields".to_owned(),
-        if sections.is_empty() { "all".to_owned() } else { sections }.into(),
-    );
+    let (name, value) = fields.follow_up(MAX_LISTED_FIELDS);
+    parameters.insert(name.to_owned(), value.into());
     details.insert(
         "detailsAvailable".to_owned(),
         json!({"endpoint": read_tool, "parameters": parameters}),
@@ -315,8 +326,7 @@ mod tests {
             total: 4,
             kept: vec!["id".to_owned()],
             dropped: vec!["price.total".to_owned(), "price.tax".to_owned(), "notes[]".to_owned()],
-            shortened: 0,
-            elements: 0,
+            ..FieldCoverage::default()
         };
         let json = Coverage::Summary(fields).json(Some("C"), false, READ_TOOL);
         assert_eq!(

@@ -2,6 +2,7 @@
 //! that a part is taken for the whole.
 
 use super::coverage::{Coverage, FieldCoverage};
+use crate::json::text::quoted;
 use crate::query::names::join_names;
 
 /// The name of the guard's tool that reads the rest of an answer.
@@ -119,11 +120,11 @@ impl Coverage {
                 Some(cursor),
                 Coverage::Page { condensed: Some(fields), .. } | Coverage::Summary(fields),
             ) => {
-                let sections = fields.sections(if roomy { 3 } else { 1 });
-                let sections = if sections.is_empty() { "all".to_owned() } else { sections };
+                let (name, value) = fields.follow_up(if roomy { 3 } else { 1 });
+                let value = String::from_utf8_lossy(&quoted(&value)).into_owned();
                 format!(
                     "[context-guard] {sentence} For more, call {} or \"fields\":\"all\"{}.",
-                    call(cursor, &format!(",\"fields\":\"{sections}\"")),
+                    call(cursor, &format!(",\"{name}\":{value}")),
                     if roomy { ", or \"path\", \"grep\", \"aggregate\"" } else { "" }
                 )
             }
@@ -201,7 +202,7 @@ impl FieldCoverage {
             ));
         }
         if self.shortened > 0 {
-            parts.push("values ending in \" ... [N more …]\" are cut".to_owned());
+            parts.push("values with \" ... [N more …]\" are cut".to_owned());
         }
         parts.join("; ")
     }
@@ -244,7 +245,7 @@ mod tests {
             kept: vec!["id".to_owned()],
             dropped: vec!["body".to_owned(), "user.url".to_owned()],
             shortened: 2,
-            elements: 0,
+            ..FieldCoverage::default()
         };
         let text = page(0, 276, Some(fields.clone())).text(Some("C"), false, READ_TOOL, true);
         for word in [

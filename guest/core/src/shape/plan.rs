@@ -13,7 +13,7 @@ use super::range::{self, TextPosition, TextTask};
 use super::render::Rendered;
 use super::strategy::{Content, Task, WholePayload, reduce, whole_document};
 use super::{Coverage, Excerpt};
-use crate::json::locate_lists::List;
+use crate::json::locate_lists::{DocumentInfo, List};
 use crate::json::text::Form;
 use crate::snapshot::index::{ListIndex, SnapshotBody, TextIndex};
 use crate::snapshot::stored::{Entry, entries};
@@ -215,6 +215,9 @@ fn divide<'s>(
 ) -> Option<Division<'s>> {
     let limits = context.limits;
     let is_over = total > token_limit;
+    let (is_text, is_ranged) = (payload.is_text(), context.options.ranged());
+    let may_summarize =
+        !is_text && !payload.blocks && context.condense_options().is_some() && !is_ranged;
     // The hard cap also holds for what policy exempts from paging or chunking.
     let is_capped = limits.enforce_hard_cap && total > limits.estimator.allowance(limits.hard_cap);
     if (limits.pagination || is_capped)
@@ -234,19 +237,30 @@ fn divide<'s>(
             };
             list.items.len() as u64 > most
         });
-        if !lists.is_empty() && (is_over || is_long) {
+        let is_text =
+            is_over && may_summarize && context.options.limit == 0 && has_text(payload, &lists);
+        if !lists.is_empty() && (is_over || is_long) && !is_text {
             return Some(Division::Pages(lists));
         }
     }
-    let (is_text, is_ranged) = (payload.is_text(), context.options.ranged());
-    let may_summarize =
-        !is_text && !payload.blocks && context.condense_options().is_some() && !is_ranged;
     if may_summarize && (is_over || tokens > limits.summary_threshold) {
         return Some(Division::Document);
     }
     let is_long = is_text && limits.has_exact_chunks && tokens > limits.chunk_threshold;
     let must_divide = is_over || is_long || (is_ranged && !payload.blocks);
     ((limits.chunking || is_capped) && must_divide).then_some(Division::Chunks)
+}
+
+/// Returns true if a single text in an item of `lists` makes up half of the payload or more, so that
+/// pages would divide that text. O(item).
+fn has_text(payload: &Payload<'_, '_>, lists: &[&List]) -> bool {
+    let half = payload.bytes.len() / 2;
+    let mut items = lists.iter().flat_map(|list| &list.items);
+    let item =
+        items.find(|item| item.len() >= half).and_then(|item| payload.bytes.get(item.clone()));
+    item.and_then(|item| DocumentInfo::parse(item, payload.form))
+        .and_then(|info| info.text)
+        .is_some_and(|text| text.span.len() >= half)
 }
 
 /// Returns true if a list of the payload begins with a scalar.

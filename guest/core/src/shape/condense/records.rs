@@ -239,9 +239,11 @@ impl<'r> RecordCondenser<'r> {
             schema: &self.schema,
             fields: FieldLookup::InOutline,
             selection,
-            keywords: self.options.keywords,
+            options: &self.options,
+            texts: &[],
             shortened: 0,
             omitted: 0,
+            long_text: None,
         }
     }
 }

@@ -13,6 +13,8 @@ use crate::tokens::{CostModel, Estimator};
 /// The lengths, in characters, to which condensing may shorten string values. The last is
 /// unlimited.
 pub const VALUE_LENGTHS: [usize; 7] = [24, 48, 96, 192, 400, 1_000, usize::MAX];
+/// The index in [`VALUE_LENGTHS`] of the length that grows with the tokens that remain.
+pub const TEXT_LENGTH: usize = FULL_LENGTH - 1;
 /// The index of the unlimited length in [`VALUE_LENGTHS`].
 pub const FULL_LENGTH: usize = VALUE_LENGTHS.len() - 1;
 /// The maximum numbers of elements that condensing may leave in lists inside records. The last is
@@ -64,8 +66,9 @@ pub struct Field {
     /// Cost samples of the field's values, from which the costs of unpriced values are estimated.
     cost_model: CostModel,
     /// The total number of characters in the string values of the field.
-    characters: u64,
-    strings: u64,
+    pub(super) characters: u64,
+    /// The number of string values of the field.
+    pub(super) strings: u64,
     prose: u64,
     empty: u64,
     /// The hashes of distinct values, at most [`MAX_DISTINCT_VALUES`].

@@ -1,7 +1,9 @@
 //! Selects fields and the lengths of their values: the least important are removed first, from all
 //! records alike.
 
-use super::schema::{FULL_LENGTH, Field, FieldId, LIST_LENGTHS, Schema, VALUE_LENGTHS};
+use super::schema::{
+    FULL_LENGTH, Field, FieldId, LIST_LENGTHS, Schema, TEXT_LENGTH, VALUE_LENGTHS,
+};
 use crate::fields::priority::FieldPriority;
 use crate::tokens::COST_SCALE;
 
@@ -14,6 +16,8 @@ pub struct Selection {
     keep: Vec<Option<usize>>,
     /// For each field, true if the field itself or a field inside it is kept.
     kept: Vec<bool>,
+    /// The maximum length of values whose length in `keep` is [`TEXT_LENGTH`], in characters.
+    text_chars: usize,
     /// The maximum number of elements of lists inside records.
     pub nested: usize,
     /// The maximum number of elements of lists of records.
@@ -32,7 +36,10 @@ impl Selection {
     /// removed.
     #[must_use]
     pub fn cap(&self, at: FieldId) -> Option<usize> {
-        self.keep.get(at).copied().flatten().and_then(|cap| VALUE_LENGTHS.get(cap).copied())
+        match self.keep.get(at).copied().flatten()? {
+            TEXT_LENGTH => Some(self.text_chars),
+            cap => VALUE_LENGTHS.get(cap).copied(),
+        }
     }
 
     /// Returns true if a field, or a field inside it, is kept.
@@ -90,7 +97,8 @@ pub fn select(
         // Longer lists inside records are better only while no important field is removed for them.
         let missing = selector.missing(FieldPriority::Key);
         if first && best.as_ref().is_none_or(|best| missing < best.missing) {
-            best = Some(selector.into_selection(missing, priorities));
+            let text_chars = selector.text_chars(token_limit * COST_SCALE);
+            best = Some(selector.into_selection(missing, priorities, text_chars));
         }
         if missing == 0 || !varies {
             break;
@@ -314,6 +322,24 @@ impl<'s> Selector<'s> {
         (field.name.len() as u64).div_ceil(3) * COST_SCALE
     }
 
+    /// Returns the length of the texts that are shortened to [`TEXT_LENGTH`], in characters: so many
+    /// that they cost what remains of `token_limit`, in 1/[`COST_SCALE`] token.
+    fn text_chars(&self, token_limit: u64) -> usize {
+        let mut cost_per_char = 0;
+        for leaf in self.leaves {
+            if let Some(field) = self.schema.fields.get(leaf.field)
+                && self.keep.get(leaf.field) == Some(&Some(TEXT_LENGTH))
+            {
+                let one = cost(field, FULL_LENGTH) / field.characters.max(1);
+                cost_per_char += self.shown_share(leaf.field, field.strings) * one;
+            }
+        }
+        let more = token_limit.saturating_sub(self.spent).checked_div(cost_per_char);
+        // Steps, so that targets that differ little have the same selection.
+        let more = usize::try_from(more.unwrap_or(0) / 64 * 64).unwrap_or(usize::MAX);
+        VALUE_LENGTHS[TEXT_LENGTH].saturating_add(more)
+    }
+
     /// Returns the number of removed fields, outside lists in records, with this priority or a
     /// higher one.
     fn missing(&self, priority: FieldPriority) -> usize {
@@ -328,8 +354,14 @@ impl<'s> Selector<'s> {
     }
 
     /// Converts the state of this selector to the resulting selection. `missing` is the number of
-    /// removed important fields, and `rounds` are those that were run.
-    fn into_selection(self, missing: usize, rounds: &[(FieldPriority, usize)]) -> Selection {
+    /// removed important fields, `rounds` are those that were run, and `text_chars` is the length of
+    /// texts.
+    fn into_selection(
+        self,
+        missing: usize,
+        rounds: &[(FieldPriority, usize)],
+        text_chars: usize,
+    ) -> Selection {
         // For each field of these rounds: the maximum length of its values, and their length.
         let lengths = self.leaves.iter().filter_map(|leaf| {
             let (_, most) = rounds.iter().rev().find(|(priority, _)| *priority == leaf.priority)?;
@@ -344,6 +376,7 @@ impl<'s> Selector<'s> {
             missing_identity,
             keep: self.keep,
             kept: self.kept,
+            text_chars,
             nested: self.nested,
             records: self.records,
             missing,

@@ -1,6 +1,8 @@
 //! Writes selected fields: slices of the document, shortened strings, and truncation marks.
 
-use super::schema::{FieldId, Schema};
+use super::CondenseOptions;
+use super::long_text::LongText;
+use super::schema::{FieldId, Schema, VALUE_LENGTHS};
 use super::select::Selection;
 use crate::json::outline::{Node, NodeId, Outline};
 use crate::json::scan::Kind;
@@ -47,12 +49,16 @@ pub(super) struct Writer<'w, 'a> {
     pub fields: FieldLookup<'w>,
     /// The fields to write, with the maximum lengths of their values.
     pub selection: &'w Selection,
-    /// Words that the caller is interested in. Long texts keep the sentences that contain them.
-    pub keywords: &'w [String],
+    /// The options of condensing.
+    pub options: &'w CondenseOptions<'w>,
+    /// The long texts of the document, of which excerpts are written.
+    pub texts: &'w [LongText<'w>],
     /// The number of values that were shortened.
     pub shortened: u64,
     /// The number of elements of lists that were left out.
     pub omitted: u64,
+    /// The JSON Pointer to the first long text of which only an excerpt was written.
+    pub long_text: Option<&'w str>,
 }
 
 impl Writer<'_, '_> {
@@ -181,13 +187,20 @@ impl Writer<'_, '_> {
         if length <= cap.saturating_add(2) {
             return;
         }
-        if node.kind == Kind::String {
+        let keywords = self.options.keywords;
+        let long_text = self.texts.iter().find(|text| text.starts_at(node.span.start));
+        if let Some(text) = long_text.filter(|_| cap >= VALUE_LENGTHS[4] && keywords.is_empty()) {
+            self.shortened += 1;
+            self.long_text = self.long_text.or(Some(text.path()));
+            out.truncate(start);
+            out.extend(quoted(&text.excerpt(cap, self.options.estimator)));
+        } else if node.kind == Kind::String {
             let text = self.outline.decoded(&node.span);
             let short = match describe_base64(text.as_bytes()) {
                 Some(what) => {
                     format!("{what}{}", truncation_mark(text.chars().count(), "characters"))
                 }
-                None => shorten(&text, cap, self.keywords),
+                None => shorten(&text, cap, keywords),
             };
             // A truncation mark may be longer than the text that it replaces.
             if short.len() < text.len() {

@@ -6,12 +6,14 @@ use crate::json::outline::Outline;
 use crate::json::scan::Kind;
 use crate::json::text::quoted;
 use crate::query::names::join_names;
+use crate::shape::condense::long_text::{LongString, LongText};
 use crate::shape::condense::{CondenseOptions, DocumentCondenser};
 use crate::shape::index::max_word_bytes;
 use crate::shape::payload::Payload;
 use crate::shape::pricing::ExcerptPricer;
 use crate::shape::{Coverage, Excerpt, ExcerptBody, FieldCoverage};
 use crate::snapshot::Cursor;
+use crate::text::lines::IndexedText;
 
 /// Maximum number of values in a document that is summarized, about ten megabytes of small values.
 /// Selecting fields of a larger one would take too long.
@@ -40,7 +42,12 @@ impl Strategy for Summarize {
             map: settings.fields.as_ref(),
             keywords: &settings.keywords,
         };
-        let Some(mut condenser) = DocumentCondenser::new(&outline, options) else {
+        let strings = LongString::find(&outline);
+        let lines: Vec<IndexedText<'_>> = strings.iter().map(LongString::lined).collect();
+        let texts = strings.iter().zip(&lines);
+        let texts: Vec<LongText<'_>> =
+            texts.map(|(text, lines)| LongText::new(text, lines, &settings.estimator)).collect();
+        let Some(mut condenser) = DocumentCondenser::new(&outline, options, &texts) else {
             return described(&outline, payload, task.base, limit, pricer);
         };
         let excerpt = |json: Vec<u8>, fields: FieldCoverage| {

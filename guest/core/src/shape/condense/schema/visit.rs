@@ -125,7 +125,7 @@ impl Visitor<'_, '_> {
         if node.kind == Kind::String {
             field.strings += 1;
             field.characters += length as u64;
-            field.prose += u64::from(length > 60 && is_prose(raw));
+            field.prose += u64::from(length > 60 && (is_prose(raw) || has_lines(raw)));
         }
         let of_character = cost / length.max(1) as u64;
         for (total, cap) in field.costs.iter_mut().zip(VALUE_LENGTHS) {
@@ -138,6 +138,14 @@ impl Visitor<'_, '_> {
             *total += short.min(cost.max(crate::tokens::COST_SCALE)) + field.key_cost;
         }
     }
+}
+
+/// Returns true if a JSON string is a text of several lines with words, such as source code.
+fn has_lines(raw: &[u8]) -> bool {
+    const SAMPLE_BYTES: usize = 1_000;
+    let head = raw.get(..SAMPLE_BYTES).unwrap_or(raw);
+    let spaces = head.iter().filter(|byte| **byte == b' ').count();
+    spaces > 2 && memchr::memmem::find_iter(head, b"\\n").count() > 2
 }
 
 /// Returns true if an object is treated as a map: it has many members, most of them of the same
