@@ -251,8 +251,8 @@ fn divide<'s>(
     ((limits.chunking || is_capped) && must_divide).then_some(Division::Chunks)
 }
 
-/// Returns true if a single text in an item of `lists` makes up half of the payload or more, so that
-/// pages would divide that text. O(item).
+/// Returns true if a single text in an item of `lists` makes up half of the payload or more, so
+/// that pages would divide that text. O(item).
 fn has_text(payload: &Payload<'_, '_>, lists: &[&List]) -> bool {
     let half = payload.bytes.len() / 2;
     let mut items = lists.iter().flat_map(|list| &list.items);

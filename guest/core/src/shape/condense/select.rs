@@ -322,8 +322,8 @@ impl<'s> Selector<'s> {
         (field.name.len() as u64).div_ceil(3) * COST_SCALE
     }
 
-    /// Returns the length of the texts that are shortened to [`TEXT_LENGTH`], in characters: so many
-    /// that they cost what remains of `token_limit`, in 1/[`COST_SCALE`] token.
+    /// Returns the length of the texts that are shortened to [`TEXT_LENGTH`], in characters: so
+    /// many that they cost what remains of `token_limit`, in 1/[`COST_SCALE`] token.
     fn text_chars(&self, token_limit: u64) -> usize {
         let mut cost_per_char = 0;
         for leaf in self.leaves {
@@ -354,8 +354,8 @@ impl<'s> Selector<'s> {
     }
 
     /// Converts the state of this selector to the resulting selection. `missing` is the number of
-    /// removed important fields, `rounds` are those that were run, and `text_chars` is the length of
-    /// texts.
+    /// removed important fields, `rounds` are those that were run, and `text_chars` is the length
+    /// of texts.
     fn into_selection(
         self,
         missing: usize,
