@@ -510,10 +510,10 @@ fn each_cursor_lives_its_full_time() -> Result<()> {
 
 #[test]
 fn oversized_item_is_read_in_parts() -> Result<()> {
-    let large: String = (0..4_000).map(|number| format!("word{number} ")).collect();
+    let large: Vec<String> = (0..4_000).map(|number| format!("word{number}")).collect();
     let items = vec![
         json!({"id": 1}),
-        json!({"id": 2, "text": large, "nested": {"deep": [1, 2, 3]}}),
+        json!({"id": 2, "words": large, "nested": {"deep": [1, 2, 3]}}),
         json!({"id": 3}),
     ];
     let host = NativeGuard::with_policy("")?;

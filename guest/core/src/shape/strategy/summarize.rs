@@ -22,6 +22,10 @@ const MAX_SUMMARIZED_VALUES: usize = 700_000;
 /// Tokens that are reserved for field names in the result notice of a summary.
 const FIELD_NAME_TOKENS: u64 = 40;
 
+/// The share of a summary, as a divisor, that remains free if it has long texts. The estimate of a
+/// text without common words may be one percent too low, and texts fill what they may cost.
+const TEXT_RESERVE: u64 = 50;
+
 /// The strategy that shows the most important fields of a document, with shortened values. If no
 /// field fits, it describes the document.
 pub(super) struct Summarize;
@@ -59,7 +63,10 @@ impl Strategy for Summarize {
         // A total of four digits, so that the notice of no summary is longer.
         let fields = FieldCoverage { total: 1_000, ..FieldCoverage::default() };
         let fixed = pricer.cost(&excerpt(b"{}".to_vec(), fields)) + FIELD_NAME_TOKENS;
-        let tokens = limit.saturating_sub(fixed) / pricer.copies();
+        let mut tokens = limit.saturating_sub(fixed) / pricer.copies();
+        if !texts.is_empty() {
+            tokens -= tokens / TEXT_RESERVE;
+        }
         let mut nothing_fits = false;
         let summary = pricer.shrink(limit, tokens, |tokens| {
             let condensed = condenser.condense(tokens);
