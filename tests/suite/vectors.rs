@@ -32,14 +32,6 @@ fn wasm(case: &Case) -> Result<Value> {
 }
 
 #[test]
-fn native_core() -> Result<()> {
-    if std::env::var_os("CONTEXT_GUARD_BLESS").is_some() {
-        vectors::write_expected()?;
-    }
-    vectors::check_native()
-}
-
-#[test]
 fn component_in_wasmtime() -> Result<()> {
     for path in cases()? {
         let case = read(&path)?;

@@ -29,7 +29,7 @@ pub fn has_truncation_mark(text: &str) -> bool {
         let number = rest.trim_start_matches(|character: char| character.is_ascii_digit());
         number.len() < rest.len()
             && number.strip_prefix(" more ").is_some_and(|what| {
-                ["words]", "characters]", "items]", "fields]", "lines]"]
+                ["words", "characters", "items", "fields", "lines"]
                     .iter()
                     .any(|end| what.starts_with(end))
             })

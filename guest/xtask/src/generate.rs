@@ -12,21 +12,14 @@ const BLESS: (&str, &str) = ("CONTEXT_GUARD_BLESS", "1");
 pub(crate) fn run() -> Result<()> {
     let environment = [(BLESS.0, BLESS.1.as_ref())];
     // The component embeds the schema, so the schema comes first.
-    test::cargo_test(
-        None,
-        &environment,
-        &["--package", "context-guard-core", "--features", "schema", "--test", "schema"],
-    )?;
+    for name in ["schema", "golden"] {
+        let core = ["--package", "context-guard-core", "--features", "schema", "--test", name];
+        test::cargo_test(None, &environment, &core)?;
+    }
     let built = build::for_tests()?;
     command_line::write(&built.binary)?;
-    for name in ["vectors::native_core", "config_docs"] {
-        let only = ["--test", "suite", "--", name];
-        test::cargo_test(
-            Some(&built),
-            &environment,
-            &[build::native().as_slice(), &only].concat(),
-        )?;
-    }
+    let only = ["--test", "suite", "--", "config_docs"];
+    test::cargo_test(Some(&built), &environment, &[build::native().as_slice(), &only].concat())?;
     eprintln!(
         "Written: guest/core/policy.schema.json, docs/reference/*, \
          tests/vectors/*.expected.json. Read the difference before you commit it."

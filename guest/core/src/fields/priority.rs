@@ -186,6 +186,67 @@ const NOISE: &[&str] = &[
     "_etag",
 ];
 
+/// The names of what documents report: findings, events and other results.
+const RESULTS: &[&str] = &[
+    "results",
+    "result",
+    "findings",
+    "issues",
+    "failures",
+    "errors",
+    "vulnerabilities",
+    "alerts",
+    "events",
+    "paths",
+    "items",
+    "data",
+    "entries",
+    "hits",
+    "matches",
+    "records",
+    "rows",
+    "tests",
+    "incidents",
+    "changes",
+    "diagnostics",
+    "messages",
+    "violations",
+];
+
+/// The names of what documents refer to: definitions, settings and descriptions of the tool.
+const DEFINITIONS: &[&str] = &[
+    "rules",
+    "schemas",
+    "definitions",
+    "components",
+    "$defs",
+    "config",
+    "configuration",
+    "settings",
+    "configsettings",
+    "examples",
+    "taxonomies",
+    "artifacts",
+    "tool",
+    "i18n",
+    "timing",
+    "mappings",
+    "prior_state",
+    "provider_schemas",
+];
+
+/// Returns the rank of the part of a document under a key of this name: 0 for results, 2 for
+/// definitions and settings, 1 for any other.
+#[must_use]
+pub fn section_rank(name: &str) -> u8 {
+    let lower = name.to_lowercase();
+    if DEFINITIONS.contains(&lower.as_str()) {
+        2
+    } else {
+        u8::from(!RESULTS.contains(&lower.as_str()))
+    }
+}
+
 /// Returns the words of a field name in lower case: `createdAt`, `created_at` and `created-at` all
 /// give `created` and `at`.
 fn words(name: &str) -> Vec<String> {

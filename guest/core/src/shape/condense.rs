@@ -81,6 +81,9 @@ struct RenderedDocument {
     long_text: Option<String>,
 }
 
+/// The maximum number of iterations that look for the number of records that fits a document.
+const MAX_RECORD_ITERATIONS: usize = 4;
+
 /// Condensed records or a condensed document, with the losses.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Condensed {
@@ -93,6 +96,8 @@ pub struct Condensed {
     /// The paths of the fields removed, relative to the record that contains them. Those that a
     /// reader most likely asks for are first.
     pub dropped: Vec<String>,
+    /// The fields that no record shows because they have the same value in all: path and value.
+    pub constants: Vec<(String, String)>,
     /// The number of values that were shortened.
     pub shortened: u64,
     /// The number of elements left out of lists inside records.
@@ -113,7 +118,7 @@ impl<'c, 'a> DocumentCondenser<'c, 'a> {
         options: CondenseOptions<'c>,
         texts: &'c [LongText<'c>],
     ) -> Option<Self> {
-        let schema = Schema::new(outline, options.estimator)?;
+        let schema = Schema::new(outline, options.estimator, false)?;
         let leaves = options.leaves(&schema);
         Some(Self { outline, schema, leaves, options, texts, rendered: Vec::new() })
     }
@@ -124,22 +129,42 @@ impl<'c, 'a> DocumentCondenser<'c, 'a> {
     /// identify records.
     #[must_use]
     pub fn condense(&mut self, token_limit: u64) -> Option<Condensed> {
-        let mut best: Option<(Condensed, usize)> = None;
+        let mut best: Option<FittedDocument> = None;
+        // The least number of records that is known to be too many, and the greatest that is not.
+        let (mut too_many, mut enough) = (self.schema.most_elements().saturating_add(1), 0);
         for records in [usize::MAX, 256, 64, 24, 10, 5, 3, 2, 1] {
-            let Some((condensed, missing)) = self.within(token_limit, records) else { continue };
-            if best.as_ref().is_none_or(|(_, least)| missing < *least) {
-                best = Some((condensed, missing));
+            let found = self.within(token_limit, records);
+            let is_complete = found.as_ref().is_some_and(|found| found.missing == (0, 0));
+            if let Some(found) = found
+                && best.as_ref().is_none_or(|best| found.missing < best.missing)
+            {
+                (best, enough) = (Some(found), records);
             }
-            if missing == 0 {
+            if is_complete {
                 break;
             }
+            too_many = too_many.min(records);
         }
-        best.map(|(condensed, _)| condensed)
+        // The steps are coarse: a number between the last two may fill the budget.
+        for _ in 0..MAX_RECORD_ITERATIONS {
+            let records = enough.midpoint(too_many);
+            let Some(known) = best.as_ref().filter(|known| !known.is_full(token_limit)) else {
+                break;
+            };
+            if records <= enough {
+                break;
+            }
+            match self.within(token_limit, records).filter(|found| found.missing <= known.missing) {
+                Some(found) => (best, enough) = (Some(found), records),
+                None => too_many = records,
+            }
+        }
+        best.map(|best| best.condensed)
     }
 
-    /// Returns the document with at most `records` elements of each list of records, and the number
-    /// of identifying fields that were removed. `None` if no field fits.
-    fn within(&mut self, token_limit: u64, records: usize) -> Option<(Condensed, usize)> {
+    /// Returns the document with at most `records` elements of each list of records. `None` if no
+    /// field fits.
+    fn within(&mut self, token_limit: u64, records: usize) -> Option<FittedDocument> {
         let Self { outline, schema, leaves, options, texts, rendered } = self;
         let choose = |target| select(schema, leaves, target, records, usize::MAX);
         let (written, selection) = fit_to_budget(token_limit, choose, |selection| {
@@ -174,7 +199,24 @@ impl<'c, 'a> DocumentCondenser<'c, 'a> {
             long_text: known.long_text.clone(),
             ..report(schema, vec![known.value.clone()], written, &selection)
         };
-        Some((condensed, selection.missing_identity))
+        let missing = (selection.emptied_lists, selection.missing_identity);
+        Some(FittedDocument { condensed, missing, cost: written.cost })
+    }
+}
+
+/// A document condensed to a token limit, with lists of records cut to a certain length.
+struct FittedDocument {
+    condensed: Condensed,
+    /// The numbers of emptied lists and of removed identifying fields.
+    missing: (usize, usize),
+    /// The cost of the document, in 1/[`COST_SCALE`] token.
+    cost: u64,
+}
+
+impl FittedDocument {
+    /// Returns true if the document uses nine tenths of a limit in tokens.
+    fn is_full(&self, token_limit: u64) -> bool {
+        self.cost * 10 >= token_limit.saturating_mul(COST_SCALE * 9)
     }
 }
 
@@ -263,7 +305,7 @@ fn paths(
     let fields = schema.fields.iter().enumerate().skip(1);
     fields
         .filter(move |(at, field)| {
-            asked(*at) && field.count > 0 && field.costs.iter().any(|cost| *cost > 0)
+            asked(*at) && field.values > 0 && field.costs.iter().any(|cost| *cost > 0)
         })
         .map(|(at, _)| (at, schema.path(at)))
         .filter(|(_, path)| !path.is_empty())
@@ -307,6 +349,7 @@ fn report(
         total_fields: (kept.len() + dropped.len()) as u64,
         kept,
         dropped,
+        constants: Vec::new(),
         shortened: written.shortened,
         omitted: written.omitted,
         long_text: None,

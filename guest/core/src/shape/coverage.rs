@@ -90,6 +90,8 @@ pub struct FieldCoverage {
     pub kept: Vec<String>,
     /// The paths of the fields left out.
     pub dropped: Vec<String>,
+    /// The fields that no record shows because they have the same value in all: path and value.
+    pub constants: Vec<(String, String)>,
     /// The number of values that were shortened.
     pub shortened: u64,
     /// The number of elements left out of lists inside records.
@@ -104,6 +106,7 @@ impl From<&Condensed> for FieldCoverage {
             total: condensed.total_fields,
             kept: condensed.kept.clone(),
             dropped: condensed.dropped.clone(),
+            constants: condensed.constants.clone(),
             shortened: condensed.shortened,
             elements: condensed.omitted,
             long_text: condensed.long_text.clone(),
@@ -238,7 +241,8 @@ impl Coverage {
         beside: bool,
     ) -> Map<String, Value> {
         let mut json = self.json(cursor, more, read_tool);
-        for name in ["kind", "projectedFields", "detailsAvailable", "totalFields"] {
+        for name in ["kind", "projectedFields", "constantFields", "detailsAvailable", "totalFields"]
+        {
             json.remove(name);
         }
         if beside {
@@ -285,6 +289,12 @@ fn details(fields: &FieldCoverage, cursor: Option<&str>, read_tool: &str) -> Map
         "projectedFields".to_owned(),
         fields.kept.iter().take(MAX_LISTED_FIELDS).cloned().collect::<Vec<_>>().into(),
     );
+    if !fields.constants.is_empty() {
+        let constants = fields.constants.iter();
+        let constants: Map<String, Value> =
+            constants.map(|(path, value)| (path.clone(), value.as_str().into())).collect();
+        details.insert("constantFields".to_owned(), constants.into());
+    }
     let mut parameters = Map::new();
     if let Some(cursor) = cursor {
         parameters.insert("cursor".to_owned(), cursor.into());

@@ -195,6 +195,14 @@ impl FieldCoverage {
         if !self.dropped.is_empty() {
             parts.push(format!("NOT shown: {}", join_names(&self.dropped, names)));
         }
+        if !self.constants.is_empty() {
+            let constants = self.constants.iter().map(|(path, value)| match value.as_str() {
+                "" => format!("{path}=\"\""),
+                value => format!("{path}={value}"),
+            });
+            let constants: Vec<String> = constants.collect();
+            parts.push(format!("in all of these: {}", constants.join(", ")));
+        }
         if self.elements > 0 {
             parts.push(format!(
                 "{} list items NOT shown, where \" ... [N more items]\" stands",

@@ -126,7 +126,7 @@ pub fn shape_payload<'a>(
     let content = match &index.body {
         SnapshotBody::List(list) => {
             let (request, options) = (context.first_page(), context.condense_options());
-            Content::List(ListTask::new(
+            Content::List(Box::new(ListTask::new(
                 &pricer,
                 &base,
                 list,
@@ -134,7 +134,7 @@ pub fn shape_payload<'a>(
                 items,
                 request,
                 options,
-            ))
+            )))
         }
         SnapshotBody::Text(text) => {
             Content::Text(TextTask::first(context, payload, text, highlights.as_ref()))
@@ -166,7 +166,7 @@ pub fn show_items(
     options: Option<CondenseOptions<'_>>,
 ) -> Excerpt {
     let list = ListTask::new(pricer, base, index, form, items, request, options);
-    reduce(&Task { pricer, base, content: Content::List(list), whole: None })
+    reduce(&Task { pricer, base, content: Content::List(Box::new(list)), whole: None })
 }
 
 /// Returns the excerpt for a part of a stored text: all of `bytes`, or as many as fit the token
@@ -237,9 +237,9 @@ fn divide<'s>(
             };
             list.items.len() as u64 > most
         });
-        let is_text =
-            is_over && may_summarize && context.options.limit == 0 && has_text(payload, &lists);
-        if !lists.is_empty() && (is_over || is_long) && !is_text {
+        let is_document =
+            is_over && may_summarize && context.options.limit == 0 && has_one_item(payload, &lists);
+        if !lists.is_empty() && (is_over || is_long) && !is_document {
             return Some(Division::Pages(lists));
         }
     }
@@ -251,9 +251,12 @@ fn divide<'s>(
     ((limits.chunking || is_capped) && must_divide).then_some(Division::Chunks)
 }
 
-/// Returns true if a single text in an item of `lists` makes up half of the payload or more, so
-/// that pages would divide that text. O(item).
-fn has_text(payload: &Payload<'_, '_>, lists: &[&List]) -> bool {
+/// Returns true if pages of `lists` would divide one item: their only one, or one with a text that
+/// makes up half of the payload or more. O(item).
+fn has_one_item(payload: &Payload<'_, '_>, lists: &[&List]) -> bool {
+    if lists.iter().map(|list| list.items.len()).sum::<usize>() == 1 {
+        return true;
+    }
     let half = payload.bytes.len() / 2;
     let mut items = lists.iter().flat_map(|list| &list.items);
     let item =

@@ -57,7 +57,7 @@ pub(super) struct Task<'t> {
 /// The items or lines from which an excerpt is selected.
 pub(super) enum Content<'t> {
     /// Items of a payload's lists, to be shown as a page.
-    List(ListTask<'t>),
+    List(Box<ListTask<'t>>),
     /// Lines of a text, to be shown as a chunk.
     Text(TextTask<'t>),
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use super::schema::Schema;
+use super::schema::{FieldId, Schema};
 use super::select::{SelectableField, Selection, select};
 use super::write::{FieldLookup, Writer};
 use super::{CondenseOptions, Condensed, WriteStats, cost, distinct, fit_to_budget, paths, report};
@@ -28,6 +28,8 @@ const PRICED_RECORDS: usize = 8;
 pub struct RecordCondenser<'r> {
     schema: Schema,
     leaves: Vec<SelectableField>,
+    /// The fields that have the same value in all records of the sample.
+    constants: Vec<FieldId>,
     /// The number of records in the sample.
     sampled: usize,
     form: Form,
@@ -52,18 +54,26 @@ impl<'r> RecordCondenser<'r> {
             buffer.push(b' ');
         }
         let outline = Outline::parse_all(&buffer, form, &spans).ok()?;
-        let schema = Schema::new(&outline, options.estimator)?;
+        let schema = Schema::new(&outline, options.estimator, true)?;
         let leaves = options.leaves(&schema);
-        Some(Self { schema, leaves, sampled: count.max(1), form, options })
+        let constants = schema.constants();
+        Some(Self { schema, leaves, constants, sampled: count.max(1), form, options })
     }
 
     /// Returns all `items`, condensed to about `token_limit` tokens. `None` if no field fits. O(n)
     /// for each of at most eight iterations.
     #[must_use]
     pub fn condense(&self, items: &[Item<'_>], token_limit: u64) -> Option<Condensed> {
-        let mut cache = RecordCache::default();
-        let (values, written, selection) =
-            self.within(items, token_limit, usize::MAX, &mut cache)?;
+        let mut cache = RecordCache { constants: self.constants.clone(), ..RecordCache::default() };
+        let mut found = self.within(items, token_limit, usize::MAX, &mut cache);
+        let mut constants = self.verified_constants(&cache, items.len());
+        // A constant of the sample may be none: a record that differs is what a reader looks for.
+        if found.is_none() || constants.len() < cache.constants.len() {
+            constants.retain(|_| found.is_some());
+            cache.constants = constants.iter().map(|(at, _)| *at).collect();
+            found = self.within(items, token_limit, usize::MAX, &mut cache);
+        }
+        let (values, written, selection) = found?;
         let mut condensed = report(&self.schema, values, written, &selection);
         // Fields that no record of the sample has are removed too.
         let mut known = KeyCache::default();
@@ -75,7 +85,27 @@ impl<'r> RecordCondenser<'r> {
         let new = distinct(&mut known, paths);
         condensed.total_fields += new.len() as u64;
         condensed.dropped.extend(new);
+        let constants = constants.into_iter().map(|(at, value)| (self.schema.path(at), value));
+        condensed.constants = constants.collect();
+        condensed.dropped.retain(|path| condensed.constants.iter().all(|(known, _)| known != path));
         Some(condensed)
+    }
+
+    /// Returns those constants of `cache` that all of `count` records have, each with its value.
+    fn verified_constants(&self, cache: &RecordCache<'_>, count: usize) -> Vec<(FieldId, String)> {
+        let Some(outlines) = cache.outlines.get(..count) else { return Vec::new() };
+        let value = |outline: &Outline<'_>, at: FieldId| {
+            let nodes = (0..outline.len()).filter_map(|id| outline.node(id));
+            let mut nodes = nodes.filter(|node| usize::try_from(node.path) == Ok(at));
+            let node = nodes.next().filter(|node| node.children == 0)?;
+            nodes.next().is_none().then(|| outline.decoded(&node.span))
+        };
+        let constant = |at: &FieldId| {
+            let first = outlines.first().and_then(|outline| value(outline, *at))?;
+            let same = outlines.iter().all(|outline| value(outline, *at).as_ref() == Some(&first));
+            same.then_some((*at, first))
+        };
+        cache.constants.iter().filter_map(constant).collect()
     }
 
     /// Returns the share of `tokens` for `count` records that the sample gets: the costs in the
@@ -101,7 +131,11 @@ impl<'r> RecordCondenser<'r> {
         IdentitySummarizer {
             records: self,
             items,
-            cache: RecordCache { known_only: true, ..RecordCache::default() },
+            cache: RecordCache {
+                known_only: true,
+                constants: self.constants.clone(),
+                ..RecordCache::default()
+            },
         }
     }
 
@@ -115,9 +149,11 @@ impl<'r> RecordCondenser<'r> {
         rounds: usize,
         cache: &mut RecordCache<'i>,
     ) -> Option<(Vec<Vec<u8>>, WriteStats, Selection)> {
+        let mut leaves = self.leaves.clone();
+        leaves.retain(|leaf| !cache.constants.contains(&leaf.field));
         let choose = |target| {
             let share = self.sample_share(target, items.len());
-            select(&self.schema, &self.leaves, share, usize::MAX, rounds)
+            select(&self.schema, &leaves, share, usize::MAX, rounds)
         };
         // Fields cost less together than one by one, so more will be selected in the end. All that
         // are likely are read at once.
@@ -126,6 +162,13 @@ impl<'r> RecordCondenser<'r> {
             && let Some(more) = choose(token_limit.saturating_mul(2))
         {
             cache.read = (0..self.schema.fields.len()).map(|at| more.is_kept(at)).collect();
+            for constant in &self.constants {
+                let mut next = Some(*constant);
+                while let Some(read) = next.and_then(|at| cache.read.get_mut(at)) {
+                    *read = true;
+                    next = next.and_then(|at| self.schema.fields.get(at)?.parent);
+                }
+            }
         }
         let (written, selection) = fit_to_budget(token_limit, choose, |selection| {
             self.render_records(items, selection, cache)
@@ -152,6 +195,7 @@ impl<'r> RecordCondenser<'r> {
                 read,
                 rendered,
                 known_only: cache.known_only,
+                constants: std::mem::take(&mut cache.constants),
                 ..RecordCache::default()
             };
         }
@@ -284,6 +328,8 @@ struct RecordCache<'i> {
     outlines: Vec<Outline<'i>>,
     /// Names of members that no sampled record has, each with the id of the field that contains it.
     unknown: BTreeSet<(usize, String)>,
+    /// The fields that no record shows, because their values are stated once.
+    constants: Vec<FieldId>,
     /// True if parsing of a record may stop once all needed fields of the schema are found.
     known_only: bool,
     /// The rendered records, for each selection of fields tried so far.

@@ -1,10 +1,11 @@
 //! The fields of a document: values at the same path of all records are one field.
 
+mod score;
 mod visit;
 
 use std::collections::BTreeSet;
 
-use crate::fields::priority::{FieldPriority, field_priority};
+use crate::fields::priority::FieldPriority;
 use crate::json::key_cache::KeyCache;
 use crate::json::outline::{Node, NodeId, Outline};
 use crate::json::scan::Kind;
@@ -20,6 +21,17 @@ pub const FULL_LENGTH: usize = VALUE_LENGTHS.len() - 1;
 /// The maximum numbers of elements that condensing may leave in lists inside records. The last is
 /// unlimited.
 pub const LIST_LENGTHS: [usize; 4] = [1, 3, 8, usize::MAX];
+
+/// The position of a field in its document.
+#[derive(Clone, Copy, Default)]
+struct Position {
+    /// As [`Field::level`].
+    level: u32,
+    /// As [`Field::nested`].
+    nested: bool,
+    /// True if the values are elements of a list of records.
+    is_record: bool,
+}
 
 /// The index of a field in [`Schema::fields`].
 pub type FieldId = usize;
@@ -51,6 +63,9 @@ pub struct Field {
     pub in_record: bool,
     /// The importance of the field to a reader, which decides the order of selection.
     pub priority: FieldPriority,
+    /// The rank of the part of the document that contains the field: 0 for what a document usually
+    /// reports, 2 for definitions and settings.
+    pub section: u8,
     /// True if some values of the field are objects or lists.
     pub container: bool,
     /// True if some values of the field are maps: objects whose keys are data.
@@ -65,17 +80,37 @@ pub struct Field {
     pub elements: [u64; LIST_LENGTHS.len()],
     /// Cost samples of the field's values, from which the costs of unpriced values are estimated.
     cost_model: CostModel,
+    /// The number of values that are no objects or lists, or empty ones.
+    pub values: u64,
     /// The total number of characters in the string values of the field.
     pub(super) characters: u64,
     /// The number of string values of the field.
     pub(super) strings: u64,
     prose: u64,
+    /// The number of values that are short texts of several words.
+    phrases: u64,
+    /// The number of values that are URLs.
+    links: u64,
     empty: u64,
     /// The hashes of distinct values, at most [`MAX_DISTINCT_VALUES`].
     distinct: BTreeSet<u64>,
     /// The fields directly inside this one, by their keys in unescaped JSON.
     children: KeyCache<FieldId>,
     key_cost: u64,
+}
+
+impl Field {
+    /// Returns true if the values of the field are elements of a list or members of a map.
+    #[must_use]
+    pub fn is_item(&self) -> bool {
+        matches!(self.name.as_str(), "[]" | "*")
+    }
+
+    /// Returns true if the values of a field are records, which are never removed as a whole.
+    #[must_use]
+    pub fn is_record(&self) -> bool {
+        self.container && self.is_item() && self.in_record && !self.nested
+    }
 }
 
 /// All fields of a document or of a list of records, with their counts and costs.
@@ -85,22 +120,33 @@ pub struct Schema {
     pub fields: Vec<Field>,
     /// For each value of the document, by its [`NodeId`], the index of its field in `fields`.
     field_ids: Vec<u32>,
+    /// True if the document is a list of records, whose constant values are stated once.
+    is_list: bool,
 }
 
 impl Schema {
-    /// Creates the schema of a document. `None` if it has more than 50,000 fields.
-    /// O(n log fields). If a field has many values, only some of them are priced, and the total
-    /// cost is estimated.
+    /// Creates the schema of a document, or of a list of records if `is_list`. `None` if it has
+    /// more than 50,000 fields. O(n log fields). If a field has many values, only some of them are
+    /// priced, and the total cost is estimated.
     #[must_use]
-    pub fn new(outline: &Outline<'_>, estimator: &Estimator) -> Option<Self> {
-        let mut schema = Self { field_ids: vec![u32::MAX; outline.len()], ..Self::default() };
-        let root = schema.field(None, b"", 0, false, 0);
+    pub fn new(outline: &Outline<'_>, estimator: &Estimator, is_list: bool) -> Option<Self> {
+        let field_ids = vec![u32::MAX; outline.len()];
+        let mut schema = Self { field_ids, is_list, ..Self::default() };
+        let root = schema.field(None, b"", Position::default(), 0);
         visit::all(&mut schema, outline, estimator, root);
         if schema.fields.len() > MAX_FIELDS {
             return None;
         }
         schema.score_fields();
         Some(schema)
+    }
+
+    /// Returns the greatest number of elements of one list, as far as the totals of all lists at a
+    /// path tell. O(fields).
+    #[must_use]
+    pub fn most_elements(&self) -> usize {
+        let totals = self.fields.iter().filter_map(|field| field.elements.last().copied());
+        usize::try_from(totals.max().unwrap_or(0)).unwrap_or(usize::MAX)
     }
 
     /// Returns the field of the value `id` of the document. `None` if the value has no field.
@@ -204,8 +250,7 @@ impl Schema {
         &mut self,
         parent: Option<FieldId>,
         key: &[u8],
-        level: u32,
-        nested: bool,
+        position: Position,
         key_cost: u64,
     ) -> FieldId {
         if let Some(known) = parent.and_then(|parent| self.child(parent, key)) {
@@ -219,21 +264,25 @@ impl Schema {
         .into_owned();
         let outer = parent.and_then(|at| self.fields.get(at)).is_some_and(|field| field.in_record);
         self.fields.push(Field {
-            in_record: nested || outer || matches!(name.as_str(), "[]" | "*"),
+            in_record: position.nested || outer || position.is_record,
             name,
             parent,
-            level,
-            nested,
+            level: position.level,
+            nested: position.nested,
             priority: FieldPriority::Plain,
+            section: 1,
             container: false,
             map: false,
             count: 0,
             costs: [0; VALUE_LENGTHS.len()],
             elements: [0; LIST_LENGTHS.len()],
             cost_model: CostModel::default(),
+            values: 0,
             characters: 0,
             strings: 0,
             prose: 0,
+            phrases: 0,
+            links: 0,
             empty: 0,
             distinct: BTreeSet::new(),
             children: KeyCache::default(),
@@ -243,72 +292,5 @@ impl Schema {
             parent.children.add(key, at);
         }
         at
-    }
-
-    /// Sets the priority of each field, derived from its name, values and depth.
-    fn score_fields(&mut self) {
-        let names: Vec<String> = (0..self.fields.len())
-            .map(|at| self.keys(at).last().map_or_else(String::new, |name| (*name).to_owned()))
-            .collect();
-        for (at, name) in names.iter().enumerate() {
-            let is_record = self
-                .fields
-                .get(at)
-                .is_some_and(|field| matches!(field.name.as_str(), "[]" | "*") && !field.nested);
-            let Some(field) = self.fields.get_mut(at) else { continue };
-            let average = field.characters / field.strings.max(1);
-            // The values decide if they contradict the name: long texts are prose, short ones are
-            // not.
-            let mut priority = field_priority(name);
-            if field.prose * 2 > field.count && average > 100 && priority != FieldPriority::Noise {
-                priority = if priority == FieldPriority::Identity {
-                    FieldPriority::State
-                } else {
-                    FieldPriority::Prose
-                };
-            }
-            if priority == FieldPriority::Prose && average <= 100 {
-                priority = FieldPriority::Key;
-            }
-            // A field at a deep level, or in a list inside a record, identifies something else than
-            // the record.
-            let deep = field.nested || field.level > 2;
-            priority = match priority {
-                FieldPriority::Identity | FieldPriority::State if deep => FieldPriority::Key,
-                FieldPriority::Identity
-                    if field.level > 1
-                        && matches!(
-                            name.to_lowercase().as_str(),
-                            "id" | "_id" | "uid" | "uuid"
-                        ) =>
-                {
-                    FieldPriority::Key
-                }
-                FieldPriority::Key if field.nested || field.level > 3 => FieldPriority::Plain,
-                priority => priority,
-            };
-            // Long strings that are no prose are encoded data.
-            if average > 400 && field.prose == 0 {
-                priority = FieldPriority::Noise;
-            }
-            // A value that half of the records share does not identify them.
-            let distinct = field.distinct.len() as u64;
-            if priority == FieldPriority::Identity
-                && field.count >= 4
-                && distinct * 2 < field.count.min(MAX_DISTINCT_VALUES as u64)
-            {
-                priority = FieldPriority::State;
-            }
-            // An empty value, or the same in all records, says nothing about a record.
-            let constant = field.count >= 3 && distinct == 1;
-            if field.empty == field.count || (constant && priority > FieldPriority::State) {
-                priority = FieldPriority::Noise;
-            }
-            // Records that are plain values have no fields: the values identify them.
-            if is_record && !field.container {
-                priority = FieldPriority::Identity;
-            }
-            field.priority = priority;
-        }
     }
 }

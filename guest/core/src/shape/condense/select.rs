@@ -26,6 +26,8 @@ pub struct Selection {
     pub missing: usize,
     /// The number of removed fields that identify records.
     pub missing_identity: usize,
+    /// The number of lists of which no field is kept, although they have fields worth showing.
+    pub emptied_lists: usize,
     /// True if every field that may be kept has its highest possible length, and lists inside
     /// records are complete.
     pub whole: bool,
@@ -96,11 +98,13 @@ pub fn select(
         let first = selector.run(token_limit * COST_SCALE, rounds);
         // Longer lists inside records are better only while no important field is removed for them.
         let missing = selector.missing(FieldPriority::Key);
-        if first && best.as_ref().is_none_or(|best| missing < best.missing) {
+        let emptied = selector.emptied_lists(priorities);
+        let is_better = |best: &Selection| (missing, emptied) < (best.missing, best.emptied_lists);
+        if first && best.as_ref().is_none_or(is_better) {
             let text_chars = selector.text_chars(token_limit * COST_SCALE);
-            best = Some(selector.into_selection(missing, priorities, text_chars));
+            best = Some(selector.into_selection((missing, emptied), priorities, text_chars));
         }
-        if missing == 0 || !varies {
+        if (missing, emptied) == (0, 0) || !varies {
             break;
         }
     }
@@ -122,12 +126,15 @@ pub struct SelectableField {
     /// The priority of the field. Fields that policy selects count as [`FieldPriority::Identity`],
     /// so that they are kept first.
     priority: FieldPriority,
-    /// The number of keys on the path from the root. A list inside a record counts as one.
+    /// As [`Field::section`].
+    section: u8,
+    /// The number of keys on the path from the record. A list inside a record counts as one.
     level: u32,
     /// The average cost of one value of the field, shortened to 48 characters, in 1/[`COST_SCALE`]
     /// token.
     cost: u64,
-    field: FieldId,
+    /// The field in its schema.
+    pub field: FieldId,
     /// True if the cost of the field depends on how far lists inside records are shortened.
     varies: bool,
 }
@@ -140,12 +147,13 @@ impl SelectableField {
         let allowed = |at: FieldId| wanted.is_none_or(|wanted| wanted.get(at) == Some(&true));
         let fields = schema.fields.iter().enumerate();
         let varies =
-            fields.clone().any(|(at, field)| is_record(field) && is_within_list(schema, at));
+            fields.clone().any(|(at, field)| field.is_record() && is_within_list(schema, at));
         let mut leaves: Vec<Self> = fields
             .filter(|(at, field)| allowed(*at) && field.count > 0 && is_leaf(field))
             .map(|(at, field)| Self {
                 priority: if wanted.is_some() { FieldPriority::Identity } else { field.priority },
-                level: field.level + u32::from(field.nested),
+                section: field.section,
+                level: schema.level_in_record(at) + u32::from(field.nested),
                 cost: cost(field, 1) / field.count,
                 field: at,
                 varies: varies || is_within_list(schema, at),
@@ -200,7 +208,7 @@ impl<'s> Selector<'s> {
         }
         // Records are always kept, with their brackets and the keys of map members.
         for (at, field) in schema.fields.iter().enumerate() {
-            if is_record(field) {
+            if field.is_record() {
                 selector.spent += selector.shown_share(at, field.count) * 2 * COST_SCALE
                     + selector.shown_share(at, field.costs[0]);
             }
@@ -260,14 +268,16 @@ impl<'s> Selector<'s> {
         self.leaves.iter().any(|leaf| leaf.priority == FieldPriority::Identity && !nested(leaf))
     }
 
-    /// Selects one field that fits `token_limit`: of those nearest to the root, the one of least
-    /// cost. Returns false if none fits.
+    /// Selects one field that fits `token_limit`: of those of the highest priority and nearest to
+    /// the root, the one of least cost. Returns false if none fits.
     fn cheapest(&mut self, token_limit: u64) -> bool {
         let leaves = self.leaves.iter().filter_map(|leaf| {
             let field = self.schema.fields.get(leaf.field)?;
             let cost = cost(field, 0) / field.count.max(1);
-            // A level counts as much as 64 tokens, more than a short value costs.
-            Some((u64::from(field.level) * 64 * COST_SCALE + cost, leaf.field))
+            // A level counts as much as 64 tokens, more than a short value costs, and a priority as
+            // much as ten levels.
+            let levels = u64::from(field.level) + field.priority as u64 * 10;
+            Some((levels * 64 * COST_SCALE + cost, leaf.field))
         });
         let mut fields: Vec<(u64, FieldId)> = leaves.collect();
         fields.sort_unstable();
@@ -353,12 +363,36 @@ impl<'s> Selector<'s> {
         self.leaves.iter().filter(goes).count()
     }
 
-    /// Converts the state of this selector to the resulting selection. `missing` is the number of
-    /// removed important fields, `rounds` are those that were run, and `text_chars` is the length
-    /// of texts.
+    /// Returns the number of lists of which no field is kept, although one has a priority of
+    /// `rounds` above [`FieldPriority::Noise`].
+    fn emptied_lists(&self, rounds: &[(FieldPriority, usize)]) -> usize {
+        let is_tried = |leaf: &&SelectableField| {
+            leaf.priority < FieldPriority::Noise
+                && leaf.section < 2
+                && rounds.iter().any(|(priority, _)| *priority == leaf.priority)
+        };
+        let mut emptied = vec![false; self.kept.len()];
+        for leaf in self.leaves.iter().filter(is_tried) {
+            let mut next = Some(leaf.field);
+            while let Some(at) = next.filter(|at| self.kept.get(*at) == Some(&false)) {
+                let Some(field) = self.schema.fields.get(at) else { break };
+                if field.elements.iter().any(|elements| *elements > 0)
+                    && let Some(emptied) = emptied.get_mut(at)
+                {
+                    *emptied = true;
+                }
+                next = field.parent;
+            }
+        }
+        emptied.into_iter().filter(|emptied| *emptied).count()
+    }
+
+    /// Converts the state of this selector to the resulting selection. The first two numbers are
+    /// those of removed important fields and of emptied lists, `rounds` are those that were run,
+    /// and `text_chars` is the length of texts.
     fn into_selection(
         self,
-        missing: usize,
+        (missing, emptied_lists): (usize, usize),
         rounds: &[(FieldPriority, usize)],
         text_chars: usize,
     ) -> Selection {
@@ -374,6 +408,7 @@ impl<'s> Selector<'s> {
         Selection {
             whole,
             missing_identity,
+            emptied_lists,
             keep: self.keep,
             kept: self.kept,
             text_chars,
@@ -384,14 +419,9 @@ impl<'s> Selector<'s> {
     }
 }
 
-/// Returns true if the values of a field are records, which are never removed as a whole.
-fn is_record(field: &Field) -> bool {
-    field.container && matches!(field.name.as_str(), "[]" | "*") && !field.nested
-}
-
 /// Returns true if a field has plain values (no objects or lists) in some records.
 fn is_leaf(field: &Field) -> bool {
-    field.costs.iter().any(|cost| *cost > 0)
+    field.values > 0 && field.costs.iter().any(|cost| *cost > 0)
 }
 
 fn cost(field: &Field, cap: usize) -> u64 {

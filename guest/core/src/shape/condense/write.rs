@@ -28,6 +28,12 @@ impl FieldLookup<'_> {
     }
 }
 
+/// The maximum number of bytes of a number in a list.
+const MAX_NUMBER_BYTES: usize = 32;
+
+/// The maximum number of elements of a list of which the least and the greatest are stated.
+const MAX_RANGED: u32 = 20_000;
+
 /// The position of a value in relation to lists.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Nesting {
@@ -93,8 +99,7 @@ impl Writer<'_, '_> {
             return false;
         }
         if node.kind == Kind::Array || self.schema.is_map(at, node) {
-            self.list(out, id, inside);
-            return true;
+            return self.list(out, id, inside);
         }
         self.object(out, id, inside)
     }
@@ -136,31 +141,40 @@ impl Writer<'_, '_> {
         self.outline.write_key(out, node);
     }
 
-    fn list(&mut self, out: &mut Vec<u8>, id: NodeId, inside: Nesting) {
+    /// Writes a list or map that is not empty. Returns false if no element has a selected field, so
+    /// that the list would seem empty.
+    fn list(&mut self, out: &mut Vec<u8>, id: NodeId, inside: Nesting) -> bool {
         let outline = self.outline;
-        let Some(node) = outline.node(id) else { return };
+        let Some(node) = outline.node(id) else { return false };
         let total = node.children as usize;
         let (limit, within) = match inside {
+            Nesting::Document if total == 1 => (1, Nesting::Document),
             Nesting::Document => (self.selection.records, Nesting::List),
             _ => (self.selection.nested, Nesting::Record),
         };
-        let shown = if total <= limit { total } else { limit.max(1) };
+        let array = node.kind == Kind::Array;
+        let mut shown = if total <= limit { total } else { limit.max(1) };
+        let mark = self.list_mark(id, total - shown, if array { "items" } else { "fields" });
+        let rest = outline.children(id).skip(shown);
+        // A mark must not be longer than what it replaces.
+        if rest.map(|(_, element)| element.span.len() + 1).sum::<usize>() <= mark.len() {
+            shown = total;
+        }
         // The last element of a shortened list is shown too, because it says how far the list goes.
         let (head, tail) = if shown < total && shown > 2 { (shown - 1, 1) } else { (shown, 0) };
-        let array = node.kind == Kind::Array;
+        let opening = out.len();
         out.push(if array { b'[' } else { b'{' });
-        let start = out.len();
+        let (start, mut any) = (out.len(), false);
         for (at, (child, element)) in outline.children(id).enumerate() {
             if at == head && shown < total {
                 self.omitted += (total - shown) as u64;
                 if out.len() > start {
                     out.push(b',');
                 }
-                let what = if array { "items" } else { "fields" };
                 if !array {
                     out.extend_from_slice(b"\"...\":");
                 }
-                out.extend(quoted(&truncation_mark(total - shown, what)));
+                out.extend(quoted(&mark));
             }
             if at >= head && at < total - tail {
                 continue;
@@ -173,11 +187,46 @@ impl Writer<'_, '_> {
             } else {
                 self.key(out, element, before > start);
             }
-            if !self.any(out, child, within) {
+            if self.any(out, child, within) {
+                any = true;
+            } else {
                 out.truncate(before);
             }
         }
-        out.push(if array { b']' } else { b'}' });
+        if any {
+            out.push(if array { b']' } else { b'}' });
+        } else {
+            out.truncate(opening);
+        }
+        any
+    }
+
+    /// Returns the mark for `omitted` elements of the list `id`, named `what`. If they are numbers,
+    /// or pairs that end with a number, the mark has the least and the greatest of all elements.
+    fn list_mark(&self, id: NodeId, omitted: usize, what: &str) -> String {
+        let mark = truncation_mark(omitted, what);
+        if omitted == 0 || self.outline.node(id).is_none_or(|node| node.children > MAX_RANGED) {
+            return mark;
+        }
+        let (mut least, mut most) = (f64::INFINITY, f64::NEG_INFINITY);
+        for (child, node) in self.outline.children(id) {
+            let last = self.outline.children(child).last().map_or(node, |(_, last)| last);
+            let Some(number) = self.number(last) else { return mark };
+            (least, most) = (least.min(number), most.max(number));
+        }
+        match mark.strip_suffix(']') {
+            Some(mark) if least < most => format!("{mark}, {least} to {most}]"),
+            _ => mark,
+        }
+    }
+
+    /// Returns the number that a value is, as a number or as a string. `None` for other values.
+    fn number(&self, node: &Node) -> Option<f64> {
+        if node.children > 0 || node.span.len() > MAX_NUMBER_BYTES {
+            return None;
+        }
+        let text = self.outline.decoded(&node.span);
+        text.trim().parse().ok().filter(|number: &f64| number.is_finite())
     }
 
     fn leaf(&mut self, out: &mut Vec<u8>, node: &Node, cap: usize) {

@@ -100,8 +100,10 @@ fn excerpt(
         .collect();
     let request = list.request;
     let mut excerpt = page(list.index, list.form, items.iter(), request, base);
-    let is_lossless =
-        condensed.dropped.is_empty() && condensed.shortened == 0 && condensed.omitted == 0;
+    let is_lossless = condensed.dropped.is_empty()
+        && condensed.constants.is_empty()
+        && condensed.shortened == 0
+        && condensed.omitted == 0;
     if is_lossless {
         return excerpt;
     }

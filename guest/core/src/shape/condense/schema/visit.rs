@@ -1,7 +1,7 @@
 //! Reads all values of a document into the fields of its schema.
 
 use super::{
-    FieldId, LIST_LENGTHS, MAX_DISTINCT_VALUES, MAX_FIELDS, MIN_MAP_CONTAINERS, Schema,
+    FieldId, LIST_LENGTHS, MAX_DISTINCT_VALUES, MAX_FIELDS, MIN_MAP_CONTAINERS, Position, Schema,
     VALUE_LENGTHS,
 };
 use crate::json::outline::{Node, NodeId, Outline};
@@ -70,6 +70,8 @@ impl Visitor<'_, '_> {
                 *total += u64::from(node.children).min(most as u64);
             }
         }
+        // The only element of a list is no record among others: the lists inside it are of records.
+        let has_records = is_list && (in_list || node.children > 1);
         for (child_id, child) in outline.children(id) {
             let child_at = if is_list {
                 // Each member of a map has another key, so keys are costs of values, not of the
@@ -78,8 +80,12 @@ impl Visitor<'_, '_> {
                     Kind::Array => (b"[]", 0),
                     _ => (b"*", self.estimate_cost(&outline.inner(&child.key))),
                 };
-                let level = level + u32::from(in_list);
-                let child_at = self.schema.field(Some(at), name, level, nested || in_list, 0);
+                let position = Position {
+                    level: level + u32::from(in_list),
+                    nested: nested || in_list,
+                    is_record: has_records,
+                };
+                let child_at = self.schema.field(Some(at), name, position, 0);
                 if let Some(field) = self.schema.fields.get_mut(child_at) {
                     for total in &mut field.costs {
                         *total += cost;
@@ -94,11 +100,12 @@ impl Visitor<'_, '_> {
                         let mut whole = Vec::new();
                         outline.write_key(&mut whole, child);
                         let cost = self.estimate_cost(&whole);
-                        self.schema.field(Some(at), &key, level + 1, nested, cost)
+                        let position = Position { level: level + 1, nested, is_record: false };
+                        self.schema.field(Some(at), &key, position, cost)
                     }
                 }
             };
-            self.visit(child_id, child_at, in_list || is_list);
+            self.visit(child_id, child_at, in_list || has_records);
         }
     }
 
@@ -116,6 +123,7 @@ impl Visitor<'_, '_> {
         let estimate = || self.estimator.scaled_cost_in(&mut self.words, raw);
         let cost = field.cost_model.estimate_cost(raw.len(), exactly, estimate);
         field.count += 1;
+        field.values += 1;
         if field.distinct.len() < MAX_DISTINCT_VALUES {
             field.distinct.insert(xxhash_rust::xxh3::xxh3_64(raw));
         }
@@ -125,6 +133,8 @@ impl Visitor<'_, '_> {
         if node.kind == Kind::String {
             field.strings += 1;
             field.characters += length as u64;
+            field.phrases += u64::from((12..=300).contains(&length) && has_words(raw));
+            field.links += u64::from(raw.starts_with(b"\"http"));
             field.prose += u64::from(length > 60 && (is_prose(raw) || has_lines(raw)));
         }
         let of_character = cost / length.max(1) as u64;
@@ -140,6 +150,17 @@ impl Visitor<'_, '_> {
     }
 }
 
+/// Returns true if a JSON string has several words: letters with single spaces between them.
+fn has_words(raw: &[u8]) -> bool {
+    let is_between = |window: &[u8]| match window {
+        [before, b' ', after] => before.is_ascii_graphic() && after.is_ascii_alphabetic(),
+        // Scripts without spaces.
+        [first, _, _] => *first >= 0xe3,
+        _ => false,
+    };
+    raw.windows(3).filter(|window| is_between(window)).nth(1).is_some()
+}
+
 /// Returns true if a JSON string is a text of several lines with words, such as source code.
 fn has_lines(raw: &[u8]) -> bool {
     const SAMPLE_BYTES: usize = 1_000;
@@ -148,15 +169,19 @@ fn has_lines(raw: &[u8]) -> bool {
     spaces > 2 && memchr::memmem::find_iter(head, b"\\n").count() > 2
 }
 
-/// Returns true if an object is treated as a map: it has many members, most of them of the same
-/// kind.
+/// Returns true if an object is treated as a map: it has many members, most of them objects or most
+/// of them lists, or most with keys that are data, such as versions and dates.
 #[must_use]
 fn is_map(outline: &Outline<'_>, id: NodeId, node: &Node) -> bool {
     if node.kind != Kind::Object || node.children < MIN_MAP_CONTAINERS {
         return false;
     }
     let count = |kind: Kind| outline.children(id).filter(|(_, child)| child.kind == kind).count();
-    let most = u64::from(node.children) * 4 / 5;
-    let containers = count(Kind::Object).max(count(Kind::Array)) as u64;
-    containers >= most || (node.children >= MIN_MAP_VALUES)
+    let most = node.children as usize * 4 / 5;
+    let is_data =
+        |key: &[u8]| key.iter().any(|byte| matches!(byte, b'0'..=b'9' | b'/' | b'.' | b'@' | b' '));
+    count(Kind::Object).max(count(Kind::Array)) >= most
+        || node.children >= MIN_MAP_VALUES
+        || outline.children(id).filter(|(_, child)| is_data(&outline.inner(&child.key))).count()
+            >= most
 }

@@ -1,0 +1,145 @@
+//! The importance of the fields of a document: their values are measured, and their names are one
+//! prior among several.
+
+use super::{Field, FieldId, MAX_DISTINCT_VALUES, Schema};
+use crate::fields::priority::{FieldPriority, field_priority, section_rank};
+
+/// The minimum number of values from which it is concluded how a field varies.
+const MIN_VALUES: u64 = 4;
+/// The number of values from which one value is taken for a constant.
+const MIN_CONSTANT_VALUES: u64 = 3;
+/// The average length, in characters, above which a text is prose. A shorter one describes its
+/// record.
+const MIN_PROSE_CHARS: u64 = 100;
+/// The average length, in characters, above which strings that are no texts are encoded data.
+const MIN_DATA_CHARS: u64 = 400;
+/// The maximum number, length in characters, and depth of the constants that are stated for a list.
+const MAX_CONSTANTS: usize = 12;
+const MAX_CONSTANT_CHARS: u64 = 60;
+const MAX_CONSTANT_LEVEL: u32 = 2;
+/// The minimum number of different phrases that describe records.
+const MIN_PHRASES: u64 = 3;
+/// The average length, in characters, of the longest names of categories.
+const MAX_CATEGORY_CHARS: u64 = 24;
+
+impl Schema {
+    /// Sets the priority and the section of each field.
+    pub(super) fn score_fields(&mut self) {
+        let mut scores = Vec::with_capacity(self.fields.len());
+        for (at, field) in self.fields.iter().enumerate() {
+            let names = self.keys(at);
+            let name = names.last().copied().unwrap_or_default();
+            let mut sections = names.iter().map(|name| section_rank(name));
+            let section = sections.find(|rank| *rank != 1).unwrap_or(1);
+            let priority = match self.score(at, field, name) {
+                // Definitions and settings are read only after what refers to them.
+                FieldPriority::Identity if section == 2 => FieldPriority::Key,
+                FieldPriority::State | FieldPriority::Key if section == 2 => FieldPriority::Plain,
+                priority => priority,
+            };
+            scores.push((priority, section));
+        }
+        for (field, (priority, section)) in self.fields.iter_mut().zip(scores) {
+            (field.priority, field.section) = (priority, section);
+        }
+    }
+
+    /// Returns the number of keys between a field and the record that contains it, or the root of
+    /// the document.
+    pub fn level_in_record(&self, at: FieldId) -> u32 {
+        let level = self.fields.get(at).map_or(0, |field| field.level);
+        let mut next = Some(at);
+        while let Some(field) = next.and_then(|at| self.fields.get(at)) {
+            if field.is_record() {
+                return level - field.level;
+            }
+            next = field.parent;
+        }
+        level
+    }
+
+    /// Returns the fields that have the same value in all records, as far as these records tell. At
+    /// most twelve; those with empty values come last.
+    pub fn constants(&self) -> Vec<FieldId> {
+        let records = self.fields.iter().find(|field| field.is_record());
+        let count = records.map_or(u64::MAX, |field| field.count);
+        let is_constant = |(at, field): &(FieldId, &Field)| {
+            !field.container
+                && !field.nested
+                && field.count == count
+                && count >= MIN_CONSTANT_VALUES
+                && field.distinct.len() == 1
+                && field.characters / count <= MAX_CONSTANT_CHARS
+                && self.level_in_record(*at) <= MAX_CONSTANT_LEVEL
+        };
+        let constants = || self.fields.iter().enumerate().filter(is_constant);
+        let filled = constants().filter(|(_, field)| field.empty == 0);
+        let empty = constants().filter(|(_, field)| field.empty > 0);
+        filled.chain(empty).map(|(at, _)| at).take(MAX_CONSTANTS).collect()
+    }
+
+    fn score(&self, at: FieldId, field: &Field, name: &str) -> FieldPriority {
+        use FieldPriority::{Identity, Key, Noise, Plain, Prose, State};
+        let average = field.characters / field.strings.max(1);
+        let distinct = field.distinct.len() as u64;
+        let counted = field.count.min(MAX_DISTINCT_VALUES as u64);
+        let is_mostly = |values: u64| values * 2 > field.count;
+        // An empty value, or the same in all records, says nothing about a record.
+        let is_constant = field.count >= MIN_CONSTANT_VALUES && distinct == 1 && field.in_record;
+        if field.empty == field.count {
+            return Noise;
+        }
+        // Records that are plain values have no fields: the values identify them.
+        if field.is_item() && !field.nested && !field.container {
+            return Identity;
+        }
+        // Long strings that are no prose are encoded data.
+        if average > MIN_DATA_CHARS && field.prose == 0 {
+            return Noise;
+        }
+        let level = self.level_in_record(at);
+        let mut priority = field_priority(name);
+        // The values decide if they contradict the name: long texts are prose, short ones are not.
+        if is_mostly(field.prose) && average > MIN_PROSE_CHARS && priority != Noise {
+            priority = if priority == Identity { State } else { Prose };
+        }
+        if priority == Prose && average <= MIN_PROSE_CHARS {
+            priority = Key;
+        }
+        let varies = distinct * 2 >= counted;
+        // Phrases describe their records.
+        let is_phrase = is_mostly(field.phrases) && average <= MIN_PROSE_CHARS;
+        if matches!(priority, Plain | Key) && is_phrase && distinct >= MIN_PHRASES {
+            priority = State;
+        }
+        // A short text that recurs is a category.
+        let is_short = is_mostly(field.strings) && average <= MAX_CATEGORY_CHARS;
+        if field.count >= MIN_VALUES && is_short && distinct > 1 && distinct * 4 <= counted {
+            priority = match priority {
+                Plain => Key,
+                Key if level <= 1 => State,
+                priority => priority,
+            };
+        }
+        // A value outside of records costs little: there is only one of it.
+        if priority == Plain && !field.in_record && level <= 2 && !is_mostly(field.links) {
+            priority = Key;
+        }
+        // A field at a deep level, or in a list inside a record, identifies something else than the
+        // record.
+        priority = match priority {
+            Identity | State if field.nested || level > 2 => Key,
+            Identity if level > 1 && matches!(name, "id" | "_id" | "uid" | "uuid" | "ID") => Key,
+            Key if field.nested || level > 3 => Plain,
+            priority => priority,
+        };
+        // A value that half of the records share does not identify them.
+        if priority == Identity && field.count >= MIN_VALUES && !varies {
+            priority = State;
+        }
+        if is_constant && (priority > State || self.is_list) {
+            priority = Noise;
+        }
+        priority
+    }
+}
