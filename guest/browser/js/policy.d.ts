@@ -2,6 +2,8 @@
 
 export type Advertise = "none" | "compact" | "full";
 
+export type CursorFormat = "short" | "signed";
+
 export type CursorMode = "snapshot" | "replay";
 
 export type EstimatorSettings = {
@@ -57,6 +59,8 @@ export type Settings = {
   chunking?: boolean;
   /** Write a uniform list that does not fit as a header and rows, if that makes it fit. Default false. */
   compact?: boolean;
+  /** The format of cursors: `short` (about 28 characters, 20 tokens) or `signed` (about 115 characters, with a whole HMAC-SHA256). Default `short`. Replay cursors are always `signed`. */
+  cursorFormat?: CursorFormat;
   /** Source of the rest of an answer: the store (`snapshot`), or the upstream, which is called again (`replay`). Default `snapshot`. `replay` applies to tools that change nothing (`readOnly`, or the tool's own hint); answers of other tools are always stored. */
   cursorMode?: CursorMode;
   /** Lifetime of a cursor in seconds. Default and minimum 600. Applies to all endpoints. */
@@ -105,7 +109,7 @@ export type Settings = {
   stripFields?: (string)[];
   /** Condense what does not fit: show every record, with fewer fields and shorter values. Default true. */
   summarization?: boolean;
-  /** Tokens above which a single object is summarized. Default 2000, at least 500. */
+  /** Tokens above which a single object is summarized. Default 2000, at least 500. Unless it is set, an object that fits the budget passes. */
   summaryThreshold?: number;
   /** Maximum tokens of an answer. Default 4000, at least 200. */
   tokenBudgetThreshold?: number;

@@ -1,7 +1,20 @@
-//! The byte format of stored values: a mark that names type and version, then postcard.
+//! The byte format of stored values: a mark that names type and version, then postcard. The format
+//! of cursors.
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// The format in which cursors are written. Both are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum CursorFormat {
+    /// About 28 characters, 20 tokens.
+    #[default]
+    Short,
+    /// About 115 characters, 77 tokens: a payload in JSON and a whole HMAC-SHA256.
+    Signed,
+}
 
 /// A value that can be stored as bytes.
 pub trait Stored: Serialize + DeserializeOwned {

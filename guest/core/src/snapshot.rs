@@ -3,6 +3,7 @@
 pub mod cursor;
 pub mod index;
 pub mod key;
+mod short;
 pub mod stored;
 
 pub use cursor::{Cursor, CursorError, Replay};

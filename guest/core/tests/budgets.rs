@@ -56,7 +56,7 @@ fn shown(budget: u64, document: &str, records: &[Value]) -> (u64, [usize; 3]) {
     let answer = first(&guard, &json!({}), document).unwrap();
     let meta = &answer["result"]["_meta"]["dev.context-guard/result"];
     // What fits is divided into pages only because it is longer than one.
-    if meta["originalTokens"].as_u64().unwrap_or_default() < budget * 9 / 10 {
+    if meta["originalTokens"].as_u64().unwrap_or_default() < budget * 19 / 20 {
         return (records.len() as u64, [usize::MAX; 3]);
     }
     let items = meta["shown"].as_u64().unwrap();

@@ -35,6 +35,7 @@ fn defaults() -> Value {
         "refuseMarks": endpoint.refuse_marks,
         "cursorTtl": endpoint.cursor_ttl_ms / 1_000,
         "cursorMode": endpoint.cursor_mode,
+        "cursorFormat": endpoint.cursor_format,
         "estimator": {
             "method": endpoint.estimator.method,
             "profile": endpoint.estimator.profile,

@@ -11,9 +11,11 @@ mod tables;
 #[cfg(feature = "train")]
 pub mod train;
 mod window;
+mod words;
 
 use characters::Characters;
-use tables::{ONE, Sum, Tables, WORDS, Word};
+use tables::{Sum, Tables};
+use words::{ONE, WORDS, Word};
 
 /// The tokenizer that the tables were measured with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -145,7 +147,7 @@ impl Sum<'_> {
             cautious: weight(self.total + self.caution),
             // The further costs are themselves means over what no table distinguishes.
             greatest: weight(
-                self.total + self.caution + self.greatest_caution * 9 / 8 + controls(text),
+                self.total + self.caution + self.greatest_caution() * 9 / 8 + controls(text),
             ),
         }
     }

@@ -144,8 +144,7 @@ impl<'a> Shaper<'_, 'a> {
             || texts.iter().any(|at| self.writer.cost.block(*at).tokens > settings.chunk_threshold)
             || options.ranged()
             || texts.iter().any(holds_long_list)
-            || (settings.summarization
-                && self.writer.cost.structured.tokens > settings.summary_threshold)
+            || settings.summarizes(self.writer.cost.structured.tokens)
     }
 
     /// Shapes the result of the caller's query on a payload, or the payload as transformed by

@@ -5,6 +5,7 @@ use context_guard_protocol::fallback;
 use serde::{Deserialize, Serialize};
 
 use super::client_profile::VisibleContent;
+use crate::encoding::CursorFormat;
 use crate::tokens::{Method, Profile};
 
 /// A policy.
@@ -78,7 +79,8 @@ pub struct Settings {
     /// Condense what does not fit: show every record, with fewer fields and shorter values. Default
     /// true.
     pub summarization: Option<bool>,
-    /// Tokens above which a single object is summarized. Default 2000, at least 500.
+    /// Tokens above which a single object is summarized. Default 2000, at least 500. Unless it is
+    /// set, an object that fits the budget passes.
     pub summary_threshold: Option<u64>,
     /// Fields that a summary keeps, as dotted paths such as `price.total` or `guests[].name`.
     /// Default: chosen by their names and costs.
@@ -117,6 +119,9 @@ pub struct Settings {
     /// again (`replay`). Default `snapshot`. `replay` applies to tools that change nothing
     /// (`readOnly`, or the tool's own hint); answers of other tools are always stored.
     pub cursor_mode: Option<CursorMode>,
+    /// The format of cursors: `short` (about 28 characters, 20 tokens) or `signed` (about 115
+    /// characters, with a whole HMAC-SHA256). Default `short`. Replay cursors are always `signed`.
+    pub cursor_format: Option<CursorFormat>,
     /// The token estimator.
     pub estimator: Option<EstimatorSettings>,
     /// Detail of the guard's own arguments in the schemas of tools. Default `none`. Tools with

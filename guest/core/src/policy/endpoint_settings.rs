@@ -2,6 +2,7 @@
 
 use super::client_profile::{ClientProfile, VisibleContent};
 use super::document::{Advertise, CursorMode, ItemFields, OrderBy, Settings, Strip};
+use crate::encoding::CursorFormat;
 use crate::fields::Mask;
 use crate::tokens::{Budget, Estimator};
 
@@ -47,6 +48,8 @@ pub struct EndpointSettings {
     pub summarization: bool,
     /// The number of tokens above which a single object is summarized.
     pub summary_threshold: u64,
+    /// True if policy sets that number. Otherwise an object that fits the budget passes.
+    pub has_exact_summaries: bool,
     /// The fields that a summary keeps, if the policy names them.
     pub fields: Option<Mask>,
     /// Words whose sentences are kept when a text is shortened.
@@ -77,6 +80,8 @@ pub struct EndpointSettings {
     /// The source of the rest of an answer to which cursors lead: the store, or a repeated upstream
     /// call.
     pub cursor_mode: CursorMode,
+    /// The format of cursors to stored answers.
+    pub cursor_format: CursorFormat,
     /// The estimator of token counts.
     pub estimator: Estimator,
     /// The detail in which the guard's arguments are added to the input schemas of tools.
@@ -105,6 +110,7 @@ impl Default for EndpointSettings {
             order_by: None,
             summarization: true,
             summary_threshold: 2_000,
+            has_exact_summaries: false,
             fields: None,
             keywords: Vec::new(),
             strip: Vec::new(),
@@ -119,6 +125,7 @@ impl Default for EndpointSettings {
             refuse_marks: true,
             cursor_ttl_ms: 600_000,
             cursor_mode: CursorMode::default(),
+            cursor_format: CursorFormat::default(),
             estimator: Estimator::default(),
             advertise: Advertise::default(),
             plain_arguments: false,
@@ -127,6 +134,13 @@ impl Default for EndpointSettings {
 }
 
 impl EndpointSettings {
+    /// Returns true if a single object of `tokens` tokens is summarized although it fits the
+    /// budget.
+    #[must_use]
+    pub fn summarizes(&self, tokens: u64) -> bool {
+        self.summarization && self.has_exact_summaries && tokens > self.summary_threshold
+    }
+
     /// Returns the settings for the client with this name in `clientInfo`. Budgets are at most what
     /// it shows of a result. The visible content is that of its profile, unless policy sets it.
     #[must_use]
@@ -173,6 +187,7 @@ impl EndpointSettings {
             settings.chunk_size.is_some() || settings.chunk_threshold.is_some();
         set(&mut self.summarization, settings.summarization.as_ref());
         set(&mut self.summary_threshold, settings.summary_threshold.as_ref());
+        self.has_exact_summaries |= settings.summary_threshold.is_some();
         set(&mut self.keywords, settings.keywords.as_ref());
         set(&mut self.strip, settings.strip.as_ref());
         set(&mut self.strip_fields, settings.strip_fields.as_ref());
@@ -181,6 +196,7 @@ impl EndpointSettings {
         set(&mut self.item_fields, settings.item_fields.as_ref());
         set(&mut self.refuse_marks, settings.refuse_marks.as_ref());
         set(&mut self.cursor_mode, settings.cursor_mode.as_ref());
+        set(&mut self.cursor_format, settings.cursor_format.as_ref());
         set(&mut self.advertise, settings.advertise.as_ref());
         set(&mut self.plain_arguments, settings.plain_arguments.as_ref());
         set(&mut self.cursor_ttl_ms, settings.cursor_ttl.map(|seconds| seconds * 1_000).as_ref());

@@ -58,8 +58,8 @@ pub fn plan_chunks(text: &IndexedText<'_>, estimator: &Estimator, size: ChunkLim
 }
 
 /// Returns the position of the second chunk of a text, pricing only the lines of the first. `None`
-/// if one chunk holds all `bytes`.
-fn second_chunk(
+/// if one chunk holds all `bytes`. O(first chunk).
+pub(super) fn second_chunk(
     bytes: &[u8],
     form: Form,
     estimator: &Estimator,

@@ -126,6 +126,7 @@ impl ShapeContext<'_> {
             max_bytes: self.limits.max_bytes,
             schema_constraint: self.schema_constraint,
             keys: self.keys,
+            cursor_format: self.limits.cursor_format,
             principal: self.scope.principal,
             read_tool: self.read_tool,
             replay: self.replay,

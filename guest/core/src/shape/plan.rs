@@ -24,6 +24,11 @@ use crate::tokens::OriginalCost;
 /// Maximum number of items that one result shows condensed, even if more would fit.
 const MAX_ITEMS_AT_ONCE: usize = 2_000;
 
+/// The maximum number of times that the first chunk of a text grows to fill the token limit.
+const MAX_CHUNK_GROWTHS: usize = 3;
+/// The first chunk of a text grows if it leaves more than this part of the token limit unused.
+const MIN_GROWTH: u64 = 25;
+
 /// A reduced payload: its excerpt for the client, and the entries to store.
 pub struct ShapedPayload<'a> {
     /// The part of the payload that the client receives, before rendering.
@@ -120,7 +125,7 @@ pub fn shape_payload<'a>(
     {
         return None;
     }
-    let (snapshot, index) = snapshot_index(context, payload, cost, placement, body);
+    let (snapshot, mut index) = snapshot_index(context, payload, cost, placement, body);
     let pricer = context.pricer(token_limit, text, index.structured.as_ref());
     let base = Cursor::new(&snapshot, 0, context.now_ms);
     let content = match &index.body {
@@ -143,6 +148,23 @@ pub fn shape_payload<'a>(
     };
     let whole = Some(WholePayload { context, payload, is_over_limit, is_document });
     let mut excerpt = reduce(&Task { pricer: &pricer, base: &base, content, whole });
+    if matches!(division, Division::Chunks) {
+        for _ in 0..MAX_CHUNK_GROWTHS {
+            let grown = grown_chunk(context, payload, &index.body, &excerpt, &pricer).map(|text| {
+                let task = TextTask::first(context, payload, &text, highlights.as_ref());
+                let content = Content::Text(task);
+                let excerpt = reduce(&Task { pricer: &pricer, base: &base, content, whole: None });
+                (text, excerpt)
+            });
+            // Quotes of later lines say more than lines that happen to come next.
+            let is_better = |(_, grown): &(TextIndex, Excerpt)| {
+                let keeps_quotes = grown.highlights.is_some() || excerpt.highlights.is_none();
+                pricer.fits(grown) && (keeps_quotes || !grown.more)
+            };
+            let Some((text, grown)) = grown.filter(is_better) else { break };
+            (index.body, excerpt) = (SnapshotBody::Text(text), grown);
+        }
+    }
     if shows_all_items(&excerpt) && excerpt.words == payload.words(usize::MAX) {
         // Only white space is missing, so this is no partial list.
         excerpt = whole_document(excerpt.body, excerpt.words, &base);
@@ -150,6 +172,29 @@ pub fn shape_payload<'a>(
     let rendered = pricer.render(&excerpt);
     let entries = entries(&snapshot, &index, payload.bytes);
     Some(ShapedPayload { excerpt, rendered, entries, whole: None })
+}
+
+/// Returns the chunks of a text with a longer first one, if `excerpt`, which shows the first one of
+/// `body`, leaves a part of the token limit unused. `None` if it does not, or if policy or caller
+/// set the size of chunks. O(first chunk).
+fn grown_chunk(
+    context: &ShapeContext<'_>,
+    payload: &Payload<'_, '_>,
+    body: &SnapshotBody,
+    excerpt: &Excerpt,
+    pricer: &ExcerptPricer<'_>,
+) -> Option<TextIndex> {
+    let SnapshotBody::Text(text) = body else { return None };
+    let remaining = pricer.remaining(excerpt) / pricer.copies();
+    let is_exact = context.limits.has_exact_chunks
+        || context.options.ranged()
+        || context.options.pages > 1
+        || text.chunks.len() < 2;
+    if is_exact || remaining * MIN_GROWTH < pricer.token_limit() / pricer.copies() {
+        return None;
+    }
+    // The quotes that follow a longer chunk may cost more.
+    range::with_longer_first_chunk(context, payload, text, remaining * 9 / 10)
 }
 
 /// Returns the excerpt for a page of lists. `items` begin with the first requested one. They are
@@ -243,7 +288,7 @@ fn divide<'s>(
             return Some(Division::Pages(lists));
         }
     }
-    if may_summarize && (is_over || tokens > limits.summary_threshold) {
+    if may_summarize && (is_over || limits.summarizes(tokens)) {
         return Some(Division::Document);
     }
     let is_long = is_text && limits.has_exact_chunks && tokens > limits.chunk_threshold;

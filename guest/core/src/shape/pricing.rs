@@ -121,16 +121,17 @@ impl<'a> ExcerptPricer<'a> {
         mut tokens: u64,
         mut make: impl FnMut(u64) -> Option<Excerpt>,
     ) -> Option<Excerpt> {
-        let (mut last, mut step) = (None, 0);
-        for _ in 0..MAX_SHRINK_ATTEMPTS {
+        let mut step = 0;
+        for attempt in 0..MAX_SHRINK_ATTEMPTS {
             let excerpt = make(tokens)?;
             let cost = self.cost(&excerpt);
             if cost <= limit {
                 return Some(excerpt);
             }
-            let least = if last == Some(cost) { step * 2 } else { 1 };
+            // Excerpts that fill any number of tokens may differ in the cost of their notice, so
+            // that small steps never end.
+            let least = if attempt > 1 { step * 2 } else { 1 };
             step = self.excess(cost, limit).max(least);
-            last = Some(cost);
             tokens = tokens.saturating_sub(step);
             if tokens == 0 {
                 break;
@@ -174,12 +175,6 @@ impl<'a> ExcerptPricer<'a> {
         ];
         let others = others.into_iter().flatten().map(|text| self.estimator.measure(text));
         let Measure { tokens, mut cost } = others.fold(text, Measure::plus);
-        if let Some(cursor) = &rendered.cursor {
-            // Two thirds of the safety margin are given back for cursors: their length is known
-            // exactly, and their random characters are estimated better than text.
-            let margin = self.estimator.price(cursor.as_bytes()) * self.context.cursor_copies();
-            cost = cost.saturating_sub((margin - self.estimator.allowance(margin)) * 2 / 3);
-        }
         if self.context.max_bytes.is_some() {
             let bytes = self.visible_bytes(&rendered);
             cost = cost_in_bytes(self.context.max_bytes, cost, bytes, self.token_limit());

@@ -100,8 +100,8 @@ pub(super) fn text_index(
 ) -> TextIndex {
     let each = context.limits.budget(1).allowance().min(token_limit);
     let tokens = each.saturating_sub(NOTICE_TOKENS).max(each / 4).max(8);
-    let lines = context.limits.chunk_size;
-    let chunk_lines = usize::try_from(lines).unwrap_or(usize::MAX);
+    let lines = chunk_lines(context);
+    let chunk_lines = usize::try_from(context.limits.chunk_size).unwrap_or(usize::MAX);
     let wanted = highlights.map_or(0, |highlights| {
         // In a text of few long lines, the limit cuts a chunk before it has all its lines.
         let from = chunk_lines.min(highlights.lines() / 2);
@@ -110,6 +110,31 @@ pub(super) fn text_index(
     let least = if wanted == 0 { 0 } else { least_first(context, text, tokens) };
     let first = tokens.saturating_sub(wanted).max(least).max(8);
     chunk::plan_chunks(text, &context.limits.estimator, ChunkLimits { lines, tokens, first })
+}
+
+/// Returns the maximum number of lines in a chunk: unlimited unless policy sets it, so that chunks
+/// fill the budget.
+fn chunk_lines(context: &ShapeContext<'_>) -> u64 {
+    if context.limits.has_exact_chunks { context.limits.chunk_size } else { u64::MAX }
+}
+
+/// Returns the chunks of a text, of which the first costs up to `tokens` tokens more than in
+/// `index`. `None` if it cannot be longer. O(first chunk).
+pub(super) fn with_longer_first_chunk(
+    context: &ShapeContext<'_>,
+    payload: &Payload<'_, '_>,
+    index: &TextIndex,
+    tokens: u64,
+) -> Option<TextIndex> {
+    let [first, second, later @ ..] = index.chunks.as_slice() else { return None };
+    let head = visible(slice(payload.bytes, 0, second.offset), payload.form);
+    let tokens = context.limits.estimator.cost(&head).saturating_add(tokens);
+    let size = ChunkLimits { lines: chunk_lines(context), tokens, first: tokens };
+    let longer = chunk::second_chunk(payload.bytes, payload.form, &context.limits.estimator, size);
+    let longer = longer.filter(|longer| longer.offset > second.offset)?;
+    let later = later.iter().filter(|mark| mark.offset > longer.offset);
+    let chunks = [*first, longer].into_iter().chain(later.copied()).collect();
+    Some(TextIndex { lines: index.lines, chunks })
 }
 
 /// Returns the number of tokens that highlights must leave to the first chunk, out of `tokens`.

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::notice::NEXT_CURSOR;
 use super::{Coverage, Excerpt, ExcerptBody};
+use crate::encoding::CursorFormat;
 use crate::json::text::{Form, convert, escape};
 use crate::policy::VisibleContent;
 use crate::snapshot::{Cursor, Keys, Placement, Replay};
@@ -40,6 +41,8 @@ pub struct RenderContext<'a> {
     pub schema_constraint: SchemaConstraint,
     /// The currently valid keys, which sign cursors.
     pub keys: &'a Keys,
+    /// The format of cursors.
+    pub cursor_format: CursorFormat,
     /// The principal to which cursors are bound, so that no other caller can use them.
     pub principal: &'a str,
     /// The name of the guard's tool that a client calls with a cursor to read the rest.
@@ -96,11 +99,6 @@ impl RenderContext<'_> {
     pub fn notices(&self) -> u64 {
         let is_repeated = self.structured.is_some() && !self.is_text_only() && self.pays_for_text();
         1 + u64::from(is_repeated)
-    }
-
-    /// The number of times that the result contains the cursor.
-    pub(super) fn cursor_copies(&self) -> u64 {
-        self.targets() + u64::from(self.is_full())
     }
 
     /// The number of visible places to which an excerpt is written, text content and structured
@@ -175,12 +173,12 @@ impl RenderContext<'_> {
     /// stored, the string includes the upstream call to repeat.
     #[must_use]
     pub fn sign(&self, cursor: &Cursor) -> String {
-        self.of_call(cursor).sign(self.keys, self.principal)
+        self.of_call(cursor).sign(self.cursor_format, self.keys, self.principal)
     }
 
-    /// Returns a placeholder for the signed form of a cursor: [`Cursor::placeholder`].
+    /// Returns a placeholder for the text of a cursor: [`Cursor::placeholder`].
     pub(super) fn placeholder(&self, cursor: &Cursor) -> String {
-        self.of_call(cursor).placeholder()
+        self.of_call(cursor).placeholder(self.cursor_format)
     }
 
     /// Returns the cursor with the upstream call to repeat, if the answer is not stored.
@@ -426,6 +424,7 @@ mod tests {
                     max_bytes: None,
                     schema_constraint: SchemaConstraint::None,
                     keys: &keys,
+                    cursor_format: CursorFormat::Short,
                     principal: "a",
                     read_tool: "r",
                     replay: None,

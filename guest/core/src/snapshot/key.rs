@@ -51,10 +51,10 @@ impl Keys {
         self.0.iter()
     }
 
-    /// Returns the name of a snapshot: 6 characters derived from its scope, then 10 from its
-    /// content. The first part proves the scope without access to the store. Both parts are keyed,
-    /// so that they reveal nothing. `arguments` and `content` are hashes of the call's arguments
-    /// and of the payload.
+    /// Returns the name of a snapshot: 4 characters derived from its scope, then 8 from its
+    /// content. They are short because each cursor has them. The first part proves the scope
+    /// without access to the store. Both parts are keyed, so that they reveal nothing. `arguments`
+    /// and `content` are hashes of the call's arguments and of the payload.
     #[must_use]
     pub fn snapshot(&self, scope: Scope<'_>, arguments: u128, content: u128) -> String {
         let Some(key) = self.0.first() else { return String::new() };
@@ -65,7 +65,7 @@ impl Keys {
             &arguments.to_le_bytes(),
             &content.to_le_bytes(),
         ];
-        name.push_str(&derive_name(key, "snapshot", &parts, 10));
+        name.push_str(&derive_name(key, "snapshot", &parts, 8));
         name
     }
 
@@ -95,7 +95,7 @@ impl Keys {
 }
 
 fn scope_tag(key: &Hmac<Sha256>, scope: Scope<'_>) -> String {
-    derive_name(key, "scope", &[scope.principal.as_bytes(), scope.endpoint.as_bytes()], 6)
+    derive_name(key, "scope", &[scope.principal.as_bytes(), scope.endpoint.as_bytes()], 4)
 }
 
 /// Derives a name of `length` characters of 6 bits each from `parts`. The length of each part is
@@ -109,6 +109,15 @@ fn derive_name(key: &Hmac<Sha256>, purpose: &str, parts: &[&[u8]], length: usize
     let mut name = URL_SAFE_NO_PAD.encode(mac.finalize().into_bytes());
     name.truncate(length);
     name
+}
+
+/// Feeds the principal and the encoded cursor to a MAC. The length of the principal comes first, so
+/// that different pairs never give the same input.
+pub(super) fn feed(mac: &mut impl Mac, principal: &str, payload: &[u8]) {
+    mac.update(b"cursor");
+    mac.update(&(principal.len() as u64).to_le_bytes());
+    mac.update(principal.as_bytes());
+    mac.update(payload);
 }
 
 #[cfg(test)]
@@ -129,7 +138,7 @@ mod tests {
             other.snapshot(scope("a", "b"), 1, 1),
         ];
         for (at, name) in names.iter().enumerate() {
-            assert_eq!(name.len(), 16);
+            assert_eq!(name.len(), 12);
             assert!(names.iter().skip(at + 1).all(|other| other != name));
         }
         assert!(keys.owns(scope("a", "b"), &names[0]) && !keys.owns(scope("a", "c"), &names[0]));

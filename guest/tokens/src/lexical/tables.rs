@@ -9,6 +9,7 @@ use super::characters::{Characters, RUN, SPACE, code_point};
 use super::scan::{
     DIGIT_KEYS, ESCAPE_KEYS, LENGTHS, PUNCTUATION_KEYS, SPACE_KEYS, Sink, WORD_KEYS, WORD_SHAPES,
 };
+use super::words::{ONE, WORDS, Word, WordsCost, further_cost};
 
 pub(super) const LETTER_BITS: u32 = 15;
 pub(super) const ID_SYMBOLS: usize = 63;
@@ -25,9 +26,6 @@ pub(super) const FILE_BYTES: usize = 2 * (WORD_KEYS + WORD_SHAPES + DIGIT_KEYS +
     + TWO_BYTES
     + THREE_BYTES
     + FOUR_BYTES;
-
-/// One token, in the unit of [`Sum`] (1/4096 token).
-pub(super) const ONE: i64 = 4096;
 
 /// The cost tables measured for one tokenizer. The arrays have fixed lengths, so that the compiler
 /// can omit most bounds checks.
@@ -114,29 +112,6 @@ fn byte_at<const N: usize>(table: &[u8; N], at: usize) -> i64 {
     table.get(at).copied().unwrap_or(0).into()
 }
 
-/// A slot of the word cache, with the cost of a word of up to eight bytes.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Word {
-    /// The letters of the word, with the first in the lowest byte.
-    letters: u64,
-    key: u16,
-    /// The further cost of a word that is no usual one, in 1/4096 token.
-    further: u16,
-    cost: i32,
-}
-
-impl Word {
-    /// Returns the slot in the word cache, 0 to 255, for a word of up to eight bytes. `key`
-    /// combines its prefix, case and length. `letters` has its first letter in the lowest byte.
-    #[inline]
-    fn place(key: usize, letters: u64) -> u8 {
-        ((letters ^ (key as u64) << 56).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8
-    }
-}
-
-/// The number of slots of the word cache.
-pub(super) const WORDS: usize = 256;
-
 /// A sum of the costs of the lexical events of a text.
 pub(super) struct Sum<'a> {
     tables: &'a Tables,
@@ -147,8 +122,10 @@ pub(super) struct Sum<'a> {
     /// The additional cost, in 1/4096 token, of runs that natural text does not have. It is the
     /// difference between their maximum and mean cost.
     pub(super) caution: i64,
-    /// The further cost, in 1/4096 token, of characters and words at their greatest cost.
-    pub(super) greatest_caution: i64,
+    /// The further cost, in 1/4096 token, of characters at their greatest cost.
+    greatest_caution: i64,
+    /// The cost and the further cost of the words so far.
+    words_cost: WordsCost,
     /// The two characters before the next one beyond ASCII.
     before: [u32; 2],
     characters: Characters,
@@ -209,19 +186,8 @@ pub(super) fn wide_key(first: bool, character: &[u8]) -> (usize, usize) {
     }
 }
 
-/// Returns the further cost, in 1/4096 token, of a word of `length` letters whose mean cost is
-/// `cost`. Words that no language has consist of more tokens than their letter pairs suggest. They
-/// are recognized by a high mean cost for their length.
-#[inline]
-fn further_cost(length: usize, cost: i64) -> i64 {
-    let more = cost - ONE;
-    if length < 2 || more <= 0 {
-        return 0;
-    }
-    // The tokens after the first, for each letter after the first.
-    let rate = more / (length as i64 - 1);
-    more * ((rate - ONE / 12) * 7).clamp(0, ONE * 7 / 8) / ONE
-}
+/// The minimum number of characters of an id without lower case that may be base32.
+const MIN_BASE32: usize = 16;
 
 /// The maximum number of letters in a run that counts as a natural word.
 const LONG_WORD: usize = 23;
@@ -239,8 +205,14 @@ impl<'a> Sum<'a> {
             total: 0,
             caution: 0,
             greatest_caution: 0,
+            words_cost: WordsCost::default(),
             before: [SPACE; 2],
         }
+    }
+
+    /// Returns the further cost, in 1/4096 token, of characters and words at their greatest cost.
+    pub(super) fn greatest_caution(&self) -> i64 {
+        self.greatest_caution + self.words_cost.caution()
     }
 
     #[inline]
@@ -261,7 +233,7 @@ impl<'a> Sum<'a> {
         let cost = self.cost(key, bytes.get(..key % LENGTHS).unwrap_or_default());
         let further = further_cost(key % LENGTHS, cost);
         self.total += cost;
-        self.greatest_caution += further;
+        self.words_cost.add(cost, further);
         if let Some(words) = &mut self.words
             && let Some(word) = words.get_mut(usize::from(Word::place(key, letters)))
         {
@@ -289,7 +261,7 @@ impl<'a> Sum<'a> {
     fn long_word(&mut self, key: usize, letters: &[u8]) {
         let cost = self.cost(key, letters);
         self.total += cost;
-        self.greatest_caution += further_cost(letters.len(), cost);
+        self.words_cost.add(cost, further_cost(letters.len(), cost));
         if letters.len() > LONG_WORD {
             self.caution += (letters.len() as i64 * ONE / 2 - cost).max(0);
         }
@@ -313,9 +285,9 @@ impl Sink for Sum<'_> {
                     && word.letters == letters
                     && word.key == key as u16
                 {
-                    self.total += i64::from(word.cost);
-                    self.greatest_caution += i64::from(word.further);
-                    return;
+                    let cost = i64::from(word.cost);
+                    self.total += cost;
+                    return self.words_cost.add(cost, word.further.into());
                 }
             }
             return self.new_word(key, letters);
@@ -342,7 +314,15 @@ impl Sink for Sum<'_> {
     fn id(&mut self, run: &[u8]) {
         let mut pairs = 0i64;
         for_each_pair(run, |pair| pairs += byte_at(&self.tables.id_pairs, pair));
-        self.total += word_at(&self.tables.ids, 0) + (pairs << 4);
+        let cost = word_at(&self.tables.ids, 0) + (pairs << 4);
+        self.total += cost;
+        // The pairs are those of hashes. Other encodings have fewer tokens of several characters.
+        let has = |is: fn(&u8) -> bool| run.iter().any(is);
+        self.greatest_caution += match (has(u8::is_ascii_lowercase), has(u8::is_ascii_uppercase)) {
+            (true, true) => cost / 40,
+            (false, true) if run.len() >= MIN_BASE32 => cost / 16,
+            _ => 0,
+        };
     }
 
     fn unicode_escape(&mut self, key: usize) {
@@ -389,7 +369,7 @@ impl Sink for Sum<'_> {
         let changes = run.windows(2).filter(|pair| pair.first() != pair.last()).count();
         if changes > 1 {
             let cost = byte_at(&self.tables.punctuation, key) << 6;
-            self.greatest_caution += (changes as i64 * ONE * 3 / 4 - cost).max(0);
+            self.greatest_caution += (changes as i64 * ONE * 4 / 5 - cost).max(0);
         }
     }
 

@@ -12,9 +12,10 @@ use super::scan::{
     scan,
 };
 use super::tables::{
-    FILE_BYTES, FOUR_BYTES, ID_SYMBOLS, LETTER_BITS, ONE, Sum, THREE_BYTES, TWO_BYTES, Tables,
+    FILE_BYTES, FOUR_BYTES, ID_SYMBOLS, LETTER_BITS, Sum, THREE_BYTES, TWO_BYTES, Tables,
     for_each_boundary, for_each_pair, wide_key,
 };
+use super::words::ONE;
 
 /// The size of a file of cost tables, in bytes.
 pub const TABLE_BYTES: usize = FILE_BYTES;

@@ -24,6 +24,20 @@ const SAMPLE_RECORDS: usize = 32;
 /// and the cost of the rest is estimated.
 const PRICED_RECORDS: usize = 8;
 
+/// Returns the index of the record with the number `at` in a sample of `count` of `total` records.
+///
+/// The sample has the first and the last record. The others are at irregular distances, one in each
+/// section of equal length: records often repeat their values at regular ones.
+fn sampled_record(at: usize, count: usize, total: usize) -> usize {
+    let last = count.saturating_sub(1).max(1);
+    if count >= total || at == 0 || at == last {
+        return at * total.saturating_sub(1) / last;
+    }
+    let (start, end) = (at * (total - 1) / last, (at + 1) * (total - 1) / last);
+    let random = (at as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
+    start + usize::try_from(random).unwrap_or(0) % (end - start).max(1)
+}
+
 /// Condenses records of a list to a token limit.
 pub struct RecordCondenser<'r> {
     schema: Schema,
@@ -37,7 +51,7 @@ pub struct RecordCondenser<'r> {
 }
 
 impl<'r> RecordCondenser<'r> {
-    /// Creates a condenser from an evenly spaced sample of the list `items`, which determines their
+    /// Creates a condenser from a spread sample of the list `items`, which determines their
     /// fields. `None` if a sampled record is invalid JSON, or if they have too many different
     /// fields to select from. O(32 records).
     #[must_use]
@@ -46,17 +60,15 @@ impl<'r> RecordCondenser<'r> {
         let count = items.len().min(SAMPLE_RECORDS);
         let (mut buffer, mut spans): (Vec<u8>, Vec<Span>) = (Vec::new(), Vec::new());
         for at in 0..count {
-            // The sample has the first and the last record.
-            let at = at * items.len().saturating_sub(1) / count.saturating_sub(1).max(1);
-            let item = items.get(at)?.read().0;
+            let item = items.get(sampled_record(at, count, items.len()))?.read().0;
             spans.push(buffer.len()..buffer.len() + item.len());
             buffer.extend_from_slice(item);
             buffer.push(b' ');
         }
         let outline = Outline::parse_all(&buffer, form, &spans).ok()?;
-        let schema = Schema::new(&outline, options.estimator, true)?;
+        let mut schema = Schema::new(&outline, options.estimator, true)?;
         let leaves = options.leaves(&schema);
-        let constants = schema.constants();
+        let constants = std::mem::take(&mut schema.constants);
         Some(Self { schema, leaves, constants, sampled: count.max(1), form, options })
     }
 

@@ -122,6 +122,8 @@ pub struct Schema {
     field_ids: Vec<u32>,
     /// True if the document is a list of records, whose constant values are stated once.
     is_list: bool,
+    /// The fields of a list of records that have the same value in all of them.
+    pub constants: Vec<FieldId>,
 }
 
 impl Schema {

@@ -25,6 +25,9 @@ const MAX_CATEGORY_CHARS: u64 = 24;
 impl Schema {
     /// Sets the priority and the section of each field.
     pub(super) fn score_fields(&mut self) {
+        if self.is_list {
+            self.constants = self.find_constants();
+        }
         let mut scores = Vec::with_capacity(self.fields.len());
         for (at, field) in self.fields.iter().enumerate() {
             let names = self.keys(at);
@@ -60,7 +63,7 @@ impl Schema {
 
     /// Returns the fields that have the same value in all records, as far as these records tell. At
     /// most twelve; those with empty values come last.
-    pub fn constants(&self) -> Vec<FieldId> {
+    fn find_constants(&self) -> Vec<FieldId> {
         let records = self.fields.iter().find(|field| field.is_record());
         let count = records.map_or(u64::MAX, |field| field.count);
         let is_constant = |(at, field): &(FieldId, &Field)| {
@@ -137,7 +140,7 @@ impl Schema {
         if priority == Identity && field.count >= MIN_VALUES && !varies {
             priority = State;
         }
-        if is_constant && (priority > State || self.is_list) {
+        if is_constant && priority > State && !self.constants.contains(&at) {
             priority = Noise;
         }
         priority

@@ -1,0 +1,79 @@
+//! Budgets and answers: how much of the budget the first answers of payloads use, whether every
+//! answer fits, and which questions the first answer and one call of the read tool answer.
+//!
+//! `cargo xtask bench answers [DIR]` runs this. A folder of payloads is measured; a payload
+//! `NAME.json` with questions has them beside it in `NAME.json.questions`.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::indexing_slicing,
+    clippy::cast_precision_loss,
+    reason = "a bench prints its table, and reads JSON that it made"
+)]
+
+mod guard;
+mod payload;
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, ensure};
+use guard::{Client, Contents};
+use payload::Payload;
+
+/// The name of the environment variable that prints the first answers whose file name contains its
+/// value.
+const SHOW: &str = "CONTEXT_GUARD_BENCH_SHOW";
+
+fn main() -> Result<()> {
+    let mut arguments = std::env::args_os().skip(1);
+    let folder =
+        arguments.next().map(PathBuf::from).context("usage: bench-answers DIR [BUDGET]")?;
+    let budget = arguments.next().map_or(Ok(4000), |budget| {
+        let budget = budget.to_string_lossy().into_owned();
+        budget.parse::<u64>().with_context(|| format!("{budget} is not a number of tokens"))
+    })?;
+    let show = std::env::var(SHOW).ok();
+    let (mut uses, mut over, mut shaped) = (Vec::new(), 0, 0);
+    for payload in Payload::read_all(&folder)? {
+        let contents = Contents::possible(&payload);
+        for content in contents {
+            let client = Client::new(budget)?;
+            let before = content.tokens(&payload);
+            let answer = client.first(&payload, content).with_context(|| payload.name.clone())?;
+            let after = answer.tokens();
+            let kind = answer.kind();
+            if let Some(show) = &show
+                && payload.name.contains(show.as_str())
+            {
+                println!("{} {content:?}\n{}\n", payload.name, answer.shown());
+            }
+            if kind == "whole" {
+                continue;
+            }
+            shaped += 1;
+            over += u64::from(after > budget);
+            let used = after as f64 / budget as f64;
+            uses.push(used);
+            if show.is_none() {
+                println!(
+                    "{used:.2} {:.2} {before:>8} {after:>6} {kind:<12} {:<6} {}",
+                    answer.planned(budget),
+                    content.name(),
+                    payload.name
+                );
+            }
+        }
+    }
+    uses.sort_by(f64::total_cmp);
+    let at = |share: f64| uses.get((uses.len() as f64 * share) as usize).copied().unwrap_or(0.0);
+    println!(
+        "{shaped} reduced; used of the budget: least {:.2}, tenth {:.2}, quarter {:.2}, median \
+         {:.2}; over budget: {over}",
+        at(0.0),
+        at(0.1),
+        at(0.25),
+        at(0.5)
+    );
+    ensure!(over == 0, "{over} answers exceed the budget");
+    Ok(())
+}

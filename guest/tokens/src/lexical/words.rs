@@ -1,0 +1,73 @@
+//! The costs of words, and a cache of them.
+
+/// One token, in the unit of costs (1/4096 token).
+pub(super) const ONE: i64 = 4096;
+
+/// A slot of the word cache, with the cost of a word of up to eight bytes.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Word {
+    /// The letters of the word, with the first in the lowest byte.
+    pub(super) letters: u64,
+    pub(super) key: u16,
+    /// The further cost of a word that is no usual one, in 1/4096 token.
+    pub(super) further: u16,
+    pub(super) cost: i32,
+}
+
+impl Word {
+    /// Returns the slot in the word cache, 0 to 255, for a word of up to eight bytes. `key`
+    /// combines its prefix, case and length. `letters` has its first letter in the lowest byte.
+    #[inline]
+    pub(super) fn place(key: usize, letters: u64) -> u8 {
+        ((letters ^ (key as u64) << 56).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8
+    }
+}
+
+/// The costs of words, in 1/4096 token.
+#[derive(Default)]
+pub(super) struct WordsCost {
+    /// The mean cost of words that may be of a language.
+    usual: i64,
+    /// The mean cost of words that no language has.
+    unusual: i64,
+    /// The cost of words that no language has beyond their mean cost.
+    further: i64,
+}
+
+impl WordsCost {
+    #[inline]
+    pub(super) fn add(&mut self, cost: i64, further: i64) {
+        if further == 0 {
+            self.usual += cost;
+        } else {
+            self.unusual += cost;
+            self.further += further;
+        }
+    }
+
+    /// Returns the further cost of the words. It counts in full if a third of them is unusual:
+    /// among usual words, the others are mostly names, which cost little more than their mean.
+    pub(super) fn caution(&self) -> i64 {
+        let all = (self.usual + self.unusual).max(1);
+        let share = self.unusual.saturating_mul(3).min(all);
+        let caution = i128::from(self.further) * i128::from(share) / i128::from(all);
+        i64::try_from(caution).unwrap_or(self.further)
+    }
+}
+
+/// The number of slots of the word cache.
+pub(super) const WORDS: usize = 256;
+
+/// Returns the further cost, in 1/4096 token, of a word of `length` letters whose mean cost is
+/// `cost`. Words that no language has consist of more tokens than their letter pairs suggest. They
+/// are recognized by a high mean cost for their length.
+#[inline]
+pub(super) fn further_cost(length: usize, cost: i64) -> i64 {
+    let more = cost - ONE;
+    if length < 2 || more <= 0 {
+        return 0;
+    }
+    // The tokens after the first, for each letter after the first.
+    let rate = more / (length as i64 - 1);
+    more * ((rate - ONE / 12) * 7).clamp(0, ONE * 7 / 8) / ONE
+}
