@@ -247,6 +247,78 @@ pub fn section_rank(name: &str) -> u8 {
     }
 }
 
+/// The last words of names of numbers that are no quantities: their sums and means say nothing.
+const NO_QUANTITIES: &[&str] = &[
+    "id",
+    "ids",
+    "parent",
+    "ref",
+    "uid",
+    "gid",
+    "pid",
+    "ppid",
+    "tid",
+    "number",
+    "no",
+    "num",
+    "nr",
+    "index",
+    "idx",
+    "port",
+    "year",
+    "month",
+    "day",
+    "hour",
+    "minute",
+    "week",
+    "lat",
+    "lon",
+    "lng",
+    "latitude",
+    "longitude",
+    "x",
+    "y",
+    "z",
+    "version",
+    "revision",
+    "line",
+    "column",
+    "row",
+    "col",
+    "zip",
+    "postcode",
+    "postal",
+    "code",
+    "key",
+    "phone",
+    "timestamp",
+    "ts",
+    "time",
+    "at",
+    "date",
+    "epoch",
+    "created",
+    "updated",
+    "modified",
+    "position",
+    "offset",
+    "seq",
+    "sequence",
+    "order",
+    "rank",
+    "generation",
+    "hash",
+    "start",
+    "end",
+];
+
+/// Returns true if a number of this name is a quantity, which has a sum and a mean.
+#[must_use]
+pub fn is_quantity(name: &str) -> bool {
+    let words = words(name);
+    words.last().is_none_or(|last| !NO_QUANTITIES.contains(&last.as_str()))
+}
+
 /// Returns the words of a field name in lower case: `createdAt`, `created_at` and `created-at` all
 /// give `created` and `at`.
 fn words(name: &str) -> Vec<String> {

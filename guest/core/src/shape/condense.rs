@@ -7,6 +7,7 @@ pub mod long_text;
 pub mod records;
 pub mod schema;
 pub mod select;
+pub mod statistics;
 mod write;
 
 use self::long_text::LongText;

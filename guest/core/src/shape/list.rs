@@ -4,11 +4,13 @@ use std::cell::OnceCell;
 
 use super::condense::CondenseOptions;
 use super::condense::records::RecordCondenser;
+use super::condense::statistics::statistics;
 use super::content_block::block_text;
 use super::item::{Item, minify_items};
 use super::page::Pieces;
 use super::pricing::ExcerptPricer;
 use super::{Coverage, Excerpt, ExcerptBody};
+use crate::json::Span;
 use crate::json::text::{Form, visible};
 use crate::snapshot::Cursor;
 use crate::snapshot::index::ListIndex;
@@ -58,6 +60,37 @@ const ROUGHLY_PRICED_ITEMS: usize = 4;
 /// Minimum cost of any item, in tokens.
 pub(super) const MIN_ITEM_TOKENS: u64 = 3;
 
+/// The minimum token limit of a page, per copy in the result, beside which statistics are shown.
+const MIN_TOKENS_FOR_STATISTICS: u64 = 600;
+/// The share of the token limit that statistics may cost, as a divisor.
+const STATISTICS_SHARE: u64 = 10;
+/// The minimum number of items of a list that has statistics. A model can count fewer.
+const MIN_COUNTED_ITEMS: usize = 12;
+/// The maximum size of a list that has statistics, in bytes. Counting a megabyte takes as long as
+/// making its first page; callers can ask for totals over larger lists.
+const MAX_COUNTED_BYTES: usize = 800_000;
+
+/// All items of a list in its payload.
+#[derive(Clone, Copy)]
+pub(super) struct AllItems<'t> {
+    /// The payload that contains the list.
+    pub bytes: &'t [u8],
+    /// The spans of the items in `bytes`.
+    pub spans: &'t [Span],
+}
+
+impl<'t> AllItems<'t> {
+    fn are_countable(&self) -> bool {
+        let bytes = self.spans.last().map_or(0, |last| last.end);
+        let from = self.spans.first().map_or(0, |first| first.start);
+        self.spans.len() >= MIN_COUNTED_ITEMS && bytes - from <= MAX_COUNTED_BYTES
+    }
+
+    fn items(&self) -> impl Iterator<Item = &'t [u8]> {
+        self.spans.iter().map(|span| self.bytes.get(span.clone()).unwrap_or_default())
+    }
+}
+
 /// A request for a page of items, with the items and their estimated costs.
 pub(super) struct ListTask<'t> {
     pricer: &'t ExcerptPricer<'t>,
@@ -71,6 +104,9 @@ pub(super) struct ListTask<'t> {
     /// The requested page: its first item, its size, and the treatment of items that do not fit.
     pub request: PageRequest,
     options: Option<CondenseOptions<'t>>,
+    /// All items of the list, if their statistics are shown beside a page.
+    all: Option<AllItems<'t>>,
+    statistics: OnceCell<Option<String>>,
     whole_items: OnceCell<CountEstimate>,
     records: OnceCell<Option<RecordCondenser<'t>>>,
 }
@@ -101,8 +137,46 @@ impl<'t> ListTask<'t> {
         }
         // Content blocks have fields of the protocol, not of records.
         let options = options.filter(|_| !index.blocks);
-        let (whole_items, records) = (OnceCell::new(), OnceCell::new());
-        Self { pricer, base, index, form, items, request, options, whole_items, records }
+        Self {
+            pricer,
+            base,
+            index,
+            form,
+            items,
+            request,
+            options,
+            all: None,
+            statistics: OnceCell::new(),
+            whole_items: OnceCell::new(),
+            records: OnceCell::new(),
+        }
+    }
+
+    /// Shows statistics over `all` items beside the page.
+    pub(super) fn with_statistics(self, all: Option<AllItems<'t>>) -> Self {
+        Self { all, ..self }
+    }
+
+    /// Returns the statistics over all items of the list. `None` if they are not wanted, or no
+    /// field has any. O(bytes of the list) on first use.
+    pub(super) fn statistics(&self) -> Option<String> {
+        let text = || {
+            let all = self.all.as_ref().filter(|all| all.are_countable())?;
+            let limit = self.pricer.token_limit() / self.pricer.copies();
+            if limit < MIN_TOKENS_FOR_STATISTICS {
+                return None;
+            }
+            let mut found = statistics(self.records()?, all.items())?;
+            while !found.is_empty() {
+                let text = format!("Over all {} items: {}", all.spans.len(), found.join("; "));
+                if self.pricer.estimator.cost(text.as_bytes()) <= limit / STATISTICS_SHARE {
+                    return Some(text);
+                }
+                found.pop();
+            }
+            None
+        };
+        self.statistics.get_or_init(text).clone()
     }
 
     /// The maximum number of items on the page: the requested limit, or the number of items if
@@ -151,7 +225,9 @@ impl<'t> ListTask<'t> {
         let page_size = self.request.page_size;
         let page_size = if count > self.limit() { count as u64 } else { page_size };
         let request = PageRequest { page_size, ..self.request };
-        page(self.index, self.form, self.items.iter().take(count), request, self.base)
+        let items = self.items.iter().take(count);
+        let page = page(self.index, self.form, items, request, self.base);
+        Excerpt { highlights: self.statistics(), ..page }
     }
 
     /// Returns the condenser for the items. `None` if they must not be condensed, or are invalid

@@ -62,7 +62,9 @@ pub(super) fn with_others(
         if summarizer.summarize(probe, share).is_some_and(|summary| says_enough(&summary))
             && let Some(summary) = summarizer.summarize(count, tokens).filter(says_enough)
         {
-            let highlights = Some(text(&summary, count, count == others.len()));
+            let others = text(&summary, count, count == others.len());
+            let parts = page.highlights.iter().map(String::as_str).chain([others.as_str()]);
+            let highlights = Some(parts.collect::<Vec<_>>().join("\n"));
             let longer = Excerpt { highlights, ..page.clone() };
             if pricer.fits(&longer) {
                 return longer;

@@ -6,7 +6,7 @@ use super::context::ShapeContext;
 use super::highlight::Highlights;
 use super::index::{list_index, pageable_lists, snapshot_index};
 use super::item::Item;
-use super::list::{ListTask, PageRequest};
+use super::list::{AllItems, ListTask, PageRequest};
 use super::payload::Payload;
 use super::pricing::ExcerptPricer;
 use super::range::{self, TextPosition, TextTask};
@@ -131,15 +131,15 @@ pub fn shape_payload<'a>(
     let content = match &index.body {
         SnapshotBody::List(list) => {
             let (request, options) = (context.first_page(), context.condense_options());
-            Content::List(Box::new(ListTask::new(
-                &pricer,
-                &base,
-                list,
-                payload.form,
-                items,
-                request,
-                options,
-            )))
+            let all = match &division {
+                Division::Pages(lists) if request.all => match lists.as_slice() {
+                    [only] => Some(AllItems { bytes: payload.bytes, spans: &only.items }),
+                    _ => None,
+                },
+                _ => None,
+            };
+            let list = ListTask::new(&pricer, &base, list, payload.form, items, request, options);
+            Content::List(Box::new(list.with_statistics(all)))
         }
         SnapshotBody::Text(text) => {
             Content::Text(TextTask::first(context, payload, text, highlights.as_ref()))

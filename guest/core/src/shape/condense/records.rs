@@ -72,6 +72,16 @@ impl<'r> RecordCondenser<'r> {
         Some(Self { schema, leaves, constants, sampled: count.max(1), form, options })
     }
 
+    /// Returns the fields of the list.
+    pub(super) fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// Returns the form of the records: raw, or escaped as in a JSON string.
+    pub(super) fn form(&self) -> Form {
+        self.form
+    }
+
     /// Returns all `items`, condensed to about `token_limit` tokens. `None` if no field fits. O(n)
     /// for each of at most eight iterations.
     #[must_use]

@@ -91,6 +91,10 @@ pub struct Field {
     phrases: u64,
     /// The number of values that are URLs.
     links: u64,
+    /// The number of values that are numbers.
+    pub(super) numbers: u64,
+    /// The number of values that begin with a date, such as `2026-01-31`.
+    pub(super) dates: u64,
     empty: u64,
     /// The hashes of distinct values, at most [`MAX_DISTINCT_VALUES`].
     distinct: BTreeSet<u64>,
@@ -104,6 +108,12 @@ impl Field {
     #[must_use]
     pub fn is_item(&self) -> bool {
         matches!(self.name.as_str(), "[]" | "*")
+    }
+
+    /// Returns the number of different values, at most 512.
+    #[must_use]
+    pub fn distinct_values(&self) -> usize {
+        self.distinct.len()
     }
 
     /// Returns true if the values of a field are records, which are never removed as a whole.
@@ -227,6 +237,13 @@ impl Schema {
         names
     }
 
+    /// Returns the number of records from which the schema was made, or 1 for a document without
+    /// records.
+    #[must_use]
+    pub fn sampled(&self) -> u64 {
+        self.fields.iter().find(|field| field.is_record()).map_or(1, |field| field.count)
+    }
+
     /// Returns the number of direct members of the field `at` for which `wanted` is true. `None`
     /// for maps, whose keys are not known in advance. O(fields).
     #[must_use]
@@ -285,6 +302,8 @@ impl Schema {
             prose: 0,
             phrases: 0,
             links: 0,
+            numbers: 0,
+            dates: 0,
             empty: 0,
             distinct: BTreeSet::new(),
             children: KeyCache::default(),

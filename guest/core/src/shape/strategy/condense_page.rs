@@ -99,7 +99,8 @@ fn excerpt(
         .map(|(item, value)| Item::new(item.list, value, list.form))
         .collect();
     let request = list.request;
-    let mut excerpt = page(list.index, list.form, items.iter(), request, base);
+    let page = page(list.index, list.form, items.iter(), request, base);
+    let mut excerpt = Excerpt { highlights: list.statistics(), ..page };
     let is_lossless = condensed.dropped.is_empty()
         && condensed.constants.is_empty()
         && condensed.shortened == 0

@@ -130,7 +130,9 @@ impl Visitor<'_, '_> {
         field.empty += u64::from(matches!(raw, b"null" | b"\"\"" | b"{}" | b"[]" | b"false"));
         // Characters between the quotes.
         let length = if node.kind == Kind::String { raw.len().saturating_sub(2) } else { 0 };
+        field.numbers += u64::from(matches!(raw.first(), Some(b'-' | b'0'..=b'9')));
         if node.kind == Kind::String {
+            field.dates += u64::from(is_date(raw));
             field.strings += 1;
             field.characters += length as u64;
             field.phrases += u64::from((12..=300).contains(&length) && has_words(raw));
@@ -148,6 +150,15 @@ impl Visitor<'_, '_> {
             *total += short.min(cost.max(crate::tokens::COST_SCALE)) + field.key_cost;
         }
     }
+}
+
+/// Returns true if a JSON string begins with a date, such as `2026-01-31`.
+fn is_date(raw: &[u8]) -> bool {
+    let Some(date) = raw.get(1..11) else { return false };
+    date.iter().enumerate().all(|(at, byte)| match at {
+        4 | 7 => *byte == b'-',
+        _ => byte.is_ascii_digit(),
+    })
 }
 
 /// Returns true if a JSON string has several words: letters with single spaces between them.

@@ -1,0 +1,87 @@
+//! Statistics over all records beside a page that shows some of them.
+#![allow(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "serde_json gives null for what is missing, and a panic is a failure"
+)]
+
+mod client;
+
+use client::first;
+use context_guard_test_kit::guard::NativeGuard;
+use serde_json::{Value, json};
+
+/// Returns the statistics in the notice of the first answer with `items`.
+fn statistics(items: Vec<Value>) -> Option<String> {
+    let guard = NativeGuard::with_policy("{}").unwrap();
+    let answer = first(&guard, &json!({}), &json!({ "items": items }).to_string()).unwrap();
+    let notice = answer["result"]["content"][1]["text"].as_str().unwrap_or_default();
+    notice.lines().find(|line| line.starts_with("Over all ")).map(str::to_owned)
+}
+
+fn record(at: usize) -> Value {
+    json!({
+        "id": at,
+        "name": format!("Order {at} of the harbour house"),
+        "status": if at == 417 { "failed" } else if at.is_multiple_of(3) { "held" } else { "open" },
+        "price": {"total": f64::from(u32::try_from(at).unwrap()) + 0.1, "currency": "EUR"},
+        "created_at": format!("2026-{:02}-{:02}T10:00:00Z", at % 12 + 1, at % 28 + 1),
+        "customer_id": at * 7919 % 1000,
+        "note": "A note that makes the record longer than it would be.",
+    })
+}
+
+#[test]
+fn categories_numbers_and_times_are_counted_over_all_records() {
+    let found = statistics((0..600).map(record).collect()).unwrap();
+    assert_eq!(
+        found,
+        "Over all 600 items: status: open 400, held 199, failed 1; created_at: \
+         2026-01-01T10:00:00Z to 2026-12-28T10:00:00Z; price.total: 0.1 to 599.1, sum 179760, \
+         mean 299.6"
+    );
+}
+
+#[test]
+fn absent_values_are_stated() {
+    let mut items: Vec<Value> = (0..600).map(record).collect();
+    for item in items.iter_mut().step_by(6) {
+        item.as_object_mut().unwrap().remove("status");
+        item["price"]["total"] = Value::Null;
+    }
+    let found = statistics(items).unwrap();
+    assert!(found.contains("status: open 400, held 99, failed 1, absent in 100;"), "{found}");
+    assert!(found.contains(", absent in 100"), "{found}");
+}
+
+#[test]
+fn names_and_ids_have_no_statistics() {
+    let item = |at: usize| {
+        json!({
+            "id": at * 31,
+            "name": format!("Guest {at}"),
+            "fax": if at.is_multiple_of(9) { format!("+1 555 {at}") } else { String::new() },
+            "about": "A text about the guest that is long enough for pages. ".repeat(3),
+        })
+    };
+    assert_eq!(statistics((0..300).map(item).collect()), None);
+}
+
+#[test]
+fn few_items_have_no_statistics() {
+    let item = |at: usize| {
+        let state = if at.is_multiple_of(2) { "on" } else { "off" };
+        json!({"state": state, "text": "word ".repeat(900)})
+    };
+    assert_eq!(statistics((0..11).map(item).collect()), None);
+}
+
+#[test]
+fn later_pages_have_no_statistics() {
+    let guard = NativeGuard::with_policy("{}").unwrap();
+    let items: Vec<Value> = (0..600).map(record).collect();
+    let answer = first(&guard, &json!({}), &json!({ "items": items }).to_string()).unwrap();
+    let cursor = client::cursor(&answer).unwrap();
+    let next = client::read(&guard, &json!({ "cursor": cursor })).unwrap();
+    assert!(!next.to_string().contains("Over all "), "{next}");
+}
