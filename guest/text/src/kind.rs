@@ -60,7 +60,10 @@ impl Kind {
         let head: Vec<&[u8]> =
             lines.iter().map(AsRef::as_ref).filter(|line| !line.trim_ascii().is_empty()).collect();
         let count = |test: &dyn Fn(&[u8]) -> bool| head.iter().filter(|line| test(line)).count();
-        let first = head.first().map_or(&[][..], |line| line.trim_ascii_start());
+        let first = head.first().map_or(&[][..], |line| {
+            // A byte order mark.
+            line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line).trim_ascii_start()
+        });
         if count(&|line| line.starts_with(b"@@ ") || line.starts_with(b"diff --git ")) >= 1
             && count(&|line| line.starts_with(b"+++ ")) >= 1
         {
@@ -72,6 +75,7 @@ impl Kind {
         if first.starts_with(b"<?xml")
             || first.starts_with(b"<!DOCTYPE")
             || first.starts_with(b"<!doctype")
+            || first.starts_with(b"<!--") && count(&|line| is_tag(line.trim_ascii_start())) >= 2
             || is_tag(first)
         {
             return Kind::Markup;

@@ -4,6 +4,7 @@
 pub mod boundary;
 pub mod colours;
 pub mod definition;
+pub mod element_text;
 pub mod embedded;
 pub mod kind;
 pub mod line_index;
@@ -13,7 +14,9 @@ pub mod log_format;
 pub mod log_line;
 mod log_prefix;
 mod log_time;
+pub mod markup;
 pub mod outline;
+pub mod page_text;
 pub mod severity;
 pub mod severity_prefilter;
 pub mod shorten;

@@ -4,9 +4,11 @@
 //! reader would miss most comes first.
 
 mod log_errors;
+mod readable;
 
 use self::log_errors::{EntryDetail, FULL_DETAIL, LogErrors, shown_part};
-use crate::json::text::{Form, boundary};
+use self::readable::Readable;
+use crate::json::text::{Form, boundary, visible};
 use crate::text::colours::without_colours;
 use crate::text::kind::Kind;
 use crate::text::lines::IndexedText;
@@ -32,6 +34,8 @@ pub struct Highlights<'t> {
     kind: Kind,
     errors: Vec<LogEntry<'t>>,
     parts: Vec<Part>,
+    /// The text of a page, or the elements of a document, if the text is markup.
+    readable: Option<Readable>,
 }
 
 impl<'t> Highlights<'t> {
@@ -41,7 +45,25 @@ impl<'t> Highlights<'t> {
     pub fn new(text: &'t IndexedText<'t>) -> Self {
         let (kind, errors) = severe_entries(text);
         let parts = parts(kind, text);
-        Self { text, kind, errors, parts }
+        let readable = (kind == Kind::Markup).then(|| {
+            let source = visible(text.bytes(), text.form());
+            std::str::from_utf8(&source).ok().and_then(Readable::new)
+        });
+        Self { text, kind, errors, parts, readable: readable.flatten() }
+    }
+
+    /// Returns true if the text is markup whose content costs more than `token_limit`, so that its
+    /// source needs no more room.
+    #[must_use]
+    pub fn is_long_markup(&self, estimator: &Estimator, token_limit: u64) -> bool {
+        let readable = self.readable.as_ref();
+        readable.is_some_and(|read| read.wanted_tokens(estimator, token_limit) >= token_limit)
+    }
+
+    /// Returns true if the text is markup whose content is shown beside its first lines.
+    #[must_use]
+    pub fn is_markup(&self) -> bool {
+        self.readable.is_some()
     }
 
     /// Returns the number of lines in the text.
@@ -54,6 +76,9 @@ impl<'t> Highlights<'t> {
     /// counted from 0. `token_limit` is for a chunk and these highlights together.
     #[must_use]
     pub fn wanted_tokens(&self, from: usize, estimator: &Estimator, token_limit: u64) -> u64 {
+        if let Some(readable) = &self.readable {
+            return readable.wanted_tokens(estimator, token_limit * 17 / 20);
+        }
         let rest = self.text.len().saturating_sub(from);
         if rest == 0 || self.text.len() == 1 {
             return (TAIL_BYTES as u64 / 2).min(token_limit / 4);
@@ -94,6 +119,9 @@ impl<'t> Highlights<'t> {
         estimator: &Estimator,
         token_limit: u64,
     ) -> Option<String> {
+        if let Some(readable) = &self.readable {
+            return readable.excerpt(estimator, token_limit);
+        }
         // The heading alone takes 16 tokens.
         if from >= self.text.len() || token_limit < 24 {
             return None;

@@ -148,7 +148,10 @@ pub fn shape_payload<'a>(
     };
     let whole = Some(WholePayload { context, payload, is_over_limit, is_document });
     let mut excerpt = reduce(&Task { pricer: &pricer, base: &base, content, whole });
-    if matches!(division, Division::Chunks) {
+    let is_filled = highlights.as_ref().is_some_and(|highlights| {
+        highlights.is_long_markup(&context.limits.estimator, each * 17 / 20)
+    });
+    if matches!(division, Division::Chunks) && !is_filled {
         for _ in 0..MAX_CHUNK_GROWTHS {
             let grown = grown_chunk(context, payload, &index.body, &excerpt, &pricer).map(|text| {
                 let task = TextTask::first(context, payload, &text, highlights.as_ref());
@@ -158,7 +161,11 @@ pub fn shape_payload<'a>(
             });
             // Quotes of later lines say more than lines that happen to come next.
             let is_better = |(_, grown): &(TextIndex, Excerpt)| {
-                let keeps_quotes = grown.highlights.is_some() || excerpt.highlights.is_none();
+                let is_markup = highlights.as_ref().is_some_and(Highlights::is_markup);
+                let keeps_quotes = match is_markup {
+                    true => grown.highlights == excerpt.highlights,
+                    false => grown.highlights.is_some() || excerpt.highlights.is_none(),
+                };
                 pricer.fits(grown) && (keeps_quotes || !grown.more)
             };
             let Some((text, grown)) = grown.filter(is_better) else { break };

@@ -107,7 +107,12 @@ pub(super) fn text_index(
         let from = chunk_lines.min(highlights.lines() / 2);
         highlights.wanted_tokens(from, &context.limits.estimator, each)
     });
-    let least = if wanted == 0 { 0 } else { least_first(context, text, tokens) };
+    let least = match highlights {
+        _ if wanted == 0 => 0,
+        // The first lines of markup say little.
+        Some(highlights) if highlights.is_markup() => tokens / 10,
+        _ => least_first(context, text, tokens),
+    };
     let first = tokens.saturating_sub(wanted).max(least).max(8);
     chunk::plan_chunks(text, &context.limits.estimator, ChunkLimits { lines, tokens, first })
 }

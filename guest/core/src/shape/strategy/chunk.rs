@@ -73,7 +73,7 @@ fn with_highlights(
     let tokens = pricer.remaining(&chunk) / pricer.copies();
     let highlighted = pricer.shrink(pricer.token_limit(), tokens, |tokens| {
         // A text of one long line has no other lines: the end of that line is shown.
-        let text = if from < highlights.lines() {
+        let text = if from < highlights.lines() || highlights.is_markup() {
             highlights.excerpt(from, &errors, &pricer.estimator, tokens)
         } else {
             highlights.tail(&pricer.estimator, tokens)
