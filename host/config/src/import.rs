@@ -13,6 +13,9 @@ use std::path::Path;
 
 use serde_norway::{Mapping, Value};
 
+pub use self::unwrap::guard_command;
+pub use self::values::redact_arguments;
+
 use self::document::FoundServer;
 use self::values::Values;
 use crate::{Error, References, Result};

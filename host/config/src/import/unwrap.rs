@@ -17,6 +17,37 @@ pub(super) fn unwrap_command(command: &mut Vec<String>) -> Vec<String> {
     options
 }
 
+/// Subcommands of the program that start servers for a client.
+const SERVING: [&str; 3] = ["wrap", "stdio", "serve"];
+/// Shells that receive a command line as one argument.
+const SHELLS: [&str; 8] = ["sh", "bash", "dash", "zsh", "fish", "cmd", "powershell", "pwsh"];
+
+/// Returns the subcommand of `context-guard` that a command line runs, also behind a launcher or
+/// shell. An argument that only ends with the name, such as a folder, does not count.
+#[must_use]
+pub fn guard_command(command: &[String]) -> Option<String> {
+    let program = program_name(command.first()?);
+    if program == "context-guard" {
+        let subcommand = command.iter().skip(1).find(|argument| !argument.starts_with('-'));
+        return Some(subcommand.cloned().unwrap_or_default());
+    }
+    let serving = |words: &[&str]| {
+        let guard = words.iter().position(|word| program_name(word) == "context-guard")?;
+        let mut rest = words
+            .iter()
+            .skip(guard + 1)
+            .filter(|word| !word.starts_with('-') && program_name(word) != "context-guard");
+        rest.next().filter(|word| SERVING.contains(word)).map(|word| (*word).to_owned())
+    };
+    let words: Vec<&str> = command.iter().map(String::as_str).collect();
+    serving(&words).or_else(|| {
+        let line = words.iter().skip(1).find(|word| word.contains("context-guard"))?;
+        let words: Vec<&str> =
+            line.split_whitespace().map(|word| word.trim_matches(['"', '\''])).collect();
+        SHELLS.contains(&program.as_str()).then(|| serving(&words))?
+    })
+}
+
 /// Returns the options of `wrap` and the inner command.
 fn split(command: &[String]) -> Option<(Vec<String>, Vec<String>)> {
     let launched = LAUNCHERS.contains(&program_name(command.first()?).as_str());
@@ -59,4 +90,42 @@ fn program_name(program: &str) -> String {
     let name = name.split('@').next().unwrap_or(name).to_ascii_lowercase();
     let ending = [".exe", ".cmd", ".ps1"].iter().find_map(|ending| name.strip_suffix(ending));
     ending.map_or(name.clone(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::guard_command;
+
+    fn found(line: &[&str]) -> Option<String> {
+        guard_command(&line.iter().map(|&word| word.to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn guard_is_found_behind_launchers_and_shells() {
+        for line in [
+            &["context-guard", "wrap", "--", "npx"] as &[&str],
+            &["C:\\Tools\\context-guard.exe", "-v", "wrap", "uvx"],
+            &["npx", "-y", "context-guard@0.1.0", "wrap", "--", "x"],
+            &["uvx", "--from", "./context_guard.whl", "context-guard", "wrap", "--", "x"],
+            &["npx", "-p", "context-guard", "context-guard", "wrap", "x"],
+            &["env", "A=b", "/opt/bin/context-guard", "wrap", "--", "x"],
+            &["sh", "-c", "exec '/opt/bin/context-guard' wrap -- npx x"],
+        ] {
+            assert_eq!(found(line).as_deref(), Some("wrap"), "{line:?}");
+        }
+        assert_eq!(found(&["context-guard", "stdio", "--config", "x"]).as_deref(), Some("stdio"));
+    }
+
+    #[test]
+    fn folders_and_texts_with_the_name_are_no_guard() {
+        for line in [
+            &["npx", "-y", "server-filesystem", "/home/ada/context-guard"] as &[&str],
+            &["npx", "-y", "server-filesystem", "/home/ada/context-guard", "/home/wrap"],
+            &["uvx", "mcp-server-git", "--repository", "context-guard"],
+            &["grep-server", "context-guard wrap"],
+            &[],
+        ] {
+            assert_eq!(found(line), None, "{line:?}");
+        }
+    }
 }

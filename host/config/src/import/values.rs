@@ -311,6 +311,43 @@ impl Values {
     }
 }
 
+/// Returns the arguments with `…` in place of each secret, to show them to a user.
+#[must_use]
+pub fn redact_arguments(arguments: &[String]) -> Vec<String> {
+    let mut flag: Option<&str> = None;
+    let mut redacted = Vec::new();
+    for argument in arguments {
+        let (name, value) = name_and_value(flag.unwrap_or_default(), argument);
+        let (scheme, _) = split_secret(value);
+        let is_hidden = is_secret(name, value) && !value.starts_with('-');
+        redacted.push(match argument.strip_suffix(value) {
+            Some(start) if is_hidden => format!("{start}{scheme}…"),
+            _ => redact_url(argument),
+        });
+        flag = argument.strip_prefix('-');
+    }
+    redacted
+}
+
+/// Returns a URL without its password and the values of its query.
+fn redact_url(text: &str) -> String {
+    let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let rest = match authority.rsplit_once('@') {
+        Some((user, host)) if user.contains(':') => {
+            let (name, _) = user.split_once(':').unwrap_or_default();
+            format!("{name}:…@{host}{}", rest.strip_prefix(authority).unwrap_or_default())
+        }
+        _ => rest.to_owned(),
+    };
+    let Some((path, query)) = rest.split_once('?') else { return format!("{scheme}://{rest}") };
+    let pairs = query.split('&').map(|pair| match pair.split_once('=') {
+        Some((name, value)) if is_secret(name, value) => format!("{name}=…"),
+        _ => pair.to_owned(),
+    });
+    format!("{scheme}://{path}?{}", Vec::from_iter(pairs).join("&"))
+}
+
 /// Splits an argument such as `--header=X-Key: VALUE` into the name and value of a secret. `flag`
 /// is the name if the argument has none.
 fn name_and_value<'a>(flag: &'a str, argument: &'a str) -> (&'a str, &'a str) {

@@ -1,0 +1,59 @@
+//! A parsed configuration of a client.
+
+use crate::client::Client;
+use crate::tree::{self, Node, Syntax, Value};
+use crate::{Error, Result};
+
+const BYTE_ORDER_MARK: &str = "\u{feff}";
+
+/// A configuration of a client, with the place of each of its values.
+#[derive(Clone, Debug)]
+pub struct Document {
+    pub(crate) client: Client,
+    pub(crate) has_mark: bool,
+    pub(crate) text: String,
+    pub(crate) root: Node,
+}
+
+impl Document {
+    /// Parses the bytes of a client's configuration.
+    ///
+    /// # Errors
+    /// [`Error::Format`] with line and column, if the client could not read the file either.
+    pub fn parse(client: Client, bytes: &[u8]) -> Result<Self> {
+        let text = std::str::from_utf8(bytes).map_err(|error| {
+            Error::Format(format!("byte {} is not UTF-8: save it as UTF-8", error.valid_up_to()))
+        })?;
+        let (has_mark, text) = match text.strip_prefix(BYTE_ORDER_MARK) {
+            Some(text) => (true, text),
+            None => (false, text),
+        };
+        let root = tree::parse(client.syntax(), text)?;
+        if !matches!(root.value, Value::Table(_) | Value::Null) {
+            return Err(Error::Format("expected an object at the root of the file".to_owned()));
+        }
+        Ok(Self { client, has_mark, text: text.to_owned(), root })
+    }
+
+    /// Returns the client that reads the file.
+    #[must_use]
+    pub const fn client(&self) -> Client {
+        self.client
+    }
+
+    /// Returns the line of a byte position, counted from 1.
+    #[must_use]
+    pub fn line(&self, position: usize) -> usize {
+        self.text.get(..position).unwrap_or_default().matches('\n').count() + 1
+    }
+
+    pub(crate) const fn syntax(&self) -> Syntax {
+        self.client.syntax()
+    }
+
+    /// Returns the bytes of a file with this text: the byte-order mark is kept.
+    pub(crate) fn bytes(&self, text: &str) -> Vec<u8> {
+        let mark = if self.has_mark { BYTE_ORDER_MARK } else { "" };
+        [mark, text].concat().into_bytes()
+    }
+}

@@ -1,0 +1,44 @@
+//! The errors of this crate.
+
+use std::path::PathBuf;
+
+/// The result of an operation on a client configuration.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// The reason why a client configuration cannot be edited. Nothing was written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The file is not valid in the client's format.
+    #[error("{0}")]
+    Format(String),
+    /// The edited text would not mean what was intended, so it is discarded.
+    #[error(
+        "the edit of server \"{server}\" cannot be verified: {reason}; put `wrap --` before its command by hand"
+    )]
+    Verify {
+        /// The name of the server.
+        server: String,
+        /// The difference between the expected and the actual result.
+        reason: String,
+    },
+    /// The servers are written in a form that cannot be replaced.
+    #[error("{0}")]
+    Unsupported(String),
+    /// A file cannot be read or written.
+    #[error("{path}: {source}", path = path.display())]
+    File {
+        /// The path of the file.
+        path: PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// A rule of safety forbids the edit.
+    #[error("{path}: {reason}", path = path.display())]
+    Refused {
+        /// The path of the file.
+        path: PathBuf,
+        /// The rule, and how to satisfy it.
+        reason: String,
+    },
+}

@@ -1,0 +1,244 @@
+//! Reads and writes configurations, and keeps the journal of edits.
+
+use std::fs::{self, Metadata};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use crate::record::{Record, Step, digest};
+use crate::wrap::Plan;
+use crate::{Client, Error, Result};
+
+/// The size up to which a configuration is read. Claude Code stores its history in the same file.
+const MAX_BYTES: u64 = 64 << 20;
+/// The number of edits of one file that can be undone.
+const MAX_RECORDS: usize = 20;
+
+/// A configuration as it was read.
+#[derive(Clone, Debug)]
+pub struct FileState {
+    /// The path of the file itself, behind all symbolic links.
+    pub target: PathBuf,
+    /// The contents.
+    pub bytes: Vec<u8>,
+    metadata: Metadata,
+}
+
+/// Reads a configuration. Follows symbolic links that end below one of the folders `roots`.
+///
+/// # Errors
+/// [`Error::File`]; [`Error::Refused`] if a link leads elsewhere, or if the file is too large.
+pub fn read_file(path: &Path, roots: &[&Path]) -> Result<FileState> {
+    let fail = |source| Error::File { path: path.to_owned(), source };
+    let target = fs::canonicalize(path).map_err(fail)?;
+    let is_link = fs::symlink_metadata(path).map_err(fail)?.file_type().is_symlink();
+    let is_inside = roots
+        .iter()
+        .filter_map(|root| fs::canonicalize(root).ok())
+        .any(|root| target.starts_with(root));
+    if is_link && !is_inside {
+        let reason = format!(
+            "it links to {}, outside of the home folder: edit that file by hand",
+            target.display()
+        );
+        return Err(Error::Refused { path: path.to_owned(), reason });
+    }
+    let mut file = fs::File::open(&target).map_err(fail)?;
+    let metadata = file.metadata().map_err(fail)?;
+    if metadata.len() > MAX_BYTES {
+        let reason = format!("it has more than {} MiB", MAX_BYTES >> 20);
+        return Err(Error::Refused { path: path.to_owned(), reason });
+    }
+    let mut bytes = Vec::new();
+    (&mut file).take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(fail)?;
+    Ok(FileState { target, bytes, metadata })
+}
+
+/// Replaces the contents of a file in one step, with its mode and owner. A reader sees the old or
+/// the new contents.
+///
+/// # Errors
+/// [`Error::File`]; [`Error::Refused`] if the file changed since it was read.
+pub fn write_file(state: &FileState, bytes: &[u8]) -> Result<()> {
+    let path = &state.target;
+    let fail = |source| Error::File { path: path.clone(), source };
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut draft = tempfile::NamedTempFile::new_in(folder).map_err(fail)?;
+    draft.write_all(bytes).map_err(fail)?;
+    draft.as_file().set_permissions(state.metadata.permissions()).map_err(fail)?;
+    #[cfg(unix)]
+    keep_owner(&draft, &state.metadata).map_err(fail)?;
+    draft.as_file().sync_all().map_err(fail)?;
+    // The client may have written the file while the user was asked.
+    if fs::read(path).map_err(fail)? != state.bytes {
+        let reason = "it changed while it was edited: run the command again".to_owned();
+        return Err(Error::Refused { path: path.clone(), reason });
+    }
+    draft.persist(path).map_err(|error| fail(error.error))?;
+    Ok(())
+}
+
+/// Gives a file the owner of another. Fails if another user owns it and this one may not give it.
+#[cfg(unix)]
+fn keep_owner(draft: &tempfile::NamedTempFile, original: &Metadata) -> io::Result<()> {
+    use std::os::unix::fs::MetadataExt as _;
+    let own = draft.as_file().metadata()?;
+    if (own.uid(), own.gid()) == (original.uid(), original.gid()) {
+        return Ok(());
+    }
+    std::os::unix::fs::fchown(draft.as_file(), Some(original.uid()), Some(original.gid()))
+}
+
+/// The edits that can be undone, in a folder that only the user can read.
+#[derive(Clone, Debug)]
+pub struct Journal {
+    folder: PathBuf,
+}
+
+impl Journal {
+    /// Uses a folder, which is created by the first edit.
+    #[must_use]
+    pub const fn new(folder: PathBuf) -> Self {
+        Self { folder }
+    }
+
+    /// Returns the folder of the records of one file.
+    fn folder_of(&self, target: &Path) -> PathBuf {
+        let name = digest(target.as_os_str().as_encoded_bytes());
+        self.folder.join(name.get(..16).unwrap_or(&name))
+    }
+
+    /// Returns the edits of a file, the newest first.
+    ///
+    /// # Errors
+    /// [`Error::File`] if the records cannot be read.
+    pub fn steps(&self, target: &Path) -> Result<Vec<Step>> {
+        let folder = self.folder_of(target);
+        let steps = read_records(&folder)?.into_iter().map(|record| {
+            let backup = fs::read(folder.join(&record.backup)).ok();
+            Step { record, backup }
+        });
+        Ok(steps.collect())
+    }
+
+    /// Stores the backup of a file and the record of an edit, before the file is written. Returns
+    /// the path of the backup.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn add(
+        &self,
+        client: Client,
+        state: &FileState,
+        plan: &Plan,
+        seconds: u64,
+    ) -> Result<PathBuf> {
+        let folder = self.folder_of(&state.target);
+        create_private_folder(&folder)?;
+        let mut records = read_records(&folder)?;
+        let mut backup = format!("{seconds}.backup");
+        let mut number = 2;
+        while folder.join(&backup).exists() {
+            backup = format!("{seconds}-{number}.backup");
+            number += 1;
+        }
+        write_private(&folder.join(&backup), &state.bytes)?;
+        records.insert(
+            0,
+            Record {
+                client: client.id().to_owned(),
+                path: state.target.display().to_string(),
+                seconds,
+                before: digest(&state.bytes),
+                after: digest(&plan.bytes),
+                backup: backup.clone(),
+                servers: plan.servers.clone(),
+                removed: plan.removed.clone(),
+                added: plan.added.clone(),
+            },
+        );
+        for old in records.drain(records.len().min(MAX_RECORDS)..) {
+            let _ = fs::remove_file(folder.join(old.backup));
+        }
+        write_records(&folder, &records)?;
+        Ok(folder.join(backup))
+    }
+
+    /// Forgets the edits that an undo reverted: all, or those of the servers in `names`.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn finish(&self, state: &FileState, names: Option<&[String]>) -> Result<()> {
+        let folder = self.folder_of(&state.target);
+        let mut records = read_records(&folder)?;
+        for record in &mut records {
+            let is_undone = |name: &String| names.is_none_or(|names| names.contains(name));
+            record.servers.retain(|server| !is_undone(&server.name));
+            record.removed.retain(|server| !is_undone(&server.name));
+        }
+        let (kept, done): (Vec<Record>, Vec<Record>) = records
+            .into_iter()
+            .partition(|record| !record.servers.is_empty() || !record.removed.is_empty());
+        if !folder.exists() {
+            return Ok(());
+        }
+        write_records(&folder, &kept)?;
+        for record in done {
+            let _ = fs::remove_file(folder.join(record.backup));
+        }
+        if kept.is_empty() {
+            let _ = fs::remove_dir_all(&folder);
+        }
+        Ok(())
+    }
+
+    /// Removes the newest record of a file, whose edit was not written.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn cancel(&self, state: &FileState) -> Result<()> {
+        let folder = self.folder_of(&state.target);
+        let mut records = read_records(&folder)?;
+        if !records.is_empty() {
+            let _ = fs::remove_file(folder.join(records.remove(0).backup));
+        }
+        write_records(&folder, &records)
+    }
+}
+
+fn read_records(folder: &Path) -> Result<Vec<Record>> {
+    let path = folder.join("records.json");
+    let bytes = match fs::read(&path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(source) => return Err(Error::File { path, source }),
+    };
+    serde_json::from_slice(&bytes).map_err(|error| Error::File { path, source: error.into() })
+}
+
+fn write_records(folder: &Path, records: &[Record]) -> Result<()> {
+    let path = folder.join("records.json");
+    let bytes = serde_json::to_vec_pretty(records)
+        .map_err(|error| Error::File { path: path.clone(), source: error.into() })?;
+    write_private(&path, &bytes)
+}
+
+/// Creates a folder that only the user can enter, because backups contain secrets.
+fn create_private_folder(folder: &Path) -> Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder).map_err(|source| Error::File { path: folder.to_owned(), source })
+}
+
+/// Writes a file that only the user can read, in one step.
+fn write_private(path: &Path, bytes: &[u8]) -> Result<()> {
+    let fail = |source| Error::File { path: path.to_owned(), source };
+    // The files of this library are readable by their owner only.
+    let mut draft =
+        tempfile::NamedTempFile::new_in(path.parent().unwrap_or(Path::new("."))).map_err(fail)?;
+    draft.write_all(bytes).map_err(fail)?;
+    draft.as_file().sync_all().map_err(fail)?;
+    draft.persist(path).map_err(|error| fail(error.error))?;
+    Ok(())
+}

@@ -1,0 +1,141 @@
+//! The servers in a client's configuration.
+
+use context_guard_config::guard_command;
+
+use crate::document::Document;
+use crate::tree::{Member, Node, Value};
+
+/// A server in a client's configuration.
+#[derive(Debug)]
+pub struct Server<'a> {
+    /// The path of the member that holds the server.
+    pub container: Vec<String>,
+    /// The name of the server.
+    pub name: String,
+    /// The line of the server in its file.
+    pub line: usize,
+    /// The kind of the server, and whether the guard is before it.
+    pub state: ServerState<'a>,
+    pub(crate) member: &'a Member,
+}
+
+/// The kind of a server.
+#[derive(Debug)]
+pub enum ServerState<'a> {
+    /// A command that the client starts without the guard.
+    Stdio(StdioServer<'a>),
+    /// A command that starts the server behind the guard.
+    Guarded(StdioServer<'a>),
+    /// The guard itself, as an endpoint for many servers.
+    Gateway,
+    /// A server that the client reaches by a URL.
+    Remote,
+    /// A server that cannot be wrapped, with the reason.
+    Unsupported(String),
+}
+
+/// A server that is a command.
+#[derive(Debug)]
+pub struct StdioServer<'a> {
+    pub(crate) command: &'a Member,
+    pub(crate) args: Option<&'a Member>,
+    /// The program and its arguments.
+    pub command_line: Vec<String>,
+}
+
+impl Document {
+    /// Returns the servers of all scopes in the file, in its order. If a name occurs twice, the last
+    /// one counts.
+    #[must_use]
+    pub fn servers(&self) -> Vec<Server<'_>> {
+        let mut servers = Vec::new();
+        for container in self.client.containers(&self.root) {
+            let Some(holder) = self.root.descendant(&container) else { continue };
+            let members = holder.members();
+            for (at, member) in members.iter().enumerate() {
+                let is_last = members.iter().skip(at + 1).all(|later| later.name != member.name);
+                if !is_last || !matches!(member.node.value, Value::Table(_)) {
+                    continue;
+                }
+                servers.push(Server {
+                    container: container.clone(),
+                    name: member.name.clone(),
+                    line: self.line(member.key.start),
+                    state: state(&member.node),
+                    member,
+                });
+            }
+        }
+        servers
+    }
+}
+
+fn state(server: &Node) -> ServerState<'_> {
+    let unsupported = |reason: &str| ServerState::Unsupported(reason.to_owned());
+    // Gemini CLI prefers a URL to a command. Others refuse both.
+    let has_url = ["url", "httpUrl", "serverUrl"]
+        .iter()
+        .any(|name| server.get(name).is_some_and(|value| !matches!(value.value, Value::Null)));
+    if has_url {
+        return ServerState::Remote;
+    }
+    match server.get("type").and_then(Node::text) {
+        None | Some("stdio" | "local" | "") => {}
+        Some("http" | "sse" | "ws" | "streamable-http" | "streamableHttp") => {
+            return ServerState::Remote;
+        }
+        Some(other) => return unsupported(&format!("the type `{other}` is not a command")),
+    }
+    let Some(mut command) = server.member("command") else {
+        return unsupported(match server.get("source").and_then(Node::text) {
+            Some("extension") => "an extension of the client starts it",
+            _ => "it has no command",
+        });
+    };
+    let mut holder = server;
+    // Earlier versions of Zed: `command: {path, args, env}`.
+    if matches!(command.node.value, Value::Table(_)) {
+        holder = &command.node;
+        match holder.member("path") {
+            Some(path) => command = path,
+            None => return unsupported("its command has no `path`"),
+        }
+    }
+    let program = match command.node.text() {
+        Some(program) if !program.trim().is_empty() => program.to_owned(),
+        Some(_) => return unsupported("its command is empty"),
+        None => return unsupported("its command is not a text"),
+    };
+    let args = holder.member("args");
+    let mut command_line = vec![program];
+    match args.map(|args| &args.node.value) {
+        None | Some(Value::Null) => {}
+        Some(Value::List(list)) => {
+            for argument in list {
+                // Numbers and booleans are arguments, too, in clients that convert them.
+                command_line.push(argument.text().unwrap_or("…").to_owned());
+            }
+        }
+        Some(_) => return unsupported("its args are not a list"),
+    }
+    let stdio = |command_line| StdioServer { command, args, command_line };
+    match guard_command(&command_line) {
+        Some(subcommand) if subcommand == "wrap" => ServerState::Guarded(stdio(command_line)),
+        Some(_) => ServerState::Gateway,
+        None if is_command_line(&command_line) => {
+            unsupported("its command contains arguments: move them to `args`")
+        }
+        None => ServerState::Stdio(stdio(command_line)),
+    }
+}
+
+/// Returns true if the command is a whole command line, such as `npx -y server`. Clients that start
+/// it by a shell could, the guard cannot.
+fn is_command_line(command_line: &[String]) -> bool {
+    let [program] = command_line else { return false };
+    let Some((first, rest)) = program.split_once(' ') else { return false };
+    // A path with spaces is one program: `C:\Program Files\server.exe`, `/opt/my server/run`.
+    !first.contains(['/', '\\'])
+        && !rest.trim().is_empty()
+        && !std::path::Path::new(program).exists()
+}

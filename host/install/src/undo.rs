@@ -1,0 +1,257 @@
+//! Restores a configuration.
+//!
+//! A file that did not change since the edit becomes its backup, byte for byte. In another file,
+//! only the edited literals change, so that the work of other programs remains.
+
+use crate::client::Client;
+use crate::document::Document;
+use crate::edit::{Edit, apply, comma_after, slice};
+use crate::members;
+use crate::record::{RemovedServer, ServerRecord, Step, digest};
+use crate::server::{Server, ServerState, StdioServer};
+use crate::tree::{Syntax, Value};
+use crate::{Error, Result};
+
+/// The result of [`undo`].
+#[derive(Clone, Debug)]
+pub struct UndoResult {
+    /// The new contents of the file.
+    pub bytes: Vec<u8>,
+    /// True if the contents are those of the oldest backup.
+    pub is_exact: bool,
+    /// The names of the servers that are restored.
+    pub restored: Vec<String>,
+    /// The names of the servers that remain as they are, with the reasons.
+    pub left: Vec<(String, String)>,
+}
+
+/// Undoes the edits of `steps`, the newest first, on the contents `current` of a file. Restores the
+/// servers that `selected` names, or all of them. Unwraps a named server without a record, too.
+///
+/// # Errors
+/// [`Error::Format`] if the file cannot be parsed any more.
+pub fn undo(
+    client: Client,
+    current: &[u8],
+    steps: &[Step],
+    selected: Option<&[String]>,
+) -> Result<UndoResult> {
+    let is_selected = |name: &str| selected.is_none_or(|names| names.iter().any(|one| one == name));
+    let mut result = UndoResult {
+        bytes: current.to_vec(),
+        is_exact: true,
+        restored: Vec::new(),
+        left: Vec::new(),
+    };
+    for Step { record, backup } in steps {
+        let names = record.servers.iter().map(|server| &server.name);
+        let names: Vec<String> =
+            names.chain(record.removed.iter().map(|server| &server.name)).cloned().collect();
+        if names.iter().all(|name| is_selected(name))
+            && digest(&result.bytes) == record.after
+            && let Some(backup) = backup.as_ref().filter(|bytes| digest(bytes) == record.before)
+        {
+            result.bytes.clone_from(backup);
+            result.restored.extend(names);
+            continue;
+        }
+        result.is_exact = false;
+        for server in record.servers.iter().filter(|server| is_selected(&server.name)) {
+            let restored = restore_server(client, &result.bytes, server)?;
+            result.note(&server.name, restored);
+        }
+        if record.removed.iter().any(|server| is_selected(&server.name)) {
+            let added = record.added.as_ref();
+            let (bytes, left) = restore_removed(client, &result.bytes, &record.removed, added)?;
+            result.bytes = bytes;
+            let is_left = |name: &String| left.iter().any(|(one, _)| one == name);
+            let restored = record.removed.iter().map(|server| server.name.clone());
+            result.restored.extend(restored.filter(|name| !is_left(name)));
+            result.left.extend(left);
+        }
+    }
+    for name in selected.unwrap_or_default() {
+        while let Some(server) = recorded(client, &result.bytes, name)? {
+            let restored = restore_server(client, &result.bytes, &server)?;
+            result.is_exact = false;
+            if restored.is_err() {
+                result.note(name, restored);
+                break;
+            }
+            result.note(name, restored);
+        }
+    }
+    let mut unique = Vec::new();
+    for name in std::mem::take(&mut result.restored) {
+        if !unique.contains(&name) {
+            unique.push(name);
+        }
+    }
+    result.restored = unique;
+    Ok(result)
+}
+
+impl UndoResult {
+    fn note(&mut self, name: &str, restored: std::result::Result<Vec<u8>, String>) {
+        match restored {
+            Ok(bytes) => {
+                self.bytes = bytes;
+                self.restored.push(name.to_owned());
+            }
+            Err(reason) => self.left.push((name.to_owned(), reason)),
+        }
+    }
+}
+
+/// Returns a record for a guarded server of which there is none.
+fn recorded(client: Client, bytes: &[u8], name: &str) -> Result<Option<ServerRecord>> {
+    let document = Document::parse(client, bytes)?;
+    let servers = document.servers();
+    let found = servers
+        .iter()
+        .find(|server| server.name == name && matches!(server.state, ServerState::Guarded(_)));
+    Ok(found.map(|server| ServerRecord {
+        container: server.container.clone(),
+        name: server.name.clone(),
+        command: String::new(),
+        wrapped_command: String::new(),
+        args: Some(String::new()),
+        wrapped_args: String::new(),
+        inserted: None,
+    }))
+}
+
+/// Restores one server. Returns the reason if it is not as the edit left it.
+fn restore_server(
+    client: Client,
+    bytes: &[u8],
+    record: &ServerRecord,
+) -> Result<std::result::Result<Vec<u8>, String>> {
+    let document = Document::parse(client, bytes)?;
+    let servers = document.servers();
+    let is_same =
+        |server: &&Server<'_>| server.container == record.container && server.name == record.name;
+    let Some(server) = servers.iter().find(is_same) else {
+        return Ok(Err("it is not in the file any more".to_owned()));
+    };
+    let ServerState::Guarded(guarded) = &server.state else {
+        return Ok(Err("it is not guarded any more".to_owned()));
+    };
+    let edits = match restored_literals(&document, guarded, record) {
+        Some(edits) => edits,
+        None => match unwrapped(&document, guarded, record) {
+            Some(edits) => edits,
+            None => return Ok(Err("its command has another form now".to_owned())),
+        },
+    };
+    let text = apply(&document.text, &edits);
+    let Some(text) = text else { return Ok(Err("its members overlap".to_owned())) };
+    let bytes = document.bytes(&text);
+    Ok(match Document::parse(client, &bytes) {
+        Ok(_) => Ok(bytes),
+        Err(error) => Err(format!("the result is invalid: {error}")),
+    })
+}
+
+/// Returns the edits that put the original literals back. Returns `None` if they changed since.
+fn restored_literals(
+    document: &Document,
+    guarded: &StdioServer<'_>,
+    record: &ServerRecord,
+) -> Option<Vec<Edit>> {
+    let text = document.text.as_str();
+    let (command, args) = (&guarded.command.node, &guarded.args?.node);
+    let is_unchanged = slice(text, command.span.clone()) == record.wrapped_command
+        && slice(text, args.span.clone()) == record.wrapped_args;
+    if !is_unchanged {
+        return None;
+    }
+    let command = Edit::replace(command.span.clone(), record.command.clone());
+    let args = match (&record.args, &record.inserted) {
+        (Some(args), _) => Edit::replace(guarded.args?.node.span.clone(), args.clone()),
+        (None, Some(inserted)) => {
+            let start = args.span.end.checked_sub(inserted.len())?;
+            (slice(text, start..args.span.end) == inserted).then_some(())?;
+            Edit::replace(start..args.span.end, "")
+        }
+        (None, None) => return None,
+    };
+    Some(vec![command, args])
+}
+
+/// Returns the edits that remove the guard from a command in any layout.
+fn unwrapped(
+    document: &Document,
+    guarded: &StdioServer<'_>,
+    record: &ServerRecord,
+) -> Option<Vec<Edit>> {
+    let text = document.text.as_str();
+    let args = &guarded.args?.node;
+    let Value::List(list) = &args.value else { return None };
+    // The program is the guard itself, so the server's command follows the first `--`.
+    let is_direct = context_guard_config::guard_command(guarded.command_line.get(..1)?).is_some();
+    let end = list.iter().position(|argument| argument.text() == Some("--"));
+    let program_at = end.filter(|_| is_direct)? + 1;
+    let program = list.get(program_at)?;
+    let literal = slice(text, program.span.clone()).to_owned();
+    program.text()?;
+    let mut edits = vec![Edit::replace(guarded.command.node.span.clone(), literal)];
+    match list.get(program_at + 1) {
+        Some(next) => {
+            let first = list.first()?.span.start;
+            edits.push(Edit::replace(first..next.span.start, ""));
+        }
+        None if record.args.is_none() && document.syntax() == Syntax::Json => {
+            edits.push(members::remove(document, guarded.args?)?);
+        }
+        None => {
+            let syntax = document.syntax();
+            let end = comma_after(syntax, text, program.span.end)
+                .map_or(program.span.end, |comma| comma + 1);
+            edits.push(Edit::replace(list.first()?.span.start..end, ""));
+        }
+    }
+    Some(edits)
+}
+
+/// Adds the servers that an endpoint replaced, and removes the endpoint.
+#[allow(clippy::type_complexity, reason = "the bytes, and the servers that are left out")]
+fn restore_removed(
+    client: Client,
+    bytes: &[u8],
+    removed: &[RemovedServer],
+    added: Option<&(Vec<String>, String)>,
+) -> Result<(Vec<u8>, Vec<(String, String)>)> {
+    let mut bytes = bytes.to_vec();
+    let mut left = Vec::new();
+    for server in removed {
+        let document = Document::parse(client, &bytes)?;
+        let exists = document
+            .servers()
+            .iter()
+            .any(|one| one.container == server.container && one.name == server.name);
+        if exists {
+            let reason = "another server has its name now".to_owned();
+            left.push((server.name.clone(), reason));
+            continue;
+        }
+        let inserted = members::insert(&document, &server.container, &server.name, &server.text);
+        match inserted.filter(|text| Document::parse(client, &document.bytes(text)).is_ok()) {
+            Some(text) => bytes = document.bytes(&text),
+            None => left.push((server.name.clone(), "its place is gone".to_owned())),
+        }
+    }
+    if let Some((container, name)) = added {
+        let document = Document::parse(client, &bytes)?;
+        let path: Vec<String> = container.iter().chain([name]).cloned().collect();
+        if let Some(text) = members::without(&document, &[path]) {
+            let edited = document.bytes(&text);
+            Document::parse(client, &edited).map_err(|error| Error::Verify {
+                server: name.clone(),
+                reason: error.to_string(),
+            })?;
+            bytes = edited;
+        }
+    }
+    Ok((bytes, left))
+}
