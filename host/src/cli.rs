@@ -11,6 +11,7 @@ macro_rules! say {
 mod completions;
 mod config_files;
 mod demo;
+mod install;
 mod key;
 mod login;
 mod payload;
@@ -36,6 +37,7 @@ use tracing_subscriber::EnvFilter;
 const AFTER_HELP: &str = "\
 Examples:
   context-guard demo                                        compare answers with and without the guard
+  context-guard install                                     guard the servers of your clients, and undo it with --undo
   context-guard wrap -- npx -y @modelcontextprotocol/server-filesystem /data
                                                             guard one server, as a command in a client's mcpServers
   context-guard serve --config gateway.yaml                 guard many servers for many clients
@@ -69,6 +71,8 @@ pub(crate) struct Arguments {
 #[derive(Subcommand)]
 #[allow(clippy::large_enum_variant, reason = "there is one")]
 enum Command {
+    /// Guard the MCP servers of your clients, and undo it.
+    Install(install::Install),
     /// Run an MCP server over stdio behind the guard.
     Wrap(wrap::Wrap),
     /// Run the gateway: many MCP servers and JSON APIs behind one endpoint.
@@ -115,6 +119,7 @@ pub(crate) struct GuardOptions {
 impl Arguments {
     pub(crate) fn run(self) -> Result<ExitCode> {
         match self.command {
+            Command::Install(install) => install.run(),
             Command::Wrap(wrap) => wrap.run(),
             Command::Serve(serve) => serve.run(),
             Command::Config(config) => config.run(),
@@ -176,6 +181,11 @@ pub(crate) fn start_log(arguments: &Arguments) {
 #[error("{0}")]
 pub(crate) struct Refused(pub(crate) String);
 
+/// The error that options are missing or contradict each other. The program exits with 2.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct UsageError(pub(crate) String);
+
 /// Returns the error with its causes, except for those that its text contains already.
 pub(crate) fn message(error: &anyhow::Error) -> String {
     error.chain().skip(1).fold(error.to_string(), |text, cause| {
@@ -192,6 +202,7 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
     match config_error(error) {
         Some(_) => 3,
         None if error.is::<Refused>() => 4,
+        None if error.is::<UsageError>() => 2,
         None => 1,
     }
 }

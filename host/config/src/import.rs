@@ -9,16 +9,16 @@ mod unwrap;
 mod values;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_norway::{Mapping, Value};
 
 pub use self::unwrap::guard_command;
 pub use self::values::redact_arguments;
 
-use self::document::FoundServer;
+use self::document::{Client, FoundServer};
 use self::values::Values;
-use crate::{Error, References, Result};
+use crate::{Error, References, Result, Secret};
 
 /// A gateway file made from the configuration of a client.
 #[derive(Debug)]
@@ -31,6 +31,21 @@ pub struct Import {
     pub skipped: Vec<String>,
     /// Messages about renamed servers and about members that are left out.
     pub notes: Vec<String>,
+    /// The secrets that the variables stand for, as far as the client's file has them.
+    pub secrets: BTreeMap<String, Secret>,
+    /// The servers that the gateway file has.
+    pub servers: Vec<ImportedServer>,
+}
+
+/// A server of a client that became an upstream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImportedServer {
+    /// The file of the client.
+    pub file: PathBuf,
+    /// The path of the member that holds the server, with dots.
+    pub container: String,
+    /// The name of the server.
+    pub name: String,
 }
 
 /// Converts the client configuration `text`, which is the contents of the file at `path`. The
@@ -39,51 +54,125 @@ pub struct Import {
 /// # Errors
 /// [`Error::Format`] if the text cannot be parsed or contains no server that can be converted.
 pub fn import(path: &Path, text: &str) -> Result<Import> {
-    let format = |reason: String| Error::Format { path: path.to_owned(), reason };
-    let client = document::read(path, text).map_err(format)?;
-    let mut values = Values::new(&client, path);
-    let (mut skipped, mut notes, mut names) = (Vec::new(), Vec::new(), BTreeSet::new());
-    let mut entries: Vec<Value> = Vec::new();
-    let mut known = Vec::new();
-    for found in &client.servers {
+    import_all(&[(path, text)])
+}
+
+/// Converts the configurations of several clients to one gateway file. A server that they have in
+/// common becomes one upstream.
+///
+/// # Errors
+/// [`Error::Format`] if a text cannot be parsed, or if no text contains a server that can be
+/// converted.
+pub fn import_all(files: &[(&Path, &str)]) -> Result<Import> {
+    let mut import = Importer::default();
+    let clients = files.iter().map(|(path, text)| {
+        let format = |reason: String| Error::Format { path: path.to_path_buf(), reason };
+        Ok((*path, document::read(path, text).map_err(format)?))
+    });
+    let clients = clients.collect::<Result<Vec<(&Path, Client)>>>()?;
+    for (path, client) in &clients {
+        import.add(path, client);
+    }
+    let path = files.first().map_or(Path::new(""), |(path, _)| path);
+    import.finish(path)
+}
+
+/// The upstreams of several files.
+#[derive(Default)]
+struct Importer<'a> {
+    skipped: Vec<String>,
+    notes: Vec<String>,
+    names: BTreeSet<String>,
+    entries: Vec<Value>,
+    known: Vec<(&'a String, &'a Mapping, Option<&'a String>)>,
+    variables: BTreeMap<String, Vec<String>>,
+    secrets: BTreeMap<String, String>,
+    servers: Vec<ImportedServer>,
+}
+
+impl<'a> Importer<'a> {
+    fn add(&mut self, path: &Path, client: &'a Client) {
+        let secrets = std::mem::take(&mut self.secrets);
+        let mut values = Values::new(client, path).with_secrets(secrets);
+        for found in &client.servers {
+            self.add_server(path, found, client, &mut values);
+        }
+        let (variables, secrets) = values.into_parts();
+        for (name, fields) in variables {
+            self.variables.entry(name).or_default().extend(fields);
+        }
+        self.secrets = secrets;
+    }
+
+    fn add_server(
+        &mut self,
+        path: &Path,
+        found: &'a FoundServer,
+        client: &Client,
+        values: &mut Values,
+    ) {
         // Projects often repeat a server. The folder of a project matters to a command only.
         let project = found.project.as_ref().filter(|_| found.server.contains_key("command"));
         let identity = (&found.name, &found.server, project);
-        if known.contains(&identity) {
-            continue;
+        let imported = ImportedServer {
+            file: path.to_owned(),
+            container: found.container.clone(),
+            name: found.name.clone(),
+        };
+        if self.known.contains(&identity) {
+            self.servers.push(imported);
+            return;
         }
-        known.push(identity);
+        self.known.push(identity);
         let place = found.place();
-        let name = unique(upstream_name(&found.name), &mut names);
+        let name = unique(upstream_name(&found.name), &mut self.names);
         values.start(&name, &found.server);
-        let converted = server::convert(found, &client, &mut values)
+        let converted = server::convert(found, client, values)
             .and_then(|(entry, left)| Ok((valid(&name, entry)?, left)));
         let (entry, left) = match converted {
             Ok(converted) => converted,
             Err(reason) => {
-                names.remove(&name);
-                skipped.push(format!("{}: {place}: {reason}", path.display()));
-                continue;
+                self.names.remove(&name);
+                self.skipped.push(format!("{}: {place}: {reason}", path.display()));
+                return;
             }
         };
         values.accept(entry.get("enabled").is_none());
         if name != found.name {
-            notes.push(format!("{}: {place}: the upstream is named `{name}`", path.display()));
+            self.notes.push(format!("{}: {place}: the upstream is named `{name}`", path.display()));
         }
-        notes.extend(left.iter().map(|note| format!("{}: {place}: {note}", path.display())));
-        entries.push(entry);
+        self.notes.extend(left.iter().map(|note| format!("{}: {place}: {note}", path.display())));
+        self.entries.push(entry);
+        self.servers.push(imported);
     }
-    if entries.is_empty() {
-        let reasons: String = skipped.iter().map(|one| format!("\n  {one}")).collect();
-        return Err(format(match reasons.as_str() {
-            "" => "the file contains no MCP servers: expected `mcpServers`, `servers`, \
-                   `context_servers`, `mcp`, `mcp_servers` or `extensions` with at least one server"
-                .to_owned(),
-            reasons => format!("no server can be imported:{reasons}"),
-        }));
+
+    /// Returns the gateway file. `path` is the first file, for the error.
+    fn finish(self, path: &Path) -> Result<Import> {
+        let format = |reason: String| Error::Format { path: path.to_owned(), reason };
+        if self.entries.is_empty() {
+            let reasons: String = self.skipped.iter().map(|one| format!("\n  {one}")).collect();
+            return Err(format(match reasons.as_str() {
+                "" => "the file contains no MCP servers: expected `mcpServers`, `servers`, \
+                       `context_servers`, `mcp`, `mcp_servers` or `extensions` with at least one \
+                       server"
+                    .to_owned(),
+                reasons => format!("no server can be imported:{reasons}"),
+            }));
+        }
+        let yaml = document(self.entries).map_err(|error| format(error.to_string()))?;
+        Ok(Import {
+            yaml,
+            variables: self.variables,
+            skipped: self.skipped,
+            notes: self.notes,
+            secrets: self
+                .secrets
+                .into_iter()
+                .map(|(name, one)| (name, Secret::new(&one)))
+                .collect(),
+            servers: self.servers,
+        })
     }
-    let yaml = document(entries).map_err(|error| format(error.to_string()))?;
-    Ok(Import { yaml, variables: values.into_variables(), skipped, notes })
 }
 
 /// Returns the text of a gateway file with these upstreams.
@@ -116,7 +205,8 @@ fn valid(name: &str, entry: Mapping) -> std::result::Result<Value, String> {
 
 /// Returns a valid upstream name for a server's name: invalid characters become `-`, and the length
 /// is at most 32.
-fn upstream_name(name: &str) -> String {
+#[must_use]
+pub fn upstream_name(name: &str) -> String {
     let valid =
         |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '-' };
     let mut result: String = name.chars().map(valid).collect();

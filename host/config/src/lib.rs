@@ -28,7 +28,9 @@ pub use gateway_file::{
     Access, Admin, Audit, Config, Jwt, Limits, Naming, Policy, RateLimit, Telemetry, Tokens,
 };
 pub use guard::{Component, Requirement, Store};
-pub use import::{Import, guard_command, import, redact_arguments};
+pub use import::{
+    Import, ImportedServer, guard_command, import, import_all, redact_arguments, upstream_name,
+};
 pub use oauth_rules::{is_scope, is_secure_url, is_url};
 pub use options::{CacheOptions, Mode, RecordingOptions, RollbackLimits, RolloutOptions};
 pub use secret::Secret;

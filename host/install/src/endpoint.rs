@@ -24,6 +24,8 @@ pub enum Endpoint {
         program: String,
         /// Its arguments.
         arguments: Vec<String>,
+        /// Its environment variables.
+        environment: Vec<(String, String)>,
     },
 }
 
@@ -41,14 +43,23 @@ impl Endpoint {
                     _ => vec![("url", url)],
                 }
             }
-            Self::Command { program, arguments } => {
+            Self::Command { program, arguments, environment } => {
                 let arguments: Vec<String> = arguments.iter().map(|one| quote(one)).collect();
-                let command = ("command", quote(program));
-                let args = ("args", format!("[{}]", arguments.join(", ")));
-                match client {
-                    Client::ClaudeCode | Client::VsCode => vec![kind("stdio"), command, args],
-                    _ => vec![command, args],
+                let mut members = match client {
+                    Client::ClaudeCode | Client::VsCode => vec![kind("stdio")],
+                    _ => Vec::new(),
+                };
+                members.push(("command", quote(program)));
+                members.push(("args", format!("[{}]", arguments.join(", "))));
+                if !environment.is_empty() {
+                    let separator = if client.syntax() == Syntax::Toml { " = " } else { ": " };
+                    let pair = |(name, value): &(String, String)| {
+                        format!("{}{separator}{}", quote(name), quote(value))
+                    };
+                    let pairs: Vec<String> = environment.iter().map(pair).collect();
+                    members.push(("env", format!("{{{}}}", pairs.join(", "))));
                 }
+                members
             }
         }
     }
@@ -145,7 +156,7 @@ pub fn replace_servers(
         before: Vec::new(),
         after: match endpoint {
             Endpoint::Url(url) => vec![url.clone()],
-            Endpoint::Command { program, arguments } => {
+            Endpoint::Command { program, arguments, .. } => {
                 [program].into_iter().chain(arguments).cloned().collect()
             }
         },

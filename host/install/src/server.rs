@@ -44,8 +44,8 @@ pub struct StdioServer<'a> {
 }
 
 impl Document {
-    /// Returns the servers of all scopes in the file, in its order. If a name occurs twice, the last
-    /// one counts.
+    /// Returns the servers of all scopes in the file, in its order. If a name occurs twice, the
+    /// last one counts.
     #[must_use]
     pub fn servers(&self) -> Vec<Server<'_>> {
         let mut servers = Vec::new();

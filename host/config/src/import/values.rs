@@ -99,8 +99,15 @@ impl Values {
         self.secrets.append(&mut BTreeMap::from_iter(self.pending_secrets.drain(..)));
     }
 
-    pub(super) fn into_variables(self) -> BTreeMap<String, Vec<String>> {
-        self.variables
+    /// Begins with the secrets of other files, whose variables are taken.
+    pub(super) fn with_secrets(mut self, secrets: BTreeMap<String, String>) -> Self {
+        self.secrets = secrets;
+        self
+    }
+
+    /// Returns the variables with their fields, and the secrets.
+    pub(super) fn into_parts(self) -> (BTreeMap<String, Vec<String>>, BTreeMap<String, String>) {
+        (self.variables, self.secrets)
     }
 
     /// Returns a reference to an environment variable that `field` uses.

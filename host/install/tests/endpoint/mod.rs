@@ -8,7 +8,8 @@ use crate::check::{Sample, accept, commands, rewrite, samples};
 
 fn stdio() -> Endpoint {
     let arguments = ["stdio", "--config", "/home/ada/gateway.yaml"].map(str::to_owned).to_vec();
-    Endpoint::Command { program: "/opt/context-guard".to_owned(), arguments }
+    let environment = vec![("KEY".to_owned(), "a \"b\"".to_owned())];
+    Endpoint::Command { program: "/opt/context-guard".to_owned(), arguments, environment }
 }
 
 fn is_usable(server: &Server<'_>) -> bool {
@@ -102,7 +103,7 @@ fn commas_and_lines_of_the_rest_are_kept() {
     let plan = replace_servers(&document, &stdio(), &is_usable).unwrap();
     assert_eq!(
         String::from_utf8(plan.bytes).unwrap(),
-        "{\"mcpServers\": {\n  // kept\n  \"odd\": {\"type\": \"sdk\"},\n  \"context-guard\": {\"command\": \"/opt/context-guard\", \"args\": [\"stdio\", \"--config\", \"/home/ada/gateway.yaml\"]}\n}}"
+        "{\"mcpServers\": {\n  // kept\n  \"odd\": {\"type\": \"sdk\"},\n  \"context-guard\": {\"command\": \"/opt/context-guard\", \"args\": [\"stdio\", \"--config\", \"/home/ada/gateway.yaml\"], \"env\": {\"KEY\": \"a \\\"b\\\"\"}}\n}}"
     );
 }
 

@@ -1,0 +1,159 @@
+//! The edit of one client file, before and after it is written.
+
+use std::path::{Path, PathBuf};
+
+use context_guard_install::{
+    Document, FileState, Guard, Journal, Location, Plan, ServerState, UndoResult, read_file,
+    replace_servers, undo, wrap,
+};
+
+use super::gateway::GatewayPlan;
+
+/// The kind of edit that was asked for.
+pub(super) enum Action {
+    Wrap(Guard),
+    Gateway(GatewayPlan),
+    Undo,
+}
+
+impl Action {
+    pub(super) fn writes_gateway(&self) -> bool {
+        matches!(self, Self::Gateway(plan) if plan.is_new())
+    }
+
+    /// Writes the gateway file if it does not exist.
+    pub(super) fn write_gateway(&self) -> anyhow::Result<()> {
+        match self {
+            Self::Gateway(plan) => plan.write(),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The result of planning an edit.
+pub(super) enum Outcome {
+    Plan(Plan),
+    Undo(UndoResult),
+    Failed(String),
+}
+
+/// A server that remains as it is, with the reason.
+pub(super) struct Unchanged {
+    pub(super) name: String,
+    pub(super) reason: String,
+}
+
+/// The edit of one file.
+pub(super) struct FileEdit {
+    pub(super) location: Location,
+    pub(super) outcome: Outcome,
+    pub(super) unchanged: Vec<Unchanged>,
+    /// The names of all servers in the file.
+    pub(super) names: Vec<String>,
+    /// The names that `--undo` was limited to.
+    pub(super) undone_names: Option<Vec<String>>,
+    pub(super) state: Option<FileState>,
+    /// The backup of a file that was written.
+    pub(super) backup: Option<PathBuf>,
+}
+
+impl FileEdit {
+    /// Reads a file and plans its edit. An error becomes part of the result, because the other
+    /// files can be edited nevertheless.
+    pub(super) fn plan(
+        location: Location,
+        action: &Action,
+        names: &[String],
+        roots: &[&Path],
+        journal: &Journal,
+    ) -> Self {
+        let mut edit = Self {
+            location,
+            outcome: Outcome::Failed(String::new()),
+            unchanged: Vec::new(),
+            names: Vec::new(),
+            undone_names: (!names.is_empty()).then(|| names.to_vec()),
+            state: None,
+            backup: None,
+        };
+        edit.outcome = match edit.try_plan(action, names, roots, journal) {
+            Ok(outcome) => outcome,
+            Err(error) => Outcome::Failed(error.to_string()),
+        };
+        edit
+    }
+
+    fn try_plan(
+        &mut self,
+        action: &Action,
+        names: &[String],
+        roots: &[&Path],
+        journal: &Journal,
+    ) -> context_guard_install::Result<Outcome> {
+        let client = self.location.client;
+        let state = read_file(&self.location.path, roots)?;
+        let document = Document::parse(client, &state.bytes)?;
+        let is_selected = |name: &str| names.is_empty() || names.iter().any(|one| one == name);
+        let servers = document.servers();
+        self.names = servers.iter().map(|server| server.name.clone()).collect();
+        let outcome = match action {
+            Action::Wrap(guard) => Outcome::Plan(wrap(&document, guard, &is_selected)?),
+            Action::Gateway(gateway) => {
+                let path = &self.location.path;
+                let endpoint = gateway.endpoint();
+                let is_replaced =
+                    |server: &context_guard_install::Server<'_>| gateway.has(path, server);
+                Outcome::Plan(replace_servers(&document, &endpoint, &is_replaced)?)
+            }
+            Action::Undo => {
+                let steps = journal.steps(&state.target)?;
+                // The servers that a gateway replaced are not in the file.
+                let removed = steps.iter().flat_map(|step| &step.record.removed);
+                self.names.extend(removed.map(|server| server.name.clone()));
+                let selected = (!names.is_empty()).then_some(names);
+                Outcome::Undo(undo(client, &state.bytes, &steps, selected)?)
+            }
+        };
+        let changed: Vec<&str> = match &outcome {
+            Outcome::Plan(plan) => plan.changes.iter().map(|change| change.name.as_str()).collect(),
+            Outcome::Undo(undone) => undone.restored.iter().map(String::as_str).collect(),
+            Outcome::Failed(_) => Vec::new(),
+        };
+        let is_undo = matches!(action, Action::Undo);
+        for server in servers.iter().filter(|server| !changed.contains(&server.name.as_str())) {
+            let reason = match &server.state {
+                _ if !is_selected(&server.name) => continue,
+                ServerState::Guarded(_) if is_undo => {
+                    format!("guarded by hand: add --server {} to unwrap it", server.name)
+                }
+                _ if is_undo => continue,
+                ServerState::Guarded(_) => "guarded already".to_owned(),
+                ServerState::Gateway => "a gateway".to_owned(),
+                ServerState::Remote => match action {
+                    Action::Gateway(_) => "not in the gateway file".to_owned(),
+                    _ => "remote: `install --gateway` guards it".to_owned(),
+                },
+                ServerState::Unsupported(reason) => reason.clone(),
+                ServerState::Stdio(_) => "not in the gateway file".to_owned(),
+            };
+            self.unchanged.push(Unchanged { name: server.name.clone(), reason });
+        }
+        self.state = Some(state);
+        Ok(outcome)
+    }
+
+    /// Returns true if the file has the settings of an editor, and no servers.
+    pub(super) fn is_unrelated(&self) -> bool {
+        let is_settings = self.location.path.ends_with("settings.json");
+        is_settings && self.names.is_empty() && !matches!(self.outcome, Outcome::Failed(_))
+    }
+
+    /// Returns true if the file is to be written.
+    pub(super) fn is_change(&self) -> bool {
+        match &self.outcome {
+            Outcome::Plan(plan) => !plan.changes.is_empty(),
+            Outcome::Undo(undone) => !undone.restored.is_empty(),
+            Outcome::Failed(_) => false,
+        }
+    }
+}

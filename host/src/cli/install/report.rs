@@ -1,0 +1,290 @@
+//! The reports of `install`, for people and as JSON. They contain no values of `env` and `headers`.
+
+use std::path::Path;
+
+use context_guard::config::redact_arguments;
+use context_guard_install::{Change, Environment, Location};
+use serde_json::{Value, json};
+
+use super::edits::{Action, FileEdit, Outcome};
+use super::program;
+
+/// Prints the files, and the difference of each server.
+pub(super) fn print(
+    edits: &[FileEdit],
+    projects: &[Location],
+    action: &Action,
+    environment: &Environment,
+) {
+    if edits.is_empty() && projects.is_empty() {
+        say!(
+            "No configuration of a client was found. Install looks for Claude Code, Claude \
+             Desktop, Cursor, VS Code, Codex, Gemini CLI, Windsurf and Zed.\n\
+             Give a file with --client CLIENT --file FILE."
+        );
+    }
+    for edit in edits {
+        let path = short(&edit.location.path, environment);
+        say!("{}: {path}", edit.location.client.title());
+        match &edit.outcome {
+            Outcome::Failed(reason) => {
+                // Errors of files begin with the path.
+                let full = format!("{}: ", edit.location.path.display());
+                say!("  failed: {}", reason.strip_prefix(&full).unwrap_or(reason));
+            }
+            Outcome::Plan(plan) => plan.changes.iter().for_each(print_change),
+            Outcome::Undo(undone) => {
+                if !undone.restored.is_empty() {
+                    let how = if undone.is_exact {
+                        "byte for byte"
+                    } else {
+                        "server by server, because the file changed since"
+                    };
+                    say!("  restore {how}: {}", undone.restored.join(", "));
+                }
+                for (name, reason) in &undone.left {
+                    say!("  not restored: {name}: {reason}");
+                }
+            }
+        }
+        for unchanged in &edit.unchanged {
+            say!("  unchanged: {}: {}", unchanged.name, unchanged.reason);
+        }
+        let is_empty = edit.unchanged.is_empty() && !edit.is_change();
+        if is_empty && !matches!(edit.outcome, Outcome::Failed(_)) {
+            let is_undo = matches!(action, Action::Undo);
+            say!("  {}", if is_undo { "nothing to undo" } else { "no servers to guard" });
+        }
+        say!("");
+    }
+    for location in projects {
+        let path = short(&location.path, environment);
+        say!(
+            "{}: {path}\n  unchanged: the file of a project: add --project\n",
+            location.client.title()
+        );
+    }
+    if let Action::Gateway(gateway) = action
+        && let Some(import) = gateway.import()
+    {
+        say!("New gateway file: {}", short(&gateway.path, environment));
+        for skipped in &import.skipped {
+            say!("  skipped: {skipped}");
+        }
+        for note in &import.notes {
+            say!("  note: {note}");
+        }
+        say!("");
+    }
+}
+
+fn print_change(change: &Change) {
+    let line = |sign: char, command: &[String]| {
+        if !command.is_empty() {
+            say!("    {sign} {}", command_line(command));
+        }
+    };
+    let place = match change.container.as_slice() {
+        [projects, folder, _] if projects == "projects" => format!(" ({folder})"),
+        _ => String::new(),
+    };
+    say!("  line {}: {}{place}", change.line, change.name);
+    if change.before.is_empty() && change.after.is_empty() {
+        say!("    - a remote server");
+    }
+    line('-', &change.before);
+    line('+', &change.after);
+}
+
+/// Returns a command line without its secrets. Arguments with spaces are quoted.
+pub(crate) fn command_line(command: &[String]) -> String {
+    let quoted = redact_arguments(command).into_iter().map(|argument| {
+        if argument.is_empty() || argument.contains(char::is_whitespace) {
+            format!("{argument:?}")
+        } else {
+            argument
+        }
+    });
+    Vec::from_iter(quoted).join(" ")
+}
+
+/// Returns a path with `~` in place of the home folder.
+fn short(path: &Path, environment: &Environment) -> String {
+    match path.strip_prefix(&environment.home) {
+        Ok(rest) => Path::new("~").join(rest).display().to_string(),
+        Err(_) => path.display().to_string(),
+    }
+}
+
+/// Returns the question before the files are written.
+pub(super) fn question(edits: &[FileEdit], action: &Action) -> String {
+    let files = edits.iter().filter(|edit| edit.is_change()).count();
+    let servers: usize = edits
+        .iter()
+        .map(|edit| match &edit.outcome {
+            Outcome::Plan(plan) => {
+                plan.changes.iter().filter(|change| change.line > 0).count()
+                    - plan.added.iter().count()
+            }
+            Outcome::Undo(undone) => undone.restored.len(),
+            Outcome::Failed(_) => 0,
+        })
+        .sum();
+    let verb = match action {
+        Action::Wrap(_) => "Guard",
+        Action::Gateway(_) => "Replace",
+        Action::Undo => "Restore",
+    };
+    format!("{verb} {} in {}?", count(servers, "server"), count(files, "file"))
+}
+
+fn count(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+/// Prints the result of writing.
+pub(super) fn print_result(edits: &[FileEdit], action: &Action, environment: &Environment) {
+    let mut is_written = false;
+    for edit in edits {
+        let path = short(&edit.location.path, environment);
+        match (&edit.outcome, &edit.backup) {
+            (Outcome::Failed(reason), _) => {
+                eprintln!("context-guard: {path}: {reason}");
+            }
+            (_, Some(backup)) => {
+                is_written = true;
+                say!("Changed {path}; backup: {}", short(backup, environment));
+            }
+            (Outcome::Undo(undone), None) if !undone.restored.is_empty() => {
+                is_written = true;
+                say!("Restored {path}");
+            }
+            _ => {}
+        }
+    }
+    if !is_written {
+        return;
+    }
+    match action {
+        Action::Undo => say!("Restart the clients."),
+        Action::Wrap(guard) => {
+            say!("Restart the clients. `context-guard install --undo` restores the files.");
+            if program::is_temporary(&guard.program) {
+                eprintln!(
+                    "context-guard: warning: {} is in a cache, which its launcher may empty: \
+                     install the program, and run `install` again after `install --undo`",
+                    guard.program
+                );
+            }
+        }
+        Action::Gateway(gateway) => {
+            let path = short(&gateway.path, environment);
+            if let Some(import) = gateway.import() {
+                say!("Wrote {path}.");
+                let is_set =
+                    |name: &String| gateway.is_stdio() && import.secrets.contains_key(name);
+                let unset: Vec<&String> =
+                    import.variables.keys().filter(|name| !is_set(name)).collect();
+                if !unset.is_empty() {
+                    say!("Set these variables for the gateway:");
+                    unset.iter().for_each(|name| say!("  {name}"));
+                }
+            }
+            if !gateway.is_stdio() {
+                say!("Start the gateway: context-guard serve --config {path}");
+            }
+            say!("Restart the clients. `context-guard install --undo` restores their files.");
+        }
+    }
+}
+
+/// Prints the report as one JSON object.
+pub(super) fn print_json(
+    edits: &[FileEdit],
+    projects: &[Location],
+    action: &Action,
+    is_dry_run: bool,
+) {
+    let mut files: Vec<Value> = edits.iter().map(|edit| file_json(edit, action)).collect();
+    files.extend(projects.iter().map(|location| {
+        json!({
+            "client": location.client.id(),
+            "path": location.path,
+            "status": "skipped",
+            "reason": "the file of a project: add --project",
+            "servers": [],
+        })
+    }));
+    let mut report = json!({"dryRun": is_dry_run, "files": files});
+    if let (Action::Gateway(gateway), Some(members)) = (action, report.as_object_mut()) {
+        members.insert(
+            "gateway".to_owned(),
+            json!({
+                "path": gateway.path,
+                "isNew": gateway.is_new(),
+                "variables": gateway.import().map(|import| &import.variables),
+                "skipped": gateway.import().map(|import| &import.skipped),
+            }),
+        );
+    }
+    say!("{report:#}");
+}
+
+fn file_json(edit: &FileEdit, action: &Action) -> Value {
+    let mut servers: Vec<Value> = Vec::new();
+    match &edit.outcome {
+        Outcome::Plan(plan) => servers.extend(plan.changes.iter().map(|change| {
+            json!({
+                "name": change.name,
+                "container": change.container,
+                "line": change.line,
+                "action": match action {
+                    Action::Wrap(_) => "guard",
+                    _ if change.before.is_empty() && !change.after.is_empty() => "add",
+                    _ => "remove",
+                },
+                "before": redact_arguments(&change.before),
+                "after": redact_arguments(&change.after),
+            })
+        })),
+        Outcome::Undo(undone) => {
+            servers.extend(
+                undone.restored.iter().map(|name| json!({"name": name, "action": "restore"})),
+            );
+            servers.extend(
+                undone.left.iter().map(
+                    |(name, reason)| json!({"name": name, "action": "keep", "reason": reason}),
+                ),
+            );
+        }
+        Outcome::Failed(_) => {}
+    }
+    servers.extend(
+        edit.unchanged
+            .iter()
+            .map(|one| json!({"name": one.name, "action": "keep", "reason": one.reason})),
+    );
+    let status = match &edit.outcome {
+        Outcome::Failed(_) => "failed",
+        _ if edit.is_change() => "changed",
+        _ => "unchanged",
+    };
+    let mut file = json!({
+        "client": edit.location.client.id(),
+        "path": edit.location.path,
+        "status": status,
+        "servers": servers,
+    });
+    if let Some(members) = file.as_object_mut() {
+        if let Outcome::Failed(reason) = &edit.outcome {
+            members.insert("reason".to_owned(), json!(reason));
+        }
+        if let Outcome::Undo(undone) = &edit.outcome {
+            members.insert("isExact".to_owned(), json!(undone.is_exact));
+        }
+        if let Some(backup) = &edit.backup {
+            members.insert("backup".to_owned(), json!(backup));
+        }
+    }
+    file
+}
