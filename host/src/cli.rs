@@ -21,6 +21,7 @@ mod revisions;
 mod runtime;
 mod serve;
 mod shape;
+mod stdio;
 mod table;
 mod tokens;
 mod wrap;
@@ -77,6 +78,8 @@ enum Command {
     Wrap(wrap::Wrap),
     /// Run the gateway: many MCP servers and JSON APIs behind one endpoint.
     Serve(serve::Serve),
+    /// Run the gateway for one client over stdio: many MCP servers as one.
+    Stdio(stdio::Stdio),
     /// Check, import and describe gateway files.
     Config(config_files::Config),
     /// Check, explain and compare policies.
@@ -122,6 +125,7 @@ impl Arguments {
             Command::Install(install) => install.run(),
             Command::Wrap(wrap) => wrap.run(),
             Command::Serve(serve) => serve.run(),
+            Command::Stdio(stdio) => stdio.run(),
             Command::Config(config) => config.run(),
             Command::Policy(policy) => policy.run(),
             Command::Replay(replay) => replay.run(),

@@ -19,6 +19,8 @@ pub(crate) struct Admission {
     pub(crate) owner: Arc<str>,
     /// The number of JSON-RPC messages.
     pub(crate) messages: usize,
+    /// True if the client repeats parts of its messages in HTTP headers. Over stdio, it cannot.
+    pub(crate) has_headers: bool,
     /// The places of the request. `None` for a stream that waits for events.
     pub(crate) _place: Option<Arc<Place>>,
     /// The memory of the body. `None` without a body.
@@ -32,7 +34,15 @@ impl Admission {
         let (principal, session): (Arc<str>, Arc<str>) = (principal.into(), "".into());
         let caller = Caller { principal: Arc::clone(&principal), session };
         let owner = Arc::clone(&principal);
-        Self { principal, caller, owner, messages: 1, _place: None, _memory: None }
+        Self {
+            principal,
+            caller,
+            owner,
+            messages: 1,
+            has_headers: true,
+            _place: None,
+            _memory: None,
+        }
     }
 }
 

@@ -32,6 +32,7 @@ mod session;
 mod session_table;
 mod single_upstream;
 pub mod stdio;
+mod stdio_front;
 mod task_owners;
 mod tasks;
 mod unattributed;

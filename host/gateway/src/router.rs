@@ -157,6 +157,7 @@ async fn admit_and_dispatch(
         principal,
         caller,
         messages,
+        has_headers: true,
         _place: place.map(Arc::new),
         _memory: Some(Arc::new(memory)),
     };

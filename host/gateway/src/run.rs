@@ -13,12 +13,25 @@ use super::front::descriptors::{ADMIN_CONNECTIONS, max_connections};
 use super::front::listener::{self, Listener};
 use super::router;
 use super::serve::Gateway;
+use super::tasks::AbortOnDrop;
 use crate::{Error, Result, admin, probe};
 
 /// The maximum time that the gateway waits for admin requests in flight when it stops.
 const ADMIN_DRAIN: Duration = Duration::from_secs(1);
 
 impl Gateway {
+    /// Starts the tasks that every front needs. They end when the result is dropped.
+    pub(crate) fn spawn_background(self: &Arc<Self>) -> Vec<AbortOnDrop> {
+        let memory = Arc::clone(&self.memory).run(Arc::clone(&self.recorder));
+        let tasks = [
+            tokio::spawn(Arc::clone(&self.aggregator).sweep()),
+            tokio::spawn(probe::run(Arc::clone(self))),
+            tokio::spawn(Arc::clone(&self.aggregator).warm()),
+            tokio::spawn(memory),
+        ];
+        tasks.into_iter().map(AbortOnDrop).collect()
+    }
+
     /// Serves until `stop` resolves and the requests in flight have ended. `ready` is called with
     /// the addresses of the front and of the admin endpoint, if there is one.
     ///
@@ -55,13 +68,9 @@ impl Gateway {
                 listener.serve(router, stopped, ADMIN_DRAIN).await;
             }));
         }
-        let sweeping = tokio::spawn(Arc::clone(&self.aggregator).sweep());
-        let probing = tokio::spawn(probe::run(Arc::clone(self)));
-        let warming = tokio::spawn(Arc::clone(&self.aggregator).warm());
+        let background = self.spawn_background();
         let gateway = Arc::clone(self);
         let key_refresh = tokio::spawn(async move { gateway.access.refresh_keys().await });
-        let memory = Arc::clone(&self.memory).run(Arc::clone(&self.recorder));
-        let memory = tokio::spawn(memory);
         let acceptor = tls.as_ref().map(Certificates::acceptor);
         let certificates = tls.map(|tls| tokio::spawn(tls.watch()));
         let limits = &self.config.limits;
@@ -91,11 +100,8 @@ impl Gateway {
         self.processes.end().await;
         // The admin endpoint outlives the front, so that operators can observe the drain.
         self.stopped.cancel();
-        sweeping.abort();
-        probing.abort();
-        warming.abort();
+        drop(background);
         key_refresh.abort();
-        memory.abort();
         if let Some(certificates) = certificates {
             certificates.abort();
         }

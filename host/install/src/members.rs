@@ -86,7 +86,15 @@ pub(crate) fn insert(
     };
     let Value::Table(members) = &holder.value else { return None };
     let edits = match members.last() {
-        None => vec![Edit::insert(holder.span.start + 1, member)],
+        None => {
+            let inner = slice(text, holder.span.start + 1..holder.span.end - 1);
+            // `{` and `}` on different lines: the member gets a line of its own.
+            let space = match inner.trim().is_empty().then(|| inner.rsplit_once('\n')).flatten() {
+                Some((_, indent)) => format!("{}{indent}  ", line_break(text)),
+                None => String::new(),
+            };
+            vec![Edit::insert(holder.span.start + 1, format!("{space}{member}"))]
+        }
         Some(last) => {
             let start = line_start(text, last.key.start);
             let indent = slice(text, start..last.key.start);

@@ -1,6 +1,6 @@
 //! `context-guard serve`: runs the gateway.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use context_guard::cache::Cache;
 use context_guard::clock::SystemClock;
-use context_guard::config;
+use context_guard::config::{self, Config};
 use context_guard::engine::HostServices;
 use context_guard::filter::FilterOptions;
 use context_guard::gateway::Gateway;
@@ -50,14 +50,60 @@ pub(crate) struct Serve {
 
 impl Serve {
     pub(crate) fn run(self) -> Result<ExitCode> {
-        let mut config = config::read(&self.config)?;
+        let mut config = read(&self.config)?;
         if let Some(listen) = self.listen {
             config.listen = listen.to_string();
         }
-        if config.upstreams.is_empty() {
-            bail!("{}: every upstream is disabled: enable at least one", self.config.display());
-        }
         let files = GatewayFiles { config: self.config, component: self.component };
+        let parts = GatewayParts::build(config, files)?;
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        let config = &parts.config;
+        let path = config.path.clone();
+        let scheme = if config.tls.is_some() { "https" } else { "http" };
+        let names: Vec<String> =
+            config.upstreams.iter().map(|upstream| upstream.name.clone()).collect();
+        runtime.block_on(async {
+            let gateway = parts.start()?;
+            gateway
+                .run(stopped(), |address, admin| {
+                    eprintln!(
+                        "context-guard: serving {} at {scheme}://{address}{path}",
+                        names.join(", ")
+                    );
+                    if let Some(admin) = admin {
+                        eprintln!("context-guard: health, metrics and telemetry at http://{admin}");
+                    }
+                })
+                .await?;
+            anyhow::Ok(())
+        })?;
+        info!("Stopped.");
+        runtime.shutdown_background();
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Reads a gateway file, in which at least one upstream is enabled.
+pub(super) fn read(path: &Path) -> Result<Config> {
+    let config = config::read(path)?;
+    if config.upstreams.is_empty() {
+        bail!("{}: every upstream is disabled: enable at least one", path.display());
+    }
+    Ok(config)
+}
+
+/// The parts of a gateway, before the async runtime starts.
+pub(super) struct GatewayParts {
+    pub(super) config: Config,
+    filter: Filter,
+    revisions: Arc<Revisions>,
+    sources: Arc<Sources>,
+    clock: Arc<dyn Clock>,
+}
+
+impl GatewayParts {
+    /// Loads the policy, the component, the keys and the store that a gateway file names.
+    pub(super) fn build(config: Config, files: GatewayFiles) -> Result<Self> {
         let layout = files.layout_of(&config)?;
         let keys = layout.keys()?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
@@ -86,34 +132,19 @@ impl Serve {
         let options = FilterOptions { sampler, learn: false, cache, recording };
         let filter = Filter::with_options(Arc::clone(&revisions), options);
         let sources = Arc::new(Sources::new(move || files.layout()));
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-        let path = config.path.clone();
-        let scheme = if config.tls.is_some() { "https" } else { "http" };
-        let names: Vec<String> =
-            config.upstreams.iter().map(|upstream| upstream.name.clone()).collect();
-        runtime.block_on(async {
-            let watched = config.watch;
-            let gateway = Gateway::new(config, Arc::new(filter), clock)?;
-            let gateway = gateway.with_sources(Arc::clone(&sources));
-            if watched {
-                revision::watch(&revisions, Arc::clone(&sources))?;
-            }
-            reload_on_hangup(&revisions, &sources);
-            gateway
-                .run(stopped(), |address, admin| {
-                    eprintln!(
-                        "context-guard: serving {} at {scheme}://{address}{path}",
-                        names.join(", ")
-                    );
-                    if let Some(admin) = admin {
-                        eprintln!("context-guard: health, metrics and telemetry at http://{admin}");
-                    }
-                })
-                .await
-        })?;
-        info!("Stopped.");
-        runtime.shutdown_background();
-        Ok(ExitCode::SUCCESS)
+        Ok(Self { config, filter, revisions, sources, clock })
+    }
+
+    /// Builds the gateway, and follows changes of its files. Runs inside of the async runtime.
+    pub(super) fn start(self) -> Result<Arc<Gateway>> {
+        let is_watched = self.config.watch;
+        let gateway = Gateway::new(self.config, Arc::new(self.filter), self.clock)?;
+        let gateway = gateway.with_sources(Arc::clone(&self.sources));
+        if is_watched {
+            revision::watch(&self.revisions, Arc::clone(&self.sources))?;
+        }
+        reload_on_hangup(&self.revisions, &self.sources);
+        Ok(gateway)
     }
 }
 
@@ -137,7 +168,7 @@ fn reload_on_hangup(revisions: &Arc<Revisions>, sources: &Arc<Sources>) {
 }
 
 /// Waits until the process receives a signal to stop.
-async fn stopped() {
+pub(super) async fn stopped() {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};

@@ -32,6 +32,8 @@ pub(super) struct Client {
     pub(super) session: Option<Arc<ClientSession>>,
     /// The client's headers that the gateway also sends to HTTP upstreams.
     pub(super) headers: HeaderMap,
+    /// True if tool calls must repeat arguments in headers.
+    pub(super) has_headers: bool,
     /// True if the gateway acts for the client on its own, for example to follow changes. Failures
     /// then do not count for the circuit breaker.
     pub(super) is_background: bool,
@@ -53,6 +55,7 @@ impl Client {
             info: session.info.clone(),
             session: Some(Arc::clone(session)),
             headers: forwarded_headers(headers),
+            has_headers: false,
             is_background: false,
         }
     }
@@ -68,6 +71,7 @@ impl Client {
             info,
             session: None,
             headers: forwarded_headers(headers),
+            has_headers: admission.has_headers,
             is_background: false,
         }
     }
@@ -83,6 +87,7 @@ impl Client {
             info: ClientInfo::gateway(),
             session: None,
             headers: HeaderMap::new(),
+            has_headers: false,
             is_background: true,
         }
     }

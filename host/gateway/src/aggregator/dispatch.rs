@@ -109,7 +109,7 @@ impl Aggregator {
         request: &[u8],
     ) -> Option<Vec<u8>> {
         let client = origin.client;
-        if client.mode == ProtocolMode::Stateful {
+        if !client.has_headers {
             return None;
         }
         let declared = &self.forwarder.param_headers;

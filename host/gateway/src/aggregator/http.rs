@@ -187,6 +187,14 @@ impl Aggregator {
         server.detect_legacy_sse(&caller_headers(admission, headers)).await
     }
 
+    /// Marks the session whose id is in the headers as used. A session over stdio lasts as long as
+    /// the process, however rarely the client sends something.
+    pub(crate) fn touch_session(&self, principal: &Arc<str>, headers: &HeaderMap) {
+        if let Some(session) = self.sessions.find(principal, header(headers, SESSION_ID)) {
+            session.touch();
+        }
+    }
+
     /// Returns true if the session id in the headers is that of an open session.
     pub(crate) fn has_session(&self, headers: &HeaderMap) -> bool {
         self.sessions.contains(header(headers, SESSION_ID))
