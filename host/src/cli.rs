@@ -11,6 +11,7 @@ macro_rules! say {
 mod completions;
 mod config_files;
 mod demo;
+mod doctor;
 mod install;
 mod key;
 mod login;
@@ -57,16 +58,28 @@ Exit codes:
   wrap returns the exit code of the server, or 128 + n if signal n ended it;
   126 or 127 if its program cannot be executed or does not exist.";
 
+/// The output without a subcommand: the three commands that most users need.
+const FIRST_RUN: &str = concat!(
+    "context-guard ",
+    env!("CARGO_PKG_VERSION"),
+    " makes every answer of an MCP server fit the context window.\n\n",
+    "  context-guard demo        see what it does, with an example server\n",
+    "  context-guard install     guard the servers of your MCP clients; --undo takes it back\n",
+    "  context-guard doctor      check clients, servers and settings\n\n",
+    "`context-guard --help` lists all commands."
+);
+
 /// Makes every answer of an MCP server fit the context window. Nothing is lost: omitted parts can
 /// be fetched.
 #[derive(Parser)]
 #[command(version, after_help = AFTER_HELP)]
+#[command(arg_required_else_help = false, subcommand_required = false)]
 pub(crate) struct Arguments {
     /// Log every answer. `serve` also logs what its upstreams write to standard error.
     #[arg(long, short, global = true)]
     pub(crate) verbose: bool,
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
 }
 
 #[derive(Subcommand)]
@@ -74,6 +87,8 @@ pub(crate) struct Arguments {
 enum Command {
     /// Guard the MCP servers of your clients, and undo it.
     Install(install::Install),
+    /// Check the clients' configurations, their servers and the gateway, and say what to do.
+    Doctor(doctor::Doctor),
     /// Run an MCP server over stdio behind the guard.
     Wrap(wrap::Wrap),
     /// Run the gateway: many MCP servers and JSON APIs behind one endpoint.
@@ -121,8 +136,13 @@ pub(crate) struct GuardOptions {
 
 impl Arguments {
     pub(crate) fn run(self) -> Result<ExitCode> {
-        match self.command {
+        let Some(command) = self.command else {
+            say!("{FIRST_RUN}");
+            return Ok(ExitCode::SUCCESS);
+        };
+        match command {
             Command::Install(install) => install.run(),
+            Command::Doctor(doctor) => doctor.run(),
             Command::Wrap(wrap) => wrap.run(),
             Command::Serve(serve) => serve.run(),
             Command::Stdio(stdio) => stdio.run(),
@@ -159,10 +179,10 @@ pub(crate) fn start_log(arguments: &Arguments) {
     // A gateway reports changes of state, and requests only with `-v`: one line for each, from the
     // recorder of requests rather than from the filter. Other commands have no such recorder.
     let default = match (&arguments.command, arguments.verbose) {
-        (Command::Serve(_), false) => {
+        (Some(Command::Serve(_)), false) => {
             "info,context_guard::decisions=warn,context_guard::requests=warn"
         }
-        (Command::Serve(_), true) => {
+        (Some(Command::Serve(_)), true) => {
             "info,context_guard::decisions=warn,context_guard::stderr=debug"
         }
         (_, false) => "warn",

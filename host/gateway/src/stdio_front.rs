@@ -28,7 +28,7 @@ use super::admission::Admission;
 use super::fair_queue::Caller;
 use super::headers::{METHOD, NAME, PROTOCOL_VERSION, SESSION_ID, header};
 use super::lines::{Lines, Piece};
-use super::message::{Head, Kind, is_stateless_version, split_batch, with_id};
+use super::message::{Head, Kind, is_stateless_version, split_batch, with_member};
 use super::reply;
 use super::serve::Gateway;
 use super::tasks::AbortOnDrop;
@@ -159,6 +159,14 @@ impl Front {
             .collect();
         let is_opening = first_method == "initialize" && ids.len() == 1;
         if first_method == "notifications/cancelled" && self.cancel(&heads) {
+            return;
+        }
+        let is_versioned = heads.iter().any(|head| head.parameters().version().is_some());
+        if !is_opening && !is_versioned && !ids.is_empty() && lock(&self.session).is_none() {
+            let text = "The session is not initialized: begin with initialize.";
+            for id in &ids {
+                self.write(&reply::error(id, reply::INVALID_REQUEST, text)).await;
+            }
             return;
         }
         let stateless_id = stateless_request(&heads);
@@ -367,7 +375,10 @@ impl Front {
         let has_no_id = Head::read(&whole)
             .is_some_and(|head| head.error.is_some() && matches!(head.raw_id(), "null" | ""));
         match ids {
-            [id] if has_no_id => self.write(&with_id(&whole, id)).await,
+            [id] if has_no_id => {
+                let text = String::from_utf8_lossy(&whole);
+                self.write(with_member(&text, "id", Some(id)).as_bytes()).await;
+            }
             _ => self.write(&whole).await,
         }
         true

@@ -14,6 +14,8 @@ pub struct Server<'a> {
     pub name: String,
     /// The line of the server in its file.
     pub line: usize,
+    /// True if the client does not start the server.
+    pub is_disabled: bool,
     /// The kind of the server, and whether the guard is before it.
     pub state: ServerState<'a>,
     pub(crate) member: &'a Member,
@@ -41,6 +43,10 @@ pub struct StdioServer<'a> {
     pub(crate) args: Option<&'a Member>,
     /// The program and its arguments.
     pub command_line: Vec<String>,
+    /// The variables that the client sets, as they are in the file.
+    pub environment: Vec<(String, String)>,
+    /// The folder in which the client starts the server.
+    pub folder: Option<String>,
 }
 
 impl Document {
@@ -61,6 +67,7 @@ impl Document {
                     container: container.clone(),
                     name: member.name.clone(),
                     line: self.line(member.key.start),
+                    is_disabled: is_disabled(holder, &self.root, &container, member),
                     state: state(&member.node),
                     member,
                 });
@@ -68,6 +75,29 @@ impl Document {
         }
         servers
     }
+}
+
+/// Returns true if the server, or a list beside the servers, says that it is disabled.
+fn is_disabled(holder: &Node, root: &Node, container: &[String], member: &Member) -> bool {
+    let is = |name: &str, expected: &str| {
+        member
+            .node
+            .get(name)
+            .is_some_and(|node| matches!(&node.value, Value::Word(word) if word == expected))
+    };
+    let lists = |list: Option<&Node>| match list.map(|list| &list.value) {
+        Some(Value::List(list)) => list.iter().any(|one| one.text() == Some(&member.name)),
+        _ => false,
+    };
+    // `disabledMcpServers` of Claude Code is beside `mcpServers`; `mcp.excluded` of Gemini CLI.
+    let beside = container.split_last().and_then(|(_, parent)| root.descendant(parent));
+    let beside = beside.unwrap_or(holder);
+    is("disabled", "true")
+        || is("enabled", "false")
+        || ["disabledMcpServers", "disabledMcpjsonServers"]
+            .iter()
+            .any(|name| lists(beside.get(name)))
+        || lists(root.get("mcp").and_then(|mcp| mcp.get("excluded")))
 }
 
 fn state(server: &Node) -> ServerState<'_> {
@@ -112,20 +142,32 @@ fn state(server: &Node) -> ServerState<'_> {
         None | Some(Value::Null) => {}
         Some(Value::List(list)) => {
             for argument in list {
-                // Numbers and booleans are arguments, too, in clients that convert them.
-                command_line.push(argument.text().unwrap_or("…").to_owned());
+                command_line.push(match &argument.value {
+                    Value::Text(text) => text.clone(),
+                    // Some clients convert numbers and booleans to texts.
+                    Value::Word(word) => word.clone(),
+                    _ => "…".to_owned(),
+                });
             }
         }
         Some(_) => return unsupported("its args are not a list"),
     }
-    let stdio = |command_line| StdioServer { command, args, command_line };
+    let environment = holder.get("env").or_else(|| server.get("env"));
+    let environment = environment.map(Node::members).unwrap_or_default().iter();
+    let environment = environment
+        .filter_map(|member| Some((member.name.clone(), member.node.text()?.to_owned())))
+        .collect();
+    let folder = server.get("cwd").and_then(Node::text).map(str::to_owned);
+    let stdio = |command_line| StdioServer { command, args, command_line, environment, folder };
     match guard_command(&command_line) {
         Some(subcommand) if subcommand == "wrap" => ServerState::Guarded(stdio(command_line)),
-        Some(_) => ServerState::Gateway,
-        None if is_command_line(&command_line) => {
+        Some(subcommand) if matches!(subcommand.as_str(), "stdio" | "serve") => {
+            ServerState::Gateway
+        }
+        _ if is_command_line(&command_line) => {
             unsupported("its command contains arguments: move them to `args`")
         }
-        None => ServerState::Stdio(stdio(command_line)),
+        _ => ServerState::Stdio(stdio(command_line)),
     }
 }
 

@@ -35,6 +35,9 @@ pub(crate) enum Value {
     List(Vec<Node>),
     Table(Vec<Member>),
     Null,
+    /// A number or boolean, as in the text.
+    Word(String),
+    /// A value that is nested too deep.
     Other,
 }
 
@@ -126,6 +129,8 @@ fn json_node(value: &JsonValue<'_>, depth: usize) -> Node {
     let value = match value {
         JsonValue::StringLit(text) => Value::Text(text.value.clone().into_owned()),
         JsonValue::NullKeyword(_) => Value::Null,
+        JsonValue::NumberLit(number) => Value::Word(number.value.to_owned()),
+        JsonValue::BooleanLit(boolean) => Value::Word(boolean.value.to_string()),
         JsonValue::Array(array) => {
             Value::List(array.elements.iter().map(|one| json_node(one, depth + 1)).collect())
         }
@@ -146,7 +151,6 @@ fn json_node(value: &JsonValue<'_>, depth: usize) -> Node {
                 })
                 .collect(),
         ),
-        _ => Value::Other,
     };
     Node { span, value }
 }
@@ -188,7 +192,10 @@ fn toml_node(value: &Spanned<DeValue<'_>>, depth: usize) -> Node {
             Value::List(array.iter().map(|one| toml_node(one, depth + 1)).collect())
         }
         DeValue::Table(table) => Value::Table(toml_members(table, depth)),
-        _ => Value::Other,
+        DeValue::Boolean(boolean) => Value::Word(boolean.to_string()),
+        DeValue::Integer(number) => Value::Word(number.to_string()),
+        DeValue::Float(number) => Value::Word(number.to_string()),
+        DeValue::Datetime(time) => Value::Word(time.to_string()),
     };
     Node { span, value }
 }

@@ -74,7 +74,7 @@ fn check(file: &Path, no_secrets: bool) -> Result<()> {
 }
 
 /// Returns a message if the program of the upstream does not exist on this machine.
-fn missing_program(upstream: &Upstream, folder: &Path) -> Option<String> {
+pub(crate) fn missing_program(upstream: &Upstream, folder: &Path) -> Option<String> {
     let program = upstream.command.first().filter(|program| !program.contains("${"))?;
     let path = match upstream.env.get("PATH") {
         Some(path) => Some(path.expose().into()),

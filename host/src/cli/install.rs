@@ -2,7 +2,7 @@
 
 mod edits;
 mod gateway;
-mod program;
+pub(crate) mod program;
 mod report;
 
 use std::io::{IsTerminal, Write as _};
@@ -18,6 +18,7 @@ use context_guard_install::{
 };
 
 use self::edits::{Action, FileEdit};
+pub(crate) use self::report::command_line;
 use super::{GuardOptions, UsageError};
 
 const AFTER_HELP: &str = "\
@@ -74,7 +75,7 @@ pub(crate) struct Install {
     json: bool,
 }
 
-fn client(id: &str) -> Result<Client, String> {
+pub(crate) fn client(id: &str) -> Result<Client, String> {
     Client::from_id(id).ok_or_else(|| {
         let ids = Client::ALL.map(Client::id).join(", ");
         format!("unknown client: expected one of {ids}")
@@ -164,7 +165,8 @@ impl Install {
         }
         let mut guard = context_guard_install::Guard::new(program);
         if let Some(policy) = &self.policy {
-            let options = GuardOptions { policy: Some(policy.clone()), component: None };
+            let component = std::env::var_os("CONTEXT_GUARD_COMPONENT").map(PathBuf::from);
+            let options = GuardOptions { policy: Some(policy.clone()), component };
             options.check()?;
             let path = std::path::absolute(policy)?;
             let path = path.to_str().context("the path of the policy is not UTF-8")?;

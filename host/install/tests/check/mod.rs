@@ -121,7 +121,7 @@ pub(crate) fn commands(
                 program = command.get("path");
             }
             let Some(program) = program.and_then(Value::as_str) else { continue };
-            let text = |value: &Value| value.as_str().map_or("…".to_owned(), str::to_owned);
+            let text = |value: &Value| value.as_str().map_or(value.to_string(), str::to_owned);
             let args = holder.get("args").and_then(Value::as_array);
             let line = [program.to_owned()].into_iter();
             let line = line.chain(args.into_iter().flatten().map(text)).collect();

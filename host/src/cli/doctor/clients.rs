@@ -1,0 +1,156 @@
+//! Checks of the clients' configurations and of the commands in them.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use context_guard_install::{
+    Client, Document, Environment, Scope, ServerState, StdioServer, find_files, read_file,
+};
+
+use super::expand::expand;
+use super::{Check, machine};
+
+/// A server that can be started.
+pub(super) struct FoundServer {
+    pub(super) subject: String,
+    pub(super) command_line: Vec<String>,
+    pub(super) environment: Vec<(String, String)>,
+    pub(super) folder: Option<PathBuf>,
+}
+
+/// Checks the files of clients. Returns the enabled servers whose commands exist.
+pub(super) fn checks(
+    environment: &Environment,
+    clients: &[Client],
+    checks: &mut Vec<Check>,
+) -> Vec<FoundServer> {
+    let clients = if clients.is_empty() { &Client::ALL } else { clients };
+    let locations = find_files(environment, clients);
+    if locations.is_empty() {
+        let message = "no configuration of a client was found";
+        checks.push(Check::skipped("client", "clients", message));
+    }
+    let mut found = Vec::new();
+    let roots = [environment.home.as_path(), environment.project.as_path()];
+    for location in locations {
+        let client = location.client;
+        let subject = format!("{}: {}", client.id(), location.path.display());
+        let state = match read_file(&location.path, &roots) {
+            Ok(state) => state,
+            Err(error) => {
+                checks.push(Check::failed("file", subject, error.to_string()));
+                continue;
+            }
+        };
+        let document = match Document::parse(client, &state.bytes) {
+            Ok(document) => document,
+            Err(error) => {
+                checks.push(
+                    Check::failed("file", subject, error.to_string())
+                        .advise("correct the file: the client cannot read it either"),
+                );
+                continue;
+            }
+        };
+        let servers = document.servers();
+        let is_settings = location.path.ends_with("settings.json");
+        if servers.is_empty() && is_settings {
+            continue;
+        }
+        checks.push(file(&location.path, &subject, location.scope, servers.len(), &document));
+        for server in &servers {
+            let subject = format!("{}: {}", client.id(), server.name);
+            match &server.state {
+                _ if server.is_disabled => {
+                    checks.push(Check::skipped("server", subject, "disabled"));
+                }
+                ServerState::Stdio(stdio) => {
+                    checks.push(
+                        Check::warning("guard", subject.as_str(), "not guarded")
+                            .advise("context-guard install"),
+                    );
+                    found.extend(command(subject, stdio, &location.path, checks));
+                }
+                ServerState::Guarded(stdio) => {
+                    found.extend(command(subject, stdio, &location.path, checks));
+                }
+                ServerState::Gateway => {
+                    checks.push(Check::ok("guard", subject, "a gateway"));
+                }
+                ServerState::Remote => {
+                    checks.push(Check::skipped("server", subject, "remote: not started"));
+                }
+                ServerState::Unsupported(reason) => {
+                    checks.push(Check::warning("server", subject, reason.as_str()));
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Checks who can read a file with the environment of servers.
+fn file(path: &Path, subject: &str, scope: Scope, servers: usize, document: &Document) -> Check {
+    let has_environment = document.servers().iter().any(|server| match &server.state {
+        ServerState::Stdio(stdio) | ServerState::Guarded(stdio) => !stdio.environment.is_empty(),
+        _ => false,
+    });
+    match machine::others_may(path).filter(|_| scope == Scope::User && has_environment) {
+        Some(mode) => {
+            let message = format!("others can read the `env` of its servers (mode {mode:o})");
+            Check::warning("file", subject, message).advise(format!("chmod 600 {}", path.display()))
+        }
+        None => Check::ok("file", subject, super::count(servers, "server")),
+    }
+}
+
+/// Checks that the programs of a server exist. Returns the server if it can be started.
+fn command(
+    subject: String,
+    stdio: &StdioServer<'_>,
+    file: &Path,
+    checks: &mut Vec<Check>,
+) -> Option<FoundServer> {
+    let mut expanded = Vec::new();
+    for (_, value) in &stdio.environment {
+        expanded.push(value.clone());
+    }
+    let texts = stdio.command_line.iter().chain(&expanded).chain(&stdio.folder);
+    let unknown: Vec<String> = texts.filter_map(|text| expand(text, file).err()).collect();
+    if let Some(reference) = unknown.first() {
+        let message = format!("not started: only the client knows the value of `{reference}`");
+        checks.push(Check::skipped("server", subject, message));
+        return None;
+    }
+    let value = |text: &String| expand(text, file).unwrap_or_default();
+    let command_line: Vec<String> = stdio.command_line.iter().map(value).collect();
+    let environment: Vec<(String, String)> =
+        stdio.environment.iter().map(|(name, text)| (name.clone(), value(text))).collect();
+    let folder = stdio.folder.as_ref().map(|text| PathBuf::from(value(text)));
+    let path = environment.iter().find(|(name, _)| name == "PATH");
+    let path = path.map(|(_, path)| OsString::from(path)).or_else(|| std::env::var_os("PATH"));
+    let base = folder.clone().or_else(|| std::env::current_dir().ok())?;
+    let exists = |program: &str| which::which_in(program, path.as_ref(), &base).is_ok();
+    let program = command_line.first()?;
+    let inner = inner_program(&command_line);
+    let is_guard_missing = inner.is_some() && !exists(program);
+    let missing = [Some(program.as_str()), inner];
+    let missing = missing.into_iter().flatten().find(|program| !exists(program));
+    if let Some(missing) = missing {
+        let message = format!("the program `{missing}` does not exist or is not on PATH");
+        checks.push(Check::failed("command", subject, message).advise(if is_guard_missing {
+            "run `context-guard install --undo`, and `context-guard install` again".to_owned()
+        } else {
+            format!("install {missing}, or write its absolute path in {}", file.display())
+        }));
+        return None;
+    }
+    Some(FoundServer { subject, command_line, environment, folder })
+}
+
+/// Returns the program behind `context-guard wrap --`.
+fn inner_program(command_line: &[String]) -> Option<&str> {
+    context_guard::config::guard_command(command_line.get(..1)?)?;
+    let end = command_line.iter().position(|argument| argument == "--")?;
+    command_line.get(end + 1).map(String::as_str)
+}

@@ -1,0 +1,62 @@
+//! Replaces the variables in a client's file, as the client does.
+
+use std::path::Path;
+
+/// Returns the text with the values of `${NAME}`, `${NAME:-default}`, `${env:NAME}`,
+/// `${workspaceFolder}` and `${userHome}`.
+///
+/// # Errors
+/// The reference whose value is unknown, such as `${input:key}`.
+pub(super) fn expand(text: &str, file: &Path) -> Result<String, String> {
+    let mut expanded = String::new();
+    let mut rest = text;
+    while let Some((before, inner)) = rest.split_once("${") {
+        expanded.push_str(before);
+        let Some((reference, after)) = inner.split_once('}') else { break };
+        expanded.push_str(&value(reference, file).ok_or_else(|| format!("${{{reference}}}"))?);
+        rest = after;
+    }
+    expanded.push_str(rest);
+    Ok(expanded)
+}
+
+fn value(reference: &str, file: &Path) -> Option<String> {
+    let home = || std::env::var(if cfg!(windows) { "USERPROFILE" } else { "HOME" }).ok();
+    match reference {
+        "userHome" => return home(),
+        "workspaceFolder" | "workspaceRoot" => {
+            let folder = file.parent()?;
+            let name = folder.file_name()?.to_str()?;
+            let is_hidden = name.starts_with('.');
+            let root = if is_hidden { folder.parent()? } else { folder };
+            return root.to_str().map(str::to_owned);
+        }
+        "pathSeparator" | "/" => return Some(std::path::MAIN_SEPARATOR_STR.to_owned()),
+        _ => {}
+    }
+    let name = reference.strip_prefix("env:").unwrap_or(reference);
+    let (name, default) = match name.split_once(":-") {
+        Some((name, default)) => (name, Some(default)),
+        None => (name, None),
+    };
+    let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    let set = std::env::var(name).ok().filter(|_| is_name);
+    set.or_else(|| default.map(str::to_owned))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn references_are_expanded() {
+        let file = Path::new("/home/ada/shop/.vscode/mcp.json");
+        let path = std::env::var("PATH").unwrap();
+        assert_eq!(expand("a ${env:PATH} b", file).unwrap(), format!("a {path} b"));
+        assert_eq!(expand("${CG_TEST_UNSET:-x}/$y", file).unwrap(), "x/$y");
+        assert_eq!(expand("${workspaceFolder}/s.js", file).unwrap(), "/home/ada/shop/s.js");
+        assert_eq!(expand("${input:key}", file).unwrap_err(), "${input:key}");
+        assert_eq!(expand("${CG_TEST_UNSET}", file).unwrap_err(), "${CG_TEST_UNSET}");
+        assert_eq!(expand("open ${", file).unwrap(), "open ");
+    }
+}

@@ -1,0 +1,123 @@
+//! `install` on the command line.
+
+use serde_json::Value;
+
+use crate::{Home, PROGRAM, code, errors, example, out};
+
+#[test]
+fn install_and_undo_restore_the_bytes() {
+    let home = Home::new();
+    let before = example("files");
+    home.write(".cursor/mcp.json", &before);
+    let output = home.run(&["install", "--yes"]);
+    assert_eq!(code(&output), 0, "{}", errors(&output));
+    let after = home.read(".cursor/mcp.json");
+    assert!(after.contains("\"args\": [\"wrap\", \"--\", "), "{after}");
+    assert!(after.contains("// mine"), "{after}");
+    assert!(!out(&output).contains("secret-value"), "{}", out(&output));
+    let again = home.run(&["install", "--yes"]);
+    assert!(out(&again).contains("guarded already"), "{}", out(&again));
+    assert_eq!(home.read(".cursor/mcp.json"), after);
+    let undone = home.run(&["install", "--undo", "--yes"]);
+    assert_eq!(code(&undone), 0, "{}", errors(&undone));
+    assert_eq!(home.read(".cursor/mcp.json"), before);
+}
+
+#[test]
+fn nothing_is_written_without_a_terminal_or_yes() {
+    let home = Home::new();
+    home.write(".cursor/mcp.json", &example("files"));
+    let output = home.run(&["install"]);
+    assert_eq!(code(&output), 2);
+    assert!(errors(&output).contains("add --yes"), "{}", errors(&output));
+    let output = home.run(&["install", "--dry-run"]);
+    assert_eq!(code(&output), 0);
+    assert_eq!(home.read(".cursor/mcp.json"), example("files"));
+    assert!(!home.path(".local/state/context-guard/install").exists());
+}
+
+#[test]
+fn invalid_files_fail_and_others_are_written() {
+    let home = Home::new();
+    home.write(".cursor/mcp.json", "{\"mcpServers\": {");
+    home.write(".claude.json", &example("files"));
+    let output = home.run(&["install", "--yes"]);
+    assert_eq!(code(&output), 3);
+    assert!(out(&output).contains("failed: invalid JSON"), "{}", out(&output));
+    assert_eq!(home.read(".cursor/mcp.json"), "{\"mcpServers\": {");
+    assert!(home.read(".claude.json").contains("wrap"));
+}
+
+#[test]
+fn one_server_of_one_client_is_guarded() {
+    let home = Home::new();
+    let two = r#"{"mcpServers": {"a": {"command": "x"}, "b": {"command": "y"}}}"#;
+    home.write(".cursor/mcp.json", two);
+    home.write(".claude.json", two);
+    let output = home.run(&["install", "--client", "cursor", "--server", "b", "--yes", "--json"]);
+    let report: Value = serde_json::from_str(&out(&output)).unwrap();
+    assert_eq!(report["files"].as_array().unwrap().len(), 1);
+    assert_eq!(report["files"][0]["status"], "changed");
+    assert_eq!(report["files"][0]["servers"][0]["name"], "b");
+    assert!(home.read(".cursor/mcp.json").contains(r#""a": {"command": "x"}"#));
+    assert_eq!(home.read(".claude.json"), two);
+    let output = home.run(&["install", "--server", "c", "--dry-run"]);
+    assert_eq!(code(&output), 1);
+    assert!(errors(&output).contains("known servers are a, b"), "{}", errors(&output));
+}
+
+#[test]
+fn files_of_a_project_need_the_option() {
+    let home = Home::new();
+    home.write("project/.mcp.json", &example("files"));
+    let output = home.run(&["install", "--yes"]);
+    assert!(out(&output).contains("add --project"), "{}", out(&output));
+    assert_eq!(home.read("project/.mcp.json"), example("files"));
+    home.run(&["install", "--project", "--yes"]);
+    assert!(home.read("project/.mcp.json").contains("wrap"));
+}
+
+#[test]
+fn gateway_replaces_servers_and_is_undone() {
+    let home = Home::new();
+    home.write(".cursor/mcp.json", &example("files"));
+    let output = home.run(&["install", "--gateway", "gateway.yaml", "--stdio", "--yes"]);
+    assert_eq!(code(&output), 0, "{}", errors(&output));
+    let after = home.read(".cursor/mcp.json");
+    assert!(after.contains("\"stdio\", \"--config\""), "{after}");
+    assert!(after.contains("\"env\": {\"API_KEY\": \"secret-value\"}"), "{after}");
+    let gateway = home.read("project/gateway.yaml");
+    assert!(gateway.contains("${env:API_KEY}") && !gateway.contains("secret-value"), "{gateway}");
+    home.run(&["install", "--undo", "--yes"]);
+    assert_eq!(home.read(".cursor/mcp.json"), example("files"));
+}
+
+#[test]
+fn named_file_is_edited() {
+    let home = Home::new();
+    home.write("project/other.json", &example("files"));
+    let arguments = ["install", "--client", "cursor", "--file", "other.json", "--yes"];
+    let output = home.run(&arguments);
+    assert_eq!(code(&output), 0, "{}", errors(&output));
+    assert!(home.read("project/other.json").contains(PROGRAM));
+    let output = home.run(&["install", "--file", "other.json"]);
+    assert_eq!(code(&output), 2);
+}
+
+#[test]
+fn policy_is_checked_and_passed() {
+    let home = Home::new();
+    home.write(".cursor/mcp.json", &example("files"));
+    home.write("project/policy.yaml", "defaults:\n  tokenBudgetThreshold: 1000\n");
+    home.write("project/bad.yaml", "nonsense: 1\n");
+    let output = home.run(&["install", "--policy", "bad.yaml", "--yes"]);
+    assert_ne!(code(&output), 0);
+    assert_eq!(home.read(".cursor/mcp.json"), example("files"));
+    let run = |home: &Home| {
+        let mut command = home.command(&["install", "--policy", "policy.yaml", "--yes"]);
+        command.env("CONTEXT_GUARD_COMPONENT", crate::stub::path()).output().unwrap()
+    };
+    let output = run(&home);
+    assert_eq!(code(&output), 0, "{}", errors(&output));
+    assert!(home.read(".cursor/mcp.json").contains("\"wrap\", \"--policy\", \""));
+}
