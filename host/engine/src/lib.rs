@@ -38,6 +38,11 @@ use wasmtime::{Config, Enabled, InstanceAllocationStrategy, PoolingAllocationCon
 
 use self::long_calls::LongCalls;
 
+/// The address space into which a compact memory can grow before it moves.
+const GROWTH_RESERVATION: u64 = 64 << 20;
+/// The unmapped bytes after a compact memory, which merge the bounds checks of nearby accesses.
+const GUARD_BYTES: u64 = 64 << 10;
+
 /// The length of an epoch of wasmtime, and thereby the resolution of deadlines and of the turns of
 /// long calls.
 const EPOCH_TICK: Duration = Duration::from_millis(10);
@@ -53,6 +58,8 @@ pub struct EngineOptions {
     pub deadline: Duration,
     /// The maximum number of concurrent guard calls.
     pub max_calls: u32,
+    /// The address space that the engine reserves.
+    pub address_space: AddressSpace,
     /// The folder in which compiled components are cached, such as [`compiled_folder`]. `None`
     /// disables the cache.
     pub compiled: Option<PathBuf>,
@@ -61,12 +68,24 @@ pub struct EngineOptions {
     pub block: fn(&mut dyn FnMut()),
 }
 
+/// The address space that an engine reserves, which is virtual memory without pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AddressSpace {
+    /// 4 GiB for each concurrent call, so that calls need no bounds checks, and memory is reused.
+    Pool,
+    /// The maximum memory for each concurrent call. Calls check bounds, and memory is reused.
+    Bounded,
+    /// As much as calls use. Calls check bounds, and memory is allocated for each of them.
+    Compact,
+}
+
 impl Default for EngineOptions {
     fn default() -> Self {
         Self {
             max_memory: 512 << 20,
             deadline: Duration::from_secs(5),
             max_calls: 64,
+            address_space: AddressSpace::Pool,
             compiled: None,
             block: |wait| wait(),
         }
@@ -87,11 +106,13 @@ impl Engine {
     /// # Errors
     /// [`Error::Engine`].
     pub fn new(options: EngineOptions) -> Result<Self> {
-        // Some machines do not grant the address space of a pool. Instances are then allocated on
-        // demand, which is slower.
-        let inner = wasmtime::Engine::new(&config(&options, true))
-            .or_else(|_| wasmtime::Engine::new(&config(&options, false)))
-            .map_err(|error| Error::Engine(format!("{error:#}")))?;
+        // Some machines do not grant the address space of a pool, for example under `ulimit -v`.
+        let compact = || wasmtime::Engine::new(&config(&options, AddressSpace::Compact));
+        let inner = match options.address_space {
+            AddressSpace::Compact => compact(),
+            pool => wasmtime::Engine::new(&config(&options, pool)).or_else(|_| compact()),
+        };
+        let inner = inner.map_err(|error| Error::Engine(format!("{error:#}")))?;
         let weak = inner.weak();
         std::thread::Builder::new()
             .name("epochs".to_owned())
@@ -108,11 +129,18 @@ impl Engine {
     }
 }
 
-fn config(options: &EngineOptions, pooled: bool) -> Config {
+fn config(options: &EngineOptions, address_space: AddressSpace) -> Config {
     let mut config = Config::new();
     config.epoch_interruption(true).concurrency_support(false);
     config.cache(options.compiled.as_deref().and_then(compiled::cache));
-    if pooled {
+    if address_space == AddressSpace::Compact {
+        // A memory starts with what the component declares. It moves when it outgrows its
+        // reservation, which is copied: large steps keep that rare.
+        config
+            .memory_reservation(0)
+            .memory_reservation_for_growth(GROWTH_RESERVATION)
+            .memory_guard_size(GUARD_BYTES);
+    } else {
         let mut pool = PoolingAllocationConfig::new();
         pool.total_component_instances(options.max_calls)
             // A component has its own module and a few that `wit-component` adds for linking.
@@ -126,6 +154,12 @@ fn config(options: &EngineOptions, pooled: bool) -> Config {
             .table_keep_resident(1 << 16)
             .pagemap_scan(Enabled::Auto)
             .max_unused_warm_slots(8);
+        if address_space == AddressSpace::Bounded {
+            // The bound is a constant in the code, because memories never move and all reservations
+            // are equal. Comparing with it is cheaper than with the size of the memory.
+            let reservation = u64::try_from(options.max_memory).unwrap_or(u64::MAX);
+            config.memory_reservation(reservation).memory_may_move(false);
+        }
         config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
     }
     config

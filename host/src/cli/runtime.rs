@@ -9,7 +9,8 @@ use context_guard::clock::SystemClock;
 use context_guard::config::{self, Config, Policy};
 use context_guard::document::Issues;
 use context_guard::engine::{
-    Component, Engine, EngineOptions, HostServices, SigningKey, compiled_folder, digest,
+    AddressSpace, Component, Engine, EngineOptions, HostServices, SigningKey, compiled_folder,
+    digest,
 };
 use context_guard::filter::FilterOptions;
 use context_guard::policy::Source;
@@ -23,12 +24,26 @@ use tracing::warn;
 
 use super::GuardOptions;
 
+/// The maximum number of concurrent guard calls for one client.
+const SINGLE_CLIENT_CALLS: u32 = 4;
+
 /// Returns the options of the WebAssembly engine that a gateway file's `component` sets.
 pub(crate) fn engine_options(component: &config::Component) -> EngineOptions {
     EngineOptions {
         max_memory: component.memory_bytes,
         deadline: Duration::from_millis(component.deadline_ms),
         block: |wait| tokio::task::block_in_place(wait),
+        ..EngineOptions::default()
+    }
+}
+
+/// Returns the options of the engine for one client, whose messages arrive one after the other in
+/// each direction. Two calls run at a time, and two more while a revision is tested. Each reserves
+/// its maximum memory only, so that the process remains below 4 GB of address space.
+fn single_client_engine() -> EngineOptions {
+    EngineOptions {
+        address_space: AddressSpace::Bounded,
+        max_calls: SINGLE_CLIENT_CALLS,
         ..EngineOptions::default()
     }
 }
@@ -117,7 +132,7 @@ impl GuardOptions {
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Revisions>> {
         let options = RolloutOptions::default();
-        revisions(&self.layout(), EngineOptions::default(), in_memory(clock), keys, options)
+        revisions(&self.layout(), single_client_engine(), in_memory(clock), keys, options)
     }
 
     /// Starts to watch the policy and component files, and reloads them when they change, as long

@@ -9,7 +9,7 @@ use clap::Args;
 use context_guard::cache::Cache;
 use context_guard::clock::SystemClock;
 use context_guard::config::{self, Config};
-use context_guard::engine::HostServices;
+use context_guard::engine::{AddressSpace, EngineOptions, HostServices};
 use context_guard::filter::FilterOptions;
 use context_guard::gateway::Gateway;
 use context_guard::recording::Recording;
@@ -55,7 +55,7 @@ impl Serve {
             config.listen = listen.to_string();
         }
         let files = GatewayFiles { config: self.config, component: self.component };
-        let parts = GatewayParts::build(config, files)?;
+        let parts = GatewayParts::build(config, files, AddressSpace::Pool)?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let config = &parts.config;
         let path = config.path.clone();
@@ -103,7 +103,11 @@ pub(super) struct GatewayParts {
 
 impl GatewayParts {
     /// Loads the policy, the component, the keys and the store that a gateway file names.
-    pub(super) fn build(config: Config, files: GatewayFiles) -> Result<Self> {
+    pub(super) fn build(
+        config: Config,
+        files: GatewayFiles,
+        address_space: AddressSpace,
+    ) -> Result<Self> {
         let layout = files.layout_of(&config)?;
         let keys = layout.keys()?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
@@ -117,7 +121,7 @@ impl GatewayParts {
         let keys = runtime::keys_or_random(keys)?;
         let revisions = runtime::revisions(
             &layout,
-            runtime::engine_options(&config.component),
+            EngineOptions { address_space, ..runtime::engine_options(&config.component) },
             services,
             keys,
             config.rollout.clone(),

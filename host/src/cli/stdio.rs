@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
+use context_guard::engine::AddressSpace;
 use tokio::io::BufReader;
 
 use super::runtime::GatewayFiles;
@@ -34,7 +35,9 @@ impl Stdio {
     pub(crate) fn run(self) -> Result<ExitCode> {
         let config = serve::read(&self.config)?;
         let files = GatewayFiles { config: self.config, component: self.component };
-        let parts = GatewayParts::build(config, files)?;
+        // Many upstreams may answer one client at once, so a pool would reserve as much as that of
+        // `serve`. A process for each client must not.
+        let parts = GatewayParts::build(config, files, AddressSpace::Compact)?;
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         runtime.block_on(async {

@@ -5,6 +5,7 @@
 
 mod doctor;
 mod install;
+mod memory;
 mod stdio;
 mod stub;
 
