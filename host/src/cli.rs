@@ -15,6 +15,7 @@ mod doctor;
 mod install;
 mod key;
 mod login;
+mod manual;
 mod payload;
 mod policy;
 mod replay;
@@ -118,6 +119,9 @@ enum Command {
     Demo(demo::Demo),
     /// Print a completion script for a shell.
     Completions(completions::Completions),
+    /// Write the manual pages into a folder, for packages.
+    #[command(hide = true)]
+    Manual(manual::Manual),
     /// Run the example server of `demo`: MCP over stdio, with long answers.
     #[command(hide = true)]
     ExampleServer,
@@ -157,6 +161,7 @@ impl Arguments {
             Command::Tokens(tokens) => tokens.run(),
             Command::Demo(demo) => demo.run(),
             Command::Completions(completions) => completions.run(),
+            Command::Manual(manual) => manual.run(),
             Command::ExampleServer => {
                 context_guard_property_server::serve(std::io::stdin().lock(), std::io::stdout())?;
                 Ok(ExitCode::SUCCESS)

@@ -11,6 +11,7 @@ mod docs;
 mod fuzz;
 mod generate;
 mod lint;
+mod package;
 mod packages;
 mod run;
 mod semver;
@@ -101,6 +102,12 @@ enum Command {
     Generate,
     /// Build all release artifacts in target/dist, with sizes and digests.
     Dist,
+    /// Package the program: npm, wheel, .deb, tarball, .mcpb, OCI; `-- --verify` runs each.
+    Package {
+        /// The arguments of the packager: `cargo xtask package -- --help`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Measure, and print tables: `cargo xtask bench quality --corpus DIR`.
     Bench {
         #[command(subcommand)]
@@ -177,6 +184,7 @@ impl Command {
             Command::Docs => docs::run(),
             Command::Generate => generate::run(),
             Command::Dist => dist::run().map(drop),
+            Command::Package { arguments } => package::run(&arguments),
             Command::Bench { bench } => bench.run(),
             Command::Train { texts, tokenizer, out } => bench::train(&texts, &tokenizer, &out, 0),
             Command::Soak(options) => bench::soak(&options),

@@ -1,0 +1,182 @@
+//! Builds the packages of the program in target/package. Called by `cargo xtask package`.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests"))]
+#![allow(clippy::print_stderr, reason = "a command line tool")]
+
+#[path = "../package/archive.rs"]
+mod archive;
+#[allow(dead_code, reason = "shared with the task runner")]
+#[path = "../build.rs"]
+mod build;
+#[path = "../package/inputs.rs"]
+mod inputs;
+#[path = "../package/kinds.rs"]
+mod kinds;
+#[path = "../package/oci.rs"]
+mod oci;
+#[path = "../package/registries.rs"]
+mod registries;
+#[path = "../package/table.rs"]
+mod table;
+#[path = "../package/verify.rs"]
+mod verify;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use clap::Parser;
+
+use archive::{Entry, sha256};
+use kinds::{Input, Package};
+use oci::Layout;
+use table::{Target, VERSION};
+
+/// The maximum size of the program, and of its archive.
+const MAX_BYTES: usize = 25_000_000;
+const MAX_COMPRESSED_BYTES: usize = 10_000_000;
+
+/// Build the packages of the program.
+#[derive(Parser)]
+struct Arguments {
+    /// A program that is built already, as TRIPLE=FILE. Can be repeated. The default is a release
+    /// build for this machine.
+    #[arg(long, value_name = "TRIPLE=FILE")]
+    program: Vec<String>,
+    /// The newest glibc that a program may need.
+    #[arg(long, value_name = "VERSION", default_value = "2.28")]
+    max_glibc: String,
+    /// Accept a program of any size, such as a development build.
+    #[arg(long)]
+    any_size: bool,
+    /// The folder with the artifacts of `cargo xtask dist`. Without it, there are no wasm artifacts
+    /// and no library for browsers.
+    #[arg(long, value_name = "DIR")]
+    dist: Option<PathBuf>,
+    /// Install each package of this machine's target in an empty folder, and run it.
+    #[arg(long)]
+    verify: bool,
+}
+
+fn main() -> std::process::ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("cargo xtask package: {error:#}");
+            std::process::ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<()> {
+    let inputs = inputs::read(&arguments.program, &arguments.max_glibc)?;
+    let max = |bytes: usize| if arguments.any_size { usize::MAX } else { bytes };
+    for input in &inputs {
+        let size = input.program.len();
+        if size > max(MAX_BYTES) {
+            let triple = input.target.triple;
+            bail!("the program for {triple} has {size} bytes, more than {MAX_BYTES}");
+        }
+    }
+    let folder = build::target().join("package");
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder)?;
+    }
+    std::fs::create_dir_all(&folder)?;
+    let dist = arguments.dist.clone().unwrap_or_else(|| build::target().join("dist"));
+    let packages = all(&inputs, &dist, max(MAX_COMPRESSED_BYTES))?;
+    write(&folder, &packages)?;
+    let mut image = Layout::new();
+    // The image has no libraries: a program with glibc would not start in it.
+    for input in inputs.iter().filter(|input| input.target.triple.ends_with("-musl")) {
+        image.add_image(input)?;
+        write_layout(&folder.join("image"), image)?;
+        image = Layout::new();
+    }
+    let mut wasm = Layout::new();
+    let component = dist.join("context-guard.wasm");
+    if component.exists() {
+        wasm.add_wasm("component", std::fs::read(&component)?, true);
+        wasm.add_wasm("envoy", std::fs::read(dist.join("context-guard-envoy.wasm"))?, false);
+        write_layout(&folder.join("wasm"), wasm)?;
+    } else {
+        eprintln!(
+            "left out: wasm artifacts and the library for browsers: {} is missing; run `cargo \
+             xtask dist`",
+            component.display()
+        );
+    }
+    if arguments.verify { verify::all(&folder, &inputs) } else { Ok(()) }
+}
+
+/// Returns all packages that are files.
+fn all(inputs: &[Input], dist: &Path, max_archive: usize) -> Result<Vec<Package>> {
+    let mut packages = vec![launcher(dist)?];
+    let mut tarballs: Vec<(&'static Target, Package)> = Vec::new();
+    for input in inputs {
+        packages.push(kinds::npm_program(input)?);
+        packages.push(kinds::wheel(input)?);
+        if let Some(architecture) = input.target.debian {
+            packages.push(kinds::debian(input, architecture)?);
+        }
+        tarballs.push((input.target, kinds::tarball(input)?));
+    }
+    for (target, (name, bytes)) in &tarballs {
+        if bytes.len() > max_archive {
+            let size = bytes.len();
+            bail!("{name} has {size} bytes, more than {max_archive} ({})", target.triple);
+        }
+    }
+    let bundle = kinds::mcpb(inputs)?;
+    let server = registries::server_json(&bundle);
+    packages.push(("server.json".to_owned(), format!("{server:#}\n").into_bytes()));
+    packages.push(("context-guard.rb".to_owned(), registries::formula(&tarballs).into_bytes()));
+    packages.push(bundle);
+    packages.extend(tarballs.into_iter().map(|(_, package)| package));
+    Ok(packages)
+}
+
+/// Returns the npm package `context-guard`, with the library for browsers if it was built.
+fn launcher(dist: &Path) -> Result<Package> {
+    let built = dist.join("npm/context-guard");
+    let source = if built.exists() { built } else { build::root().join("guest/browser/js") };
+    let manifest = std::fs::read(source.join("package.json"))?;
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(&source)?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
+    files.sort();
+    let entry = |path: PathBuf| -> Result<Option<Entry>> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if name == "package.json" || !path.is_file() {
+            return Ok(None);
+        }
+        Ok(Some(Entry::file(format!("package/{name}"), std::fs::read(&path)?)))
+    };
+    let files: Vec<Option<Entry>> = files.into_iter().map(entry).collect::<Result<_>>()?;
+    let launcher = include_bytes!("../../../../packaging/npm/context-guard.js");
+    let files = files.into_iter().flatten().collect();
+    kinds::npm_launcher(serde_json::from_slice(&manifest)?, files, launcher)
+}
+
+/// Writes the packages with their checksums, and prints sizes and digests.
+fn write(folder: &Path, packages: &[Package]) -> Result<()> {
+    let mut sums = String::new();
+    for (name, bytes) in packages {
+        let path = folder.join(name);
+        std::fs::write(&path, bytes).with_context(|| path.display().to_string())?;
+        let digest = sha256(bytes);
+        eprintln!("{:>12} bytes  {digest}  {}", bytes.len(), path.display());
+        sums.push_str(&format!("{digest}  {name}\n"));
+    }
+    std::fs::write(folder.join("SHA256SUMS"), sums)?;
+    Ok(())
+}
+
+fn write_layout(folder: &Path, layout: Layout) -> Result<()> {
+    for entry in layout.finish() {
+        let path = folder.join(&entry.path);
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent)?;
+        }
+        std::fs::write(&path, &entry.bytes).with_context(|| path.display().to_string())?;
+    }
+    eprintln!("OCI layout of version {VERSION}: {}", folder.display());
+    Ok(())
+}

@@ -1,0 +1,164 @@
+//! Installs each package in an empty folder without a network, and runs it: a handshake of MCP and
+//! a call whose answer exceeds the budget.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use serde_json::{Value, json};
+
+use super::build;
+use super::inputs::host_triple;
+use super::kinds::Input;
+use super::table::VERSION;
+
+/// The time from the start of an installation to the first guarded answer.
+const MAX_SECONDS: u64 = 60;
+
+/// Verifies the packages of this machine's target in `folder`.
+pub(crate) fn all(folder: &Path, inputs: &[Input]) -> Result<()> {
+    let host = host_triple()?;
+    let input = inputs.iter().find(|input| input.target.triple == host);
+    let input = input.with_context(|| format!("there are no packages for {host}"))?;
+    let file = |name: &str| folder.join(name);
+    let prefix = build::target().join("package-test");
+    if prefix.exists() {
+        std::fs::remove_dir_all(&prefix)?;
+    }
+    let target = input.target;
+    let archive = target.archive();
+    let wheel = std::fs::read_dir(folder)?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .find(|path| path.extension().is_some_and(|ending| ending == "whl"))
+        .context("there is no wheel")?;
+    let empty = |name: &str| -> Result<PathBuf> {
+        let folder = prefix.join(name);
+        std::fs::create_dir_all(&folder)?;
+        Ok(folder)
+    };
+    verify("npm", || {
+        let folder = empty("npm")?;
+        build::run(
+            Command::new("npm")
+                .args(["install", "--offline", "--ignore-scripts", "--no-audit", "--no-fund"])
+                .args(["--loglevel=error", "--prefix"])
+                .arg(&folder)
+                .arg(file(&format!("{}-{VERSION}.tgz", target.npm_name())))
+                .arg(file(&format!("context-guard-{VERSION}.tgz"))),
+        )?;
+        Ok(vec![folder.join("node_modules/.bin/context-guard")])
+    })?;
+    verify("wheel", || {
+        let folder = empty("wheel")?;
+        build::run(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
+        build::run(
+            Command::new(folder.join("bin/pip"))
+                .args(["install", "--quiet", "--disable-pip-version-check", "--no-index"])
+                .arg(&wheel),
+        )?;
+        Ok(vec![folder.join("bin/context-guard")])
+    })?;
+    if let Some(architecture) = target.debian {
+        verify("deb", || {
+            let folder = empty("deb")?;
+            let package = file(&format!("context-guard_{VERSION}_{architecture}.deb"));
+            build::run(Command::new("dpkg-deb").arg("-x").arg(package).arg(&folder))?;
+            Ok(vec![folder.join("usr/bin/context-guard")])
+        })?;
+    }
+    verify("tarball", || {
+        let to = empty("tarball")?;
+        build::run(
+            Command::new("sha256sum")
+                .args(["--check", "--quiet", "SHA256SUMS"])
+                .current_dir(folder),
+        )?;
+        build::run(
+            Command::new("tar")
+                .arg("-xzf")
+                .arg(file(&format!("{archive}.tar.gz")))
+                .arg("-C")
+                .arg(&to),
+        )?;
+        Ok(vec![to.join(&archive).join(target.program())])
+    })?;
+    verify("mcpb", || {
+        let to = empty("mcpb")?;
+        let bundle = file(&format!("context-guard-{VERSION}.mcpb"));
+        build::run(Command::new("python3").args(["-m", "zipfile", "-e"]).arg(bundle).arg(&to))?;
+        let manifest: Value = serde_json::from_slice(&std::fs::read(to.join("manifest.json"))?)?;
+        let entry = manifest.pointer("/server/entry_point").and_then(Value::as_str);
+        let program = to.join(entry.context("the manifest has no entry point")?);
+        #[cfg(unix)]
+        std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+        Ok(vec![program])
+    })
+}
+
+/// Installs a package, and compares an answer with and without the guard.
+fn verify(kind: &str, install: impl FnOnce() -> Result<Vec<PathBuf>>) -> Result<()> {
+    let started = Instant::now();
+    let programs = install().with_context(|| format!("{kind}: installation"))?;
+    for program in programs {
+        let direct = call(&[program.as_os_str(), "example-server".as_ref()]);
+        let direct = direct.with_context(|| format!("{kind}: example server"))?;
+        let own = program.as_os_str();
+        let guarded = call(&[own, "wrap".as_ref(), "--".as_ref(), own, "example-server".as_ref()]);
+        let guarded = guarded.with_context(|| format!("{kind}: wrap"))?;
+        if guarded.len() * 2 > direct.len() {
+            bail!(
+                "{kind}: an answer of {} bytes has {} bytes behind the guard",
+                direct.len(),
+                guarded.len()
+            );
+        }
+        let elapsed = started.elapsed();
+        if elapsed > Duration::from_secs(MAX_SECONDS) {
+            bail!("{kind}: {} s to the first guarded answer", elapsed.as_secs());
+        }
+        eprintln!(
+            "verified: {kind}: {} bytes become {}, {:.1} s after the start of the installation",
+            direct.len(),
+            guarded.len(),
+            elapsed.as_secs_f64()
+        );
+    }
+    Ok(())
+}
+
+/// Starts a server, and returns its answer to a call with a long result.
+fn call(command: &[&std::ffi::OsStr]) -> Result<String> {
+    let (program, arguments) = command.split_first().context("the command is empty")?;
+    let mut child = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()?;
+    let mut input = child.stdin.take().context("no input")?;
+    let mut output = BufReader::new(child.stdout.take().context("no output")?);
+    let mut answer = |message: Value| -> Result<String> {
+        writeln!(input, "{message}")?;
+        let mut line = String::new();
+        output.read_line(&mut line)?;
+        Ok(line)
+    };
+    let client = json!({"name": "package test", "version": VERSION});
+    let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
+    let hello =
+        answer(json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}))?;
+    if !hello.contains("\"protocolVersion\"") {
+        bail!("the handshake failed: {hello}");
+    }
+    let tool = json!({"name": "list_bookings", "arguments": {}});
+    let result = answer(json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": tool}));
+    drop(input);
+    child.wait()?;
+    let result = result?;
+    if !result.contains("\"result\"") {
+        bail!("the call failed: {result}");
+    }
+    Ok(result)
+}
