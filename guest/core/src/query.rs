@@ -3,14 +3,23 @@
 
 pub mod aggregate;
 pub mod condition;
+mod date;
 mod decimal;
-mod expression;
+mod field;
 pub mod grep;
+mod input;
+mod known_fields;
 pub mod names;
+mod operand;
+mod order;
 pub mod path;
 mod projected;
+mod reader;
 pub mod records;
 pub mod response_mode;
+mod result;
+mod value;
+pub mod values;
 
 use std::borrow::Cow;
 
@@ -19,15 +28,17 @@ use serde::{Deserialize, Serialize};
 use self::aggregate::Aggregates;
 use self::condition::Condition;
 use self::grep::Pattern;
-use self::names::join_names;
+pub use self::input::QueryInput;
 use self::path::Path;
 pub use self::projected::IsEnough;
 use self::records::{ListEnvelope, PathTarget, RecordSet};
 use self::response_mode::ResponseMode;
+pub use self::result::{PartialProjection, QueryResult};
 use crate::encoding::Stored;
-use crate::fields::mask::{Mask, names};
+use crate::fields::mask::Mask;
 use crate::fields::minify;
 use crate::json::locate_lists::DocumentInfo;
+use crate::json::outline::NodeId;
 use crate::json::scan::Kind;
 use crate::json::text::{Form, visible};
 use crate::policy::EndpointSettings;
@@ -43,12 +54,16 @@ pub struct Query {
     pub fields: Option<String>,
     /// The regular expression that returned lines or values must match.
     pub grep: Option<String>,
+    /// True if `grep` matches any case, false if it does not. None for smart case.
+    pub ignore_case: Option<bool>,
     /// Number of context lines to return before and after a matching line.
     pub context: u64,
     /// The totals to compute over all records, such as `count by status`.
     pub aggregate: Option<String>,
     /// The condition that returned records must meet, such as `status=open`.
     pub condition: Option<String>,
+    /// The program of jq that computes the result.
+    pub jq: Option<String>,
     /// The level of detail in which records are returned.
     pub mode: Option<ResponseMode>,
     /// The ids of the records to return; empty for all records.
@@ -59,43 +74,8 @@ pub struct Query {
     pub skip: u64,
 }
 
-/// The result of a query.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct QueryResult {
-    /// The result: unescaped JSON, or a text.
-    pub bytes: Vec<u8>,
-    /// True if the result is a text, not JSON.
-    pub is_text: bool,
-    /// A description of the result in words: "fields id, status of 500 records".
-    pub description: String,
-    /// The fields that the query selects, if their projection stopped before the last record. None
-    /// if all records were read, or the query selects no fields.
-    pub partial: Option<PartialProjection>,
-    /// The document around the list that `bytes` contain. None if `bytes` are a whole document, or
-    /// a list that is not the document's list of records.
-    pub envelope: Option<ListEnvelope>,
-}
-
-/// Selected fields of only the first records of a list.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PartialProjection {
-    /// The selected fields, as the caller wrote them.
-    pub fields: String,
-    /// The keys from the document to the list, if the paths in `fields` start at the document.
-    /// Empty if the paths start at each record.
-    pub within: Vec<String>,
-}
-
-impl QueryResult {
-    /// Creates a complete result: neither a partial projection nor a list inside a document.
-    #[must_use]
-    pub fn new(bytes: Vec<u8>, is_text: bool, description: String) -> Self {
-        Self { bytes, is_text, description, partial: None, envelope: None }
-    }
-}
-
 impl Stored for Query {
-    const FORMAT: &'static [u8; 4] = b"cgq1";
+    const FORMAT: &'static [u8; 4] = b"cgq2";
 }
 
 impl Query {
@@ -136,7 +116,7 @@ impl Query {
             Mask::parse(fields)?;
         }
         if let Some(pattern) = &self.grep {
-            Pattern::new(pattern)?;
+            Pattern::new(pattern, self.ignore_case)?;
         }
         if let Some(aggregate) = &self.aggregate {
             Aggregates::parse(aggregate)?;
@@ -144,73 +124,73 @@ impl Query {
         if let Some(condition) = &self.condition {
             Condition::parse(condition)?;
         }
-        let one = [self.aggregate.is_some(), self.mode.is_some(), self.grep.is_some()];
-        if one.iter().filter(|asked| **asked).count() > 1 {
-            return Err("aggregate, response_mode and grep cannot be asked for together: make a call for each".to_owned());
+        if self.aggregate.is_some() && (self.mode.is_some() || self.fields.is_some()) {
+            return Err("aggregate returns totals, so fields and response_mode cannot be asked for together with it: make a call for each".to_owned());
+        }
+        if self.grep.is_none() && (self.context > 0 || self.ignore_case.is_some()) {
+            return Err("context and ignoreCase belong to grep, which is missing".to_owned());
+        }
+        if self.grep.is_some() && self.context > 0 && (self.filters() || self.greps_records()) {
+            return Err("context shows the lines around matches in a text: leave it out with where, fields, aggregate and response_mode".to_owned());
         }
         Ok(())
     }
 
-    /// Runs a validated query on a payload. `survey` holds the payload's lists, if they are already
-    /// located. The search in a text begins at line `from_line`. A projection of a list stops when
-    /// `is_enough` returns true. O(payload).
+    /// Runs a validated query on a payload. A projection of a list stops when `is_enough` returns
+    /// true. O(payload).
     ///
     /// # Errors
     /// Returns a message for the caller if the query does not apply to the payload.
     pub fn run(
         &self,
-        bytes: &[u8],
-        form: Form,
-        survey: Option<&DocumentInfo>,
-        limits: &EndpointSettings,
-        from_line: u64,
+        input: &QueryInput<'_>,
         is_enough: IsEnough<'_>,
     ) -> Result<QueryResult, String> {
+        let QueryInput { bytes, form, survey, limits, .. } = *input;
         if let Some(found) = self.project(bytes, form, survey, limits, is_enough) {
             return Ok(found);
         }
         let raw = visible(bytes, form);
         let Some(records) = RecordSet::locate(&raw, limits) else {
-            return self.run_on_text(&raw, from_line);
+            return self.run_on_text(&raw, input);
         };
         let mut records = match &self.path {
             Some(path) => match records.follow(&Path::parse(path)?)? {
-                PathTarget::Text(text) => return self.run_on_text(text.as_bytes(), from_line),
+                PathTarget::Text(text) => return self.run_on_text(text.as_bytes(), input),
                 PathTarget::Records(records) => records,
             },
             None => records,
         };
-        let all = records.ids.len();
-        if self.filters() {
-            if !records.is_list {
-                let lists = records.lists();
-                let hint = if lists.is_empty() {
-                    String::new()
-                } else {
-                    format!("; name one of its lists with path: {}", lists.join(", "))
-                };
-                return Err(format!(
-                    "where, filter_ids and min_score choose records of a list; this answer is not one{hint}"
-                ));
-            }
-            self.filter(&mut records, limits)?;
+        self.check_options(input)?;
+        let aggregates = self.aggregate.as_deref().map(Aggregates::parse).transpose()?;
+        if self.filters() || aggregates.is_some() {
+            self.require_list(&mut records, aggregates.as_ref())?;
         }
-        let list = records.list_path().map_or_else(String::new, |path| format!(" of {path}"));
-        let mut of = if self.filters() {
-            format!("{} of {all} records{list}", records.ids.len())
+        let all = records.ids.len();
+        let list = match &self.path {
+            Some(path) if records.list_path().is_none() => format!(" at {path}"),
+            _ => records.list_path().map_or_else(String::new, |path| format!(" of {path}")),
+        };
+        let (chosen, note) = self.choose(&records, limits)?;
+        let mut of = if self.chooses() {
+            format!("{} of {all} records{list}", chosen.len())
         } else if records.is_list {
             format!("{all} records{list}")
         } else {
             "the document".to_owned()
         };
+        if let Some(note) = note {
+            of = format!("{of} where {note}");
+        }
+        if let Some(aggregates) = aggregates {
+            let totals = aggregates.run(&records, &chosen, input.limit)?;
+            let aggregate = self.aggregate.as_deref().unwrap_or_default();
+            return Ok(QueryResult::new(totals, false, format!("{aggregate} over {of}")));
+        }
+        records.ids = chosen;
         if self.skip > 0 && records.is_list {
             records.skip(self.skip);
             of = format!("{of}, after the first {}", self.skip);
-        }
-        if let Some(aggregate) = &self.aggregate {
-            let aggregates = Aggregates::parse(aggregate)?;
-            let totals = aggregates.run(&records)?;
-            return Ok(QueryResult::new(totals, false, format!("{aggregate} over {of}")));
         }
         if let Some(mode) = self.mode.filter(|_| records.is_list) {
             let bytes = response_mode::render(mode, &records, limits, self.fields.as_deref())?;
@@ -218,15 +198,17 @@ impl Query {
             let what = format!("{} of {of}", mode.name());
             return Ok(QueryResult { envelope, ..QueryResult::new(bytes, false, what) });
         }
-        if let Some(pattern) = &self.grep {
-            let found = Pattern::new(pattern)?.search_json(&records);
+        if let Some(pattern) = self.grep.as_deref().filter(|_| self.fields.is_none()) {
+            let options = input.search_options(self.context);
+            let found = Pattern::new(pattern, self.ignore_case)?;
+            let found = found.search_json(&records, self.filters(), options);
             return Ok(QueryResult::new(found.0, false, format!("{} in {of}", found.1)));
         }
         let Some(fields) = &self.fields else {
-            let what = self
-                .path
-                .as_ref()
-                .map_or_else(|| of.clone(), |path| format!("{path} of the answer"));
+            let what = match &self.path {
+                Some(path) if !self.chooses() => format!("{path} of the answer"),
+                _ => of.clone(),
+            };
             let envelope = records.envelope();
             return Ok(QueryResult { envelope, ..QueryResult::new(records.whole(), false, what) });
         };
@@ -238,16 +220,49 @@ impl Query {
                 let what = format!("fields {fields} of {of}");
                 Ok(QueryResult { envelope, ..QueryResult::new(projected.bytes, false, what) })
             }
-            None => {
-                let first = if records.is_list {
-                    records.ids.first().copied().unwrap_or(0)
-                } else {
-                    records.root
-                };
-                let known = names(&records.outline, first);
-                Err(format!("there is no field {fields}; there are: {}", join_names(&known, 40)))
-            }
+            None => Err(aggregate::no_field(&records, fields)),
         }
+    }
+
+    /// Checks that the options apply to JSON.
+    fn check_options(&self, input: &QueryInput<'_>) -> Result<(), String> {
+        if self.context > 0 {
+            return Err("context shows the lines around matches in a text; this answer is JSON, whose matches have a path: use path to read around one".to_owned());
+        }
+        if input.from_line > 0 || input.until_line > 0 {
+            return Err("startLine and endLine choose lines of a text; this answer is JSON: use path, where or limit".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Makes sure that the records are a list: the members of an object that a path selects, too.
+    fn require_list(
+        &self,
+        records: &mut RecordSet<'_>,
+        aggregates: Option<&Aggregates>,
+    ) -> Result<(), String> {
+        if records.is_list {
+            return Ok(());
+        }
+        let counts = self.path.is_some() && aggregates.is_some_and(Aggregates::has_no_fields);
+        if records.take_members(counts) {
+            return Ok(());
+        }
+        let lists = records.lists();
+        // Totals of one object are totals of the lists inside it.
+        if !self.filters()
+            && (lists.is_empty() || !aggregates.is_some_and(Aggregates::has_no_fields))
+        {
+            return Ok(());
+        }
+        let hint = if lists.is_empty() {
+            String::new()
+        } else {
+            format!("; name one of its lists with path: {}", lists.join(", "))
+        };
+        Err(format!(
+            "where, filter_ids, min_score and aggregate need records of a list; this answer is not one{hint}"
+        ))
     }
 
     /// Runs a query that has only `fields`, without an outline of the document. Returns none if the
@@ -293,48 +308,91 @@ impl Query {
         Some(QueryResult { partial, envelope, ..QueryResult::new(projected.bytes, false, what) })
     }
 
+    /// Returns true if the query states which records to choose.
     fn filters(&self) -> bool {
         self.condition.is_some() || !self.filter_ids.is_empty() || self.min_score.is_some()
     }
 
-    fn filter(&self, records: &mut RecordSet<'_>, limits: &EndpointSettings) -> Result<(), String> {
-        if let Some(condition) = &self.condition {
-            let condition = Condition::parse(condition)?;
-            records.retain(|records, id| condition.holds(&records.outline, id));
-        }
+    /// Returns true if some records are chosen: also those with a match, if the query asks for
+    /// records and not for the matches.
+    fn chooses(&self) -> bool {
+        self.filters() || self.greps_records()
+    }
+
+    fn greps_records(&self) -> bool {
+        let shows_records =
+            self.aggregate.is_some() || self.mode.is_some() || self.fields.is_some();
+        self.grep.is_some() && shows_records
+    }
+
+    /// Returns the records to return, and the condition in words.
+    fn choose(
+        &self,
+        records: &RecordSet<'_>,
+        limits: &EndpointSettings,
+    ) -> Result<(Vec<NodeId>, Option<String>), String> {
+        let mut note = None;
+        let mut ids = match &self.condition {
+            Some(condition) => {
+                let selection = Condition::parse(condition)?.select(records)?;
+                note = Some(selection.description).filter(|note| !note.is_empty());
+                selection.ids
+            }
+            None => records.ids.clone(),
+        };
         if !self.filter_ids.is_empty() {
             let keys = response_mode::RecordKeys::detect(records, limits);
-            records.retain(|records, id| {
-                keys.id_of(records, id).is_some_and(|own| self.filter_ids.contains(&own))
+            ids.retain(|id| {
+                keys.id_of(records, *id).is_some_and(|own| self.filter_ids.contains(&own))
             });
         }
         if let Some(least) = &self.min_score {
             let keys = response_mode::RecordKeys::detect(records, limits);
-            if !records.ids.is_empty()
-                && !records.ids.iter().any(|id| keys.score_of(records, *id).is_some())
-            {
+            if !ids.is_empty() && !ids.iter().any(|id| keys.score_of(records, *id).is_some()) {
                 return Err("min_score: the records have no score; name its field in policy as itemFields.score".to_owned());
             }
             let least: f64 = least.parse().unwrap_or(0.0);
-            records.retain(|records, id| {
-                keys.score_of(records, id).is_some_and(|score| score >= least)
-            });
+            ids.retain(|id| keys.score_of(records, *id).is_some_and(|score| score >= least));
         }
-        Ok(())
+        if let Some(pattern) = self.grep.as_deref().filter(|_| self.greps_records()) {
+            let found = Pattern::new(pattern, self.ignore_case)?;
+            let mut budget = found.max_bytes();
+            let mut is_complete = true;
+            ids.retain(|id| match found.is_in(&records.outline, *id, &mut budget) {
+                Some(is_match) => is_match,
+                None => {
+                    is_complete = false;
+                    false
+                }
+            });
+            if !is_complete {
+                return Err(format!(
+                    "grep searched the maximum of {} bytes, and records are left: narrow them with path or where, or use a shorter pattern",
+                    found.max_bytes()
+                ));
+            }
+            let matches = format!("a value matches {pattern:?}");
+            note = Some(note.map_or(matches.clone(), |note| format!("{note}; {matches}")));
+        }
+        Ok((ids, note))
     }
 
-    fn run_on_text(&self, text: &[u8], from_line: u64) -> Result<QueryResult, String> {
-        if let Some(pattern) = &self.grep {
-            let (bytes, what) =
-                Pattern::new(pattern)?.search_text(text, self.context, from_line.max(1));
-            return Ok(QueryResult::new(bytes, true, what));
-        }
-        if self.path.is_some()
-            && self.fields.is_none()
-            && self.aggregate.is_none()
-            && self.mode.is_none()
-            && !self.filters()
+    fn run_on_text(&self, text: &[u8], input: &QueryInput<'_>) -> Result<QueryResult, String> {
+        let is_plain = self.fields.is_none() && self.mode.is_none() && !self.filters();
+        let counts = self.aggregate.as_deref().map(Aggregates::parse).transpose()?;
+        let counts_only = counts.as_ref().is_some_and(Aggregates::has_no_fields);
+        if let Some(pattern) =
+            self.grep.as_deref().filter(|_| is_plain && (counts_only || counts.is_none()))
         {
+            let text = input.head(text);
+            let found = Pattern::new(pattern, self.ignore_case)?
+                .search_text(text, input.search_options(self.context));
+            if counts.is_some() {
+                return Ok(QueryResult::new(found.counts.into_bytes(), false, found.description));
+            }
+            return Ok(QueryResult::new(found.text, true, found.description));
+        }
+        if self.path.is_some() && is_plain && counts.is_none() {
             let bytes = minify_if_json(text);
             return Ok(QueryResult::new(bytes, true, self.path.clone().unwrap_or_default()));
         }

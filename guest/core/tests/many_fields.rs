@@ -43,7 +43,7 @@ fn answer(document: &str) -> Value {
     assert!(meta["budgetUsed"].as_f64().unwrap() <= 1.0, "{meta}");
     let (mut next, mut whole) = (cursor(&first), String::new());
     while let Some(cursor_of_part) = next {
-        let part = read(&guard, &json!({"cursor": cursor_of_part, "chunk": true})).unwrap();
+        let part = read(&guard, &json!({"cursor": cursor_of_part})).unwrap();
         whole.push_str(text(&part));
         next = cursor(&part);
     }

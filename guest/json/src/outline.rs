@@ -354,7 +354,14 @@ impl<'a> Outline<'a> {
         if self.node(id)?.kind != Kind::Object {
             return None;
         }
-        self.children(id).filter(|(_, node)| self.decoded(&node.key) == name).last()
+        self.children(id).filter(|(_, node)| self.is_key(&node.key, name)).last()
+    }
+
+    /// Returns true if the key at `span` is `name`.
+    #[inline]
+    fn is_key(&self, span: &Span, name: &str) -> bool {
+        // An escape is longer than the character that it stands for.
+        span.len() >= name.len() && self.name(span).as_ref() == name.as_bytes()
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 /// The names of the guard's own arguments. Each is accepted with [`ARGUMENT_PREFIX`] before it.
 ///
 /// The order is part of the stored information about tools: add names at the end.
-pub const ARGUMENT_NAMES: [&str; 14] = [
+pub const ARGUMENT_NAMES: [&str; 16] = [
     "cursor",
     "limit",
     "pages",
@@ -24,6 +24,38 @@ pub const ARGUMENT_NAMES: [&str; 14] = [
     "context",
     "aggregate",
     "where",
+    "ignoreCase",
+    "jq",
+];
+
+/// Other names of the guard's arguments, as other tools have them. The read tool, and the object
+/// [`ARGUMENTS_OBJECT`], accept them.
+pub const ARGUMENT_ALIASES: [(&str, &str); 25] = [
+    ("nextCursor", "cursor"),
+    ("next_cursor", "cursor"),
+    ("max_results", "limit"),
+    ("maxResults", "limit"),
+    ("page_size", "limit"),
+    ("pageSize", "limit"),
+    ("start_line", "startLine"),
+    ("end_line", "endLine"),
+    ("columns", "fields"),
+    ("select", "fields"),
+    ("responseMode", "response_mode"),
+    ("filterIds", "filter_ids"),
+    ("ids", "filter_ids"),
+    ("minScore", "min_score"),
+    ("jsonpath", "path"),
+    ("json_path", "path"),
+    ("pointer", "path"),
+    ("pattern", "grep"),
+    ("regex", "grep"),
+    ("search", "grep"),
+    ("filter", "where"),
+    ("condition", "where"),
+    ("ignore_case", "ignoreCase"),
+    ("case_insensitive", "ignoreCase"),
+    ("caseInsensitive", "ignoreCase"),
 ];
 
 /// Number of names, from the start of [`ARGUMENT_NAMES`], that need no prefix if the tool or
@@ -45,8 +77,23 @@ pub const ARGUMENTS_OBJECT: &str = "_guard";
 
 /// The guard arguments whose values are evaluated over a whole answer, so that the caller
 /// determines how long that takes.
-const QUERY_NAMES: [&str; 8] =
-    ["fields", "response_mode", "filter_ids", "min_score", "path", "grep", "aggregate", "where"];
+const QUERY_NAMES: [&str; 9] = [
+    "fields",
+    "response_mode",
+    "filter_ids",
+    "min_score",
+    "path",
+    "grep",
+    "aggregate",
+    "where",
+    "jq",
+];
+
+/// Returns the name of the guard argument that `name` means: itself, or the one of an alias.
+#[must_use]
+pub fn resolve_alias(name: &str) -> &str {
+    ARGUMENT_ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, name)| name)
+}
 
 /// Returns true if a tool call carries a query for the guard: an argument that selects, filters or
 /// aggregates. An argument of the tool counts too if it has such a name. False if `request` is not
@@ -75,7 +122,7 @@ pub fn has_query(request: &[u8]) -> bool {
     type Arguments<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
 
     fn is_query(name: &str) -> bool {
-        QUERY_NAMES.contains(&name.strip_prefix(ARGUMENT_PREFIX).unwrap_or(name))
+        QUERY_NAMES.contains(&resolve_alias(name.strip_prefix(ARGUMENT_PREFIX).unwrap_or(name)))
     }
     let Ok(Call { params }) = serde_json::from_slice(request) else { return false };
     params.arguments.iter().any(|(name, value)| {

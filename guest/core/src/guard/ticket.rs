@@ -114,5 +114,5 @@ impl From<CursorPosition> for Cursor {
 }
 
 impl Stored for Ticket {
-    const FORMAT: &'static [u8; 4] = b"cgt4";
+    const FORMAT: &'static [u8; 4] = b"cgt5";
 }

@@ -1,7 +1,9 @@
 //! The guard's own arguments of a tool call: separates, parses and removes them.
 
 pub use context_guard_protocol::argument::ARGUMENTS_OBJECT;
-use context_guard_protocol::argument::{ARGUMENT_NAMES, ARGUMENT_PREFIX, PLAIN_NAME_COUNT};
+use context_guard_protocol::argument::{
+    ARGUMENT_NAMES, ARGUMENT_PREFIX, PLAIN_NAME_COUNT, resolve_alias,
+};
 use serde_json::{Map, Value};
 
 use super::tool_info::ToolInfo;
@@ -10,6 +12,7 @@ use crate::json::scan::Scanner;
 use crate::json::text::Form;
 use crate::policy::EndpointSettings;
 use crate::query::Query;
+use crate::query::condition::Condition;
 use crate::query::response_mode::ResponseMode;
 use crate::shape::context::RequestOptions;
 
@@ -77,18 +80,34 @@ pub fn split(
     let mut scanner = Scanner::starting_at(bytes, Form::Raw, span.start);
     let mut sorted = SplitArguments::default();
     let (mut kept, mut taken) = (Vec::new(), Map::new());
+    let (mut unknown, mut twice) = (Vec::new(), None);
     let scan = scanner.object(|scanner, key| {
         let value = scanner.skip_value()?;
         let name = scanner.decode(&key);
         match guarded_name(&name, owner, settings) {
             Some(guarded) => {
                 let value = serde_json::from_slice(scanner.bytes(&value)).unwrap_or(Value::Null);
+                if taken.contains_key(guarded) && guarded != name {
+                    twice = Some(name.clone());
+                }
                 taken.insert(guarded.to_owned(), value);
             }
-            None => kept.push(scanner.bytes(&(key.start - 1..value.end))),
+            None => {
+                unknown.push(name);
+                kept.push(scanner.bytes(&(key.start - 1..value.end)));
+            }
         }
         Ok(())
     });
+    if let Some(name) = twice {
+        return Err(format!(
+            "{name} is another name of {}, which is given too",
+            resolve_alias(&name)
+        ));
+    }
+    if let (ArgumentOwner::ReadTool, Some(name)) = (owner, unknown.first()) {
+        return Err(unknown_argument("context_guard_read", name));
+    }
     if scan.is_err() || taken.is_empty() {
         return Ok(SplitArguments::default());
     }
@@ -128,8 +147,13 @@ fn guarded_name<'n>(
         return Some(name);
     }
     if let Some(plain) = name.strip_prefix(ARGUMENT_PREFIX) {
+        let plain = resolve_alias(plain);
         return position(plain).map(|_| plain);
     }
+    let name = match owner {
+        ArgumentOwner::ReadTool => resolve_alias(name),
+        ArgumentOwner::Tool(_) => name,
+    };
     let at = position(name)?;
     let free = match owner {
         ArgumentOwner::ReadTool => true,
@@ -178,14 +202,17 @@ impl GuardArguments {
                     .unwrap_or(value)
                     .as_object()
                     .ok_or("_guard must be a JSON object, such as {\"limit\": 20}")?;
-                let known = |name: &&String| ARGUMENT_NAMES.contains(&name.as_str());
-                if let Some(name) = members.keys().find(|name| !known(name)) {
-                    return Err(format!(
-                        "_guard has no member {name}; it takes {}",
-                        ARGUMENT_NAMES.join(", ")
-                    ));
+                let mut resolved = Map::new();
+                for (name, value) in members {
+                    let known = resolve_alias(name);
+                    if !ARGUMENT_NAMES.contains(&known) {
+                        return Err(unknown_argument(ARGUMENTS_OBJECT, name));
+                    }
+                    if resolved.insert(known.to_owned(), value.clone()).is_some() {
+                        return Err(format!("_guard has {known} twice, once by another name"));
+                    }
                 }
-                self.set_all(members, &READ_ARGUMENTS, settings)?;
+                self.set_all(&resolved, &READ_ARGUMENTS, settings)?;
             }
             "cursor" => {
                 let cursor = value.as_str().ok_or("invalid cursor format: a cursor is a string that an earlier answer gave as nextCursor")?;
@@ -220,12 +247,23 @@ impl GuardArguments {
                 self.query.min_score = Some(score.to_string());
             }
             "path" => {
-                self.query.path = Some(
-                    value
-                        .as_str()
-                        .ok_or("path must be a string, such as /items/0 or $.items[*].name")?
-                        .to_owned(),
-                )
+                let path = value
+                    .as_str()
+                    .ok_or("path must be a string, such as /items/0 or $.items[*].name")?;
+                match jq_program(path) {
+                    Some(program) => self.query.jq = Some(program),
+                    None if path.starts_with('.') => self.query.jq = Some(path.to_owned()),
+                    None => self.query.path = Some(path.to_owned()),
+                }
+            }
+            "jq" => {
+                let program = parse_text(name, value)?;
+                self.query.jq = Some(jq_program(&program).unwrap_or(program));
+            }
+            "ignoreCase" => {
+                let flag = value.as_bool().or_else(|| value.as_str()?.trim().parse().ok());
+                self.query.ignore_case =
+                    Some(flag.ok_or("ignoreCase must be true or false; without it, a pattern in lower case matches any case")?);
             }
             "context" => {
                 self.query.context =
@@ -233,7 +271,14 @@ impl GuardArguments {
             }
             "grep" => self.query.grep = Some(parse_text(name, value)?),
             "aggregate" => self.query.aggregate = Some(parse_text(name, value)?),
-            _ => self.query.condition = Some(parse_text(name, value)?),
+            _ => {
+                let condition = parse_text(name, value)?;
+                match jq_program(&condition) {
+                    Some(program) => self.query.jq = Some(program),
+                    None if is_jq_filter(&condition) => self.query.jq = Some(condition),
+                    None => self.query.condition = Some(condition),
+                }
+            }
         }
         if self.options.end_line > 0 && self.options.start_line > self.options.end_line {
             return Err(format!(
@@ -243,6 +288,58 @@ impl GuardArguments {
         }
         Ok(())
     }
+}
+
+/// Returns the program of a command line of jq, such as `jq -r '.[] | .name'`. None if the text is
+/// no such line.
+fn jq_program(text: &str) -> Option<String> {
+    let mut rest = text.trim().strip_prefix("jq")?.strip_prefix(char::is_whitespace)?.trim();
+    while let Some((option, after)) = rest.split_once(char::is_whitespace) {
+        if !option.starts_with('-') {
+            break;
+        }
+        rest = after.trim_start();
+    }
+    let inner = ['\'', '"']
+        .iter()
+        .find_map(|quote| rest.strip_prefix(*quote).and_then(|rest| rest.strip_suffix(*quote)));
+    Some(inner.unwrap_or(rest).to_owned())
+}
+
+/// Returns true if a condition is a program of jq: it begins with a dot, and is no condition.
+fn is_jq_filter(text: &str) -> bool {
+    text.trim_start().starts_with('.') && Condition::parse(text).is_err()
+}
+
+/// Returns the error for an argument that `owner` does not have, with what to use instead.
+fn unknown_argument(owner: &str, name: &str) -> String {
+    let lower = name.to_lowercase().replace(['_', '-'], "");
+    let hint = match lower.as_str() {
+        "sort" | "sortby" | "order" | "orderby" | "sortorder" | "desc" => {
+            "; to sort, write where: \"order by price desc limit 5\", also after a condition".to_owned()
+        }
+        "offset" | "skip" | "page" | "start" | "from" => {
+            "; for the next page, give the nextCursor of the answer as cursor".to_owned()
+        }
+        "tail" | "last" => "; for the end of a text, give startLine; for the last items of a list, path: $[-1] or jq: .[-5:]".to_owned(),
+        "head" | "first" | "top" | "n" | "count" | "size" => "; for the number of items give limit; to count, aggregate: count".to_owned(),
+        "groupby" | "having" | "sum" | "avg" | "min" | "max" => {
+            "; for totals, write aggregate: \"count by status\"".to_owned()
+        }
+        "query" | "q" | "sql" | "expression" | "expr" => {
+            "; write where, aggregate, grep or jq".to_owned()
+        }
+        _ => {
+            let near = ARGUMENT_NAMES.iter().max_by(|left, right| {
+                let score = |known: &str| strsim::jaro_winkler(&known.to_lowercase(), &lower);
+                score(left).total_cmp(&score(right))
+            });
+            let is_near = |near: &&&str| strsim::jaro_winkler(&near.to_lowercase(), &lower) > 0.84;
+            let near = near.filter(is_near);
+            near.map_or_else(String::new, |near| format!(" (did you mean {near}?)"))
+        }
+    };
+    format!("{owner} has no argument {name}{hint}; it takes {}", ARGUMENT_NAMES.join(", "))
 }
 
 /// Parses an argument that must be a string, and not blank.

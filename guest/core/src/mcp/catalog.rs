@@ -163,7 +163,9 @@ fn own_parameters(message: &[u8], input: &Span) -> Scan<u16> {
     let mut own = 0;
     if let Some((Kind::Object, properties)) = value_of(message, input, "properties")? {
         Scanner::starting_at(message, Form::Raw, properties.start).object(|scanner, key| {
-            if let Some(at) = ARGUMENT_NAMES.iter().position(|name| scanner.is_key(&key, name)) {
+            // The other names need a prefix, so that they are never a parameter of the tool.
+            let mut names = ARGUMENT_NAMES.iter().take(PLAIN_NAME_COUNT);
+            if let Some(at) = names.position(|name| scanner.is_key(&key, name)) {
                 own |= 1 << at;
             }
             scanner.skip_unchecked().map(drop)

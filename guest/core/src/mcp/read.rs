@@ -164,10 +164,8 @@ impl SnapshotReader<'_> {
             (excerpt, rendered, Vec::new())
         } else {
             let (bytes, form) = (stored.bytes(0, stored.index.bytes)?, stored.index.form);
-            let from_line = guarded.options.start_line;
-            let found = query
-                .run(&bytes, form, None, settings, from_line, &mut |_| false)
-                .map_err(ReadError::InvalidRequest)?;
+            let input = context.query_input(&bytes, form, None);
+            let found = query.run(&input, &mut |_| false).map_err(ReadError::InvalidRequest)?;
             let found = Transformed::from_query(&context, found);
             // A caller without a cursor needs one to the whole.
             let whole = guarded.cursor.is_none().then_some(Cursor { whole: 1, ..base });

@@ -1,38 +1,84 @@
 //! Totals over all records, such as `count by status, sum(price.total), distinct(city)`. They are
 //! correct although an excerpt hides rows.
 
+mod check;
+mod parse;
+mod total;
+
 use std::collections::BTreeMap;
 
-use super::condition::{compare_values, split_path, values_at};
-use super::decimal::Sum;
-use super::expression::split_parts;
+pub(super) use self::check::no_field;
+use self::check::{check_scalar, left_out};
+use self::total::{AggregateFunction, Key, Total, write_value};
+use super::condition::{Source, TotalsCondition};
+use super::field::FieldPath;
 use super::names::join_names;
+use super::operand::Operand;
+use super::order;
+use super::reader::Reader;
 use super::records::RecordSet;
+use super::value::Value;
+use crate::json::outline::NodeId;
 use crate::json::text::quoted;
 
-/// Maximum number of distinct values, or of groups, that a result lists.
-const MAX_LISTED_VALUES: usize = 1_000;
+/// The maximum number of groups that a result lists.
+const MAX_LISTED_GROUPS: usize = 1_000;
+/// The maximum number of groups. More would take too much memory.
+const MAX_GROUPS: usize = 200_000;
 
 /// The totals that a caller requests over all records, such as `count by status, sum(price.total)`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Aggregates(Vec<Aggregate>);
+#[derive(Debug)]
+pub struct Aggregates(Vec<GroupedTotals>);
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Aggregate {
-    function: Function,
-    field: Vec<String>,
-    by: Option<Vec<String>>,
+/// Totals over the same groups.
+#[derive(Debug)]
+struct GroupedTotals {
+    items: Vec<Aggregate>,
+    by: Vec<Operand>,
+    having: Option<TotalsCondition>,
+    order: Vec<SortKey>,
+    limit: Option<usize>,
     verbatim: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Function {
-    Count,
-    Distinct,
-    Sum,
-    Average,
-    Min,
-    Max,
+/// A total of the values of a field.
+#[derive(Debug)]
+struct Aggregate {
+    function: AggregateFunction,
+    /// The field. None for the number of records.
+    operand: Option<Operand>,
+    verbatim: String,
+    alias: Option<String>,
+}
+
+/// A total or field by which groups are sorted.
+#[derive(Debug)]
+struct SortKey {
+    name: String,
+    descending: bool,
+}
+
+/// A group of records, with a total for each item of its segment.
+struct Group {
+    key: Vec<Key>,
+    totals: Vec<Total>,
+}
+
+impl Aggregate {
+    /// Returns the name of the total in the result.
+    fn label(&self) -> &str {
+        self.alias.as_deref().unwrap_or(&self.verbatim)
+    }
+
+    /// Returns true if `name`, without white space, means this total.
+    fn has_name(&self, name: &str) -> bool {
+        let plain: String = self.verbatim.split_whitespace().collect();
+        let function = plain.split('(').next().unwrap_or_default();
+        self.alias.as_ref().is_some_and(|alias| alias.eq_ignore_ascii_case(name))
+            || plain.eq_ignore_ascii_case(name)
+            || function.eq_ignore_ascii_case(name)
+            || (self.operand.is_none() && name.eq_ignore_ascii_case("count(*)"))
+    }
 }
 
 impl Aggregates {
@@ -41,247 +87,340 @@ impl Aggregates {
     /// # Errors
     /// Returns a message for the caller that shows the syntax, or the limit that is exceeded.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let parts = split_parts("aggregate", text)?;
-        let aggregates = parts.into_iter().map(parse_aggregate).collect::<Option<Vec<_>>>();
-        aggregates.map(Self).ok_or_else(|| {
-            format!(
-                "aggregate {text:?} cannot be read: write \"count\", \"count by status\", \"sum(price.total) by city\", \"distinct(city)\", \"min(price)\", \"max(price)\" or \"avg(price)\", separated by commas"
-            )
-        })
+        let mut segments = parse::parse(&mut Reader::new("aggregate", text)?)?;
+        segments.iter_mut().try_for_each(GroupedTotals::add_hidden_items)?;
+        Ok(Self(segments))
     }
 
-    /// Computes the totals over `records`, as a JSON object with a member for each total.
-    /// O(records).
+    /// Returns true if a total groups the records.
+    #[must_use]
+    pub fn has_groups(&self) -> bool {
+        self.0.iter().any(|segment| !segment.by.is_empty())
+    }
+
+    /// Returns true if the totals name no field, so that any values can be counted.
+    #[must_use]
+    pub fn has_no_fields(&self) -> bool {
+        let has_field = |item: &Aggregate| item.operand.is_some();
+        !self.has_groups() && !self.0.iter().any(|segment| segment.items.iter().any(has_field))
+    }
+
+    /// Computes the totals over the records `chosen` of `records`, as a JSON object with a member
+    /// for each total. At most `limit` groups are listed, if it is not 0. Fields must occur in
+    /// `records`, and may be absent in all chosen ones. O(records).
     ///
     /// # Errors
     /// Returns a message for the caller if no record has a requested field.
-    pub fn run(&self, records: &RecordSet<'_>) -> Result<Vec<u8>, String> {
-        let mut out = format!("{{\"records\":{}", records.ids.len()).into_bytes();
-        for aggregate in &self.0 {
-            out.push(b',');
-            out.extend(quoted(&aggregate.verbatim));
-            out.push(b':');
-            aggregate.run(records, &mut out)?;
+    pub fn run(
+        mut self,
+        records: &RecordSet<'_>,
+        chosen: &[NodeId],
+        limit: u64,
+    ) -> Result<Vec<u8>, String> {
+        let mut out = format!("{{\"records\":{}", chosen.len()).into_bytes();
+        let mut notes = Vec::new();
+        for segment in &mut self.0 {
+            segment.bind(records)?;
+            if limit > 0 {
+                let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+                segment.limit = Some(segment.limit.map_or(limit, |own| own.min(limit)));
+            }
+            segment.run(records, chosen, &mut out, &mut notes)?;
+        }
+        if !notes.is_empty() {
+            notes.dedup();
+            let notes: Vec<Vec<u8>> = notes.iter().map(|note| quoted(note)).collect();
+            out.extend_from_slice(b",\"notes\":[");
+            out.extend(notes.join(&b','));
+            out.push(b']');
         }
         out.push(b'}');
         Ok(out)
     }
 }
 
-fn parse_aggregate(text: &str) -> Option<Aggregate> {
-    let text = text.trim();
-    let (what, by) = match text.split_once(" by ") {
-        Some((what, by)) => {
-            (what.trim(), Some(Some(split_path(by)).filter(|keys| !keys.is_empty())?))
+impl GroupedTotals {
+    /// Adds the totals that only `having` or `order by` names. The first `visible` items are shown.
+    fn add_hidden_items(&mut self) -> Result<(), String> {
+        let mut names: Vec<String> = self.order.iter().map(|key| key.name.clone()).collect();
+        if let Some(having) = &self.having {
+            names.extend(having.names().iter().map(|name| name.verbatim.clone()));
         }
-        None => (text, None),
-    };
-    let (function, field) = match what.split_once('(') {
-        Some((function, field)) => (function.trim(), split_path(field.strip_suffix(')')?)),
-        None => (what, Vec::new()),
-    };
-    let function = match function {
-        "count" => Function::Count,
-        "distinct" => Function::Distinct,
-        "sum" => Function::Sum,
-        "avg" | "average" | "mean" => Function::Average,
-        "min" => Function::Min,
-        "max" => Function::Max,
-        _ => return None,
-    };
-    let needs_field = function != Function::Count;
-    (!needs_field || !field.is_empty()).then(|| Aggregate {
-        function,
-        field,
-        by,
-        verbatim: text.to_owned(),
-    })
-}
+        for name in names {
+            if self.column(&name).is_none() {
+                let mut reader = Reader::new("aggregate", &name)?;
+                let item = parse::item(&mut reader).ok().filter(|_| reader.is_at_end());
+                let Some(item) = item else {
+                    let known: Vec<String> =
+                        self.items.iter().map(|item| item.label().to_owned()).collect();
+                    return Err(format!(
+                        "aggregate: {name} is neither a total nor a field of {:?}; name one of {}",
+                        self.verbatim,
+                        join_names(&known, 8)
+                    ));
+                };
+                // The reader of results ignores items whose label is empty.
+                self.items.push(Aggregate { alias: Some(String::new()), ..item });
+            }
+        }
+        Ok(())
+    }
 
-impl Aggregate {
-    fn run(&self, records: &RecordSet<'_>, out: &mut Vec<u8>) -> Result<(), String> {
-        let mut groups: BTreeMap<String, ValueGroup> = BTreeMap::new();
-        let mut all = ValueGroup::default();
-        for id in &records.ids {
-            let found = if self.field.is_empty() {
-                vec![String::new()]
-            } else {
-                values_at(&records.outline, *id, &self.field)
-                    .into_iter()
-                    .filter(|value| value != "null")
-                    .collect()
+    /// Returns the column that a name means: a total, the field of a group, or a number from 1.
+    fn column(&self, name: &str) -> Option<Column> {
+        if let Some(at) = self.by.iter().position(|field| {
+            field.name.verbatim.split_whitespace().collect::<String>().eq_ignore_ascii_case(name)
+        }) {
+            return Some(Column::Key(at));
+        }
+        if let Some(at) = self.items.iter().position(|item| item.has_name(name)) {
+            return Some(Column::Total(at));
+        }
+        if let Ok(number) = name.parse::<usize>() {
+            let at = number.checked_sub(1)?;
+            return match at.checked_sub(self.by.len()) {
+                None => Some(Column::Key(at)),
+                Some(at) => (at < self.items.len()).then_some(Column::Total(at)),
             };
-            match &self.by {
-                None => all.add(self.function, &found),
-                Some(by) => {
-                    let names = values_at(&records.outline, *id, by);
-                    let names = if names.is_empty() { vec!["null".to_owned()] } else { names };
-                    for name in names {
-                        groups.entry(name).or_default().add(self.function, &found);
+        }
+        match name.to_lowercase().as_str() {
+            "value" | "total" => Some(Column::Total(0)),
+            "key" | "name" | "group" => Some(Column::Key(0)),
+            _ => None,
+        }
+    }
+
+    fn visible(&self) -> impl Iterator<Item = (usize, &Aggregate)> {
+        self.items.iter().enumerate().filter(|(_, item)| item.alias.as_deref() != Some(""))
+    }
+
+    fn bind(&mut self, records: &RecordSet<'_>) -> Result<(), String> {
+        for operand in
+            self.by.iter_mut().chain(self.items.iter_mut().filter_map(|item| item.operand.as_mut()))
+        {
+            operand.bind(records, &records.ids)?;
+        }
+        for operand in &self.by {
+            check_scalar(operand, records)?;
+        }
+        for item in &self.items {
+            if let Some(operand) =
+                item.operand.as_ref().filter(|_| item.function != AggregateFunction::Count)
+            {
+                check_scalar(operand, records)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn run(
+        &self,
+        records: &RecordSet<'_>,
+        chosen: &[NodeId],
+        out: &mut Vec<u8>,
+        notes: &mut Vec<String>,
+    ) -> Result<(), String> {
+        let mut groups = self.groups(records, chosen)?;
+        for item in &self.items {
+            notes.extend(left_out(item, records, chosen)?);
+        }
+        if self.by.is_empty() {
+            let group = groups.pop().unwrap_or_else(|| self.group(Vec::new()));
+            for (at, item) in self.visible() {
+                out.push(b',');
+                out.extend(quoted(item.label()));
+                out.push(b':');
+                if let Some(total) = group.totals.get(at) {
+                    total.write(item.function, records, out);
+                }
+            }
+            return Ok(());
+        }
+        let values = |group: &Group| -> Vec<Value<'static>> {
+            let totals = self.items.iter().zip(&group.totals);
+            let totals = totals.map(|(item, total)| total.value(item.function));
+            group.key.iter().map(Key::value).chain(totals).collect()
+        };
+        if let Some(having) = &self.having {
+            let table = Table { segment: self, rows: groups.iter().map(values).collect() };
+            let mut at = 0;
+            groups.retain(|_| {
+                at += 1;
+                having.holds(&table, at - 1)
+            });
+        }
+        self.sort(&mut groups, values);
+        let total = groups.len();
+        let limit = self.limit.unwrap_or(usize::MAX).min(MAX_LISTED_GROUPS);
+        let left_out = total.saturating_sub(limit);
+        if left_out > 0 && self.limit.is_some() {
+            notes.push(format!("the first {limit} of {total} groups are shown"));
+        }
+        groups.truncate(limit);
+        out.push(b',');
+        out.extend(quoted(&self.verbatim));
+        out.push(b':');
+        let smaller = if self.limit.is_some() { 0 } else { left_out };
+        self.write(&groups, smaller, records, out);
+        Ok(())
+    }
+
+    fn group(&self, key: Vec<Key>) -> Group {
+        Group { key, totals: self.items.iter().map(|_| Total::default()).collect() }
+    }
+
+    fn groups(&self, records: &RecordSet<'_>, chosen: &[NodeId]) -> Result<Vec<Group>, String> {
+        let mut groups: BTreeMap<Vec<Key>, Group> = BTreeMap::new();
+        let outline = &records.outline;
+        for id in chosen {
+            // A record with several values of a field is in several groups.
+            let mut keys: Vec<Vec<Key>> = vec![Vec::new()];
+            for operand in &self.by {
+                let mut found = Vec::new();
+                operand.visit(outline, *id, &mut |value| {
+                    let key = Key::new(&value);
+                    if !found.contains(&key) {
+                        found.push(key);
                     }
-                    all.count += found.len() as u64;
+                });
+                if found.is_empty() {
+                    found.push(Key::Null);
+                }
+                keys = keys
+                    .iter()
+                    .flat_map(|key| {
+                        found
+                            .iter()
+                            .map(move |next| [key.as_slice(), std::slice::from_ref(next)].concat())
+                    })
+                    .take(MAX_GROUPS)
+                    .collect();
+            }
+            for key in keys {
+                if !groups.contains_key(&key) {
+                    if groups.len() >= MAX_GROUPS {
+                        return Err(format!(
+                            "aggregate: {:?} has more than {MAX_GROUPS} groups; group by fewer fields",
+                            self.verbatim
+                        ));
+                    }
+                    groups.insert(key.clone(), self.group(key.clone()));
+                }
+                let Some(group) = groups.get_mut(&key) else { continue };
+                for (item, total) in self.items.iter().zip(&mut group.totals) {
+                    match &item.operand {
+                        None => total.count += 1,
+                        Some(operand) => operand.visit(outline, *id, &mut |value| {
+                            total.add(item.function, &value, *id);
+                        }),
+                    }
                 }
             }
         }
-        if all.count == 0 && !self.field.is_empty() && !records.ids.is_empty() {
-            let first = records.ids.first().copied().unwrap_or(0);
-            let known = crate::fields::mask::names(&records.outline, first);
-            return Err(format!(
-                "no record has a field {}; there are: {}",
-                self.field.join("."),
-                join_names(&known, 40)
-            ));
-        }
-        if self.by.is_none() {
-            all.write(self.function, out);
-            return Ok(());
-        }
-        // Largest groups first: if there are too many, the smallest are omitted, and counted.
-        let mut groups: Vec<(String, ValueGroup)> = groups.into_iter().collect();
-        groups.sort_by(|left, right| {
-            right.1.count.cmp(&left.1.count).then_with(|| left.0.cmp(&right.0))
+        Ok(groups.into_values().collect())
+    }
+
+    /// Sorts groups: as the caller requests, or the largest first.
+    fn sort(&self, groups: &mut Vec<Group>, values: impl Fn(&Group) -> Vec<Value<'static>>) {
+        let columns: Vec<(usize, bool)> = self
+            .order
+            .iter()
+            .filter_map(|key| match self.column(&key.name)? {
+                Column::Key(at) => Some((at, key.descending)),
+                Column::Total(at) => Some((self.by.len() + at, key.descending)),
+            })
+            .collect();
+        let size = |group: &Group| group.totals.first().map_or(0, |total| total.count);
+        let mut sorted: Vec<(Vec<Value<'static>>, Group)> =
+            std::mem::take(groups).into_iter().map(|group| (values(&group), group)).collect();
+        sorted.sort_by(|(left, one), (right, other)| {
+            let orders = columns.iter().filter_map(|(at, descending)| {
+                Some(order::compare(left.get(*at)?, right.get(*at)?, *descending))
+            });
+            let order = orders.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then);
+            match columns.is_empty() {
+                true => size(other).cmp(&size(one)),
+                false => order,
+            }
         });
-        let left_out = groups.len().saturating_sub(MAX_LISTED_VALUES);
-        out.push(b'{');
-        for (at, (name, group)) in groups.iter().take(MAX_LISTED_VALUES).enumerate() {
+        groups.extend(sorted.into_iter().map(|(_, group)| group));
+    }
+
+    /// Writes groups: an object if each has one key and one total, or else a list of objects.
+    fn write(&self, groups: &[Group], smaller: usize, records: &RecordSet<'_>, out: &mut Vec<u8>) {
+        let names: std::collections::BTreeSet<String> =
+            groups.iter().filter_map(|group| group.key.first()).map(Key::name).collect();
+        let is_map =
+            self.by.len() == 1 && self.visible().count() == 1 && names.len() == groups.len();
+        out.push(if is_map { b'{' } else { b'[' });
+        for (at, group) in groups.iter().enumerate() {
             if at > 0 {
                 out.push(b',');
             }
-            out.extend(quoted(name));
-            out.push(b':');
-            group.write(self.function, out);
-        }
-        if left_out > 0 {
-            out.extend_from_slice(format!(",\"...\":\"{left_out} smaller groups\"").as_bytes());
-        }
-        out.push(b'}');
-        Ok(())
-    }
-}
-
-#[derive(Default)]
-struct ValueGroup {
-    count: u64,
-    sum: Sum,
-    numbers: u64,
-    lowest: Option<String>,
-    highest: Option<String>,
-    distinct: BTreeMap<String, u64>,
-}
-
-impl ValueGroup {
-    fn add(&mut self, function: Function, values: &[String]) {
-        for value in values {
-            self.count += 1;
-            match function {
-                Function::Count => {}
-                Function::Distinct => *self.distinct.entry(value.clone()).or_default() += 1,
-                Function::Sum | Function::Average => self.numbers += u64::from(self.sum.add(value)),
-                Function::Min => {
-                    if self
-                        .lowest
-                        .as_ref()
-                        .is_none_or(|lowest| compare_values(value, lowest).is_lt())
-                    {
-                        self.lowest = Some(value.clone());
-                    }
-                }
-                Function::Max => {
-                    if self
-                        .highest
-                        .as_ref()
-                        .is_none_or(|highest| compare_values(highest, value).is_lt())
-                    {
-                        self.highest = Some(value.clone());
-                    }
-                }
-            }
-        }
-    }
-
-    #[allow(clippy::cast_precision_loss, reason = "an average is no exact number")]
-    fn write(&self, function: Function, out: &mut Vec<u8>) {
-        match function {
-            Function::Count => out.extend_from_slice(self.count.to_string().as_bytes()),
-            Function::Sum => out.extend_from_slice(self.sum.to_string().as_bytes()),
-            Function::Average => {
-                let average =
-                    self.sum.to_string().parse::<f64>().unwrap_or(f64::NAN) / self.numbers as f64;
-                let text =
-                    if average.is_finite() { average.to_string() } else { "null".to_owned() };
-                out.extend_from_slice(text.as_bytes());
-            }
-            Function::Min => write_value(self.lowest.as_deref(), out),
-            Function::Max => write_value(self.highest.as_deref(), out),
-            Function::Distinct => {
-                out.extend_from_slice(
-                    format!("{{\"count\":{},\"values\":[", self.distinct.len()).as_bytes(),
-                );
-                for (at, name) in self.distinct.keys().take(MAX_LISTED_VALUES).enumerate() {
+            if is_map {
+                out.extend(quoted(&group.key.first().map(Key::name).unwrap_or_default()));
+                out.push(b':');
+            } else {
+                out.push(b'{');
+                for (at, (operand, key)) in self.by.iter().zip(&group.key).enumerate() {
                     if at > 0 {
                         out.push(b',');
                     }
-                    write_value(Some(name), out);
+                    out.extend(quoted(&operand.name.verbatim));
+                    out.push(b':');
+                    write_value(&key.value(), out);
                 }
-                out.extend_from_slice(b"]}");
+            }
+            for (at, item) in self.visible() {
+                if !is_map {
+                    out.push(b',');
+                    out.extend(quoted(item.label()));
+                    out.push(b':');
+                }
+                if let Some(total) = group.totals.get(at) {
+                    total.write(item.function, records, out);
+                }
+            }
+            if !is_map {
+                out.push(b'}');
             }
         }
+        if smaller > 0 {
+            let note = format!("\"...\":\"{smaller} smaller groups\"");
+            let note = if is_map { format!(",{note}") } else { format!(",{{{note}}}") };
+            out.extend_from_slice(note.as_bytes());
+        }
+        out.push(if is_map { b'}' } else { b']' });
     }
 }
 
-/// Appends a value to `out` as JSON. Numbers, booleans and null are verbatim, anything else becomes
-/// a string, and none becomes null.
-fn write_value(value: Option<&str>, out: &mut Vec<u8>) {
-    match value {
-        None => out.extend_from_slice(b"null"),
-        Some(value)
-            if crate::json::scan::is_json(value.as_bytes(), crate::json::text::Form::Raw)
-                && !value.starts_with(['"', '{', '[']) =>
-        {
-            out.extend_from_slice(value.as_bytes());
-        }
-        Some(value) => out.extend(quoted(value)),
+/// A column of a table of groups.
+enum Column {
+    Key(usize),
+    Total(usize),
+}
+
+/// The values of groups, for conditions on them.
+struct Table<'s> {
+    segment: &'s GroupedTotals,
+    rows: Vec<Vec<Value<'static>>>,
+}
+
+impl Source for Table<'_> {
+    fn visit(&self, operand: &Operand, id: NodeId, visit: &mut dyn FnMut(Value<'_>)) {
+        let column = match self.segment.column(&operand.name.verbatim) {
+            Some(Column::Key(at)) => Some(at),
+            Some(Column::Total(at)) => Some(self.segment.by.len() + at),
+            None => None,
+        };
+        let value = column.and_then(|at| self.rows.get(id)?.get(at));
+        visit(value.cloned().unwrap_or(Value::Null));
+    }
+
+    fn elements(&self, _: &FieldPath, _: NodeId, _: &mut dyn FnMut(NodeId)) -> bool {
+        false
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::policy::EndpointSettings;
-
-    fn run(aggregate: &str) -> String {
-        let json = br#"{"rows":[{"s":"open","p":0.1,"t":["a","b"]},{"s":"done","p":0.2,"t":["a"]},{"s":"open","p":10},{"p":null}]}"#;
-        let records = RecordSet::locate(json, &EndpointSettings::default()).unwrap();
-        match Aggregates::parse(aggregate).and_then(|aggregates| aggregates.run(&records)) {
-            Ok(bytes) => String::from_utf8(bytes).unwrap(),
-            Err(reason) => reason,
-        }
-    }
-
-    #[test]
-    fn totals_cover_every_record() {
-        assert_eq!(run("count"), r#"{"records":4,"count":4}"#);
-        assert_eq!(run("count by s"), r#"{"records":4,"count by s":{"open":2,"done":1,"null":1}}"#);
-        assert_eq!(
-            run("sum(p), min(p),max(p)"),
-            r#"{"records":4,"sum(p)":10.3,"min(p)":0.1,"max(p)":10}"#
-        );
-        assert_eq!(
-            run("sum(p) by s"),
-            r#"{"records":4,"sum(p) by s":{"open":10.1,"done":0.2,"null":0}}"#
-        );
-        assert_eq!(
-            run("distinct(t)"),
-            r#"{"records":4,"distinct(t)":{"count":2,"values":["a","b"]}}"#
-        );
-        assert_eq!(run("count(p)"), r#"{"records":4,"count(p)":3}"#);
-    }
-
-    #[test]
-    fn invalid_aggregates_are_explained() {
-        assert!(run("sum(x)").starts_with("no record has a field x; there are: s, p, t"));
-        for text in ["total", "sum", "sum(p", "count by "] {
-            assert!(run(text).contains("cannot be read"), "{text}");
-        }
-    }
-}
+mod tests;

@@ -1,191 +1,302 @@
-//! Conditions on records, such as `status=confirmed` and `price.total>=100, city~lis`.
+//! Conditions on records, such as `status = open AND (price.total >= 100 OR city ~ lis)`.
+//!
+//! A comparison has three results, as in SQL: true, false, and unknown if the value is null, absent
+//! or of another type. A record for which the whole condition is unknown is left out and counted.
 
-use std::cmp::Ordering;
+mod build;
+mod correlate;
+mod diagnose;
+mod evaluate;
+mod literal;
+mod operator;
+mod parse;
+mod pattern;
 
-use super::expression::split_parts;
-use crate::json::outline::{NodeId, Outline};
-use crate::json::scan::Kind;
+use std::cell::Cell;
 
-/// A condition on a record: comparisons that must all be true.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Condition(Vec<Comparison>);
+use self::pattern::TextPattern;
+use super::field::FieldName;
+use super::operand::Operand;
+use super::order::Order;
+use super::reader::Reader;
+use super::records::RecordSet;
+use super::value::Literal;
+use crate::json::outline::NodeId;
 
-#[derive(Clone, Debug, PartialEq)]
-struct Comparison {
-    keys: Vec<String>,
-    operator: Operator,
-    value: String,
+pub(super) use self::evaluate::Source;
+
+/// The syntax of conditions, as errors show it.
+pub(super) const SYNTAX: &str = "write comparisons such as status=confirmed, price.total>=100, city~lis (=, !=, <, <=, >, >=, ~ for contains, AND, OR, NOT, IN (a, b), BETWEEN a AND b, LIKE 'a%', IS NULL), and quote texts that contain operators or commas";
+
+/// A condition on a record, with the order and the number of the records to return.
+#[derive(Debug)]
+pub struct Condition {
+    test: Test,
+    order: Order,
+    /// The maximum number of records to return. None for all.
+    limit: Option<u64>,
 }
 
+/// A test of a record.
+#[derive(Debug)]
+pub(super) enum Test {
+    All(Vec<Test>),
+    Any(Vec<Test>),
+    Not(Box<Test>),
+    Leaf(Box<Leaf>),
+    /// A test that an element of a list must pass.
+    Element(Operand, Box<Test>),
+}
+
+/// A comparison of a field.
+#[derive(Debug)]
+pub(super) struct Leaf {
+    operand: Operand,
+    check: Check,
+    /// The number of records for which the comparison was true.
+    matched: Cell<u64>,
+    /// The number of left-out records for which the comparison was unknown.
+    unknown: Cell<u64>,
+}
+
+/// The part of a comparison after its field.
+#[derive(Debug)]
+enum Check {
+    Compare(Operator, Literal),
+    Between(Literal, Literal),
+    In(Vec<Literal>),
+    Matches(TextPattern),
+    IsNull,
+    Field(Operator, Operand),
+}
+
+/// An operator that compares two values. `!=` is the negation of `=`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Operator {
+pub(super) enum Operator {
     Equal,
-    Unequal,
     AtLeast,
     AtMost,
     More,
     Less,
-    Contains,
 }
 
-/// The comparison operators with the text that denotes them. Longer texts come first, because the
-/// first match wins.
-const OPERATORS: [(&str, Operator); 8] = [
-    (">=", Operator::AtLeast),
-    ("<=", Operator::AtMost),
-    ("!=", Operator::Unequal),
-    ("==", Operator::Equal),
-    ("=", Operator::Equal),
-    (">", Operator::More),
-    ("<", Operator::Less),
-    ("~", Operator::Contains),
-];
+/// Records that a condition chose.
+#[derive(Debug)]
+pub struct ChosenRecords {
+    /// The nodes of the chosen records.
+    pub ids: Vec<NodeId>,
+    /// The condition in words, and the records that could not be compared.
+    pub description: String,
+}
 
 impl Condition {
-    /// Parses a condition: comparisons, separated by commas.
+    /// Parses a condition.
     ///
     /// # Errors
     /// Returns a message for the caller that shows the syntax, or the limit that is exceeded.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let parts = split_parts("where", text)?;
-        let comparisons = parts.into_iter().map(parse_comparison).collect::<Option<Vec<_>>>();
-        comparisons.map(Self).ok_or_else(|| {
-            format!("where {text:?} cannot be read: write tests such as \"status=confirmed, price.total>=100, city~lis\" (=, !=, <, <=, >, >=, ~ for contains)")
-        })
-    }
-
-    /// Returns true if every comparison is true for the record `id`. Numbers are compared by value,
-    /// all else as text. A comparison with a list is true if it is true for an element.
-    #[must_use]
-    pub fn holds(&self, outline: &Outline<'_>, id: NodeId) -> bool {
-        self.0.iter().all(|test| {
-            let values = values_at(outline, id, &test.keys);
-            match test.operator {
-                // `!=` must hold for every element, or a list would meet both `=` and `!=`.
-                Operator::Unequal => values.iter().all(|value| test.compare(value)),
-                _ => values.iter().any(|value| test.compare(value)),
-            }
-        })
-    }
-}
-
-fn parse_comparison(text: &str) -> Option<Comparison> {
-    let at = text.find(['=', '!', '<', '>', '~'])?;
-    let (field, rest) = text.split_at_checked(at)?;
-    let (sign, operator) = OPERATORS.iter().find(|(sign, _)| rest.starts_with(sign))?;
-    let value = rest.get(sign.len()..)?.trim().trim_matches(['"', '\'']);
-    let keys = split_path(field);
-    (!keys.is_empty()).then(|| Comparison { keys, operator: *operator, value: value.to_owned() })
-}
-
-/// Returns the keys of a dotted path, such as `price.total` or `items[].id`.
-#[must_use]
-pub fn split_path(path: &str) -> Vec<String> {
-    path.trim()
-        .split('.')
-        .map(|key| key.trim().trim_end_matches("[]").to_owned())
-        .filter(|key| !key.is_empty())
-        .collect()
-}
-
-/// Returns the scalar values of the record `id` at the path `keys`, as text. The path applies to
-/// each element of a list, so there may be several values.
-#[must_use]
-pub fn values_at(outline: &Outline<'_>, id: NodeId, keys: &[String]) -> Vec<String> {
-    let mut found = Vec::new();
-    collect(outline, id, keys, &mut found);
-    found
-}
-
-fn collect(outline: &Outline<'_>, id: NodeId, keys: &[String], found: &mut Vec<String>) {
-    let Some(node) = outline.node(id) else { return };
-    match (node.kind, keys.split_first()) {
-        (Kind::Array, _) => {
-            outline.children(id).for_each(|(child, _)| collect(outline, child, keys, found))
-        }
-        (Kind::Object, Some((key, rest))) => {
-            if let Some((child, _)) = outline.member(id, key) {
-                collect(outline, child, rest, found);
-            }
-        }
-        (Kind::String, None) => found.push(outline.decoded(&node.span)),
-        (Kind::Scalar, None) => {
-            found.push(String::from_utf8_lossy(&outline.raw(node)).into_owned())
-        }
-        _ => {}
-    }
-}
-
-/// Compares two values of records. Numbers are compared by value and come before text; `NaN` comes
-/// after `Infinity`. It is a total order, so that mixed values can be sorted.
-#[must_use]
-pub fn compare_values(left: &str, right: &str) -> Ordering {
-    match (left.parse::<f64>(), right.parse::<f64>()) {
-        (Ok(left), Ok(right)) => left.total_cmp(&right),
-        (Ok(_), Err(_)) => Ordering::Less,
-        (Err(_), Ok(_)) => Ordering::Greater,
-        (Err(_), Err(_)) => left.cmp(right),
-    }
-}
-
-impl Comparison {
-    fn compare(&self, value: &str) -> bool {
-        let order = match (value.parse::<f64>(), self.value.parse::<f64>()) {
-            // Of two values with `NaN`, the same ones are equal, and no other comparison is true.
-            (Ok(left), Ok(right)) if value != self.value => left.partial_cmp(&right),
-            _ => Some(value.cmp(self.value.as_str())),
+        let mut reader = Reader::new("where", text)?;
+        let reader = &mut reader;
+        let explained = |reason: String| match reason.contains("cannot be read") {
+            true if !reason.contains("write ") => format!("{reason}; {SYNTAX}"),
+            _ => reason,
         };
-        match self.operator {
-            Operator::Equal => order.is_some_and(Ordering::is_eq),
-            Operator::Unequal => order.is_none_or(Ordering::is_ne),
-            Operator::AtLeast => order.is_some_and(Ordering::is_ge),
-            Operator::AtMost => order.is_some_and(Ordering::is_le),
-            Operator::More => order.is_some_and(Ordering::is_gt),
-            Operator::Less => order.is_some_and(Ordering::is_lt),
-            Operator::Contains => value.to_lowercase().contains(&self.value.to_lowercase()),
+        let _ = reader.keyword(&["where"]);
+        let test = match reader.clone().keyword(&["order by", "sort by", "limit"]) {
+            Some(_) => Test::All(Vec::new()),
+            None => parse::parse(reader, parse::Names::Fields).map_err(explained)?,
+        };
+        let order = Order::read(reader).map_err(explained)?;
+        let limit = Order::read_limit(reader)?;
+        if !reader.is_at_end() {
+            return Err(explained(
+                reader.error("AND, OR or the end of the condition is expected here"),
+            ));
+        }
+        Ok(Self { test, order, limit })
+    }
+
+    /// Chooses the records that meet the condition.
+    ///
+    /// # Errors
+    /// Returns a message for the caller if the condition does not apply to the records: a field is
+    /// unknown, or no value has the type of a comparison.
+    pub fn select(mut self, records: &RecordSet<'_>) -> Result<ChosenRecords, String> {
+        self.test.bind(records, &records.ids)?;
+        self.order.bind(records, &records.ids)?;
+        let source = &records.outline;
+        let mut ids = Vec::new();
+        for id in &records.ids {
+            match self.test.evaluate(source, *id) {
+                Some(true) => ids.push(*id),
+                Some(false) => {}
+                None => self.test.count_unknown(source, *id),
+            }
+        }
+        let mut notes = self.test.diagnose(records)?;
+        notes.insert(0, self.test.to_string());
+        self.order.sort(source, &mut ids);
+        if !self.order.is_empty() {
+            notes.push(self.order.to_string());
+        }
+        if let Some(limit) = self.limit {
+            let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+            if ids.len() > limit {
+                notes.push(format!("the first {limit} of {}", ids.len()));
+            }
+            ids.truncate(limit);
+        }
+        notes.retain(|note| !note.is_empty());
+        Ok(ChosenRecords { ids, description: notes.join("; ") })
+    }
+}
+
+/// A condition on the totals of groups, which `having` states.
+#[derive(Debug)]
+pub(super) struct TotalsCondition(Test);
+
+impl TotalsCondition {
+    /// Reads a condition on totals.
+    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, String> {
+        parse::parse(reader, parse::Names::Totals).map(Self)
+    }
+
+    /// Returns the names of the totals in the condition.
+    pub(super) fn names(&self) -> Vec<&FieldName> {
+        let mut names = Vec::new();
+        self.0.each_leaf(&mut |leaf| names.push(&leaf.operand.name));
+        names
+    }
+
+    /// Returns true if the group `id` of `source` meets the condition.
+    pub(super) fn holds(&self, source: &dyn Source, id: NodeId) -> bool {
+        self.0.evaluate(source, id) == Some(true)
+    }
+}
+
+impl Test {
+    /// Creates a test that is a comparison.
+    fn leaf(operand: Operand, check: Check) -> Self {
+        let (matched, unknown) = (Cell::new(0), Cell::new(0));
+        Test::Leaf(Box::new(Leaf { operand, check, matched, unknown }))
+    }
+
+    /// Calls `visit` with each comparison.
+    fn each_leaf<'t>(&'t self, visit: &mut impl FnMut(&'t Leaf)) {
+        match self {
+            Test::All(tests) | Test::Any(tests) => {
+                tests.iter().for_each(|test| test.each_leaf(visit));
+            }
+            Test::Not(test) | Test::Element(_, test) => test.each_leaf(visit),
+            Test::Leaf(leaf) => visit(leaf),
+        }
+    }
+
+    fn each_leaf_mut(
+        &mut self,
+        visit: &mut impl FnMut(&mut Leaf) -> Result<(), String>,
+    ) -> Result<(), String> {
+        match self {
+            Test::All(tests) | Test::Any(tests) => {
+                tests.iter_mut().try_for_each(|test| test.each_leaf_mut(visit))
+            }
+            Test::Not(test) => test.each_leaf_mut(visit),
+            // Fields of an element are bound with its list.
+            Test::Element(..) => Ok(()),
+            Test::Leaf(leaf) => visit(leaf),
+        }
+    }
+}
+
+impl Operator {
+    fn sign(self) -> &'static str {
+        match self {
+            Operator::Equal => "=",
+            Operator::AtLeast => ">=",
+            Operator::AtMost => "<=",
+            Operator::More => ">",
+            Operator::Less => "<",
+        }
+    }
+
+    /// Returns the operator with its sides exchanged.
+    fn flipped(self) -> Self {
+        match self {
+            Operator::Equal => Operator::Equal,
+            Operator::AtLeast => Operator::AtMost,
+            Operator::AtMost => Operator::AtLeast,
+            Operator::More => Operator::Less,
+            Operator::Less => Operator::More,
+        }
+    }
+
+    /// Returns true if the operator is true for values in this order.
+    fn accepts(self, order: std::cmp::Ordering) -> bool {
+        match self {
+            Operator::Equal => order.is_eq(),
+            Operator::AtLeast => order.is_ge(),
+            Operator::AtMost => order.is_le(),
+            Operator::More => order.is_gt(),
+            Operator::Less => order.is_lt(),
+        }
+    }
+}
+
+impl std::fmt::Display for Test {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let join = |f: &mut std::fmt::Formatter<'_>, tests: &[Test], word: &str, is_any: bool| {
+            for (at, test) in tests.iter().enumerate() {
+                let between = if at > 0 { word } else { "" };
+                let has_parentheses = match test {
+                    Test::Any(tests) => !is_any && tests.len() > 1,
+                    Test::All(tests) => is_any && tests.len() > 1,
+                    _ => false,
+                };
+                if has_parentheses {
+                    write!(f, "{between}({test})")?;
+                } else {
+                    write!(f, "{between}{test}")?;
+                }
+            }
+            Ok(())
+        };
+        match self {
+            Test::All(tests) => join(f, tests, " AND ", false),
+            Test::Any(tests) => join(f, tests, " OR ", true),
+            Test::Not(test) => match test.as_ref() {
+                Test::Leaf(leaf) => leaf.write(f, true),
+                Test::Element(..) => write!(f, "NOT {test}"),
+                test => write!(f, "NOT ({test})"),
+            },
+            Test::Leaf(leaf) => leaf.write(f, false),
+            Test::Element(list, test) => write!(f, "any({list}; {test})"),
+        }
+    }
+}
+
+impl Leaf {
+    fn write(&self, f: &mut std::fmt::Formatter<'_>, is_negated: bool) -> std::fmt::Result {
+        let operand = &self.operand;
+        let not = if is_negated { "NOT " } else { "" };
+        match &self.check {
+            Check::Compare(Operator::Equal, to) => {
+                write!(f, "{operand} {} {to}", if is_negated { "!=" } else { "=" })
+            }
+            Check::Field(Operator::Equal, to) => {
+                write!(f, "{operand} {} {to}", if is_negated { "!=" } else { "=" })
+            }
+            Check::Compare(operator, to) => write!(f, "{not}{operand} {} {to}", operator.sign()),
+            Check::Field(operator, to) => write!(f, "{not}{operand} {} {to}", operator.sign()),
+            Check::Between(from, to) => write!(f, "{operand} {not}BETWEEN {from} AND {to}"),
+            Check::In(list) => {
+                let list: Vec<String> = list.iter().take(8).map(ToString::to_string).collect();
+                write!(f, "{operand} {not}IN ({})", list.join(", "))
+            }
+            Check::Matches(pattern) => write!(f, "{operand} {not}{pattern}"),
+            Check::IsNull => write!(f, "{operand} IS {not}NULL"),
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::json::text::Form;
-
-    #[test]
-    fn comparisons_handle_numbers_and_text() {
-        let json =
-            br#"{"status":"confirmed","price":{"total":99.5},"tags":["sea","dog"],"open":true,"score":NaN}"#;
-        let outline = Outline::parse(json, Form::Raw, &(0..json.len())).unwrap();
-        for (text, expected) in [
-            ("status=confirmed", true),
-            ("status!=confirmed", false),
-            ("price.total<100", true),
-            ("price.total>=99.50, open=true", true),
-            ("tags=dog", true),
-            ("tags~SE", true),
-            ("score=NaN", true),
-            ("score!=5", true),
-            ("score<5", false),
-            ("missing=1", false),
-            ("missing!=1", true),
-        ] {
-            assert_eq!(Condition::parse(text).unwrap().holds(&outline, 0), expected, "{text}");
-        }
-    }
-
-    #[test]
-    fn mixed_values_have_a_total_order() {
-        let mut values = ["1a", "10", "9", "Infinity", "a", "-1", "NaN", "2", "-Infinity"];
-        values.sort_by(|left, right| compare_values(left, right));
-        let sorted = ["-Infinity", "-1", "2", "9", "10", "Infinity", "NaN", "1a", "a"];
-        assert_eq!(values, sorted);
-    }
-
-    #[test]
-    fn invalid_conditions_show_the_syntax() {
-        for text in ["status", "=x", "a ? b"] {
-            assert!(Condition::parse(text).unwrap_err().contains("status=confirmed"), "{text}");
-        }
-    }
-}
+mod tests;

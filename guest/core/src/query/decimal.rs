@@ -62,11 +62,16 @@ impl std::fmt::Display for Sum {
     }
 }
 
-fn decimal(number: &str) -> Option<i128> {
+/// Returns a number of at most 18 decimal places, in units of the last of them. None if it has
+/// more, or is too large.
+pub(super) fn decimal(number: &str) -> Option<i128> {
     let (sign, digits) = number.strip_prefix('-').map_or((1, number), |digits| (-1, digits));
     let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
     let places = u32::try_from(part.len()).ok().filter(|places| *places <= EXACT_DECIMAL_PLACES)?;
     let whole: i128 = whole.parse().ok()?;
+    if !digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
+        return None;
+    }
     let fraction: i128 = if part.is_empty() { 0 } else { part.parse().ok()? };
     let scaled = whole
         .checked_mul(10i128.pow(EXACT_DECIMAL_PLACES))?

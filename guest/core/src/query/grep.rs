@@ -8,7 +8,6 @@ use crate::json::outline::{NodeId, Outline};
 use crate::json::scan::Kind;
 use crate::json::text::{Form, boundary, quoted};
 use crate::text::lines::LineSpans;
-use crate::text::shorten::truncation_mark;
 
 /// Maximum number of bytes that one query searches.
 const MAX_SEARCHED_BYTES: usize = 8 * 1024 * 1024;
@@ -22,30 +21,92 @@ const MAX_COMPILED_PATTERN_BYTES: usize = 64 * 1024;
 const MAX_SHOWN_MATCHES: usize = 2_000;
 /// Maximum number of context lines before, and after, a match.
 const MAX_CONTEXT_LINES: u64 = 50;
-/// Maximum number of bytes of one line or value that are searched and shown.
-const MAX_LINE_BYTES: usize = 4_096;
+/// Maximum number of bytes of a line or value that is shown whole.
+const MAX_LINE_BYTES: usize = 1_000;
+/// Number of bytes that are shown before, and after, a match in a longer line or value.
+const WINDOW_BYTES: usize = 160;
+/// Maximum number of windows that are shown of one line or value.
+const MAX_WINDOWS: usize = 20;
 
 /// A compiled regular expression.
+#[derive(Debug)]
 pub struct Pattern {
     regex: Regex,
     /// Maximum number of bytes that are searched for this pattern.
     max_bytes: usize,
 }
 
+/// The options of a search.
+#[derive(Clone, Copy, Debug)]
+pub struct SearchOptions {
+    /// Number of context lines to return before and after a matching line.
+    pub context: u64,
+    /// The line at which the search begins, from 1.
+    pub from_line: u64,
+    /// Maximum number of matching lines or values to return. 0 for the default.
+    pub limit: u64,
+}
+
+impl SearchOptions {
+    fn max_matches(self) -> usize {
+        match usize::try_from(self.limit).unwrap_or(usize::MAX) {
+            0 => MAX_SHOWN_MATCHES,
+            limit => limit.min(MAX_SHOWN_MATCHES),
+        }
+    }
+}
+
+/// The result of a search in a text.
+pub struct FoundLines {
+    /// The matching lines, numbered in the style of grep.
+    pub text: Vec<u8>,
+    /// The counts in words.
+    pub description: String,
+    /// The counts as a JSON object.
+    pub counts: String,
+}
+
+/// Returns true if a pattern has a capital letter, other than in an escape such as `\S`.
+fn has_capital(pattern: &str) -> bool {
+    let mut is_escaped = false;
+    pattern.chars().any(|character| {
+        let counts = character.is_uppercase() && !is_escaped;
+        is_escaped = character == '\\' && !is_escaped;
+        counts
+    })
+}
+
+/// Splits a pattern that is written as on a command line or in a script: `-i warn`, `/warn/i`.
+/// Returns the pattern, and true if it matches any case. None if it is written plainly.
+fn unwrap_pattern(pattern: &str) -> Option<(&str, bool)> {
+    if let Some((flags, rest)) = pattern.strip_prefix('-').and_then(|rest| rest.split_once(' ')) {
+        let known = !flags.is_empty() && flags.chars().all(|flag| "iEGPne".contains(flag));
+        return known.then_some((rest.trim(), flags.contains('i')));
+    }
+    let (rest, flags) = pattern.strip_prefix('/')?.rsplit_once('/')?;
+    let known = flags.chars().all(|flag| "igmsu".contains(flag));
+    // `/a/b/` is a path.
+    (known && !rest.is_empty() && !rest.contains('/')).then_some((rest, flags.contains('i')))
+}
+
 impl Pattern {
-    /// Compiles a regular expression.
+    /// Compiles a regular expression. `ignore_case` is none for smart case: an expression without
+    /// capital letters matches any case.
     ///
     /// # Errors
     /// Returns a message for the caller if the expression is invalid or too long.
-    pub fn new(pattern: &str) -> Result<Self, String> {
+    pub fn new(pattern: &str, ignore_case: Option<bool>) -> Result<Self, String> {
         if pattern.is_empty() || pattern.len() > 1_000 {
             return Err("grep takes a regular expression of 1 to 1000 characters".to_owned());
         }
+        let (pattern, flag) = unwrap_pattern(pattern).unwrap_or((pattern, false));
+        let ignore_case = ignore_case.unwrap_or_else(|| flag || !has_capital(pattern));
         // The engine does not report the compiled size, which determines the search time. So find
         // the smallest power of two under which the pattern compiles.
         let mut size = 256;
         loop {
-            match RegexBuilder::new(pattern).size_limit(size).build() {
+            let mut builder = RegexBuilder::new(pattern);
+            match builder.case_insensitive(ignore_case).size_limit(size).build() {
                 Ok(regex) => {
                     // Small patterns take less time than their size suggests.
                     let factor = if size <= 1_024 { 2 } else { 1 };
@@ -54,36 +115,50 @@ impl Pattern {
                     return Ok(Self { regex, max_bytes });
                 }
                 Err(error) if size >= MAX_COMPILED_PATTERN_BYTES => {
-                    return Err(format!("grep {pattern:?} is no regular expression: {error}"));
+                    return Err(format!(
+                        "grep {pattern:?} is no regular expression: {error}; put a backslash before signs such as ( [ * that are meant as text"
+                    ));
                 }
                 Err(_) => size *= 2,
             }
         }
     }
 
-    /// Returns the lines of a text that match, with `context` lines around each, and a summary in
-    /// words. The search begins at line `from` (1-based). Lines are numbered in the style of grep:
-    /// `12:` is a match, `13-` is context.
+    /// Returns the maximum number of bytes that are searched for this pattern.
     #[must_use]
-    pub fn search_text(&self, text: &[u8], context: u64, from: u64) -> (Vec<u8>, String) {
-        let around = usize::try_from(context.min(MAX_CONTEXT_LINES)).unwrap_or(0);
-        let before = usize::try_from(from.saturating_sub(1)).unwrap_or(usize::MAX);
+    pub fn max_bytes(&self) -> usize {
+        self.max_bytes
+    }
+
+    /// Returns true if the text matches.
+    #[must_use]
+    pub fn is_match(&self, text: &str) -> bool {
+        self.regex.is_match(text)
+    }
+
+    /// Returns the lines of a text that match, with `context` lines around each, and the counts.
+    /// Lines are numbered in the style of grep: `12:` is a match, `13-` is context.
+    #[must_use]
+    pub fn search_text(&self, text: &[u8], options: SearchOptions) -> FoundLines {
+        let around = usize::try_from(options.context.min(MAX_CONTEXT_LINES)).unwrap_or(0);
+        let before = usize::try_from(options.from_line.saturating_sub(1)).unwrap_or(usize::MAX);
         let start = LineSpans::new(text, Form::Raw).take(before).last().map_or(0, |line| line.end);
         let text = text.get(start..).unwrap_or_default();
         let searched = boundary(text, self.max_bytes, Form::Raw);
         let head = text.get(..searched).unwrap_or(text);
         let lines: Vec<&[u8]> = LineSpans::new(head, Form::Raw)
-            .map(|line| head.get(line).unwrap_or_default())
+            .map(|line| without_ending(head.get(line).unwrap_or_default()))
             .collect();
         let matches: Vec<usize> = lines
             .iter()
             .enumerate()
-            .filter(|(_, line)| self.regex.is_match(&shorten_line(line)))
+            .filter(|(_, line)| self.regex.is_match(&String::from_utf8_lossy(line)))
             .map(|(at, _)| at)
             .collect();
+        let max_matches = options.max_matches();
         let mut out = Vec::new();
         let mut next = 0;
-        for (number, at) in matches.iter().take(MAX_SHOWN_MATCHES).enumerate() {
+        for (number, at) in matches.iter().take(max_matches).enumerate() {
             let from = at.saturating_sub(around).max(next);
             if number > 0 && around > 0 && from > next {
                 out.extend_from_slice(b"--\n");
@@ -91,29 +166,89 @@ impl Pattern {
             // The context of a match ends where the next match begins, so no line is shown twice.
             let until = matches.get(number + 1).map_or(usize::MAX, |next| *next);
             for line in from..(at + around + 1).min(until).min(lines.len()) {
-                let sign = if line == *at { ':' } else { '-' };
-                let text = lines.get(line).map(|line| shorten_line(line)).unwrap_or_default();
-                out.extend_from_slice(format!("{}{sign}{}\n", before + line + 1, text).as_bytes());
+                let text = String::from_utf8_lossy(lines.get(line).copied().unwrap_or_default());
+                let text = if line == *at {
+                    format!("{}:{}", before + line + 1, self.show(&text))
+                } else {
+                    let end = boundary(text.as_bytes(), MAX_LINE_BYTES, Form::Raw);
+                    let more = if end < text.len() { " \u{2026}" } else { "" };
+                    let head = text.get(..end).unwrap_or(&text);
+                    format!("{}-{head}{more}", before + line + 1)
+                };
+                out.extend_from_slice(text.as_bytes());
+                out.push(b'\n');
                 next = line + 1;
             }
         }
+        let count = |line: &usize| {
+            let line = String::from_utf8_lossy(lines.get(*line).copied().unwrap_or_default());
+            self.regex.find_iter(&line).take(lines.len().max(MAX_SEARCHED_BYTES)).count()
+        };
+        let total: usize = matches.iter().map(count).sum();
         let mut what = format!("{} matching lines of {}", matches.len(), lines.len());
-        if matches.len() > MAX_SHOWN_MATCHES {
-            what.push_str(&format!(", the first {MAX_SHOWN_MATCHES} shown"));
+        if total > matches.len() {
+            what.push_str(&format!(", with {total} matches"));
         }
-        if searched < text.len() {
+        if matches.len() > max_matches {
+            what.push_str(&format!(", the first {max_matches} shown"));
+        }
+        let is_complete = searched >= text.len();
+        if !is_complete {
             what.push_str(&format!(
                 "; only so far was searched: for the rest give startLine {}",
                 before + lines.len().max(2)
             ));
         }
-        (out, what)
+        let counts = format!(
+            "{{\"lines\":{},\"matching lines\":{},\"matches\":{total},\"complete\":{is_complete}}}",
+            lines.len(),
+            matches.len()
+        );
+        FoundLines { text: out, description: what, counts }
+    }
+
+    /// Returns a text that matches as it is shown: whole, or the text around its matches.
+    fn show(&self, text: &str) -> String {
+        if text.len() <= MAX_LINE_BYTES {
+            return text.to_owned();
+        }
+        let mut windows: Vec<(usize, usize, usize)> = Vec::new();
+        let mut count = 0usize;
+        for found in self.regex.find_iter(text) {
+            count += 1;
+            let from = floor_boundary(text, found.start().saturating_sub(WINDOW_BYTES));
+            let end = found.end().min(found.start() + MAX_LINE_BYTES);
+            let until = floor_boundary(text, end.saturating_add(WINDOW_BYTES).min(text.len()));
+            if let Some((_, last, _)) = windows.last_mut().filter(|(_, last, _)| from <= *last) {
+                *last = until.max(*last);
+            } else if windows.len() < MAX_WINDOWS {
+                windows.push((from, until, found.start()));
+            }
+        }
+        let parts = windows.iter().map(|(from, until, at)| {
+            let before = if *from > 0 { "\u{2026}" } else { "" };
+            let after = if *until < text.len() { "\u{2026}" } else { "" };
+            // A long run of matches is one window.
+            let until = (*until).min(floor_boundary(text, from + 4 * MAX_LINE_BYTES));
+            let part = text.get(*from..until).unwrap_or_default();
+            format!("[byte {at} of {}] {before}{part}{after}", text.len())
+        });
+        let mut shown = parts.collect::<Vec<_>>().join(" ");
+        if count > 1 && windows.len() == MAX_WINDOWS {
+            shown.push_str(&format!(" [{count} matches in this line]"));
+        }
+        shown
     }
 
     /// Returns the values of a document that match, as JSON with the path of each, and a summary in
-    /// words.
+    /// words. Searches all of the document, or the records if they are only some of its values.
     #[must_use]
-    pub fn search_json(&self, records: &RecordSet<'_>) -> (Vec<u8>, String) {
+    pub fn search_json(
+        &self,
+        records: &RecordSet<'_>,
+        is_filtered: bool,
+        options: SearchOptions,
+    ) -> (Vec<u8>, String) {
         let mut search = Search {
             pattern: self,
             outline: &records.outline,
@@ -121,20 +256,55 @@ impl Pattern {
             out: b"{\"matches\":[".to_vec(),
             count: 0,
             bytes: 0,
+            max_matches: options.max_matches(),
         };
-        search.visit(records.root);
+        let paths = records.paths(is_filtered);
+        for (id, path) in paths {
+            search.path = path;
+            search.visit(id);
+        }
         let mut out = search.out;
         let complete = search.bytes <= self.max_bytes;
         out.extend_from_slice(
             format!("],\"count\":{},\"complete\":{complete}}}", search.count).as_bytes(),
         );
         let rest = if complete { "" } else { "; NOT all of it was searched: narrow it by path" };
-        let shown = if search.count > MAX_SHOWN_MATCHES {
-            format!(", the first {MAX_SHOWN_MATCHES} shown")
+        let shown = if search.count > search.max_matches {
+            format!(", the first {} shown", search.max_matches)
         } else {
             String::new()
         };
         (out, format!("{} matches{shown}{rest}", search.count))
+    }
+
+    /// Returns true if a value inside the node `id` matches, or none if `budget`, the number of
+    /// bytes that may still be searched, is used up.
+    #[must_use]
+    pub fn is_in(&self, outline: &Outline<'_>, id: NodeId, budget: &mut usize) -> Option<bool> {
+        let end = outline.node(id)?.end;
+        for (_, node) in (id..end).filter_map(|id| Some((id, outline.node(id)?))) {
+            if node.children > 0 && !node.closed {
+                continue;
+            }
+            let value = value_text(outline, node);
+            *budget = budget.checked_sub(value.len() + 1)?;
+            if self.regex.is_match(&value) {
+                return Some(true);
+            }
+        }
+        Some(false)
+    }
+}
+
+/// Returns the largest character boundary of a text up to `at`.
+fn floor_boundary(text: &str, at: usize) -> usize {
+    (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+}
+
+fn value_text(outline: &Outline<'_>, node: &crate::json::outline::Node) -> String {
+    match node.kind {
+        Kind::String => outline.decoded(&node.span),
+        _ => String::from_utf8_lossy(&outline.raw(node)).into_owned(),
     }
 }
 
@@ -145,6 +315,7 @@ struct Search<'s, 'a> {
     out: Vec<u8>,
     count: usize,
     bytes: usize,
+    max_matches: usize,
 }
 
 impl Search<'_, '_> {
@@ -169,41 +340,30 @@ impl Search<'_, '_> {
             }
             return;
         }
-        let value = match node.kind {
-            Kind::String => outline.decoded(&node.span),
-            _ => String::from_utf8_lossy(&outline.raw(node)).into_owned(),
-        };
-        self.bytes += value.len();
-        if !self.pattern.regex.is_match(&value) {
+        let value = value_text(outline, node);
+        self.bytes += value.len() + 1;
+        if self.bytes > self.pattern.max_bytes || !self.pattern.regex.is_match(&value) {
             return;
         }
         self.count += 1;
-        if self.count > MAX_SHOWN_MATCHES {
+        if self.count > self.max_matches {
             return;
         }
         if self.count > 1 {
             self.out.push(b',');
         }
-        let short = shorten_line(value.as_bytes());
         self.out.extend_from_slice(b"{\"path\":");
         self.out.extend(quoted(&self.path));
         self.out.extend_from_slice(b",\"value\":");
-        self.out.extend(quoted(&short));
+        self.out.extend(quoted(&self.pattern.show(&value)));
         self.out.push(b'}');
     }
 }
 
-/// Returns a line without its line ending, cut after [`MAX_LINE_BYTES`].
-fn shorten_line(line: &[u8]) -> String {
+/// Returns a line without its line ending.
+fn without_ending(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
-    let line = line.strip_suffix(b"\r").unwrap_or(line);
-    let end = boundary(line, MAX_LINE_BYTES, Form::Raw);
-    let text = String::from_utf8_lossy(line.get(..end).unwrap_or(line)).into_owned();
-    if end < line.len() {
-        format!("{text}{}", truncation_mark(line.len() - end, "characters"))
-    } else {
-        text
-    }
+    line.strip_suffix(b"\r").unwrap_or(line)
 }
 
 #[cfg(test)]
@@ -211,12 +371,19 @@ mod tests {
     use super::*;
     use crate::policy::EndpointSettings;
 
+    const ALL: SearchOptions = SearchOptions { context: 0, from_line: 1, limit: 0 };
+
+    fn search(pattern: &str, text: &[u8], context: u64, from_line: u64) -> FoundLines {
+        let options = SearchOptions { context, from_line, limit: 0 };
+        Pattern::new(pattern, None).unwrap().search_text(text, options)
+    }
+
     #[test]
     fn matching_lines_have_numbers_and_context() {
         let text = b"one\ntwo\nERROR three\nfour\nfive\nsix\nERROR seven\n";
         let grep = |context| {
-            let (bytes, what) = Pattern::new("ERR.R").unwrap().search_text(text, context, 1);
-            (String::from_utf8(bytes).unwrap(), what)
+            let found = search("ERR.R", text, context, 1);
+            (String::from_utf8(found.text).unwrap(), found.description)
         };
         assert_eq!(
             grep(0),
@@ -232,24 +399,64 @@ mod tests {
     #[test]
     fn slow_patterns_search_in_parts() {
         let text = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n".repeat(20_000) + "aab\n";
-        let slow = Pattern::new("(a?){60}(a|b|c){60}z").unwrap();
-        let (found, what) = slow.search_text(text.as_bytes(), 0, 1);
+        let slow = "(a?){60}(a|b|c){60}z";
+        let found = search(slow, text.as_bytes(), 0, 1);
+        let what = found.description;
         let next: u64 = what.split("startLine ").nth(1).unwrap().parse().unwrap();
-        assert!(found.is_empty() && next > 1_000 && next < 20_000, "{what}");
-        let (_, what) = slow.search_text(text.as_bytes(), 0, next);
+        assert!(found.text.is_empty() && next > 1_000 && next < 20_000, "{what}");
+        let what = search(slow, text.as_bytes(), 0, next).description;
         assert!(what.split("startLine ").nth(1).unwrap().parse::<u64>().unwrap() > next, "{what}");
         // A line beyond the limit is skipped.
-        let (_, what) = slow.search_text(&b"a".repeat(600_000), 0, 1);
+        let what = search(slow, &b"a".repeat(600_000), 0, 1).description;
         assert!(what.ends_with("startLine 2"), "{what}");
-        let quick = Pattern::new("b$").unwrap();
-        assert_eq!(quick.search_text(text.as_bytes(), 0, 20_001).0, b"20001:aab\n");
+        assert_eq!(search("b$", text.as_bytes(), 0, 20_001).text, b"20001:aab\n");
+    }
+
+    #[test]
+    fn long_lines_are_searched_whole() {
+        let line = format!(
+            "{}needle one{}needle two{}",
+            "x".repeat(11_256),
+            "y".repeat(5_000),
+            "z".repeat(3_000)
+        );
+        let found = search("needle", format!("short\n{line}\n").as_bytes(), 0, 1);
+        let text = String::from_utf8(found.text).unwrap();
+        assert!(text.starts_with("2:[byte 11256 of 19276] \u{2026}xxx"), "{text}");
+        assert!(text.contains("needle one") && text.contains("needle two"), "{text}");
+        assert!(text.len() < 1_000, "{}", text.len());
+        assert_eq!(found.description, "1 matching lines of 2, with 2 matches");
+    }
+
+    #[test]
+    fn lower_case_matches_any_case() {
+        let count = |pattern: &str, ignore_case| {
+            let found = Pattern::new(pattern, ignore_case).unwrap();
+            found.search_text(b"WARN a\nwarn b\nWarn c\n", ALL).text.split(|b| *b == b'\n').count()
+                - 1
+        };
+        assert_eq!(count("warn", None), 3);
+        assert_eq!(count("WARN", None), 1);
+        assert_eq!(count("warn\\S*", None), 3);
+        assert_eq!(count("warn", Some(false)), 1);
+        assert_eq!(count("WARN", Some(true)), 3);
+        assert_eq!(count("/WARN/i", None), 3);
+        assert_eq!(count("-i WARN", None), 3);
+    }
+
+    #[test]
+    fn limit_applies_to_matches() {
+        let options = SearchOptions { limit: 2, ..ALL };
+        let found = Pattern::new("a", None).unwrap().search_text(b"a\na\na\n", options);
+        assert_eq!(found.text, b"1:a\n2:a\n");
+        assert_eq!(found.description, "3 matching lines of 3, the first 2 shown");
     }
 
     #[test]
     fn matching_values_have_paths() {
         let json = br#"{"rows":[{"a/b":"x1"},{"c":["y","x2"]}]}"#;
         let records = RecordSet::locate(json, &EndpointSettings::default()).unwrap();
-        let (bytes, what) = Pattern::new("^x").unwrap().search_json(&records);
+        let (bytes, what) = Pattern::new("^x", None).unwrap().search_json(&records, false, ALL);
         assert_eq!(
             (String::from_utf8(bytes).unwrap().as_str(), what.as_str()),
             (
@@ -262,9 +469,9 @@ mod tests {
     #[test]
     fn invalid_patterns_are_rejected() {
         assert!(
-            Pattern::new("(").is_err()
-                && Pattern::new("").is_err()
-                && Pattern::new("(a{1000}){1000}").is_err()
+            Pattern::new("(", None).is_err()
+                && Pattern::new("", None).is_err()
+                && Pattern::new("(a{1000}){1000}", None).is_err()
         );
     }
 }

@@ -28,6 +28,10 @@ pub struct RecordSet<'a> {
     /// True if the records are elements of a list, or values that a path selects. False if `root`
     /// itself is the only record.
     pub is_list: bool,
+    /// The JSON Pointer of `root` in the document.
+    base: String,
+    /// True if the records are values that a path selects, not all elements of one list.
+    is_selection: bool,
     /// The position of the list of records in the document. None if the list is the document
     /// itself, or a path selected it.
     around: Option<Surroundings>,
@@ -121,7 +125,15 @@ impl<'a> RecordSet<'a> {
     ) -> Option<Self> {
         let outline = Outline::parse(raw, Form::Raw, &survey.root).ok()?;
         let Some(list) = record_list(survey, limits) else {
-            return Some(Self { ids: vec![0], outline, root: 0, is_list: false, around: None });
+            return Some(Self {
+                ids: vec![0],
+                outline,
+                root: 0,
+                is_list: false,
+                base: String::new(),
+                is_selection: false,
+                around: None,
+            });
         };
         let mut at = 0;
         for key in &list.path {
@@ -133,7 +145,15 @@ impl<'a> RecordSet<'a> {
             before: survey.root.start..list.span.start,
             after: list.span.end..survey.root.end,
         });
-        Some(Self { outline, root: 0, ids, is_list: true, around })
+        Some(Self {
+            outline,
+            root: 0,
+            ids,
+            is_list: true,
+            base: String::new(),
+            is_selection: false,
+            around,
+        })
     }
 
     /// Returns the lines of NDJSON as records. None if a line that is not empty is invalid JSON.
@@ -141,7 +161,15 @@ impl<'a> RecordSet<'a> {
         let spans = locate_lines(raw, Form::Raw)?;
         let outline = Outline::parse_all(raw, Form::Raw, &spans).ok()?;
         let ids = outline.children(0).map(|(id, _)| id).collect();
-        Some(Self { outline, root: 0, ids, is_list: true, around: None })
+        Some(Self {
+            outline,
+            root: 0,
+            ids,
+            is_list: true,
+            base: String::new(),
+            is_selection: false,
+            around: None,
+        })
     }
 
     /// Returns the value or values that a path selects from `root`.
@@ -161,6 +189,7 @@ impl<'a> RecordSet<'a> {
             return Err(format!("the path leads to nothing{known}"));
         };
         if path.is_many() {
+            self.is_selection = true;
             self.ids = found;
             self.is_list = true;
             self.around = None;
@@ -177,6 +206,7 @@ impl<'a> RecordSet<'a> {
                 } else {
                     vec![id]
                 };
+                self.base = self.pointer(id);
                 self.root = id;
                 self.around = None;
                 Ok(PathTarget::Records(self))
@@ -194,6 +224,13 @@ impl<'a> RecordSet<'a> {
                 .map(|key| format!("/{}", key.replace('~', "~0").replace('/', "~1")))
                 .collect(),
         )
+    }
+
+    /// Returns the keys from the document to its list of records. Empty if the list is the document
+    /// itself, or a path selected it.
+    #[must_use]
+    pub fn list_keys(&self) -> Vec<String> {
+        self.around.as_ref().map_or_else(Vec::new, |around| around.keys.clone())
     }
 
     /// Returns the JSON Pointers of the lists in `root` that are not inside other lists, each with
@@ -231,6 +268,89 @@ impl<'a> RecordSet<'a> {
     pub fn skip(&mut self, count: u64) {
         let count = usize::try_from(count).unwrap_or(usize::MAX).min(self.ids.len());
         self.ids.drain(..count);
+    }
+
+    /// Returns the JSON Pointer of a node in the document.
+    #[must_use]
+    pub fn pointer(&self, id: NodeId) -> String {
+        let (mut at, mut path) = (0, String::new());
+        while at != id {
+            let kind = self.outline.node(at).map(|node| node.kind);
+            let mut children = self.outline.children(at).enumerate();
+            let Some((index, (child, node))) =
+                children.find(|(_, (child, node))| (*child..node.end).contains(&id))
+            else {
+                return path;
+            };
+            path.push('/');
+            match kind {
+                Some(Kind::Object) => path.push_str(&self.outline.step(&node.key)),
+                _ => path.push_str(&index.to_string()),
+            }
+            at = child;
+        }
+        path
+    }
+
+    /// Takes the members of the object at `root` as records, if they are objects with a common
+    /// member, or if `any` members are to be taken. Returns false if they are not.
+    pub fn take_members(&mut self, any: bool) -> bool {
+        let is =
+            |kind: Kind, id: NodeId| self.outline.node(id).is_some_and(|node| node.kind == kind);
+        if self.is_list || !is(Kind::Object, self.root) {
+            return false;
+        }
+        let members: Vec<NodeId> = self.outline.children(self.root).map(|(id, _)| id).collect();
+        let are_objects = members.len() > 1 && members.iter().all(|id| is(Kind::Object, *id));
+        let first = members.first().copied().unwrap_or(0);
+        let names = crate::fields::mask::names(&self.outline, first);
+        let shares =
+            |name: &String| members.iter().all(|id| self.outline.member(*id, name).is_some());
+        let has_common = are_objects && names.iter().any(shares);
+        if !any && !has_common {
+            return false;
+        }
+        self.ids = members;
+        self.is_list = true;
+        self.is_selection = true;
+        true
+    }
+
+    /// Returns the node to search and its JSON Pointer in the document or, if the records
+    /// `are_some` of its values, each of their nodes with its own. O(document) for several.
+    #[must_use]
+    pub fn paths(&self, are_some: bool) -> Vec<(NodeId, String)> {
+        if !self.is_list || !(are_some || self.is_selection) {
+            return vec![(self.root, self.base.clone())];
+        }
+        let wanted: std::collections::HashSet<NodeId> = self.ids.iter().copied().collect();
+        let mut paths = Vec::new();
+        let base = if self.root == 0 { String::new() } else { self.base.clone() };
+        self.add_paths(self.root, &base, &wanted, &mut paths);
+        paths
+    }
+
+    fn add_paths(
+        &self,
+        id: NodeId,
+        path: &str,
+        wanted: &std::collections::HashSet<NodeId>,
+        paths: &mut Vec<(NodeId, String)>,
+    ) {
+        if wanted.contains(&id) {
+            paths.push((id, path.to_owned()));
+            return;
+        }
+        let Some(node) = self.outline.node(id) else { return };
+        for (at, (child, member)) in self.outline.children(id).enumerate() {
+            let step = match node.kind {
+                Kind::Object => self.outline.step(&member.key),
+                _ => at.to_string(),
+            };
+            if member.children > 0 || wanted.contains(&child) {
+                self.add_paths(child, &format!("{path}/{step}"), wanted, paths);
+            }
+        }
     }
 
     /// Returns the parts of the document around the list of records. None if the list is the

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::condition::{split_path, values_at};
 use super::records::RecordSet;
+use super::values::{split_path, values_at};
 use crate::fields::priority::{FieldPriority, field_priority};
 use crate::fields::{Mask, Projection};
 use crate::json::outline::{NodeId, Outline};

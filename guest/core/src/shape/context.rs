@@ -4,8 +4,10 @@ use super::condense::CondenseOptions;
 use super::list::PageRequest;
 use super::pricing::ExcerptPricer;
 use super::render::{RenderContext, SchemaConstraint, cost_in_bytes};
+use crate::json::locate_lists::DocumentInfo;
+use crate::json::text::Form;
 use crate::policy::{EndpointSettings, VisibleContent};
-use crate::query::Query;
+use crate::query::{Query, QueryInput};
 use crate::snapshot::index::Original;
 use crate::snapshot::{Cursor, Keys, Placement, Replay, Scope};
 
@@ -70,6 +72,25 @@ pub struct ShapeContext<'a> {
 }
 
 impl ShapeContext<'_> {
+    /// Returns the input for the query of this call on a payload.
+    #[must_use]
+    pub fn query_input<'q>(
+        &'q self,
+        bytes: &'q [u8],
+        form: Form,
+        survey: Option<&'q DocumentInfo>,
+    ) -> QueryInput<'q> {
+        QueryInput {
+            bytes,
+            form,
+            survey,
+            limits: self.limits,
+            from_line: self.options.start_line,
+            until_line: self.options.end_line,
+            limit: self.options.limit,
+        }
+    }
+
     /// Returns a cost, in tokens, that exceeds every limit of this call. Pricing stops there,
     /// because a payload of that cost certainly needs reduction.
     #[must_use]

@@ -20,8 +20,8 @@ use crate::json::scan::{Kind, Scanner, is_json};
 use crate::json::text::{Form, quoted, visible};
 use crate::policy::{EndpointSettings, OrderBy};
 use crate::query::QueryResult;
-use crate::query::condition::{compare_values, split_path, values_at};
 use crate::query::records::{RecordSet, record_list};
+use crate::query::values::{compare_values, split_path, values_at};
 use crate::snapshot::index::{Original, ProjectedList};
 use crate::snapshot::stored::{Entry, entries};
 use crate::snapshot::{Cursor, Placement};
@@ -104,8 +104,8 @@ impl Transformed {
             next = next.saturating_mul(2);
             context.limits.estimator.cost(chosen).saturating_mul(copies.max(1)) > token_limit
         };
-        let from_line = context.options.start_line;
-        match context.query.run(bytes, form, survey, context.limits, from_line, &mut enough) {
+        let input = context.query_input(bytes, form, survey);
+        match context.query.run(&input, &mut enough) {
             Ok(found) => {
                 let part = found.partial.clone().zip(list);
                 let envelope = found.envelope.clone();

@@ -1,0 +1,83 @@
+//! Checks that the values of fields fit the totals of them.
+
+use super::Aggregate;
+use crate::json::outline::NodeId;
+use crate::query::known_fields::{known_fields, not_a_value};
+use crate::query::names::join_names;
+use crate::query::operand::Operand;
+use crate::query::records::RecordSet;
+use crate::query::value::{Value, quote};
+
+/// Checks that a field has values, not only objects.
+pub(super) fn check_scalar(operand: &Operand, records: &RecordSet<'_>) -> Result<(), String> {
+    let (mut objects, mut values) = (false, false);
+    for id in &records.ids {
+        operand.visit(&records.outline, *id, &mut |value| match value {
+            Value::Object => objects = true,
+            Value::Null => {}
+            _ => values = true,
+        });
+        if values {
+            return Ok(());
+        }
+    }
+    if !objects {
+        return Ok(());
+    }
+    let name = operand.field.to_string();
+    Err(format!("aggregate: {}", not_a_value(records, &records.ids, &name)))
+}
+
+/// Returns a note about records whose value a total cannot use.
+///
+/// # Errors
+/// Returns a message for the caller if the total needs numbers, and no record has one.
+pub(super) fn left_out(
+    item: &Aggregate,
+    records: &RecordSet<'_>,
+    chosen: &[NodeId],
+) -> Result<Option<String>, String> {
+    let Some(operand) = &item.operand else { return Ok(None) };
+    let (needs, compares) = (item.function.needs_numbers(), item.function.compares());
+    if !needs && !compares {
+        return Ok(None);
+    }
+    let (mut with, mut without, mut other, mut sample) = (0u64, 0u64, false, None);
+    for id in chosen {
+        let mut has_number = false;
+        operand.visit(&records.outline, *id, &mut |value| {
+            has_number |= value.number().is_some();
+            if value.number().is_none() && value != Value::Null {
+                other = true;
+                if sample.is_none() {
+                    sample = value.text().map(|text| text.chars().take(40).collect::<String>());
+                }
+            }
+        });
+        if has_number { with += 1 } else { without += 1 }
+    }
+    if needs && with == 0 && other {
+        return Err(format!(
+            "aggregate: no record has a number at {}; it holds {}; convert it with jq",
+            operand.field,
+            quote(&sample.unwrap_or_default())
+        ));
+    }
+    // Texts have a lowest and a highest one, too.
+    if without == 0 || with == 0 {
+        return Ok(None);
+    }
+    let have = if without == 1 { "record has" } else { "records have" };
+    Ok(Some(format!("{without} {have} no number at {} and were left out", operand.field)))
+}
+
+/// Returns the error for selected fields of which no record has any.
+#[must_use]
+pub(in crate::query) fn no_field(records: &RecordSet<'_>, fields: &str) -> String {
+    let known = if records.is_list {
+        known_fields(records, &records.ids)
+    } else {
+        known_fields(records, &[records.root])
+    };
+    format!("there is no field {fields}; there are: {}", join_names(&known, 40))
+}

@@ -1,0 +1,306 @@
+//! Totals of the values of one group of records.
+
+use std::collections::BTreeMap;
+
+use crate::json::outline::NodeId;
+use crate::json::text::quoted;
+use crate::query::decimal::Sum;
+use crate::query::order;
+use crate::query::records::RecordSet;
+use crate::query::value::{Number, Value};
+
+/// The maximum number of distinct values that a result lists.
+const MAX_LISTED_VALUES: usize = 1_000;
+
+/// A function of the values of a group.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum AggregateFunction {
+    /// The number of records, or of values that are not null.
+    Count,
+    /// The different values, with their number.
+    Distinct,
+    /// The number of different values.
+    CountDistinct,
+    Sum,
+    Average,
+    Min,
+    Max,
+    /// The record with the lowest value.
+    MinRecord,
+    /// The record with the highest value.
+    MaxRecord,
+    /// The value below which this share of the values lies, interpolated.
+    Percentile(f64),
+}
+
+impl AggregateFunction {
+    /// Returns true if the function uses only numbers.
+    pub(super) fn needs_numbers(self) -> bool {
+        matches!(
+            self,
+            AggregateFunction::Sum | AggregateFunction::Average | AggregateFunction::Percentile(_)
+        )
+    }
+
+    /// Returns true if the function compares values.
+    pub(super) fn compares(self) -> bool {
+        matches!(
+            self,
+            AggregateFunction::Min
+                | AggregateFunction::Max
+                | AggregateFunction::MinRecord
+                | AggregateFunction::MaxRecord
+        )
+    }
+}
+
+/// The state of a function over the values of a group.
+#[derive(Debug, Default)]
+pub(super) struct Total {
+    /// The number of values that are not null.
+    pub(super) count: u64,
+    sum: Sum,
+    numbers: u64,
+    /// The numbers, for percentiles.
+    all: Vec<Number>,
+    best_number: Option<Best>,
+    best_text: Option<Best>,
+    distinct: BTreeMap<Key, u64>,
+}
+
+/// The lowest or highest value so far, with its first record and the number of its records.
+#[derive(Debug)]
+struct Best {
+    value: Value<'static>,
+    record: NodeId,
+    records: u64,
+}
+
+impl Total {
+    /// Adds a value of the record `id`. Null is ignored, as in SQL.
+    pub(super) fn add(&mut self, function: AggregateFunction, value: &Value<'_>, id: NodeId) {
+        if *value == Value::Null {
+            return;
+        }
+        self.count += 1;
+        match function {
+            AggregateFunction::Count => {}
+            AggregateFunction::Distinct | AggregateFunction::CountDistinct => {
+                *self.distinct.entry(Key::new(value)).or_default() += 1;
+            }
+            AggregateFunction::Sum | AggregateFunction::Average => {
+                if let (Some(_), Some(text)) = (value.number(), value.text()) {
+                    self.numbers += u64::from(self.sum.add(text));
+                }
+            }
+            AggregateFunction::Percentile(_) => self.all.extend(value.number()),
+            AggregateFunction::Min | AggregateFunction::MinRecord => {
+                self.keep_best(value, id, false)
+            }
+            AggregateFunction::Max | AggregateFunction::MaxRecord => {
+                self.keep_best(value, id, true)
+            }
+        }
+    }
+
+    fn keep_best(&mut self, value: &Value<'_>, id: NodeId, highest: bool) {
+        let best = match value {
+            Value::Object => return,
+            value if value.number().is_some() => &mut self.best_number,
+            _ => &mut self.best_text,
+        };
+        match best {
+            Some(best) => match order::compare(value, &best.value, highest) {
+                std::cmp::Ordering::Less => {
+                    *best = Best { value: value.clone().into_owned(), record: id, records: 1 };
+                }
+                std::cmp::Ordering::Equal => best.records += 1,
+                std::cmp::Ordering::Greater => {}
+            },
+            None => {
+                *best = Some(Best { value: value.clone().into_owned(), record: id, records: 1 });
+            }
+        }
+    }
+
+    /// Returns the best value: a number, if there are numbers.
+    fn best(&self) -> Option<&Best> {
+        self.best_number.as_ref().or(self.best_text.as_ref())
+    }
+
+    /// Returns the total as a scalar, for sorting and conditions.
+    #[allow(clippy::cast_precision_loss, reason = "an average is no exact number")]
+    pub(super) fn value(&self, function: AggregateFunction) -> Value<'static> {
+        let number = |text: String| Value::Number(text.into());
+        match function {
+            AggregateFunction::Count => number(self.count.to_string()),
+            AggregateFunction::Distinct | AggregateFunction::CountDistinct => {
+                number(self.distinct.len().to_string())
+            }
+            AggregateFunction::Sum | AggregateFunction::Average if self.numbers == 0 => Value::Null,
+            AggregateFunction::Sum => number(self.sum.to_string()),
+            AggregateFunction::Average => {
+                let sum = self.sum.to_string().parse().unwrap_or(f64::NAN);
+                float(sum / self.numbers as f64)
+            }
+            AggregateFunction::Percentile(share) => {
+                percentile(&self.all, share).map_or(Value::Null, float)
+            }
+            _ => self.best().map_or(Value::Null, |best| best.value.clone()),
+        }
+    }
+
+    /// Appends the total to `out` as JSON.
+    pub(super) fn write(
+        &self,
+        function: AggregateFunction,
+        records: &RecordSet<'_>,
+        out: &mut Vec<u8>,
+    ) {
+        match (function, self.best()) {
+            (AggregateFunction::Distinct, _) => {
+                let head = format!("{{\"count\":{},\"values\":[", self.distinct.len());
+                out.extend_from_slice(head.as_bytes());
+                for (at, key) in self.distinct.keys().take(MAX_LISTED_VALUES).enumerate() {
+                    if at > 0 {
+                        out.push(b',');
+                    }
+                    write_value(&key.value(), out);
+                }
+                out.extend_from_slice(b"]}");
+            }
+            (AggregateFunction::MinRecord | AggregateFunction::MaxRecord, Some(best)) => {
+                out.extend_from_slice(b"{\"value\":");
+                write_value(&best.value, out);
+                if best.records > 1 {
+                    out.extend_from_slice(
+                        format!(",\"records with it\":{}", best.records).as_bytes(),
+                    );
+                }
+                out.extend_from_slice(b",\"record\":");
+                out.extend(records.raw(best.record));
+                out.push(b'}');
+            }
+            _ => write_value(&self.value(function), out),
+        }
+    }
+}
+
+fn float(number: f64) -> Value<'static> {
+    if number.is_finite() { Value::Number(number.to_string().into()) } else { Value::Null }
+}
+
+/// Returns the value below which `share` of the numbers lie, interpolated between two of them.
+#[allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a position in a list that is in memory"
+)]
+fn percentile(numbers: &[Number], share: f64) -> Option<f64> {
+    let mut sorted: Vec<f64> = numbers.iter().map(|number| number.float).collect();
+    sorted.sort_by(f64::total_cmp);
+    let position = share * sorted.len().checked_sub(1)? as f64;
+    let low = position.floor();
+    let from = *sorted.get(low as usize)?;
+    let to = sorted.get(low as usize + 1).copied().unwrap_or(from);
+    Some(from + (to - from) * (position - low))
+}
+
+/// A value that groups records: values of different types are different groups.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Key {
+    Bool(bool),
+    /// A number by its value, with the first way in which it was written.
+    Number(OrderedNumber),
+    Text(String),
+    Null,
+}
+
+/// A number in its total order.
+#[derive(Clone, Debug)]
+pub(super) struct OrderedNumber(String);
+
+impl OrderedNumber {
+    fn compare(&self, other: &Self) -> std::cmp::Ordering {
+        match (Number::parse(&self.0), Number::parse(&other.0)) {
+            (Some(left), Some(right)) => left.total_compare(right),
+            _ => self.0.cmp(&other.0),
+        }
+    }
+}
+
+impl PartialEq for OrderedNumber {
+    fn eq(&self, other: &Self) -> bool {
+        self.compare(other).is_eq()
+    }
+}
+
+impl Eq for OrderedNumber {}
+
+impl PartialOrd for OrderedNumber {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for OrderedNumber {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.compare(other)
+    }
+}
+
+impl Key {
+    pub(super) fn new(value: &Value<'_>) -> Self {
+        match value {
+            Value::Null | Value::Object => Key::Null,
+            Value::Bool(value) => Key::Bool(*value),
+            Value::Number(text) => Key::Number(OrderedNumber(text.to_string())),
+            Value::Text(text) => Key::Text(text.to_string()),
+        }
+    }
+
+    pub(super) fn value(&self) -> Value<'static> {
+        match self {
+            Key::Null => Value::Null,
+            Key::Bool(value) => Value::Bool(*value),
+            Key::Number(number) => Value::Number(number.0.clone().into()),
+            Key::Text(text) => Value::Text(text.clone().into()),
+        }
+    }
+
+    /// Returns the key as the name of a member of an object.
+    pub(super) fn name(&self) -> String {
+        self.value().text().unwrap_or("null").to_owned()
+    }
+}
+
+/// Appends a value to `out` as JSON.
+pub(super) fn write_value(value: &Value<'_>, out: &mut Vec<u8>) {
+    match value {
+        Value::Text(text) => out.extend(quoted(text)),
+        Value::Number(text)
+            if crate::json::scan::is_json(text.as_bytes(), crate::json::text::Form::Raw) =>
+        {
+            out.extend_from_slice(text.as_bytes());
+        }
+        Value::Number(text) => out.extend(quoted(text)),
+        value => out.extend_from_slice(value.text().unwrap_or("null").as_bytes()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_interpolated() {
+        let numbers = |list: &[&str]| -> Vec<Number> {
+            list.iter().filter_map(|text| Number::parse(text)).collect()
+        };
+        assert_eq!(percentile(&numbers(&["4", "1", "3", "2"]), 0.5), Some(2.5));
+        assert_eq!(percentile(&numbers(&["10", "20"]), 0.95), Some(19.5));
+        assert_eq!(percentile(&numbers(&["7"]), 0.99), Some(7.0));
+        assert_eq!(percentile(&[], 0.5), None);
+    }
+}

@@ -1,0 +1,223 @@
+//! Binding of conditions to records: the paths of fields, and the lists that they share.
+//!
+//! Comparisons of several fields of one list must hold for the same element. `type=Ready AND
+//! status=False` on the conditions of a pod means one condition.
+
+use super::evaluate::is_container;
+use super::{Check, Leaf, Operator, Test};
+use crate::json::outline::NodeId;
+use crate::query::field::{FieldName, FieldPath};
+use crate::query::operand::Operand;
+use crate::query::reader::Reader;
+use crate::query::records::RecordSet;
+
+impl Test {
+    /// Finds the fields of the condition in the values `all`, and the lists that they share.
+    ///
+    /// # Errors
+    /// Returns a message for the caller if no value has a field.
+    pub(super) fn bind(&mut self, records: &RecordSet<'_>, all: &[NodeId]) -> Result<(), String> {
+        if all.is_empty() {
+            return Ok(());
+        }
+        self.bind_elements(records, all)?;
+        self.each_leaf_mut(&mut |leaf| leaf.bind(records, all))?;
+        self.correlate(records, all)
+    }
+
+    /// Binds the tests that name their list.
+    fn bind_elements(&mut self, records: &RecordSet<'_>, all: &[NodeId]) -> Result<(), String> {
+        match self {
+            Test::All(tests) | Test::Any(tests) => {
+                tests.iter_mut().try_for_each(|test| test.bind_elements(records, all))
+            }
+            Test::Not(test) => test.bind_elements(records, all),
+            Test::Leaf(_) => Ok(()),
+            Test::Element(list, test) => {
+                list.bind(records, all)?;
+                let mut elements = Vec::new();
+                for id in all {
+                    list.field.elements(&records.outline, *id, &mut |id| elements.push(id));
+                }
+                if elements.is_empty() {
+                    return Err(format!(
+                        "where: {} is not a list in any record; any() and all() test the elements of a list",
+                        list.field
+                    ));
+                }
+                test.bind(records, &elements)
+            }
+        }
+    }
+
+    /// Puts the comparisons of one list that `AND` joins into one test of an element.
+    fn correlate(&mut self, records: &RecordSet<'_>, all: &[NodeId]) -> Result<(), String> {
+        match self {
+            Test::Any(tests) => tests.iter_mut().try_for_each(|test| test.correlate(records, all)),
+            Test::Not(test) => test.correlate(records, all),
+            Test::Leaf(_) | Test::Element(..) => Ok(()),
+            Test::All(tests) => {
+                tests.iter_mut().try_for_each(|test| test.correlate(records, all))?;
+                let lists: Vec<Option<FieldPath>> =
+                    tests.iter().map(|test| test.shared_list(records, all)).collect();
+                let mut merged: Vec<(Option<FieldPath>, Vec<Test>)> = Vec::new();
+                for (test, list) in std::mem::take(tests).into_iter().zip(lists) {
+                    match merged.iter_mut().find(|(known, _)| list.is_some() && *known == list) {
+                        Some((_, group)) => group.push(test),
+                        None => merged.push((list, vec![test])),
+                    }
+                }
+                for (list, group) in merged {
+                    match list.filter(|_| group.len() > 1) {
+                        Some(list) if concerns_one_element(&group, &list)? => {
+                            tests.push(element(list, group));
+                        }
+                        _ => tests.extend(group),
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Returns the outermost list through which all fields of the test lead. None if there is none.
+    fn shared_list(&self, records: &RecordSet<'_>, all: &[NodeId]) -> Option<FieldPath> {
+        let mut lists: Vec<Option<FieldPath>> = Vec::new();
+        let mut has_elements = false;
+        self.each_leaf(&mut |leaf| lists.push(leaf.list(records, all)));
+        self.each_element(&mut || has_elements = true);
+        let first = lists.first()?.clone()?;
+        (!has_elements && lists.iter().all(|list| list.as_ref() == Some(&first))).then_some(first)
+    }
+
+    fn each_element(&self, visit: &mut impl FnMut()) {
+        match self {
+            Test::All(tests) | Test::Any(tests) => {
+                tests.iter().for_each(|test| test.each_element(visit));
+            }
+            Test::Not(test) => test.each_element(visit),
+            Test::Leaf(_) => {}
+            Test::Element(..) => visit(),
+        }
+    }
+
+    /// Removes the first `depth` steps of all fields.
+    fn strip_steps(&mut self, depth: usize) -> Result<(), String> {
+        self.each_leaf_mut(&mut |leaf| {
+            leaf.operand.strip(depth);
+            if let Check::Field(_, other) = &mut leaf.check {
+                other.strip(depth);
+            }
+            Ok(())
+        })
+    }
+
+    /// Returns true if the test is a comparison that several elements of a list can meet at once: a
+    /// negation, or not an equality.
+    fn is_range(&self) -> bool {
+        let Test::Leaf(leaf) = self else { return false };
+        matches!(leaf.check, Check::Compare(operator, _) if operator != Operator::Equal)
+    }
+}
+
+/// Returns the test that an element of `list` meets all of `tests`.
+fn element(list: FieldPath, mut tests: Vec<Test>) -> Test {
+    let depth = list.steps().len();
+    for test in &mut tests {
+        // The fields of elements begin at the element.
+        let _ = test.strip_steps(depth);
+    }
+    let name = FieldName::of_key(&list.to_string());
+    let list = Operand { field: list, ..Operand::new(name) };
+    Test::Element(list, Box::new(Test::All(tests)))
+}
+
+/// Returns true if the tests are of several fields of an element, or of a range of one field. False
+/// if they are of one field, which several elements meet: `labels=bug AND labels=open`.
+///
+/// # Errors
+/// Returns a message for the caller if one field is compared twice beside another one.
+fn concerns_one_element(tests: &[Test], list: &FieldPath) -> Result<bool, String> {
+    let mut fields: Vec<FieldPath> = Vec::new();
+    let mut repeated = false;
+    for test in tests {
+        let mut own: Vec<FieldPath> = Vec::new();
+        test.each_leaf(&mut |leaf| {
+            if !own.contains(&leaf.operand.field) {
+                own.push(leaf.operand.field.clone());
+            }
+        });
+        for field in own {
+            if fields.contains(&field) {
+                repeated = true;
+            } else {
+                fields.push(field);
+            }
+        }
+    }
+    if fields.len() < 2 {
+        return Ok(tests.iter().all(Test::is_range));
+    }
+    let equalities = tests.iter().filter(|test| !test.is_range()).count();
+    if repeated && equalities > fields.len() {
+        return Err(format!(
+            "where: several comparisons of one field of the list {list} can be about one element or several; name the elements: any({list}; …) AND any({list}; …)"
+        ));
+    }
+    Ok(true)
+}
+
+impl Leaf {
+    fn bind(&mut self, records: &RecordSet<'_>, all: &[NodeId]) -> Result<(), String> {
+        self.operand.bind(records, all)?;
+        if let Check::Field(_, other) = &mut self.check {
+            return other.bind(records, all);
+        }
+        let Check::Compare(operator, literal) = &self.check else { return Ok(()) };
+        // A word may be the name of another field.
+        let is_text =
+            !literal.is_quoted && literal.number().is_none() && literal.boolean().is_none();
+        if !is_text {
+            return Ok(());
+        }
+        let mut reader = Reader::new("where", &literal.text)?;
+        let Ok(name) = FieldName::read(&mut reader) else { return Ok(()) };
+        let Some(field) = name.find(records, all).filter(|_| reader.is_at_end()) else {
+            return Ok(());
+        };
+        if field == self.operand.field {
+            return Ok(());
+        }
+        let mut is_value = false;
+        if *operator == Operator::Equal {
+            for id in all {
+                self.operand.visit(&records.outline, *id, &mut |value| {
+                    is_value |= literal.equals(&value) == Some(true);
+                });
+            }
+        }
+        if !is_value {
+            self.check = Check::Field(*operator, Operand { field, ..Operand::new(name) });
+        }
+        Ok(())
+    }
+
+    /// Returns the list through which the field leads. None if there is none, or if it compares
+    /// whole lists.
+    fn list(&self, records: &RecordSet<'_>, all: &[NodeId]) -> Option<FieldPath> {
+        let steps = self.operand.field.steps();
+        if self.operand.function == Some(crate::query::operand::FieldFunction::Length) {
+            return None;
+        }
+        let depth = all
+            .iter()
+            .filter(|id| is_container(&records.outline, **id))
+            .find_map(|id| self.operand.field.list_depth(&records.outline, *id))?;
+        let list = FieldPath::new(steps.get(..depth)?.to_vec());
+        let shares = |other: &Operand| other.field.steps().starts_with(list.steps());
+        match &self.check {
+            Check::Field(_, other) if !shares(other) => None,
+            _ => Some(list),
+        }
+    }
+}

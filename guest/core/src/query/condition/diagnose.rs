@@ -1,0 +1,243 @@
+//! The explanation of conditions that match nothing, or leave records out.
+
+use super::{Check, Leaf, Operator, Test};
+use crate::json::outline::NodeId;
+use crate::query::known_fields::not_a_value;
+use crate::query::names::join_names;
+use crate::query::records::RecordSet;
+use crate::query::value::{Literal, Value, quote};
+
+/// The maximum number of different values of a field that a note names.
+const MAX_NAMED_VALUES: usize = 8;
+/// The maximum length, in characters, of a value that a note names.
+const MAX_NAMED_CHARS: usize = 40;
+
+/// The values of a field in all records.
+#[derive(Default)]
+struct Values {
+    nulls: u64,
+    objects: u64,
+    booleans: u64,
+    numbers: u64,
+    /// The number of other texts.
+    texts: u64,
+    /// The number of values that the check can compare.
+    comparable: u64,
+    /// A value that equals a literal of the check, except for its case.
+    same_but_case: Option<(String, String)>,
+    /// A value that begins with the date that is the literal of the check.
+    begins: bool,
+    /// Different values, as a note names them.
+    samples: Vec<String>,
+}
+
+impl Test {
+    /// Returns notes about records that were left out, and about values that occur in no record.
+    ///
+    /// # Errors
+    /// Returns a message for the caller if a comparison can never be true: its field holds no value
+    /// of its type, or its value is written in another case.
+    pub(super) fn diagnose(&self, records: &RecordSet<'_>) -> Result<Vec<String>, String> {
+        let mut notes = Vec::new();
+        self.diagnose_in(records, &records.ids, false, &mut notes)?;
+        notes.dedup();
+        Ok(notes)
+    }
+
+    fn diagnose_in(
+        &self,
+        records: &RecordSet<'_>,
+        all: &[NodeId],
+        is_negated: bool,
+        notes: &mut Vec<String>,
+    ) -> Result<(), String> {
+        match self {
+            Test::All(tests) | Test::Any(tests) => {
+                tests.iter().try_for_each(|test| test.diagnose_in(records, all, is_negated, notes))
+            }
+            Test::Not(test) => test.diagnose_in(records, all, !is_negated, notes),
+            Test::Leaf(leaf) => leaf.diagnose(records, all, is_negated, notes),
+            Test::Element(list, test) => {
+                let mut elements = Vec::new();
+                for id in all {
+                    list.field.elements(&records.outline, *id, &mut |id| elements.push(id));
+                }
+                test.diagnose_in(records, &elements, is_negated, notes)
+            }
+        }
+    }
+}
+
+impl Leaf {
+    fn diagnose(
+        &self,
+        records: &RecordSet<'_>,
+        all: &[NodeId],
+        is_negated: bool,
+        notes: &mut Vec<String>,
+    ) -> Result<(), String> {
+        if let Check::Matches(pattern) = &self.check {
+            pattern.check_budget()?;
+        }
+        if self.matched.get() == 0 && !all.is_empty() {
+            let values = self.values(records, all);
+            self.check_values(&values, records, all)?;
+            if let Some(note) = self.absent_value(&values) {
+                notes.push(note);
+            }
+        }
+        let unknown = self.unknown.get();
+        // A record without a value does not equal one, so that it is left out anyway.
+        let is_ordered = matches!(&self.check, Check::Between(..) | Check::Field(..))
+            || matches!(&self.check, Check::Compare(operator, _) if *operator != Operator::Equal);
+        if unknown > 0 && (is_negated || is_ordered) {
+            let kind = match &self.check {
+                Check::Compare(operator, literal) if *operator != Operator::Equal => kind(literal),
+                Check::Between(literal, _) => kind(literal),
+                Check::Matches(_) => "text",
+                _ => "value",
+            };
+            let records = if unknown == 1 { "record has" } else { "records have" };
+            notes.push(format!(
+                "{unknown} {records} no {kind} at {} and were left out",
+                self.operand
+            ));
+        }
+        Ok(())
+    }
+
+    fn literals(&self) -> Vec<&Literal> {
+        match &self.check {
+            Check::Compare(_, literal) => vec![literal],
+            Check::Between(low, high) => vec![low, high],
+            Check::In(list) => list.iter().collect(),
+            Check::Matches(_) | Check::IsNull | Check::Field(..) => Vec::new(),
+        }
+    }
+
+    fn values(&self, records: &RecordSet<'_>, all: &[NodeId]) -> Values {
+        let mut found = Values::default();
+        let literals = self.literals();
+        for id in all {
+            self.operand.visit(&records.outline, *id, &mut |value| {
+                match &value {
+                    Value::Null => found.nulls += 1,
+                    Value::Object => found.objects += 1,
+                    Value::Bool(_) => found.booleans += 1,
+                    value if value.number().is_some() => found.numbers += 1,
+                    _ => found.texts += 1,
+                }
+                found.comparable += u64::from(self.check.test(&value).is_some());
+                let Some(text) = value.text() else { return };
+                for literal in &literals {
+                    if found.same_but_case.is_none()
+                        && text != literal.text
+                        && text.to_lowercase() == literal.text.to_lowercase()
+                    {
+                        found.same_but_case = Some((literal.text.clone(), text.to_owned()));
+                    }
+                    found.begins |= is_date(&literal.text) && text.starts_with(&literal.text);
+                }
+                let sample: String = text.chars().take(MAX_NAMED_CHARS).collect();
+                if found.samples.len() <= MAX_NAMED_VALUES && !found.samples.contains(&sample) {
+                    found.samples.push(sample);
+                }
+            });
+        }
+        found
+    }
+
+    /// Returns an error if the comparison can never be true because of the type or case of its
+    /// value.
+    fn check_values(
+        &self,
+        values: &Values,
+        records: &RecordSet<'_>,
+        all: &[NodeId],
+    ) -> Result<(), String> {
+        let field = &self.operand;
+        let present = values.booleans + values.numbers + values.texts;
+        if matches!(self.check, Check::IsNull) {
+            return Ok(());
+        }
+        if values.objects > 0 && present == 0 {
+            return Err(format!("where: {}", not_a_value(records, all, &field.to_string())));
+        }
+        if let Check::Compare(operator, literal) = &self.check
+            && *operator != Operator::Equal
+            && values.comparable == 0
+            && present > 0
+        {
+            return Err(format!(
+                "where: no record has a {} at {field} to compare with {literal}; it holds {}{}",
+                kind(literal),
+                join_names(&quoted(&values.samples), MAX_NAMED_VALUES),
+                "; write a value of that form, or convert it with jq"
+            ));
+        }
+        if let (Check::Compare(Operator::Equal, _) | Check::In(_), Some((wrong, right))) =
+            (&self.check, &values.same_but_case)
+        {
+            return Err(format!(
+                "where: no record has {} at {field}; did you mean {field}={}?",
+                quote(wrong),
+                quote(right)
+            ));
+        }
+        if let Check::Compare(Operator::Equal, literal) = &self.check {
+            if values.begins {
+                return Err(format!(
+                    "where: {field} has times, such as {}; for a whole day write date({field})={literal}",
+                    quote(values.samples.first().map_or("", String::as_str))
+                ));
+            }
+            let is_flag = ["0", "1", "yes", "no", "y", "n", "on", "off"]
+                .contains(&literal.text.to_lowercase().as_str());
+            if is_flag && values.booleans > 0 && values.numbers + values.texts == 0 {
+                return Err(format!(
+                    "where: {field} is true or false; write {field}=true or {field}=false"
+                ));
+            }
+            let is_nothing =
+                ["none", "nil", "undefined"].contains(&literal.text.to_lowercase().as_str());
+            if is_nothing && !literal.is_quoted {
+                return Err(format!(
+                    "where: no record has the text {} at {field}; for absent values write {field} IS NULL",
+                    quote(&literal.text)
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns a note if the value of an equality occurs in no record.
+    fn absent_value(&self, values: &Values) -> Option<String> {
+        let Check::Compare(Operator::Equal, literal) = &self.check else { return None };
+        let more = values.samples.len() > MAX_NAMED_VALUES;
+        let samples: Vec<String> =
+            quoted(&values.samples).into_iter().take(MAX_NAMED_VALUES).collect();
+        let more = if more { " and others" } else { "" };
+        (!samples.is_empty()).then(|| {
+            format!(
+                "no record has {literal} at {}; it has {}{more}",
+                self.operand,
+                samples.join(", ")
+            )
+        })
+    }
+}
+
+fn quoted(samples: &[String]) -> Vec<String> {
+    samples.iter().map(|sample| quote(sample)).collect()
+}
+
+/// Returns the type that a literal is compared with, for a note.
+fn kind(literal: &Literal) -> &'static str {
+    if literal.number().is_some() { "number" } else { "comparable text" }
+}
+
+fn is_date(text: &str) -> bool {
+    let digits = text.chars().filter(char::is_ascii_digit).count();
+    let dashes = text.matches('-').count();
+    matches!((digits, dashes, text.len()), (8, 2, 10) | (6, 1, 7))
+}

@@ -1,0 +1,176 @@
+//! Evaluation of conditions with the three truth values of SQL.
+
+use std::cmp::Ordering;
+
+use super::{Check, Leaf, Operator, Test};
+use crate::json::outline::{NodeId, Outline};
+use crate::json::scan::Kind;
+use crate::query::field::FieldPath;
+use crate::query::operand::Operand;
+use crate::query::value::Value;
+
+/// A source of the values that a condition compares.
+pub(in crate::query) trait Source {
+    /// Calls `visit` with each value of an operand in the value `id`.
+    fn visit(&self, operand: &Operand, id: NodeId, visit: &mut dyn FnMut(Value<'_>));
+
+    /// Calls `visit` with each element of the list `list` in the value `id`, or with the value
+    /// itself if it is an object. Returns false if it is absent.
+    fn elements(&self, list: &FieldPath, id: NodeId, visit: &mut dyn FnMut(NodeId)) -> bool;
+}
+
+impl Source for Outline<'_> {
+    fn visit(&self, operand: &Operand, id: NodeId, visit: &mut dyn FnMut(Value<'_>)) {
+        operand.visit(self, id, visit);
+    }
+
+    fn elements(&self, list: &FieldPath, id: NodeId, visit: &mut dyn FnMut(NodeId)) -> bool {
+        list.elements(self, id, &mut |id| visit(id))
+    }
+}
+
+impl Test {
+    /// Returns true or false, or none if the test is unknown: a value is null or of another type.
+    pub(super) fn evaluate(&self, source: &dyn Source, id: NodeId) -> Option<bool> {
+        match self {
+            Test::All(tests) => {
+                let mut result = Some(true);
+                for test in tests {
+                    match test.evaluate(source, id) {
+                        Some(true) => {}
+                        Some(false) => return Some(false),
+                        None => result = None,
+                    }
+                }
+                result
+            }
+            Test::Any(tests) => {
+                let mut result = Some(false);
+                for test in tests {
+                    match test.evaluate(source, id) {
+                        Some(false) => {}
+                        Some(true) => return Some(true),
+                        None => result = None,
+                    }
+                }
+                result
+            }
+            Test::Not(test) => test.evaluate(source, id).map(|result| !result),
+            Test::Leaf(leaf) => leaf.evaluate(source, id),
+            Test::Element(list, test) => {
+                let mut result = Some(false);
+                let found = source.elements(&list.field, id, &mut |element| {
+                    if result != Some(true) {
+                        match test.evaluate(source, element) {
+                            Some(false) => {}
+                            other => result = other,
+                        }
+                    }
+                });
+                if found { result } else { None }
+            }
+        }
+    }
+
+    /// Counts the comparisons that are unknown for the record `id`.
+    pub(super) fn count_unknown(&self, source: &dyn Source, id: NodeId) {
+        match self {
+            Test::All(tests) | Test::Any(tests) => {
+                tests.iter().for_each(|test| test.count_unknown(source, id));
+            }
+            Test::Not(test) => test.count_unknown(source, id),
+            Test::Leaf(leaf) => {
+                if leaf.evaluate(source, id).is_none() {
+                    leaf.unknown.set(leaf.unknown.get() + 1);
+                }
+            }
+            Test::Element(list, test) => {
+                // Each record counts once, however many of its elements cannot be compared.
+                let mut is_counted = false;
+                let found = source.elements(&list.field, id, &mut |element| {
+                    if !is_counted && test.evaluate(source, element).is_none() {
+                        is_counted = true;
+                        test.count_unknown(source, element);
+                    }
+                });
+                if !found {
+                    test.each_leaf(&mut |leaf| leaf.unknown.set(leaf.unknown.get() + 1));
+                }
+            }
+        }
+    }
+}
+
+impl Leaf {
+    /// Compares the values of the operand. The comparison is true if it is true for one of them.
+    fn evaluate(&self, source: &dyn Source, id: NodeId) -> Option<bool> {
+        let mut result = Some(false);
+        let mut add = |next: Option<bool>| {
+            if result != Some(true) && next != Some(false) {
+                result = next;
+            }
+        };
+        if let Check::Field(operator, other) = &self.check {
+            let mut others = Vec::new();
+            source.visit(other, id, &mut |value| others.push(value.into_owned()));
+            source.visit(&self.operand, id, &mut |left| {
+                others.iter().for_each(|right| add(compare_fields(*operator, &left, right)));
+            });
+        } else {
+            source.visit(&self.operand, id, &mut |value| add(self.check.test(&value)));
+        }
+        if result == Some(true) {
+            self.matched.set(self.matched.get() + 1);
+        }
+        result
+    }
+}
+
+impl Check {
+    /// Tests a value. None if it is null or of another type.
+    pub(super) fn test(&self, value: &Value<'_>) -> Option<bool> {
+        match self {
+            Check::IsNull => Some(*value == Value::Null),
+            Check::Compare(Operator::Equal, literal) => literal.equals(value),
+            Check::Compare(operator, literal) => {
+                literal.order(value).map(|order| operator.accepts(order))
+            }
+            Check::Between(from, to) => {
+                let (low, high) = (from.order(value)?, to.order(value)?);
+                Some(low != Ordering::Less && high != Ordering::Greater)
+            }
+            Check::In(list) => {
+                let mut result = Some(false);
+                for literal in list {
+                    match literal.equals(value) {
+                        Some(false) => {}
+                        Some(true) => return Some(true),
+                        None => result = None,
+                    }
+                }
+                result
+            }
+            Check::Matches(pattern) => value.text().map(|text| pattern.is_match(text)),
+            Check::Field(..) => None,
+        }
+    }
+}
+
+fn compare_fields(operator: Operator, left: &Value<'_>, right: &Value<'_>) -> Option<bool> {
+    let order = match (left, right) {
+        (Value::Null | Value::Object, _) | (_, Value::Null | Value::Object) => return None,
+        (Value::Text(left), Value::Text(right)) => Some(left.cmp(right)),
+        (Value::Bool(left), Value::Bool(right)) => Some(left.cmp(right)),
+        _ => match (left.number(), right.number()) {
+            (Some(left), Some(right)) => left.compare(right),
+            _ if operator == Operator::Equal => return Some(false),
+            _ => return None,
+        },
+    };
+    order.map(|order| operator.accepts(order))
+}
+
+/// Returns true if a node is a list or an object.
+pub(super) fn is_container(outline: &Outline<'_>, id: NodeId) -> bool {
+    outline.node(id).is_some_and(|node| matches!(node.kind, Kind::Object | Kind::Array))
+}

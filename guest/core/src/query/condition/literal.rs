@@ -1,0 +1,100 @@
+//! The values of comparisons, with or without quotes.
+
+use super::operator::{Sign, is_comparison};
+use crate::query::reader::Reader;
+use crate::query::value::Literal;
+
+/// Words that end a value without quotes.
+pub(super) const ENDS: [&str; 5] = ["and", "or", "order by", "sort by", "limit"];
+
+/// Reads a value, in quotes or without.
+pub(super) fn read_literal(reader: &mut Reader<'_>, is_pattern: bool) -> Result<Literal, String> {
+    let start = reader.position();
+    if let Some(text) = reader.quoted()? {
+        reader.skip_space();
+        let is_end = reader.peek().is_none_or(|next| ",;)]}&|".contains(next))
+            || reader.clone().keyword(&ENDS).is_some();
+        if !is_end {
+            return Err(reader.error("AND, OR or a comma is expected after a quoted value"));
+        }
+        return Ok(Literal::new(text, true));
+    }
+    reader.skip_space();
+    let mut depth = 0usize;
+    let begin = reader.position();
+    while let Some(next) = reader.peek() {
+        match next {
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' if depth > 0 => depth -= 1,
+            ',' | ';' if depth == 0 || !is_pattern => break,
+            ')' | ']' | '}' => break,
+            '=' | '<' | '>' if !is_pattern => {
+                reader.reset(start);
+                return Err(reader.error(
+                    "a value without quotes contains an operator: put AND, OR or a comma between comparisons, or the value in quotes",
+                ));
+            }
+            '&' | '|' if is_boundary(reader, next, is_pattern) => break,
+            next if next.is_whitespace() && is_end_word(reader) => break,
+            _ => {}
+        }
+        reader.next();
+    }
+    let text = reader.since(begin).to_owned();
+    if text.is_empty() {
+        return Err(reader.error("a value is missing here; an empty text is ''"));
+    }
+    if text.starts_with('!') && !is_pattern {
+        reader.reset(start);
+        return Err(reader.error("write != before the value, or the value in quotes"));
+    }
+    Ok(Literal::new(text, false))
+}
+
+/// Returns true if `&` or `|` ends a value.
+fn is_boundary(reader: &Reader<'_>, sign: char, is_pattern: bool) -> bool {
+    let mut rest = reader.clone();
+    rest.next();
+    if rest.peek() == Some(sign) {
+        return true;
+    }
+    if sign == '|' && !is_pattern {
+        return true;
+    }
+    is_comparison(&mut rest)
+}
+
+/// Returns true if a word follows that ends a value.
+fn is_end_word(reader: &Reader<'_>) -> bool {
+    let mut rest = reader.clone();
+    match rest.keyword(&ENDS) {
+        Some("limit") => rest.peek_word().parse::<u64>().is_ok(),
+        found => found.is_some(),
+    }
+}
+
+/// Reads a regular expression between slashes, such as `/^ne/i`.
+pub(super) fn regex_literal(reader: &mut Reader<'_>, sign: Sign) -> Option<(String, Option<bool>)> {
+    let start = reader.position();
+    if !matches!(sign, Sign::Contains | Sign::Regex) || !reader.eat("/") {
+        return None;
+    }
+    let mut text = String::new();
+    while let Some(next) = reader.next() {
+        if next == '/' {
+            let flags = reader.peek_word();
+            let flags = if reader.rest().starts_with(flags) { flags } else { "" };
+            if flags.chars().all(|flag| "igmsu".contains(flag)) {
+                reader.eat(flags);
+                return Some((text, Some(flags.contains('i'))));
+            }
+            break;
+        }
+        if next == '\\' && reader.peek() == Some('/') {
+            continue;
+        }
+        text.push(next);
+    }
+    reader.reset(start);
+    None
+}

@@ -1,0 +1,125 @@
+//! The operators of comparisons, as symbols and as words.
+
+use super::Operator;
+use crate::query::operand::Operand;
+use crate::query::reader::Reader;
+
+/// An operator of a comparison.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sign {
+    Compare(Operator),
+    Unequal,
+    Contains,
+    StartsWith,
+    EndsWith,
+    Regex,
+    Glob,
+    Like,
+    In,
+    Between,
+    Is,
+    Exists,
+}
+
+/// Operators that are symbols. Longer ones come first, because the first match wins.
+pub(super) const SYMBOLS: [(&str, Sign, bool); 24] = [
+    ("===", Sign::Compare(Operator::Equal), false),
+    ("!==", Sign::Unequal, false),
+    (">=", Sign::Compare(Operator::AtLeast), false),
+    ("=>", Sign::Compare(Operator::AtLeast), false),
+    ("\u{2265}", Sign::Compare(Operator::AtLeast), false),
+    ("<=", Sign::Compare(Operator::AtMost), false),
+    ("=<", Sign::Compare(Operator::AtMost), false),
+    ("\u{2264}", Sign::Compare(Operator::AtMost), false),
+    ("<>", Sign::Unequal, false),
+    ("!=", Sign::Unequal, false),
+    ("\u{2260}", Sign::Unequal, false),
+    ("==", Sign::Compare(Operator::Equal), false),
+    ("=~", Sign::Regex, false),
+    ("~=", Sign::Regex, false),
+    ("!~", Sign::Contains, true),
+    ("^=", Sign::StartsWith, false),
+    ("$=", Sign::EndsWith, false),
+    ("*=", Sign::Contains, false),
+    ("=", Sign::Compare(Operator::Equal), false),
+    (">", Sign::Compare(Operator::More), false),
+    ("<", Sign::Compare(Operator::Less), false),
+    ("~~", Sign::Like, false),
+    ("~", Sign::Contains, false),
+    (":", Sign::Compare(Operator::Equal), false),
+];
+
+/// Operators that are words, without those that `NOT` begins.
+const WORDS: [(&str, Sign); 31] = [
+    ("exists", Sign::Exists),
+    ("exist", Sign::Exists),
+    ("is equal to", Sign::Compare(Operator::Equal)),
+    ("equal to", Sign::Compare(Operator::Equal)),
+    ("equals", Sign::Compare(Operator::Equal)),
+    ("eq", Sign::Compare(Operator::Equal)),
+    ("neq", Sign::Unequal),
+    ("ne", Sign::Unequal),
+    ("gte", Sign::Compare(Operator::AtLeast)),
+    ("ge", Sign::Compare(Operator::AtLeast)),
+    ("gt", Sign::Compare(Operator::More)),
+    ("lte", Sign::Compare(Operator::AtMost)),
+    ("le", Sign::Compare(Operator::AtMost)),
+    ("lt", Sign::Compare(Operator::Less)),
+    ("is", Sign::Is),
+    ("in", Sign::In),
+    ("between", Sign::Between),
+    ("ilike", Sign::Like),
+    ("like", Sign::Like),
+    ("glob", Sign::Glob),
+    ("regexp", Sign::Regex),
+    ("rlike", Sign::Regex),
+    ("matches", Sign::Regex),
+    ("match", Sign::Regex),
+    ("contains", Sign::Contains),
+    ("includes", Sign::Contains),
+    ("starts with", Sign::StartsWith),
+    ("startswith", Sign::StartsWith),
+    ("begins with", Sign::StartsWith),
+    ("ends with", Sign::EndsWith),
+    ("endswith", Sign::EndsWith),
+];
+
+/// Returns true if a comparison follows.
+pub(super) fn is_comparison(reader: &mut Reader<'_>) -> bool {
+    let _ = reader.keyword(&["not"]);
+    reader.eat("(") || (Operand::read(reader).is_ok() && sign(reader).is_some())
+}
+
+/// Reads an operator. Returns true with it if it is negated.
+pub(super) fn sign(reader: &mut Reader<'_>) -> Option<(Sign, bool)> {
+    let start = reader.position();
+    if let Some((_, found, negated)) = SYMBOLS.iter().find(|(symbol, ..)| reader.eat(symbol)) {
+        if reader.since(start) == ":" {
+            // `age:>60`, as search engines write it.
+            let symbols = SYMBOLS.iter().filter(|(symbol, ..)| *symbol != ":" && *symbol != "~~");
+            let mut symbols = symbols;
+            if let Some((_, found, negated)) = symbols.find(|(symbol, ..)| reader.eat(symbol)) {
+                return Some((*found, *negated));
+            }
+        }
+        return Some((*found, *negated));
+    }
+    let is_not = reader.keyword(&["not", "does not", "is not"]);
+    if let Some((_, found)) = WORDS.iter().find(|(word, _)| reader.keyword(&[word]).is_some()) {
+        return Some((*found, is_not.is_some()));
+    }
+    if matches!(is_not, Some("is not")) {
+        return Some((Sign::Is, true));
+    }
+    if reader.keyword(&["equal", "contain", "match"]).is_some() && is_not.is_some() {
+        let word = reader.since(start).to_lowercase();
+        let found = match () {
+            () if word.ends_with("equal") => Sign::Compare(Operator::Equal),
+            () if word.ends_with("contain") => Sign::Contains,
+            () => Sign::Regex,
+        };
+        return Some((found, true));
+    }
+    reader.reset(start);
+    None
+}

@@ -1,0 +1,407 @@
+//! The grammar of conditions.
+//!
+//! ```text
+//! list       = or { ("," | ";") or }            all must hold
+//! or         = and { ("OR" | "||" | "|") and }
+//! and        = not { ("AND" | "&&" | "&") not }
+//! not        = ("NOT" | "!") not | "(" list ")" | "any" "(" field ";" list ")" | comparison
+//! comparison = operand operator value | number operator operand [ operator number ]
+//! ```
+
+use super::build::{empty, equal, negate, pattern, single};
+use super::literal::{ENDS, read_literal, regex_literal};
+use super::operator::{SYMBOLS, Sign, is_comparison, sign};
+use super::pattern::TextPattern;
+use super::{Check, Operator, Test};
+use crate::query::field::FieldName;
+use crate::query::operand::{FieldFunction, Operand};
+use crate::query::reader::Reader;
+use crate::query::value::{Literal, Number, quote};
+
+/// The names that a condition compares.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Names {
+    /// Fields of records.
+    Fields,
+    /// Totals of groups, such as `sum(price)`.
+    Totals,
+}
+
+/// Parses a condition, up to the end or to a word that ends it.
+///
+/// # Errors
+/// Returns a message for the caller that shows the position and the reason.
+pub(super) fn parse(reader: &mut Reader<'_>, names: Names) -> Result<Test, String> {
+    Parser { names, last: None }.list(reader)
+}
+
+struct Parser {
+    names: Names,
+    /// The operand and the value of the last comparison with `=`, for suggestions.
+    last: Option<(String, String)>,
+}
+
+impl Parser {
+    fn list(&mut self, reader: &mut Reader<'_>) -> Result<Test, String> {
+        let mut tests = vec![self.or(reader)?];
+        while self.names == Names::Fields && (reader.eat(",") || reader.eat(";")) {
+            let is_end = reader.is_at_end()
+                || reader.clone().keyword(&["order by", "sort by", "limit"]).is_some();
+            if is_end {
+                break;
+            }
+            tests.push(self.or(reader)?);
+        }
+        Ok(single(tests, Test::All))
+    }
+
+    fn or(&mut self, reader: &mut Reader<'_>) -> Result<Test, String> {
+        let mut tests = vec![self.and(reader)?];
+        while reader.keyword(&["or"]).is_some() || reader.eat("||") || reader.eat("|") {
+            tests.push(self.and(reader)?);
+        }
+        Ok(single(tests, Test::Any))
+    }
+
+    fn and(&mut self, reader: &mut Reader<'_>) -> Result<Test, String> {
+        let mut tests = vec![self.not(reader)?];
+        while reader.keyword(&["and"]).is_some() || reader.eat("&&") || reader.eat("&") {
+            tests.push(self.not(reader)?);
+        }
+        Ok(single(tests, Test::All))
+    }
+
+    fn not(&mut self, reader: &mut Reader<'_>) -> Result<Test, String> {
+        let start = reader.position();
+        let is_not = reader.keyword(&["not"]).is_some()
+            || (!reader.rest().trim_start().starts_with("!=") && reader.eat("!"));
+        if is_not {
+            if SYMBOLS.iter().any(|(symbol, ..)| reader.clone().eat(symbol)) {
+                // A field named `not`.
+                reader.reset(start);
+            } else {
+                reader.enter()?;
+                let test = self.not(reader)?;
+                reader.leave();
+                return Ok(negate(test));
+            }
+        }
+        if reader.eat("(") {
+            reader.enter()?;
+            let test = self.list(reader)?;
+            reader.leave();
+            if !reader.eat(")") {
+                return Err(reader.error("a closing parenthesis is missing here"));
+            }
+            return Ok(test);
+        }
+        reader.count_part()?;
+        if let Some(test) = self.function(reader)? {
+            return Ok(test);
+        }
+        self.comparison(reader)
+    }
+
+    /// Reads a test that is written as a function, such as `any(labels; name=bug)` or `exists(x)`.
+    fn function(&mut self, reader: &mut Reader<'_>) -> Result<Option<Test>, String> {
+        let start = reader.position();
+        let verbatim = reader.peek_word();
+        let word = verbatim.to_lowercase();
+        reader.eat(verbatim);
+        let has_parenthesis = reader.eat("(");
+        let names_field = !has_parenthesis
+            && word == "exists"
+            && sign(&mut reader.clone()).is_none()
+            && !reader.is_at_end();
+        if names_field {
+            let operand = self.operand(reader)?;
+            return Ok(Some(negate(Test::leaf(operand, Check::IsNull))));
+        }
+        let known = [
+            "any",
+            "some",
+            "all",
+            "every",
+            "none",
+            "exists",
+            "has",
+            "isnull",
+            "contains",
+            "icontains",
+            "startswith",
+            "starts_with",
+            "endswith",
+            "ends_with",
+            "regexp_like",
+            "matches",
+            "like",
+        ];
+        if !has_parenthesis || self.names == Names::Totals || !known.contains(&word.as_str()) {
+            reader.reset(start);
+            return Ok(None);
+        }
+        let operand = self.operand(reader)?;
+        let test = match word.as_str() {
+            "exists" | "has" => negate(Test::leaf(operand, Check::IsNull)),
+            "isnull" => Test::leaf(operand, Check::IsNull),
+            "any" | "some" | "all" | "every" | "none" => {
+                if !reader.eat(";") && !reader.eat(",") {
+                    return Err(reader.error(&format!(
+                        "{word} takes a list and a condition: any(conditions; type=Ready, status=False)"
+                    )));
+                }
+                reader.enter()?;
+                let test = self.list(reader)?;
+                reader.leave();
+                match word.as_str() {
+                    "any" | "some" => Test::Element(operand, Box::new(test)),
+                    "none" => negate(Test::Element(operand, Box::new(test))),
+                    _ => negate(Test::Element(operand, Box::new(negate(test)))),
+                }
+            }
+            _ => {
+                if !reader.eat(",") {
+                    return Err(reader.error(&format!("write {word}(field, 'text')")));
+                }
+                let literal = read_literal(reader, false)?;
+                let sign = match word.as_str() {
+                    "contains" | "icontains" => Sign::Contains,
+                    "startswith" | "starts_with" => Sign::StartsWith,
+                    "endswith" | "ends_with" => Sign::EndsWith,
+                    "like" => Sign::Like,
+                    _ => Sign::Regex,
+                };
+                let literal = Literal::new(literal.text, true);
+                Test::leaf(operand, Check::Matches(pattern(sign, &literal)?))
+            }
+        };
+        if !reader.eat(")") {
+            return Err(reader.error("a closing parenthesis is missing here"));
+        }
+        Ok(Some(test))
+    }
+
+    fn operand(&self, reader: &mut Reader<'_>) -> Result<Operand, String> {
+        let start = reader.position();
+        let word = reader.peek_word();
+        let is_call =
+            self.names == Names::Totals && !word.is_empty() && reader.eat(word) && reader.eat("(");
+        if !is_call {
+            reader.reset(start);
+            return Operand::read(reader);
+        }
+        // The name of a total is its text.
+        while reader.next().is_some_and(|next| next != ')') {}
+        let text: String = reader.since(start).split_whitespace().collect();
+        Ok(Operand::new(FieldName::of_key(&text)))
+    }
+
+    fn comparison(&mut self, reader: &mut Reader<'_>) -> Result<Test, String> {
+        if let Some(test) = self.reversed(reader)? {
+            return Ok(test);
+        }
+        let start = reader.position();
+        let mut operand = self.operand(reader)?;
+        let found = loop {
+            if let Some(found) = sign(reader) {
+                break found;
+            }
+            let word = reader.peek_word();
+            let is_name = !word.is_empty() && !ENDS.contains(&word.to_lowercase().as_str());
+            if !is_name || operand.function.is_some() || !reader.eat(word) {
+                let name = reader.since(start).to_owned();
+                reader.reset(start);
+                return Err(reader.error(&self.missing_sign(&name)));
+            }
+            operand.name = operand.name.with_word(word);
+        };
+        let (sign, is_negated) = found;
+        let test = self.compare(reader, operand, sign)?;
+        Ok(if is_negated { negate(test) } else { test })
+    }
+
+    /// Returns the reason for an error at a name without an operator.
+    fn missing_sign(&self, name: &str) -> String {
+        match &self.last {
+            Some((field, value)) if !name.contains(['(', '[']) => format!(
+                "{name} is not compared with anything; for several values write {field} IN ({}, {}), and for one text {field}={}",
+                quote(value),
+                quote(name),
+                quote(&format!("{value} … {name}"))
+            ),
+            _ => format!("an operator is expected after {name}"),
+        }
+    }
+
+    /// Reads a comparison that begins with its value: `60 < age`, `1 <= x <= 5`, `'bug' in labels`.
+    fn reversed(&mut self, reader: &mut Reader<'_>) -> Result<Option<Test>, String> {
+        let start = reader.position();
+        if let Some(text) = reader.quoted()? {
+            let is_member =
+                reader.keyword(&["in"]).is_some() && !reader.rest().trim_start().starts_with('(');
+            if is_member {
+                let operand = self.operand(reader)?;
+                let check = Check::Compare(Operator::Equal, Literal::new(text, true));
+                return Ok(Some(Test::leaf(operand, check)));
+            }
+            reader.reset(start);
+            return Ok(None);
+        }
+        let word: String = reader
+            .rest()
+            .trim_start()
+            .chars()
+            .take_while(|c| c.is_alphanumeric() || matches!(c, '.' | '-' | '_'))
+            .collect();
+        let literal = Literal::new(word.clone(), false);
+        let is_number = Number::parse_plain(&word).is_some() && reader.eat(&word);
+        let Some((Sign::Compare(operator), false)) = (if is_number { sign(reader) } else { None })
+        else {
+            reader.reset(start);
+            return Ok(None);
+        };
+        if Number::parse_plain(reader.peek_word()).is_some() {
+            // A field whose name is a number.
+            reader.reset(start);
+            return Ok(None);
+        }
+        let operand = self.operand(reader)?;
+        let first = Check::Compare(operator.flipped(), literal);
+        let mut tests = vec![Test::leaf(operand.clone(), first)];
+        if let Some((Sign::Compare(operator), false)) = sign(reader) {
+            let literal = read_literal(reader, false)?;
+            tests.push(Test::leaf(operand, Check::Compare(operator, literal)));
+        }
+        Ok(Some(single(tests, Test::All)))
+    }
+
+    /// Reads the value after an operator.
+    fn compare(
+        &mut self,
+        reader: &mut Reader<'_>,
+        mut operand: Operand,
+        sign: Sign,
+    ) -> Result<Test, String> {
+        let leaf = |operand, check| Ok(Test::leaf(operand, check));
+        match sign {
+            Sign::In => self.membership(reader, operand),
+            Sign::Exists => Ok(negate(Test::leaf(operand, Check::IsNull))),
+            Sign::Between => {
+                let has_parenthesis = reader.eat("(");
+                let low = read_literal(reader, false)?;
+                if reader.keyword(&["and"]).is_none() && !reader.eat(",") {
+                    return Err(reader.error("BETWEEN takes two values: BETWEEN 1 AND 5"));
+                }
+                let high = read_literal(reader, false)?;
+                if has_parenthesis && !reader.eat(")") {
+                    return Err(reader.error("a closing parenthesis is missing here"));
+                }
+                leaf(operand, Check::Between(low, high))
+            }
+            Sign::Is => {
+                let is_not = reader.keyword(&["not"]).is_some();
+                let test = if reader.keyword(&["empty", "blank"]).is_some() {
+                    empty(operand)
+                } else {
+                    let literal = read_literal(reader, false)?;
+                    equal(operand, literal)?
+                };
+                Ok(if is_not { negate(test) } else { test })
+            }
+            Sign::Contains
+            | Sign::StartsWith
+            | Sign::EndsWith
+            | Sign::Regex
+            | Sign::Glob
+            | Sign::Like => {
+                if let Some((text, ignore_case)) = regex_literal(reader, sign) {
+                    return leaf(operand, Check::Matches(TextPattern::regex(&text, ignore_case)?));
+                }
+                let literal = read_literal(reader, true)?;
+                leaf(operand, Check::Matches(pattern(sign, &literal)?))
+            }
+            Sign::Unequal => {
+                let literal = read_literal(reader, false)?;
+                self.last = None;
+                equal(operand, literal).map(negate)
+            }
+            Sign::Compare(operator) => {
+                let literal = read_literal(reader, false)?;
+                if let (Some(FieldFunction::Date(part)), Some(number)) =
+                    (operand.function, literal.number())
+                    && number.float.abs() < 100.0
+                {
+                    operand.function = Some(FieldFunction::Date(part.as_number()));
+                }
+                if operator != Operator::Equal {
+                    if literal.is_null() {
+                        return Err(reader.error("null has no order: write IS NULL or IS NOT NULL"));
+                    }
+                    return leaf(operand, Check::Compare(operator, literal));
+                }
+                self.last = Some((operand.name.verbatim.clone(), literal.text.clone()));
+                if !reader.rest().trim_start().starts_with("||") && reader.eat("|") {
+                    return self.alternatives(reader, operand, literal);
+                }
+                equal(operand, literal)
+            }
+        }
+    }
+
+    /// Reads the other values of `grade=First|Second`, after the first `|`.
+    fn alternatives(
+        &mut self,
+        reader: &mut Reader<'_>,
+        operand: Operand,
+        first: Literal,
+    ) -> Result<Test, String> {
+        if is_comparison(&mut reader.clone()) {
+            let left = equal(operand, first)?;
+            return Ok(Test::Any(vec![left, self.and(reader)?]));
+        }
+        let mut list = vec![first];
+        loop {
+            list.push(read_literal(reader, false)?);
+            if reader.rest().trim_start().starts_with("||") || !reader.eat("|") {
+                break;
+            }
+            if is_comparison(&mut reader.clone()) {
+                let left = Test::leaf(operand, Check::In(list));
+                return Ok(Test::Any(vec![left, self.and(reader)?]));
+            }
+        }
+        Ok(Test::leaf(operand, Check::In(list)))
+    }
+
+    /// Reads the list after `IN`.
+    fn membership(&mut self, reader: &mut Reader<'_>, operand: Operand) -> Result<Test, String> {
+        let close = [("(", ")"), ("[", "]"), ("{", "}")].iter().find(|(open, _)| reader.eat(open));
+        let Some((_, close)) = close else {
+            return Err(reader.error(&format!(
+                "IN takes a list in parentheses: {} IN ('a', 'b'); for an element of a list write labels='bug'",
+                operand.name.verbatim
+            )));
+        };
+        let (mut list, mut has_null) = (Vec::new(), false);
+        while !reader.eat(close) {
+            reader.count_part()?;
+            let literal = read_literal(reader, false)?;
+            if literal.is_null() {
+                has_null = true;
+            } else {
+                list.push(literal);
+            }
+            if !reader.eat(",") && !reader.rest().trim_start().starts_with(close) {
+                return Err(reader.error(&format!("a comma or {close} is expected here")));
+            }
+        }
+        if list.is_empty() && !has_null {
+            return Err(reader.error("the list of IN is empty"));
+        }
+        let test = Test::leaf(operand.clone(), Check::In(list));
+        if !has_null {
+            return Ok(test);
+        }
+        Ok(Test::Any(vec![Test::leaf(operand, Check::IsNull), test]))
+    }
+}

@@ -1,0 +1,155 @@
+//! Patterns that a text must match: a part of it, a `LIKE` pattern, a regular expression.
+
+use std::cell::Cell;
+
+use crate::query::grep::Pattern;
+use crate::query::value::quote;
+
+/// A pattern for texts.
+#[derive(Debug)]
+pub(super) struct TextPattern {
+    kind: PatternKind,
+    /// The text of the pattern, as the caller wrote it.
+    text: String,
+}
+
+#[derive(Debug)]
+enum PatternKind {
+    /// A part in any case.
+    Contains(String),
+    /// A beginning in any case.
+    StartsWith(String),
+    /// An end in any case.
+    EndsWith(String),
+    /// The whole text in any case.
+    Equals(String),
+    /// A regular expression, with the number of bytes that may still be searched.
+    Regex(Box<Pattern>, Cell<usize>, &'static str),
+}
+
+impl TextPattern {
+    /// Creates a pattern that matches texts with this part, in any case.
+    pub(super) fn contains(text: &str) -> Self {
+        Self { kind: PatternKind::Contains(text.to_lowercase()), text: text.to_owned() }
+    }
+
+    /// Creates a pattern that matches texts with this beginning, in any case.
+    pub(super) fn starts_with(text: &str) -> Self {
+        Self { kind: PatternKind::StartsWith(text.to_lowercase()), text: text.to_owned() }
+    }
+
+    /// Creates a pattern that matches texts with this end, in any case.
+    pub(super) fn ends_with(text: &str) -> Self {
+        Self { kind: PatternKind::EndsWith(text.to_lowercase()), text: text.to_owned() }
+    }
+
+    /// Creates a pattern of SQL `LIKE`: `%` is any text, `_` any character, in any case.
+    pub(super) fn like(text: &str) -> Result<Self, String> {
+        let inner = text.trim_start_matches('%').trim_end_matches('%');
+        let simple = !inner.contains(['%', '_', '\\']);
+        let (starts, ends) = (text.starts_with('%'), text.ends_with('%'));
+        let lower = inner.to_lowercase();
+        let kind = match (starts, ends) {
+            (true, true) if simple => PatternKind::Contains(lower),
+            (true, false) if simple => PatternKind::EndsWith(lower),
+            (false, true) if simple => PatternKind::StartsWith(lower),
+            (false, false) if simple => PatternKind::Equals(lower),
+            _ => Self::regex_kind(&glob_regex(text, '%', '_'), Some(true), "LIKE")?,
+        };
+        Ok(Self { kind, text: text.to_owned() })
+    }
+
+    /// Creates a pattern of `GLOB`: `*` is any text, `?` any character.
+    pub(super) fn glob(text: &str) -> Result<Self, String> {
+        let kind = Self::regex_kind(&glob_regex(text, '*', '?'), Some(false), "GLOB")?;
+        Ok(Self { kind, text: text.to_owned() })
+    }
+
+    /// Creates a pattern from a regular expression. `ignore_case` is none for smart case: lower
+    /// case matches any case.
+    pub(super) fn regex(text: &str, ignore_case: Option<bool>) -> Result<Self, String> {
+        let kind = Self::regex_kind(text, ignore_case, "=~")?;
+        Ok(Self { kind, text: text.to_owned() })
+    }
+
+    fn regex_kind(
+        text: &str,
+        ignore_case: Option<bool>,
+        name: &'static str,
+    ) -> Result<PatternKind, String> {
+        let pattern = Pattern::new(text, ignore_case)
+            .map_err(|reason| reason.replacen("grep", &format!("where: {name}"), 1))?;
+        let budget = Cell::new(pattern.max_bytes());
+        Ok(PatternKind::Regex(Box::new(pattern), budget, name))
+    }
+
+    /// Returns true if a text matches.
+    pub(super) fn is_match(&self, text: &str) -> bool {
+        match &self.kind {
+            PatternKind::Contains(part) => text.to_lowercase().contains(part),
+            PatternKind::StartsWith(part) => text.to_lowercase().starts_with(part),
+            PatternKind::EndsWith(part) => text.to_lowercase().ends_with(part),
+            PatternKind::Equals(whole) => text.to_lowercase() == *whole,
+            PatternKind::Regex(pattern, budget, _) => {
+                match budget.get().checked_sub(text.len() + 1) {
+                    Some(left) => {
+                        budget.set(left);
+                        pattern.is_match(text)
+                    }
+                    None => {
+                        budget.set(0);
+                        false
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns an error if the pattern could not search all texts within its limit.
+    pub(super) fn check_budget(&self) -> Result<(), String> {
+        match &self.kind {
+            PatternKind::Regex(pattern, budget, name) if budget.get() == 0 => Err(format!(
+                "where: {name} {:?} searched the maximum of {} bytes, and texts are left: narrow the records with path, or use ~ or a shorter pattern",
+                self.text,
+                pattern.max_bytes()
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Returns the regular expression of a pattern with wildcards for any text and any character.
+fn glob_regex(pattern: &str, many: char, one: char) -> String {
+    let mut regex = "^(?s:".to_owned();
+    let mut characters = pattern.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            c if c == many => regex.push_str(".*"),
+            c if c == one => regex.push('.'),
+            '\\' => regex.push_str(&escape_regex(characters.next().unwrap_or('\\'))),
+            c => regex.push_str(&escape_regex(c)),
+        }
+    }
+    regex + ")$"
+}
+
+fn escape_regex(character: char) -> String {
+    if "\\.+*?()|[]{}^$#&-~/".contains(character) {
+        format!("\\{character}")
+    } else {
+        character.to_string()
+    }
+}
+
+impl std::fmt::Display for TextPattern {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let name = match &self.kind {
+            PatternKind::Regex(_, _, name) => name,
+            PatternKind::Contains(part) if *part == self.text.to_lowercase() => "CONTAINS",
+            PatternKind::StartsWith(part) if *part == self.text.to_lowercase() => "STARTS WITH",
+            PatternKind::EndsWith(part) if *part == self.text.to_lowercase() => "ENDS WITH",
+            _ => "LIKE",
+        };
+        write!(f, "{name} {}", quote(&self.text))
+    }
+}

@@ -1,0 +1,82 @@
+//! Tests of conditions.
+
+use super::*;
+use crate::policy::EndpointSettings;
+
+fn select(json: &str, condition: &str) -> Result<(usize, String), String> {
+    let settings = EndpointSettings::default();
+    let records = RecordSet::locate(json.as_bytes(), &settings).unwrap();
+    let selection = Condition::parse(condition)?.select(&records)?;
+    Ok((selection.ids.len(), selection.description))
+}
+
+#[test]
+fn comparisons_handle_numbers_and_text() {
+    let json = r#"[{"status":"confirmed","price":{"total":99.5},"tags":["sea","dog"],"open":true,"score":NaN,"none":null}]"#;
+    for (text, expected) in [
+        ("status=confirmed", true),
+        ("status!=confirmed", false),
+        ("price.total<100", true),
+        ("price.total>=99.50, open=true", true),
+        ("tags=dog", true),
+        ("tags~SE", true),
+        ("score=NaN", true),
+        ("score!=5", true),
+        ("none=null", true),
+        ("none!=null", false),
+        ("none=1", false),
+        ("none!=1", false),
+    ] {
+        assert_eq!(select(json, text).unwrap().0 == 1, expected, "{text}");
+    }
+}
+
+#[test]
+fn records_without_a_comparable_value_are_reported() {
+    let json = r#"[{"age":70},{"age":null},{"age":"old"},{},{"age":5}]"#;
+    let (count, note) = select(json, "age>60").unwrap();
+    assert_eq!(
+        (count, note.as_str()),
+        (1, "age > 60; 3 records have no number at age and were left out")
+    );
+    let (count, note) = select(json, "age=60 OR age>60").unwrap();
+    assert_eq!(count, 1);
+    assert!(note.contains("3 records have no number"), "{note}");
+    assert!(!select(json, "age>60 AND age<80").unwrap().1.is_empty());
+}
+
+#[test]
+fn conditions_on_one_list_hold_for_one_element() {
+    let json = r#"[{"c":[{"t":"Ready","s":"False"},{"t":"Disk","s":"True"}]},{"c":[{"t":"Ready","s":"True"},{"t":"Disk","s":"False"}]}]"#;
+    assert_eq!(
+        select(json, "c.t=Ready, c.s=False").unwrap(),
+        (1, "any(c; t = 'Ready' AND s = False)".to_owned())
+    );
+    assert_eq!(select(json, "any(c; t=Ready, s=False)").unwrap().0, 1);
+    // Two values of one field are of two elements.
+    assert_eq!(select(json, "c.t=Ready AND c.t=Disk").unwrap().0, 2);
+    assert_eq!(select(json, "c.t=Ready AND NOT c.t=Disk").unwrap().0, 0);
+    assert!(
+        select(json, "c.t=Ready, c.s=True, c.t=Disk, c.s=False").unwrap_err().contains("any(c;")
+    );
+}
+
+#[test]
+fn keys_may_contain_dots() {
+    let json = r#"[{"labels":{"beta.kubernetes.io/os":"linux"}},{"labels":{}}]"#;
+    for name in [
+        "labels.beta.kubernetes.io/os",
+        "labels.\"beta.kubernetes.io/os\"",
+        "labels['beta.kubernetes.io/os']",
+    ] {
+        assert_eq!(select(json, &format!("{name}=linux")).unwrap().0, 1, "{name}");
+    }
+}
+
+#[test]
+fn invalid_conditions_show_the_syntax() {
+    for text in ["status", "=x", "a ? b", "a=", "(a=1", "a=1)", "a=1 AND", "a=x=y"] {
+        let reason = Condition::parse(text).unwrap_err();
+        assert!(reason.contains("write "), "{text}: {reason}");
+    }
+}

@@ -1,0 +1,178 @@
+//! Periods of dates: years, months, days, from ISO texts or epoch numbers.
+
+use super::value::Value;
+
+/// A period of dates, or a number in a date.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DatePart {
+    Year,
+    Quarter,
+    Month,
+    Week,
+    Day,
+    Hour,
+    Minute,
+    Weekday,
+    /// The number of the month in its year, from 1.
+    MonthNumber,
+    /// The number of the day in its month, from 1.
+    DayNumber,
+    /// The number of the hour in its day, from 0.
+    HourNumber,
+}
+
+const WEEKDAYS: [&str; 7] =
+    ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
+
+/// Milliseconds from which an epoch number is not in seconds: the year 5138 in seconds.
+const MIN_MILLISECONDS: f64 = 1e11;
+
+impl DatePart {
+    /// Returns the name of the period as a function.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            DatePart::Year => "year",
+            DatePart::Quarter => "quarter",
+            DatePart::Month => "month",
+            DatePart::Week => "week",
+            DatePart::Day => "day",
+            DatePart::Hour => "hour",
+            DatePart::Minute => "minute",
+            DatePart::Weekday => "weekday",
+            DatePart::MonthNumber => "month number",
+            DatePart::DayNumber => "day number",
+            DatePart::HourNumber => "hour number",
+        }
+    }
+
+    /// Returns the number inside the next larger period, which a comparison with a small number
+    /// means: `month(x)=5`.
+    pub(super) fn as_number(self) -> Self {
+        match self {
+            DatePart::Month => DatePart::MonthNumber,
+            DatePart::Day => DatePart::DayNumber,
+            DatePart::Hour => DatePart::HourNumber,
+            other => other,
+        }
+    }
+}
+
+/// A date and time without zone, as written.
+#[derive(Clone, Copy)]
+struct DateTime {
+    year: i64,
+    month: i64,
+    day: i64,
+    hour: i64,
+    minute: i64,
+}
+
+/// Returns the period of a date, such as `2024-05`. Dates are ISO 8601 texts, or epoch numbers in
+/// seconds or milliseconds. None if the value is not a date.
+pub(super) fn date_part(value: &Value<'_>, part: DatePart) -> Option<String> {
+    let date = match value {
+        Value::Text(text) => DateTime::parse(text)?,
+        Value::Number(text) => DateTime::from_epoch(text.parse().ok()?)?,
+        _ => return None,
+    };
+    let DateTime { year, month, day, hour, minute } = date;
+    Some(match part {
+        DatePart::Year => format!("{year:04}"),
+        DatePart::Quarter => format!("{year:04}-Q{}", (month + 2) / 3),
+        DatePart::Month => format!("{year:04}-{month:02}"),
+        DatePart::Week => {
+            // ISO 8601: a week belongs to the year of its Thursday.
+            let days = date.days();
+            let thursday = DateTime::from_days(days - days_since_monday(days) + 3);
+            let first = DateTime { month: 1, day: 1, ..thursday };
+            format!("{:04}-W{:02}", thursday.year, (thursday.days() - first.days()) / 7 + 1)
+        }
+        DatePart::Day => format!("{year:04}-{month:02}-{day:02}"),
+        DatePart::Hour => format!("{year:04}-{month:02}-{day:02}T{hour:02}"),
+        DatePart::Minute => format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}"),
+        DatePart::Weekday => {
+            let weekday = usize::try_from(days_since_monday(date.days())).ok()?;
+            (*WEEKDAYS.get(weekday)?).to_owned()
+        }
+        DatePart::MonthNumber => month.to_string(),
+        DatePart::DayNumber => day.to_string(),
+        DatePart::HourNumber => hour.to_string(),
+    })
+}
+
+fn days_since_monday(days: i64) -> i64 {
+    // 1970-01-01 was a Thursday.
+    (days + 3).rem_euclid(7)
+}
+
+impl DateTime {
+    /// Parses `2024-05-01`, followed by a time or by nothing.
+    fn parse(text: &str) -> Option<Self> {
+        let number = |from: usize, until: usize| text.get(from..until)?.parse::<i64>().ok();
+        let is = |at: usize, signs: &str| {
+            text.get(at..).and_then(|rest| rest.chars().next()).is_some_and(|c| signs.contains(c))
+        };
+        let (year, month) = (number(0, 4)?, number(5, 7)?);
+        let day = if is(7, "-/") { number(8, 10)? } else { 1 };
+        let has_time = is(10, "T ") && is(13, ":");
+        let hour = if has_time { number(11, 13)? } else { 0 };
+        let minute = if has_time { number(14, 16)? } else { 0 };
+        let is_valid = is(4, "-/") && (1..=12).contains(&month) && (1..=31).contains(&day);
+        is_valid.then_some(Self { year, month, day, hour, minute })
+    }
+
+    #[allow(clippy::cast_possible_truncation, reason = "the number is in range")]
+    fn from_epoch(number: f64) -> Option<Self> {
+        let seconds = if number.abs() >= MIN_MILLISECONDS { number / 1e3 } else { number };
+        if !seconds.is_finite() || seconds.abs() > 253_402_300_799.0 {
+            return None;
+        }
+        let seconds = seconds.floor() as i64;
+        let in_day = seconds.rem_euclid(86_400);
+        let day = Self::from_days(seconds.div_euclid(86_400));
+        Some(Self { hour: in_day / 3_600, minute: in_day / 60 % 60, ..day })
+    }
+
+    /// Returns the number of days since 1970-01-01 in the Gregorian calendar.
+    fn days(self) -> i64 {
+        // Years begin in March, so that the leap day is the last of them.
+        let year = self.year - i64::from(self.month <= 2);
+        let era = year.div_euclid(400);
+        let year_of_era = year.rem_euclid(400);
+        let day_of_year = (153 * ((self.month + 9) % 12) + 2) / 5 + self.day - 1;
+        era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year
+            - 719_468
+    }
+
+    fn from_days(days: i64) -> Self {
+        let days = days + 719_468;
+        let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+        let year_of_era = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+        let day = day - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+        let shifted = (5 * day + 2) / 153;
+        let month = (shifted + 2) % 12 + 1;
+        let year = era * 400 + year_of_era + i64::from(month <= 2);
+        Self { year, month, day: day - (153 * shifted + 2) / 5 + 1, hour: 0, minute: 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn periods_of_texts_and_epochs() {
+        let part = |value: Value<'_>, part| date_part(&value, part).unwrap_or_default();
+        let text = |text: &'static str| Value::Text(text.into());
+        assert_eq!(part(text("2024-05-31T23:59:59Z"), DatePart::Month), "2024-05");
+        assert_eq!(part(text("2024-05-31 23:59"), DatePart::Hour), "2024-05-31T23");
+        assert_eq!(part(text("2024-12-30"), DatePart::Week), "2025-W01");
+        assert_eq!(part(text("2021-01-03"), DatePart::Week), "2020-W53");
+        assert_eq!(part(text("2024-02-29"), DatePart::Weekday), "Thursday");
+        assert_eq!(part(text("May 2024"), DatePart::Month), "");
+        assert_eq!(part(text("2024-13-01"), DatePart::Month), "");
+        assert_eq!(part(Value::Number("1717200000".into()), DatePart::Day), "2024-06-01");
+        assert_eq!(part(Value::Number("1717200000000".into()), DatePart::Quarter), "2024-Q2");
+        assert_eq!(part(Value::Number("-1".into()), DatePart::Day), "1969-12-31");
+    }
+}

@@ -1,0 +1,383 @@
+//! Names of fields in expressions, and the values that they have in records.
+
+use super::known_fields::unknown;
+use super::reader::{Reader, is_word_character};
+use super::records::RecordSet;
+use super::value::Value;
+use crate::json::outline::{NodeId, Outline};
+use crate::json::scan::Kind;
+
+/// A segment of a field name, as the caller wrote it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum NameSegment {
+    /// A key. Several segments may be one key that contains dots.
+    Key(String),
+    /// The element of a list at this index. A negative index counts from the end.
+    Index(i64),
+}
+
+/// A step from a value of a record to a value inside it. Lists are passed by all of their elements,
+/// unless a step names one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum FieldStep {
+    Key(String),
+    Index(i64),
+}
+
+/// The name of a field in an expression.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FieldName {
+    segments: Vec<NameSegment>,
+    /// The name as the caller wrote it.
+    pub(super) verbatim: String,
+}
+
+impl FieldName {
+    /// Reads a field name such as `price.total`, `labels[*].name`, `$.kind` or `"a b".c`.
+    ///
+    /// # Errors
+    /// Returns a message for the caller if no name follows.
+    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, String> {
+        reader.skip_space();
+        let start = reader.position();
+        let mut segments = Vec::new();
+        // `$`, `@` and `.` are the record itself in other languages.
+        let _ = reader.eat("$") || reader.eat("@.");
+        loop {
+            if reader.eat(".") {
+                continue;
+            }
+            if reader.peek() == Some('[') && !Self::is_slice(reader.rest()) {
+                reader.next();
+                segments.extend(Self::bracket(reader)?);
+                continue;
+            }
+            if !segments.is_empty() && reader.peek().is_some_and(char::is_whitespace) {
+                break;
+            }
+            if let Some(key) = reader.quoted()? {
+                segments.push(NameSegment::Key(key));
+                continue;
+            }
+            let word = Self::word(reader);
+            if word.is_empty() {
+                break;
+            }
+            segments.push(NameSegment::Key(word));
+        }
+        let verbatim = reader.since(start).to_owned();
+        if segments.is_empty() && !matches!(verbatim.as_str(), "$" | "." | "@") {
+            reader.reset(start);
+            return Err(reader.error("the name of a field is expected here"));
+        }
+        Ok(Self { segments, verbatim })
+    }
+
+    /// Returns true if a text begins with a slice of characters, such as `[:7]`.
+    fn is_slice(text: &str) -> bool {
+        let inside = text.get(1..).and_then(|rest| rest.split_once(']'));
+        inside.is_some_and(|(inside, _)| {
+            inside.len() > 1
+                && inside.contains(':')
+                && inside.chars().all(|c| c.is_ascii_digit() || c == ':')
+        })
+    }
+
+    /// Reads what follows an opening bracket.
+    fn bracket(reader: &mut Reader<'_>) -> Result<Option<NameSegment>, String> {
+        let key = reader.quoted()?;
+        let mut inside = String::new();
+        while let Some(next) = reader.peek().filter(|next| *next != ']') {
+            inside.push(next);
+            reader.next();
+        }
+        if !reader.eat("]") {
+            return Err(reader.error("a closing bracket is missing"));
+        }
+        match (key, inside.trim()) {
+            (Some(key), "") => Ok(Some(NameSegment::Key(key))),
+            (None, "" | "*" | ":") => Ok(None),
+            (None, index) => {
+                match index.parse() {
+                    Ok(index) => Ok(Some(NameSegment::Index(index))),
+                    Err(_) => Err(reader
+                        .error(&format!("[{index}] is neither an index, [*] nor a quoted key"))),
+                }
+            }
+            (Some(_), _) => Err(reader.error("a bracket holds one key, one index or *")),
+        }
+    }
+
+    fn word(reader: &mut Reader<'_>) -> String {
+        let mut word = String::new();
+        while let Some(next) = reader.peek() {
+            // `-`, `/`, `@`, `#` and `$` occur inside keys.
+            let inside = matches!(next, '-' | '/' | '@' | '#' | '$');
+            // `$=` is an operator.
+            let is_operator = reader.rest().starts_with("$=");
+            if is_operator || (!is_word_character(next) && !inside) {
+                break;
+            }
+            word.push(next);
+            reader.next();
+        }
+        word
+    }
+
+    /// Returns a name of one key.
+    pub(super) fn of_key(key: &str) -> Self {
+        Self { segments: vec![NameSegment::Key(key.to_owned())], verbatim: key.to_owned() }
+    }
+
+    /// Returns a name whose last key also has the word `word`, as `First Name`.
+    pub(super) fn with_word(mut self, word: &str) -> Self {
+        if let Some(NameSegment::Key(key)) = self.segments.last_mut() {
+            *key = format!("{key} {word}");
+        }
+        self.verbatim = format!("{} {word}", self.verbatim);
+        self
+    }
+
+    /// Returns the steps to the field in the records. A key may contain dots. The case of keys may
+    /// differ, if no record has the field in the given case.
+    ///
+    /// # Errors
+    /// Returns a message for the caller if no record has the field.
+    pub(super) fn resolve(
+        &self,
+        records: &RecordSet<'_>,
+        all: &[NodeId],
+    ) -> Result<FieldPath, String> {
+        self.find(records, all).ok_or_else(|| unknown(records, all, &self.verbatim))
+    }
+
+    /// Returns the steps to the field in the records, or none if no record has it.
+    pub(super) fn find(&self, records: &RecordSet<'_>, all: &[NodeId]) -> Option<FieldPath> {
+        // The records may be values without fields.
+        let is_scalar = |id: &NodeId| {
+            records
+                .outline
+                .node(*id)
+                .is_some_and(|node| matches!(node.kind, Kind::Scalar | Kind::String))
+        };
+        let has_scalars = all.iter().any(is_scalar);
+        if matches!(self.verbatim.as_str(), "value" | "$" | "." | "@" | "item") && has_scalars {
+            return Some(FieldPath { steps: Vec::new() });
+        }
+        // The names of an answer's list are not part of its records.
+        let list: Vec<NameSegment> =
+            records.list_keys().into_iter().map(NameSegment::Key).collect();
+        let items = [NameSegment::Key("items".to_owned())];
+        let strip = |prefix: &[NameSegment]| self.segments.strip_prefix(prefix);
+        let within = strip(&list).filter(|_| !list.is_empty()).or_else(|| strip(&items));
+        for fold in [false, true] {
+            for segments in [Some(self.segments.as_slice()), within].into_iter().flatten() {
+                let mut found =
+                    all.iter().filter_map(|id| resolve(&records.outline, *id, segments, fold));
+                if let Some(mut steps) = found.next() {
+                    steps.reverse();
+                    return Some(FieldPath { steps });
+                }
+            }
+        }
+        None
+    }
+}
+
+/// Returns the steps from a value to the field `segments`, in reverse order.
+fn resolve(
+    outline: &Outline<'_>,
+    id: NodeId,
+    segments: &[NameSegment],
+    fold: bool,
+) -> Option<Vec<FieldStep>> {
+    let Some((first, rest)) = segments.split_first() else { return Some(Vec::new()) };
+    let node = outline.node(id)?;
+    match (node.kind, first) {
+        (Kind::Array, NameSegment::Index(index)) => {
+            let mut steps = resolve(outline, element(outline, id, *index)?, rest, fold)?;
+            steps.push(FieldStep::Index(*index));
+            Some(steps)
+        }
+        (Kind::Array, NameSegment::Key(_)) => {
+            outline.children(id).find_map(|(child, _)| resolve(outline, child, segments, fold))
+        }
+        (Kind::Object, NameSegment::Key(key)) => {
+            let mut key = key.clone();
+            let mut rest = rest;
+            loop {
+                let (name, child) = member(outline, id, &key, fold).unzip();
+                let steps = child.and_then(|child| resolve(outline, child, rest, fold));
+                if let (Some(mut steps), Some(name)) = (steps, name) {
+                    steps.push(FieldStep::Key(name));
+                    return Some(steps);
+                }
+                // A key with dots: `beta.kubernetes.io/os`.
+                let (NameSegment::Key(next), after) = rest.split_first()? else { return None };
+                key = format!("{key}.{next}");
+                rest = after;
+            }
+        }
+        _ => None,
+    }
+}
+
+fn member(outline: &Outline<'_>, id: NodeId, key: &str, fold: bool) -> Option<(String, NodeId)> {
+    if !fold {
+        return outline.member(id, key).map(|(child, _)| (key.to_owned(), child));
+    }
+    let mut same = outline.children(id).filter_map(|(child, node)| {
+        let name = outline.decoded(&node.key);
+        (name.to_lowercase() == key.to_lowercase()).then_some((name, child))
+    });
+    let found = same.next()?;
+    // Of two keys that differ in case only, neither is meant more than the other.
+    same.next().is_none().then_some(found)
+}
+
+fn element(outline: &Outline<'_>, id: NodeId, index: i64) -> Option<NodeId> {
+    let count = i64::from(outline.node(id)?.children);
+    let index = usize::try_from(if index < 0 { count + index } else { index }).ok()?;
+    outline.children(id).nth(index).map(|(child, _)| child)
+}
+
+/// The path of a field in records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FieldPath {
+    steps: Vec<FieldStep>,
+}
+
+impl FieldPath {
+    /// Creates a field from its steps.
+    pub(super) fn new(steps: Vec<FieldStep>) -> Self {
+        Self { steps }
+    }
+
+    /// Returns the steps to the field.
+    pub(super) fn steps(&self) -> &[FieldStep] {
+        &self.steps
+    }
+
+    /// Calls `visit` with each value of the field in the value `id`. An absent field has the value
+    /// null, and an empty list has no value.
+    pub(super) fn visit<'o>(
+        &self,
+        outline: &'o Outline<'_>,
+        id: NodeId,
+        visit: &mut impl FnMut(Value<'o>),
+    ) {
+        visit_nodes(outline, id, &self.steps, false, &mut |id| {
+            let node = id.and_then(|id| outline.node(id));
+            visit(node.map_or(Value::Null, |node| Value::new(outline, node)));
+        });
+    }
+
+    /// Calls `visit` with the length of each value of the field in the value `id`: the elements of
+    /// a list, the members of an object, or the characters of a text. None if it has no length.
+    pub(super) fn visit_lengths(
+        &self,
+        outline: &Outline<'_>,
+        id: NodeId,
+        visit: &mut impl FnMut(Option<u64>),
+    ) {
+        visit_nodes(outline, id, &self.steps, true, &mut |id| {
+            let node = id.and_then(|id| outline.node(id));
+            visit(node.and_then(|node| match node.kind {
+                Kind::String => Some(outline.decoded(&node.span).chars().count() as u64),
+                Kind::Array | Kind::Object => Some(u64::from(node.children)),
+                Kind::Scalar => None,
+            }));
+        });
+    }
+
+    /// Returns the number of first steps that lead to a list whose elements have the rest of the
+    /// steps. None if no list is passed in the value `id`.
+    pub(super) fn list_depth(&self, outline: &Outline<'_>, id: NodeId) -> Option<usize> {
+        let mut at = id;
+        for (depth, step) in self.steps.iter().enumerate() {
+            match (outline.node(at)?.kind, step) {
+                (Kind::Array, FieldStep::Key(_)) => return Some(depth),
+                (Kind::Array, FieldStep::Index(index)) => at = element(outline, at, *index)?,
+                (_, FieldStep::Key(key)) => at = outline.member(at, key)?.0,
+                _ => return None,
+            }
+        }
+        (outline.node(at)?.kind == Kind::Array).then_some(self.steps.len())
+    }
+
+    /// Calls `visit` with each element of the list at this field in the value `id`. Returns false
+    /// if there is no such list.
+    pub(super) fn elements(
+        &self,
+        outline: &Outline<'_>,
+        id: NodeId,
+        visit: &mut impl FnMut(NodeId),
+    ) -> bool {
+        let mut at = id;
+        for step in &self.steps {
+            let next = match step {
+                FieldStep::Key(key) => outline.member(at, key).map(|(child, _)| child),
+                FieldStep::Index(index) => element(outline, at, *index),
+            };
+            let Some(next) = next else { return false };
+            at = next;
+        }
+        if outline.node(at).is_none_or(|node| node.kind != Kind::Array) {
+            return false;
+        }
+        outline.children(at).for_each(|(child, _)| visit(child));
+        true
+    }
+}
+
+impl std::fmt::Display for FieldPath {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (at, step) in self.steps.iter().enumerate() {
+            match step {
+                FieldStep::Index(index) => write!(f, "[{index}]")?,
+                FieldStep::Key(key) => {
+                    let dot = if at > 0 { "." } else { "" };
+                    let is_plain =
+                        key.chars().all(|c| is_word_character(c) || "-/@#$.".contains(c));
+                    if is_plain && !key.is_empty() {
+                        write!(f, "{dot}{key}")?;
+                    } else {
+                        write!(f, "{dot}{key:?}")?;
+                    }
+                }
+            }
+        }
+        if self.steps.is_empty() { write!(f, "value") } else { Ok(()) }
+    }
+}
+
+/// Calls `visit` with the node of each value at `steps`, or with none if it is absent. Lists at the
+/// end of the path are passed by their elements, unless `keeps_lists`.
+fn visit_nodes(
+    outline: &Outline<'_>,
+    id: NodeId,
+    steps: &[FieldStep],
+    keeps_lists: bool,
+    visit: &mut impl FnMut(Option<NodeId>),
+) {
+    let Some(node) = outline.node(id) else { return visit(None) };
+    match (node.kind, steps.split_first()) {
+        (Kind::Array, Some((FieldStep::Index(index), rest))) => {
+            match element(outline, id, *index) {
+                Some(child) => visit_nodes(outline, child, rest, keeps_lists, visit),
+                None => visit(None),
+            }
+        }
+        (Kind::Array, first) if first.is_some() || !keeps_lists => {
+            outline
+                .children(id)
+                .for_each(|(child, _)| visit_nodes(outline, child, steps, keeps_lists, visit));
+        }
+        (Kind::Object, Some((FieldStep::Key(key), rest))) => match outline.member(id, key) {
+            Some((child, _)) => visit_nodes(outline, child, rest, keeps_lists, visit),
+            None => visit(None),
+        },
+        (_, None) => visit(Some(id)),
+        _ => visit(None),
+    }
+}

@@ -1,0 +1,45 @@
+//! The input of a query.
+
+use super::grep::SearchOptions;
+use crate::json::locate_lists::DocumentInfo;
+use crate::json::text::Form;
+use crate::policy::EndpointSettings;
+use crate::text::lines::LineSpans;
+
+/// The payload of a query, and the options that are not part of it.
+#[derive(Clone, Copy)]
+pub struct QueryInput<'q> {
+    /// The payload.
+    pub bytes: &'q [u8],
+    /// The form of the payload: raw, or escaped inside a JSON string.
+    pub form: Form,
+    /// The payload's lists, if they are already located.
+    pub survey: Option<&'q DocumentInfo>,
+    /// The policy settings for the called tool or other endpoint.
+    pub limits: &'q EndpointSettings,
+    /// The first line of a text to search, from 1. 0 for the first.
+    pub from_line: u64,
+    /// The last line of a text to search. 0 for the last.
+    pub until_line: u64,
+    /// The maximum number of matches or groups to return. 0 for the default.
+    pub limit: u64,
+}
+
+impl<'q> QueryInput<'q> {
+    /// Returns the options of a search with `context` lines around matches.
+    #[must_use]
+    pub fn search_options(&self, context: u64) -> SearchOptions {
+        SearchOptions { context, from_line: self.from_line.max(1), limit: self.limit }
+    }
+
+    /// Returns the text up to the last line to search.
+    #[must_use]
+    pub fn head<'t>(&self, text: &'t [u8]) -> &'t [u8] {
+        if self.until_line == 0 {
+            return text;
+        }
+        let count = usize::try_from(self.until_line).unwrap_or(usize::MAX);
+        let end = LineSpans::new(text, Form::Raw).take(count).last().map_or(0, |line| line.end);
+        text.get(..end).unwrap_or(text)
+    }
+}

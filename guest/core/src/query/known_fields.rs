@@ -1,0 +1,96 @@
+//! The fields that records have, for errors about fields that they do not have.
+
+use super::names::join_names;
+use super::records::RecordSet;
+use crate::json::outline::{NodeId, Outline};
+use crate::json::scan::Kind;
+
+/// The maximum number of records in which fields are searched for the names in an error.
+const SAMPLED_RECORDS: usize = 200;
+/// The maximum number of fields that an error chooses its names from.
+const MAX_KNOWN_FIELDS: usize = 2_000;
+/// The maximum number of fields that an error names.
+const MAX_NAMED_FIELDS: usize = 30;
+/// The maximum depth of fields that an error names.
+const MAX_NAMED_DEPTH: usize = 4;
+
+/// Returns the error for a field that no record has: with the nearest names, and those that exist.
+pub(super) fn unknown(records: &RecordSet<'_>, all: &[NodeId], name: &str) -> String {
+    let known = known_fields(records, all);
+    let wanted = name.to_lowercase();
+    let last = wanted.rsplit(['.', ']']).next().unwrap_or_default().to_owned();
+    let mut near: Vec<(u64, &String)> = known
+        .iter()
+        .filter_map(|field| {
+            let field_name = field.to_lowercase();
+            let own = field_name.rsplit('.').next().unwrap_or_default();
+            let alike = strsim::jaro_winkler(&field_name, &wanted);
+            let alike_end = strsim::jaro_winkler(own, &last) * 0.99;
+            let score = alike.max(alike_end);
+            #[allow(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "a score is from 0 to 1"
+            )]
+            (score >= 0.84).then_some(((score * 1e6) as u64, field))
+        })
+        .collect();
+    near.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
+    let near: Vec<String> = near.into_iter().take(3).map(|(_, field)| field.clone()).collect();
+    let hint = match near.is_empty() {
+        true => String::new(),
+        false => format!(" (did you mean {}?)", near.join(" or ")),
+    };
+    format!(
+        "no record has a field {name}{hint}; there are: {}",
+        join_names(&known, MAX_NAMED_FIELDS)
+    )
+}
+
+/// Returns the error for a field that holds objects: with the names of the fields inside it.
+pub(super) fn not_a_value(records: &RecordSet<'_>, all: &[NodeId], field: &str) -> String {
+    let prefix = format!("{field}.");
+    let mut inside = known_fields(records, all);
+    inside.retain(|name| name.starts_with(&prefix));
+    let hint = match inside.is_empty() {
+        true => String::new(),
+        false => format!(": {}", join_names(&inside, 8)),
+    };
+    format!("{field} is an object or a list of objects, not a value; name a field inside it{hint}")
+}
+
+/// Returns the dotted names of the fields of the first records, those of lists without index.
+pub(super) fn known_fields(records: &RecordSet<'_>, all: &[NodeId]) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut known = std::collections::HashSet::new();
+    for id in all.iter().take(SAMPLED_RECORDS) {
+        add_fields(&records.outline, *id, "", MAX_NAMED_DEPTH, &mut |name: String| {
+            if known.len() < MAX_KNOWN_FIELDS && known.insert(name.clone()) {
+                names.push(name);
+            }
+        });
+    }
+    // Fields of records come before fields of values inside them.
+    names.sort_by_key(|name| name.matches('.').count());
+    names
+}
+
+fn add_fields(
+    outline: &Outline<'_>,
+    id: NodeId,
+    path: &str,
+    depth: usize,
+    add: &mut impl FnMut(String),
+) {
+    let Some(node) = outline.node(id).filter(|_| depth > 0) else { return };
+    for (child, member) in outline.children(id) {
+        if node.kind == Kind::Array {
+            add_fields(outline, child, path, depth - 1, add);
+            continue;
+        }
+        let key = outline.decoded(&member.key);
+        let name = if path.is_empty() { key } else { format!("{path}.{key}") };
+        add_fields(outline, child, &name, depth - 1, add);
+        add(name);
+    }
+}

@@ -1,0 +1,250 @@
+//! Operands of comparisons: a field of a record, or a function of it.
+
+use std::borrow::Cow;
+
+use super::date::{DatePart, date_part};
+use super::field::{FieldName, FieldPath};
+use super::reader::Reader;
+use super::records::RecordSet;
+use super::value::Value;
+use crate::json::outline::{NodeId, Outline};
+
+/// A function of a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FieldFunction {
+    /// The number of elements, members or characters.
+    Length,
+    Lower,
+    Upper,
+    Date(DatePart),
+    /// The characters from the first to the last number, exclusive.
+    Slice(usize, usize),
+}
+
+/// The functions with their names.
+const FUNCTIONS: &[(&str, FieldFunction)] = &[
+    ("length", FieldFunction::Length),
+    ("len", FieldFunction::Length),
+    ("size", FieldFunction::Length),
+    ("json_array_length", FieldFunction::Length),
+    ("lower", FieldFunction::Lower),
+    ("lcase", FieldFunction::Lower),
+    ("upper", FieldFunction::Upper),
+    ("ucase", FieldFunction::Upper),
+    ("year", FieldFunction::Date(DatePart::Year)),
+    ("quarter", FieldFunction::Date(DatePart::Quarter)),
+    ("month", FieldFunction::Date(DatePart::Month)),
+    ("week", FieldFunction::Date(DatePart::Week)),
+    ("date", FieldFunction::Date(DatePart::Day)),
+    ("day", FieldFunction::Date(DatePart::Day)),
+    ("hour", FieldFunction::Date(DatePart::Hour)),
+    ("minute", FieldFunction::Date(DatePart::Minute)),
+    ("weekday", FieldFunction::Date(DatePart::Weekday)),
+    ("dayofweek", FieldFunction::Date(DatePart::Weekday)),
+];
+
+/// A field of a record, or a function of it.
+#[derive(Clone, Debug)]
+pub(super) struct Operand {
+    /// The name as the caller wrote it.
+    pub(super) name: FieldName,
+    /// The path of the field. Empty before [`Operand::bind`].
+    pub(super) field: FieldPath,
+    pub(super) function: Option<FieldFunction>,
+}
+
+impl Operand {
+    /// Creates an operand that is a field.
+    pub(super) fn new(name: FieldName) -> Self {
+        Self { name, field: FieldPath::new(Vec::new()), function: None }
+    }
+
+    /// Reads an operand, such as `price.total`, `length(tags)` or `created_at[:7]`.
+    ///
+    /// # Errors
+    /// Returns a message for the caller if no operand follows, or if its function is unknown.
+    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, String> {
+        let verbatim = reader.peek_word();
+        let word = verbatim.to_lowercase();
+        let start = reader.position();
+        if !word.is_empty() && reader.eat(verbatim) && reader.rest().starts_with('(') {
+            reader.eat("(");
+            let operand = Self::call(reader, &word)?;
+            if let Some(operand) = operand {
+                return Ok(operand);
+            }
+            reader.reset(start);
+            return Err(reader.error(&format!(
+                "{word}() is not a function of this language; it has {}; jq has more",
+                "length, lower, upper, year, quarter, month, week, day, hour, weekday, substr"
+            )));
+        }
+        reader.reset(start);
+        let name = FieldName::read(reader)?;
+        let slice = if reader.eat("[") { Some(Self::slice(reader)?) } else { None };
+        Ok(Self { function: slice, ..Self::new(name) })
+    }
+
+    /// Reads the arguments of the function `word`, after the opening parenthesis.
+    fn call(reader: &mut Reader<'_>, word: &str) -> Result<Option<Self>, String> {
+        if matches!(word, "date_trunc" | "strftime") {
+            let Some(part) = reader.quoted()? else {
+                return Err(reader.error(&format!("{word} begins with a text in quotes")));
+            };
+            let part = match part.as_str() {
+                "%Y" => "year",
+                "%Y-%m" => "month",
+                "%Y-%m-%d" => "day",
+                "%Y-%m-%dT%H" | "%Y-%m-%d %H" => "hour",
+                other => other,
+            };
+            let function = FUNCTIONS.iter().find(|(name, function)| {
+                *name == part && matches!(function, FieldFunction::Date(_))
+            });
+            let (Some((_, function)), true) = (function, reader.eat(",")) else {
+                return Err(
+                    reader.error(&format!("{word} takes a period such as 'month', and a field"))
+                );
+            };
+            let name = FieldName::read(reader)?;
+            Self::close(reader)?;
+            return Ok(Some(Self { function: Some(*function), ..Self::new(name) }));
+        }
+        let sliced = matches!(word, "substr" | "substring" | "left");
+        let Some((_, function)) = FUNCTIONS
+            .iter()
+            .find(|(name, _)| *name == word)
+            .or(sliced.then_some(&("", FieldFunction::Length)))
+        else {
+            return Ok(None);
+        };
+        let name = FieldName::read(reader)?;
+        let mut function = *function;
+        if sliced {
+            let mut numbers = Vec::new();
+            while reader.eat(",") {
+                numbers.push(Self::number(reader)?);
+            }
+            function = match (word, numbers.as_slice()) {
+                ("left", [length]) => FieldFunction::Slice(0, *length),
+                // SQL counts characters from 1.
+                ("substr" | "substring", [from]) => {
+                    FieldFunction::Slice(from.saturating_sub(1), usize::MAX)
+                }
+                ("substr" | "substring", [from, length]) => {
+                    let from = from.saturating_sub(1);
+                    FieldFunction::Slice(from, from.saturating_add(*length))
+                }
+                _ => return Err(reader.error("write substr(field, 1, 7) or left(field, 7)")),
+            };
+        }
+        Self::close(reader)?;
+        Ok(Some(Self { function: Some(function), ..Self::new(name) }))
+    }
+
+    fn close(reader: &mut Reader<'_>) -> Result<(), String> {
+        if reader.eat(")") {
+            return Ok(());
+        }
+        Err(reader.error("a closing parenthesis is missing here"))
+    }
+
+    fn number(reader: &mut Reader<'_>) -> Result<usize, String> {
+        let word = reader.peek_word();
+        let Ok(number) = word.parse() else {
+            return Err(reader.error("a whole number is expected here"));
+        };
+        reader.eat(word);
+        Ok(number)
+    }
+
+    /// Reads a slice of characters after its opening bracket, such as `:7]`.
+    fn slice(reader: &mut Reader<'_>) -> Result<FieldFunction, String> {
+        let from = if reader.eat(":") { 0 } else { Self::number(reader)? };
+        let _ = reader.eat(":");
+        let until = if reader.eat("]") {
+            return Ok(FieldFunction::Slice(from, usize::MAX));
+        } else {
+            Self::number(reader)?
+        };
+        if !reader.eat("]") {
+            return Err(reader.error("a closing bracket is missing here"));
+        }
+        Ok(FieldFunction::Slice(from, until))
+    }
+
+    /// Finds the path of the field in the records.
+    ///
+    /// # Errors
+    /// Returns a message for the caller if no record has the field.
+    pub(super) fn bind(&mut self, records: &RecordSet<'_>, all: &[NodeId]) -> Result<(), String> {
+        if !all.is_empty() {
+            self.field = self.name.resolve(records, all)?;
+        }
+        Ok(())
+    }
+
+    /// Removes the first `depth` steps of the field's path.
+    pub(super) fn strip(&mut self, depth: usize) {
+        self.field = FieldPath::new(self.field.steps().get(depth..).unwrap_or_default().to_vec());
+    }
+
+    /// Calls `visit` with each value of the operand in the value `id`.
+    pub(super) fn visit(
+        &self,
+        outline: &Outline<'_>,
+        id: NodeId,
+        visit: &mut dyn FnMut(Value<'_>),
+    ) {
+        let Some(function) = self.function else {
+            return self.field.visit(outline, id, &mut |value| visit(value));
+        };
+        if function == FieldFunction::Length {
+            return self.field.visit_lengths(outline, id, &mut |length| {
+                visit(
+                    length.map_or(Value::Null, |length| Value::Number(length.to_string().into())),
+                );
+            });
+        }
+        self.field.visit(outline, id, &mut |value| visit(function.apply(&value)));
+    }
+}
+
+impl FieldFunction {
+    fn apply(self, value: &Value<'_>) -> Value<'static> {
+        let Some(text) = value.text() else { return Value::Null };
+        let text = match self {
+            FieldFunction::Length => return Value::Null,
+            FieldFunction::Lower => text.to_lowercase(),
+            FieldFunction::Upper => text.to_uppercase(),
+            FieldFunction::Slice(from, until) => text.chars().take(until).skip(from).collect(),
+            FieldFunction::Date(part) => {
+                return date_part(value, part).map_or(Value::Null, |text| {
+                    let is_number = text.parse::<i64>().is_ok();
+                    let text = Cow::Owned(text);
+                    if is_number { Value::Number(text) } else { Value::Text(text) }
+                });
+            }
+        };
+        Value::Text(Cow::Owned(text))
+    }
+}
+
+impl std::fmt::Display for Operand {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let field = &self.field;
+        match self.function {
+            None => write!(f, "{field}"),
+            Some(FieldFunction::Slice(from, until)) if until == usize::MAX => {
+                write!(f, "{field}[{from}:]")
+            }
+            Some(FieldFunction::Slice(0, until)) => write!(f, "{field}[:{until}]"),
+            Some(FieldFunction::Slice(from, until)) => write!(f, "{field}[{from}:{until}]"),
+            Some(FieldFunction::Date(part)) => write!(f, "{}({field})", part.name()),
+            Some(function) => {
+                let name = FUNCTIONS.iter().find(|(_, known)| *known == function);
+                write!(f, "{}({field})", name.map_or("", |(name, _)| name))
+            }
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! The order of records: `order by price desc, name`.
+
+use std::cmp::Ordering;
+
+use super::operand::Operand;
+use super::reader::Reader;
+use super::records::RecordSet;
+use super::value::Value;
+use crate::json::outline::{NodeId, Outline};
+
+/// The order in which to return records. Empty for their own order.
+#[derive(Debug, Default)]
+pub(super) struct Order(Vec<(Operand, bool)>);
+
+impl Order {
+    /// Reads `order by`, if it follows.
+    ///
+    /// # Errors
+    /// Returns a message for the caller if no field follows.
+    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, String> {
+        if reader.keyword(&["order by", "sort by", "sorted by", "orderby"]).is_none() {
+            return Ok(Self::default());
+        }
+        let mut keys = Vec::new();
+        loop {
+            reader.count_part()?;
+            let descending = reader.eat("-");
+            let operand = Operand::read(reader)?;
+            keys.push((operand, read_direction(reader) || descending));
+            if !reader.eat(",") {
+                return Ok(Self(keys));
+            }
+        }
+    }
+
+    /// Reads `limit`, if it follows.
+    ///
+    /// # Errors
+    /// Returns a message for the caller if no whole number follows.
+    pub(super) fn read_limit(reader: &mut Reader<'_>) -> Result<Option<u64>, String> {
+        let _ = reader.eat(",");
+        if reader.keyword(&["limit", "top", "first"]).is_none() {
+            return Ok(None);
+        }
+        let _ = reader.eat("=");
+        let word = reader.peek_word();
+        match word.parse() {
+            Ok(limit) if limit > 0 => {
+                reader.eat(word);
+                Ok(Some(limit))
+            }
+            _ => Err(reader.error("limit takes a whole number from 1")),
+        }
+    }
+
+    /// Returns true if the records keep their order.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Finds the fields in the records.
+    ///
+    /// # Errors
+    /// Returns a message for the caller if no record has a field.
+    pub(super) fn bind(&mut self, records: &RecordSet<'_>, all: &[NodeId]) -> Result<(), String> {
+        self.0.iter_mut().try_for_each(|(operand, _)| operand.bind(records, all))
+    }
+
+    /// Sorts records. Equal ones keep their order. Records without a value come last.
+    pub(super) fn sort(&self, outline: &Outline<'_>, ids: &mut Vec<NodeId>) {
+        if self.0.is_empty() {
+            return;
+        }
+        let keys = |id: NodeId| -> Vec<Value<'static>> {
+            let first = |operand: &Operand| {
+                let mut found = Value::Null;
+                operand.visit(outline, id, &mut |value| {
+                    if found == Value::Null {
+                        found = value.into_owned();
+                    }
+                });
+                found
+            };
+            self.0.iter().map(|(operand, _)| first(operand)).collect()
+        };
+        let mut sorted: Vec<_> = ids.iter().map(|id| (keys(*id), *id)).collect();
+        sorted.sort_by(|(left, _), (right, _)| {
+            let pairs = left.iter().zip(right).zip(&self.0);
+            let orders =
+                pairs.map(|((left, right), (_, descending))| compare(left, right, *descending));
+            orders.fold(Ordering::Equal, Ordering::then)
+        });
+        *ids = sorted.into_iter().map(|(_, id)| id).collect();
+    }
+}
+
+impl std::fmt::Display for Order {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let keys: Vec<String> = self
+            .0
+            .iter()
+            .map(|(operand, descending)| {
+                format!("{operand}{}", if *descending { " desc" } else { "" })
+            })
+            .collect();
+        write!(f, "sorted by {}", keys.join(", "))
+    }
+}
+
+/// Reads `asc` or `desc`, if one follows. Returns true for `desc`.
+pub(super) fn read_direction(reader: &mut Reader<'_>) -> bool {
+    let word = reader.keyword(&["asc", "ascending", "desc", "descending"]);
+    word.is_some_and(|word| word.starts_with("desc"))
+}
+
+/// Compares two values: numbers before texts, texts before booleans, null last in both directions.
+pub(super) fn compare(left: &Value<'_>, right: &Value<'_>, descending: bool) -> Ordering {
+    let order = match (left, right) {
+        (Value::Null, Value::Null) => Ordering::Equal,
+        (Value::Null, _) => return Ordering::Greater,
+        (_, Value::Null) => return Ordering::Less,
+        _ => compare_present(left, right),
+    };
+    if descending { order.reverse() } else { order }
+}
+
+fn compare_present(left: &Value<'_>, right: &Value<'_>) -> Ordering {
+    match (left.number(), right.number()) {
+        (Some(left), Some(right)) => left.total_compare(right),
+        (Some(_), None) => Ordering::Less,
+        (None, Some(_)) => Ordering::Greater,
+        (None, None) => match (left, right) {
+            (Value::Text(left), Value::Text(right)) => left.cmp(right),
+            (Value::Bool(left), Value::Bool(right)) => left.cmp(right),
+            (Value::Text(_), _) => Ordering::Less,
+            (_, Value::Text(_)) => Ordering::Greater,
+            _ => Ordering::Equal,
+        },
+    }
+}

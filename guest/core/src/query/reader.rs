@@ -1,0 +1,253 @@
+//! A reader of query expressions: the characters of `where` and `aggregate`, with positions for
+//! errors.
+
+/// The maximum number of comparisons or totals in one expression. Each is evaluated on every
+/// record.
+const MAX_PARTS: usize = 64;
+/// The maximum length, in bytes, of an expression.
+const MAX_BYTES: usize = 4_096;
+/// The maximum depth of parentheses in an expression.
+const MAX_DEPTH: usize = 32;
+
+/// The quotes that enclose a text, as opening and closing quote.
+const QUOTES: [(char, char); 5] =
+    [('"', '"'), ('\'', '\''), ('`', '`'), ('\u{201c}', '\u{201d}'), ('\u{2018}', '\u{2019}')];
+
+/// A reader of an expression.
+#[derive(Clone, Debug)]
+pub(super) struct Reader<'t> {
+    /// The name of the argument that contains the expression, for errors.
+    argument: &'static str,
+    text: &'t str,
+    at: usize,
+    parts: usize,
+    depth: usize,
+}
+
+/// A position in an expression, to which a reader can return.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Position(usize);
+
+impl<'t> Reader<'t> {
+    /// Creates a reader for the argument `argument`.
+    ///
+    /// # Errors
+    /// Returns a message for the caller if the expression is too long.
+    pub(super) fn new(argument: &'static str, text: &'t str) -> Result<Self, String> {
+        // The length also bounds the text that later errors repeat.
+        if text.len() > MAX_BYTES {
+            return Err(format!(
+                "{argument} has {} bytes; at most {MAX_BYTES} are accepted: ask for fewer things, or make several calls",
+                text.len()
+            ));
+        }
+        Ok(Self { argument, text, at: 0, parts: 0, depth: 0 })
+    }
+
+    /// Counts a comparison or total.
+    ///
+    /// # Errors
+    /// Returns a message for the caller if there are too many.
+    pub(super) fn count_part(&mut self) -> Result<(), String> {
+        self.parts += 1;
+        if self.parts > MAX_PARTS {
+            let rest = self.rest().split([',', ';']).filter(|part| !part.trim().is_empty());
+            return Err(format!(
+                "{} has {} parts; at most {MAX_PARTS} are accepted: ask for fewer things, or make several calls",
+                self.argument,
+                MAX_PARTS + rest.count()
+            ));
+        }
+        Ok(())
+    }
+
+    /// Enters a parenthesis or a negation.
+    ///
+    /// # Errors
+    /// Returns a message for the caller if the expression is nested too deeply.
+    pub(super) fn enter(&mut self) -> Result<(), String> {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return Err(self.error(&format!("it is nested deeper than {MAX_DEPTH} levels")));
+        }
+        Ok(())
+    }
+
+    /// Leaves what [`Reader::enter`] entered.
+    pub(super) fn leave(&mut self) {
+        self.depth = self.depth.saturating_sub(1);
+    }
+
+    /// Returns the current position.
+    pub(super) fn position(&self) -> Position {
+        Position(self.at)
+    }
+
+    /// Returns to an earlier position.
+    pub(super) fn reset(&mut self, position: Position) {
+        self.at = position.0;
+    }
+
+    /// Returns the text from `start` to the current position, trimmed.
+    pub(super) fn since(&self, start: Position) -> &'t str {
+        self.text.get(start.0..self.at).unwrap_or_default().trim()
+    }
+
+    /// Returns the text after the current position.
+    pub(super) fn rest(&self) -> &'t str {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    /// Returns an error at the current position, for the reason `reason`.
+    pub(super) fn error(&self, reason: &str) -> String {
+        let rest: String = self.rest().trim_start().chars().take(40).collect();
+        let place = if rest.is_empty() { "at its end".to_owned() } else { format!("at {rest:?}") };
+        format!("{} cannot be read {place}: {reason}", self.argument)
+    }
+
+    /// Skips white space.
+    pub(super) fn skip_space(&mut self) {
+        self.at = self.text.len() - self.rest().trim_start().len();
+    }
+
+    /// Returns true if only white space is left.
+    pub(super) fn is_at_end(&mut self) -> bool {
+        self.skip_space();
+        self.rest().is_empty()
+    }
+
+    /// Returns the next character.
+    pub(super) fn peek(&self) -> Option<char> {
+        self.rest().chars().next()
+    }
+
+    /// Reads the next character.
+    pub(super) fn next(&mut self) -> Option<char> {
+        let next = self.peek()?;
+        self.at += next.len_utf8();
+        Some(next)
+    }
+
+    /// Reads `symbol` after white space. Returns false if something else follows.
+    pub(super) fn eat(&mut self, symbol: &str) -> bool {
+        let start = self.at;
+        self.skip_space();
+        if self.rest().starts_with(symbol) {
+            self.at += symbol.len();
+            return true;
+        }
+        self.at = start;
+        false
+    }
+
+    /// Returns the next word after white space, without reading it. Empty if no word follows.
+    pub(super) fn peek_word(&self) -> &'t str {
+        let rest = self.rest().trim_start();
+        let end = rest.find(|c: char| !is_word_character(c)).unwrap_or(rest.len());
+        rest.get(..end).unwrap_or_default()
+    }
+
+    /// Reads one of the keywords `words`, in any case, after white space. A keyword may have
+    /// several words. Returns the keyword that was read.
+    pub(super) fn keyword(&mut self, words: &[&'static str]) -> Option<&'static str> {
+        words.iter().find(|keyword| self.eat_keyword(keyword)).copied()
+    }
+
+    fn eat_keyword(&mut self, keyword: &str) -> bool {
+        let start = self.at;
+        for word in keyword.split(' ') {
+            if !self.peek_word().eq_ignore_ascii_case(word) {
+                self.at = start;
+                return false;
+            }
+            self.skip_space();
+            self.at += word.len();
+        }
+        // `order.id` and `in-stock` are names. `count:` and `x` before a symbol are not.
+        if self.peek().is_some_and(|next| is_word_character(next) || next == '.') {
+            self.at = start;
+            return false;
+        }
+        true
+    }
+
+    /// Reads a text in quotes after white space. A backslash or a doubled quote escapes the quote.
+    /// None if no quote follows.
+    ///
+    /// # Errors
+    /// Returns a message for the caller if the closing quote is missing.
+    pub(super) fn quoted(&mut self) -> Result<Option<String>, String> {
+        let start = self.at;
+        self.skip_space();
+        let Some((_, close)) = QUOTES.iter().find(|(open, _)| self.peek() == Some(*open)) else {
+            self.at = start;
+            return Ok(None);
+        };
+        self.next();
+        let mut text = String::new();
+        while let Some(next) = self.next() {
+            match next {
+                '\\' => match self.next() {
+                    Some('n') => text.push('\n'),
+                    Some('t') => text.push('\t'),
+                    Some(escaped) if escaped == *close || escaped == '\\' => text.push(escaped),
+                    // Regular expressions keep their escapes.
+                    Some(other) => text.extend(['\\', other]),
+                    None => break,
+                },
+                next if next == *close => {
+                    if self.peek() != Some(*close) {
+                        return Ok(Some(text));
+                    }
+                    self.next();
+                    text.push(next);
+                }
+                next => text.push(next),
+            }
+        }
+        self.at = start;
+        Err(self.error("the closing quote is missing"))
+    }
+}
+
+/// Returns true if a character can be part of a word of an expression.
+pub(super) fn is_word_character(character: char) -> bool {
+    character.is_alphanumeric() || character == '_'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keywords_end_with_the_word() {
+        let mut reader = Reader::new("where", "Order  BY android").unwrap();
+        assert_eq!(reader.keyword(&["order by"]), Some("order by"));
+        assert_eq!(reader.keyword(&["and"]), None);
+        assert_eq!(reader.peek_word(), "android");
+        assert_eq!(Reader::new("where", "order.id=1").unwrap().keyword(&["order"]), None);
+    }
+
+    #[test]
+    fn quotes_are_escaped() {
+        let read = |text| Reader::new("where", text).unwrap().quoted();
+        assert_eq!(read(" 'it''s' x"), Ok(Some("it's".to_owned())));
+        assert_eq!(read(r#""a\"b\\d\d""#), Ok(Some(r#"a"b\d\d"#.to_owned())));
+        assert_eq!(read("\u{201c}a\u{201d}"), Ok(Some("a".to_owned())));
+        assert_eq!(read("a"), Ok(None));
+        assert!(read("'a").unwrap_err().contains("closing quote"));
+    }
+
+    #[test]
+    fn expressions_are_bounded() {
+        let long = Reader::new("aggregate", &"x".repeat(4_097)).unwrap_err();
+        assert!(long.contains("aggregate has 4097 bytes; at most 4096"), "{long}");
+        let mut reader = Reader::new("where", "b=2, c=3").unwrap();
+        for _ in 0..64 {
+            reader.count_part().unwrap();
+        }
+        let many = reader.count_part().unwrap_err();
+        assert!(many.contains("where has 66 parts; at most 64"), "{many}");
+        assert!((0..33).any(|_| reader.enter().is_err()));
+    }
+}
