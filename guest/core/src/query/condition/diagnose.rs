@@ -23,8 +23,12 @@ struct Values {
     texts: u64,
     /// The number of values that the check can compare.
     comparable: u64,
-    /// A value that equals a literal of the check, except for its case.
-    same_but_case: Option<(String, String)>,
+    /// True if a value meets the check.
+    has_match: bool,
+    /// For each literal of the check, true if a value equals it.
+    exact: Vec<bool>,
+    /// For each literal of the check, a value that equals it except for its case.
+    folded: Vec<Option<String>>,
     /// A value that begins with the date that is the literal of the check.
     begins: bool,
     /// Different values, as a note names them.
@@ -79,11 +83,14 @@ impl Leaf {
         if let Check::Matches(pattern) = &self.check {
             pattern.check_budget()?;
         }
-        if self.matched.get() == 0 && !all.is_empty() {
+        // A list may match although some of its values occur in no record. A comparison may not
+        // have been evaluated, because another one decided.
+        let is_list = matches!(self.check, Check::In(_));
+        if (self.matched.get() == 0 || is_list) && !all.is_empty() {
             let values = self.values(records, all);
-            self.check_values(&values, records, all)?;
-            if let Some(note) = self.absent_value(&values) {
-                notes.push(note);
+            if is_list || !values.has_match {
+                self.check_values(&values, records, all)?;
+                notes.extend(self.absent_value(&values));
             }
         }
         let unknown = self.unknown.get();
@@ -118,6 +125,8 @@ impl Leaf {
     fn values(&self, records: &RecordSet<'_>, all: &[NodeId]) -> Values {
         let mut found = Values::default();
         let literals = self.literals();
+        found.exact.resize(literals.len(), false);
+        found.folded.resize(literals.len(), None);
         for id in all {
             self.operand.visit(&records.outline, *id, &mut |value| {
                 match &value {
@@ -127,16 +136,21 @@ impl Leaf {
                     value if value.number().is_some() => found.numbers += 1,
                     _ => found.texts += 1,
                 }
-                found.comparable += u64::from(self.check.test(&value).is_some());
+                let result = self.check.test(&value);
+                found.comparable += u64::from(result.is_some());
+                found.has_match |= result == Some(true);
                 let Some(text) = value.text() else { return };
-                for literal in &literals {
-                    if found.same_but_case.is_none()
-                        && text != literal.text
-                        && text.to_lowercase() == literal.text.to_lowercase()
+                let flags = found.exact.iter_mut().zip(&mut found.folded);
+                for (literal, (exact, folded)) in literals.iter().zip(flags) {
+                    if literal.equals(&value) == Some(true) {
+                        *exact = true;
+                    } else if folded.is_none() && text.to_lowercase() == literal.text.to_lowercase()
                     {
-                        found.same_but_case = Some((literal.text.clone(), text.to_owned()));
+                        *folded = Some(text.to_owned());
                     }
-                    found.begins |= is_date(&literal.text) && text.starts_with(&literal.text);
+                    found.begins |= is_date(&literal.text)
+                        && text.len() > literal.text.len()
+                        && text.starts_with(&literal.text);
                 }
                 let sample: String = text.chars().take(MAX_NAMED_CHARS).collect();
                 if found.samples.len() <= MAX_NAMED_VALUES && !found.samples.contains(&sample) {
@@ -175,14 +189,16 @@ impl Leaf {
                 "; write a value of that form, or convert it with jq"
             ));
         }
-        if let (Check::Compare(Operator::Equal, _) | Check::In(_), Some((wrong, right))) =
-            (&self.check, &values.same_but_case)
-        {
-            return Err(format!(
-                "where: no record has {} at {field}; did you mean {field}={}?",
-                quote(wrong),
-                quote(right)
-            ));
+        if matches!(self.check, Check::Compare(Operator::Equal, _) | Check::In(_)) {
+            let flags = values.exact.iter().zip(&values.folded);
+            for (literal, (exact, folded)) in self.literals().into_iter().zip(flags) {
+                let Some(right) = folded.as_ref().filter(|_| !exact) else { continue };
+                return Err(format!(
+                    "where: no record has {} at {field}; did you mean {field}={}?",
+                    quote(&literal.text),
+                    quote(right)
+                ));
+            }
         }
         if let Check::Compare(Operator::Equal, literal) = &self.check {
             if values.begins {
@@ -212,14 +228,26 @@ impl Leaf {
 
     /// Returns a note if the value of an equality occurs in no record.
     fn absent_value(&self, values: &Values) -> Option<String> {
-        let Check::Compare(Operator::Equal, literal) = &self.check else { return None };
+        if !matches!(self.check, Check::Compare(Operator::Equal, _) | Check::In(_)) {
+            return None;
+        }
+        let literals = self.literals().into_iter().zip(&values.exact);
+        let absent: Vec<String> = literals
+            .filter(|(_, exact)| !**exact)
+            .map(|(literal, _)| literal.to_string())
+            .take(MAX_NAMED_VALUES)
+            .collect();
+        if absent.is_empty() {
+            return None;
+        }
+        let absent = absent.join(" or ");
         let more = values.samples.len() > MAX_NAMED_VALUES;
         let samples: Vec<String> =
             quoted(&values.samples).into_iter().take(MAX_NAMED_VALUES).collect();
         let more = if more { " and others" } else { "" };
         (!samples.is_empty()).then(|| {
             format!(
-                "no record has {literal} at {}; it has {}{more}",
+                "no record has {absent} at {}; it has {}{more}",
                 self.operand,
                 samples.join(", ")
             )
