@@ -8,6 +8,8 @@ mod decimal;
 mod field;
 pub mod grep;
 mod input;
+#[cfg(feature = "jq")]
+mod jq;
 mod known_fields;
 pub mod names;
 mod operand;
@@ -18,6 +20,8 @@ mod reader;
 pub mod records;
 pub mod response_mode;
 mod result;
+mod table;
+mod validate;
 mod value;
 pub mod values;
 
@@ -43,6 +47,10 @@ use crate::json::scan::Kind;
 use crate::json::text::{Form, visible};
 use crate::policy::EndpointSettings;
 use crate::text::embedded::locate_document;
+
+/// The reason for an error in a build without jq.
+#[cfg(not(feature = "jq"))]
+const NO_JQ: &str = "this build has no jq: use where, aggregate, path and grep";
 
 /// A query on the answer of a tool call, in the words of the caller.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -104,38 +112,6 @@ impl Query {
         !self.filter_ids.is_empty()
     }
 
-    /// Checks the syntax of the query, and that its parts can be combined.
-    ///
-    /// # Errors
-    /// Returns a message for the caller.
-    pub fn validate(&self) -> Result<(), String> {
-        if let Some(path) = &self.path {
-            Path::parse(path)?;
-        }
-        if let Some(fields) = &self.fields {
-            Mask::parse(fields)?;
-        }
-        if let Some(pattern) = &self.grep {
-            Pattern::new(pattern, self.ignore_case)?;
-        }
-        if let Some(aggregate) = &self.aggregate {
-            Aggregates::parse(aggregate)?;
-        }
-        if let Some(condition) = &self.condition {
-            Condition::parse(condition)?;
-        }
-        if self.aggregate.is_some() && (self.mode.is_some() || self.fields.is_some()) {
-            return Err("aggregate returns totals, so fields and response_mode cannot be asked for together with it: make a call for each".to_owned());
-        }
-        if self.grep.is_none() && (self.context > 0 || self.ignore_case.is_some()) {
-            return Err("context and ignoreCase belong to grep, which is missing".to_owned());
-        }
-        if self.grep.is_some() && self.context > 0 && (self.filters() || self.greps_records()) {
-            return Err("context shows the lines around matches in a text: leave it out with where, fields, aggregate and response_mode".to_owned());
-        }
-        Ok(())
-    }
-
     /// Runs a validated query on a payload. A projection of a list stops when `is_enough` returns
     /// true. O(payload).
     ///
@@ -151,11 +127,19 @@ impl Query {
             return Ok(found);
         }
         let raw = visible(bytes, form);
-        let Some(records) = RecordSet::locate(&raw, limits) else {
-            return self.run_on_text(&raw, input);
+        let table = if self.needs_records() { input::table(&raw) } else { None };
+        let raw = table.as_deref().unwrap_or(&raw);
+        if self.jq.is_some() && self.path.is_none() && !self.filters() {
+            return self.run_jq(&input::document(raw, limits));
+        }
+        let Some(records) = RecordSet::locate(raw, limits) else {
+            return self.run_on_text(raw, input);
         };
         let mut records = match &self.path {
             Some(path) => match records.follow(&Path::parse(path)?)? {
+                PathTarget::Text(text) if self.jq.is_some() => {
+                    return self.run_jq(&crate::json::text::quoted(&text));
+                }
                 PathTarget::Text(text) => return self.run_on_text(text.as_bytes(), input),
                 PathTarget::Records(records) => records,
             },
@@ -188,6 +172,9 @@ impl Query {
             return Ok(QueryResult::new(totals, false, format!("{aggregate} over {of}")));
         }
         records.ids = chosen;
+        if self.jq.is_some() {
+            return self.run_jq(&records.whole());
+        }
         if self.skip > 0 && records.is_list {
             records.skip(self.skip);
             of = format!("{of}, after the first {}", self.skip);
@@ -222,6 +209,37 @@ impl Query {
             }
             None => Err(aggregate::no_field(&records, fields)),
         }
+    }
+
+    /// Runs the program of jq on a JSON document.
+    #[cfg(feature = "jq")]
+    fn run_jq(&self, document: &[u8]) -> Result<QueryResult, String> {
+        let program = self.jq.as_deref().unwrap_or_default();
+        let results = jq::run(program, document)?;
+        let shown: String = program.chars().take(80).collect();
+        let count = match results.count {
+            1 => String::new(),
+            count => format!(", {count} results as a list"),
+        };
+        let notes: String = results.notes.iter().map(|note| format!("; {note}")).collect();
+        let what = format!("jq {shown:?}{count}{notes}");
+        Ok(QueryResult::new(results.bytes, results.is_text, what))
+    }
+
+    /// Refuses the program of jq, which this build cannot run.
+    #[cfg(not(feature = "jq"))]
+    fn run_jq(&self, _: &[u8]) -> Result<QueryResult, String> {
+        Err(NO_JQ.to_owned())
+    }
+
+    /// Returns true if the query is about records, so that a table in a text is read as records.
+    fn needs_records(&self) -> bool {
+        self.filters()
+            || self.path.is_some()
+            || self.fields.is_some()
+            || self.mode.is_some()
+            || self.jq.is_some()
+            || (self.aggregate.is_some() && self.grep.is_none())
     }
 
     /// Checks that the options apply to JSON.

@@ -242,7 +242,7 @@ impl GroupedTotals {
             group.key.iter().map(Key::value).chain(totals).collect()
         };
         if let Some(having) = &self.having {
-            let table = Table { segment: self, rows: groups.iter().map(values).collect() };
+            let table = GroupTable { segment: self, rows: groups.iter().map(values).collect() };
             let mut at = 0;
             groups.retain(|_| {
                 at += 1;
@@ -401,12 +401,12 @@ enum Column {
 }
 
 /// The values of groups, for conditions on them.
-struct Table<'s> {
+struct GroupTable<'s> {
     segment: &'s GroupedTotals,
     rows: Vec<Vec<Value<'static>>>,
 }
 
-impl Source for Table<'_> {
+impl Source for GroupTable<'_> {
     fn visit(&self, operand: &Operand, id: NodeId, visit: &mut dyn FnMut(Value<'_>)) {
         let column = match self.segment.column(&operand.name.verbatim) {
             Some(Column::Key(at)) => Some(at),

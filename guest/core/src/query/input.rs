@@ -1,9 +1,14 @@
 //! The input of a query.
 
+use std::borrow::Cow;
+
 use super::grep::SearchOptions;
+use super::records::RecordSet;
+use super::table;
 use crate::json::locate_lists::DocumentInfo;
-use crate::json::text::Form;
+use crate::json::text::{Form, quoted};
 use crate::policy::EndpointSettings;
+use crate::text::embedded::{locate_document, locate_lines};
 use crate::text::lines::LineSpans;
 
 /// The payload of a query, and the options that are not part of it.
@@ -42,4 +47,32 @@ impl<'q> QueryInput<'q> {
         let end = LineSpans::new(text, Form::Raw).take(count).last().map_or(0, |line| line.end);
         text.get(..end).unwrap_or(text)
     }
+}
+
+/// Returns the table in a text as JSON. None if the text has no table, or is JSON.
+pub(super) fn table(raw: &[u8]) -> Option<Vec<u8>> {
+    let is_json = matches!(raw.trim_ascii_start().first(), Some(b'{' | b'['))
+        && (DocumentInfo::parse(raw, Form::Raw).is_some()
+            || locate_lines(raw, Form::Raw).is_some());
+    if is_json { None } else { table::to_json(raw) }
+}
+
+/// Returns a payload as one JSON document: lines of JSON become a list, and so do lines of text.
+pub(super) fn document<'r>(raw: &'r [u8], limits: &EndpointSettings) -> Cow<'r, [u8]> {
+    if DocumentInfo::parse(raw, Form::Raw).is_some() {
+        return Cow::Borrowed(raw.trim_ascii());
+    }
+    if locate_lines(raw, Form::Raw).is_some()
+        && let Some(records) = RecordSet::locate(raw, limits)
+    {
+        return Cow::Owned(records.whole());
+    }
+    if let Some(part) = locate_document(raw, Form::Raw).and_then(|info| raw.get(info.root)) {
+        return Cow::Borrowed(part);
+    }
+    let lines = LineSpans::new(raw, Form::Raw).map(|line| {
+        let line = String::from_utf8_lossy(raw.get(line).unwrap_or_default());
+        quoted(line.trim_end_matches(['\r', '\n']))
+    });
+    Cow::Owned([b"[".as_slice(), &lines.collect::<Vec<_>>().join(&b','), b"]"].concat())
 }

@@ -1,0 +1,357 @@
+//! Rewrites programs so that they count their steps.
+//!
+//! Every loop of jq is a recursive definition, a generator, a fold or a nested iteration. The body
+//! of each of them begins with the function [`TICK`], or each of its values passes it. Values that
+//! contain values pass [`MEASURE`], which limits their size and depth. Both return their input,
+//! also as paths, so that the meaning of the program remains.
+
+use jaq_core::load::lex::StrPart;
+use jaq_core::load::parse::{BinaryOp, Def, Pattern, Term};
+use jaq_core::ops::Math;
+use jaq_core::path::{Part, Path};
+
+/// The function that counts a step.
+pub(super) const TICK: &str = "!tick";
+/// The function that counts the size of a value.
+pub(super) const MEASURE: &str = "!measure";
+/// The functions that check their operands before they compute.
+pub(super) const MULTIPLY: &str = "!multiply";
+pub(super) const SUBTRACT: &str = "!subtract";
+/// The function that checks the cost of a regular expression.
+pub(super) const CHECK_REGEX: &str = "!check_regex";
+/// The function that checks the depth of JSON in a text.
+pub(super) const CHECK_JSON: &str = "!check_json";
+/// The variable that holds the right operand of an operator, which jq evaluates first.
+const RIGHT: &str = "$!right";
+
+/// Native functions whose cost is that of their whole input and arguments, or whose result is
+/// nested more deeply than their input.
+const DEEP: [&str; 21] = [
+    "tojson",
+    "sort",
+    "sort_by",
+    "group_by",
+    "min_by_or_empty",
+    "max_by_or_empty",
+    "contains",
+    "indices",
+    "bsearch",
+    "implode",
+    "explode",
+    "reverse",
+    "key_values",
+    "keys_unsorted",
+    "has",
+    "path",
+    "path_value",
+    "tobytes",
+    "error_empty",
+    "escape_sh",
+    "join",
+];
+const REGEX: [&str; 3] = ["matches", "split_matches", "split_"];
+
+type T<'s> = Term<&'s str>;
+
+/// Rewrites a definition.
+pub(super) fn rewrite_def(def: Def<&str>) -> Def<&str> {
+    Def { name: def.name, args: def.args, body: after(TICK, rewrite(def.body)) }
+}
+
+fn call<'s>(name: &'s str, args: Vec<T<'s>>) -> T<'s> {
+    Term::Call(name, args)
+}
+
+fn pipe<'s>(left: T<'s>, right: T<'s>) -> T<'s> {
+    Term::BinOp(Box::new(left), BinaryOp::Pipe(None), Box::new(right))
+}
+
+/// Returns `name | term`.
+fn after<'s>(name: &'s str, term: T<'s>) -> T<'s> {
+    pipe(call(name, Vec::new()), term)
+}
+
+/// Returns `term | name`.
+fn before<'s>(term: T<'s>, name: &'s str) -> T<'s> {
+    pipe(term, call(name, Vec::new()))
+}
+
+#[allow(clippy::boxed_local, reason = "the parser boxes terms")]
+fn boxed(term: Box<T<'_>>) -> Box<T<'_>> {
+    Box::new(rewrite(*term))
+}
+
+/// Rewrites a term.
+pub(super) fn rewrite(term: T<'_>) -> T<'_> {
+    match term {
+        Term::Id | Term::Num(_) | Term::Break(_) | Term::Var(_) => term,
+        Term::Recurse => before(Term::Recurse, TICK),
+        Term::Str(format, parts) => {
+            let parts = parts.into_iter().map(|part| match part {
+                StrPart::Term(term) => StrPart::Term(before(rewrite(term), MEASURE)),
+                part => part,
+            });
+            before(Term::Str(format, parts.collect()), TICK)
+        }
+        Term::Arr(None) => Term::Arr(None),
+        Term::Arr(Some(inner)) => {
+            before(Term::Arr(Some(Box::new(before(rewrite(*inner), TICK)))), MEASURE)
+        }
+        Term::Obj(members) => {
+            let members =
+                members.into_iter().map(|(key, value)| (rewrite_key(key), value.map(rewrite)));
+            before(Term::Obj(members.collect()), MEASURE)
+        }
+        Term::Neg(inner) => Term::Neg(boxed(inner)),
+        Term::BinOp(left, operator, right) => rewrite_operator(*left, operator, *right),
+        Term::Label(name, inner) => Term::Label(name, boxed(inner)),
+        Term::Fold(name, values, pattern, args) => {
+            let mut args = args.into_iter();
+            let first = args.next().map(rewrite);
+            let rest = args.map(|body| after(TICK, rewrite(body)));
+            let args = first.into_iter().chain(rest).collect();
+            Term::Fold(name, boxed(values), rewrite_pattern(pattern), args)
+        }
+        Term::TryCatch(inner, catch) => Term::TryCatch(boxed(inner), catch.map(boxed)),
+        Term::IfThenElse(cases, other) => {
+            let cases = cases.into_iter().map(|(test, then)| (rewrite(test), rewrite(then)));
+            Term::IfThenElse(cases.collect(), other.map(boxed))
+        }
+        Term::Def(defs, inner) => {
+            Term::Def(defs.into_iter().map(rewrite_def).collect(), boxed(inner))
+        }
+        Term::Call(name, args) => rewrite_call(name, args),
+        Term::Path(inner, path) => {
+            let parts = path.0.into_iter().map(|(part, optional)| {
+                let part = match part {
+                    Part::Index(index) => Part::Index(rewrite_key(index)),
+                    Part::Range(from, until) => Part::Range(from.map(rewrite), until.map(rewrite)),
+                };
+                (part, optional)
+            });
+            Term::Path(boxed(inner), Path(parts.collect()))
+        }
+    }
+}
+
+/// Rewrites a key: a text remains, anything else may be a large value.
+fn rewrite_key(key: T<'_>) -> T<'_> {
+    match key {
+        Term::Str(_, ref parts) if parts.iter().all(|part| !matches!(part, StrPart::Term(_))) => {
+            key
+        }
+        Term::Num(_) | Term::Var(_) => key,
+        key => before(rewrite(key), MEASURE),
+    }
+}
+
+fn rewrite_pattern(pattern: Pattern<&str>) -> Pattern<&str> {
+    match pattern {
+        Pattern::Var(name) => Pattern::Var(name),
+        Pattern::Arr(parts) => Pattern::Arr(parts.into_iter().map(rewrite_pattern).collect()),
+        Pattern::Obj(members) => {
+            let member = |(key, pattern)| (rewrite_key(key), rewrite_pattern(pattern));
+            Pattern::Obj(members.into_iter().map(member).collect())
+        }
+    }
+}
+
+fn rewrite_operator<'s>(left: T<'s>, operator: BinaryOp<&'s str>, right: T<'s>) -> T<'s> {
+    let binary = |left, operator, right| Term::BinOp(Box::new(left), operator, Box::new(right));
+    // jq evaluates the right operand first, jaq the left one. That shows if both have several
+    // values.
+    let reorder = matches!(operator, BinaryOp::Math(_) | BinaryOp::Cmp(_))
+        && !(is_single(&left) || is_single(&right));
+    let (left, right) = (rewrite(left), rewrite(right));
+    if reorder {
+        let inner = apply(left, operator, Term::Var(RIGHT));
+        return binary(right, BinaryOp::Pipe(Some(Pattern::Var(RIGHT))), inner);
+    }
+    match operator {
+        BinaryOp::Pipe(pattern) => {
+            binary(left, BinaryOp::Pipe(pattern.map(rewrite_pattern)), after(TICK, right))
+        }
+        BinaryOp::Assign | BinaryOp::UpdateAlt => {
+            before(binary(left, operator, before(right, MEASURE)), TICK)
+        }
+        BinaryOp::Update => {
+            before(binary(left, operator, after(TICK, before(right, MEASURE))), TICK)
+        }
+        BinaryOp::UpdateMath(math) => {
+            // `f *= g` is `g as $x | f |= . * $x`.
+            let update = apply(Term::Id, BinaryOp::Math(math), Term::Var(RIGHT));
+            let update = before(binary(left, BinaryOp::Update, after(TICK, update)), TICK);
+            binary(before(right, MEASURE), BinaryOp::Pipe(Some(Pattern::Var(RIGHT))), update)
+        }
+        operator => apply(left, operator, right),
+    }
+}
+
+/// Applies an operator to rewritten operands.
+fn apply<'s>(left: T<'s>, operator: BinaryOp<&'s str>, right: T<'s>) -> T<'s> {
+    let binary = |left, operator, right| Term::BinOp(Box::new(left), operator, Box::new(right));
+    match operator {
+        BinaryOp::Math(Math::Mul) => before(call(MULTIPLY, vec![left, right]), TICK),
+        BinaryOp::Math(Math::Sub) => before(call(SUBTRACT, vec![left, right]), TICK),
+        BinaryOp::Math(_) => before(binary(left, operator, right), TICK),
+        BinaryOp::Cmp(_) => before(binary(measured(left), operator, measured(right)), TICK),
+        operator => binary(left, operator, right),
+    }
+}
+
+/// Returns a term whose values are measured before they are compared.
+fn measured(term: T<'_>) -> T<'_> {
+    match term {
+        Term::Num(_) => term,
+        term => before(term, MEASURE),
+    }
+}
+
+fn rewrite_call<'s>(name: &'s str, args: Vec<T<'s>>) -> T<'s> {
+    let count = args.len();
+    let args: Vec<T<'s>> = args.into_iter().map(rewrite).collect();
+    let mut args = args;
+    if matches!((name, count), ("contains" | "indices" | "bsearch" | "has", 1)) {
+        args = args.into_iter().map(|arg| before(arg, MEASURE)).collect();
+    }
+    match name {
+        "range" => before(call(name, args), TICK),
+        "fromjson" => after(CHECK_JSON, before(call(name, args), MEASURE)),
+        _ if REGEX.contains(&name) && count == 2 => {
+            let check = call(CHECK_REGEX, args.clone());
+            before(pipe(check, call(name, args)), MEASURE)
+        }
+        _ if DEEP.contains(&name) => after(MEASURE, before(call(name, args), TICK)),
+        _ => call(name, args),
+    }
+}
+
+/// Returns true if a term has at most one value for each input.
+fn is_single(term: &T<'_>) -> bool {
+    match term {
+        Term::Id | Term::Num(_) | Term::Var(_) | Term::Arr(_) => true,
+        Term::Str(_, parts) => parts.iter().all(|part| match part {
+            StrPart::Term(term) => is_single(term),
+            _ => true,
+        }),
+        Term::Neg(inner) => is_single(inner),
+        Term::Call(name, args) => {
+            args.is_empty()
+                && matches!(
+                    *name,
+                    "length"
+                        | "tostring"
+                        | "tonumber"
+                        | "add"
+                        | "type"
+                        | "keys"
+                        | "min"
+                        | "max"
+                        | "floor"
+                )
+        }
+        Term::Path(inner, path) => {
+            is_single(inner)
+                && path.0.iter().all(|(part, _)| match part {
+                    Part::Index(index) => is_single(index),
+                    Part::Range(None, None) => false,
+                    Part::Range(from, until) => {
+                        from.as_ref().is_none_or(is_single) && until.as_ref().is_none_or(is_single)
+                    }
+                })
+        }
+        Term::BinOp(left, operator, right) => {
+            matches!(operator, BinaryOp::Math(_) | BinaryOp::Cmp(_) | BinaryOp::Pipe(None))
+                && is_single(left)
+                && is_single(right)
+        }
+        _ => false,
+    }
+}
+
+/// Returns the keys that a program reads, without those that it constructs itself.
+pub(super) fn keys(term: &T<'_>) -> Vec<String> {
+    let (mut read, mut made) = (Vec::new(), Vec::new());
+    collect(term, &mut read, &mut made);
+    read.retain(|key| !made.contains(key));
+    read.sort_unstable();
+    read.dedup();
+    read
+}
+
+fn text<'t>(term: &'t T<'_>) -> Option<&'t str> {
+    match term {
+        Term::Str(None, parts) => match parts.as_slice() {
+            [StrPart::Str(text)] => Some(text),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn collect(term: &T<'_>, read: &mut Vec<String>, made: &mut Vec<String>) {
+    let mut each = |term: &T<'_>| collect(term, read, made);
+    match term {
+        Term::Id | Term::Recurse | Term::Num(_) | Term::Break(_) | Term::Arr(None) => {}
+        Term::Var(name) => made.extend(name.strip_prefix('$').map(str::to_owned)),
+        Term::Str(_, parts) => parts.iter().for_each(|part| {
+            if let StrPart::Term(term) = part {
+                each(term);
+            }
+        }),
+        Term::Arr(Some(inner)) | Term::Neg(inner) | Term::Label(_, inner) => each(inner),
+        Term::Obj(members) => {
+            for (key, value) in members {
+                match value {
+                    // `{name}` reads the key that it makes.
+                    None => read.extend(text(key).map(str::to_owned)),
+                    Some(_) => made.extend(text(key).map(str::to_owned)),
+                }
+                collect(key, read, made);
+                value.iter().for_each(|value| collect(value, read, made));
+            }
+        }
+        Term::BinOp(left, _, right) => {
+            each(left);
+            each(right);
+        }
+        Term::Fold(_, values, _, args) => {
+            each(values);
+            args.iter().for_each(each);
+        }
+        Term::TryCatch(inner, catch) => {
+            each(inner);
+            catch.iter().for_each(|catch| each(catch));
+        }
+        Term::IfThenElse(cases, other) => {
+            for (test, then) in cases {
+                each(test);
+                each(then);
+            }
+            other.iter().for_each(|other| each(other));
+        }
+        Term::Def(defs, inner) => {
+            defs.iter().for_each(|def| each(&def.body));
+            each(inner);
+        }
+        Term::Call(name, args) => {
+            // These have members of their own.
+            let keys: &[&str] = match *name {
+                "to_entries" | "with_entries" => &["key", "value"],
+                "match" | "capture" => &["offset", "length", "string", "captures", "name"],
+                _ => &[],
+            };
+            made.extend(keys.iter().map(|key| (*key).to_owned()));
+            args.iter().for_each(|arg| collect(arg, read, made));
+        }
+        Term::Path(inner, path) => {
+            each(inner);
+            for (part, _) in &path.0 {
+                if let Part::Index(index) = part {
+                    read.extend(text(index).map(str::to_owned));
+                    collect(index, read, made);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,419 @@
+//! The limits on running programs: steps, depth, and the size of values.
+
+use std::cell::Cell;
+
+use jaq_core::box_iter::box_once;
+use jaq_core::native::{Fun, bome, v};
+use jaq_core::{Exn, Lut, Native, ValXs};
+use jaq_json::{Num, Val};
+
+use super::bound::{CHECK_JSON, CHECK_REGEX, MEASURE, MULTIPLY, SUBTRACT, TICK};
+use crate::query::grep::Pattern;
+
+/// The maximum number of steps of a program. A step takes about 100 ns.
+const MAX_STEPS: u64 = 6_000_000;
+/// The maximum size of the stack that nested calls take, in bytes.
+const MAX_STACK_BYTES: usize = if cfg!(target_arch = "wasm32") { 192 * 1024 } else { 640 * 1024 };
+/// The maximum size of the memory, in pages of 64 KiB, of a WebAssembly module. A step may keep
+/// a few hundred bytes, so that the number of steps limits the memory of other programs.
+#[cfg(target_arch = "wasm32")]
+const MAX_MEMORY_PAGES: usize = 400 * 16;
+/// The number of steps after which the memory is checked again.
+const MEMORY_CHECK_STEPS: u64 = 4_096;
+/// The maximum length of a text, in bytes.
+const MAX_TEXT_BYTES: usize = 16 * 1024 * 1024;
+/// The maximum number of elements of a list.
+const MAX_ELEMENTS: usize = 2_000_000;
+/// The maximum depth of a value.
+const MAX_DEPTH: usize = 300;
+/// The maximum number of bits of a whole number.
+const MAX_BITS: u64 = 4_096;
+
+/// The reason why a program was stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    Steps,
+    Memory,
+    Recursion,
+    Size,
+    Depth,
+    Regex,
+    Output,
+}
+
+const STOPS: [Stop; 7] = [
+    Stop::Steps,
+    Stop::Memory,
+    Stop::Recursion,
+    Stop::Size,
+    Stop::Depth,
+    Stop::Regex,
+    Stop::Output,
+];
+
+impl Stop {
+    /// Returns the code with which the interpreter halts. Programs cannot catch it.
+    fn code(self) -> i32 {
+        STOPS
+            .iter()
+            .position(|stop| *stop == self)
+            .and_then(|at| i32::try_from(at).ok())
+            .unwrap_or(0)
+    }
+
+    pub(super) fn from_code(code: i32) -> Self {
+        usize::try_from(code).ok().and_then(|at| STOPS.get(at)).copied().unwrap_or(Stop::Steps)
+    }
+
+    /// Returns the error message for the caller.
+    pub(super) fn explain(self) -> String {
+        match self {
+            Stop::Steps => format!(
+                "jq: the program was stopped after {MAX_STEPS} steps: it may be endless; narrow the input with path or where, or end the loop"
+            ),
+            Stop::Memory => "jq: the program takes too much memory: narrow the input with path or where, or collect fewer values".to_owned(),
+            Stop::Recursion => "jq: the program calls itself too deeply: write the recursion as reduce, foreach, until or recurse".to_owned(),
+            Stop::Size => format!(
+                "jq: a value exceeds {} MB or {MAX_ELEMENTS} elements: compute less at once",
+                MAX_TEXT_BYTES / 1024 / 1024
+            ),
+            Stop::Depth => format!("jq: a value is nested deeper than {MAX_DEPTH} levels"),
+            Stop::Regex => "jq: the regular expression takes too long on a text of this size: write a shorter pattern, or use contains, startswith or grep".to_owned(),
+            Stop::Output => format!(
+                "jq: the results exceed {} MB: select fewer fields or records",
+                super::MAX_OUTPUT_BYTES / 1024 / 1024
+            ),
+        }
+    }
+}
+
+/// The data of a running program: its functions, and the steps that it may still take.
+pub(super) struct Meter<'a> {
+    lut: &'a Lut<JqData>,
+    steps: Cell<u64>,
+    /// The address of the stack at the start.
+    base: usize,
+}
+
+/// The types of values and data in programs.
+pub(super) struct JqData;
+
+impl jaq_core::DataT for JqData {
+    type V<'a> = Val;
+    type Data<'a> = &'a Meter<'a>;
+}
+
+impl<'a> jaq_core::data::HasLut<'a, JqData> for &'a Meter<'a> {
+    fn lut(&self) -> &'a Lut<JqData> {
+        self.lut
+    }
+}
+
+/// Returns the address of the top of the stack.
+#[inline(never)]
+fn stack_address() -> usize {
+    let place = 0u8;
+    std::ptr::from_ref(std::hint::black_box(&place)) as usize
+}
+
+/// Returns true if the memory of the module is almost used up.
+#[cfg(target_arch = "wasm32")]
+fn has_large_memory() -> bool {
+    core::arch::wasm32::memory_size(0) > MAX_MEMORY_PAGES
+}
+
+/// Returns false: only a WebAssembly module knows the size of its memory.
+#[cfg(not(target_arch = "wasm32"))]
+fn has_large_memory() -> bool {
+    false
+}
+
+impl<'a> Meter<'a> {
+    pub(super) fn new(lut: &'a Lut<JqData>) -> Self {
+        Self { lut, steps: Cell::new(MAX_STEPS), base: stack_address() }
+    }
+
+    /// Counts steps, and checks the depth of calls.
+    fn count(&self, steps: u64) -> Result<(), Stop> {
+        let left = self.steps.get().checked_sub(steps.max(1)).ok_or(Stop::Steps)?;
+        self.steps.set(left);
+        if left / MEMORY_CHECK_STEPS != (left + steps) / MEMORY_CHECK_STEPS && has_large_memory() {
+            return Err(Stop::Memory);
+        }
+        if self.base.abs_diff(stack_address()) > MAX_STACK_BYTES {
+            return Err(Stop::Recursion);
+        }
+        Ok(())
+    }
+
+    /// Counts a step that made or passed a value.
+    fn tick(&self, value: &Val) -> Result<(), Stop> {
+        match value {
+            Val::TStr(text) | Val::BStr(text) if text.len() > MAX_TEXT_BYTES => Err(Stop::Size),
+            // A step may have copied the value.
+            Val::TStr(text) | Val::BStr(text) => self.count(text.len() as u64 / 1_024),
+            Val::Arr(list) if list.len() > MAX_ELEMENTS => Err(Stop::Size),
+            Val::Arr(list) => self.count(list.len() as u64 / 1_024),
+            Val::Num(Num::BigInt(number)) if number.bits() > MAX_BITS => Err(Stop::Size),
+            _ => self.count(1),
+        }
+    }
+
+    /// Counts a step for each value inside a value, and checks its depth.
+    fn measure(&self, value: &Val, depth: usize) -> Result<(), Stop> {
+        if depth > MAX_DEPTH {
+            return Err(Stop::Depth);
+        }
+        self.tick(value)?;
+        match value {
+            Val::Arr(list) => list.iter().try_for_each(|value| self.measure(value, depth + 1)),
+            Val::Obj(object) => object.iter().try_for_each(|(key, value)| {
+                if let Val::Arr(_) | Val::Obj(_) = key {
+                    self.measure(key, depth + 1)?;
+                }
+                self.measure(value, depth + 1)
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_multiply(left: &Val, right: &Val) -> Result<(), Stop> {
+        let length = |value: &Val| match value {
+            Val::TStr(text) | Val::BStr(text) => Some(text.len()),
+            _ => None,
+        };
+        let (text, number) = match (length(left), length(right)) {
+            (Some(text), None) => (text, right),
+            (None, Some(text)) => (text, left),
+            _ => return Ok(()),
+        };
+        let Val::Num(number) = number else { return Ok(()) };
+        let times: f64 = number.to_string().parse().unwrap_or(f64::INFINITY);
+        #[allow(clippy::cast_precision_loss, reason = "a limit need not be exact")]
+        if text as f64 * times > MAX_TEXT_BYTES as f64 { Err(Stop::Size) } else { Ok(()) }
+    }
+
+    fn check_subtract(&self, left: &Val, right: &Val) -> Result<(), Stop> {
+        let (Val::Arr(left), Val::Arr(right)) = (left, right) else { return Ok(()) };
+        // Each element is compared with each other.
+        self.count((left.len() as u64).saturating_mul(right.len() as u64) / 4)
+    }
+
+    fn check_regex(&self, text: &Val, pattern: &Val) -> Result<(), Stop> {
+        let (Val::TStr(text), Val::TStr(pattern)) = (text, pattern) else { return Ok(()) };
+        let Ok(pattern) = std::str::from_utf8(pattern) else { return Ok(()) };
+        self.count(pattern.len() as u64)?;
+        if text.len() < 1_024 && pattern.len() < 100 && !pattern.contains('{') {
+            return self.count(text.len() as u64 / 16);
+        }
+        // An invalid pattern is reported by the function itself.
+        let Ok(compiled) = Pattern::new(pattern, Some(false)) else {
+            return if pattern.len() > 200 { Err(Stop::Regex) } else { Ok(()) };
+        };
+        if text.len() > compiled.max_bytes() {
+            return Err(Stop::Regex);
+        }
+        let factor = (8 * 1024 * 1024 / compiled.max_bytes().max(1)) as u64;
+        self.count((text.len() as u64 / 64).saturating_mul(factor))
+    }
+}
+
+fn stopped<'a, X: 'a>(stop: Stop) -> ValXs<'a, X, Val> {
+    box_once(Err(Exn::halt(stop.code())))
+}
+
+/// Returns a function that returns its input, if a check of it succeeds. It is a path, too.
+fn checked(
+    name: &'static str,
+    run: jaq_core::RunPtr<JqData>,
+    paths: jaq_core::PathsPtr<JqData>,
+    update: jaq_core::UpdatePtr<JqData>,
+) -> Fun<JqData> {
+    (name, v(0), Native::<JqData>::new(run).with_paths(paths).with_update(update))
+}
+
+/// Returns the functions that programs may call.
+pub(super) fn functions() -> impl Iterator<Item = Fun<JqData>> {
+    let tick = checked(
+        TICK,
+        |(context, value)| match context.data().tick(&value) {
+            Ok(()) => bome(Ok(value)),
+            Err(stop) => stopped(stop),
+        },
+        |(context, place)| match context.data().tick(&place.0) {
+            Ok(()) => box_once(Ok(place)),
+            Err(stop) => stopped(stop),
+        },
+        |(context, value), update| match context.data().tick(&value) {
+            Ok(()) => update(value),
+            Err(stop) => stopped(stop),
+        },
+    );
+    let measure = checked(
+        MEASURE,
+        |(context, value)| match context.data().measure(&value, 0) {
+            Ok(()) => bome(Ok(value)),
+            Err(stop) => stopped(stop),
+        },
+        |(context, place)| match context.data().measure(&place.0, 0) {
+            Ok(()) => box_once(Ok(place)),
+            Err(stop) => stopped(stop),
+        },
+        |(context, value), update| match context.data().measure(&value, 0) {
+            Ok(()) => update(value),
+            Err(stop) => stopped(stop),
+        },
+    );
+    let multiply: Fun<JqData> = (
+        MULTIPLY,
+        v(2),
+        Native::<JqData>::new(|(mut context, _)| {
+            let right = context.pop_var();
+            let left = context.pop_var();
+            match Meter::check_multiply(&left, &right) {
+                Ok(()) => bome(left * right),
+                Err(stop) => stopped(stop),
+            }
+        }),
+    );
+    let subtract: Fun<JqData> = (
+        SUBTRACT,
+        v(2),
+        Native::<JqData>::new(|(mut context, _)| {
+            let right = context.pop_var();
+            let left = context.pop_var();
+            match context.data().check_subtract(&left, &right) {
+                Ok(()) => bome(left - right),
+                Err(stop) => stopped(stop),
+            }
+        }),
+    );
+    let regex: Fun<JqData> = (
+        CHECK_REGEX,
+        v(2),
+        Native::<JqData>::new(|(mut context, text)| {
+            let _flags = context.pop_var();
+            let pattern = context.pop_var();
+            match context.data().check_regex(&text, &pattern) {
+                Ok(()) => bome(Ok(text)),
+                Err(stop) => stopped(stop),
+            }
+        }),
+    );
+    let json: Fun<JqData> = (
+        CHECK_JSON,
+        v(0),
+        Native::<JqData>::new(|(_, text)| match &text {
+            Val::TStr(json) if super::depth(json) > super::MAX_INPUT_DEPTH => stopped(Stop::Depth),
+            _ => bome(Ok(text)),
+        }),
+    );
+    let core = jaq_core::funs::<JqData>();
+    let library = jaq_std::base_funs::<JqData>().chain(super::natives::functions());
+    core.chain(library)
+        .chain(jaq_json::funs::<JqData>())
+        .filter(|(name, ..)| *name != "halt")
+        .chain([tick, measure, multiply, subtract, regex, json])
+}
+
+/// The results of a program as JSON, up to a maximum size.
+pub(super) struct Output {
+    bytes: Vec<u8>,
+    count: usize,
+    max_bytes: usize,
+}
+
+impl Output {
+    pub(super) fn new(max_bytes: usize) -> Self {
+        Self { bytes: Vec::new(), count: 0, max_bytes }
+    }
+
+    /// Returns the number of results.
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Appends a result.
+    pub(super) fn push(&mut self, value: &Val) -> Result<(), Stop> {
+        if self.count > 0 {
+            self.bytes.push(b',');
+        }
+        self.count += 1;
+        self.write(value, 0)
+    }
+
+    /// Returns the only result, or a list of all.
+    pub(super) fn into_bytes(self) -> Vec<u8> {
+        match self.count {
+            1 => self.bytes,
+            _ => [b"[".as_slice(), &self.bytes, b"]"].concat(),
+        }
+    }
+
+    fn write(&mut self, value: &Val, depth: usize) -> Result<(), Stop> {
+        if self.bytes.len() > self.max_bytes {
+            return Err(Stop::Output);
+        }
+        if depth > MAX_DEPTH {
+            return Err(Stop::Depth);
+        }
+        match value {
+            Val::Null => self.bytes.extend_from_slice(b"null"),
+            Val::Bool(value) => self.bytes.extend_from_slice(value.to_string().as_bytes()),
+            Val::Num(number) => self.write_number(number),
+            Val::TStr(text) | Val::BStr(text) => self.write_text(text),
+            Val::Arr(list) => {
+                self.bytes.push(b'[');
+                for (at, value) in list.iter().enumerate() {
+                    if at > 0 {
+                        self.bytes.push(b',');
+                    }
+                    self.write(value, depth + 1)?;
+                }
+                self.bytes.push(b']');
+            }
+            Val::Obj(object) => {
+                self.bytes.push(b'{');
+                for (at, (key, value)) in object.iter().enumerate() {
+                    if at > 0 {
+                        self.bytes.push(b',');
+                    }
+                    match key {
+                        Val::TStr(key) => self.write_text(key),
+                        key => self.write_text(key.to_string().as_bytes()),
+                    }
+                    self.bytes.push(b':');
+                    self.write(value, depth + 1)?;
+                }
+                self.bytes.push(b'}');
+            }
+        }
+        Ok(())
+    }
+
+    fn write_text(&mut self, text: &[u8]) {
+        self.bytes.extend(crate::json::text::quoted(&String::from_utf8_lossy(text)));
+    }
+
+    /// Writes a number. JSON has no `NaN`, which jq writes as null, and no infinity, for which jq
+    /// writes the largest number.
+    fn write_number(&mut self, number: &Num) {
+        let text = match number {
+            Num::Float(float) if float.is_nan() => "null".to_owned(),
+            Num::Float(float) if float.is_infinite() => {
+                if *float > 0.0 {
+                    f64::MAX.to_string()
+                } else {
+                    f64::MIN.to_string()
+                }
+            }
+            // A whole result of a division has no decimal places, as in jq.
+            Num::Float(float) if float.fract() == 0.0 && float.abs() < 1e17 => {
+                format!("{float:.0}")
+            }
+            number => number.to_string(),
+        };
+        let text = if text == "-0" { "0" } else { &text };
+        self.bytes.extend_from_slice(text.as_bytes());
+    }
+}

@@ -1,0 +1,145 @@
+//! Tables in texts as JSON: CSV and its variants, Markdown, the output of SQL clients, and HTML.
+//!
+//! The first row names the columns. Each other row is an object. Numbers that are written as in
+//! JSON are numbers, `true` and `false` are booleans, and empty cells are null. A column with a
+//! number that begins with zeros, such as `007`, consists of texts.
+
+mod delimited;
+mod html;
+mod markdown;
+
+use super::value::Number;
+use crate::json::text::quoted;
+
+/// The maximum size of a table as JSON, in bytes.
+const MAX_JSON_BYTES: usize = 48 * 1024 * 1024;
+/// The maximum number of columns.
+const MAX_COLUMNS: usize = 1_000;
+
+/// A table: the names of its columns, and its rows.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Table {
+    columns: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+/// Returns the table in a text as a JSON list of objects. None if it has no table. O(text).
+#[must_use]
+pub(super) fn to_json(text: &[u8]) -> Option<Vec<u8>> {
+    let text = std::str::from_utf8(text).ok()?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let table =
+        html::parse(text).or_else(|| markdown::parse(text)).or_else(|| delimited::parse(text))?;
+    table.to_json()
+}
+
+impl Table {
+    /// Returns true if the table has columns with different names, and rows.
+    fn is_valid(&self) -> bool {
+        let mut names: Vec<&String> = self.columns.iter().collect();
+        names.sort_unstable();
+        names.dedup();
+        (1..=MAX_COLUMNS).contains(&self.columns.len())
+            && names.len() == self.columns.len()
+            && !self.rows.is_empty()
+            && self.columns.iter().all(|name| !name.is_empty())
+    }
+
+    fn to_json(&self) -> Option<Vec<u8>> {
+        let names: Vec<Vec<u8>> = self.columns.iter().map(|name| quoted(name)).collect();
+        let is_text: Vec<bool> = (0..self.columns.len())
+            .map(|at| {
+                let mut cells = self.rows.iter().filter_map(|row| row.get(at));
+                cells.any(|cell| has_leading_zeros(cell))
+            })
+            .collect();
+        let mut out = vec![b'['];
+        for (number, row) in self.rows.iter().enumerate() {
+            out.extend_from_slice(if number > 0 { b",{" } else { b"{" });
+            for (at, (name, is_text)) in names.iter().zip(&is_text).enumerate() {
+                if at > 0 {
+                    out.push(b',');
+                }
+                out.extend_from_slice(name);
+                out.push(b':');
+                write_cell(row.get(at).map_or("", String::as_str), *is_text, &mut out);
+            }
+            for (at, cell) in row.iter().enumerate().skip(names.len()) {
+                out.extend_from_slice(format!(",\"column {}\":", at + 1).as_bytes());
+                write_cell(cell, false, &mut out);
+            }
+            out.push(b'}');
+            if out.len() > MAX_JSON_BYTES {
+                return None;
+            }
+        }
+        out.push(b']');
+        Some(out)
+    }
+}
+
+fn has_leading_zeros(cell: &str) -> bool {
+    let digits = cell.strip_prefix('-').unwrap_or(cell);
+    digits.len() > 1 && digits.starts_with('0') && digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn write_cell(cell: &str, is_text: bool, out: &mut Vec<u8>) {
+    match cell {
+        "" => out.extend_from_slice(b"null"),
+        cell if is_text => out.extend(quoted(cell)),
+        "true" | "True" | "TRUE" => out.extend_from_slice(b"true"),
+        "false" | "False" | "FALSE" => out.extend_from_slice(b"false"),
+        "null" | "NULL" => out.extend_from_slice(b"null"),
+        cell if Number::parse_plain(cell).is_some() => out.extend_from_slice(cell.as_bytes()),
+        cell => out.extend(quoted(cell)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(text: &str) -> String {
+        to_json(text.as_bytes()).map_or("none".to_owned(), |json| String::from_utf8(json).unwrap())
+    }
+
+    #[test]
+    fn delimited_tables() {
+        assert_eq!(
+            json("id,name,zip,ok\n1,\"a, \"\"b\"\"\",007,true\n2.50,,12,False\n"),
+            r#"[{"id":1,"name":"a, \"b\"","zip":"007","ok":true},{"id":2.50,"name":null,"zip":"12","ok":false}]"#
+        );
+        assert_eq!(json("a\tb\n1\tx y\n"), r#"[{"a":1,"b":"x y"}]"#);
+        assert_eq!(json("a;b\r\n\"x\ny\";2,5\r\n"), r#"[{"a":"x\ny","b":"2,5"}]"#);
+        assert_eq!(json("a,b\n1\n2,3,4\n"), "none");
+        for text in
+            ["just words\n", "a,b\n", "1,2\n3,4\n", "Dear all, hello\nthis is, a letter, ok\n", ""]
+        {
+            assert_eq!(json(text), "none", "{text}");
+        }
+    }
+
+    #[test]
+    fn markdown_tables() {
+        let expected = r#"[{"name":"a|b","n":1},{"name":"c","n":null}]"#;
+        assert_eq!(
+            json("# Title\n\n| name | n |\n|------|--:|\n| a\\|b | 1 |\n| c |  |\n\nEnd\n"),
+            expected
+        );
+        assert_eq!(json("name | n\n--- | ---\nc | 2\n"), r#"[{"name":"c","n":2}]"#);
+        assert_eq!(
+            json(" name | n \n------+---\n c    | 2 \n(1 row)\n"),
+            r#"[{"name":"c","n":2}]"#
+        );
+        assert_eq!(
+            json("+----+---+\n| id | x |\n+----+---+\n|  1 | y |\n+----+---+\n"),
+            r#"[{"id":1,"x":"y"}]"#
+        );
+    }
+
+    #[test]
+    fn html_tables() {
+        let html = "<p>x</p><TABLE class=t><thead><tr><th>Name</th><th>N</th></tr></thead><tr><td><a href='#'>A &amp; B</a></td><td> 3 </td></tr><tr><td>C<td>4</table>";
+        assert_eq!(json(html), r#"[{"Name":"A & B","N":3},{"Name":"C","N":4}]"#);
+    }
+}

@@ -1,0 +1,83 @@
+//! Tables whose cells are separated by a sign: CSV, TSV, and CSV with semicolons or bars.
+
+use super::{MAX_COLUMNS, Table};
+use crate::query::value::Number;
+
+const SIGNS: [char; 4] = ['\t', ',', ';', '|'];
+/// The number of rows by which the sign is determined.
+const SAMPLED_ROWS: usize = 50;
+
+/// Returns the table in a text. None if the rows do not have the same number of cells.
+pub(super) fn parse(text: &str) -> Option<Table> {
+    SIGNS.into_iter().find_map(|sign| parse_with(text, sign))
+}
+
+fn parse_with(text: &str, sign: char) -> Option<Table> {
+    let mut rows = Rows { rest: text, sign };
+    let columns = rows.next()?;
+    let width = columns.len();
+    let is_name = |name: &String| !name.is_empty() && Number::parse_plain(name).is_none();
+    if !(2..=MAX_COLUMNS).contains(&width) || !columns.iter().all(is_name) {
+        return None;
+    }
+    let sampled: Vec<Vec<String>> = rows.by_ref().take(SAMPLED_ROWS).collect();
+    let regular = sampled.iter().filter(|row| row.len() == width).count();
+    // A text that has commas by chance has different numbers of them.
+    if regular * 10 < sampled.len() * 9 {
+        return None;
+    }
+    let rows: Vec<Vec<String>> = sampled.into_iter().chain(rows).collect();
+    let table = Table { columns, rows };
+    table.is_valid().then_some(table)
+}
+
+/// The rows of a text, according to RFC 4180.
+struct Rows<'t> {
+    rest: &'t str,
+    sign: char,
+}
+
+impl Iterator for Rows<'_> {
+    type Item = Vec<String>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        // Empty lines are no rows.
+        self.rest = self.rest.trim_start_matches(['\r', '\n']);
+        if self.rest.is_empty() {
+            return None;
+        }
+        let mut cells = Vec::new();
+        loop {
+            let (cell, end) = self.cell();
+            cells.push(cell);
+            match end {
+                Some(sign) if sign == self.sign => {}
+                _ => return Some(cells),
+            }
+        }
+    }
+}
+
+impl Rows<'_> {
+    /// Reads a cell, and the sign or line end after it.
+    fn cell(&mut self) -> (String, Option<char>) {
+        let mut cell = String::new();
+        let trimmed = self.rest.trim_start_matches(' ');
+        if let Some(quoted) = trimmed.strip_prefix('"') {
+            self.rest = quoted;
+            while let Some((part, after)) = self.rest.split_once('"') {
+                cell.push_str(part);
+                self.rest = after;
+                let Some(after) = after.strip_prefix('"') else { break };
+                cell.push('"');
+                self.rest = after;
+            }
+        }
+        let end = self.rest.find([self.sign, '\n']).unwrap_or(self.rest.len());
+        let (plain, after) = self.rest.split_at_checked(end).unwrap_or((self.rest, ""));
+        cell.push_str(plain.trim());
+        let sign = after.chars().next();
+        self.rest = sign.and_then(|sign| after.strip_prefix(sign)).unwrap_or("");
+        (cell, sign)
+    }
+}

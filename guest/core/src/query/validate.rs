@@ -1,0 +1,55 @@
+//! Checks of queries before they run.
+
+use super::Query;
+use super::aggregate::Aggregates;
+use super::condition::Condition;
+use super::grep::Pattern;
+use super::path::Path;
+use crate::fields::mask::Mask;
+
+impl Query {
+    /// Checks the syntax of the query, and that its parts can be combined.
+    ///
+    /// # Errors
+    /// Returns a message for the caller.
+    pub fn validate(&self) -> Result<(), String> {
+        if let Some(path) = &self.path {
+            Path::parse(path)?;
+        }
+        if let Some(fields) = &self.fields {
+            Mask::parse(fields)?;
+        }
+        if let Some(pattern) = &self.grep {
+            Pattern::new(pattern, self.ignore_case)?;
+        }
+        if let Some(aggregate) = &self.aggregate {
+            Aggregates::parse(aggregate)?;
+        }
+        if let Some(condition) = &self.condition {
+            Condition::parse(condition)?;
+        }
+        if let Some(program) = &self.jq {
+            #[cfg(feature = "jq")]
+            super::jq::validate(program)?;
+            #[cfg(not(feature = "jq"))]
+            return Err(format!("{}: {program:?}", super::NO_JQ));
+        }
+        let others = self.fields.is_some()
+            || self.aggregate.is_some()
+            || self.mode.is_some()
+            || self.grep.is_some();
+        if self.jq.is_some() && others {
+            return Err("jq cannot be combined with fields, aggregate, grep and response_mode: the program selects and computes itself; path and where choose its input".to_owned());
+        }
+        if self.aggregate.is_some() && (self.mode.is_some() || self.fields.is_some()) {
+            return Err("aggregate returns totals, so fields and response_mode cannot be asked for together with it: make a call for each".to_owned());
+        }
+        if self.grep.is_none() && (self.context > 0 || self.ignore_case.is_some()) {
+            return Err("context and ignoreCase belong to grep, which is missing".to_owned());
+        }
+        if self.grep.is_some() && self.context > 0 && (self.filters() || self.greps_records()) {
+            return Err("context shows the lines around matches in a text: leave it out with where, fields, aggregate and response_mode".to_owned());
+        }
+        Ok(())
+    }
+}
