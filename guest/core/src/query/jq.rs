@@ -7,6 +7,7 @@ mod bound;
 mod explain;
 mod limits;
 mod natives;
+mod output;
 
 use jaq_core::load::{Arena, File, Loader, parse::Def};
 use jaq_core::{Compiler, Ctx, Vars};
@@ -50,22 +51,8 @@ const LEFT_OUT: [&str; 14] = [
     "tobytes",
 ];
 
-/// Definitions of jq that jaq lacks.
-const DEFINITIONS: &str = r#"
-def IN(s): any(s == .; .);
-def IN(src; s): any(src == s; .);
-def INDEX(stream; f): reduce stream as $row ({}; .[$row | f | tostring] |= $row);
-def INDEX(f): INDEX(.[]; f);
-def leaf_paths: paths(scalars);
-def toarray: if isarray then . else [.] end;
-def ascii: [.] | implode;
-def trimstr($x): ltrimstr($x) | rtrimstr($x);
-def tostream: path(def r: (.[]? | r), .; r) as $p | getpath($p) |
-  reduce path(.[]?) as $q ([$p, .]; [$p + $q]);
-def have_decnum: false;
-def @csv: [.[] | if isstring then "\"" + (split("\"") | join("\"\"")) + "\"" elif . == null then "" else tostring end] | join(",");
-def @tsv: [.[] | if isstring then (split("\\") | join("\\\\") | split("\t") | join("\\t") | split("\n") | join("\\n") | split("\r") | join("\\r")) elif . == null then "" else tostring end] | join("\t");
-"#;
+/// Definitions of jq that jaq lacks, or defines with another meaning.
+const DEFINITIONS: &str = include_str!("jq/definitions.jq");
 
 /// The results of a program.
 pub(super) struct JqResults {
@@ -108,7 +95,7 @@ pub(super) fn run(program: &str, input: &[u8]) -> Result<JqResults, String> {
         .map_err(|error| format!("jq: the answer is not valid JSON: {error}"))?;
     let meter = Meter::new(&filter.lut);
     let context = Ctx::<JqData>::new(&meter, Vars::new([]));
-    let mut results = limits::Output::new(MAX_OUTPUT_BYTES);
+    let mut results = output::Output::new(MAX_OUTPUT_BYTES);
     let mut first_text = None;
     for result in filter.id.run((context, value)) {
         let value = match result {
@@ -159,7 +146,7 @@ fn compile(program: &str) -> Result<Compiled, String> {
         .load(&arena, File { code: MAIN, path: () })
         .map_err(|_| "jq: the program cannot be loaded".to_owned())?;
     let filter = Compiler::default()
-        .with_funs(limits::functions())
+        .with_funs(limits::functions().chain(natives::functions()))
         .compile(modules)
         .map_err(|errors| explain::undefined(program, &errors))?;
     Ok((filter, keys))

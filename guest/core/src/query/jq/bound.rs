@@ -8,7 +8,7 @@
 use jaq_core::load::lex::StrPart;
 use jaq_core::load::parse::{BinaryOp, Def, Pattern, Term};
 use jaq_core::ops::Math;
-use jaq_core::path::{Part, Path};
+use jaq_core::path::{Opt, Part, Path};
 
 /// The function that counts a step.
 pub(super) const TICK: &str = "!tick";
@@ -19,10 +19,15 @@ pub(super) const MULTIPLY: &str = "!multiply";
 pub(super) const SUBTRACT: &str = "!subtract";
 /// The function that checks the cost of a regular expression.
 pub(super) const CHECK_REGEX: &str = "!check_regex";
+/// The function that checks that its input has elements with numbers. jaq returns null for the
+/// element of an object.
+pub(super) const CHECK_LIST: &str = "!check_list";
 /// The function that checks the depth of JSON in a text.
 pub(super) const CHECK_JSON: &str = "!check_json";
 /// The variable that holds the right operand of an operator, which jq evaluates first.
 const RIGHT: &str = "$!right";
+/// The variables that hold the values of terms in a text.
+const TERMS: [&str; 6] = ["$!0", "$!1", "$!2", "$!3", "$!4", "$!5"];
 
 /// Native functions whose cost is that of their whole input and arguments, or whose result is
 /// nested more deeply than their input.
@@ -86,13 +91,7 @@ pub(super) fn rewrite(term: T<'_>) -> T<'_> {
     match term {
         Term::Id | Term::Num(_) | Term::Break(_) | Term::Var(_) => term,
         Term::Recurse => before(Term::Recurse, TICK),
-        Term::Str(format, parts) => {
-            let parts = parts.into_iter().map(|part| match part {
-                StrPart::Term(term) => StrPart::Term(before(rewrite(term), MEASURE)),
-                part => part,
-            });
-            before(Term::Str(format, parts.collect()), TICK)
-        }
+        Term::Str(format, parts) => rewrite_text(format, parts),
         Term::Arr(None) => Term::Arr(None),
         Term::Arr(Some(inner)) => {
             before(Term::Arr(Some(Box::new(before(rewrite(*inner), TICK)))), MEASURE)
@@ -122,16 +121,54 @@ pub(super) fn rewrite(term: T<'_>) -> T<'_> {
         }
         Term::Call(name, args) => rewrite_call(name, args),
         Term::Path(inner, path) => {
-            let parts = path.0.into_iter().map(|(part, optional)| {
+            let (mut inner, mut parts) = (rewrite(*inner), Vec::new());
+            for (part, optional) in path.0 {
+                let is_number = matches!(part, Part::Index(Term::Num(_)));
+                if is_number && matches!(optional, Opt::Essential) {
+                    inner = before(Term::Path(Box::new(inner), Path(parts)), CHECK_LIST);
+                    parts = Vec::new();
+                }
                 let part = match part {
                     Part::Index(index) => Part::Index(rewrite_key(index)),
                     Part::Range(from, until) => Part::Range(from.map(rewrite), until.map(rewrite)),
                 };
-                (part, optional)
-            });
-            Term::Path(boxed(inner), Path(parts.collect()))
+                parts.push((part, optional));
+            }
+            Term::Path(Box::new(inner), Path(parts))
         }
     }
+}
+
+/// Rewrites a text with terms in it.
+fn rewrite_text<'s>(format: Option<&'s str>, parts: Vec<StrPart<&'s str, T<'s>>>) -> T<'s> {
+    let is_several = |part: &&StrPart<&str, T<'_>>| match part {
+        StrPart::Term(term) => !is_single(term),
+        _ => false,
+    };
+    let reorder = parts.iter().filter(is_several).count() > 1;
+    // jq evaluates the last term first, which shows if several have more than one value.
+    let mut bound = Vec::new();
+    let mut rewritten = Vec::new();
+    for part in parts {
+        let StrPart::Term(term) = part else {
+            rewritten.push(part);
+            continue;
+        };
+        let variable = TERMS.get(bound.len()).filter(|_| reorder && !is_single(&term));
+        let term = before(rewrite(term), MEASURE);
+        match variable {
+            Some(variable) => {
+                bound.push((term, *variable));
+                rewritten.push(StrPart::Term(Term::Var(*variable)));
+            }
+            None => rewritten.push(StrPart::Term(term)),
+        }
+    }
+    let text = before(Term::Str(format, rewritten), TICK);
+    bound.into_iter().fold(text, |inner, (term, variable)| {
+        let bind = BinaryOp::Pipe(Some(Pattern::Var(variable)));
+        Term::BinOp(Box::new(term), bind, Box::new(inner))
+    })
 }
 
 /// Rewrites a key: a text remains, anything else may be a large value.

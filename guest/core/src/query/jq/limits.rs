@@ -7,7 +7,7 @@ use jaq_core::native::{Fun, bome, v};
 use jaq_core::{Exn, Lut, Native, ValXs};
 use jaq_json::{Num, Val};
 
-use super::bound::{CHECK_JSON, CHECK_REGEX, MEASURE, MULTIPLY, SUBTRACT, TICK};
+use super::bound::{CHECK_JSON, CHECK_LIST, CHECK_REGEX, MEASURE, MULTIPLY, SUBTRACT, TICK};
 use crate::query::grep::Pattern;
 
 /// The maximum number of steps of a program. A step takes about 100 ns.
@@ -25,7 +25,7 @@ const MAX_TEXT_BYTES: usize = 16 * 1024 * 1024;
 /// The maximum number of elements of a list.
 const MAX_ELEMENTS: usize = 2_000_000;
 /// The maximum depth of a value.
-const MAX_DEPTH: usize = 300;
+pub(super) const MAX_DEPTH: usize = 300;
 /// The maximum number of bits of a whole number.
 const MAX_BITS: u64 = 4_096;
 
@@ -218,6 +218,27 @@ impl<'a> Meter<'a> {
     }
 }
 
+/// Returns a number without decimal places as a whole number: jq writes 4 / 2 as 2, jaq as 2.0.
+pub(super) fn normalized(value: Val) -> Val {
+    match value {
+        Val::Num(Num::Float(float)) if float.fract() == 0.0 && float.abs() < 1e17 => {
+            // Minus zero has no decimal places either.
+            let whole = Num::from_str_radix(&format!("{:.0}", float + 0.0), 10);
+            Val::Num(whole.unwrap_or(Num::Float(float)))
+        }
+        value => value,
+    }
+}
+
+fn not_a_list(object: &Val) -> jaq_core::Error<Val> {
+    let Val::Obj(members) = object else { return jaq_core::Error::str("cannot index") };
+    let names: Vec<String> = members.keys().take(5).map(ToString::to_string).collect();
+    jaq_core::Error::str(format_args!(
+        "cannot index an object with a number; it has the keys {}",
+        names.join(", ")
+    ))
+}
+
 fn stopped<'a, X: 'a>(stop: Stop) -> ValXs<'a, X, Val> {
     box_once(Err(Exn::halt(stop.code())))
 }
@@ -237,7 +258,7 @@ pub(super) fn functions() -> impl Iterator<Item = Fun<JqData>> {
     let tick = checked(
         TICK,
         |(context, value)| match context.data().tick(&value) {
-            Ok(()) => bome(Ok(value)),
+            Ok(()) => bome(Ok(normalized(value))),
             Err(stop) => stopped(stop),
         },
         |(context, place)| match context.data().tick(&place.0) {
@@ -262,6 +283,21 @@ pub(super) fn functions() -> impl Iterator<Item = Fun<JqData>> {
         |(context, value), update| match context.data().measure(&value, 0) {
             Ok(()) => update(value),
             Err(stop) => stopped(stop),
+        },
+    );
+    let list = checked(
+        CHECK_LIST,
+        |(_, value)| match &value {
+            Val::Obj(_) => bome(Err(not_a_list(&value))),
+            _ => bome(Ok(value)),
+        },
+        |(_, place)| match &place.0 {
+            Val::Obj(_) => box_once(Err(not_a_list(&place.0).into())),
+            _ => box_once(Ok(place)),
+        },
+        |(_, value), update| match &value {
+            Val::Obj(_) => box_once(Err(not_a_list(&value).into())),
+            _ => update(value),
         },
     );
     let multiply: Fun<JqData> = (
@@ -309,111 +345,9 @@ pub(super) fn functions() -> impl Iterator<Item = Fun<JqData>> {
         }),
     );
     let core = jaq_core::funs::<JqData>();
-    let library = jaq_std::base_funs::<JqData>().chain(super::natives::functions());
+    let library = jaq_std::base_funs::<JqData>();
     core.chain(library)
         .chain(jaq_json::funs::<JqData>())
         .filter(|(name, ..)| *name != "halt")
-        .chain([tick, measure, multiply, subtract, regex, json])
-}
-
-/// The results of a program as JSON, up to a maximum size.
-pub(super) struct Output {
-    bytes: Vec<u8>,
-    count: usize,
-    max_bytes: usize,
-}
-
-impl Output {
-    pub(super) fn new(max_bytes: usize) -> Self {
-        Self { bytes: Vec::new(), count: 0, max_bytes }
-    }
-
-    /// Returns the number of results.
-    pub(super) fn count(&self) -> usize {
-        self.count
-    }
-
-    /// Appends a result.
-    pub(super) fn push(&mut self, value: &Val) -> Result<(), Stop> {
-        if self.count > 0 {
-            self.bytes.push(b',');
-        }
-        self.count += 1;
-        self.write(value, 0)
-    }
-
-    /// Returns the only result, or a list of all.
-    pub(super) fn into_bytes(self) -> Vec<u8> {
-        match self.count {
-            1 => self.bytes,
-            _ => [b"[".as_slice(), &self.bytes, b"]"].concat(),
-        }
-    }
-
-    fn write(&mut self, value: &Val, depth: usize) -> Result<(), Stop> {
-        if self.bytes.len() > self.max_bytes {
-            return Err(Stop::Output);
-        }
-        if depth > MAX_DEPTH {
-            return Err(Stop::Depth);
-        }
-        match value {
-            Val::Null => self.bytes.extend_from_slice(b"null"),
-            Val::Bool(value) => self.bytes.extend_from_slice(value.to_string().as_bytes()),
-            Val::Num(number) => self.write_number(number),
-            Val::TStr(text) | Val::BStr(text) => self.write_text(text),
-            Val::Arr(list) => {
-                self.bytes.push(b'[');
-                for (at, value) in list.iter().enumerate() {
-                    if at > 0 {
-                        self.bytes.push(b',');
-                    }
-                    self.write(value, depth + 1)?;
-                }
-                self.bytes.push(b']');
-            }
-            Val::Obj(object) => {
-                self.bytes.push(b'{');
-                for (at, (key, value)) in object.iter().enumerate() {
-                    if at > 0 {
-                        self.bytes.push(b',');
-                    }
-                    match key {
-                        Val::TStr(key) => self.write_text(key),
-                        key => self.write_text(key.to_string().as_bytes()),
-                    }
-                    self.bytes.push(b':');
-                    self.write(value, depth + 1)?;
-                }
-                self.bytes.push(b'}');
-            }
-        }
-        Ok(())
-    }
-
-    fn write_text(&mut self, text: &[u8]) {
-        self.bytes.extend(crate::json::text::quoted(&String::from_utf8_lossy(text)));
-    }
-
-    /// Writes a number. JSON has no `NaN`, which jq writes as null, and no infinity, for which jq
-    /// writes the largest number.
-    fn write_number(&mut self, number: &Num) {
-        let text = match number {
-            Num::Float(float) if float.is_nan() => "null".to_owned(),
-            Num::Float(float) if float.is_infinite() => {
-                if *float > 0.0 {
-                    f64::MAX.to_string()
-                } else {
-                    f64::MIN.to_string()
-                }
-            }
-            // A whole result of a division has no decimal places, as in jq.
-            Num::Float(float) if float.fract() == 0.0 && float.abs() < 1e17 => {
-                format!("{float:.0}")
-            }
-            number => number.to_string(),
-        };
-        let text = if text == "-0" { "0" } else { &text };
-        self.bytes.extend_from_slice(text.as_bytes());
-    }
+        .chain([tick, measure, list, multiply, subtract, regex, json])
 }

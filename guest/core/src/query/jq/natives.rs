@@ -8,7 +8,7 @@ use jaq_json::Val;
 use jaq_std::ValT as _;
 use regex_lite::{Regex, RegexBuilder};
 
-use super::limits::JqData;
+use super::limits::{JqData, normalized};
 
 /// The maximum size of a compiled regular expression, in bytes.
 const MAX_COMPILED_BYTES: usize = 64 * 1024;
@@ -74,12 +74,12 @@ pub(super) fn functions() -> impl Iterator<Item = Fun<JqData>> {
 
 fn number<'a>(value: &Val, function: OfNumber) -> jaq_core::ValXs<'a, Val> {
     let result = value.as_f64().ok_or_else(|| Error::typ(value.clone(), "number"));
-    bome(result.map(|value| Val::from(function(value))))
+    bome(result.map(|value| normalized(Val::from(function(value)))))
 }
 
 fn two_numbers(left: &Val, right: &Val, function: fn(f64, f64) -> f64) -> ValR<Val> {
     let number = |value: &Val| value.as_f64().ok_or_else(|| Error::typ(value.clone(), "number"));
-    Ok(Val::from(function(number(left)?, number(right)?)))
+    Ok(normalized(Val::from(function(number(left)?, number(right)?))))
 }
 
 fn text(value: &Val) -> Result<&str, Failure> {
