@@ -25,13 +25,13 @@ pub const READ_ARGUMENTS: [&str; 11] = [
     "fields",
     "path",
     "where",
+    "aggregate",
+    "jq",
     "grep",
     "context",
-    "aggregate",
     "limit",
     "startLine",
     "endLine",
-    "response_mode",
 ];
 /// The name of the argument that permits truncation marks in the other arguments.
 pub const VERBATIM_ARGUMENT: &str = "_guard_verbatim";
