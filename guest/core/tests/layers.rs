@@ -23,7 +23,8 @@ const CRATES: &[(&str, &[&str])] = &[
     ("text", &["json"]),
     ("tokens", &["json"]),
     ("protocol", &["json"]),
-    ("core", &["json", "text", "tokens", "protocol"]),
+    ("catalogue", &[]),
+    ("core", &["catalogue", "json", "text", "tokens", "protocol"]),
     // Guests.
     ("component", &["core", "protocol"]),
     ("browser", &["core", "protocol"]),

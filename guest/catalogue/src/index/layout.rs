@@ -1,0 +1,96 @@
+//! The layout of the index: a header, a table of sections, and sections of fixed-size numbers.
+
+/// The first bytes of an index: a name and the version of the layout.
+pub(super) const MAGIC: [u8; 8] = *b"CGTOOLS\x01";
+/// The bit of a posting's tool number that marks a term of name, server or first sentence.
+pub(super) const STRONG: u32 = 1 << 31;
+/// The size of a tool's record, in 32-bit words.
+pub(super) const TOOL_WORDS: usize = 8;
+/// The value of a measurement that does not exist.
+pub(super) const NOT_MEASURED: f32 = -1.0;
+
+/// The sections of an index, in the order of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Section {
+    /// For each term and its end, the offset of its text in `TermText`.
+    TermOffsets,
+    /// The texts of all terms, sorted.
+    TermText,
+    /// The inverse document frequency of each term.
+    TermIdf,
+    /// For each term and its end, the number of its first posting.
+    PostingOffsets,
+    /// Postings: a tool with the strong bit, and the weighted frequency.
+    Postings,
+    /// For each tool and its end, the number of its first name term.
+    NameOffsets,
+    /// The terms of names.
+    NameTerms,
+    /// Pairs of terms that are neighbours in a name or first sentence, sorted.
+    PairKeys,
+    /// For each pair and its end, the number of its first tool.
+    PairOffsets,
+    /// The tools of pairs.
+    PairTools,
+    /// Hashes of normalized names with their tools, sorted.
+    ExactNames,
+    /// A record for each tool.
+    Tools,
+    /// For each string and its end, its offset in `StringText`.
+    StringOffsets,
+    /// Names of tools, servers and categories.
+    StringText,
+    /// For each group of synonyms and its end, the number of its first term.
+    GroupOffsets,
+    /// The terms of groups.
+    GroupTerms,
+    /// For each group, 1 if its words are verbs, else 0.
+    GroupVerbs,
+    /// Terms with a group that contains them, sorted.
+    TermGroups,
+}
+
+/// The number of sections.
+pub(super) const SECTIONS: usize = Section::TermGroups as usize + 1;
+/// The size of magic and table of sections.
+pub(super) const HEADER_BYTES: usize = MAGIC.len() + SECTIONS * 8;
+
+/// Writes sections in order.
+pub(super) struct Writer {
+    bytes: Vec<u8>,
+    written: usize,
+}
+
+impl Writer {
+    pub(super) fn new() -> Self {
+        let mut bytes = MAGIC.to_vec();
+        bytes.resize(HEADER_BYTES, 0);
+        Self { bytes, written: 0 }
+    }
+
+    /// Adds a section. Sections must come in the order of [`Section`].
+    pub(super) fn section(&mut self, section: Section, content: &[u8]) {
+        debug_assert_eq!(self.written, section as usize);
+        self.written += 1;
+        let range = [self.bytes.len(), content.len()];
+        let entry = MAGIC.len() + section as usize * 8;
+        for (place, value) in range.into_iter().enumerate() {
+            let value = u32::try_from(value).unwrap_or(u32::MAX).to_le_bytes();
+            if let Some(slot) = self.bytes.get_mut(entry + 4 * place..entry + 4 * place + 4) {
+                slot.copy_from_slice(&value);
+            }
+        }
+        self.bytes.extend_from_slice(content);
+        // Sections begin at multiples of 4, so that words can be read aligned.
+        self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
+    }
+
+    pub(super) fn words(&mut self, section: Section, words: impl IntoIterator<Item = u32>) {
+        let content: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();
+        self.section(section, &content);
+    }
+
+    pub(super) fn finish(self) -> Vec<u8> {
+        self.bytes
+    }
+}

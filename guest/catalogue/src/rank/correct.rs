@@ -1,0 +1,86 @@
+//! Corrects misspelled words.
+
+use crate::index::Index;
+
+/// Minimum length of a word for one edit, and for two.
+const MIN_LENGTH: usize = 5;
+const MIN_LENGTH_TWO_EDITS: usize = 9;
+/// Maximum number of corrections of a word.
+const MAX_CORRECTIONS: usize = 2;
+/// Maximum length of a word that is corrected.
+const MAX_LENGTH: usize = 32;
+
+/// Returns the most frequent terms that differ from a misspelled word by one edit, or by two for
+/// long words. An edit inserts, removes or replaces a letter, or swaps neighbours.
+pub(super) fn corrections(index: &Index<'_>, word: &str, stem: &str) -> Vec<u32> {
+    let is_letters = word.bytes().all(|byte| byte.is_ascii_alphabetic());
+    if !is_letters || !(MIN_LENGTH..=MAX_LENGTH).contains(&word.len()) {
+        return Vec::new();
+    }
+    let edits = if word.len() >= MIN_LENGTH_TWO_EDITS { 2 } else { 1 };
+    let Some(first) = stem.bytes().next() else { return Vec::new() };
+    let mut candidates: Vec<(usize, usize, u32)> = index
+        .terms_with_first(first)
+        .filter(|(_, term)| term.len().abs_diff(stem.len()) <= edits)
+        .filter_map(|(number, term)| {
+            let frequency = index.frequency(number);
+            let distance = distance(stem.as_bytes(), term, edits)?;
+            (frequency > 0 && distance > 0).then_some((distance, frequency, number))
+        })
+        .collect();
+    candidates.sort_unstable_by(|left, right| {
+        left.0.cmp(&right.0).then(right.1.cmp(&left.1)).then(left.2.cmp(&right.2))
+    });
+    candidates.into_iter().take(MAX_CORRECTIONS).map(|(_, _, number)| number).collect()
+}
+
+/// Returns the number of edits between two words, if it is at most `limit`.
+fn distance(left: &[u8], right: &[u8], limit: usize) -> Option<usize> {
+    let width = right.len() + 1;
+    let mut before_previous: Vec<usize> = vec![usize::MAX; width];
+    let mut previous: Vec<usize> = (0..width).collect();
+    for (row, letter) in left.iter().enumerate() {
+        let mut current = vec![row + 1; width];
+        for (column, other) in right.iter().enumerate() {
+            let at = |values: &[usize], place: usize| {
+                values.get(place).copied().unwrap_or(usize::MAX / 2)
+            };
+            let replaced = at(&previous, column) + usize::from(letter != other);
+            let mut best =
+                replaced.min(at(&previous, column + 1) + 1).min(at(&current, column) + 1);
+            let swapped = row > 0
+                && column > 0
+                && left.get(row - 1) == Some(other)
+                && right.get(column - 1) == Some(letter);
+            if swapped {
+                best = best.min(at(&before_previous, column - 1).saturating_add(1));
+            }
+            if let Some(cell) = current.get_mut(column + 1) {
+                *cell = best;
+            }
+        }
+        if current.iter().all(|cell| *cell > limit) {
+            return None;
+        }
+        before_previous = std::mem::replace(&mut previous, current);
+    }
+    previous.last().copied().filter(|distance| *distance <= limit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edits_are_counted() {
+        for (left, right, edits) in [
+            ("weather", "weather", Some(0)),
+            ("weahter", "weather", Some(1)),
+            ("wether", "weather", Some(1)),
+            ("wxyther", "weather", Some(2)),
+            ("forecast", "weather", None),
+        ] {
+            assert_eq!(distance(left.as_bytes(), right.as_bytes(), 2), edits, "{left}");
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! Scores the tools of an index for one query.
+
+use std::collections::BTreeMap;
+
+use super::correct::corrections;
+use super::query::{self, QueryTerms};
+use crate::index::Index;
+use crate::text::{Splitter, TermKind};
+
+/// The saturation of frequencies.
+const SATURATION: f32 = 0.6;
+/// The weight of the share of a tool's name that the query mentions.
+const NAME_COVERAGE: f32 = 0.225;
+/// The weight of the share of the query that occurs in name, server or first sentence.
+const QUERY_COVERAGE: f32 = 0.15;
+/// The weight of neighbouring terms, and its limits.
+const PAIRS: f32 = 0.05;
+const MAX_PAIRS: f32 = 3.0;
+const PAIR_SCALE: f32 = 5.0;
+/// The weight of a synonym relative to the term itself.
+const SYNONYM: f32 = 0.39;
+/// The factor for synonyms in groups of verbs.
+const VERB_SYNONYM: f32 = 0.6;
+/// The factor for synonyms and corrections of a term that no tool contains.
+const UNKNOWN_TERM: f32 = 2.0;
+/// The weight of the best need of a query relative to the whole query.
+const NEED: f32 = 0.3;
+/// The weight of the score of usage.
+const USAGE: f32 = 0.02;
+
+/// Scores tools.
+pub(super) struct Scorer<'i> {
+    pub(super) index: &'i Index<'i>,
+}
+
+/// Buffers that all queries of a search share.
+pub(super) struct Scratch {
+    /// For each tool, the weighted frequency of the current term.
+    frequency: Vec<f32>,
+    /// For each tool, the sums for the current query.
+    sums: Vec<Sums>,
+    /// The tools with sums.
+    touched: Vec<u32>,
+    /// For each term, its share in the coverage of names.
+    covered: Vec<f32>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Sums {
+    is_touched: bool,
+    base: f32,
+    strong: f32,
+    pairs: f32,
+}
+
+/// A term to look up, with its weight.
+struct Related {
+    term: u32,
+    weight: f32,
+    is_own: bool,
+}
+
+impl Scratch {
+    pub(super) fn new(index: &Index<'_>) -> Self {
+        let tools = index.tool_count();
+        Self {
+            frequency: vec![0.0; tools],
+            sums: vec![Sums::default(); tools],
+            touched: Vec::new(),
+            covered: vec![0.0; index.term_count()],
+        }
+    }
+}
+
+impl Scorer<'_> {
+    /// Returns the scores of all tools that match a query.
+    pub(super) fn score(
+        &self,
+        query: &str,
+        splitter: &mut Splitter,
+        scratch: &mut Scratch,
+    ) -> BTreeMap<u32, f32> {
+        let mut scores = self.score_part(query, splitter, scratch);
+        let mut best: BTreeMap<u32, f32> = BTreeMap::new();
+        for need in query::needs(query, splitter) {
+            let part = self.score_part(&need, splitter, scratch);
+            let maximum = part.values().copied().fold(0.0, f32::max);
+            for (tool, score) in part.into_iter().filter(|_| maximum > 0.0) {
+                let entry = best.entry(tool).or_default();
+                *entry = entry.max(score / maximum);
+            }
+        }
+        for (tool, share) in best {
+            *scores.entry(tool).or_default() += NEED * share;
+        }
+        for (tool, score) in &mut scores {
+            *score += USAGE * self.index.tool(*tool).map_or(0.0, |tool| tool.tier_score);
+        }
+        scores
+    }
+
+    /// Returns the scores for a text, regardless of its needs.
+    fn score_part(
+        &self,
+        text: &str,
+        splitter: &mut Splitter,
+        scratch: &mut Scratch,
+    ) -> BTreeMap<u32, f32> {
+        let query = query::read(text, splitter);
+        let mut total = 0.0;
+        for term in &query.terms {
+            let number = self.index.term(&term.text);
+            let is_known = number.is_some_and(|number| self.index.frequency(number) > 0);
+            let related = match number.filter(|_| is_known) {
+                Some(number) => self.with_synonyms(number),
+                None => self.replacements(number, term.kind, &term.word, &term.text),
+            };
+            let idf = match number.filter(|_| is_known) {
+                Some(number) => self.index.idf(number),
+                None => related
+                    .iter()
+                    .map(|related| self.index.idf(related.term))
+                    .fold(f32::INFINITY, f32::min),
+            };
+            if related.is_empty() {
+                continue;
+            }
+            let weight = term.weight * idf;
+            total += weight;
+            self.add_term(&related, weight, scratch);
+        }
+        self.add_pairs(&query, scratch);
+        let scores = self.finish(total, scratch);
+        scratch.clear();
+        scores
+    }
+
+    /// Returns a term and its synonyms.
+    fn with_synonyms(&self, term: u32) -> Vec<Related> {
+        let idf = self.index.idf(term);
+        let mut related = vec![Related { term, weight: 1.0, is_own: true }];
+        for (synonym, factor) in self.synonyms(term) {
+            // A rarer synonym must not count more than the term itself.
+            let rarity = (self.index.idf(synonym) / idf.max(f32::MIN_POSITIVE)).min(1.0);
+            let weight = SYNONYM * factor * rarity * rarity;
+            related.push(Related { term: synonym, weight, is_own: false });
+        }
+        related
+    }
+
+    /// Returns the terms that replace a term that no tool contains: its synonyms, or corrections.
+    fn replacements(
+        &self,
+        number: Option<u32>,
+        kind: TermKind,
+        word: &str,
+        stem: &str,
+    ) -> Vec<Related> {
+        let related = |(term, factor)| Related {
+            term,
+            weight: SYNONYM * factor * UNKNOWN_TERM,
+            is_own: false,
+        };
+        let synonyms: Vec<_> = number.map_or(Vec::new(), |number| self.synonyms(number));
+        if !synonyms.is_empty() || number.is_some() || kind != TermKind::Word {
+            return synonyms.into_iter().map(related).collect();
+        }
+        corrections(self.index, word, stem).into_iter().map(|term| related((term, 1.0))).collect()
+    }
+
+    /// Returns the synonyms of a term that tools contain, with the factor of their group.
+    fn synonyms(&self, term: u32) -> Vec<(u32, f32)> {
+        let mut synonyms: BTreeMap<u32, f32> = BTreeMap::new();
+        for (is_verbs, terms) in self.index.synonym_groups(term) {
+            let factor = if is_verbs { VERB_SYNONYM } else { 1.0 };
+            for synonym in terms.filter(|synonym| *synonym != term) {
+                if self.index.frequency(synonym) > 0 {
+                    let known = synonyms.entry(synonym).or_default();
+                    *known = known.max(factor);
+                }
+            }
+        }
+        synonyms.into_iter().collect()
+    }
+
+    /// Adds a query's term, with its synonyms, to the sums of all tools.
+    fn add_term(&self, related: &[Related], weight: f32, scratch: &mut Scratch) {
+        let mut tools: Vec<u32> = Vec::new();
+        for one in related {
+            if let Some(covered) = scratch.covered.get_mut(one.term as usize) {
+                *covered = covered.max(if one.is_own { 1.0 } else { one.weight.min(SYNONYM) });
+            }
+            for posting in self.index.postings(one.term) {
+                let at = posting.tool as usize;
+                let (Some(frequency), Some(sums)) =
+                    (scratch.frequency.get_mut(at), scratch.sums.get_mut(at))
+                else {
+                    continue;
+                };
+                if *frequency == 0.0 {
+                    tools.push(posting.tool);
+                }
+                *frequency += one.weight * posting.x;
+                if one.is_own && posting.is_strong {
+                    sums.strong += weight;
+                }
+            }
+        }
+        for tool in tools {
+            let at = tool as usize;
+            if let (Some(frequency), Some(sums)) =
+                (scratch.frequency.get_mut(at), scratch.sums.get_mut(at))
+            {
+                let x = std::mem::take(frequency);
+                sums.base += weight * x / (SATURATION + x);
+                if !sums.is_touched {
+                    sums.is_touched = true;
+                    scratch.touched.push(tool);
+                }
+            }
+        }
+    }
+
+    /// Adds neighbouring terms of the query that are neighbours in a tool.
+    fn add_pairs(&self, query: &QueryTerms, scratch: &mut Scratch) {
+        let number = |at: &usize| query.terms.get(*at).and_then(|term| self.index.term(&term.text));
+        let numbers: Vec<Option<u32>> = query.sequence.iter().map(number).collect();
+        let mut seen = std::collections::BTreeSet::new();
+        for pair in numbers.windows(2) {
+            let [Some(first), Some(second)] = *pair else { continue };
+            if !seen.insert((first, second)) {
+                continue;
+            }
+            let idf = f32::midpoint(self.index.idf(first), self.index.idf(second));
+            for tool in self.index.pair_tools(first, second) {
+                if let Some(sums) = scratch.sums.get_mut(tool as usize) {
+                    sums.pairs += idf;
+                }
+            }
+        }
+    }
+
+    /// Returns the scores from the sums. `total` is the sum of the weights of all terms.
+    fn finish(&self, total: f32, scratch: &Scratch) -> BTreeMap<u32, f32> {
+        let mut scores = BTreeMap::new();
+        if total <= 0.0 {
+            return scores;
+        }
+        for tool in &scratch.touched {
+            let Some(sums) = scratch.sums.get(*tool as usize) else { continue };
+            let (mut covered, mut all) = (0.0, 0.0);
+            for term in self.index.name_terms(*tool) {
+                let idf = self.index.idf(term);
+                all += idf;
+                covered += idf * scratch.covered.get(term as usize).copied().unwrap_or_default();
+            }
+            let name = if all > 0.0 { covered / all } else { 0.0 };
+            let score = sums.base / total
+                + NAME_COVERAGE * name
+                + QUERY_COVERAGE * sums.strong / total
+                + PAIRS * (sums.pairs / PAIR_SCALE).min(MAX_PAIRS);
+            scores.insert(*tool, score);
+        }
+        scores
+    }
+}
+
+impl Scratch {
+    fn clear(&mut self) {
+        for tool in self.touched.drain(..) {
+            if let Some(sums) = self.sums.get_mut(tool as usize) {
+                *sums = Sums::default();
+            }
+        }
+        // A damaged index can name pairs of tools that contain neither term.
+        self.sums.fill(Sums::default());
+        self.covered.fill(0.0);
+    }
+}
