@@ -27,7 +27,6 @@ pub(crate) struct ToolRecord {
 /// A query with its needs. Any tool of a need's list meets the need.
 #[derive(Clone, Deserialize)]
 pub(crate) struct Query {
-    pub(crate) id: String,
     pub(crate) query: String,
     pub(crate) needs: Vec<Vec<String>>,
 }
@@ -102,6 +101,28 @@ pub(crate) fn read(folder: &Path) -> Result<Data> {
 }
 
 impl ToolRecord {
+    /// Returns the tool as a gateway lists it: the server is a prefix of the name.
+    pub(crate) fn as_listed(&self) -> Value {
+        let name = match self.server.as_str() {
+            "" => self.name.clone(),
+            server => format!("{server}__{}", self.name),
+        };
+        json!({"name": name, "description": self.description, "inputSchema": self.input_schema})
+    }
+
+    /// Returns the text that FastMCP searches: name, description, names and descriptions of
+    /// parameters.
+    pub(crate) fn text(&self) -> String {
+        let mut text = format!("{} {} {}", self.server, self.name, self.description);
+        let properties = self.input_schema.get("properties").and_then(Value::as_object);
+        for (name, property) in properties.into_iter().flatten() {
+            let description = property.get("description").and_then(Value::as_str);
+            text.push_str(&format!(" {name} {}", description.unwrap_or_default()));
+        }
+        // The crate splits at word boundaries, which do not separate `snake_case`.
+        text.replace('_', " ")
+    }
+
     fn definition(&self) -> String {
         let mut definition = json!({
             "name": self.name,

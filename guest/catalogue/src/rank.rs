@@ -4,7 +4,7 @@ mod correct;
 mod query;
 mod scorer;
 
-use std::collections::BTreeMap;
+use std::collections::HashSet;
 
 use crate::index::{Index, IndexedTool};
 use crate::text::Splitter;
@@ -112,18 +112,22 @@ impl Index<'_> {
         let mut scratch = Scratch::new(self);
         let mut ranked: Vec<Vec<Hit>> = Vec::new();
         let mut found = Found::default();
-        let mut matched = BTreeMap::new();
+        let mut matched = vec![false; self.tool_count()];
         for (number, query) in request.queries.iter().enumerate() {
             let mut hits = self.rank(query, number, &mut splitter, &mut scratch);
             hits.retain(|hit| {
                 accepted.get(hit.tool as usize).copied().unwrap_or_default()
                     && (hit.is_exact || hit.score >= request.min_score)
             });
-            matched.extend(hits.iter().map(|hit| (hit.tool, ())));
+            for hit in &hits {
+                if let Some(matched) = matched.get_mut(hit.tool as usize) {
+                    *matched = true;
+                }
+            }
             found.queries.push(self.describe(&mut hits, request.limit));
             ranked.push(hits);
         }
-        found.total = matched.len();
+        found.total = matched.iter().filter(|matched| **matched).count();
         found.hits = take_turns(&ranked, request.limit);
         found
     }
@@ -142,7 +146,9 @@ impl Index<'_> {
         let mut scores = scorer.score(query, splitter, scratch);
         for tool in &exact {
             // A name without any letter has no term.
-            scores.entry(*tool).or_insert(1.0);
+            if let Err(at) = scores.binary_search_by_key(tool, |(tool, _)| *tool) {
+                scores.insert(at, (*tool, 1.0));
+            }
         }
         let hit = |(tool, score)| {
             let is_exact = exact.contains(&tool);
@@ -183,7 +189,7 @@ impl Index<'_> {
 fn take_turns(ranked: &[Vec<Hit>], limit: usize) -> Vec<Hit> {
     let mut hits: Vec<Hit> = Vec::new();
     let mut queues: Vec<_> = ranked.iter().map(|hits| hits.iter()).collect();
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = HashSet::new();
     while hits.len() < limit {
         let before = hits.len();
         for queue in &mut queues {

@@ -40,6 +40,17 @@ pub(crate) enum Bench {
         #[arg(long)]
         check: bool,
     },
+    /// Measure the search of tools on labelled queries: recall, nDCG and complete answers, next to
+    /// the crate bm25 with English stems and to FastMCP's search. Also measures misspelled queries
+    /// and time.
+    Catalogue {
+        /// A folder with NAME.tools.jsonl and NAME.jsonl files.
+        #[arg(long, env = "CONTEXT_GUARD_CATALOGUE")]
+        catalogue: PathBuf,
+        /// Leave out FastMCP, which is installed from PyPI.
+        #[arg(long)]
+        offline: bool,
+    },
     /// Compare with other proxies on the same real servers: latency, calls per second, memory,
     /// tokens. Installs them into target/. Prints the tables of benches/results/performance.md.
     Comparison,
@@ -87,6 +98,7 @@ impl Bench {
             Bench::Quality { corpus, budgets, files, show } => {
                 quality(corpus, budgets, files, show)
             }
+            Bench::Catalogue { catalogue: folder, offline } => catalogue(&folder, offline),
             Bench::Speed { compare, filter, check } => speed(compare, filter, check),
             Bench::Comparison => {
                 let proxies = packages::proxies()?;
@@ -131,6 +143,20 @@ fn speed(compare: Option<PathBuf>, filter: Option<String>, check: bool) -> Resul
     command.arg("--").args(check.then_some("--test")).args(filter);
     // This format prints a line for each side of each comparison.
     command.args(["--output-format", "bencher"]);
+    build::run(&mut command)
+}
+
+/// Runs the bench of tool search. It needs no host.
+fn catalogue(folder: &Path, offline: bool) -> Result<()> {
+    let folder =
+        folder.canonicalize().with_context(|| format!("no folder at {}", folder.display()))?;
+    let mut command = cargo();
+    command.args(["bench", "--quiet", "--package", "context-guard-catalogue"]);
+    command.args(["--bench", "catalogue"]).env("CONTEXT_GUARD_CATALOGUE", folder);
+    command.env_remove("CONTEXT_GUARD_FASTMCP_PYTHON");
+    if !offline {
+        command.env("CONTEXT_GUARD_FASTMCP_PYTHON", packages::fastmcp()?);
+    }
     build::run(&mut command)
 }
 

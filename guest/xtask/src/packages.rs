@@ -34,6 +34,9 @@ pub(crate) fn python(environment: &Path, packages: &[&str]) -> Result<()> {
     install().or_else(|_| install())
 }
 
+/// FastMCP, whose search the catalogue bench compares with.
+const FASTMCP: &str = "fastmcp==4.1.2";
+
 /// The npm packages of the proxies that the guard is compared with, and of servers to run behind
 /// them.
 const PROXIES_NPM: [&str; 4] = [
@@ -43,7 +46,7 @@ const PROXIES_NPM: [&str; 4] = [
     "zod@4",
 ];
 const PROXIES_PYTHON: [(&str, &str); 3] = [
-    ("fastmcp", "fastmcp==4.1.2"),
+    ("fastmcp", FASTMCP),
     ("mcp-compressor", "mcp-compressor==0.38.2"),
     ("mcp-proxy", "mcp-proxy==0.13.0"),
 ];
@@ -67,4 +70,15 @@ pub(crate) fn proxies() -> Result<std::path::PathBuf> {
     }
     std::fs::write(mark, wanted)?;
     Ok(folder)
+}
+
+/// Installs FastMCP, unless it is installed, and returns its Python interpreter.
+pub(crate) fn fastmcp() -> Result<std::path::PathBuf> {
+    let folder = build::target().join("bench-peers/fastmcp");
+    let python_program = folder.join("bin/python");
+    if !folder.join("bin/fastmcp").exists() {
+        eprintln!("Installing {FASTMCP} from PyPI into {}.", folder.display());
+        python(&folder, &[FASTMCP])?;
+    }
+    Ok(python_program)
 }

@@ -98,6 +98,14 @@ impl<'a> Index<'a> {
         })
     }
 
+    /// Returns the score of a tool's usage.
+    #[must_use]
+    pub fn tier_score(&self, tool: u32) -> f32 {
+        let at = (tool as usize).saturating_mul(TOOL_WORDS).saturating_add(7);
+        let score = self.word(Section::Tools, at).map(f32::from_bits);
+        score.filter(|score| score.is_finite()).unwrap_or_default()
+    }
+
     /// Returns all tools in order.
     pub fn tools(&self) -> impl Iterator<Item = IndexedTool<'a>> + use<'a> {
         let index = *self;

@@ -34,37 +34,48 @@ pub(super) fn corrections(index: &Index<'_>, word: &str, stem: &str) -> Vec<u32>
     candidates.into_iter().take(MAX_CORRECTIONS).map(|(_, _, number)| number).collect()
 }
 
+/// A row of the table of distances.
+type Row = [u8; MAX_LENGTH + 3];
+
 /// Returns the number of edits between two words, if it is at most `limit`.
 fn distance(left: &[u8], right: &[u8], limit: usize) -> Option<usize> {
-    let width = right.len() + 1;
-    let mut before_previous: Vec<usize> = vec![usize::MAX; width];
-    let mut previous: Vec<usize> = (0..width).collect();
+    if left.len().max(right.len()) > MAX_LENGTH + 2 {
+        return None;
+    }
+    let at = |row: &Row, column: usize| row.get(column).copied().unwrap_or(u8::MAX / 2);
+    let mut before_previous: Row = [u8::MAX / 2; MAX_LENGTH + 3];
+    let mut previous = before_previous;
+    for (cell, column) in previous.iter_mut().zip(0..) {
+        *cell = column;
+    }
     for (row, letter) in left.iter().enumerate() {
-        let mut current = vec![row + 1; width];
+        let mut current: Row = [u8::MAX / 2; MAX_LENGTH + 3];
+        let mut left_cell = u8::try_from(row + 1).ok()?;
+        let mut smallest = left_cell;
+        current[0] = left_cell;
         for (column, other) in right.iter().enumerate() {
-            let at = |values: &[usize], place: usize| {
-                values.get(place).copied().unwrap_or(usize::MAX / 2)
-            };
-            let replaced = at(&previous, column) + usize::from(letter != other);
-            let mut best =
-                replaced.min(at(&previous, column + 1) + 1).min(at(&current, column) + 1);
+            let replaced = at(&previous, column) + u8::from(letter != other);
+            let mut best = replaced.min(at(&previous, column + 1) + 1).min(left_cell + 1);
             let swapped = row > 0
                 && column > 0
                 && left.get(row - 1) == Some(other)
                 && right.get(column - 1) == Some(letter);
             if swapped {
-                best = best.min(at(&before_previous, column - 1).saturating_add(1));
+                best = best.min(at(&before_previous, column - 1) + 1);
             }
             if let Some(cell) = current.get_mut(column + 1) {
                 *cell = best;
             }
+            left_cell = best;
+            smallest = smallest.min(best);
         }
-        if current.iter().all(|cell| *cell > limit) {
+        // Later rows are never smaller than the smallest cell of this one, less a swap.
+        if usize::from(smallest) > limit + 1 {
             return None;
         }
         before_previous = std::mem::replace(&mut previous, current);
     }
-    previous.last().copied().filter(|distance| *distance <= limit)
+    Some(usize::from(at(&previous, right.len()))).filter(|distance| *distance <= limit)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Scores the tools of an index for one query.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::rc::Rc;
 
 use super::correct::corrections;
 use super::query::{self, QueryTerms};
@@ -41,8 +42,11 @@ pub(super) struct Scratch {
     sums: Vec<Sums>,
     /// The tools with sums.
     touched: Vec<u32>,
-    /// For each term, its share in the coverage of names.
+    /// For each term, its share in the coverage of names, and the terms with a share.
     covered: Vec<f32>,
+    covering: Vec<u32>,
+    /// The terms of earlier queries and needs.
+    resolved: HashMap<String, Rc<Resolved>>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -51,6 +55,12 @@ struct Sums {
     base: f32,
     strong: f32,
     pairs: f32,
+}
+
+/// The terms that stand for a term of a query, and the frequency that counts for all of them.
+struct Resolved {
+    related: Vec<Related>,
+    idf: f32,
 }
 
 /// A term to look up, with its weight.
@@ -68,35 +78,45 @@ impl Scratch {
             sums: vec![Sums::default(); tools],
             touched: Vec::new(),
             covered: vec![0.0; index.term_count()],
+            covering: Vec::new(),
+            resolved: HashMap::new(),
         }
     }
 }
 
 impl Scorer<'_> {
-    /// Returns the scores of all tools that match a query.
+    /// Returns the scores of all tools that match a query, in the order of the index.
     pub(super) fn score(
         &self,
         query: &str,
         splitter: &mut Splitter,
         scratch: &mut Scratch,
-    ) -> BTreeMap<u32, f32> {
-        let mut scores = self.score_part(query, splitter, scratch);
-        let mut best: BTreeMap<u32, f32> = BTreeMap::new();
+    ) -> Vec<(u32, f32)> {
+        let mut scores = vec![None; self.index.tool_count()];
+        let mut add = |tool: u32, score: f32| {
+            if let Some(sum) = scores.get_mut(tool as usize) {
+                *sum = Some(sum.unwrap_or(0.0) + score);
+            }
+        };
+        for (tool, score) in self.score_part(query, splitter, scratch) {
+            add(tool, score);
+        }
+        let mut best = Vec::new();
         for need in query::needs(query, splitter) {
             let part = self.score_part(&need, splitter, scratch);
-            let maximum = part.values().copied().fold(0.0, f32::max);
+            let maximum = part.iter().map(|(_, score)| *score).fold(0.0, f32::max);
+            best.resize(self.index.tool_count(), 0.0_f32);
             for (tool, score) in part.into_iter().filter(|_| maximum > 0.0) {
-                let entry = best.entry(tool).or_default();
-                *entry = entry.max(score / maximum);
+                if let Some(best) = best.get_mut(tool as usize) {
+                    *best = best.max(score / maximum);
+                }
             }
         }
-        for (tool, share) in best {
-            *scores.entry(tool).or_default() += NEED * share;
+        for (tool, share) in (0..).zip(best).filter(|(_, share)| *share > 0.0) {
+            add(tool, NEED * share);
         }
-        for (tool, score) in &mut scores {
-            *score += USAGE * self.index.tool(*tool).map_or(0.0, |tool| tool.tier_score);
-        }
-        scores
+        let scores = (0..).zip(scores).filter_map(|(tool, score)| Some((tool, score?)));
+        scores.map(|(tool, score)| (tool, score + USAGE * self.index.tier_score(tool))).collect()
     }
 
     /// Returns the scores for a text, regardless of its needs.
@@ -105,34 +125,39 @@ impl Scorer<'_> {
         text: &str,
         splitter: &mut Splitter,
         scratch: &mut Scratch,
-    ) -> BTreeMap<u32, f32> {
+    ) -> Vec<(u32, f32)> {
         let query = query::read(text, splitter);
         let mut total = 0.0;
         for term in &query.terms {
-            let number = self.index.term(&term.text);
-            let is_known = number.is_some_and(|number| self.index.frequency(number) > 0);
-            let related = match number.filter(|_| is_known) {
-                Some(number) => self.with_synonyms(number),
-                None => self.replacements(number, term.kind, &term.word, &term.text),
+            let resolved = match scratch.resolved.get(&term.text) {
+                Some(known) => Rc::clone(known),
+                None => {
+                    let resolved = Rc::new(self.resolve(&term.text, &term.word, term.kind));
+                    scratch.resolved.insert(term.text.clone(), Rc::clone(&resolved));
+                    resolved
+                }
             };
-            let idf = match number.filter(|_| is_known) {
-                Some(number) => self.index.idf(number),
-                None => related
-                    .iter()
-                    .map(|related| self.index.idf(related.term))
-                    .fold(f32::INFINITY, f32::min),
-            };
-            if related.is_empty() {
-                continue;
+            if !resolved.related.is_empty() {
+                let weight = term.weight * resolved.idf;
+                total += weight;
+                self.add_term(&resolved.related, weight, scratch);
             }
-            let weight = term.weight * idf;
-            total += weight;
-            self.add_term(&related, weight, scratch);
         }
         self.add_pairs(&query, scratch);
         let scores = self.finish(total, scratch);
         scratch.clear();
         scores
+    }
+
+    /// Finds the terms of the index that stand for a query's term.
+    fn resolve(&self, stem: &str, word: &str, kind: TermKind) -> Resolved {
+        let number = self.index.term(stem);
+        if let Some(number) = number.filter(|number| self.index.frequency(*number) > 0) {
+            return Resolved { related: self.with_synonyms(number), idf: self.index.idf(number) };
+        }
+        let related = self.replacements(number, kind, word, stem);
+        let idf = related.iter().map(|related| self.index.idf(related.term));
+        Resolved { idf: idf.fold(f32::INFINITY, f32::min), related }
     }
 
     /// Returns a term and its synonyms.
@@ -189,6 +214,7 @@ impl Scorer<'_> {
         for one in related {
             if let Some(covered) = scratch.covered.get_mut(one.term as usize) {
                 *covered = covered.max(if one.is_own { 1.0 } else { one.weight.min(SYNONYM) });
+                scratch.covering.push(one.term);
             }
             for posting in self.index.postings(one.term) {
                 let at = posting.tool as usize;
@@ -225,7 +251,7 @@ impl Scorer<'_> {
     fn add_pairs(&self, query: &QueryTerms, scratch: &mut Scratch) {
         let number = |at: &usize| query.terms.get(*at).and_then(|term| self.index.term(&term.text));
         let numbers: Vec<Option<u32>> = query.sequence.iter().map(number).collect();
-        let mut seen = std::collections::BTreeSet::new();
+        let mut seen = BTreeSet::new();
         for pair in numbers.windows(2) {
             let [Some(first), Some(second)] = *pair else { continue };
             if !seen.insert((first, second)) {
@@ -241,13 +267,9 @@ impl Scorer<'_> {
     }
 
     /// Returns the scores from the sums. `total` is the sum of the weights of all terms.
-    fn finish(&self, total: f32, scratch: &Scratch) -> BTreeMap<u32, f32> {
-        let mut scores = BTreeMap::new();
-        if total <= 0.0 {
-            return scores;
-        }
-        for tool in &scratch.touched {
-            let Some(sums) = scratch.sums.get(*tool as usize) else { continue };
+    fn finish(&self, total: f32, scratch: &Scratch) -> Vec<(u32, f32)> {
+        let score = |tool: &u32| {
+            let sums = scratch.sums.get(*tool as usize)?;
             let (mut covered, mut all) = (0.0, 0.0);
             for term in self.index.name_terms(*tool) {
                 let idf = self.index.idf(term);
@@ -259,21 +281,25 @@ impl Scorer<'_> {
                 + NAME_COVERAGE * name
                 + QUERY_COVERAGE * sums.strong / total
                 + PAIRS * (sums.pairs / PAIR_SCALE).min(MAX_PAIRS);
-            scores.insert(*tool, score);
-        }
-        scores
+            Some((*tool, score))
+        };
+        if total > 0.0 { scratch.touched.iter().filter_map(score).collect() } else { Vec::new() }
     }
 }
 
 impl Scratch {
     fn clear(&mut self) {
+        // The sums of tools that were not touched are clear, too: a tool with a pair of terms has
+        // both terms. Only a damaged index is different.
         for tool in self.touched.drain(..) {
             if let Some(sums) = self.sums.get_mut(tool as usize) {
                 *sums = Sums::default();
             }
         }
-        // A damaged index can name pairs of tools that contain neither term.
-        self.sums.fill(Sums::default());
-        self.covered.fill(0.0);
+        for term in self.covering.drain(..) {
+            if let Some(covered) = self.covered.get_mut(term as usize) {
+                *covered = 0.0;
+            }
+        }
     }
 }
