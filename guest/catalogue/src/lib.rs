@@ -17,12 +17,16 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod arguments;
 pub mod document;
 pub mod index;
 mod logarithm;
 pub mod rank;
 pub mod score;
 mod sentence;
+pub mod signature;
+
+pub mod similar;
 pub mod synonyms;
 pub mod text;
 pub mod tool;
