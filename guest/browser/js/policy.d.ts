@@ -2,6 +2,48 @@
 
 export type Advertise = "none" | "compact" | "full";
 
+export type CallTools = "split" | "one";
+
+export type CatalogueMode = "auto" | "full" | "tiered";
+
+export type CatalogueSettings = {
+  /** Separate call tools for read-only and other tools (`split`, default), or one (`one`). */
+  callTools?: CallTools;
+  /** Categories of tools. The first match wins. Default: each server is a category. */
+  categories?: (CategoryRule)[];
+  /** Globs over the names of clients that load tools on demand themselves. `auto` sends them up to 500 tools in full. Default `claude-code*` and `codex*`. */
+  deferringClients?: (string)[];
+  /** Detail of the tools that a search returns: `names`, `summary`, `signature` (default) or `full`. */
+  detail?: ToolDetail;
+  /** Globs over `server::tool`: these tools are neither found nor callable. */
+  hide?: (string)[];
+  /** The number of hot tools in a tiered list. Default 12, at most 15. */
+  hot?: number;
+  /** The list that clients get: all tools (`full`), or the tools to search and call the others, with pinned and hot tools (`tiered`). Default `auto`: `tiered` if the full list costs more than `threshold`. */
+  mode?: CatalogueMode;
+  /** Globs over `server::tool`: these tools are always listed. */
+  pins?: (string)[];
+  /** Seconds between updates of the scores of tools. Default 86400, from 3600 to 604800. */
+  recomputeSeconds?: number;
+  /** Groups of words that stand for each other, in addition to the built-in ones: a list of words, or a text of words between spaces. */
+  synonyms?: (WordGroupForms)[];
+  /** Tokens of the full list above which `auto` means `tiered`. Default 6000. */
+  threshold?: number;
+};
+
+export type CategoryRule = {
+  /** A sentence about its tools. */
+  description?: string;
+  /** The name for people. Default: the name. */
+  displayName?: string;
+  /** Globs over `server::tool`. */
+  match: (string)[];
+  /** The name. */
+  name: string;
+  /** The position among categories; lower comes first. Default 0. */
+  order?: number;
+};
+
 export type CursorFormat = "short" | "signed";
 
 export type CursorMode = "snapshot" | "replay";
@@ -45,12 +87,18 @@ export type Profile = "o200k" | "cl100k" | "claude-legacy";
 
 export type Strip = "nulls" | "empty" | "repeats";
 
+export type ToolDetail = "names" | "summary" | "signature" | "full";
+
 export type VisibleContent = "text" | "structured" | "both";
+
+export type WordGroupForms = string | (string)[];
 
 /** The settings of a policy, and of the endpoints that a rule matches. */
 export type Settings = {
   /** Detail of the guard's own arguments in the schemas of tools. Default `none`. Tools with strict schemas remain unchanged. */
   advertise?: Advertise;
+  /** The tool catalogue: tiered lists, search, pinned and hidden tools. Applies to all endpoints. */
+  catalogue?: CatalogueSettings;
   /** Lines per chunk. Default 200. Unless it or `chunkThreshold` is set, chunks grow to fill the budget. */
   chunkSize?: number;
   /** Tokens above which a text is chunked. Default 2000, at least 1000. Unless it or `chunkSize` is set, a text that fits the budget passes. A text over the budget is always chunked. */

@@ -14,6 +14,7 @@ pub(crate) fn context(cx: &types::CallContext) -> Context<'_> {
         protocol_version: &cx.protocol_version,
         client_name: cx.client_name.as_deref().unwrap_or_default(),
         store_unavailable: cx.store_unavailable,
+        catalogue_version: cx.catalog_version.as_deref().unwrap_or_default(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The entry points for requests and responses.
 
 mod call;
+mod catalogue_call;
 mod replay;
 mod ticket;
 mod unreadable;
@@ -79,6 +80,9 @@ pub struct Context<'a> {
     /// tools then repeat the upstream call, and a missing entry is reported as unavailable, not as
     /// expired.
     pub store_unavailable: bool,
+    /// The version of the tool catalogue, if the request is for the catalogue of all upstreams.
+    /// Empty for requests to one upstream.
+    pub catalogue_version: &'a str,
 }
 
 /// The guard's decision about a client's request: the next step for the host.
@@ -173,6 +177,9 @@ impl Guard {
         };
         let call = Call { guard: self, cx, message, request: &request, loaded, now_ms, id };
         let mut plan = match request.method.as_str() {
+            "tools/list" | "tools/call" if !cx.catalogue_version.is_empty() => {
+                self.catalogue_request(&call)
+            }
             "tools/list" => Plan::Forward {
                 message: None,
                 ticket: Ticket::Tools { first: !request.continues }.to_bytes(),
@@ -214,6 +221,9 @@ impl Guard {
             Fault::Other("the ticket was issued by another version of the guard".to_owned())
         })? {
             Ticket::Tools { first } => self.tools(cx, message, first),
+            Ticket::Catalogue { call, id, stateless } => {
+                self.on_merged_list(cx, call.as_deref(), &id, stateless, message)
+            }
             Ticket::Replay(ticket) => self.on_replayed_response(cx, &ticket, message, now_ms),
             Ticket::Answer { name, arguments, options, query, budget, tool, replay } => {
                 let mut call = self.environment(cx, tool, budget, now_ms);

@@ -17,9 +17,11 @@
 //!    telemetry;
 //! 4. [`shape`]: reduction strategies;
 //! 5. [`mcp`]: locates payloads in messages, and writes answers back;
-//! 6. [`guard`]: the entry points.
+//! 6. [`catalogue`]: lists, searches and calls the tools of many servers;
+//! 7. [`guard`]: the entry points.
 #![forbid(unsafe_code)]
 
+pub mod catalogue;
 pub mod encoding;
 pub mod fields;
 pub mod guard;

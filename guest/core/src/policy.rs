@@ -1,10 +1,14 @@
 //! Policies: the document, its validation, and the settings that result for an endpoint.
 
+mod catalogue_settings;
 mod client_profile;
 mod compile;
 mod document;
 mod endpoint_settings;
 
+pub use catalogue_settings::{
+    CallTools, CatalogueMode, CatalogueSettings, CategoryRule, ToolDetail,
+};
 pub use client_profile::{CLIENT_PROFILES, ClientProfile, VERIFIED, VisibleContent};
 pub use compile::{CompiledPolicy, Issue, Policy, RANGES, compile};
 pub use document::{

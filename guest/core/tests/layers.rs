@@ -94,6 +94,7 @@ const CORE_LAYERS: &[&[&str]] = &[
     &["record"],
     &["shape"],
     &["protocol", "mcp"],
+    &["catalogue"],
     &["ticket"],
     &["guard"],
 ];

@@ -33,6 +33,16 @@ pub(crate) enum Ticket {
     },
     /// The request is a call that the guard repeats to serve a cursor.
     Replay(Box<ReplayTicket>),
+    /// The request is for the tool catalogue, which the host sends as the merged list of all
+    /// upstreams.
+    Catalogue {
+        /// The client's request, if it is a call that the catalogue answers.
+        call: Option<Vec<u8>>,
+        /// The JSON-RPC id of the client's request, verbatim.
+        id: Vec<u8>,
+        /// True if the client's request uses the stateless protocol mode.
+        stateless: bool,
+    },
     /// The request is `tools/list`.
     Tools {
         /// True for the first page of the tool list, false for a later one.

@@ -309,7 +309,9 @@ fn relax(message: &[u8], output: &Span, edits: &mut Edits) -> Scan<OutputSchema>
     Ok(if closed { OutputSchema::Closed } else { OutputSchema::Open })
 }
 
-fn read_tool(name: &str) -> String {
+/// Returns the definition of the guard's read tool.
+#[must_use]
+pub fn read_tool(name: &str) -> String {
     let properties = properties(READ_ARGUMENTS.iter().map(|name| (String::new(), *name)));
     format!(
         r#"{{"name":"{name}","description":"{READ_DESCRIPTION}","inputSchema":{{"type":"object","properties":{{{properties}}},"required":["cursor"]}},"annotations":{{"readOnlyHint":true,"openWorldHint":false}}}}"#

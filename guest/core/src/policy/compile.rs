@@ -5,6 +5,7 @@ use context_guard_protocol::glob;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::catalogue_settings::CatalogueSettings;
 use super::document::{Document, OnFault, Rule, Settings};
 use super::endpoint_settings::EndpointSettings;
 use crate::encoding::Stored;
@@ -161,7 +162,7 @@ fn rules(rules: Option<Value>, base: &Settings, issues: &mut Vec<Issue>) -> Vec<
             ));
             continue;
         };
-        for name in ["onFault", "hardByteLimit", "cursorTtl"] {
+        for name in ["onFault", "hardByteLimit", "cursorTtl", "catalogue"] {
             if members.remove(name).is_some() {
                 issues.push(fault(
                     &join(&path, name),
@@ -203,6 +204,9 @@ fn check(settings: &Settings, base: &Settings, path: &str, issues: &mut Vec<Issu
             &format!("{scale} is out of range: from 0.5 to 4"),
         ));
     }
+    for (name, reason) in settings.catalogue.iter().flat_map(CatalogueSettings::issues) {
+        issues.push(fault(&join(path, &format!("catalogue.{name}")), &reason));
+    }
     let profile = settings.estimator.and_then(|estimator| estimator.profile);
     if profile.is_some_and(|profile| !profile.is_built_in()) {
         let reason = "this build has no tables of this tokenizer: use o200k";
@@ -234,7 +238,7 @@ fn check(settings: &Settings, base: &Settings, path: &str, issues: &mut Vec<Issu
 }
 
 impl Stored for Policy {
-    const FORMAT: &'static [u8; 4] = b"cgp3";
+    const FORMAT: &'static [u8; 4] = b"cgp4";
 }
 
 impl Policy {
@@ -265,6 +269,12 @@ impl Policy {
     #[must_use]
     pub fn on_fault(&self) -> OnFault {
         self.settings.on_fault.unwrap_or_default()
+    }
+
+    /// Returns the settings of the tool catalogue; none if the policy has no `catalogue`.
+    #[must_use]
+    pub fn catalogue(&self) -> Option<&CatalogueSettings> {
+        self.settings.catalogue.as_ref()
     }
 
     /// Returns the maximum size, in bytes, of an answer that the guard fails to process.

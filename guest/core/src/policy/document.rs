@@ -4,6 +4,7 @@
 use context_guard_protocol::fallback;
 use serde::{Deserialize, Serialize};
 
+use super::catalogue_settings::CatalogueSettings;
 use super::client_profile::VisibleContent;
 use crate::encoding::CursorFormat;
 use crate::tokens::{Method, Profile};
@@ -135,6 +136,8 @@ pub struct Settings {
     /// Maximum bytes of an answer on which the guard fails. Default 10240. Applies to all
     /// endpoints.
     pub hard_byte_limit: Option<u64>,
+    /// The tool catalogue: tiered lists, search, pinned and hidden tools. Applies to all endpoints.
+    pub catalogue: Option<CatalogueSettings>,
 }
 
 /// The source of the rest of an answer.

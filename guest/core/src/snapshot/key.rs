@@ -92,6 +92,15 @@ impl Keys {
         let parts = [scope.principal.as_bytes(), scope.endpoint.as_bytes()];
         self.0.iter().map(|key| derive_name(key, "tool", &parts, 16)).collect()
     }
+
+    /// Returns the store keys of a part of a tool catalogue: `index`, or a block of definitions.
+    /// There is one for each signing key, that of the current key first. `settings` is a hash of
+    /// the settings under which the catalogue was compiled.
+    #[must_use]
+    pub fn catalogue(&self, version: &str, settings: u128, part: &str) -> Vec<String> {
+        let parts = [version.as_bytes(), &settings.to_le_bytes(), part.as_bytes()];
+        self.0.iter().map(|key| derive_name(key, "catalogue", &parts, 16)).collect()
+    }
 }
 
 fn scope_tag(key: &Hmac<Sha256>, scope: Scope<'_>) -> String {

@@ -1,0 +1,124 @@
+//! The tool catalogue of a gateway: tiered lists, and the tools to search, describe, browse and
+//! call other tools.
+//!
+//! The host sends the merged list of all upstreams through the guard once for each version of the
+//! catalogue. The guard stores an index and the definitions, and answers later calls from them.
+
+mod answer;
+mod compile;
+mod definitions;
+mod describe;
+mod list;
+mod merged;
+mod resolve;
+mod stored;
+
+use crate::json::text::quoted;
+use crate::mcp::reply::Envelope;
+use crate::policy::{CatalogueSettings, Policy};
+use crate::snapshot::Keys;
+use crate::snapshot::stored::{Entry, Loaded};
+
+pub use self::definitions::{MetaTool, meta_tool};
+
+/// The member of `_meta` in which host and guard exchange facts about a merged list.
+pub const CATALOGUE_META: &str = "dev.context-guard/catalogue";
+
+/// The JSON-RPC error code for invalid parameters.
+const INVALID_PARAMS: i64 = -32_602;
+
+/// A request to the catalogue, with everything that its answer depends on.
+#[derive(Clone, Copy)]
+pub struct CatalogueRequest<'a> {
+    /// The policy.
+    pub policy: &'a Policy,
+    /// The signing keys, which name stored entries.
+    pub keys: &'a Keys,
+    /// The version of the catalogue, from the host.
+    pub version: &'a str,
+    /// The name of a stateful client; empty for a stateless one, whose lists may not depend on it.
+    pub client_name: &'a str,
+    /// The form of the response.
+    pub envelope: Envelope<'a>,
+}
+
+/// The next step for a request to the catalogue.
+pub enum CatalogueStep {
+    /// Load the entries with these keys first.
+    Load(Vec<String>),
+    /// The catalogue is not stored: the host sends the merged list.
+    Compile,
+    /// Send this response.
+    Answer(CatalogueAnswer),
+    /// Send this call instead of the client's, as if the client had sent it.
+    Call(Vec<u8>),
+}
+
+/// A response of the catalogue.
+pub struct CatalogueAnswer {
+    /// The JSON-RPC response.
+    pub message: Vec<u8>,
+    /// True if it reports an error.
+    pub is_error: bool,
+    /// True if the response contains definitions that may exceed the budget, so that it is shaped
+    /// like an answer of an upstream.
+    pub needs_shaping: bool,
+}
+
+/// A compiled catalogue.
+pub struct CompiledCatalogue {
+    /// The entries to store.
+    pub entries: Vec<Entry<'static>>,
+    /// The list for the client, as a response to `tools/list`.
+    pub list: Vec<u8>,
+}
+
+/// The reason why a call has no other answer.
+struct CatalogueError {
+    text: String,
+}
+
+impl CatalogueError {
+    fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into() }
+    }
+}
+
+impl<'a> CatalogueRequest<'a> {
+    /// Returns the settings of the catalogue.
+    fn settings(&self) -> CatalogueSettings {
+        self.policy.catalogue().cloned().unwrap_or_default()
+    }
+
+    /// Answers `tools/call` of the catalogue's own tools, and of tools that no upstream is known to
+    /// have. `parameters` is the JSON of `params`.
+    #[must_use]
+    pub fn call(&self, parameters: &[u8], loaded: &Loaded) -> CatalogueStep {
+        answer::call(self, parameters, loaded)
+    }
+
+    /// Compiles the merged list of all upstreams, as a response to `tools/list`.
+    #[must_use]
+    pub fn compile(&self, merged: &[u8]) -> Option<CompiledCatalogue> {
+        compile::compile(self, merged)
+    }
+
+    /// Returns a text answer.
+    fn text(&self, texts: &[String]) -> CatalogueStep {
+        let blocks: Vec<Vec<u8>> = texts
+            .iter()
+            .map(|text| [b"{\"type\":\"text\",\"text\":".as_slice(), &quoted(text), b"}"].concat())
+            .collect();
+        let members = [b"\"content\":[".as_slice(), &blocks.join(b",".as_slice()), b"]"].concat();
+        self.answer(self.envelope.result(&members), false)
+    }
+
+    /// Returns an error that the model sees.
+    fn fail(&self, error: &CatalogueError) -> CatalogueStep {
+        self.answer(self.envelope.tool_error(&error.text), true)
+    }
+
+    fn answer(&self, message: Vec<u8>, is_error: bool) -> CatalogueStep {
+        CatalogueStep::Answer(CatalogueAnswer { message, is_error, needs_shaping: false })
+    }
+}

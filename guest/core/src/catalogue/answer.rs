@@ -1,0 +1,305 @@
+//! Answers calls of the catalogue's own tools.
+
+mod browse;
+mod forward;
+
+use context_guard_catalogue::Index;
+use context_guard_catalogue::rank::{Filter, Found, SearchRequest};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::definitions::{MetaTool, meta_tool, meta_tool_name};
+use super::describe::described;
+use super::resolve::{resolve, shown};
+use super::stored::CatalogueReader;
+use super::{CatalogueAnswer, CatalogueError, CatalogueRequest, CatalogueStep, INVALID_PARAMS};
+use crate::json::text::quoted;
+use crate::policy::{CallTools, ToolDetail};
+use crate::snapshot::stored::Loaded;
+
+/// The default and maximum number of hits, and the maximum number of queries.
+const DEFAULT_LIMIT: usize = 10;
+const MAX_LIMIT: usize = 50;
+const MAX_QUERIES: usize = 8;
+/// Maximum number of definitions of one answer, and their tokens.
+const MAX_DESCRIBED: usize = 10;
+const MAX_DESCRIBED_TOKENS: u64 = 4_000;
+
+/// The parameters of a call.
+#[derive(Deserialize)]
+struct CallParameters<'m> {
+    name: String,
+    #[serde(borrow, default)]
+    arguments: Option<&'m RawValue>,
+    #[serde(borrow, default, rename = "_meta")]
+    meta: Option<&'m RawValue>,
+}
+
+/// A text or a list of texts.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Texts {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl Texts {
+    fn into_vec(self) -> Vec<String> {
+        match self {
+            Texts::One(text) => vec![text],
+            Texts::Many(texts) => texts,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SearchArguments {
+    queries: Texts,
+    server: Option<String>,
+    category: Option<String>,
+    read_only: Option<bool>,
+    max_latency_ms: Option<f64>,
+    min_success_rate: Option<f64>,
+    limit: Option<usize>,
+    detail: Option<ToolDetail>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DescribeArguments {
+    names: Texts,
+}
+
+/// A value, or the step that comes before it.
+type CatalogueResult<T> = Result<T, CatalogueStep>;
+
+/// Answers a call with these `params`.
+pub(super) fn call(
+    request: &CatalogueRequest<'_>,
+    parameters: &[u8],
+    loaded: &Loaded,
+) -> CatalogueStep {
+    let Ok(parameters) = serde_json::from_slice::<CallParameters<'_>>(parameters) else {
+        let message = request.envelope.error(INVALID_PARAMS, "the call has no name of a tool");
+        return CatalogueStep::Answer(CatalogueAnswer {
+            message,
+            is_error: true,
+            needs_shaping: false,
+        });
+    };
+    let reader = CatalogueReader::new(request, loaded);
+    let answer = || -> CatalogueResult<CatalogueStep> {
+        let bytes = reader.index_bytes()?;
+        let index = Index::open(bytes).ok_or(CatalogueStep::Compile)?;
+        let catalogue = Catalogue { request, reader: &reader, index };
+        match catalogue.own_tool(&parameters.name) {
+            Some(MetaTool::Search) => catalogue.search(&parameters),
+            Some(MetaTool::Describe) => catalogue.describe(&parameters),
+            Some(MetaTool::Browse) => catalogue.browse(&parameters),
+            Some(MetaTool::CallRead) => catalogue.call(&parameters, true),
+            Some(MetaTool::Call) => catalogue.call(&parameters, false),
+            None => catalogue.direct(&parameters),
+        }
+    };
+    answer().unwrap_or_else(|step| step)
+}
+
+struct Catalogue<'a> {
+    request: &'a CatalogueRequest<'a>,
+    reader: &'a CatalogueReader<'a>,
+    index: Index<'a>,
+}
+
+impl Catalogue<'_> {
+    /// Returns the tool of the catalogue with this name, unless an upstream has a tool of the name.
+    fn own_tool(&self, name: &str) -> Option<MetaTool> {
+        let is_taken =
+            |name: &str| self.index.tools_named(name).iter().any(|tool| self.is_named(*tool, name));
+        let tool = meta_tool(name)?;
+        let split = self.request.settings().call_tools.unwrap_or_default() == CallTools::Split;
+        (meta_tool_name(tool, is_taken) == name && (tool != MetaTool::CallRead || split))
+            .then_some(tool)
+    }
+
+    fn is_named(&self, tool: u32, name: &str) -> bool {
+        self.index.tool(tool).is_some_and(|tool| tool.wire_name == name)
+    }
+
+    fn error(&self, error: &CatalogueError) -> CatalogueStep {
+        self.request.fail(error)
+    }
+
+    fn bad_request(&self, text: impl Into<String>) -> CatalogueStep {
+        self.error(&CatalogueError::new(text))
+    }
+
+    /// Parses the arguments of a call.
+    fn arguments<'m, T: Deserialize<'m>>(
+        &self,
+        parameters: &CallParameters<'m>,
+    ) -> CatalogueResult<T> {
+        let text = parameters.arguments.map_or("{}", RawValue::get);
+        serde_json::from_str(text).map_err(|error| {
+            let text = error.to_string();
+            let reason = text.split(" at line ").next().unwrap_or_default();
+            self.bad_request(format!("invalid arguments: {reason}"))
+        })
+    }
+
+    fn search(&self, parameters: &CallParameters<'_>) -> CatalogueResult<CatalogueStep> {
+        let arguments: SearchArguments = self.arguments(parameters)?;
+        let queries = arguments.queries.into_vec();
+        if queries.is_empty() || queries.len() > MAX_QUERIES {
+            return Err(self.bad_request(format!("queries must have 1 to {MAX_QUERIES} texts")));
+        }
+        let limit = arguments.limit.unwrap_or(DEFAULT_LIMIT);
+        if !(1..=MAX_LIMIT).contains(&limit) {
+            return Err(self.bad_request(format!("limit must be from 1 to {MAX_LIMIT}")));
+        }
+        if arguments.min_success_rate.is_some_and(|rate| !(1.0..=100.0).contains(&rate)) {
+            let text = "min_success_rate is a percentage from 1 to 100";
+            return Err(self.bad_request(text));
+        }
+        self.check_group(arguments.server.as_deref(), arguments.category.as_deref())?;
+        let filter = Filter {
+            server: arguments.server.as_deref(),
+            category: arguments.category.as_deref(),
+            read_only: arguments.read_only,
+            max_latency_ms: arguments.max_latency_ms,
+            min_success_rate: arguments.min_success_rate,
+        };
+        let search = SearchRequest {
+            queries: queries.iter().map(String::as_str).collect(),
+            filter,
+            limit,
+            min_score: 0.0,
+        };
+        let found = self.index.search(&search);
+        let detail =
+            arguments.detail.unwrap_or_else(|| self.request.settings().detail.unwrap_or_default());
+        let tools: Vec<u32> = found.hits.iter().map(|hit| hit.tool).collect();
+        let definitions = self.reader.definitions(&tools)?;
+        let texts: Vec<String> = tools
+            .iter()
+            .zip(&definitions)
+            .map(|(tool, definition)| described(&self.index, *tool, definition, detail))
+            .collect();
+        Ok(self.request.text(&[self.search_text(&queries, &found, &texts)]))
+    }
+
+    /// Returns the answer to a search: the hits of each query, as many as the budget allows.
+    fn search_text(&self, queries: &[String], found: &Found, texts: &[String]) -> String {
+        let settings = self.request.policy.settings_for("", "context_guard_search_tools");
+        let allowance = settings.estimator.allowance(settings.threshold);
+        let mut shown_hits = 0;
+        let mut tokens = 60 * queries.len() as u64;
+        for text in texts {
+            tokens += settings.estimator.cost(text.as_bytes()) + 1;
+            if tokens > allowance && shown_hits > 0 {
+                break;
+            }
+            shown_hits += 1;
+        }
+        let mut lines = Vec::new();
+        for (number, query) in queries.iter().enumerate() {
+            lines.push(format!("query {}: {}", number + 1, shown(query.trim())));
+            let hits = found.hits.iter().zip(texts).take(shown_hits);
+            lines.extend(hits.filter(|(hit, _)| hit.query == number).map(|(_, text)| text.clone()));
+            let Some(result) = found.queries.get(number) else { continue };
+            if result.total == 0 {
+                lines.push("no match".to_owned());
+            } else if result.is_weak {
+                let servers = result.nearest_servers.join(", ");
+                lines.push(format!("weak match; nearest servers: {servers}"));
+            }
+        }
+        let narrow =
+            if found.total > shown_hits { "; narrow with server= or category=" } else { "" };
+        lines.push(format!("shown {shown_hits} of {}{narrow}", found.total));
+        lines.join("\n")
+    }
+
+    /// Returns an error if there is no such server or category.
+    fn check_group(&self, server: Option<&str>, category: Option<&str>) -> CatalogueResult<()> {
+        let names = |group: fn(&context_guard_catalogue::index::IndexedTool<'_>) -> String| {
+            let mut names: Vec<String> = self.index.tools().map(|tool| group(&tool)).collect();
+            names.sort();
+            names.dedup();
+            names
+        };
+        if let Some(server) = server {
+            let servers = names(|tool| tool.server.to_owned());
+            if !servers.iter().any(|name| name == server) {
+                let list = listed(&servers, server);
+                return Err(self.bad_request(format!("no server \"{}\"; {list}", shown(server))));
+            }
+        }
+        if let Some(category) = category {
+            let categories = names(|tool| tool.category.to_owned());
+            if !categories.iter().any(|name| name == category) {
+                let list = listed(&categories, category).replacen("similar", "categories", 1);
+                let text = format!("no category \"{}\"; {list}", shown(category));
+                return Err(self.error(&CatalogueError::new(text)));
+            }
+        }
+        Ok(())
+    }
+
+    fn describe(&self, parameters: &CallParameters<'_>) -> CatalogueResult<CatalogueStep> {
+        let arguments: DescribeArguments = self.arguments(parameters)?;
+        let names = arguments.names.into_vec();
+        if names.is_empty() || names.len() > MAX_DESCRIBED {
+            return Err(self.bad_request(format!("names must have 1 to {MAX_DESCRIBED} texts")));
+        }
+        let mut tools = Vec::new();
+        for name in &names {
+            tools.push(resolve(&self.index, name).map_err(|error| self.error(&error))?);
+        }
+        let definitions = self.reader.definitions(&tools)?;
+        let estimator = self.request.policy.settings_for("", "tools/list").estimator;
+        let mut texts: Vec<String> = Vec::new();
+        let mut tokens = 0;
+        for definition in &definitions {
+            tokens += estimator.cost(definition.as_bytes());
+            if tokens > MAX_DESCRIBED_TOKENS && !texts.is_empty() {
+                break;
+            }
+            texts.push(definition.clone());
+        }
+        let is_large = texts.len() == 1 && tokens > MAX_DESCRIBED_TOKENS;
+        if texts.len() < names.len() {
+            let rest: Vec<String> = names
+                .iter()
+                .skip(texts.len())
+                .map(|name| String::from_utf8_lossy(&quoted(name)).into_owned())
+                .collect();
+            texts.push(format!(
+                "shown {} of {}; call again with names=[{}]",
+                texts.len(),
+                names.len(),
+                rest.join(",")
+            ));
+        }
+        Ok(match self.request.text(&texts) {
+            CatalogueStep::Answer(answer) => {
+                CatalogueStep::Answer(CatalogueAnswer { needs_shaping: is_large, ..answer })
+            }
+            step => step,
+        })
+    }
+}
+
+/// Returns the names that are most similar to a wrong name, or the first names.
+fn listed(names: &[String], wrong: &str) -> String {
+    const MAX_LISTED: usize = 10;
+    let all = names.iter().map(String::as_str);
+    let similar = context_guard_catalogue::similar::nearest(wrong, all.clone(), 3);
+    let some: Vec<&str> = if names.len() > MAX_LISTED && !similar.is_empty() {
+        similar
+    } else {
+        all.take(MAX_LISTED).collect()
+    };
+    let more = if some.len() < names.len() { ", …" } else { "" };
+    format!("similar: {}{more}", some.join(", "))
+}

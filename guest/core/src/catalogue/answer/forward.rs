@@ -1,0 +1,116 @@
+//! Answers the tools that call other tools, and calls of tools under names that clients do not see.
+
+use context_guard_catalogue::document::Json;
+use context_guard_catalogue::{arguments, signature};
+use context_guard_protocol::argument::{ARGUMENT_NAMES, ARGUMENT_PREFIX};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{CallParameters, Catalogue, CatalogueResult};
+use crate::catalogue::resolve::resolve;
+use crate::catalogue::stored::tool;
+use crate::catalogue::{CatalogueAnswer, CatalogueError, CatalogueStep, INVALID_PARAMS};
+use crate::json::text::quoted;
+
+/// The arguments of a call tool.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CallArguments<'m> {
+    name: String,
+    #[serde(borrow, default)]
+    arguments: Option<&'m RawValue>,
+}
+
+impl Catalogue<'_> {
+    /// Answers a call tool: the call that the gateway makes instead.
+    pub(super) fn call(
+        &self,
+        parameters: &CallParameters<'_>,
+        reads_only: bool,
+    ) -> CatalogueResult<CatalogueStep> {
+        let arguments: CallArguments<'_> = self.arguments(parameters)?;
+        let number = resolve(&self.index, &arguments.name).map_err(|error| self.error(&error))?;
+        let found = self.index.tool(number).ok_or(CatalogueStep::Compile)?;
+        if reads_only && !found.read_only {
+            let text =
+                format!("{} is not marked read-only: use context_guard_call", found.wire_name);
+            return Err(self.error(&CatalogueError::new(text)));
+        }
+        let definition = self.reader.definitions(&[number])?.pop().unwrap_or_default();
+        let tool = tool(&self.index, number, &definition).ok_or(CatalogueStep::Compile)?;
+        let given = self.argument_text(arguments.arguments)?;
+        let schema = tool.document.get("inputSchema").cloned().unwrap_or_default();
+        let value = Json::parse(&given).unwrap_or_default();
+        let errors = arguments::check(&schema, &without_guard_arguments(&schema, value));
+        if !errors.is_empty() {
+            let text = format!("{}\n{}", errors.join("\n"), signature::complete(&tool));
+            return Err(self.error(&CatalogueError::new(text)));
+        }
+        Ok(CatalogueStep::Call(self.forwarded(found.wire_name, Some(&given), parameters.meta)))
+    }
+
+    /// Returns the arguments of a call as JSON of an object.
+    fn argument_text(&self, arguments: Option<&RawValue>) -> CatalogueResult<String> {
+        let text = match arguments.map(RawValue::get) {
+            None | Some("null") => return Ok("{}".to_owned()),
+            // Some models write the arguments as a text.
+            Some(text) if text.starts_with('"') => serde_json::from_str(text).unwrap_or_default(),
+            Some(text) => text.to_owned(),
+        };
+        match Json::parse(&text) {
+            Some(Json::Object(_)) => Ok(text),
+            _ => Err(self.error(&CatalogueError::new(
+                "arguments: expected an object, such as {\"name\": \"value\"}",
+            ))),
+        }
+    }
+
+    /// Answers a call of a tool that the gateway does not know by this name.
+    pub(super) fn direct(&self, parameters: &CallParameters<'_>) -> CatalogueResult<CatalogueStep> {
+        match resolve(&self.index, &parameters.name) {
+            Ok(number) => {
+                let tool = self.index.tool(number).ok_or(CatalogueStep::Compile)?;
+                let arguments = parameters.arguments.map(RawValue::get);
+                Ok(CatalogueStep::Call(self.forwarded(tool.wire_name, arguments, parameters.meta)))
+            }
+            Err(error) => {
+                let message = self.request.envelope.error(INVALID_PARAMS, &error.text);
+                Ok(CatalogueStep::Answer(CatalogueAnswer {
+                    message,
+                    is_error: true,
+                    needs_shaping: false,
+                }))
+            }
+        }
+    }
+
+    fn forwarded(&self, name: &str, arguments: Option<&str>, meta: Option<&RawValue>) -> Vec<u8> {
+        let mut call = b"{\"jsonrpc\":\"2.0\",\"id\":".to_vec();
+        call.extend_from_slice(self.request.envelope.id);
+        call.extend_from_slice(b",\"method\":\"tools/call\",\"params\":{\"name\":");
+        call.extend(quoted(name));
+        if let Some(arguments) = arguments {
+            call.extend_from_slice(b",\"arguments\":");
+            call.extend_from_slice(arguments.as_bytes());
+        }
+        if let Some(meta) = meta {
+            call.extend_from_slice(b",\"_meta\":");
+            call.extend_from_slice(meta.get().as_bytes());
+        }
+        call.extend_from_slice(b"}}");
+        call
+    }
+}
+
+/// Returns the tool's own arguments: the guard's are checked where the call is answered.
+fn without_guard_arguments(schema: &Json, arguments: Json) -> Json {
+    let Json::Object(mut members) = arguments else { return arguments };
+    let properties = schema.get("properties").unwrap_or(&Json::Null);
+    members.retain(|(name, _)| {
+        properties.get(name).is_some()
+            || !(name.starts_with(ARGUMENT_PREFIX)
+                || name == "_guard"
+                || ARGUMENT_NAMES.contains(&name.as_str()))
+    });
+    Json::Object(members)
+}

@@ -1,0 +1,70 @@
+//! Compiles a merged list.
+
+use context_guard_catalogue::index::{self, Settings};
+use context_guard_catalogue::tool::Tool;
+
+use super::list::{TierList, write_list};
+use super::merged::{MergedList, MergedTool};
+use super::{CatalogueRequest, CompiledCatalogue};
+use crate::policy::CatalogueMode;
+
+/// Tokens of the full list above which it is tiered by default.
+const DEFAULT_THRESHOLD: u64 = 6_000;
+/// Maximum number of tools that clients get in full if they load tools on demand themselves.
+const MAX_DEFERRED_TOOLS: usize = 500;
+
+/// Compiles the merged list of all upstreams. Returns none if the message is no such list.
+pub(super) fn compile(request: &CatalogueRequest<'_>, merged: &[u8]) -> Option<CompiledCatalogue> {
+    let settings = request.settings();
+    let mut merged = MergedList::parse(merged)?;
+    // Each visible set has its own index, so that hidden tools influence nothing.
+    merged.tools.retain(|tool| !settings.is_hidden(&tool.endpoint()));
+    let estimator = request.policy.settings_for("", "tools/list").estimator;
+    let cost: u64 =
+        merged.tools.iter().map(|tool| estimator.price(tool.definition.as_bytes())).sum();
+    let is_tiered = match settings.mode.unwrap_or_default() {
+        CatalogueMode::Full => false,
+        CatalogueMode::Tiered => true,
+        CatalogueMode::Auto => {
+            let defers = settings.is_deferring(request.client_name)
+                && merged.tools.len() <= MAX_DEFERRED_TOOLS;
+            cost > settings.threshold.unwrap_or(DEFAULT_THRESHOLD) && !defers
+        }
+    };
+    // Only page 1 of a long list reaches some clients: it starts with the tools to find the rest.
+    let has_pages = merged.tools.len() > merged.page_size;
+    let tools: Vec<Tool<'_>> =
+        merged.tools.iter().filter_map(|tool| self::tool(request, tool, &settings)).collect();
+    let list = write_list(&TierList {
+        request,
+        settings: &settings,
+        estimator: &estimator,
+        tools: &tools,
+        is_tiered,
+        has_meta_tools: is_tiered || has_pages,
+    });
+    // Tools that the catalogue alone makes callable need it in full mode, too: an unknown name is
+    // answered with similar ones.
+    let ranker = Settings {
+        synonyms: settings.synonyms.iter().flatten().map(|group| group.join(" ")).collect(),
+        ..Settings::default()
+    };
+    let index = index::compile(&tools, &ranker);
+    let definitions = tools.iter().map(|tool| tool.definition.to_owned()).collect();
+    Some(CompiledCatalogue { entries: request.entries(index, definitions), list })
+}
+
+fn tool<'t>(
+    request: &CatalogueRequest<'_>,
+    merged: &'t MergedTool<'_>,
+    settings: &'t crate::policy::CatalogueSettings,
+) -> Option<Tool<'t>> {
+    let mut tool = Tool::parse(&merged.server, &merged.wire_name, merged.definition)?;
+    let rule = settings.category(&merged.endpoint());
+    tool.category = rule.map_or(merged.server.as_str(), |rule| rule.name.as_str());
+    let own = request.policy.settings_for(&merged.server, &merged.name);
+    tool.read_only = own.read_only.unwrap_or(tool.read_only);
+    tool.name.clone_from(&merged.name);
+    tool.usage = merged.usage;
+    Some(tool)
+}

@@ -1,0 +1,94 @@
+//! The merged list of all upstreams, as the host sends it.
+
+use std::collections::BTreeMap;
+
+use context_guard_catalogue::score::Usage;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+#[derive(Deserialize)]
+struct MergedMessage<'m> {
+    #[serde(borrow)]
+    result: MergedResult<'m>,
+}
+
+#[derive(Deserialize)]
+struct MergedResult<'m> {
+    #[serde(borrow)]
+    tools: Vec<&'m RawValue>,
+    #[serde(rename = "_meta")]
+    meta: MergedMeta,
+}
+
+#[derive(Deserialize)]
+struct MergedMeta {
+    #[serde(rename = "dev.context-guard/catalogue")]
+    facts: MergedFacts,
+}
+
+/// The facts about a merged list that its tools do not say.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct MergedFacts {
+    /// The servers in the order of the list, with the names that their tools have there.
+    servers: Vec<MergedServer>,
+    /// The recorded calls by `server::tool`.
+    #[serde(default)]
+    usage: BTreeMap<String, Usage>,
+    /// The maximum number of tools on a page.
+    page_size: usize,
+}
+
+#[derive(Deserialize)]
+struct MergedServer {
+    name: String,
+    tools: Vec<String>,
+}
+
+/// A tool of the merged list.
+pub(super) struct MergedTool<'m> {
+    pub(super) server: String,
+    pub(super) name: String,
+    pub(super) wire_name: String,
+    pub(super) usage: Usage,
+    pub(super) definition: &'m str,
+}
+
+impl MergedTool<'_> {
+    pub(super) fn endpoint(&self) -> String {
+        crate::policy::endpoint_name(&self.server, &self.name)
+    }
+}
+
+/// The merged list.
+pub(super) struct MergedList<'m> {
+    pub(super) tools: Vec<MergedTool<'m>>,
+    pub(super) page_size: usize,
+}
+
+#[derive(Deserialize)]
+struct Named {
+    name: String,
+}
+
+impl<'m> MergedList<'m> {
+    /// Parses the host's message. Returns none if it is an error, or not such a list.
+    pub(super) fn parse(message: &'m [u8]) -> Option<Self> {
+        let message: MergedMessage<'m> = serde_json::from_slice(message).ok()?;
+        let MergedResult { tools, meta: MergedMeta { mut facts } } = message.result;
+        let owners = facts.servers.into_iter().flat_map(|server| {
+            let name = server.name;
+            server.tools.into_iter().map(move |tool| (name.clone(), tool))
+        });
+        let mut merged = Vec::with_capacity(tools.len());
+        for (definition, (server, name)) in tools.into_iter().zip(owners) {
+            let definition = definition.get();
+            let Ok(Named { name: wire_name }) = serde_json::from_str(definition) else { continue };
+            let mut tool =
+                MergedTool { server, name, wire_name, usage: Usage::default(), definition };
+            tool.usage = facts.usage.remove(&tool.endpoint()).unwrap_or_default();
+            merged.push(tool);
+        }
+        Some(Self { tools: merged, page_size: facts.page_size })
+    }
+}

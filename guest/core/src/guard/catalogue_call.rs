@@ -1,0 +1,196 @@
+//! Requests to the tool catalogue of a gateway.
+
+use super::call::Call;
+use super::ticket::{CalledTool, Ticket};
+use super::{Context, Fault, Guard, Plan, Shaped, TOOL_INFO_TTL_MS, shape_response};
+use crate::catalogue::{CatalogueAnswer, CatalogueRequest, CatalogueStep};
+use crate::encoding::Stored;
+use crate::json::text::Form;
+use crate::mcp::reply::Envelope;
+use crate::mcp::request::Request;
+use crate::query::Query;
+use crate::record::{Loss, Record};
+use crate::shape::context::RequestOptions;
+use crate::snapshot::stored::{Entry, Loaded};
+use crate::tokens::OriginalCost;
+
+/// The request that the host answers with the merged list of all upstreams.
+const LIST_REQUEST: &[u8] = br#"{"jsonrpc":"2.0","id":0,"method":"tools/list","params":{}}"#;
+
+impl Guard {
+    fn catalogue<'a>(
+        &'a self,
+        cx: &Context<'a>,
+        id: &'a [u8],
+        stateless: bool,
+    ) -> CatalogueRequest<'a> {
+        let stateless = stateless || cx.protocol_version >= "2026-07-28";
+        CatalogueRequest {
+            policy: &self.policy,
+            keys: &self.keys,
+            version: cx.catalogue_version,
+            // MCP 2026-07-28 forbids lists that depend on the connection.
+            client_name: if stateless { "" } else { cx.client_name },
+            envelope: Envelope { id, stateless },
+        }
+    }
+
+    /// Decides about a request to the catalogue: `tools/list` or `tools/call`.
+    pub(super) fn catalogue_request(&self, call: &Call<'_>) -> Plan {
+        let is_call = call.request.method == "tools/call";
+        let stateless = call.request.stateless;
+        let request = self.catalogue(call.cx, call.id, stateless);
+        let compile = || Plan::Forward {
+            message: Some(LIST_REQUEST.to_vec()),
+            ticket: Ticket::Catalogue {
+                call: is_call.then(|| call.message.to_vec()),
+                id: call.id.to_vec(),
+                stateless,
+            }
+            .to_bytes(),
+        };
+        if !is_call {
+            return compile();
+        }
+        let parameters = parameters(call.message);
+        match request.call(parameters, call.loaded) {
+            CatalogueStep::Load(keys) => Plan::Load(keys),
+            CatalogueStep::Compile => compile(),
+            CatalogueStep::Call(message) => {
+                Plan::Forward { message: Some(message), ticket: Vec::new() }
+            }
+            CatalogueStep::Answer(answer) => {
+                let name = call.request.name.as_deref().unwrap_or_default();
+                let shaped = self.catalogue_answer(call.cx, name, answer, call.now_ms);
+                Plan::Answer {
+                    message: shaped.message.unwrap_or_default(),
+                    entries: shaped.entries,
+                    extend: Vec::new(),
+                    ttl_ms: shaped.ttl_ms,
+                    record: shaped.record,
+                }
+            }
+        }
+    }
+
+    /// Compiles the merged list, and answers the request that needs it.
+    pub(super) fn on_merged_list(
+        &self,
+        cx: &Context<'_>,
+        call: Option<&[u8]>,
+        id: &[u8],
+        stateless: bool,
+        merged: &[u8],
+    ) -> Result<Shaped<'static>, Fault> {
+        let request = self.catalogue(cx, id, stateless);
+        let compiled = request
+            .compile(merged)
+            .ok_or_else(|| Fault::Other("the host sent no merged list of tools".to_owned()))?;
+        let Some(call) = call else {
+            let record = self.catalogue_record(cx, "tools/list", &compiled.list, false);
+            return Ok(Shaped {
+                message: Some(compiled.list),
+                entries: compiled.entries,
+                ttl_ms: self.catalogue_ttl_ms(),
+                // Without the entries, the next call compiles the list again.
+                must_be_stored: false,
+                record,
+            });
+        };
+        let loaded: Loaded = compiled
+            .entries
+            .iter()
+            .map(|entry| (entry.key.clone(), Some(entry.value.to_vec())))
+            .collect();
+        let name = Request::read(call)?.name.unwrap_or_default();
+        let mut shaped = match request.call(parameters(call), &with_other_keys(loaded, &request)) {
+            CatalogueStep::Answer(answer) => self.catalogue_answer(cx, &name, answer, 0),
+            CatalogueStep::Call(message) => {
+                let record = self.catalogue_record(cx, &name, &message, false);
+                Shaped {
+                    message: Some(message),
+                    entries: Vec::new(),
+                    ttl_ms: 0,
+                    must_be_stored: false,
+                    record,
+                }
+            }
+            CatalogueStep::Load(_) | CatalogueStep::Compile => {
+                return Err(Fault::Other("the compiled catalogue cannot be read".to_owned()));
+            }
+        };
+        // Parts of a long definition must be stored; the catalogue itself can be compiled again.
+        if shaped.entries.is_empty() {
+            shaped.entries = compiled.entries;
+            shaped.ttl_ms = self.catalogue_ttl_ms();
+            shaped.must_be_stored = false;
+        }
+        Ok(shaped)
+    }
+
+    fn catalogue_ttl_ms(&self) -> u64 {
+        let seconds = self.policy.catalogue().and_then(|settings| settings.recompute_seconds);
+        seconds.map_or(24 * 3_600 * 1_000, |seconds| seconds * 1_000).min(TOOL_INFO_TTL_MS)
+    }
+
+    /// Shapes an answer of the catalogue that may exceed its budget.
+    fn catalogue_answer(
+        &self,
+        cx: &Context<'_>,
+        name: &str,
+        answer: CatalogueAnswer,
+        now_ms: u64,
+    ) -> Shaped<'static> {
+        let record = self.catalogue_record(cx, name, &answer.message, answer.is_error);
+        if answer.needs_shaping {
+            let environment = self.environment(cx, CalledTool::default(), None, now_ms);
+            let endpoint = environment.endpoint(name);
+            let (options, query) = (RequestOptions::default(), Query::default());
+            let context = environment.shape_context(&endpoint, 0, options, &query);
+            if let Ok(shaped) = shape_response(&context, &answer.message)
+                && let Some(message) = shaped.message
+            {
+                let entries = shaped.entries.into_iter().map(Entry::into_owned).collect();
+                return Shaped { message: Some(message), entries, ..shaped };
+            }
+        }
+        Shaped {
+            message: Some(answer.message),
+            entries: Vec::new(),
+            ttl_ms: 0,
+            must_be_stored: false,
+            record,
+        }
+    }
+
+    fn catalogue_record(
+        &self,
+        cx: &Context<'_>,
+        endpoint: &str,
+        message: &[u8],
+        is_error: bool,
+    ) -> Record {
+        let settings = self.policy.settings_for(cx.upstream, endpoint);
+        let cost = OriginalCost::estimate(&settings.estimator, message, Form::Raw);
+        let mode = if is_error { "error" } else { "catalog" };
+        Record {
+            mode: mode.to_owned(),
+            loss: Loss::Lossless,
+            ..Record::unchanged(endpoint, cost, message.len(), settings.threshold)
+        }
+    }
+}
+
+/// Returns the entries, with `None` for entries that other signing keys would name.
+fn with_other_keys(loaded: Loaded, request: &CatalogueRequest<'_>) -> Loaded {
+    let parts = loaded.len();
+    let mut all: Loaded = request.keys_of_parts(parts).into_iter().map(|key| (key, None)).collect();
+    all.extend(loaded);
+    all
+}
+
+/// Returns the JSON of `params`.
+fn parameters(message: &[u8]) -> &[u8] {
+    let head = context_guard_protocol::Head::read(message);
+    head.and_then(|head| head.params).map_or(b"{}", |params| params.get().as_bytes())
+}

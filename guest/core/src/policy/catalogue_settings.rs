@@ -1,0 +1,196 @@
+//! Settings of the tool catalogue.
+
+use context_guard_protocol::glob;
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// Settings of the tool catalogue, for all endpoints.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct CatalogueSettings {
+    /// The list that clients get: all tools (`full`), or the tools to search and call the others,
+    /// with pinned and hot tools (`tiered`). Default `auto`: `tiered` if the full list costs more
+    /// than `threshold`.
+    pub mode: Option<CatalogueMode>,
+    /// Tokens of the full list above which `auto` means `tiered`. Default 6000.
+    pub threshold: Option<u64>,
+    /// Globs over the names of clients that load tools on demand themselves. `auto` sends them up
+    /// to 500 tools in full. Default `claude-code*` and `codex*`.
+    pub deferring_clients: Option<Vec<String>>,
+    /// Globs over `server::tool`: these tools are always listed.
+    pub pins: Option<Vec<String>>,
+    /// Globs over `server::tool`: these tools are neither found nor callable.
+    pub hide: Option<Vec<String>>,
+    /// The number of hot tools in a tiered list. Default 12, at most 15.
+    pub hot: Option<u64>,
+    /// Seconds between updates of the scores of tools. Default 86400, from 3600 to 604800.
+    pub recompute_seconds: Option<u64>,
+    /// Categories of tools. The first match wins. Default: each server is a category.
+    pub categories: Option<Vec<CategoryRule>>,
+    /// Groups of words that stand for each other, in addition to the built-in ones: a list of
+    /// words, or a text of words between spaces.
+    #[serde(deserialize_with = "word_groups")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<Vec<WordGroupForms>>"))]
+    pub synonyms: Option<Vec<Vec<String>>>,
+    /// Detail of the tools that a search returns: `names`, `summary`, `signature` (default) or
+    /// `full`.
+    pub detail: Option<ToolDetail>,
+    /// Separate call tools for read-only and other tools (`split`, default), or one (`one`).
+    pub call_tools: Option<CallTools>,
+}
+
+/// The tools of a list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum CatalogueMode {
+    /// Depends on the cost of the full list, and on the client.
+    #[default]
+    Auto,
+    /// All visible tools.
+    Full,
+    /// Search and call tools, pinned tools and hot tools.
+    Tiered,
+}
+
+/// The detail of a tool in an answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum ToolDetail {
+    /// The name.
+    Names,
+    /// The name and the first sentence of the description.
+    Summary,
+    /// The signature.
+    #[default]
+    Signature,
+    /// The definition.
+    Full,
+}
+
+/// The tools that call other tools.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum CallTools {
+    /// One for read-only tools, and one for all.
+    #[default]
+    Split,
+    /// One for all.
+    One,
+}
+
+/// A category of tools.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CategoryRule {
+    /// The name.
+    pub name: String,
+    /// The name for people. Default: the name.
+    #[serde(default)]
+    pub display_name: Option<String>,
+    /// A sentence about its tools.
+    #[serde(default)]
+    pub description: Option<String>,
+    /// The position among categories; lower comes first. Default 0.
+    #[serde(default)]
+    pub order: i64,
+    /// Globs over `server::tool`.
+    #[serde(rename = "match")]
+    pub patterns: Vec<String>,
+}
+
+/// A group of words.
+#[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(untagged)]
+enum WordGroupForms {
+    /// Words between spaces.
+    Text(String),
+    /// A list of words.
+    Words(Vec<String>),
+}
+
+fn word_groups<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Vec<Vec<String>>>, D::Error> {
+    // The compiled format of a policy does not describe itself: it has lists alone.
+    if !deserializer.is_human_readable() {
+        return Option::deserialize(deserializer);
+    }
+    let groups = Option::<Vec<WordGroupForms>>::deserialize(deserializer)?;
+    let words = |group| match group {
+        WordGroupForms::Text(text) => text.split_whitespace().map(str::to_owned).collect(),
+        WordGroupForms::Words(words) => words,
+    };
+    Ok(groups.map(|groups| groups.into_iter().map(words).collect()))
+}
+
+impl CatalogueSettings {
+    /// Returns an error for each invalid setting: its name and the reason.
+    pub(super) fn issues(&self) -> Vec<(String, String)> {
+        let mut issues = Vec::new();
+        let ranges = [
+            ("threshold", self.threshold, 0, 1_000_000),
+            ("hot", self.hot, 0, 15),
+            ("recomputeSeconds", self.recompute_seconds, 3_600, 604_800),
+        ];
+        for (name, value, least, most) in ranges {
+            if let Some(value) = value.filter(|value| !(least..=most).contains(value)) {
+                let reason = format!("{value} is out of range: from {least} to {most}");
+                issues.push((name.to_owned(), reason));
+            }
+        }
+        for (at, group) in self.synonyms.iter().flatten().enumerate() {
+            if group.len() < 2 {
+                let reason = "a group needs at least two words".to_owned();
+                issues.push((format!("synonyms[{at}]"), reason));
+            }
+        }
+        for (at, rule) in self.categories.iter().flatten().enumerate() {
+            if rule.name.trim().is_empty() {
+                let reason = "empty: set it to the name of the category".to_owned();
+                issues.push((format!("categories[{at}].name"), reason));
+            }
+            if rule.patterns.is_empty() {
+                let reason = "empty: set it to globs such as github::*".to_owned();
+                issues.push((format!("categories[{at}].match"), reason));
+            }
+        }
+        issues
+    }
+
+    /// Returns true if the tool is always listed.
+    #[must_use]
+    pub fn is_pinned(&self, endpoint: &str) -> bool {
+        matches_any(self.pins.as_deref(), endpoint)
+    }
+
+    /// Returns true if the tool is neither found nor callable.
+    #[must_use]
+    pub fn is_hidden(&self, endpoint: &str) -> bool {
+        matches_any(self.hide.as_deref(), endpoint)
+    }
+
+    /// Returns true if the client loads tools on demand itself.
+    #[must_use]
+    pub fn is_deferring(&self, client: &str) -> bool {
+        match &self.deferring_clients {
+            Some(patterns) => patterns.iter().any(|pattern| glob::matches(pattern, client)),
+            None => ["claude-code*", "codex*"].iter().any(|known| glob::matches(known, client)),
+        }
+    }
+
+    /// Returns the rule of a tool's category.
+    #[must_use]
+    pub fn category(&self, endpoint: &str) -> Option<&CategoryRule> {
+        let mut rules = self.categories.iter().flatten();
+        rules.find(|rule| matches_any(Some(&rule.patterns), endpoint))
+    }
+}
+
+fn matches_any(patterns: Option<&[String]>, endpoint: &str) -> bool {
+    patterns.into_iter().flatten().any(|pattern| glob::matches(pattern, endpoint))
+}
