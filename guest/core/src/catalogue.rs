@@ -25,7 +25,7 @@ pub use self::definitions::{MetaTool, meta_tool};
 pub const CATALOGUE_META: &str = "dev.context-guard/catalogue";
 
 /// The JSON-RPC error code for invalid parameters.
-const INVALID_PARAMS: i64 = -32_602;
+pub const INVALID_PARAMS: i64 = -32_602;
 
 /// A request to the catalogue, with everything that its answer depends on.
 #[derive(Clone, Copy)]

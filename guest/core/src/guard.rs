@@ -184,7 +184,7 @@ impl Guard {
                 message: None,
                 ticket: Ticket::Tools { first: !request.continues }.to_bytes(),
             },
-            "tools/call" => call.tool(),
+            "tools/call" => self.refuse_hidden(&call).unwrap_or_else(|| call.tool()),
             "resources/read" => call.resource(),
             "tasks/result" => call.forward(
                 "tasks/result",

@@ -97,7 +97,7 @@ impl Host {
         }
     }
 
-    fn merged(&self) -> Vec<u8> {
+    fn merged(&self, id: &Value) -> Vec<u8> {
         let mut servers: Vec<Value> = Vec::new();
         let mut listed = Vec::new();
         for (server, name, tool) in &self.tools {
@@ -114,7 +114,7 @@ impl Host {
         let facts = json!({"servers": servers, "pageSize": 1000, "usage": {
             "jira::search": {"total": 400, "success": 390, "average_ms": 120.0, "uses_7d": 90,
             "uses_30d": 400}}});
-        json!({"jsonrpc": "2.0", "id": 0, "result": {"tools": listed,
+        json!({"jsonrpc": "2.0", "id": id, "result": {"tools": listed,
             "_meta": {"dev.context-guard/catalogue": facts}}})
         .to_string()
         .into_bytes()
@@ -138,7 +138,7 @@ impl Host {
                 }
                 Plan::Forward { ticket, .. } => {
                     self.lists += 1;
-                    let merged = self.merged();
+                    let merged = self.merged(&request["id"]);
                     let context = self.context();
                     let shaped = self.guard.on_response(&context, &ticket, &merged, 0).unwrap();
                     let entries = shaped.entries.into_iter().map(|entry| entry.into_owned());
@@ -152,10 +152,10 @@ impl Host {
         }
         let reply: Value = serde_json::from_slice(&reply).unwrap();
         assert_eq!(reply["id"], request["id"]);
-        if reply.get("method").is_some() {
-            Reaction::Call(reply)
-        } else {
-            Reaction::Response(reply)
+        match &reply["result"]["_meta"]["dev.context-guard/catalogue"]["call"] {
+            Value::Null => Reaction::Response(reply),
+            call => Reaction::Call(json!({"jsonrpc": "2.0", "id": reply["id"],
+                "method": "tools/call", "params": call})),
         }
     }
 
@@ -341,7 +341,8 @@ fn calls_are_forwarded_as_direct_calls() {
     let mut host = host("");
     for _ in 0..2 {
         let arguments = json!({"name": "weather::get_forecast", "arguments": {"city": "Rome"}});
-        let Reaction::Call(call) = host.call(META[3], arguments) else { panic!("no call") };
+        let reaction = host.call(META[3], arguments);
+        let Reaction::Call(call) = reaction else { panic!("{reaction:?}") };
         assert_eq!(
             call,
             json!({"jsonrpc": "2.0", "id": "a", "method": "tools/call", "params":

@@ -60,6 +60,8 @@ impl Shared {
             protocol_version: &caller.protocol_version,
             client_name: "",
             store_unavailable: self.store.is_none(),
+            // The filter has one upstream, whose list passes through it.
+            catalogue_version: "",
         }
     }
 

@@ -4,6 +4,8 @@
 //! is shaped by the guard and translated into the client's mode. Lists of tools, prompts and
 //! resources are merged.
 
+mod catalogue;
+mod catalogue_list;
 mod client;
 mod client_names;
 mod client_presence;
@@ -32,6 +34,7 @@ mod subscription_filter;
 mod subscriptions;
 mod translate;
 mod upstream_list;
+mod usage;
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -40,6 +43,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
 
+use self::catalogue::Catalogues;
 use self::connections::Connections;
 use self::forward::Forwarder;
 use self::input_requests::InputRequests;
@@ -68,6 +72,7 @@ pub(crate) struct Aggregator {
     router: Arc<Router>,
     connections: Arc<Connections>,
     lists: Arc<Lists>,
+    catalogues: Catalogues,
     subscriptions: Subscriptions,
     forwarder: Arc<Forwarder>,
     filter: Arc<Filter>,
@@ -105,6 +110,7 @@ impl Aggregator {
             sse_connections: SseConnections::new(&config.limits),
             sessions: Sessions::new(&config.limits, max_idle, Arc::clone(&recorder)),
             lists: Arc::new(Lists::new(&forwarder, config.list_page, max_sessions)),
+            catalogues: Catalogues::new(&recorder),
             subscriptions: Subscriptions::new(&connections, &router, &filter),
             router,
             connections,

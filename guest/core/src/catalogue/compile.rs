@@ -18,7 +18,11 @@ pub(super) fn compile(request: &CatalogueRequest<'_>, merged: &[u8]) -> Option<C
     let settings = request.settings();
     let mut merged = MergedList::parse(merged)?;
     // Each visible set has its own index, so that hidden tools influence nothing.
-    merged.tools.retain(|tool| !settings.is_hidden(&tool.endpoint()));
+    let hidden: Vec<String> = merged
+        .tools
+        .extract_if(.., |tool| settings.is_hidden(&tool.endpoint()))
+        .map(|tool| tool.wire_name)
+        .collect();
     let estimator = request.policy.settings_for("", "tools/list").estimator;
     let cost: u64 =
         merged.tools.iter().map(|tool| estimator.price(tool.definition.as_bytes())).sum();
@@ -40,6 +44,7 @@ pub(super) fn compile(request: &CatalogueRequest<'_>, merged: &[u8]) -> Option<C
         settings: &settings,
         estimator: &estimator,
         tools: &tools,
+        hidden: &hidden,
         is_tiered,
         has_meta_tools: is_tiered || has_pages,
     });

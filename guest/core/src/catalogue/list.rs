@@ -27,6 +27,8 @@ pub(super) struct TierList<'l> {
     pub(super) settings: &'l CatalogueSettings,
     pub(super) estimator: &'l Estimator,
     pub(super) tools: &'l [Tool<'l>],
+    /// The names that clients would see of hidden tools. The host reads them, clients do not.
+    pub(super) hidden: &'l [String],
     /// True if the list contains no other tools than pinned and hot ones.
     pub(super) is_tiered: bool,
     /// True if the list starts with the catalogue's own tools.
@@ -55,9 +57,10 @@ pub(super) fn write_list(list: &TierList<'_>) -> Vec<u8> {
     }
     definitions.push(read_tool);
     let members = format!(
-        r#""tools":[{}],"_meta":{{"{CATALOGUE_META}":{{"tiered":{},"recomputeSeconds":{}}}}}"#,
+        r#""tools":[{}],"_meta":{{"{CATALOGUE_META}":{{"tiered":{},"hidden":{},"recomputeSeconds":{}}}}}"#,
         definitions.join(","),
         list.is_tiered,
+        serde_json::Value::from(list.hidden),
         list.settings.recompute_seconds.unwrap_or(86_400)
     );
     list.request.envelope.result(members.as_bytes())

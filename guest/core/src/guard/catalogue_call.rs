@@ -3,19 +3,19 @@
 use super::call::Call;
 use super::ticket::{CalledTool, Ticket};
 use super::{Context, Fault, Guard, Plan, Shaped, TOOL_INFO_TTL_MS, shape_response};
-use crate::catalogue::{CatalogueAnswer, CatalogueRequest, CatalogueStep};
+use crate::catalogue::{
+    CATALOGUE_META, CatalogueAnswer, CatalogueRequest, CatalogueStep, INVALID_PARAMS,
+};
 use crate::encoding::Stored;
 use crate::json::text::Form;
 use crate::mcp::reply::Envelope;
 use crate::mcp::request::Request;
+use crate::policy::endpoint_name;
 use crate::query::Query;
 use crate::record::{Loss, Record};
 use crate::shape::context::RequestOptions;
 use crate::snapshot::stored::{Entry, Loaded};
 use crate::tokens::OriginalCost;
-
-/// The request that the host answers with the merged list of all upstreams.
-const LIST_REQUEST: &[u8] = br#"{"jsonrpc":"2.0","id":0,"method":"tools/list","params":{}}"#;
 
 impl Guard {
     fn catalogue<'a>(
@@ -41,7 +41,8 @@ impl Guard {
         let stateless = call.request.stateless;
         let request = self.catalogue(call.cx, call.id, stateless);
         let compile = || Plan::Forward {
-            message: Some(LIST_REQUEST.to_vec()),
+            // The host sends the merged list instead of the upstream's answer.
+            message: None,
             ticket: Ticket::Catalogue {
                 call: is_call.then(|| call.message.to_vec()),
                 id: call.id.to_vec(),
@@ -71,6 +72,17 @@ impl Guard {
                 }
             }
         }
+    }
+
+    /// Refuses a call of a hidden tool, which looks like an unknown one.
+    pub(super) fn refuse_hidden(&self, call: &Call<'_>) -> Option<Plan> {
+        let name = call.request.name.as_deref()?;
+        let endpoint = endpoint_name(call.cx.upstream, name);
+        self.policy.catalogue().filter(|settings| settings.is_hidden(&endpoint))?;
+        let envelope = Envelope { id: call.id, stateless: call.request.stateless };
+        let message = envelope.error(INVALID_PARAMS, &format!("no tool \"{name}\""));
+        let record = self.catalogue_record(call.cx, name, &message, true);
+        Some(Plan::Answer { message, entries: Vec::new(), extend: Vec::new(), ttl_ms: 0, record })
     }
 
     /// Compiles the merged list, and answers the request that needs it.
@@ -105,7 +117,11 @@ impl Guard {
         let name = Request::read(call)?.name.unwrap_or_default();
         let mut shaped = match request.call(parameters(call), &with_other_keys(loaded, &request)) {
             CatalogueStep::Answer(answer) => self.catalogue_answer(cx, &name, answer, 0),
-            CatalogueStep::Call(message) => {
+            CatalogueStep::Call(call) => {
+                // A response cannot be a request: it contains the parameters of the call.
+                let parameters = String::from_utf8_lossy(parameters(&call)).into_owned();
+                let members = format!(r#""_meta":{{"{CATALOGUE_META}":{{"call":{parameters}}}}}"#);
+                let message = request.envelope.result(members.as_bytes());
                 let record = self.catalogue_record(cx, &name, &message, false);
                 Shaped {
                     message: Some(message),

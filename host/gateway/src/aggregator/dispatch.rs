@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::Aggregator;
+use super::catalogue::is_catalogue_tool;
 use super::client::Origin;
 use super::list_kinds::{LIST_KINDS, PROMPTS, READ_TOOLS, TOOLS};
 use crate::access::ANONYMOUS;
@@ -19,6 +20,8 @@ use crate::upstream::server::UpstreamServer;
 
 /// The prefix of the URIs under which clients read the guard's stored parts of long resources.
 const READ_URI: &str = "context-guard://read/";
+/// The method that calls a tool.
+const TOOLS_CALL: &str = "tools/call";
 /// The JSON-RPC error code for a missing resource in stateful protocol versions. Stateless versions
 /// use -32602.
 const RESOURCE_NOT_FOUND: i64 = -32002;
@@ -55,6 +58,9 @@ impl Aggregator {
             }
             return self.forwarder.forward(origin, 0, request.to_vec()).await;
         }
+        if method == TOOLS.method {
+            return self.list_tools(origin, &head).await;
+        }
         if let Some(kind) = LIST_KINDS.iter().find(|kind| kind.method == method) {
             return self.lists.merged(origin, &head, kind).await;
         }
@@ -74,12 +80,37 @@ impl Aggregator {
 
     /// Answers `tools/call` and `prompts/get`, which are routed by the name in `params`.
     async fn call_named(&self, origin: &Origin<'_>, head: &Head<'_>, request: &[u8]) -> Vec<u8> {
-        let is_call = head.method() == "tools/call";
+        let is_call = head.method() == TOOLS_CALL;
         let parameters = head.parameters();
         let name = parameters.name.as_deref().unwrap_or_default();
         if is_call && READ_TOOLS.contains(&name) {
             return self.read(origin, renamed(request, READ_TOOLS[0])).await;
         }
+        let is_hidden = is_call && self.is_hidden_tool(origin, name);
+        if is_call {
+            let is_upstream_tool = self.lists.is_known_tool(origin, name);
+            if is_hidden || (is_catalogue_tool(name) && !is_upstream_tool) {
+                return self.call_catalogue(origin, head, request).await;
+            }
+        }
+        let kind = if is_call { &TOOLS } else { &PROMPTS };
+        if is_call && self.lists.find_named(origin, kind, name).await.is_none() {
+            // The guard answers with similar names.
+            return self.call_catalogue(origin, head, request).await;
+        }
+        self.call_upstream_tool(origin, head, request).await
+    }
+
+    /// Answers `tools/call` and `prompts/get` of an upstream's tool or prompt.
+    pub(super) async fn call_upstream_tool(
+        &self,
+        origin: &Origin<'_>,
+        head: &Head<'_>,
+        request: &[u8],
+    ) -> Vec<u8> {
+        let is_call = head.method() == TOOLS_CALL;
+        let parameters = head.parameters();
+        let name = parameters.name.as_deref().unwrap_or_default();
         let kind = if is_call { &TOOLS } else { &PROMPTS };
         let Some((server, own_name)) = self.lists.find_named(origin, kind, name).await else {
             let kind = if is_call { "tool" } else { "prompt" };

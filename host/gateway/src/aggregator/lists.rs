@@ -30,8 +30,10 @@ use crate::upstream::Failure;
 
 mod late;
 mod named;
+mod tools;
 
 use self::late::{Fetching, RefetchKey};
+pub(super) use self::tools::MergedTools;
 
 /// The time after which the gateway lists an upstream's tools again for the guard. It is shorter
 /// than the lifetime of the definitions that the guard stores.
@@ -86,30 +88,48 @@ impl Lists {
     }
 
     /// Answers a list request: with the first page of the merged list, or the page at the
-    /// request's cursor.
+    /// request's cursor. Tools have a list of their own: [`Self::tools_page`].
     pub(super) async fn merged(
         self: &Arc<Self>,
         origin: &Origin<'_>,
         head: &Head<'_>,
         kind: &'static ListKind,
     ) -> Vec<u8> {
-        let parameters = head.parameters();
-        let (entries, read_tool, missing) = self.fetch_all(origin, kind, parameters.meta).await;
-        let start = match parameters.cursor {
+        let (entries, missing) = self.fetch_all(origin, kind, head.parameters().meta).await;
+        match self.page(head, kind, &entries, None, self.page_size, &missing) {
+            Ok(result) if origin.client.mode == ProtocolMode::Stateless => {
+                reply::result(head.raw_id(), &stateless_result(kind.method, &result))
+            }
+            Ok(result) => reply::result(head.raw_id(), &result),
+            Err(error) => error,
+        }
+    }
+
+    /// Returns the result of a list request: a page of at most `size` entries.
+    ///
+    /// # Errors
+    /// Returns the error response if the request's cursor is invalid.
+    fn page(
+        &self,
+        head: &Head<'_>,
+        kind: &'static ListKind,
+        entries: &[ListEntry],
+        read_tool: Option<&str>,
+        size: usize,
+        missing: &[Value],
+    ) -> Result<String, Vec<u8>> {
+        let start = match head.parameters().cursor {
             None => 0,
-            Some(cursor) => match page_start(&cursor, &entries) {
-                Some(start) => start,
-                None => {
-                    let reason = "Invalid cursor: list again from the start.";
-                    return reply::error(head.raw_id(), reply::INVALID_PARAMS, reason);
-                }
-            },
+            Some(cursor) => page_start(&cursor, entries).ok_or_else(|| {
+                let reason = "Invalid cursor: list again from the start.";
+                reply::error(head.raw_id(), reply::INVALID_PARAMS, reason)
+            })?,
         };
-        let shown = entries.iter().skip(start).take(self.page_size);
+        let shown = entries.iter().skip(start).take(size);
         let mut page: Vec<&str> = shown.map(|entry| entry.json.as_str()).collect();
         let next = start + page.len();
         if start == 0 {
-            page.extend(read_tool.as_deref());
+            page.extend(read_tool);
         }
         let mut result = format!(r#"{{"{}":[{}]}}"#, kind.member, page.join(","));
         if next < entries.len() {
@@ -122,20 +142,42 @@ impl Lists {
             let meta = json!({UNAVAILABLE_KEY: {"unavailable": missing}});
             result = append_members(&result, &format!(r#""_meta":{meta}"#));
         }
-        if origin.client.mode == ProtocolMode::Stateless {
-            result = stateless_result(kind.method, &result);
-        }
-        reply::result(head.raw_id(), &result)
+        Ok(result)
     }
 
-    /// Returns the entries of all upstreams under the names that clients see. The second value is
-    /// the guard's own tool. The third describes the upstreams that did not answer.
+    /// Returns the entries of all upstreams under the names that clients see. The second value
+    /// describes the upstreams that did not answer.
     async fn fetch_all(
         self: &Arc<Self>,
         origin: &Origin<'_>,
         kind: &'static ListKind,
         meta: Option<&RawValue>,
-    ) -> (Vec<ListEntry>, Option<String>, Vec<Value>) {
+    ) -> (Vec<ListEntry>, Vec<Value>) {
+        let (fetched, missing) = self.fetch_each(origin, kind, meta).await;
+        // A URI that several upstreams list is known as such before the first is shown.
+        for (server, list) in &fetched {
+            if kind.method == "resources/list" {
+                for entry in &list.entries {
+                    self.router.learn_uri(*server, &entry.key);
+                }
+            }
+        }
+        let mut entries = Vec::new();
+        for (server, list) in fetched {
+            let listed = list.entries.iter().cloned();
+            entries.extend(listed.map(|entry| self.to_client_entry(server, kind, entry)));
+        }
+        (entries, missing)
+    }
+
+    /// Returns the lists of all upstreams, by index. The second value describes the upstreams that
+    /// did not answer.
+    async fn fetch_each(
+        self: &Arc<Self>,
+        origin: &Origin<'_>,
+        kind: &'static ListKind,
+        meta: Option<&RawValue>,
+    ) -> (Vec<(usize, Arc<UpstreamList>)>, Vec<Value>) {
         let servers = &self.connections.servers;
         let fetching = (0..servers.len()).map(|server| async move {
             let client = origin.client;
@@ -156,32 +198,17 @@ impl Lists {
                 }
             }
         });
-        let (mut entries, mut missing, mut read_tool) = (Vec::new(), Vec::new(), None);
-        let fetched = join_all(fetching).await;
-        // A URI that several upstreams list is known as such before the first is shown.
-        for (server, list) in fetched.iter().enumerate() {
-            if let Ok(list) = list.as_ref().map(|list| &list.entries)
-                && kind.method == "resources/list"
-            {
-                for entry in list {
-                    self.router.learn_uri(server, &entry.key);
-                }
-            }
-        }
-        for (server, fetched) in fetched.into_iter().enumerate() {
+        let (mut lists, mut missing) = (Vec::new(), Vec::new());
+        for (server, fetched) in join_all(fetching).await.into_iter().enumerate() {
             match fetched {
-                Ok(list) => {
-                    read_tool = read_tool.or_else(|| list.read_tool.clone());
-                    let listed = list.entries.iter().cloned();
-                    entries.extend(listed.map(|entry| self.to_client_entry(server, kind, entry)));
-                }
+                Ok(list) => lists.push((server, list)),
                 Err(failure) => missing.push(json!({
                     "name": servers.get(server).map(|server| server.name.clone()),
                     "reason": failure.to_string(),
                 })),
             }
         }
-        (entries, read_tool, missing)
+        (lists, missing)
     }
 
     /// Lists the upstream's tools, so that the guard knows their arguments before the first call.

@@ -2,6 +2,9 @@
 
 #[cfg(test)]
 use std::sync::Arc;
+use std::sync::OnceLock;
+
+use sha2::{Digest, Sha256};
 
 /// An entry of a list: a tool, prompt, resource or resource template.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,16 +16,36 @@ pub(super) struct ListEntry {
 
 /// The entries of one upstream's list. `read_tool` is the guard's own tool, which the guard adds to
 /// lists of tools.
-#[derive(Debug, Default, PartialEq)]
+#[derive(Debug, Default)]
 pub(super) struct UpstreamList {
     pub entries: Vec<ListEntry>,
     pub read_tool: Option<String>,
+    /// The hash of the entries, computed when it is first needed.
+    pub digest: OnceLock<[u8; 32]>,
+}
+
+impl PartialEq for UpstreamList {
+    fn eq(&self, other: &Self) -> bool {
+        self.entries == other.entries && self.read_tool == other.read_tool
+    }
 }
 
 impl UpstreamList {
     /// Returns the total size of the entries, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.entries.iter().map(|entry| entry.key.len() + entry.json.len()).sum()
+    }
+
+    /// Returns a hash of the entries, in their order.
+    pub(super) fn digest(&self) -> &[u8; 32] {
+        self.digest.get_or_init(|| {
+            let mut hash = Sha256::new();
+            for entry in &self.entries {
+                hash.update((entry.json.len() as u64).to_le_bytes());
+                hash.update(entry.json.as_bytes());
+            }
+            hash.finalize().into()
+        })
     }
 
     /// Returns true if the other list contains the same entries, in any order.
@@ -38,6 +61,6 @@ impl UpstreamList {
     #[cfg(test)]
     pub(super) fn named(key: &str) -> Arc<Self> {
         let entries = vec![ListEntry { key: key.to_owned(), json: "{}".to_owned() }];
-        Arc::new(Self { entries, read_tool: None })
+        Arc::new(Self { entries, ..Self::default() })
     }
 }

@@ -1,0 +1,308 @@
+//! The tool catalogue: sends the merged list of tools through the guard, and the calls of the
+//! guard's tools for search, browsing and calls.
+
+use std::fmt::Write as _;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use lru::LruCache;
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+
+use super::Aggregator;
+use super::catalogue_list::{CatalogueList, DEFAULT_RECOMPUTE, facts_of, parse_list};
+use super::client::{Client, Origin};
+use super::lists::MergedTools;
+use super::usage::tool_usage;
+use crate::exchange::{Exchange, NextStep};
+use crate::message::{Head, member};
+use crate::protocol_mode::ProtocolMode;
+use crate::reply;
+use crate::tasks::{GuardInput, run_blocking};
+use crate::telemetry::{Outcome, Recorder};
+
+/// The names of the guard's tools for the catalogue. A name ends in `_2` if an upstream has a tool
+/// of that name.
+const CATALOGUE_TOOLS: [&str; 5] = [
+    "context_guard_search_tools",
+    "context_guard_describe_tools",
+    "context_guard_browse_tools",
+    "context_guard_call_read",
+    "context_guard_call",
+];
+/// The maximum number of lists that are remembered: one for each set of visible tools and, in
+/// stateful mode, each client's name.
+const MAX_LISTS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
+
+/// Returns true if this is the name of one of the guard's tools for the catalogue.
+pub(super) fn is_catalogue_tool(name: &str) -> bool {
+    CATALOGUE_TOOLS.contains(&name.strip_suffix("_2").unwrap_or(name))
+}
+
+/// The facts on which the list of a client depends.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct ListKey {
+    version: String,
+    revision: u64,
+    /// The name of a stateful client. Lists of stateless clients do not depend on it.
+    client: Option<String>,
+}
+
+/// The recorded calls of all tools at one time. Scores change only with the next snapshot.
+struct UsageSnapshot {
+    number: u64,
+    taken: Instant,
+    usage: Map<String, Value>,
+    recompute: Duration,
+}
+
+/// The lists that the guard made from merged lists, and the usage of tools.
+pub(super) struct Catalogues {
+    lists: Mutex<LruCache<ListKey, Arc<CatalogueList>>>,
+    usage: Mutex<UsageSnapshot>,
+    recorder: Arc<Recorder>,
+}
+
+impl Catalogues {
+    pub(super) fn new(recorder: &Arc<Recorder>) -> Self {
+        let usage = UsageSnapshot {
+            number: 0,
+            taken: Instant::now(),
+            usage: tool_usage(recorder),
+            recompute: DEFAULT_RECOMPUTE,
+        };
+        Self {
+            lists: Mutex::new(LruCache::new(MAX_LISTS)),
+            usage: Mutex::new(usage),
+            recorder: Arc::clone(recorder),
+        }
+    }
+
+    /// Returns the number of the usage snapshot and its contents. Takes a new one if the last is
+    /// too old.
+    fn usage(&self) -> (u64, Map<String, Value>) {
+        let mut snapshot = lock(&self.usage);
+        if snapshot.taken.elapsed() >= snapshot.recompute {
+            self.renew(&mut snapshot);
+        }
+        (snapshot.number, snapshot.usage.clone())
+    }
+
+    fn usage_number(&self) -> u64 {
+        let mut snapshot = lock(&self.usage);
+        if snapshot.taken.elapsed() >= snapshot.recompute {
+            self.renew(&mut snapshot);
+        }
+        snapshot.number
+    }
+
+    fn renew(&self, snapshot: &mut UsageSnapshot) {
+        let usage = tool_usage(&self.recorder);
+        snapshot.taken = Instant::now();
+        // Equal usage leaves the catalogue's version as it is.
+        if usage != snapshot.usage {
+            snapshot.number += 1;
+            snapshot.usage = usage;
+        }
+    }
+
+    /// Returns the time until the next update of scores.
+    fn until_update(&self) -> Duration {
+        let snapshot = lock(&self.usage);
+        snapshot.recompute.saturating_sub(snapshot.taken.elapsed())
+    }
+
+    /// Returns the version of a client's catalogue: a hash of the visible tools and their usage.
+    fn version(&self, merged: &MergedTools) -> String {
+        let mut hash = Sha256::new();
+        hash.update(self.usage_number().to_le_bytes());
+        for (name, list) in &merged.lists {
+            hash.update((name.len() as u64).to_le_bytes());
+            hash.update(name.as_bytes());
+            hash.update(list.digest());
+        }
+        let mut version = String::with_capacity(32);
+        for byte in hash.finalize().iter().take(16) {
+            let _ = write!(version, "{byte:02x}");
+        }
+        version
+    }
+
+    fn find(&self, key: &ListKey) -> Option<Arc<CatalogueList>> {
+        lock(&self.lists).get(key).cloned()
+    }
+
+    /// Remembers the list in a response of the guard. Returns none if the guard did not make it.
+    fn learn(&self, key: ListKey, response: &[u8]) -> Option<Arc<CatalogueList>> {
+        let (list, recompute) = parse_list(response)?;
+        lock(&self.usage).recompute = recompute;
+        let list = Arc::new(list);
+        lock(&self.lists).put(key, Arc::clone(&list));
+        Some(list)
+    }
+
+    /// Returns true if policy hides the tool that clients would see under this name.
+    fn is_hidden(&self, revision: u64, name: &str) -> bool {
+        let lists = lock(&self.lists);
+        let mut current = lists.iter().filter(|(key, _)| key.revision == revision);
+        current.any(|(_, list)| list.hidden.contains(name))
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Aggregator {
+    /// Answers `tools/list`: with the list that the guard makes, or the merged list if it fails.
+    pub(super) async fn list_tools(&self, origin: &Origin<'_>, head: &Head<'_>) -> Vec<u8> {
+        let merged = self.lists.merged_tools(origin, head.parameters().meta).await;
+        let list = self.catalogue_list(origin, head, &merged).await;
+        let expires = self.catalogues.until_update();
+        self.lists.tools_page(origin, head, &merged, list.as_deref(), expires)
+    }
+
+    async fn catalogue_list(
+        &self,
+        origin: &Origin<'_>,
+        head: &Head<'_>,
+        merged: &MergedTools,
+    ) -> Option<Arc<CatalogueList>> {
+        let request = list_request(head.raw_id());
+        let mut exchange = self.catalogue_exchange(origin, &request, merged);
+        let key = self.list_key(origin.client, &exchange);
+        if let Some(list) = self.catalogues.find(&key) {
+            return Some(list);
+        }
+        let next = run_blocking(
+            &self.filter,
+            &origin.client.caller,
+            GuardInput::Request(&request),
+            || exchange.on_request_uncached(&self.filter, &request),
+        );
+        match next.await {
+            NextStep::Forward(None) => {}
+            NextStep::Forward(Some(_)) | NextStep::Answer(..) => return None,
+        }
+        let shaped = self.compile(origin, &exchange, head.raw_id(), merged).await?;
+        self.catalogues.learn(key, &shaped)
+    }
+
+    /// Sends the merged list through the guard.
+    async fn compile(
+        &self,
+        origin: &Origin<'_>,
+        exchange: &Exchange,
+        id: &str,
+        merged: &MergedTools,
+    ) -> Option<Vec<u8>> {
+        let message = self.lists.merged_message(id, merged, &self.catalogues.usage().1);
+        let guarded = run_blocking(
+            &self.filter,
+            &origin.client.caller,
+            GuardInput::Response(&message),
+            || exchange.on_response(&self.filter, &message),
+        );
+        guarded.await.shaped
+    }
+
+    fn catalogue_exchange(
+        &self,
+        origin: &Origin<'_>,
+        request: &[u8],
+        merged: &MergedTools,
+    ) -> Exchange {
+        let mut exchange = self.forwarder.begin(origin, None, request);
+        exchange.context.catalog_version = Some(self.catalogues.version(merged));
+        exchange
+    }
+
+    fn list_key(&self, client: &Client, exchange: &Exchange) -> ListKey {
+        let is_stateful = client.mode == ProtocolMode::Stateful;
+        ListKey {
+            version: exchange.context.catalog_version.clone().unwrap_or_default(),
+            revision: self.filter.revisions().choose(&exchange.context).number,
+            client: is_stateful.then(|| client.info.name().unwrap_or_default()),
+        }
+    }
+
+    /// Returns true if policy hides a tool, given the name that clients would see.
+    pub(super) fn is_hidden_tool(&self, origin: &Origin<'_>, name: &str) -> bool {
+        let exchange = self.forwarder.begin(origin, None, &[]);
+        let revision = self.filter.revisions().choose(&exchange.context).number;
+        self.catalogues.is_hidden(revision, name)
+    }
+
+    /// Answers a call of one of the guard's tools for the catalogue, or of a tool that no upstream
+    /// is known to have.
+    pub(super) async fn call_catalogue(
+        &self,
+        origin: &Origin<'_>,
+        head: &Head<'_>,
+        request: &[u8],
+    ) -> Vec<u8> {
+        let merged = self.lists.known_tools(origin).await;
+        if merged.lists.is_empty() {
+            let text = "tools are not listed yet: retry in 2 s";
+            let result = json!({"content": [{"type": "text", "text": text}], "isError": true});
+            return reply::result(head.raw_id(), &result.to_string());
+        }
+        let mut exchange = self.catalogue_exchange(origin, request, &merged);
+        let next =
+            run_blocking(&self.filter, &origin.client.caller, GuardInput::Request(request), || {
+                exchange.on_request_uncached(&self.filter, request)
+            });
+        let answer = match next.await {
+            NextStep::Answer(answer, decision) => {
+                exchange.record(&self.recorder, Some(&decision), answer.len(), Outcome::Passed);
+                return answer;
+            }
+            NextStep::Forward(Some(call)) => return self.redirected(origin, &call).await,
+            // The guard has no stored catalogue of this version.
+            NextStep::Forward(None) => {
+                self.compile(origin, &exchange, head.raw_id(), &merged).await
+            }
+        };
+        let Some(answer) = answer else {
+            let reason = "The catalogue of tools is not available now. Call a tool by its name.";
+            return reply::failure(request, reply::UPSTREAM_UNAVAILABLE, reason);
+        };
+        let result = Head::read(&answer).and_then(|head| head.result);
+        let call = result.and_then(|result| facts_of(result));
+        if let Some(parameters) = call.and_then(|facts| member(facts.get(), "call")) {
+            let parameters = parameters.get();
+            let call = format!(
+                r#"{{"jsonrpc":"2.0","id":{},"method":"tools/call","params":{parameters}}}"#,
+                head.raw_id()
+            );
+            return self.redirected(origin, call.as_bytes()).await;
+        }
+        exchange.record(&self.recorder, None, answer.len(), Outcome::Passed);
+        answer
+    }
+
+    /// Makes a call that the guard returned, as if the client had made it.
+    async fn redirected(&self, origin: &Origin<'_>, call: &[u8]) -> Vec<u8> {
+        match Head::read(call) {
+            Some(head) => Box::pin(self.call_upstream_tool(origin, &head, call)).await,
+            None => reply::error("null", reply::PARSE_ERROR, "This is not JSON."),
+        }
+    }
+}
+
+fn list_request(id: &str) -> Vec<u8> {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/list","params":{{}}}}"#).into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn catalogue_tools_are_recognized() {
+        assert!(is_catalogue_tool("context_guard_call"));
+        assert!(is_catalogue_tool("context_guard_search_tools_2"));
+        assert!(!is_catalogue_tool("context_guard_read"));
+    }
+}

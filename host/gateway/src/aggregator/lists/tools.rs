@@ -1,0 +1,140 @@
+//! The merged list of tools, for the guard's catalogue.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use super::Lists;
+use crate::aggregator::catalogue_list::{CatalogueList, with_expiry};
+use crate::aggregator::client::Origin;
+use crate::aggregator::list_kinds::TOOLS;
+use crate::aggregator::translate::stateless_result;
+use crate::aggregator::upstream_list::{ListEntry, UpstreamList};
+use crate::message::Head;
+use crate::protocol_mode::ProtocolMode;
+use crate::reply;
+
+/// The lists of tools of all upstreams that answered.
+pub(in crate::aggregator) struct MergedTools {
+    /// The names of the upstreams with their lists, in the order of the configuration.
+    pub(in crate::aggregator) lists: Vec<(String, Arc<UpstreamList>)>,
+    /// The indexes of the upstreams.
+    servers: Vec<usize>,
+    /// Descriptions of the upstreams that did not answer.
+    missing: Vec<Value>,
+}
+
+impl Lists {
+    /// Reads the lists of all upstreams.
+    pub(in crate::aggregator) async fn merged_tools(
+        self: &Arc<Self>,
+        origin: &Origin<'_>,
+        meta: Option<&RawValue>,
+    ) -> MergedTools {
+        let (lists, missing) = self.fetch_each(origin, &TOOLS, meta).await;
+        self.merge(lists, missing)
+    }
+
+    /// Returns the last known lists of all upstreams. Reads them if none is known.
+    pub(in crate::aggregator) async fn known_tools(
+        self: &Arc<Self>,
+        origin: &Origin<'_>,
+    ) -> MergedTools {
+        let known = |server| {
+            let list = self.connections.known.list(origin.client, server, &TOOLS)?;
+            Some((server, list))
+        };
+        let lists: Vec<_> = (0..self.connections.servers.len()).filter_map(known).collect();
+        if lists.is_empty() {
+            return self.merged_tools(origin, None).await;
+        }
+        self.merge(lists, Vec::new())
+    }
+
+    fn merge(&self, lists: Vec<(usize, Arc<UpstreamList>)>, missing: Vec<Value>) -> MergedTools {
+        let servers: Vec<usize> = lists.iter().map(|(server, _)| *server).collect();
+        let name = |server: usize| {
+            let server = self.connections.servers.get(server);
+            server.map(|server| server.name.clone()).unwrap_or_default()
+        };
+        let lists = lists.into_iter().map(|(server, list)| (name(server), list)).collect();
+        MergedTools { lists, servers, missing }
+    }
+
+    /// Returns true if an upstream is known to have a tool that clients see under this name.
+    pub(in crate::aggregator) fn is_known_tool(&self, origin: &Origin<'_>, name: &str) -> bool {
+        let Some((server, own_name)) = self.router.client_names.find(name) else { return false };
+        let list = self.connections.known.list(origin.client, server, &TOOLS);
+        list.is_some_and(|list| list.entries.iter().any(|entry| entry.key == own_name))
+    }
+
+    /// Returns the merged list for the guard, as a response to `tools/list`.
+    pub(in crate::aggregator) fn merged_message(
+        &self,
+        id: &str,
+        merged: &MergedTools,
+        usage: &Map<String, Value>,
+    ) -> Vec<u8> {
+        let servers: Vec<Value> = merged
+            .lists
+            .iter()
+            .map(|(name, list)| {
+                let tools: Vec<&str> =
+                    list.entries.iter().map(|entry| entry.key.as_str()).collect();
+                json!({"name": name, "tools": tools})
+            })
+            .collect();
+        let facts = json!({"servers": servers, "usage": usage, "pageSize": self.page_size});
+        let entries = self.client_entries(merged);
+        let tools: Vec<&str> = entries.iter().map(|entry| entry.json.as_str()).collect();
+        let result = format!(
+            r#"{{"tools":[{}],"_meta":{{"dev.context-guard/catalogue":{facts}}}}}"#,
+            tools.join(",")
+        );
+        reply::result(id, &result)
+    }
+
+    /// Returns the entries of all lists under the names that clients see.
+    fn client_entries(&self, merged: &MergedTools) -> Vec<ListEntry> {
+        let lists = merged.servers.iter().zip(&merged.lists);
+        let entries = lists.flat_map(|(server, (_, list))| {
+            let listed = list.entries.iter().cloned();
+            listed.map(|entry| self.to_client_entry(*server, &TOOLS, entry))
+        });
+        entries.collect()
+    }
+
+    /// Answers `tools/list` with a page of the guard's list, or of the merged list if there is
+    /// none. `expires` is the time until the guard's list changes by itself.
+    pub(in crate::aggregator) fn tools_page(
+        &self,
+        origin: &Origin<'_>,
+        head: &Head<'_>,
+        merged: &MergedTools,
+        list: Option<&CatalogueList>,
+        expires: Duration,
+    ) -> Vec<u8> {
+        let page = match list {
+            Some(list) => {
+                let size = if list.is_tiered { usize::MAX } else { self.page_size };
+                let read_tool = list.read_tool.as_deref();
+                self.page(head, &TOOLS, &list.entries, read_tool, size, &merged.missing)
+            }
+            None => {
+                let entries = self.client_entries(merged);
+                let read_tool = merged.lists.iter().find_map(|(_, list)| list.read_tool.as_deref());
+                self.page(head, &TOOLS, &entries, read_tool, self.page_size, &merged.missing)
+            }
+        };
+        match page {
+            Ok(result) if origin.client.mode == ProtocolMode::Stateless => {
+                let result = with_expiry(&stateless_result(TOOLS.method, &result), expires);
+                reply::result(head.raw_id(), &result)
+            }
+            Ok(result) => reply::result(head.raw_id(), &result),
+            Err(error) => error,
+        }
+    }
+}
