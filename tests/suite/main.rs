@@ -11,6 +11,7 @@
 mod access;
 mod browser;
 mod budgets;
+mod catalogue;
 mod client_certificates;
 mod clients;
 mod commands;

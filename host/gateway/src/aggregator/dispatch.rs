@@ -86,19 +86,25 @@ impl Aggregator {
         if is_call && READ_TOOLS.contains(&name) {
             return self.read(origin, renamed(request, READ_TOOLS[0])).await;
         }
-        let is_hidden = is_call && self.is_hidden_tool(origin, name);
-        if is_call {
-            let is_upstream_tool = self.lists.is_known_tool(origin, name);
-            if is_hidden || (is_catalogue_tool(name) && !is_upstream_tool) {
-                return self.call_catalogue(origin, head, request).await;
-            }
-        }
-        let kind = if is_call { &TOOLS } else { &PROMPTS };
-        if is_call && self.lists.find_named(origin, kind, name).await.is_none() {
-            // The guard answers with similar names.
+        if is_call && self.is_for_catalogue(origin, name).await {
             return self.call_catalogue(origin, head, request).await;
         }
         self.call_upstream_tool(origin, head, request).await
+    }
+
+    /// Returns true if the guard answers calls of this name: of its own tools, of hidden tools, and
+    /// of names that no upstream has, for which it suggests similar ones.
+    async fn is_for_catalogue(&self, origin: &Origin<'_>, name: &str) -> bool {
+        if self.is_hidden_tool(origin, name) {
+            return true;
+        }
+        if is_catalogue_tool(name) {
+            return !self.lists.is_known_tool(origin, name);
+        }
+        match self.lists.find_named(origin, &TOOLS, name).await {
+            Some((server, own)) => self.lists.is_unlisted(origin, server, &own).await,
+            None => true,
+        }
     }
 
     /// Answers `tools/call` and `prompts/get` of an upstream's tool or prompt.

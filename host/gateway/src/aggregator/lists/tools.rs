@@ -6,9 +6,10 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::Lists;
+use super::{Lists, request_meta};
 use crate::aggregator::catalogue_list::{CatalogueList, with_expiry};
 use crate::aggregator::client::Origin;
+use crate::aggregator::connections::SLOW_UPSTREAM_TIMEOUT;
 use crate::aggregator::list_kinds::TOOLS;
 use crate::aggregator::translate::stateless_result;
 use crate::aggregator::upstream_list::{ListEntry, UpstreamList};
@@ -68,6 +69,27 @@ impl Lists {
         let Some((server, own_name)) = self.router.client_names.find(name) else { return false };
         let list = self.connections.known.list(origin.client, server, &TOOLS);
         list.is_some_and(|list| list.entries.iter().any(|entry| entry.key == own_name))
+    }
+
+    /// Returns true if the upstream of a name lists no tool of that name. An upstream whose list is
+    /// known is asked again, because it may have new tools.
+    pub(in crate::aggregator) async fn is_unlisted(
+        &self,
+        origin: &Origin<'_>,
+        server: usize,
+        own_name: &str,
+    ) -> bool {
+        let has_tool = |list: &UpstreamList| list.entries.iter().any(|entry| entry.key == own_name);
+        match self.connections.known.list(origin.client, server, &TOOLS) {
+            Some(list) if !has_tool(&list) => {}
+            _ => return false,
+        }
+        let meta = request_meta(origin.client);
+        let fetch = self.fetch(origin, server, &TOOLS, meta.as_deref());
+        match tokio::time::timeout(SLOW_UPSTREAM_TIMEOUT, fetch).await {
+            Ok(Ok(list)) => !has_tool(&list),
+            _ => false,
+        }
     }
 
     /// Returns the merged list for the guard, as a response to `tools/list`.

@@ -1,0 +1,179 @@
+//! Tool catalogues: tiered lists, and the tools to search, describe, browse and call other tools.
+
+use std::time::{Duration, Instant};
+
+use context_guard_test_support::gateway::{Gateway, HttpClient};
+use context_guard_test_support::wait::wait_until;
+use context_guard_test_support::{Context, Result, answer, artifacts, ensure, peers};
+use serde_json::{Value, json};
+
+const META: [&str; 5] = [
+    "context_guard_search_tools",
+    "context_guard_describe_tools",
+    "context_guard_browse_tools",
+    "context_guard_call_read",
+    "context_guard_call",
+];
+
+/// The definitions of one server's tools.
+fn tools(server: &str) -> Value {
+    let tool = |at: usize| {
+        json!({
+            "name": format!("process_{server}_{at}"),
+            "description": format!("Processes the {server} with number {at}. Returns a report."),
+            "inputSchema": {"type": "object", "properties": {
+                "value": {"type": "string", "description": "The value that is processed"},
+                "count": {"type": "integer", "minimum": 1}
+            }, "required": ["value"]},
+            "annotations": {"readOnlyHint": at % 2 == 0}
+        })
+    };
+    (0..30).map(tool).collect()
+}
+
+const SERVERS: [&str; 4] = ["widgets", "invoices", "parcels", "lanterns"];
+
+/// Returns upstreams with 30 tools each.
+fn upstreams(name: &str) -> Result<Value> {
+    let folder = peers::folder(name)?;
+    let script = artifacts::root().join("tests/support/servers/catalogue.py");
+    let upstream = |server: &&str| -> Result<Value> {
+        let file = folder.join(format!("{server}.json"));
+        std::fs::write(&file, tools(server).to_string())?;
+        let command = json!(["python3", script, file]);
+        Ok(json!({"name": server, "command": command}))
+    };
+    SERVERS.iter().map(upstream).collect::<Result<Vec<Value>>>().map(Value::from)
+}
+
+/// Starts a gateway, and returns it with a client that has seen all lists.
+fn start(name: &str, catalogue: Value) -> Result<(Gateway, HttpClient)> {
+    let gateway = Gateway::start(upstreams(name)?, json!({"policy": {"catalogue": catalogue}}))?;
+    let mut client = HttpClient::open(&gateway.url(), &[], json!({}))?;
+    wait_until("lists of all servers", || {
+        Ok(client.request("tools/list", json!({}))?.result()["_meta"].is_null())
+    })?;
+    Ok((gateway, client))
+}
+
+fn list(client: &mut HttpClient) -> Result<Vec<Value>> {
+    let answer = client.request("tools/list", json!({}))?;
+    answer.result()["tools"].as_array().cloned().context("no list")
+}
+
+fn names(tools: &[Value]) -> Vec<&str> {
+    tools.iter().filter_map(|tool| tool["name"].as_str()).collect()
+}
+
+fn text(client: &mut HttpClient, tool: &str, arguments: Value) -> Result<String> {
+    Ok(client.call(tool, arguments)?.all_texts().join("\n"))
+}
+
+#[test]
+fn long_lists_are_tiered_and_stable() -> Result<()> {
+    let (_gateway, mut client) = start("catalogue-list", json!({"pins": ["parcels::*_7"]}))?;
+    let first = client.request("tools/list", json!({}))?;
+    let tools = list(&mut client)?;
+    ensure!(names(&tools)[..5] == META, "{:?}", names(&tools));
+    ensure!(names(&tools)[5] == "parcels__process_parcels_7", "{:?}", names(&tools));
+    ensure!(names(&tools).last() == Some(&"context_guard_read"), "{:?}", names(&tools));
+    ensure!(tools.len() == 19, "{:?}", names(&tools));
+    let tokens = answer::o200k(&json!(tools).to_string());
+    ensure!(tokens <= 3_000, "{tokens} tokens");
+    ensure!(first.result().get("nextCursor").is_none(), "one page");
+    // Unlisted tools are callable by their names, and no call changes the list.
+    let called = client.call("widgets__process_widgets_29", json!({"value": "a"}))?;
+    ensure!(!called.is_error(), "{}", called.0);
+    text(&mut client, META[0], json!({"queries": ["process widget"]}))?;
+    ensure!(list(&mut client)? == tools, "the list has changed");
+    Ok(())
+}
+
+#[test]
+fn tools_are_found_described_and_called() -> Result<()> {
+    let (gateway, mut client) = start("catalogue-find", json!({}))?;
+    let mut full = {
+        let (_other, mut client) = start("catalogue-full", json!({"mode": "full"}))?;
+        list(&mut client)?
+    };
+    let wanted = "lanterns__process_lanterns_12";
+    let found = text(&mut client, META[0], json!({"queries": ["number 12 of the lanterns"]}))?;
+    ensure!(
+        found.lines().nth(1).is_some_and(|line| line
+            == "lanterns__process_lanterns_12(value:string /*The value that is processed*/, count?:int) // Processes the lanterns with number 12"),
+        "{found}"
+    );
+    full.retain(|tool| tool["name"] == wanted);
+    let described = text(&mut client, META[1], json!({"names": [wanted]}))?;
+    ensure!(serde_json::from_str::<Value>(&described)? == full[0], "{described}\n{}", full[0]);
+    let overview = text(&mut client, META[2], json!({}))?;
+    ensure!(overview.contains("lanterns: 30 tools, 1 server ("), "{overview}");
+    // A call through the catalogue has the bytes of a direct call.
+    let arguments = json!({"value": "x", "count": 2});
+    let request = |name: &str, arguments: &Value| {
+        json!({"jsonrpc": "2.0", "id": 77, "method": "tools/call",
+            "params": {"name": name, "arguments": arguments}})
+    };
+    let direct = client.send(&request(wanted, &arguments))?.body;
+    for name in [wanted, "lanterns::process_lanterns_12", "process_lanterns_12"] {
+        let call = json!({"name": name, "arguments": arguments});
+        let through = client.send(&request(META[3], &call))?.body;
+        ensure!(through == direct, "{through}\n{direct}");
+    }
+    let wrong = text(&mut client, META[4], json!({"name": wanted, "arguments": {"count": "two"}}))?;
+    ensure!(wrong.starts_with("arguments.value: required, but missing\n"), "{wrong}");
+    let writes = json!({"name": "lanterns__process_lanterns_13", "arguments": arguments});
+    let refused = text(&mut client, META[3], writes)?;
+    ensure!(refused.ends_with("is not marked read-only: use context_guard_call"), "{refused}");
+    let unknown = client.call("lanterns__proces_lanterns_12", json!({}))?;
+    let message = unknown.0["error"]["message"].as_str().unwrap_or_default();
+    ensure!(message.contains("similar: lanterns__process_lanterns_12"), "{}", unknown.0);
+    drop(gateway);
+    Ok(())
+}
+
+#[test]
+fn hidden_tools_are_unknown() -> Result<()> {
+    let (_gateway, mut client) = start("catalogue-hide", json!({"hide": ["invoices::*"]}))?;
+    for tools in [list(&mut client)?] {
+        ensure!(!json!(tools).to_string().contains("invoices"), "{tools:?}");
+    }
+    let arguments = json!({"queries": ["process the invoices with number 5"], "limit": 50});
+    let found = text(&mut client, META[0], arguments)?;
+    ensure!(!found.replacen("invoices", "", 1).contains("invoices"), "{found}");
+    let (hidden, unknown) = ("invoices__process_invoices_5", "inxoices__process_inxoices_5");
+    for (tool, as_argument) in [(META[1], "names"), (META[4], "name"), ("", "")] {
+        let mut ask = |name: &str| -> Result<String> {
+            Ok(match as_argument {
+                "" => client.call(name, json!({"value": "a"}))?.0["error"].to_string(),
+                "names" => text(&mut client, tool, json!({"names": [name]}))?,
+                _ => text(&mut client, tool, json!({"name": name}))?,
+            })
+        };
+        let (one, other) = (ask(hidden)?, ask(unknown)?);
+        ensure!(one == other.replace(unknown, hidden), "{one}\n{other}");
+        ensure!(one.contains("no tool "), "{one}");
+    }
+    Ok(())
+}
+
+#[test]
+fn dead_server_delays_nothing() -> Result<()> {
+    let mut upstreams = upstreams("catalogue-dead")?;
+    let hanging = upstreams[0].clone();
+    let mut command = hanging["command"].as_array().cloned().context("no command")?;
+    command.push(json!("--hang"));
+    let dead = json!({"name": "dead", "command": command});
+    upstreams.as_array_mut().context("no upstreams")?.insert(0, dead);
+    let gateway = Gateway::start(upstreams, json!({}))?;
+    let mut client = HttpClient::open(&gateway.url(), &[], json!({}))?;
+    wait_until("lists of the other servers", || {
+        let found = text(&mut client, META[2], json!({}))?;
+        Ok(SERVERS.iter().all(|server| found.contains(server)))
+    })?;
+    let start = Instant::now();
+    let found = text(&mut client, META[0], json!({"queries": ["process the parcels"]}))?;
+    ensure!(found.contains("parcels__"), "{found}");
+    ensure!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    Ok(())
+}
