@@ -107,6 +107,19 @@ impl Journal {
         self.folder.join(name.get(..16).unwrap_or(&name))
     }
 
+    /// Returns the files with edits that can be undone, wherever they are.
+    #[must_use]
+    pub fn files(&self) -> Vec<(Client, PathBuf)> {
+        let Ok(folders) = fs::read_dir(&self.folder) else { return Vec::new() };
+        let newest = |folder: PathBuf| read_records(&folder).ok()?.into_iter().next();
+        let mut files: Vec<(Client, PathBuf)> = folders
+            .filter_map(|folder| newest(folder.ok()?.path()))
+            .filter_map(|record| Some((Client::from_id(&record.client)?, record.path.into())))
+            .collect();
+        files.sort();
+        files
+    }
+
     /// Returns the edits of a file, the newest first.
     ///
     /// # Errors

@@ -27,7 +27,7 @@ Examples:
   context-guard install                               guard the servers of all clients, after a question
   context-guard install --client cursor --server files --yes
   context-guard install --client claude-desktop --gateway gateway.yaml --stdio
-  context-guard install --undo                        restore the files
+  context-guard install --undo                        restore all files, also those of projects
 
 Clients: claude-code, claude-desktop, cursor, vscode, codex, gemini-cli, windsurf, zed.
 
@@ -87,11 +87,11 @@ impl Install {
         let project = std::env::current_dir().context("the current folder cannot be read")?;
         let environment = Environment::current(project)
             .context("the home folder is unknown: set the variable HOME")?;
-        let locations = self.locations(&environment)?;
         let journal = Journal::new(config::state_folder().join("install"));
+        let locations = self.locations(&environment, &journal)?;
         let (selected, projects): (Vec<Location>, Vec<Location>) = locations
             .into_iter()
-            .partition(|location| self.project || location.scope == Scope::User);
+            .partition(|location| self.project || self.undo || location.scope == Scope::User);
         let action = self.action(&selected)?;
         let roots = [environment.home.as_path(), environment.project.as_path()];
         let edits: Vec<FileEdit> = selected
@@ -127,7 +127,7 @@ impl Install {
     }
 
     /// Returns the files to change.
-    fn locations(&self, environment: &Environment) -> Result<Vec<Location>> {
+    fn locations(&self, environment: &Environment, journal: &Journal) -> Result<Vec<Location>> {
         let clients = match self.client.as_slice() {
             [] => Client::ALL.to_vec(),
             named => named.to_vec(),
@@ -139,7 +139,11 @@ impl Install {
             let path = std::path::absolute(file)?;
             return Ok(vec![Location { client: *client, path, scope: Scope::User }]);
         }
-        let locations = find_files(environment, &clients);
+        let mut locations = find_files(environment, &clients);
+        if self.undo {
+            add_edited(&mut locations, &clients, journal);
+            return Ok(locations);
+        }
         for client in &self.client {
             let is_found = locations.iter().any(|location| {
                 location.client == *client && (self.project || location.scope == Scope::User)
@@ -190,6 +194,27 @@ impl Install {
             }
         }
         Ok(())
+    }
+}
+
+/// Adds the files that were edited before, also those of other projects, and removes the files that
+/// were not, unless they are the user's.
+fn add_edited(locations: &mut Vec<Location>, clients: &[Client], journal: &Journal) {
+    let edited = journal.files();
+    let is_edited = |path: &std::path::Path| {
+        let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        edited.iter().any(|(_, edited)| *edited == target)
+    };
+    locations.retain(|location| location.scope == Scope::User || is_edited(&location.path));
+    for (client, path) in &edited {
+        let is_known = locations
+            .iter()
+            .any(|location| location.path.canonicalize().is_ok_and(|target| target == *path));
+        // The backup of a file that is gone remains in the state folder.
+        if !is_known && clients.contains(client) && path.is_file() {
+            let (client, path) = (*client, path.clone());
+            locations.push(Location { client, path, scope: Scope::User });
+        }
     }
 }
 

@@ -75,6 +75,10 @@ fn files_of_a_project_need_the_option() {
     assert_eq!(home.read("project/.mcp.json"), example("files"));
     home.run(&["install", "--project", "--yes"]);
     assert!(home.read("project/.mcp.json").contains("wrap"));
+    // Undo knows the file, in whichever folder it is started.
+    let mut undo = home.command(&["install", "--undo", "--yes"]);
+    assert!(undo.current_dir(home.path("")).status().unwrap().success());
+    assert_eq!(home.read("project/.mcp.json"), example("files"));
 }
 
 #[test]
@@ -108,16 +112,17 @@ fn named_file_is_edited() {
 fn policy_is_checked_and_passed() {
     let home = Home::new();
     home.write(".cursor/mcp.json", &example("files"));
-    home.write("project/policy.yaml", "defaults:\n  tokenBudgetThreshold: 1000\n");
-    home.write("project/bad.yaml", "nonsense: 1\n");
-    let output = home.run(&["install", "--policy", "bad.yaml", "--yes"]);
-    assert_ne!(code(&output), 0);
-    assert_eq!(home.read(".cursor/mcp.json"), example("files"));
-    let run = |home: &Home| {
-        let mut command = home.command(&["install", "--policy", "policy.yaml", "--yes"]);
+    home.write("project/policy.yaml", "tokenBudgetThreshold: 1000\n");
+    home.write("project/bad.yaml", "rules: [\n");
+    let run = |policy: &str| {
+        let mut command = home.command(&["install", "--policy", policy, "--yes"]);
         command.env("CONTEXT_GUARD_COMPONENT", crate::stub::path()).output().unwrap()
     };
-    let output = run(&home);
+    let output = run("bad.yaml");
+    assert_eq!(code(&output), 3, "{}", errors(&output));
+    assert!(errors(&output).contains("bad.yaml"), "{}", errors(&output));
+    assert_eq!(home.read(".cursor/mcp.json"), example("files"));
+    let output = run("policy.yaml");
     assert_eq!(code(&output), 0, "{}", errors(&output));
     assert!(home.read(".cursor/mcp.json").contains("\"wrap\", \"--policy\", \""));
 }

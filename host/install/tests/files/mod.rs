@@ -118,6 +118,7 @@ fn journal_undoes_what_was_written() {
     let plan = wrap(&document, &guard(), &|_| true).unwrap();
     let backup = journal.add(Client::Cursor, &state, &plan, 1).unwrap();
     write_file(&state, &plan.bytes).unwrap();
+    assert_eq!(journal.files(), [(Client::Cursor, state.target.clone())]);
     assert_eq!(fs::read_to_string(backup).unwrap(), TEXT);
     let state = read_file(&path, &[]).unwrap();
     let steps = journal.steps(&state.target).unwrap();
