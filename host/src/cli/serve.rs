@@ -55,7 +55,7 @@ impl Serve {
             config.listen = listen.to_string();
         }
         let files = GatewayFiles { config: self.config, component: self.component };
-        let parts = GatewayParts::build(config, files, AddressSpace::Pool)?;
+        let parts = GatewayParts::build(config, files, Front::Http)?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let config = &parts.config;
         let path = config.path.clone();
@@ -92,6 +92,26 @@ pub(super) fn read(path: &Path) -> Result<Config> {
     Ok(config)
 }
 
+/// The front through which clients reach a gateway.
+#[derive(Clone, Copy)]
+pub(super) enum Front {
+    /// Many clients, over HTTP.
+    Http,
+    /// The client that started the process.
+    Stdio,
+}
+
+impl Front {
+    fn address_space(self) -> AddressSpace {
+        match self {
+            Self::Http => AddressSpace::Pool,
+            // Many upstreams may answer one client at once, so a pool would reserve as much as that
+            // of `serve`. A process for each client must not.
+            Self::Stdio => AddressSpace::Compact,
+        }
+    }
+}
+
 /// The parts of a gateway, before the async runtime starts.
 pub(super) struct GatewayParts {
     pub(super) config: Config,
@@ -103,11 +123,7 @@ pub(super) struct GatewayParts {
 
 impl GatewayParts {
     /// Loads the policy, the component, the keys and the store that a gateway file names.
-    pub(super) fn build(
-        config: Config,
-        files: GatewayFiles,
-        address_space: AddressSpace,
-    ) -> Result<Self> {
+    pub(super) fn build(config: Config, files: GatewayFiles, front: Front) -> Result<Self> {
         let layout = files.layout_of(&config)?;
         let keys = layout.keys()?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
@@ -118,10 +134,16 @@ impl GatewayParts {
             );
         }
         let services = HostServices { store, clock: Arc::clone(&clock) };
-        let keys = runtime::keys_or_random(keys)?;
+        let keys = match (keys, front) {
+            (None, Front::Stdio) => runtime::user_keys()?,
+            (keys, _) => runtime::keys_or_random(keys)?,
+        };
         let revisions = runtime::revisions(
             &layout,
-            EngineOptions { address_space, ..runtime::engine_options(&config.component) },
+            EngineOptions {
+                address_space: front.address_space(),
+                ..runtime::engine_options(&config.component)
+            },
             services,
             keys,
             config.rollout.clone(),

@@ -5,11 +5,10 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use context_guard::engine::AddressSpace;
 use tokio::io::BufReader;
 
 use super::runtime::GatewayFiles;
-use super::serve::{self, GatewayParts};
+use super::serve::{self, Front, GatewayParts};
 
 const AFTER_HELP: &str = "\
 For clients that start their servers, such as Claude Desktop, and for bundles and registries:
@@ -35,9 +34,7 @@ impl Stdio {
     pub(crate) fn run(self) -> Result<ExitCode> {
         let config = serve::read(&self.config)?;
         let files = GatewayFiles { config: self.config, component: self.component };
-        // Many upstreams may answer one client at once, so a pool would reserve as much as that of
-        // `serve`. A process for each client must not.
-        let parts = GatewayParts::build(config, files, AddressSpace::Compact)?;
+        let parts = GatewayParts::build(config, files, Front::Stdio)?;
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         runtime.block_on(async {
