@@ -16,20 +16,30 @@ pub struct Guard {
     pub program: String,
     /// The options of `wrap`, such as `--policy` and a path.
     pub options: Vec<String>,
+    /// True if `npx` and similar launchers are scripts, which only `cmd` can start: on Windows.
+    pub uses_scripts: bool,
 }
+
+/// Launchers that are scripts on Windows. Clients start them by a search for `.cmd` files.
+const SCRIPTS: [&str; 6] = ["npx", "npm", "pnpm", "pnpx", "yarn", "corepack"];
 
 impl Guard {
     /// Returns the command `PROGRAM wrap --`.
     #[must_use]
     pub fn new(program: impl Into<String>) -> Self {
-        Self { program: program.into(), options: Vec::new() }
+        Self { program: program.into(), options: Vec::new(), uses_scripts: false }
     }
 
-    /// Returns the arguments before the command of a server.
-    fn arguments(&self) -> Vec<String> {
+    /// Returns the arguments before the command of a server with this program.
+    fn arguments(&self, program: &str) -> Vec<String> {
         let mut arguments = vec!["wrap".to_owned()];
         arguments.extend(self.options.iter().cloned());
         arguments.push("--".to_owned());
+        let name = program.rsplit(['/', '\\']).next().unwrap_or(program).to_ascii_lowercase();
+        let name = name.strip_suffix(".cmd").unwrap_or(&name);
+        if self.uses_scripts && SCRIPTS.contains(&name) {
+            arguments.extend(["cmd".to_owned(), "/c".to_owned()]);
+        }
         arguments
     }
 }
@@ -109,7 +119,7 @@ pub fn wrap(
         };
         let expected: Vec<String> = [guard.program.clone()]
             .into_iter()
-            .chain(guard.arguments())
+            .chain(guard.arguments(program_of(stdio)))
             .chain(stdio.command_line.iter().cloned())
             .collect();
         if guarded.command_line != expected {
@@ -135,6 +145,10 @@ pub fn wrap(
         });
     }
     Ok(Plan { bytes, changes, servers: records, removed: Vec::new(), added: None })
+}
+
+fn program_of<'a>(stdio: &'a StdioServer<'_>) -> &'a str {
+    stdio.command_line.first().map_or("", String::as_str)
 }
 
 /// Returns the server with the same name and place.
@@ -205,7 +219,8 @@ fn edits_of(
 ) -> (Vec<Edit>, Option<String>) {
     let text = document.text.as_str();
     let command = stdio.command.node.span.clone();
-    let mut items: Vec<String> = guard.arguments().iter().map(|one| quote(one)).collect();
+    let mut items: Vec<String> =
+        guard.arguments(program_of(stdio)).iter().map(|one| quote(one)).collect();
     // The original literal keeps its escapes and kind of quotes.
     items.push(slice(text, command.clone()).to_owned());
     let mut edits = vec![Edit::replace(command, quote(&guard.program))];

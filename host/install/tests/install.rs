@@ -205,6 +205,22 @@ fn layout_of_lists_is_kept() {
 }
 
 #[test]
+fn scripts_of_windows_start_by_cmd() {
+    let text = br#"{"mcpServers": {"a": {"command": "npx", "args": ["x"]}, "b": {"command": "C:\\n\\NPX.cmd"}, "c": {"command": "uvx"}}}"#;
+    let document = Document::parse(Client::Cursor, text).unwrap();
+    let guard = context_guard_install::Guard { uses_scripts: true, ..guard() };
+    let plan = wrap(&document, &guard, &|_| true).unwrap();
+    let commands: Vec<Vec<String>> =
+        plan.changes.iter().map(|change| change.after[3..].to_vec()).collect();
+    assert_eq!(
+        commands,
+        [vec!["cmd", "/c", "npx", "x"], vec!["cmd", "/c", r"C:\n\NPX.cmd"], vec!["uvx"]]
+    );
+    let steps = [without_backup(step(Client::Cursor, text, &plan))];
+    assert_eq!(undo(Client::Cursor, &plan.bytes, &steps, None).unwrap().bytes, text);
+}
+
+#[test]
 fn invalid_files_are_errors_with_a_place() {
     let fault =
         |client, text: &str| Document::parse(client, text.as_bytes()).unwrap_err().to_string();

@@ -168,6 +168,7 @@ impl Install {
             return Ok(Action::Gateway(gateway::plan(file, self.stdio, program, locations)?));
         }
         let mut guard = context_guard_install::Guard::new(program);
+        guard.uses_scripts = cfg!(windows);
         if let Some(policy) = &self.policy {
             let component = std::env::var_os("CONTEXT_GUARD_COMPONENT").map(PathBuf::from);
             let options = GuardOptions { policy: Some(policy.clone()), component };
