@@ -6,8 +6,8 @@ use std::process::{Command, Output};
 use context_guard_test_support::{Context, Result, artifacts, ensure, peers};
 use serde_json::{Value, json};
 
-/// Commands that need servers from the network, run until they are stopped, or change the clients of
-/// whoever runs the tests. Other tests run them with other arguments, or in another home folder.
+/// Commands that need servers from the network, run until they are stopped, or change the clients
+/// of this user. Other tests run them with other arguments, or in another home folder.
 const NOT_RUN: [&str; 7] = ["serve", "stdio", "wrap", "replay", "login", "install", "doctor"];
 
 /// A fenced block: its language, and its lines.
