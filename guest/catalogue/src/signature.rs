@@ -15,6 +15,7 @@ mod note;
 mod types;
 
 use crate::document::{Json, quoted};
+use crate::sentence::split_first;
 use crate::tool::Tool;
 
 use self::form::Form;
@@ -54,7 +55,27 @@ pub fn first_sentence(tool: &Tool<'_>) -> String {
     note::cut(&sentence, MAX_SENTENCE_CHARACTERS)
 }
 
-/// Returns names and types of the parameters at the root of a tool, such as `string (required)`.
+/// Returns up to `count` sentences of the description on one line.
+#[must_use]
+pub fn first_sentences(tool: &Tool<'_>, count: usize) -> String {
+    let mut rest = tool.description();
+    let mut sentences = Vec::new();
+    while sentences.len() < count && !rest.trim().is_empty() {
+        let (first, after) = split_first(rest);
+        sentences.push(clean(first));
+        rest = after;
+    }
+    note::cut(&sentences.join(" "), count * MAX_SENTENCE_CHARACTERS)
+}
+
+/// Returns a text on one line, without control and bidirectional characters.
+#[must_use]
+pub fn one_line(text: &str) -> String {
+    clean(text)
+}
+
+/// Returns names and types of the parameters at the root of a tool, such as `string (required)`. A
+/// type is that of JSON Schema, if the parameter names one.
 #[must_use]
 pub fn parameters(tool: &Tool<'_>) -> Vec<(String, String)> {
     let schema = tool.document.get("inputSchema").unwrap_or(&Json::Null);
@@ -63,7 +84,11 @@ pub fn parameters(tool: &Tool<'_>) -> Vec<(String, String)> {
     let mut described = Vec::new();
     for (name, property, required) in parameters {
         let kind = if required { "required" } else { "optional" };
-        described.push((name, format!("{} ({kind})", types.text(property, 1))));
+        let text = match property.get("type").and_then(Json::as_str) {
+            Some(name) => clean(name),
+            None => types.text(property, 1),
+        };
+        described.push((name, format!("{text} ({kind})")));
     }
     described
 }

@@ -8,6 +8,7 @@ mod answer;
 mod compile;
 mod definitions;
 mod describe;
+mod http;
 mod list;
 mod merged;
 mod resolve;
@@ -24,6 +25,9 @@ pub use self::definitions::{MetaTool, meta_tool};
 /// The member of `_meta` in which host and guard exchange facts about a merged list.
 pub const CATALOGUE_META: &str = "dev.context-guard/catalogue";
 
+/// The method of the host's requests for the body of an HTTP route. Clients cannot call it, because
+/// hosts send it only with the version of a catalogue.
+pub const ROUTE_METHOD: &str = "context-guard/catalogue";
 /// The JSON-RPC error code for invalid parameters.
 pub const INVALID_PARAMS: i64 = -32_602;
 
@@ -95,6 +99,14 @@ impl<'a> CatalogueRequest<'a> {
     #[must_use]
     pub fn call(&self, parameters: &[u8], loaded: &Loaded) -> CatalogueStep {
         answer::call(self, parameters, loaded)
+    }
+
+    /// Answers the host's own request for the body of an HTTP route. `parameters` is the JSON of
+    /// `params`: the `prefix` of all routes, the `segments` of the path after it, and the `query`
+    /// as pairs of names and values. The result has `status` and `body`.
+    #[must_use]
+    pub fn route(&self, parameters: &[u8], loaded: &Loaded) -> CatalogueStep {
+        http::answer(self, parameters, loaded)
     }
 
     /// Compiles the merged list of all upstreams, as a response to `tools/list`.

@@ -13,6 +13,7 @@ use self::call::Call;
 use self::ticket::{CalledTool, Ticket};
 
 use crate::blocks;
+use crate::catalogue::ROUTE_METHOD;
 use crate::encoding::Stored;
 use crate::json::scan::{ScanError, Scanner, is_json};
 use crate::json::text::Form;
@@ -177,7 +178,7 @@ impl Guard {
         };
         let call = Call { guard: self, cx, message, request: &request, loaded, now_ms, id };
         let mut plan = match request.method.as_str() {
-            "tools/list" | "tools/call" if !cx.catalogue_version.is_empty() => {
+            "tools/list" | "tools/call" | ROUTE_METHOD if !cx.catalogue_version.is_empty() => {
                 self.catalogue_request(&call)
             }
             "tools/list" => Plan::Forward {

@@ -6,6 +6,7 @@
 
 mod catalogue;
 mod catalogue_list;
+mod catalogue_routes;
 mod client;
 mod client_names;
 mod client_presence;
@@ -44,6 +45,7 @@ use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
 
 use self::catalogue::Catalogues;
+pub(crate) use self::catalogue_routes::route_path;
 use self::connections::Connections;
 use self::forward::Forwarder;
 use self::input_requests::InputRequests;

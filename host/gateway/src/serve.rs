@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use super::admission::Admission;
-use super::aggregator::Aggregator;
+use super::aggregator::{Aggregator, route_path};
 use super::fair_queue::{FairQueue, Shares};
 use super::front::batches;
 use super::front::memory_monitor::MemoryMonitor;
@@ -297,6 +297,14 @@ impl Gateway {
         // example after it has refreshed its token.
         if principal.as_ref() != ANONYMOUS && !self.forwards_credentials {
             headers::CREDENTIALS.iter().for_each(|name| drop(parts.headers.remove(name)));
+        }
+        let path = parts.uri.path();
+        // A JSON API whose prefix covers the routes of the catalogue is served instead of them.
+        if let Some(route) = route_path(path)
+            && !self.rest.iter().any(|rest| rest.claims(path).is_some())
+            && !self.aggregator.servers().is_empty()
+        {
+            return self.aggregator.serve_route(admission, &parts, route).await;
         }
         if !self.is_mcp(&parts.uri) {
             return self.dispatch_rest(admission, &parts, body).await;

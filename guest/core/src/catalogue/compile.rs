@@ -55,8 +55,7 @@ pub(super) fn compile(request: &CatalogueRequest<'_>, merged: &[u8]) -> Option<C
         ..Settings::default()
     };
     let index = index::compile(&tools, &ranker);
-    let definitions = tools.iter().map(|tool| tool.definition.to_owned()).collect();
-    Some(CompiledCatalogue { entries: request.entries(index, definitions), list })
+    Some(CompiledCatalogue { entries: request.entries(index, &tools), list })
 }
 
 fn tool<'t>(

@@ -30,6 +30,8 @@ pub(super) struct CategoryOverview {
     pub(super) tools: usize,
     pub(super) servers: usize,
     pub(super) popular: Vec<String>,
+    /// The same tools as `server::tool`.
+    pub(super) popular_endpoints: Vec<String>,
 }
 
 /// Returns all categories, in the order of their positions, then of their names.
@@ -47,6 +49,11 @@ pub(super) fn categories(index: &Index<'_>, order: impl Fn(&str) -> i64) -> Vec<
             name: name.to_owned(),
             tools: tools.len(),
             servers: servers.len(),
+            popular_endpoints: popular
+                .iter()
+                .take(2)
+                .map(|tool| crate::policy::endpoint_name(tool.server, tool.name))
+                .collect(),
             popular: popular.iter().take(2).map(|tool| tool.wire_name.to_owned()).collect(),
         }
     };

@@ -2,6 +2,7 @@
 
 use context_guard_catalogue::Index;
 use context_guard_catalogue::document::Json;
+use context_guard_catalogue::score::Usage;
 use context_guard_catalogue::tool::Tool;
 use serde::{Deserialize, Serialize};
 
@@ -16,10 +17,12 @@ pub(super) const BLOCK_TOOLS: usize = 64;
 #[derive(Serialize, Deserialize)]
 pub(super) struct DefinitionBlock {
     pub(super) definitions: Vec<String>,
+    /// The recorded calls of the same tools.
+    pub(super) usage: Vec<Usage>,
 }
 
 impl Stored for DefinitionBlock {
-    const FORMAT: &'static [u8; 4] = b"cgd1";
+    const FORMAT: &'static [u8; 4] = b"cgd2";
 }
 
 /// Reads the entries of a catalogue.
@@ -41,6 +44,12 @@ impl<'a> CatalogueReader<'a> {
 
     /// Returns the definitions of tools, in the order of `tools`.
     pub(super) fn definitions(&self, tools: &[u32]) -> Result<Vec<String>, CatalogueStep> {
+        let tools = self.tools(tools)?;
+        Ok(tools.into_iter().map(|(definition, _)| definition).collect())
+    }
+
+    /// Returns the definitions and recorded calls of tools, in the order of `tools`.
+    pub(super) fn tools(&self, tools: &[u32]) -> Result<Vec<(String, Usage)>, CatalogueStep> {
         let mut missing = Vec::new();
         let mut found = Vec::new();
         for tool in tools {
@@ -53,7 +62,8 @@ impl<'a> CatalogueReader<'a> {
                     if at >= block.definitions.len() {
                         return Err(CatalogueStep::Compile);
                     }
-                    found.push(block.definitions.swap_remove(at));
+                    let usage = block.usage.get(at).copied().unwrap_or_default();
+                    found.push((block.definitions.swap_remove(at), usage));
                 }
                 Err(CatalogueStep::Load(keys)) => {
                     for key in keys {
@@ -102,18 +112,19 @@ impl CatalogueRequest<'_> {
     }
 
     /// Returns the entries to store.
-    pub(super) fn entries(&self, index: Vec<u8>, definitions: Vec<String>) -> Vec<Entry<'static>> {
+    pub(super) fn entries(&self, index: Vec<u8>, tools: &[Tool<'_>]) -> Vec<Entry<'static>> {
         let settings = self.settings_hash();
         let key = |part: &str| {
             self.keys.catalogue(self.version, settings, part).into_iter().next().unwrap_or_default()
         };
         let mut entries = vec![Entry { key: key("index"), value: index.into() }];
-        let mut definitions = definitions.into_iter().peekable();
-        while definitions.peek().is_some() {
-            let part = (entries.len() - 1).to_string();
-            let block =
-                DefinitionBlock { definitions: definitions.by_ref().take(BLOCK_TOOLS).collect() };
-            entries.push(Entry { key: key(&part), value: block.to_bytes().into() });
+        for (part, tools) in tools.chunks(BLOCK_TOOLS).enumerate() {
+            let block = DefinitionBlock {
+                definitions: tools.iter().map(|tool| tool.definition.to_owned()).collect(),
+                usage: tools.iter().map(|tool| tool.usage).collect(),
+            };
+            let key = key(&part.to_string());
+            entries.push(Entry { key, value: block.to_bytes().into() });
         }
         entries
     }
@@ -130,6 +141,6 @@ pub(super) fn tool<'t>(index: &Index<'t>, number: u32, definition: &'t str) -> O
         definition,
         document: Json::parse(definition)?,
         read_only: indexed.read_only,
-        usage: context_guard_catalogue::score::Usage::default(),
+        usage: Usage::default(),
     })
 }

@@ -4,7 +4,7 @@ use super::call::Call;
 use super::ticket::{CalledTool, Ticket};
 use super::{Context, Fault, Guard, Plan, Shaped, TOOL_INFO_TTL_MS, shape_response};
 use crate::catalogue::{
-    CATALOGUE_META, CatalogueAnswer, CatalogueRequest, CatalogueStep, INVALID_PARAMS,
+    CATALOGUE_META, CatalogueAnswer, CatalogueRequest, CatalogueStep, INVALID_PARAMS, ROUTE_METHOD,
 };
 use crate::encoding::Stored;
 use crate::json::text::Form;
@@ -37,7 +37,7 @@ impl Guard {
 
     /// Decides about a request to the catalogue: `tools/list` or `tools/call`.
     pub(super) fn catalogue_request(&self, call: &Call<'_>) -> Plan {
-        let is_call = call.request.method == "tools/call";
+        let is_call = call.request.method != "tools/list";
         let stateless = call.request.stateless;
         let request = self.catalogue(call.cx, call.id, stateless);
         let compile = || Plan::Forward {
@@ -53,8 +53,7 @@ impl Guard {
         if !is_call {
             return compile();
         }
-        let parameters = parameters(call.message);
-        match request.call(parameters, call.loaded) {
+        match respond(&request, &call.request.method, call.message, call.loaded) {
             CatalogueStep::Load(keys) => Plan::Load(keys),
             CatalogueStep::Compile => compile(),
             CatalogueStep::Call(message) => {
@@ -114,8 +113,10 @@ impl Guard {
             .iter()
             .map(|entry| (entry.key.clone(), Some(entry.value.to_vec())))
             .collect();
-        let name = Request::read(call)?.name.unwrap_or_default();
-        let mut shaped = match request.call(parameters(call), &with_other_keys(loaded, &request)) {
+        let client_request = Request::read(call)?;
+        let name = client_request.name.unwrap_or_default();
+        let loaded = with_other_keys(loaded, &request);
+        let mut shaped = match respond(&request, &client_request.method, call, &loaded) {
             CatalogueStep::Answer(answer) => self.catalogue_answer(cx, &name, answer, 0),
             CatalogueStep::Call(call) => {
                 // A response cannot be a request: it contains the parameters of the call.
@@ -194,6 +195,19 @@ impl Guard {
             loss: Loss::Lossless,
             ..Record::unchanged(endpoint, cost, message.len(), settings.threshold)
         }
+    }
+}
+
+/// Answers a call, or the host's own request for an HTTP route.
+fn respond(
+    request: &CatalogueRequest<'_>,
+    method: &str,
+    message: &[u8],
+    loaded: &Loaded,
+) -> CatalogueStep {
+    match method {
+        ROUTE_METHOD => request.route(parameters(message), loaded),
+        _ => request.call(parameters(message), loaded),
     }
 }
 

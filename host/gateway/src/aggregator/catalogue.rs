@@ -190,7 +190,7 @@ impl Aggregator {
     }
 
     /// Sends the merged list through the guard.
-    async fn compile(
+    pub(super) async fn compile(
         &self,
         origin: &Origin<'_>,
         exchange: &Exchange,
@@ -207,7 +207,7 @@ impl Aggregator {
         guarded.await.shaped
     }
 
-    fn catalogue_exchange(
+    pub(super) fn catalogue_exchange(
         &self,
         origin: &Origin<'_>,
         request: &[u8],

@@ -1,0 +1,500 @@
+//! The catalogue over HTTP: the bodies of its routes.
+
+mod bodies;
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use context_guard_catalogue::rank::{Filter, SearchRequest};
+use context_guard_catalogue::score::Usage;
+use context_guard_catalogue::{Index, signature};
+use serde::Deserialize;
+
+use self::bodies::{
+    BudgetBody, CategoriesBody, CategoryBody, DefinitionSchemas, HotBody, HotTool, OrderedMembers,
+    Pagination, Performance, ProblemBody, ServerCount, ServersBody, SummariesBody, SummaryTool,
+    ToolBody, examples, latency, rate, returns, rounded,
+};
+use super::describe::categories;
+use super::resolve::{resolve, shown};
+use super::stored::{CatalogueReader, tool};
+use super::{CatalogueRequest, CatalogueStep};
+use crate::snapshot::stored::Loaded;
+
+/// The default and maximum tokens of a body.
+const DEFAULT_TOKENS: u64 = 2_000;
+const DEFAULT_SUMMARY_TOKENS: u64 = 4_000;
+const MAX_TOKENS: u64 = 6_000;
+/// The default and maximum number of tools on a page.
+const DEFAULT_PAGE_SIZE: usize = 20;
+const MAX_PAGE_SIZE: usize = 50;
+/// The default number of hot tools.
+const DEFAULT_HOT: u64 = 12;
+
+/// A request of the gateway for the body of a route.
+#[derive(Deserialize)]
+struct RouteRequest {
+    /// The base path of all routes.
+    prefix: String,
+    /// The decoded segments of the path after the prefix.
+    segments: Vec<String>,
+    /// The decoded parameters of the query.
+    query: Vec<(String, String)>,
+}
+
+type RouteResult<T> = Result<T, RouteStep>;
+
+/// The reason why a route has no body yet.
+enum RouteStep {
+    Step(CatalogueStep),
+    Problem(u16, &'static str, String),
+}
+
+impl From<CatalogueStep> for RouteStep {
+    fn from(step: CatalogueStep) -> Self {
+        Self::Step(step)
+    }
+}
+
+fn bad_request(text: impl Into<String>) -> RouteStep {
+    RouteStep::Problem(400, "bad_request", text.into())
+}
+
+/// Answers the gateway's request for the body of a route.
+pub(super) fn answer(
+    request: &CatalogueRequest<'_>,
+    parameters: &[u8],
+    loaded: &Loaded,
+) -> CatalogueStep {
+    let Ok(route) = serde_json::from_slice::<RouteRequest>(parameters) else {
+        return problem(request, 400, "bad_request", "invalid route");
+    };
+    let reader = CatalogueReader::new(request, loaded);
+    let answer = || -> RouteResult<CatalogueStep> {
+        let index = Index::open(reader.index_bytes()?).ok_or(CatalogueStep::Compile)?;
+        Routes { request, reader: &reader, index, route: &route }.answer()
+    };
+    match answer() {
+        Ok(step) | Err(RouteStep::Step(step)) => step,
+        Err(RouteStep::Problem(status, code, text)) => problem(request, status, code, &text),
+    }
+}
+
+/// Returns a body for the gateway.
+fn body(
+    request: &CatalogueRequest<'_>,
+    status: u16,
+    body: &impl serde::Serialize,
+) -> CatalogueStep {
+    let body = serde_json::to_string(body).unwrap_or_default();
+    let members = format!(r#""status":{status},"body":{body}"#);
+    request.answer(request.envelope.result(members.as_bytes()), status >= 400)
+}
+
+fn problem(
+    request: &CatalogueRequest<'_>,
+    status: u16,
+    code: &'static str,
+    detail: &str,
+) -> CatalogueStep {
+    body(request, status, &ProblemBody { kind: "about:blank", status, code, detail })
+}
+
+struct Routes<'a> {
+    request: &'a CatalogueRequest<'a>,
+    reader: &'a CatalogueReader<'a>,
+    index: Index<'a>,
+    route: &'a RouteRequest,
+}
+
+/// The page of a list of tools.
+struct PageOfTools {
+    page: usize,
+    size: usize,
+    offset: usize,
+}
+
+impl Routes<'_> {
+    fn answer(&self) -> RouteResult<CatalogueStep> {
+        let segments: Vec<&str> = self.route.segments.iter().map(String::as_str).collect();
+        match segments.as_slice() {
+            ["hot"] => self.hot(),
+            ["categories"] => self.categories(),
+            ["servers"] => self.servers(),
+            ["search"] => self.search(),
+            ["category", name] => self.category(name),
+            ["servers", server, tool] | [server, tool] => self.tool(server, tool),
+            _ => {
+                let text = "no such route; routes: /hot, /categories, /category/NAME, /servers, \
+                            /search, /SERVER/TOOL";
+                Err(RouteStep::Problem(404, "not_found", text.to_owned()))
+            }
+        }
+    }
+
+    /// Refuses parameters that have no effect.
+    fn check_parameters(&self, known: &[&str]) -> RouteResult<()> {
+        match self.route.query.iter().find(|(name, _)| !known.contains(&name.as_str())) {
+            Some((name, _)) => {
+                let known = known.join(", ");
+                Err(bad_request(format!("unknown parameter \"{}\"; known: {known}", shown(name))))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn parameter(&self, name: &str) -> Option<&str> {
+        let found = self.route.query.iter().find(|(known, _)| known == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    fn number<T: std::str::FromStr>(&self, name: &str) -> RouteResult<Option<T>> {
+        let parse = |value: &str| {
+            value.parse().map_err(|_| bad_request(format!("{name} is not a valid number")))
+        };
+        self.parameter(name).map(parse).transpose()
+    }
+
+    fn max_tokens(&self, default: u64) -> RouteResult<u64> {
+        let tokens = self.number("max_tokens")?.unwrap_or(default);
+        if !(100..=MAX_TOKENS).contains(&tokens) {
+            return Err(bad_request(format!("max_tokens must be from 100 to {MAX_TOKENS}")));
+        }
+        Ok(tokens)
+    }
+
+    fn page(&self) -> RouteResult<PageOfTools> {
+        let page = self.number("page")?.unwrap_or(1).max(1);
+        let size = self.number("page_size")?.unwrap_or(DEFAULT_PAGE_SIZE).max(1);
+        if size > MAX_PAGE_SIZE {
+            return Err(bad_request(format!("page_size exceeds maximum of {MAX_PAGE_SIZE}")));
+        }
+        let offset: Option<usize> = self.number("offset")?;
+        let page = offset.map_or(page, |offset| offset / size + 1);
+        let offset = offset.unwrap_or_else(|| (page - 1).saturating_mul(size));
+        Ok(PageOfTools { page, size, offset })
+    }
+
+    /// Returns as many items as the tokens allow, at least one. The second value is the number of
+    /// items.
+    fn fit<T: serde::Serialize>(&self, items: Vec<T>, tokens: u64) -> Vec<T> {
+        let estimator = self.request.policy.settings_for("", "tools/list").estimator;
+        // The members around the list, and the report of a cut.
+        let mut cost = 120;
+        let mut count = 0;
+        for item in &items {
+            let text = serde_json::to_string(item).unwrap_or_default();
+            cost += estimator.cost(text.as_bytes()) + 1;
+            if cost > tokens && count > 0 {
+                break;
+            }
+            count += 1;
+        }
+        let mut items = items;
+        items.truncate(count);
+        items
+    }
+
+    fn budget(&self, tokens: u64, shown: usize, total: usize, next: Option<usize>) -> BudgetBody {
+        let link = next.map(|offset| {
+            let mut url = self.route.prefix.clone();
+            for segment in &self.route.segments {
+                url.push('/');
+                url.push_str(&encoded(segment));
+            }
+            let kept =
+                self.route.query.iter().filter(|(name, _)| name != "page" && name != "offset");
+            let mut parameters: Vec<String> =
+                kept.map(|(name, value)| format!("{name}={}", encoded(value))).collect();
+            parameters.push(format!("offset={offset}"));
+            format!("{url}?{}", parameters.join("&"))
+        });
+        BudgetBody {
+            max_tokens: tokens,
+            shown,
+            total,
+            message: format!("{shown} of {total}, use pagination or a narrower search"),
+            next: link,
+        }
+    }
+
+    /// Returns the numbers of the accepted tools by falling score.
+    fn by_score(&self, filter: &Filter<'_>) -> Vec<u32> {
+        let accepted = (0..).zip(self.index.tools()).filter(|(_, tool)| filter.accepts(tool));
+        let mut tools: Vec<(u32, f32)> =
+            accepted.map(|(number, tool)| (number, tool.tier_score)).collect();
+        tools.sort_by(|left, right| right.1.total_cmp(&left.1).then(left.0.cmp(&right.0)));
+        tools.into_iter().map(|(number, _)| number).collect()
+    }
+
+    /// Returns the numbers of all tools by falling score. Among equal scores, the servers take
+    /// turns.
+    fn in_turns(&self) -> Vec<u32> {
+        let mut turns: BTreeMap<(&str, u32), usize> = BTreeMap::new();
+        let mut order = Vec::new();
+        for (number, tool) in (0..).zip(self.index.tools()) {
+            // Scores are not negative, so that their bits have their order.
+            let score = tool.tier_score.max(0.0).to_bits();
+            let turn = turns.entry((tool.server, score)).or_default();
+            order.push((Reverse(score), *turn, number));
+            *turn += 1;
+        }
+        order.sort_unstable();
+        order.into_iter().map(|(_, _, number)| number).collect()
+    }
+
+    fn hot(&self) -> RouteResult<CatalogueStep> {
+        self.check_parameters(&["max_tokens"])?;
+        let tokens = self.max_tokens(DEFAULT_TOKENS)?;
+        let settings = self.request.settings();
+        let count = usize::try_from(settings.hot.unwrap_or(DEFAULT_HOT)).unwrap_or(0);
+        let tools = self.in_turns();
+        let is_pinned = |number: &u32| {
+            self.index.tool(*number).is_some_and(|tool| {
+                settings.is_pinned(&crate::policy::endpoint_name(tool.server, tool.name))
+            })
+        };
+        let (pinned, rest): (Vec<u32>, Vec<u32>) = tools.into_iter().partition(is_pinned);
+        let tools: Vec<u32> =
+            pinned.iter().copied().chain(rest).take(count.max(pinned.len())).collect();
+        let stored = self.reader.tools(&tools)?;
+        let mut hot = Vec::new();
+        for (number, (definition, _)) in tools.iter().zip(&stored) {
+            let Some(tool) = tool(&self.index, *number, definition) else { continue };
+            let Some(indexed) = self.index.tool(*number) else { continue };
+            hot.push(HotTool {
+                tool: format!("{}::{}", indexed.server, indexed.name),
+                server: indexed.server.to_owned(),
+                description: signature::first_sentences(&tool, 2),
+                params: signature::parameters(&tool).into_iter().map(|(name, _)| name).collect(),
+                avg_latency: latency(indexed.average_ms),
+                success_rate: rate(indexed.success_percent),
+            });
+        }
+        let total = hot.len();
+        let tools = self.fit(hot, tokens);
+        let budget = (tools.len() < total).then(|| self.budget(tokens, tools.len(), total, None));
+        Ok(body(self.request, 200, &HotBody { tier: "hot", tools, budget }))
+    }
+
+    fn categories(&self) -> RouteResult<CatalogueStep> {
+        self.check_parameters(&["max_tokens", "offset"])?;
+        let tokens = self.max_tokens(DEFAULT_TOKENS)?;
+        let settings = self.request.settings();
+        let rule = |name: &str| {
+            settings.categories.iter().flatten().find(|rule| rule.name == name).cloned()
+        };
+        let overview = categories(&self.index, |name| rule(name).map_or(0, |rule| rule.order));
+        let total = overview.len();
+        let offset = self.number("offset")?.unwrap_or(0).min(total);
+        let all: Vec<CategoryBody> = overview
+            .into_iter()
+            .skip(offset)
+            .map(|category| {
+                let rule = rule(&category.name);
+                CategoryBody {
+                    display_name: rule.as_ref().map_or_else(
+                        || category.name.clone(),
+                        |rule| rule.display_name.clone().unwrap_or_else(|| rule.name.clone()),
+                    ),
+                    description: rule.and_then(|rule| rule.description),
+                    category: category.name,
+                    tool_count: category.tools,
+                    server_count: category.servers,
+                    popular_tools: category.popular_endpoints,
+                }
+            })
+            .collect();
+        let categories = self.fit(all, tokens);
+        let next = offset + categories.len();
+        let budget =
+            (next < total).then(|| self.budget(tokens, categories.len(), total, Some(next)));
+        Ok(body(
+            self.request,
+            200,
+            &CategoriesBody { tier: "category_overview", categories, budget },
+        ))
+    }
+
+    fn servers(&self) -> RouteResult<CatalogueStep> {
+        self.check_parameters(&[])?;
+        let mut servers: Vec<ServerCount> = Vec::new();
+        for tool in self.index.tools() {
+            match servers.iter_mut().find(|server| server.server == tool.server) {
+                Some(server) => server.tool_count += 1,
+                None => servers.push(ServerCount { server: tool.server.to_owned(), tool_count: 1 }),
+            }
+        }
+        Ok(body(self.request, 200, &ServersBody { servers }))
+    }
+
+    fn category(&self, name: &str) -> RouteResult<CatalogueStep> {
+        self.check_parameters(&["page", "page_size", "offset", "max_tokens"])?;
+        let tools = self.by_score(&Filter { category: Some(name), ..Filter::default() });
+        if tools.is_empty() {
+            let mut names: Vec<&str> = self.index.tools().map(|tool| tool.category).collect();
+            names.sort_unstable();
+            names.dedup();
+            let more = if names.len() > 20 { ", …" } else { "" };
+            names.truncate(20);
+            let text =
+                format!("no category \"{}\"; categories: {}{more}", shown(name), names.join(", "));
+            return Err(RouteStep::Problem(404, "category_not_found", text));
+        }
+        let scored: Vec<(u32, Option<f32>)> = tools.into_iter().map(|tool| (tool, None)).collect();
+        self.summaries(&format!("category={name}"), &scored)
+    }
+
+    fn search(&self) -> RouteResult<CatalogueStep> {
+        self.check_parameters(&[
+            "q",
+            "category",
+            "server",
+            "read_only",
+            "max_latency_ms",
+            "min_success_rate",
+            "min_score",
+            "detail",
+            "limit",
+            "page",
+            "page_size",
+            "offset",
+            "max_tokens",
+        ])?;
+        let queries: Vec<&str> = self
+            .route
+            .query
+            .iter()
+            .filter(|(name, _)| name == "q")
+            .map(|(_, value)| value.as_str())
+            .collect();
+        if queries.len() > 8 {
+            return Err(bad_request("q occurs at most 8 times"));
+        }
+        let read_only = match self.parameter("read_only") {
+            None => None,
+            Some("true") => Some(true),
+            Some("false") => Some(false),
+            Some(_) => return Err(bad_request("read_only is true or false")),
+        };
+        let min_success_rate = self.number("min_success_rate")?;
+        if min_success_rate.is_some_and(|rate| !(1.0..=100.0).contains(&rate)) {
+            return Err(bad_request("min_success_rate is a percentage from 1 to 100"));
+        }
+        if self.parameter("detail").is_some_and(|detail| detail != "summary") {
+            return Err(bad_request("detail of a search over HTTP is summary"));
+        }
+        let limit = self.number("limit")?.unwrap_or(usize::MAX);
+        let filter = Filter {
+            server: self.parameter("server"),
+            category: self.parameter("category"),
+            read_only,
+            max_latency_ms: self.number("max_latency_ms")?,
+            min_success_rate,
+        };
+        let scored: Vec<(u32, Option<f32>)> = if queries.is_empty() {
+            self.by_score(&filter).into_iter().take(limit).map(|tool| (tool, None)).collect()
+        } else {
+            let min_score = self.number("min_score")?.unwrap_or(0.0);
+            let limit = limit.min(self.index.tool_count());
+            let search = SearchRequest { queries: queries.clone(), filter, limit, min_score };
+            let hits = self.index.search(&search).hits;
+            hits.iter().map(|hit| (hit.tool, Some(hit.score))).collect()
+        };
+        let filter: Vec<String> = self
+            .route
+            .query
+            .iter()
+            .filter(|(name, _)| {
+                !["page", "page_size", "offset", "max_tokens"].contains(&name.as_str())
+            })
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        self.summaries(&filter.join("&"), &scored)
+    }
+
+    /// Returns a page of summaries.
+    fn summaries(&self, filter: &str, scored: &[(u32, Option<f32>)]) -> RouteResult<CatalogueStep> {
+        let tokens = self.max_tokens(DEFAULT_SUMMARY_TOKENS)?;
+        let page = self.page()?;
+        let total = scored.len();
+        let on_page: Vec<(u32, Option<f32>)> =
+            scored.iter().skip(page.offset).take(page.size).copied().collect();
+        let numbers: Vec<u32> = on_page.iter().map(|(number, _)| *number).collect();
+        let stored = self.reader.tools(&numbers)?;
+        let mut summaries = Vec::new();
+        for ((number, score), (definition, _)) in on_page.iter().zip(&stored) {
+            let Some(tool) = tool(&self.index, *number, definition) else { continue };
+            let Some(indexed) = self.index.tool(*number) else { continue };
+            summaries.push(SummaryTool {
+                tool: format!("{}::{}", indexed.server, indexed.name),
+                server: indexed.server.to_owned(),
+                description: signature::first_sentence(&tool),
+                params: OrderedMembers(signature::parameters(&tool)),
+                returns: returns(&tool),
+                avg_latency: latency(indexed.average_ms),
+                score: score.map(|score| rounded(f64::from(score), 1_000.0)),
+            });
+        }
+        let listed = summaries.len();
+        let tools = self.fit(summaries, tokens);
+        let budget = (tools.len() < listed)
+            .then(|| self.budget(tokens, tools.len(), total, Some(page.offset + tools.len())));
+        let pagination = Pagination {
+            page: page.page,
+            page_size: page.size,
+            total_count: total,
+            total_pages: total.div_ceil(page.size),
+        };
+        Ok(body(
+            self.request,
+            200,
+            &SummariesBody {
+                tier: "tool_summaries",
+                filter: filter.to_owned(),
+                tools,
+                pagination,
+                budget,
+            },
+        ))
+    }
+
+    fn tool(&self, server: &str, name: &str) -> RouteResult<CatalogueStep> {
+        self.check_parameters(&[])?;
+        let qualified = format!("{server}::{name}");
+        let number = resolve(&self.index, &qualified)
+            .map_err(|error| RouteStep::Problem(404, "tool_not_found", error.text))?;
+        let (definition, usage): (String, Usage) =
+            self.reader.tools(&[number])?.pop().unwrap_or_default();
+        let tool = tool(&self.index, number, &definition).ok_or(CatalogueStep::Compile)?;
+        let schemas: DefinitionSchemas<'_> = serde_json::from_str(&definition).unwrap_or_default();
+        Ok(body(
+            self.request,
+            200,
+            &ToolBody {
+                tier: "full_schema",
+                tool: qualified,
+                server: server.to_owned(),
+                server_display_name: server.to_owned(),
+                description: tool.description().to_owned(),
+                parameters: schemas.input,
+                returns: schemas.output,
+                examples: examples(&tool),
+                performance: Performance::new(&usage),
+            },
+        ))
+    }
+}
+
+/// Returns a text as a part of a URL.
+fn encoded(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}
