@@ -1,0 +1,157 @@
+//! The routes that return pages of summaries.
+
+use context_guard_catalogue::rank::{Filter, SearchRequest};
+use context_guard_catalogue::signature;
+
+use super::bodies::{
+    OrderedMembers, Pagination, SummariesBody, SummaryTool, latency, returns, rounded,
+};
+use super::{RouteResult, RouteStep, Routes, bad_request, body};
+use crate::catalogue::CatalogueStep;
+use crate::catalogue::resolve::shown;
+use crate::catalogue::stored::tool;
+
+/// The default tokens of a page.
+const DEFAULT_SUMMARY_TOKENS: u64 = 4_000;
+
+impl Routes<'_> {
+    /// Returns the numbers of the accepted tools by falling score.
+    fn by_score(&self, filter: &Filter<'_>) -> Vec<u32> {
+        let accepted = (0..).zip(self.index.tools()).filter(|(_, tool)| filter.accepts(tool));
+        let mut tools: Vec<(u32, f32)> =
+            accepted.map(|(number, tool)| (number, tool.tier_score)).collect();
+        tools.sort_by(|left, right| right.1.total_cmp(&left.1).then(left.0.cmp(&right.0)));
+        tools.into_iter().map(|(number, _)| number).collect()
+    }
+
+    pub(super) fn category(&self, name: &str) -> RouteResult<CatalogueStep> {
+        self.check_parameters(&["page", "page_size", "offset", "max_tokens"])?;
+        let tools = self.by_score(&Filter { category: Some(name), ..Filter::default() });
+        if tools.is_empty() {
+            let mut names: Vec<&str> = self.index.tools().map(|tool| tool.category).collect();
+            names.sort_unstable();
+            names.dedup();
+            let more = if names.len() > 20 { ", …" } else { "" };
+            names.truncate(20);
+            let text =
+                format!("no category \"{}\"; categories: {}{more}", shown(name), names.join(", "));
+            return Err(RouteStep::Problem(404, "category_not_found", text));
+        }
+        let scored: Vec<(u32, Option<f32>)> = tools.into_iter().map(|tool| (tool, None)).collect();
+        self.summaries(&format!("category={name}"), &scored)
+    }
+
+    pub(super) fn search(&self) -> RouteResult<CatalogueStep> {
+        self.check_parameters(&[
+            "q",
+            "category",
+            "server",
+            "read_only",
+            "max_latency_ms",
+            "min_success_rate",
+            "min_score",
+            "detail",
+            "limit",
+            "page",
+            "page_size",
+            "offset",
+            "max_tokens",
+        ])?;
+        let queries: Vec<&str> = self
+            .route
+            .query
+            .iter()
+            .filter(|(name, _)| name == "q")
+            .map(|(_, value)| value.as_str())
+            .collect();
+        if queries.len() > 8 {
+            return Err(bad_request("q occurs at most 8 times"));
+        }
+        let read_only = match self.parameter("read_only") {
+            None => None,
+            Some("true") => Some(true),
+            Some("false") => Some(false),
+            Some(_) => return Err(bad_request("read_only is true or false")),
+        };
+        let min_success_rate = self.number("min_success_rate")?;
+        if min_success_rate.is_some_and(|rate| !(1.0..=100.0).contains(&rate)) {
+            return Err(bad_request("min_success_rate is a percentage from 1 to 100"));
+        }
+        if self.parameter("detail").is_some_and(|detail| detail != "summary") {
+            return Err(bad_request("detail of a search over HTTP is summary"));
+        }
+        let limit = self.number("limit")?.unwrap_or(usize::MAX);
+        let filter = Filter {
+            server: self.parameter("server"),
+            category: self.parameter("category"),
+            read_only,
+            max_latency_ms: self.number("max_latency_ms")?,
+            min_success_rate,
+        };
+        let scored: Vec<(u32, Option<f32>)> = if queries.is_empty() {
+            self.by_score(&filter).into_iter().take(limit).map(|tool| (tool, None)).collect()
+        } else {
+            let min_score = self.number("min_score")?.unwrap_or(0.0);
+            let limit = limit.min(self.index.tool_count());
+            let search = SearchRequest { queries: queries.clone(), filter, limit, min_score };
+            let hits = self.index.search(&search).hits;
+            hits.iter().map(|hit| (hit.tool, Some(hit.score))).collect()
+        };
+        let filter: Vec<String> = self
+            .route
+            .query
+            .iter()
+            .filter(|(name, _)| {
+                !["page", "page_size", "offset", "max_tokens"].contains(&name.as_str())
+            })
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        self.summaries(&filter.join("&"), &scored)
+    }
+
+    /// Returns a page of summaries.
+    fn summaries(&self, filter: &str, scored: &[(u32, Option<f32>)]) -> RouteResult<CatalogueStep> {
+        let tokens = self.max_tokens(DEFAULT_SUMMARY_TOKENS)?;
+        let page = self.page()?;
+        let total = scored.len();
+        let on_page: Vec<(u32, Option<f32>)> =
+            scored.iter().skip(page.offset).take(page.size).copied().collect();
+        let numbers: Vec<u32> = on_page.iter().map(|(number, _)| *number).collect();
+        let stored = self.reader.tools(&numbers)?;
+        let mut summaries = Vec::new();
+        for ((number, score), (definition, _)) in on_page.iter().zip(&stored) {
+            let Some(tool) = tool(&self.index, *number, definition) else { continue };
+            let Some(indexed) = self.index.tool(*number) else { continue };
+            summaries.push(SummaryTool {
+                tool: format!("{}::{}", indexed.server, indexed.name),
+                server: indexed.server.to_owned(),
+                description: signature::first_sentence(&tool),
+                params: OrderedMembers(signature::parameters(&tool)),
+                returns: returns(&tool),
+                avg_latency: latency(indexed.average_ms),
+                score: score.map(|score| rounded(f64::from(score), 1_000.0)),
+            });
+        }
+        let listed = summaries.len();
+        let tools = self.fit(summaries, tokens);
+        let budget = (tools.len() < listed)
+            .then(|| self.budget(tokens, tools.len(), total, Some(page.offset + tools.len())));
+        let pagination = Pagination {
+            page: page.page,
+            page_size: page.size,
+            total_count: total,
+            total_pages: total.div_ceil(page.size),
+        };
+        Ok(body(
+            self.request,
+            200,
+            &SummariesBody {
+                tier: "tool_summaries",
+                filter: filter.to_owned(),
+                tools,
+                pagination,
+                budget,
+            },
+        ))
+    }
+}
