@@ -411,7 +411,10 @@ impl Query {
             return Ok(QueryResult::new(found.text, true, found.description));
         }
         if self.path.is_some() && is_plain && counts.is_none() {
-            let bytes = minify_if_json(text);
+            if input.limit > 0 {
+                return Err("limit is the number of records or matches; the value at this path is a text: use startLine and endLine, or grep".to_owned());
+            }
+            let bytes = minify_if_json(input.lines(text)?);
             return Ok(QueryResult::new(bytes, true, self.path.clone().unwrap_or_default()));
         }
         Err("this answer is a text, not JSON: use grep, or startLine and endLine".to_owned())

@@ -21,6 +21,9 @@ use crate::snapshot::stored::{Entry, Loaded, Missing};
 use crate::snapshot::{Cursor, Placement, Replay, StoredSnapshot};
 use crate::tokens::OriginalCost;
 
+/// The error message for a limit on the items of a text.
+const LIMIT_OF_TEXT: &str = "limit is the number of items on a page; this answer is a text: use startLine and endLine, or grep";
+
 /// A reader that returns the parts of stored snapshots to which cursors point.
 pub struct SnapshotReader<'a> {
     /// The inputs of the call that do not depend on the snapshot.
@@ -152,6 +155,10 @@ impl SnapshotReader<'_> {
                         .map_err(ReadError::InvalidRequest)?
                 }
                 SnapshotBody::List(list) => page(&stored, list, &cursor, &context, &base, &pricer)?,
+                // A tool may be called with a limit before it is known that its answer is a text.
+                SnapshotBody::Text(_) if guarded.options.limit > 0 && self.endpoint.is_none() => {
+                    return Err(ReadError::InvalidRequest(LIMIT_OF_TEXT.to_owned()));
+                }
                 SnapshotBody::Text(text) => {
                     chunk(&stored, text, &cursor, guarded.options, &base, &pricer)?
                 }

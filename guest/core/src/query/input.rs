@@ -37,6 +37,21 @@ impl<'q> QueryInput<'q> {
         SearchOptions { context, from_line: self.from_line.max(1), limit: self.limit }
     }
 
+    /// Returns the requested lines of a text.
+    ///
+    /// # Errors
+    /// Returns a message for the caller if the text has fewer lines.
+    pub fn lines<'t>(&self, text: &'t [u8]) -> Result<&'t [u8], String> {
+        let before = usize::try_from(self.from_line.saturating_sub(1)).unwrap_or(usize::MAX);
+        let start = LineSpans::new(text, Form::Raw).take(before).last().map_or(0, |line| line.end);
+        if start >= text.len() && before > 0 {
+            let count = LineSpans::new(text, Form::Raw).count();
+            return Err(format!("startLine {} is after the last line, {count}", self.from_line));
+        }
+        let head = self.head(text);
+        Ok(head.get(start..).unwrap_or_default())
+    }
+
     /// Returns the text up to the last line to search.
     #[must_use]
     pub fn head<'t>(&self, text: &'t [u8]) -> &'t [u8] {
