@@ -11,10 +11,11 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::build::{self, cargo, root, target};
 
 /// The targets, which are files of `tests/fuzz/targets`.
-const TARGETS: [&str; 12] = [
+const TARGETS: [&str; 13] = [
     "scanner",
     "message",
     "payload",
+    "query",
     "cursor",
     "imports",
     "http_head",

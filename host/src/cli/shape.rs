@@ -66,15 +66,21 @@ struct Query {
     /// A path in the document: `/items/0/name` or `$.items[*].name`.
     #[arg(long)]
     path: Option<String>,
-    /// Conditions on records: `status=open,price>=10,city~lis`.
+    /// A condition on records: `status=open AND price>=10 order by price desc`.
     #[arg(long = "where", value_name = "TESTS")]
     condition: Option<String>,
     /// A regular expression for lines or values.
     #[arg(long, value_name = "PATTERN")]
     grep: Option<String>,
+    /// True to match any case, false for the given one; by default, lower case matches any.
+    #[arg(long, requires = "grep", value_name = "BOOL")]
+    ignore_case: Option<bool>,
     /// Lines around each match.
     #[arg(long, requires = "grep", value_name = "LINES")]
     context: Option<u64>,
+    /// A program of jq: `.items | map(.price) | add`.
+    #[arg(long, value_name = "PROGRAM")]
+    jq: Option<String>,
     /// Totals over all records: `count by status, sum(price.total), distinct(city)`.
     #[arg(long, value_name = "TOTALS")]
     aggregate: Option<String>,
@@ -98,6 +104,7 @@ impl Query {
             ("where", &self.condition),
             ("grep", &self.grep),
             ("aggregate", &self.aggregate),
+            ("jq", &self.jq),
             ("response_mode", &self.mode),
             ("filter_ids", &self.ids),
         ];
@@ -105,6 +112,7 @@ impl Query {
             texts.into_iter().filter_map(|(name, value)| Some((name, Value::from(value.clone()?))));
         let numbers = [
             ("context", self.context.map(Value::from)),
+            ("ignoreCase", self.ignore_case.map(Value::from)),
             ("min_score", self.min_score.map(Value::from)),
         ];
         let numbers = numbers.into_iter().filter_map(|(name, value)| Some((name, value?)));

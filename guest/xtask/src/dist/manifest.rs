@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 /// The release artifacts, each with its maximum size in bytes. Find out why an artifact grew before
 /// you raise its limit.
 const BUDGETS: [(&str, u64); 13] = [
-    ("context-guard.wasm", 1_660_000),
+    ("context-guard.wasm", 2_950_000),
     ("context-guard-envoy.wasm", 1_900_000),
     ("context-guard-http-p2.wasm", 2_400_000),
     ("context-guard-http-p2-spin.wasm", 2_400_000),

@@ -14,10 +14,10 @@ use crate::query::grep::Pattern;
 const MAX_STEPS: u64 = 6_000_000;
 /// The maximum size of the stack that nested calls take, in bytes.
 const MAX_STACK_BYTES: usize = if cfg!(target_arch = "wasm32") { 192 * 1024 } else { 640 * 1024 };
-/// The maximum size of the memory, in pages of 64 KiB, of a WebAssembly module. A step may keep
-/// a few hundred bytes, so that the number of steps limits the memory of other programs.
-#[cfg(target_arch = "wasm32")]
-const MAX_MEMORY_PAGES: usize = 400 * 16;
+/// The maximum growth of the memory, in pages of 64 KiB, of a WebAssembly module. A list that grows
+/// is copied, which takes twice its size at once. In other programs, the number of steps limits the
+/// memory: a step may keep a few hundred bytes.
+const MAX_MEMORY_PAGES: usize = 96 * 16;
 /// The number of steps after which the memory is checked again.
 const MEMORY_CHECK_STEPS: u64 = 4_096;
 /// The maximum length of a text, in bytes.
@@ -93,6 +93,8 @@ pub(super) struct Meter<'a> {
     steps: Cell<u64>,
     /// The address of the stack at the start.
     base: usize,
+    /// The size of the memory at the start, in pages.
+    start_pages: usize,
 }
 
 /// The types of values and data in programs.
@@ -116,28 +118,31 @@ fn stack_address() -> usize {
     std::ptr::from_ref(std::hint::black_box(&place)) as usize
 }
 
-/// Returns true if the memory of the module is almost used up.
+/// Returns the size of the module's memory in pages.
 #[cfg(target_arch = "wasm32")]
-fn has_large_memory() -> bool {
-    core::arch::wasm32::memory_size(0) > MAX_MEMORY_PAGES
+fn memory_pages() -> usize {
+    core::arch::wasm32::memory_size(0)
 }
 
-/// Returns false: only a WebAssembly module knows the size of its memory.
+/// Returns 0: only a WebAssembly module knows the size of its memory.
 #[cfg(not(target_arch = "wasm32"))]
-fn has_large_memory() -> bool {
-    false
+fn memory_pages() -> usize {
+    0
 }
 
 impl<'a> Meter<'a> {
     pub(super) fn new(lut: &'a Lut<JqData>) -> Self {
-        Self { lut, steps: Cell::new(MAX_STEPS), base: stack_address() }
+        let (base, start_pages) = (stack_address(), memory_pages());
+        Self { lut, steps: Cell::new(MAX_STEPS), base, start_pages }
     }
 
     /// Counts steps, and checks the depth of calls.
     fn count(&self, steps: u64) -> Result<(), Stop> {
         let left = self.steps.get().checked_sub(steps.max(1)).ok_or(Stop::Steps)?;
         self.steps.set(left);
-        if left / MEMORY_CHECK_STEPS != (left + steps) / MEMORY_CHECK_STEPS && has_large_memory() {
+        if left / MEMORY_CHECK_STEPS != (left + steps) / MEMORY_CHECK_STEPS
+            && memory_pages() > self.start_pages + MAX_MEMORY_PAGES
+        {
             return Err(Stop::Memory);
         }
         if self.base.abs_diff(stack_address()) > MAX_STACK_BYTES {
