@@ -10,8 +10,8 @@ use jaq_json::{Num, Val};
 use super::bound::{CHECK_JSON, CHECK_LIST, CHECK_REGEX, MEASURE, MULTIPLY, SUBTRACT, TICK};
 use crate::query::grep::Pattern;
 
-/// The maximum number of steps of a program. A step takes about 100 ns.
-const MAX_STEPS: u64 = 6_000_000;
+/// The maximum number of steps of a program. A step takes up to a microsecond.
+const MAX_STEPS: u64 = 3_000_000;
 /// The maximum size of the stack that nested calls take, in bytes.
 const MAX_STACK_BYTES: usize = if cfg!(target_arch = "wasm32") { 192 * 1024 } else { 640 * 1024 };
 /// The maximum growth of the memory, in pages of 64 KiB, of a WebAssembly module. A list that grows
@@ -138,7 +138,8 @@ impl<'a> Meter<'a> {
 
     /// Counts steps, and checks the depth of calls.
     fn count(&self, steps: u64) -> Result<(), Stop> {
-        let left = self.steps.get().checked_sub(steps.max(1)).ok_or(Stop::Steps)?;
+        let steps = steps.max(1);
+        let left = self.steps.get().checked_sub(steps).ok_or(Stop::Steps)?;
         self.steps.set(left);
         if left / MEMORY_CHECK_STEPS != (left + steps) / MEMORY_CHECK_STEPS
             && memory_pages() > self.start_pages + MAX_MEMORY_PAGES
