@@ -24,7 +24,7 @@ pub const LIST_LENGTHS: [usize; 4] = [1, 3, 8, usize::MAX];
 
 /// The position of a field in its document.
 #[derive(Clone, Copy, Default)]
-struct Position {
+struct FieldPosition {
     /// As [`Field::level`].
     level: u32,
     /// As [`Field::nested`].
@@ -144,7 +144,7 @@ impl Schema {
     pub fn new(outline: &Outline<'_>, estimator: &Estimator, is_list: bool) -> Option<Self> {
         let field_ids = vec![u32::MAX; outline.len()];
         let mut schema = Self { field_ids, is_list, ..Self::default() };
-        let root = schema.field(None, b"", Position::default(), 0);
+        let root = schema.field(None, b"", FieldPosition::default(), 0);
         visit::all(&mut schema, outline, estimator, root);
         if schema.fields.len() > MAX_FIELDS {
             return None;
@@ -269,7 +269,7 @@ impl Schema {
         &mut self,
         parent: Option<FieldId>,
         key: &[u8],
-        position: Position,
+        position: FieldPosition,
         key_cost: u64,
     ) -> FieldId {
         if let Some(known) = parent.and_then(|parent| self.child(parent, key)) {

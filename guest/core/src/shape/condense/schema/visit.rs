@@ -1,8 +1,8 @@
 //! Reads all values of a document into the fields of its schema.
 
 use super::{
-    FieldId, LIST_LENGTHS, MAX_DISTINCT_VALUES, MAX_FIELDS, MIN_MAP_CONTAINERS, Position, Schema,
-    VALUE_LENGTHS,
+    FieldId, FieldPosition, LIST_LENGTHS, MAX_DISTINCT_VALUES, MAX_FIELDS, MIN_MAP_CONTAINERS,
+    Schema, VALUE_LENGTHS,
 };
 use crate::json::outline::{Node, NodeId, Outline};
 use crate::json::scan::Kind;
@@ -80,7 +80,7 @@ impl Visitor<'_, '_> {
                     Kind::Array => (b"[]", 0),
                     _ => (b"*", self.estimate_cost(&outline.inner(&child.key))),
                 };
-                let position = Position {
+                let position = FieldPosition {
                     level: level + u32::from(in_list),
                     nested: nested || in_list,
                     is_record: has_records,
@@ -100,7 +100,7 @@ impl Visitor<'_, '_> {
                         let mut whole = Vec::new();
                         outline.write_key(&mut whole, child);
                         let cost = self.estimate_cost(&whole);
-                        let position = Position { level: level + 1, nested, is_record: false };
+                        let position = FieldPosition { level: level + 1, nested, is_record: false };
                         self.schema.field(Some(at), &key, position, cost)
                     }
                 }
