@@ -1,6 +1,6 @@
 //! A client of the native guard.
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use context_guard_test_kit::guard::{NativeGuard, TestGuard as _, Verdict};
 use context_guard_tokens::Estimator;
 use serde_json::{Value, json};
@@ -73,15 +73,6 @@ impl Client {
             Verdict::Answer(answer, _) => Some(answer),
         };
         Ok(Answer(serde_json::from_slice(answer.as_ref().unwrap_or(&message))?))
-    }
-
-    /// Returns the answer of the read tool.
-    #[expect(dead_code, reason = "questions")]
-    pub(crate) fn read(&self, arguments: &Value) -> Result<Answer> {
-        match self.0.request(&call("context_guard_read", arguments))? {
-            Verdict::Answer(answer, _) => Ok(Answer(serde_json::from_slice(&answer)?)),
-            Verdict::Forward(..) => bail!("the call of the read tool was forwarded"),
-        }
     }
 }
 

@@ -1,8 +1,9 @@
-//! Budgets and answers: how much of the budget the first answers of payloads use, whether every
-//! answer fits, and which questions the first answer and one call of the read tool answer.
+//! First answers: how much of their budget they use, whether every one fits, and how much of what
+//! is known to matter they have.
 //!
-//! `cargo xtask bench answers [DIR]` runs this. A folder of payloads is measured; a payload
-//! `NAME.json` with questions has them beside it in `NAME.json.questions`.
+//! `cargo xtask bench answers --payloads DIR` runs this. A payload `NAME` may have a file
+//! `NAME.expected` beside it: HTML or text with the words that its reader needs, of which the first
+//! 400 count. They count if the answer has four of them in the same order.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -11,6 +12,7 @@
     reason = "a bench prints its table, and reads JSON that it made"
 )]
 
+mod expected;
 mod guard;
 mod payload;
 
@@ -26,14 +28,16 @@ const SHOW: &str = "CONTEXT_GUARD_BENCH_SHOW";
 
 fn main() -> Result<()> {
     let mut arguments = std::env::args_os().skip(1);
-    let folder =
-        arguments.next().map(PathBuf::from).context("usage: bench-answers DIR [BUDGET]")?;
+    let folder = arguments
+        .next()
+        .map(PathBuf::from)
+        .context("a folder of payloads is required: bench-answers DIR [BUDGET]")?;
     let budget = arguments.next().map_or(Ok(4000), |budget| {
         let budget = budget.to_string_lossy().into_owned();
         budget.parse::<u64>().with_context(|| format!("{budget} is not a number of tokens"))
     })?;
     let show = std::env::var(SHOW).ok();
-    let (mut uses, mut over, mut shaped) = (Vec::new(), 0, 0);
+    let (mut uses, mut over, mut shaped, mut shares) = (Vec::new(), 0, 0, Vec::new());
     for payload in Payload::read_all(&folder)? {
         let contents = Contents::possible(&payload);
         for content in contents {
@@ -46,6 +50,9 @@ fn main() -> Result<()> {
                 && payload.name.contains(show.as_str())
             {
                 println!("{} {content:?}\n{}\n", payload.name, answer.shown());
+            }
+            if let Some(expected) = &payload.expected {
+                shares.push(expected::share(expected, &answer.shown()));
             }
             if kind == "whole" {
                 continue;
@@ -74,6 +81,15 @@ fn main() -> Result<()> {
         at(0.25),
         at(0.5)
     );
+    if !shares.is_empty() {
+        let mean = shares.iter().sum::<f64>() / shares.len() as f64;
+        let most = shares.iter().filter(|share| **share >= 0.8).count();
+        println!(
+            "{} with expected words: {:.3} of them on average, at least 0.8 in {most}",
+            shares.len(),
+            mean
+        );
+    }
     ensure!(over == 0, "{over} answers exceed the budget");
     Ok(())
 }

@@ -11,10 +11,12 @@ pub(crate) struct Payload {
     pub(crate) text: String,
     /// The text, if it is a JSON object or list.
     pub(crate) json: Option<Value>,
+    /// HTML or text with the words that a reader needs.
+    pub(crate) expected: Option<String>,
 }
 
 impl Payload {
-    /// Reads all files in a folder and below it, except questions, in the order of their names.
+    /// Reads all files in a folder and below it in the order of their names.
     pub(crate) fn read_all(folder: &Path) -> Result<Vec<Self>> {
         let mut folders = vec![folder.to_owned()];
         let mut payloads = Vec::new();
@@ -27,7 +29,7 @@ impl Payload {
                     folders.push(path);
                     continue;
                 }
-                if path.extension().is_some_and(|ending| ending == "questions") {
+                if path.extension().is_some_and(|ending| ending == "expected") {
                     continue;
                 }
                 let text = std::fs::read_to_string(&path)
@@ -35,7 +37,9 @@ impl Payload {
                 let json = serde_json::from_str(&text)
                     .ok()
                     .filter(|json: &Value| json.is_object() || json.is_array());
-                payloads.push(Self { name: path.display().to_string(), text, json });
+                let name = path.display().to_string();
+                let expected = std::fs::read_to_string(format!("{name}.expected")).ok();
+                payloads.push(Self { name, text, json, expected });
             }
         }
         ensure!(!payloads.is_empty(), "{} has no payloads", folder.display());

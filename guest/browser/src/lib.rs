@@ -54,6 +54,7 @@ impl Caller {
             upstream: &self.upstream,
             protocol_version: &self.protocol_version,
             client_name: "",
+            catalogue_version: "",
             store_unavailable: self.store_unavailable,
         }
     }

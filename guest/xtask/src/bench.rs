@@ -51,6 +51,20 @@ pub(crate) enum Bench {
         #[arg(long)]
         offline: bool,
     },
+    /// Measure how much of the budget the first answers with payloads use, and whether every answer
+    /// fits. A payload NAME with a file NAME.expected beside it also says which share of the words
+    /// of that file the answer has.
+    Answers {
+        /// A folder of payloads: the texts of tool results, one a file.
+        #[arg(long)]
+        payloads: PathBuf,
+        /// The budget in tokens.
+        #[arg(long, default_value_t = 4000)]
+        budget: u64,
+        /// Print the answers with payloads whose path contains this text.
+        #[arg(long)]
+        show: Option<String>,
+    },
     /// Compare with other proxies on the same real servers: latency, calls per second, memory,
     /// tokens. Installs them into target/. Prints the tables of benches/results/performance.md.
     Comparison,
@@ -99,6 +113,7 @@ impl Bench {
                 quality(corpus, budgets, files, show)
             }
             Bench::Catalogue { catalogue: folder, offline } => catalogue(&folder, offline),
+            Bench::Answers { payloads, budget, show } => answers(&payloads, budget, show),
             Bench::Speed { compare, filter, check } => speed(compare, filter, check),
             Bench::Comparison => {
                 let proxies = packages::proxies()?;
@@ -117,6 +132,19 @@ impl Bench {
             }
         }
     }
+}
+
+/// Runs the bench of answers, which needs no component and no host.
+fn answers(payloads: &Path, budget: u64, show: Option<String>) -> Result<()> {
+    let folder =
+        payloads.canonicalize().with_context(|| format!("no folder at {}", payloads.display()))?;
+    let mut command = cargo();
+    command.args(["run", "--quiet", "--package", "context-guard-bench-answers", "--"]);
+    command.arg(folder).arg(budget.to_string());
+    if let Some(show) = show {
+        command.env("CONTEXT_GUARD_BENCH_SHOW", show);
+    }
+    build::run(&mut command)
 }
 
 /// Runs the speed bench in the release profile. With `check`, uses the profile of the tests, which
