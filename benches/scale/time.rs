@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
+use context_guard_core::encoding::CursorFormat;
 use context_guard_core::snapshot::Cursor;
 use context_guard_test_support::guards::NOW_MS;
 use serde_json::{Value, json};
@@ -52,7 +53,7 @@ fn cursor(answer: &[u8], offset: u64) -> Result<String> {
     let mut cursor =
         Cursor::verify(next.as_str().context("no cursor")?, &keys, PRINCIPAL, NOW_MS, u64::MAX)?;
     cursor.offset = offset;
-    Ok(cursor.sign(&keys, PRINCIPAL))
+    Ok(cursor.sign(CursorFormat::Short, &keys, PRINCIPAL))
 }
 
 fn table(x: &str, y: &str, series: &[Series], from: f64) {

@@ -2,6 +2,7 @@
 //! snapshot and of the largest possible one.
 
 use anyhow::{Context, Result, ensure};
+use context_guard_core::encoding::CursorFormat;
 use context_guard_core::snapshot::Cursor;
 use context_guard_test_support::guards::NOW_MS;
 use serde_json::{Value, json};
@@ -22,7 +23,7 @@ fn at_offset(cursor: &str, offset: u64) -> Result<String> {
     let keys = keys()?;
     let mut cursor = Cursor::verify(cursor, &keys, PRINCIPAL, NOW_MS, u64::MAX)?;
     cursor.offset = offset;
-    Ok(cursor.sign(&keys, PRINCIPAL))
+    Ok(cursor.sign(CursorFormat::Short, &keys, PRINCIPAL))
 }
 
 fn read(cursor: &str) -> Vec<u8> {

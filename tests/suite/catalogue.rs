@@ -25,7 +25,7 @@ fn tools(server: &str) -> Value {
                 "value": {"type": "string", "description": "The value that is processed"},
                 "count": {"type": "integer", "minimum": 1}
             }, "required": ["value"]},
-            "annotations": {"readOnlyHint": at % 2 == 0}
+            "annotations": {"readOnlyHint": at.is_multiple_of(2)}
         })
     };
     (0..30).map(tool).collect()
@@ -135,9 +135,8 @@ fn tools_are_found_described_and_called() -> Result<()> {
 #[test]
 fn hidden_tools_are_unknown() -> Result<()> {
     let (_gateway, mut client) = start("catalogue-hide", json!({"hide": ["invoices::*"]}))?;
-    for tools in [list(&mut client)?] {
-        ensure!(!json!(tools).to_string().contains("invoices"), "{tools:?}");
-    }
+    let tools = list(&mut client)?;
+    ensure!(!json!(tools).to_string().contains("invoices"), "{tools:?}");
     let arguments = json!({"queries": ["process the invoices with number 5"], "limit": 50});
     let found = text(&mut client, META[0], arguments)?;
     ensure!(!found.replacen("invoices", "", 1).contains("invoices"), "{found}");

@@ -22,6 +22,7 @@ use context_guard::engine::{CallContext, HostServices, SigningKey};
 use context_guard::filter::{Filter, FilterOptions, Request};
 use context_guard::revision::{Revisions, RolloutOptions};
 use context_guard::store::{CursorStore, MemoryLimits, MemoryStore};
+use context_guard_core::encoding::CursorFormat;
 use context_guard_core::snapshot::{Cursor, Keys};
 use context_guard_test_support::answer::Answer;
 use context_guard_test_support::gateway::{ConformanceServer, Gateway, HttpClient, agent};
@@ -98,13 +99,23 @@ impl Variants {
 /// Returns two parts of two cursors as one cursor: the payload of one, and the signature of the
 /// other.
 fn swapped(payload: &str, signature: &str) -> String {
-    let payload = payload.split('.').next().unwrap_or_default();
-    format!("{payload}.{}", signature.split('.').nth(1).unwrap_or_default())
+    // The MAC of a short cursor is its last eight characters.
+    let halves = |cursor: &str| match cursor.split_once('.') {
+        Some((payload, mac)) => (format!("{payload}."), mac.to_owned()),
+        None => {
+            let end = cursor.len().saturating_sub(8);
+            (cursor.chars().take(end).collect(), cursor.chars().skip(end).collect())
+        }
+    };
+    format!("{}{}", halves(payload).0, halves(signature).1)
 }
 
 fn functions(made: u64) -> Result<Vec<Tally>> {
     let keys = Keys::new([SIGNING_KEY]).ok().context("the key is refused")?;
-    let sign = |principal, at| Cursor::new("tag.snapshot", at, 1_000).sign(&keys, principal);
+    let sign = |principal, at: u64| {
+        let format = if at.is_multiple_of(2) { CursorFormat::Short } else { CursorFormat::Signed };
+        Cursor::new("TagOfSnapsho", at, 1_000).sign(format, &keys, principal)
+    };
     let of_alice: Vec<String> = (0..50).map(|at| sign("alice", at)).collect();
     let of_bob = sign("bob", 1_000);
     let own = Cursor::verify(&of_bob, &keys, "bob", 1_000, u64::MAX).ok();

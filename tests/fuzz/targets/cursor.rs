@@ -3,7 +3,7 @@
 #![allow(missing_docs, unsafe_code, reason = "the macro of libfuzzer-sys")]
 #![allow(clippy::panic, clippy::indexing_slicing, reason = "a panic is what is looked for")]
 
-use context_guard_core::encoding::Stored;
+use context_guard_core::encoding::{CursorFormat, Stored};
 use context_guard_core::policy::Policy;
 use context_guard_core::snapshot::stored::{Loaded, StoredSnapshot};
 use context_guard_core::snapshot::{Cursor, Index, Keys};
@@ -19,7 +19,7 @@ fuzz_target!(|input: (String, &[u8], u64, u64)| {
         "a made-up cursor is believed"
     );
     let own = Cursor::new(&text, from, to);
-    let signed = own.sign(&keys, "a");
+    let signed = own.sign(CursorFormat::Signed, &keys, "a");
     let now_ms = own.issued.saturating_mul(1_000);
     let verify = |text: &str, principal| Cursor::verify(text, &keys, principal, now_ms, 0).ok();
     assert_eq!(verify(&signed, "a"), Some(own));
@@ -34,12 +34,20 @@ fuzz_target!(|input: (String, &[u8], u64, u64)| {
     {
         assert_eq!(verify(&changed, "a"), None, "a changed cursor is believed");
     }
-    let other = Cursor::new(&text, from.wrapping_add(1), to).sign(&keys, "a");
+    let other = Cursor::new(&text, from.wrapping_add(1), to).sign(CursorFormat::Signed, &keys, "a");
     if let (Some((payload, _)), Some((_, signature))) =
         (other.split_once('.'), signed.split_once('.'))
     {
         assert_eq!(verify(&format!("{payload}.{signature}"), "a"), None, "a swapped signature");
     }
+    // The short format knows the minute of issue, and holds names of twelve characters only.
+    let mut short = Cursor::new("AbCdEfGhIjKl", from, 60_000);
+    short.within = to;
+    let text_of_short = short.sign(CursorFormat::Short, &keys, "a");
+    let at = |text: &str, by| Cursor::verify(text, &keys, by, 60_000, 600_000).ok();
+    let read = at(&text_of_short, "a").map(|cursor| (cursor.offset, cursor.within));
+    assert_eq!(read, Some((from, to)));
+    assert_eq!(at(&text_of_short, "b"), None, "a cursor of another principal is believed");
     let _ = Policy::from_bytes(bytes);
     if let Some(index) = Index::from_bytes(bytes) {
         assert_eq!(Index::from_bytes(&index.to_bytes()), Some(index));
