@@ -12,7 +12,12 @@ pub(super) fn expand(text: &str, file: &Path) -> Result<String, String> {
     let mut rest = text;
     while let Some((before, inner)) = rest.split_once("${") {
         expanded.push_str(before);
-        let Some((reference, after)) = inner.split_once('}') else { break };
+        let Some((reference, after)) = inner.split_once('}') else {
+            // Nothing closes the reference, so it is text.
+            expanded.push_str("${");
+            rest = inner;
+            break;
+        };
         expanded.push_str(&value(reference, file).ok_or_else(|| format!("${{{reference}}}"))?);
         rest = after;
     }
@@ -57,6 +62,6 @@ mod tests {
         assert_eq!(expand("${workspaceFolder}/s.js", file).unwrap(), "/home/ada/shop/s.js");
         assert_eq!(expand("${input:key}", file).unwrap_err(), "${input:key}");
         assert_eq!(expand("${CG_TEST_UNSET}", file).unwrap_err(), "${CG_TEST_UNSET}");
-        assert_eq!(expand("open ${", file).unwrap(), "open ");
+        assert_eq!(expand("open ${ x", file).unwrap(), "open ${ x");
     }
 }
