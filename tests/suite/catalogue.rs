@@ -100,7 +100,7 @@ fn tools_are_found_described_and_called() -> Result<()> {
     let found = text(&mut client, META[0], json!({"queries": ["number 12 of the lanterns"]}))?;
     ensure!(
         found.lines().nth(1).is_some_and(|line| line
-            == "lanterns__process_lanterns_12(value:string /*The value that is processed*/, count?:int) // Processes the lanterns with number 12"),
+            == "lanterns__process_lanterns_12(count?:int, value:string /*The value that is processed*/) // Processes the lanterns with number 12"),
         "{found}"
     );
     full.retain(|tool| tool["name"] == wanted);

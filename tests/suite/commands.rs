@@ -207,7 +207,7 @@ fn demo_verifies_its_claims() -> Result<()> {
     let printed = text(&output.stdout);
     ensure!(output.status.success(), "{printed}{}", text(&output.stderr));
     ensure!(
-        printed.contains("500 bookings on 7 pages")
+        printed.contains("500 bookings on 6 pages")
             && printed.contains("together they equal the 500 of the server"),
         "{printed}"
     );

@@ -360,7 +360,7 @@ impl Sink for Sum<'_> {
         }
         let tokens = run.iter().map(|byte| self.characters.run_tokens(*byte)).sum::<i64>();
         let changes = run.windows(2).filter(|pair| pair.first() != pair.last()).count();
-        self.greatest_caution += tokens * ONE / RUN as i64 + changes as i64 * ONE / 2;
+        self.greatest_caution += tokens * ONE / RUN as i64 + changes as i64 * ONE * 9 / 16;
     }
 
     /// Adds a further cost for a run that is no operator. The key is a hash, which such a run has
