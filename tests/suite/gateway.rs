@@ -59,7 +59,8 @@ const NAMES: [&str; 8] =
 #[test]
 fn eight_servers_appear_as_one() -> Result<()> {
     let (upstreams, folder) = servers()?;
-    let gateway = Gateway::start(upstreams, json!({}))?;
+    let full = json!({"policy": {"catalogue": {"mode": "full"}}});
+    let gateway = Gateway::start(upstreams, full)?;
     // Eight servers may take longer to start than a client waits for a first list.
     let mut first = HttpClient::open(&gateway.url(), &[], json!({}))?;
     wait_until("lists of all servers", || {
@@ -153,7 +154,8 @@ fn merged_list_is_paged() -> Result<()> {
             json!({"name": name, "command": [artifacts::property_server()?]}),
         )
     };
-    let gateway = Gateway::start(json!([houses("b")?, houses("a")?]), json!({"listPage": 3}))?;
+    let paged = json!({"listPage": 3, "policy": {"catalogue": {"mode": "full"}}});
+    let gateway = Gateway::start(json!([houses("b")?, houses("a")?]), paged)?;
     let mut client = HttpClient::open(&gateway.url(), &[], json!({}))?;
     let (mut names, mut params) = (Vec::new(), json!({}));
     loop {

@@ -173,7 +173,7 @@ fn same_tools(original: &Answer, shaped: &Answer) -> Result<()> {
 
 /// Asserts that every snapshot in the store occurs byte for byte in the message.
 fn snapshots_are_verbatim(stored: &BTreeMap<String, Vec<u8>>, message: &[u8]) -> Result<()> {
-    let is_snapshot = |key: &&String| key.len() == 16 && stored.contains_key(&format!("{key}.0"));
+    let is_snapshot = |key: &&String| key.len() == 12 && stored.contains_key(&format!("{key}.0"));
     for snapshot in stored.keys().filter(is_snapshot) {
         let segments = (0..).map_while(|at| stored.get(&format!("{snapshot}.{at}")));
         let bytes: Vec<u8> = segments.flatten().copied().collect();

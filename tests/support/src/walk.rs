@@ -80,7 +80,7 @@ pub fn snapshots(host: &dyn TestGuard) -> Result<Vec<Vec<u8>>> {
     let stored = host.stored();
     let snapshots: Vec<&String> = stored
         .keys()
-        .filter(|key| key.len() == 16 && stored.contains_key(&format!("{key}.0")))
+        .filter(|key| key.len() == 12 && stored.contains_key(&format!("{key}.0")))
         .collect();
     let whole = |snapshot: &&String| {
         let mut bytes = Vec::new();

@@ -82,7 +82,13 @@ fn segment(reader: &mut Reader<'_>) -> Result<GroupedTotals, String> {
     loop {
         reader.count_part()?;
         if is_total(reader) {
-            items.push(item(reader)?);
+            let new: Aggregate = item(reader)?;
+            // A total that is asked for twice is one member of the result.
+            let is_same =
+                |known: &Aggregate| known.verbatim == new.verbatim && known.alias == new.alias;
+            if !items.iter().any(is_same) {
+                items.push(new);
+            }
         } else {
             reader.skip_space();
             let at = reader.position();

@@ -18,6 +18,7 @@ fn run(aggregate: &str) -> String {
 fn totals_cover_every_record() {
     let note = r#""notes":["1 record has no number at p and were left out"]"#;
     assert_eq!(run("count"), r#"{"records":4,"count":4}"#);
+    assert_eq!(run("count, sum(p), count"), run("count, sum(p)"));
     assert_eq!(run("count by s"), r#"{"records":4,"count by s":{"open":2,"done":1,"null":1}}"#);
     assert_eq!(
         run("sum(p), min(p),max(p)"),
