@@ -81,8 +81,13 @@ fn document(root: &Path, path: &Path) -> Option<Document> {
     let folder = path.parent()?;
     let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap_or_default();
     let name = folder.strip_prefix(root).ok()?.display().to_string();
-    let name =
-        if name.is_empty() { path.file_stem()?.to_string_lossy().into_owned() } else { name };
+    let stem = path.file_stem()?.to_string_lossy().into_owned();
+    // A folder may have several documents, of which one describes it.
+    let name = match (name.is_empty(), stem.eq_ignore_ascii_case("readme")) {
+        (true, _) => stem,
+        (false, true) => name,
+        (false, false) => format!("{name}/{stem}"),
+    };
     let heading = content
         .lines()
         .find_map(|line| line.strip_prefix("# "))

@@ -144,7 +144,7 @@ fn wide_and_deep_objects_are_summarized() -> Result<()> {
         "wide",
         &Value::Object(wide).to_string(),
         "condensed",
-        &["setting_0", "setting_99", "more fields]", "list items NOT shown"],
+        &["setting_0", "setting_99", "more fields", "list items NOT shown"],
     )?;
     let mut deep = json!("the bottom of it all ".repeat(40));
     for level in (0..120).rev() {
@@ -217,7 +217,7 @@ fn documents_have_an_outline() -> Result<()> {
     let page: String = "<!DOCTYPE html>\n<html><body>\n".to_owned()
         + &(0..60).map(|at| format!("<h2>Section {at}</h2>\n<p>{WORDS}</p>\n")).collect::<String>()
         + "</body></html>\n";
-    check("html", &page, "partial", &["<h2>Section 0</h2>", "Section 20", "</body></html>"])?;
+    check("html", &page, "partial", &["<h2>Section 0</h2>", "## Section 20 (line"])?;
     Ok(())
 }
 

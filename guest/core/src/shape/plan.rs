@@ -164,7 +164,11 @@ pub fn shape_payload<'a>(
                 let is_markup = highlights.as_ref().is_some_and(Highlights::is_markup);
                 let keeps_quotes = match is_markup {
                     true => grown.highlights == excerpt.highlights,
-                    false => grown.highlights.is_some() || excerpt.highlights.is_none(),
+                    false => {
+                        let length =
+                            |excerpt: &Excerpt| excerpt.highlights.as_ref().map_or(0, String::len);
+                        length(grown) * 5 >= length(&excerpt) * 4
+                    }
                 };
                 pricer.fits(grown) && (keeps_quotes || !grown.more)
             };
