@@ -166,20 +166,18 @@ fn text_and_structured_content_match() -> Result<()> {
 fn us4_1_long_log_is_chunked() -> Result<()> {
     let answer = Client::property_server()?.call("read_log", json!({}))?;
     let contract = answer.metadata();
-    ensure!(
-        answer.texts().concat().lines().count() == 200,
-        "{}",
-        answer.texts().concat().lines().count()
-    );
+    let lines = answer.texts().concat().lines().count();
+    // From 200 lines, chunks grow to fill the budget.
+    ensure!(lines >= 200, "{lines}");
     ensure!(
         contract["metadata"]["startLine"] == 1
-            && contract["metadata"]["endLine"] == 200
+            && contract["metadata"]["endLine"] == lines
             && contract["metadata"]["totalLines"] == 10_000,
         "{contract}"
     );
     ensure!(
         contract["chunkIndex"] == 0
-            && contract["totalChunks"].as_u64() >= Some(50)
+            && contract["totalChunks"].as_u64() >= Some(20)
             && answer.next_cursor().is_some()
     );
     ensure!(contract["metadata"]["bytesInChunk"] == answer.texts().concat().len());

@@ -157,7 +157,7 @@ export type Settings = {
   stripFields?: (string)[];
   /** Condense what does not fit: show every record, with fewer fields and shorter values. Default true. */
   summarization?: boolean;
-  /** Tokens above which a single object is summarized. Default 2000, at least 500. Unless it is set, an object that fits the budget passes. */
+  /** Tokens above which a single object is summarized. Default 2000, at least 500. */
   summaryThreshold?: number;
   /** Maximum tokens of an answer. Default 4000, at least 200. */
   tokenBudgetThreshold?: number;

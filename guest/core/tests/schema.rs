@@ -224,7 +224,6 @@ fn published_defaults_apply() {
     // Sizes that a policy sets are exact, even if it sets the defaults. Unset ones grow.
     let exact = EndpointSettings {
         has_exact_chunks: true,
-        has_exact_summaries: true,
         has_exact_pages: true,
         ..EndpointSettings::default()
     };

@@ -80,8 +80,7 @@ pub struct Settings {
     /// Condense what does not fit: show every record, with fewer fields and shorter values. Default
     /// true.
     pub summarization: Option<bool>,
-    /// Tokens above which a single object is summarized. Default 2000, at least 500. Unless it is
-    /// set, an object that fits the budget passes.
+    /// Tokens above which a single object is summarized. Default 2000, at least 500.
     pub summary_threshold: Option<u64>,
     /// Fields that a summary keeps, as dotted paths such as `price.total` or `guests[].name`.
     /// Default: chosen by their names and costs.

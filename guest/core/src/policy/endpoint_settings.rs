@@ -48,8 +48,6 @@ pub struct EndpointSettings {
     pub summarization: bool,
     /// The number of tokens above which a single object is summarized.
     pub summary_threshold: u64,
-    /// True if policy sets that number. Otherwise an object that fits the budget passes.
-    pub has_exact_summaries: bool,
     /// The fields that a summary keeps, if the policy names them.
     pub fields: Option<Mask>,
     /// Words whose sentences are kept when a text is shortened.
@@ -110,7 +108,6 @@ impl Default for EndpointSettings {
             order_by: None,
             summarization: true,
             summary_threshold: 2_000,
-            has_exact_summaries: false,
             fields: None,
             keywords: Vec::new(),
             strip: Vec::new(),
@@ -138,7 +135,7 @@ impl EndpointSettings {
     /// budget.
     #[must_use]
     pub fn summarizes(&self, tokens: u64) -> bool {
-        self.summarization && self.has_exact_summaries && tokens > self.summary_threshold
+        self.summarization && tokens > self.summary_threshold
     }
 
     /// Returns the settings for the client with this name in `clientInfo`. Budgets are at most what
@@ -187,7 +184,6 @@ impl EndpointSettings {
             settings.chunk_size.is_some() || settings.chunk_threshold.is_some();
         set(&mut self.summarization, settings.summarization.as_ref());
         set(&mut self.summary_threshold, settings.summary_threshold.as_ref());
-        self.has_exact_summaries |= settings.summary_threshold.is_some();
         set(&mut self.keywords, settings.keywords.as_ref());
         set(&mut self.strip, settings.strip.as_ref());
         set(&mut self.strip_fields, settings.strip_fields.as_ref());

@@ -186,8 +186,8 @@ pub fn shape_payload<'a>(
 }
 
 /// Returns the chunks of a text with a longer first one, if `excerpt`, which shows the first one of
-/// `body`, leaves a part of the token limit unused. `None` if it does not, or if policy or caller
-/// set the size of chunks. O(first chunk).
+/// `body`, leaves a part of the token limit unused. `None` if it does not, if it is no chunk, or if
+/// policy or caller set the size of chunks. O(first chunk).
 fn grown_chunk(
     context: &ShapeContext<'_>,
     payload: &Payload<'_, '_>,
@@ -197,7 +197,8 @@ fn grown_chunk(
 ) -> Option<TextIndex> {
     let SnapshotBody::Text(text) = body else { return None };
     let remaining = pricer.remaining(excerpt) / pricer.copies();
-    let is_exact = context.limits.has_exact_chunks
+    let is_exact = !matches!(excerpt.coverage, Coverage::Chunk { .. })
+        || context.limits.has_exact_chunks
         || context.options.ranged()
         || context.options.pages > 1
         || text.chunks.len() < 2;
@@ -276,10 +277,12 @@ fn divide<'s>(
         !is_text && !payload.blocks && context.condense_options().is_some() && !is_ranged;
     // The hard cap also holds for what policy exempts from paging or chunking.
     let is_capped = limits.enforce_hard_cap && total > limits.estimator.allowance(limits.hard_cap);
+    let mut has_lists = false;
     if (limits.pagination || is_capped)
         && let Some(survey) = payload.survey
     {
         let lists = pageable_lists(context, payload, survey);
+        has_lists = !lists.is_empty();
         let dominates =
             |list: &&List| list.span.len() * 2 >= survey.root.len() || limits.items_path.is_some();
         let request = context.first_page();
@@ -299,7 +302,8 @@ fn divide<'s>(
             return Some(Division::Pages(lists));
         }
     }
-    if may_summarize && (is_over || limits.summarizes(tokens)) {
+    // A list that fits is no single object, however long.
+    if may_summarize && (is_over || !has_lists && limits.summarizes(tokens)) {
         return Some(Division::Document);
     }
     let is_long = is_text && limits.has_exact_chunks && tokens > limits.chunk_threshold;
