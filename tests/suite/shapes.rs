@@ -146,7 +146,7 @@ fn wide_and_deep_objects_are_summarized() -> Result<()> {
         "condensed",
         &["setting_0", "setting_99", "more fields", "list items NOT shown"],
     )?;
-    let mut deep = json!("the bottom of it all ".repeat(40));
+    let mut deep = json!("the bottom of it all ".repeat(90));
     for level in (0..120).rev() {
         deep = json!({"level": level, "child": deep});
     }

@@ -282,9 +282,9 @@ fn divide<'s>(
         && let Some(survey) = payload.survey
     {
         let lists = pageable_lists(context, payload, survey);
-        has_lists = !lists.is_empty();
         let dominates =
             |list: &&List| list.span.len() * 2 >= survey.root.len() || limits.items_path.is_some();
+        has_lists = lists.iter().any(dominates);
         let request = context.first_page();
         let is_long = lists.iter().copied().filter(dominates).any(|list| {
             let most = match request.max_records {

@@ -101,7 +101,7 @@ pub(super) fn text_index(
     let each = context.limits.budget(1).allowance().min(token_limit);
     // The lines of a chunk may cost a little more together than one by one. A chunk that does not
     // fit would end at any line.
-    let tokens = (each.saturating_sub(NOTICE_TOKENS) * 24 / 25).max(each / 4).max(8);
+    let tokens = (each.saturating_sub(NOTICE_TOKENS) * 7 / 8).max(each / 4).max(8);
     let lines = chunk_lines(context);
     let chunk_lines = usize::try_from(context.limits.chunk_size).unwrap_or(usize::MAX);
     let wanted = highlights.map_or(0, |highlights| {
