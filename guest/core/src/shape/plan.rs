@@ -284,7 +284,8 @@ fn divide<'s>(
         let lists = pageable_lists(context, payload, survey);
         let dominates =
             |list: &&List| list.span.len() * 2 >= survey.root.len() || limits.items_path.is_some();
-        has_lists = lists.iter().any(dominates);
+        // An object with a long list beside other members is no list.
+        has_lists = lists.iter().any(|list| list.span.len() * 5 >= survey.root.len() * 4);
         let request = context.first_page();
         let is_long = lists.iter().copied().filter(dominates).any(|list| {
             let most = match request.max_records {
