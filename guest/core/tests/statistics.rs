@@ -68,6 +68,21 @@ fn names_and_ids_have_no_statistics() {
 }
 
 #[test]
+fn members_that_occur_twice_are_not_counted() {
+    let guard = NativeGuard::with_policy("{}").unwrap();
+    let item = |at: usize| {
+        let (state, zone) = (at % 3, at % 4);
+        let words = "word ".repeat(9);
+        let twice = format!("\"state\":\"s{state}\",\"state\":\"s{state}\"");
+        format!("{{\"id\":{at},{twice},\"zone\":\"z{zone}\",\"text\":\"{words}\"}}")
+    };
+    let items: Vec<String> = (0..600).map(item).collect();
+    let answer = first(&guard, &json!({}), &format!("[{}]", items.join(","))).unwrap();
+    let notice = answer["result"]["content"][1]["text"].as_str().unwrap();
+    assert!(notice.contains("Over all 600 items: zone: z0 150, "), "{notice}");
+}
+
+#[test]
 fn few_items_have_no_statistics() {
     let item = |at: usize| {
         let state = if at.is_multiple_of(2) { "on" } else { "off" };

@@ -211,7 +211,8 @@ impl Statistic {
     /// too few values in common, or one value only.
     #[allow(clippy::cast_precision_loss, reason = "a mean is rounded")]
     fn text(&self, path: &str, total: u64) -> Option<String> {
-        if self.count == u64::MAX || self.count * 2 < total {
+        // A record may have a member twice, so that nothing can be said of the number of records.
+        if self.count > total || self.count * 2 < total {
             return None;
         }
         let values = match self.kind {
