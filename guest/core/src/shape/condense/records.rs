@@ -185,11 +185,7 @@ impl<'r> RecordCondenser<'r> {
         {
             cache.read = (0..self.schema.fields.len()).map(|at| more.is_kept(at)).collect();
             for constant in &self.constants {
-                let mut next = Some(*constant);
-                while let Some(read) = next.and_then(|at| cache.read.get_mut(at)) {
-                    *read = true;
-                    next = next.and_then(|at| self.schema.fields.get(at)?.parent);
-                }
+                self.schema.mark_with_containers(&mut cache.read, *constant);
             }
         }
         let (written, selection) = fit_to_budget(token_limit, choose, |selection| {
@@ -224,6 +220,7 @@ impl<'r> RecordCondenser<'r> {
         let RecordCache { read, outlines, unknown, known_only, .. } = cache;
         let root = self.schema.child(0, b"[]")?;
         let enough = known_only.then(|| self.schema.members(root, read)).flatten();
+        let unknown = Some(unknown);
         let mut lens =
             SelectedFields { schema: &self.schema, read, form: self.form, unknown, enough };
         let root = u32::try_from(root).ok()?;
@@ -381,16 +378,17 @@ impl RecordCache<'_> {
 }
 
 /// A filter with which the parser skips all but the selected fields of a record.
-struct SelectedFields<'s> {
-    schema: &'s Schema,
-    read: &'s [bool],
-    form: Form,
+pub(super) struct SelectedFields<'s> {
+    pub(super) schema: &'s Schema,
+    /// For each field of the schema, true if it is selected.
+    pub(super) read: &'s [bool],
+    pub(super) form: Form,
     /// Names of members that are not in the schema, each with the id of the field that contains it.
-    /// The filter adds to them while it reads.
-    unknown: &'s mut BTreeSet<(usize, String)>,
+    /// The filter adds to them while it reads. `None` if they are not wanted.
+    pub(super) unknown: Option<&'s mut BTreeSet<(usize, String)>>,
     /// The number of selected members after which the rest of a record is not parsed. `None` to
     /// parse all of it.
-    enough: Option<u32>,
+    pub(super) enough: Option<u32>,
 }
 
 impl PathFilter for SelectedFields<'_> {
@@ -405,9 +403,9 @@ impl PathFilter for SelectedFields<'_> {
             Some(key) => {
                 let key = visible(key, self.form);
                 let known = self.schema.child(at, &key).or_else(|| self.schema.child(at, b"*"));
-                if known.is_none() {
+                if let (None, Some(unknown)) = (known, &mut self.unknown) {
                     let name = visible(&key, Form::Escaped);
-                    self.unknown.insert((at, String::from_utf8_lossy(&name).into_owned()));
+                    unknown.insert((at, String::from_utf8_lossy(&name).into_owned()));
                 }
                 known
             }

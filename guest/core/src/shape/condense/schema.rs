@@ -244,6 +244,15 @@ impl Schema {
         self.fields.iter().find(|field| field.is_record()).map_or(1, |field| field.count)
     }
 
+    /// Marks `field` and all containers around it in `read`, which has an entry for each field.
+    pub(super) fn mark_with_containers(&self, read: &mut [bool], field: FieldId) {
+        let mut next = Some(field);
+        while let Some(read) = next.and_then(|at| read.get_mut(at)) {
+            *read = true;
+            next = next.and_then(|at| self.fields.get(at)?.parent);
+        }
+    }
+
     /// Returns the number of direct members of the field `at` for which `wanted` is true. `None`
     /// for maps, whose keys are not known in advance. O(fields).
     #[must_use]

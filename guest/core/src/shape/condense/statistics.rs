@@ -3,11 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use super::records::RecordCondenser;
+use super::records::{RecordCondenser, SelectedFields};
 use super::schema::{Field, FieldId, Schema};
 use crate::fields::priority::{FieldPriority, is_quantity};
-use crate::json::outline::{Outline, PathFilter};
-use crate::json::text::{Form, visible};
+use crate::json::outline::Outline;
 use crate::text::shorten::shorten;
 
 /// The maximum number of different values of a category in the sample.
@@ -62,15 +61,12 @@ pub fn statistics<'i>(
     }
     let mut read = vec![false; schema.fields.len()];
     for (field, _) in &fields {
-        let mut next = Some(*field);
-        while let Some(read) = next.and_then(|at| read.get_mut(at)) {
-            *read = true;
-            next = next.and_then(|at| schema.fields.get(at)?.parent);
-        }
+        schema.mark_with_containers(&mut read, *field);
     }
     let root = schema.child(0, b"[]")?;
     let enough = schema.members(root, &read);
-    let mut filter = KnownFields { schema, read: &read, form: records.form(), enough };
+    let form = records.form();
+    let mut filter = SelectedFields { schema, read: &read, form, unknown: None, enough };
     let mut all = vec![None; schema.fields.len()];
     let mut found: Vec<Statistic> = fields.iter().map(|(_, kind)| Statistic::new(*kind)).collect();
     for (number, (field, _)) in fields.iter().enumerate() {
@@ -83,7 +79,7 @@ pub fn statistics<'i>(
     for item in items {
         total += 1;
         let outline =
-            Outline::parse_filtered(item, filter.form, &(0..item.len()), path, &mut filter).ok()?;
+            Outline::parse_filtered(item, form, &(0..item.len()), path, &mut filter).ok()?;
         for node in (0..outline.len()).filter_map(|id| outline.node(id)) {
             let at = usize::try_from(node.path).ok().and_then(|at| all.get(at).copied().flatten());
             if let Some(statistic) = at.and_then(|at| found.get_mut(at)) {
@@ -272,26 +268,5 @@ fn plain(raw: &[u8]) -> String {
         Ok(text) if text.is_empty() => "\"\"".to_owned(),
         Ok(text) => shorten(&text, MAX_VALUE_CHARS, &[]),
         Err(_) => String::from_utf8_lossy(raw).into_owned(),
-    }
-}
-
-/// A filter with which the parser reads certain fields of a record.
-struct KnownFields<'s> {
-    schema: &'s Schema,
-    read: &'s [bool],
-    form: Form,
-    enough: Option<u32>,
-}
-
-impl PathFilter for KnownFields<'_> {
-    fn expected_count(&self) -> Option<u32> {
-        self.enough
-    }
-
-    fn child(&mut self, path: u32, key: Option<&[u8]>) -> Option<u32> {
-        let at = usize::try_from(path).ok()?;
-        let child = self.schema.child(at, &visible(key?, self.form))?;
-        self.read.get(child).filter(|read| **read)?;
-        u32::try_from(child).ok()
     }
 }

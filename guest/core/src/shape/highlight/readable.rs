@@ -98,12 +98,22 @@ impl Readable {
             out = format!("failures and errors ({}{hidden}):\n{out}", self.failures.len());
         }
         out.push_str(&self.heading);
-        let all: u64 = self.lines.iter().map(|line| cost(&line.text)).sum();
+        // A document may be much longer than what fits, so that not all of it is priced.
+        let at_most = |lines: &mut dyn Iterator<Item = &Line>, limit: u64| {
+            let mut sum = 0;
+            while sum <= limit
+                && let Some(line) = lines.next()
+            {
+                sum += cost(&line.text);
+            }
+            sum.min(limit + 1)
+        };
+        let fits = at_most(&mut self.lines.iter(), room) <= room;
         // Headings that do not fit the rest say what else there is.
-        let headings = self.lines.iter().filter(|line| line.is_heading);
-        let headings: u64 = headings.map(|line| cost(&line.text)).sum();
-        let reserved = headings.min(room * HEADING_TENTHS / 10);
-        let mut for_text = if all <= room { room } else { room - reserved };
+        let for_headings = room * HEADING_TENTHS / 10;
+        let mut headings = self.lines.iter().filter(|line| line.is_heading);
+        let reserved = at_most(&mut headings, for_headings).min(for_headings);
+        let mut for_text = if fits { room } else { room - reserved };
         let mut lines = self.lines.iter();
         let mut rest = Vec::new();
         for line in lines.by_ref() {
