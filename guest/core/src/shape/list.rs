@@ -108,6 +108,7 @@ pub(super) struct ListTask<'t> {
     all: Option<AllItems<'t>>,
     statistics: OnceCell<Option<String>>,
     whole_items: OnceCell<CountEstimate>,
+    exact_count: OnceCell<usize>,
     records: OnceCell<Option<RecordCondenser<'t>>>,
 }
 
@@ -148,6 +149,7 @@ impl<'t> ListTask<'t> {
             all: None,
             statistics: OnceCell::new(),
             whole_items: OnceCell::new(),
+            exact_count: OnceCell::new(),
             records: OnceCell::new(),
         }
     }
@@ -255,14 +257,17 @@ impl<'t> ListTask<'t> {
         })
     }
 
-    /// Returns the exact number of items that fit the token limit without condensing. `estimate` is
-    /// the starting point of the search.
-    pub(super) fn exact_count(&self, estimate: CountEstimate) -> usize {
-        let count = match estimate.is_rough {
-            true => self.estimate_fit(usize::MAX, self.limit()),
-            false => estimate.count,
-        };
-        self.fit(count)
+    /// Returns the exact number of items that fit the token limit without condensing. Computed on
+    /// first use.
+    pub(super) fn exact_count(&self) -> usize {
+        *self.exact_count.get_or_init(|| {
+            let estimate = self.whole_items();
+            let count = match estimate.is_rough {
+                true => self.estimate_fit(usize::MAX, self.limit()),
+                false => estimate.count,
+            };
+            self.fit(count)
+        })
     }
 
     /// Returns the estimated number of items that fit the token limit, at most `limit`, from the

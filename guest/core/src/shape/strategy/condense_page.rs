@@ -41,7 +41,10 @@ impl Strategy for CondensePage {
         if list.is_nearly_full(whole_items) {
             return None;
         }
-        item_counts(list.limit().min(most), whole_items).find_map(|count| {
+        // An estimate may be too high, so that fewer items fit whole than one that was tried.
+        let between = std::iter::once_with(|| (list.exact_count() + 1..=whole_items).rev());
+        let mut counts = item_counts(list.limit().min(most), whole_items).chain(between.flatten());
+        counts.find_map(|count| {
             let (items, others) = list.items.split_at_checked(count)?;
             let page = condensed_page(task, list, items, records, false)?;
             // Fields of the shown items come before names of the others.

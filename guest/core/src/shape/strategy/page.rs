@@ -18,7 +18,7 @@ impl Strategy for Page {
         if self.nearly_full && !list.request.whole && !list.is_nearly_full(estimate.count) {
             return None;
         }
-        let count = list.exact_count(estimate);
+        let count = list.exact_count();
         if count == 0 && !list.items.is_empty() {
             return None;
         }

@@ -106,13 +106,19 @@ impl Schema {
         if is_mostly(field.prose) && average > MIN_PROSE_CHARS && priority != Noise {
             priority = if priority == Identity { State } else { Prose };
         }
-        if priority == Prose && average <= MIN_PROSE_CHARS {
+        let is_short_prose = priority == Prose && average <= MIN_PROSE_CHARS;
+        if is_short_prose {
             priority = Key;
         }
         let varies = distinct * 2 >= counted;
-        // Phrases describe their records.
+        // Phrases describe their records. One that is prose by its name is a key field already: its
+        // length must not displace several of those.
         let is_phrase = is_mostly(field.phrases) && average <= MIN_PROSE_CHARS;
-        if matches!(priority, Plain | Key) && is_phrase && distinct >= MIN_PHRASES {
+        if matches!(priority, Plain | Key)
+            && !is_short_prose
+            && is_phrase
+            && distinct >= MIN_PHRASES
+        {
             priority = State;
         }
         // A short text that recurs is a category.
