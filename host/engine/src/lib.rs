@@ -147,6 +147,8 @@ fn config(options: &EngineOptions, address_space: AddressSpace) -> Config {
             .total_core_instances(options.max_calls * 8)
             .total_memories(options.max_calls)
             .total_tables(options.max_calls * 4)
+            // Calls are synchronous and need no stack of their own. The default reserves 2 GB.
+            .total_stacks(1)
             .max_memory_size(options.max_memory)
             // Resident pages are zeroed for the next call, which is cheaper than new page faults.
             // pagemap_scan finds the pages that were written.
