@@ -1,7 +1,7 @@
 //! Plain JSON APIs, mapped to MCP. To the guard an endpoint is a tool named `GET /path`, and a
 //! response body is the text that this tool answers with.
 
-use percent_encoding::percent_decode_str;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
@@ -208,8 +208,25 @@ fn argument(value: String) -> Value {
     number.ok().filter(Value::is_number).unwrap_or_else(|| value.into())
 }
 
+/// The characters that are encoded in a part of a URL: all but the unreserved ones (RFC 3986,
+/// section 2.3).
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
+/// Returns a text as a part of a URL, with all but the unreserved characters percent-encoded. O(n).
+#[must_use]
+pub fn percent_encoded(text: &str) -> String {
+    utf8_percent_encode(text, RESERVED).to_string()
+}
+
+/// Returns a part of a URL as text. Invalid UTF-8 is replaced, and a `%` without two hexadecimal
+/// digits remains. O(n).
+#[must_use]
+pub fn percent_decoded(text: &str) -> String {
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
+}
+
 fn decode(text: &str) -> String {
-    percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned()
+    percent_decoded(&text.replace('+', " "))
 }
 
 #[cfg(test)]

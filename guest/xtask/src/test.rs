@@ -175,7 +175,7 @@ fn system_packages(programs: &[&str], yes: bool) -> Result<()> {
 /// Installs real MCP servers and clients below the target folder, unless they are there. Returns
 /// their folder.
 fn servers(yes: bool) -> Result<PathBuf> {
-    system_packages(&["redis-server", "minisign", "chromium"], yes)?;
+    system_packages(&["redis-server", "minisign", "chromium", "jq"], yes)?;
     let folder = target().join("peers");
     std::fs::create_dir_all(&folder)?;
     let wanted = format!("{NPM:?}{INSPECTOR}{SEPARATE:?}{PYTHON:?}");

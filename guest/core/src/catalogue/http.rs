@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use context_guard_catalogue::score::Usage;
 use context_guard_catalogue::{Index, signature};
+use context_guard_protocol::rest::percent_encoded;
 use serde::Deserialize;
 
 use self::bodies::{
@@ -198,12 +199,12 @@ impl Routes<'_> {
             let mut url = self.route.prefix.clone();
             for segment in &self.route.segments {
                 url.push('/');
-                url.push_str(&encoded(segment));
+                url.push_str(&percent_encoded(segment));
             }
             let kept =
                 self.route.query.iter().filter(|(name, _)| name != "page" && name != "offset");
             let mut parameters: Vec<String> =
-                kept.map(|(name, value)| format!("{name}={}", encoded(value))).collect();
+                kept.map(|(name, value)| format!("{name}={}", percent_encoded(value))).collect();
             parameters.push(format!("offset={offset}"));
             format!("{url}?{}", parameters.join("&"))
         });
@@ -342,17 +343,4 @@ impl Routes<'_> {
             },
         ))
     }
-}
-
-/// Returns a text as a part of a URL.
-fn encoded(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            out.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    out
 }

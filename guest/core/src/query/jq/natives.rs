@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use context_guard_protocol::rest::{percent_decoded, percent_encoded};
 use jaq_core::native::{Fun, bome, run, v};
 use jaq_core::{Error, RunPtr, ValR};
 use jaq_json::Val;
@@ -39,8 +40,8 @@ pub(super) fn functions() -> impl Iterator<Item = Fun<JqData>> {
     let texts: [(&str, RunPtr<JqData>); 6] = [
         ("escape_html", |cv| bome(map_text(&cv.1, |text| Ok(escape_html(text))))),
         ("unescape_html", |cv| bome(map_text(&cv.1, |text| Ok(unescape_html(text))))),
-        ("encode_uri", |cv| bome(map_text(&cv.1, |text| Ok(encode_uri(text))))),
-        ("decode_uri", |cv| bome(map_text(&cv.1, |text| Ok(decode_uri(text))))),
+        ("encode_uri", |cv| bome(map_text(&cv.1, |text| Ok(percent_encoded(text))))),
+        ("decode_uri", |cv| bome(map_text(&cv.1, |text| Ok(percent_decoded(text))))),
         ("encode_base64", |cv| bome(map_text(&cv.1, |text| Ok(STANDARD.encode(text))))),
         ("decode_base64", |cv| bome(map_text(&cv.1, decode_base64))),
     ];
@@ -109,31 +110,6 @@ fn escape_html(text: &str) -> String {
 fn unescape_html(text: &str) -> String {
     let names = [("&lt;", "<"), ("&gt;", ">"), ("&#39;", "'"), ("&quot;", "\""), ("&amp;", "&")];
     names.iter().fold(text.to_owned(), |text, (name, sign)| text.replace(name, sign))
-}
-
-fn encode_uri(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            out.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    out
-}
-
-fn decode_uri(text: &str) -> String {
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((byte, after)) = rest.split_first() {
-        let code = after.get(..2).and_then(|code| std::str::from_utf8(code).ok());
-        let code =
-            code.filter(|_| *byte == b'%').and_then(|code| u8::from_str_radix(code, 16).ok());
-        out.push(code.unwrap_or(*byte));
-        rest = if code.is_some() { after.get(2..).unwrap_or_default() } else { after };
-    }
-    String::from_utf8_lossy(&out).into_owned()
 }
 
 fn decode_base64(text: &str) -> Result<String, Failure> {
