@@ -12,58 +12,20 @@ use context_guard::engine::{
 };
 use context_guard::filter::Request;
 use context_guard::store::NoStore;
+use context_guard_test_stub::component_that;
 use context_guard_test_support::answer::Answer;
 use context_guard_test_support::guards::{InspectableStore, SIGNING_KEY};
-use context_guard_test_support::{Context, Result, artifacts, ensure, walk};
+use context_guard_test_support::{Context, Result, ensure, walk};
 use serde_json::json;
-use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
-use wit_parser::Resolve;
-
-/// Returns a module that describes itself, accepts any policy, and runs `fault` for each message.
-fn module(fault: &str) -> String {
-    format!(
-        r#"(module
-            (import "context-guard:guard/cursor-store@0.1.0" "get" (func (param i32 i32 i32)))
-            (memory (export "memory") 2)
-            (global $next (mut i32) (i32.const 4096))
-            ;; compile-policy: ok, onFault limit, a byte limit of 10240, a ttl of 600000.
-            (data (i32.const 80) "\01")
-            (data (i32.const 88) "\00\28\00\00\00\00\00\00\c0\27\09\00\00\00\00\00")
-            (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32)
-                (local $at i32)
-                (global.set $next (i32.and (i32.add (global.get $next) (i32.const 15)) (i32.const -16)))
-                (local.set $at (global.get $next))
-                (global.set $next (i32.add (global.get $next) (local.get 3)))
-                (block $enough
-                    (loop $grow
-                        (br_if $enough (i32.le_u (global.get $next) (i32.mul (memory.size) (i32.const 65536))))
-                        (br_if $grow (i32.ne (memory.grow (i32.const 16)) (i32.const -1)))
-                        unreachable))
-                (local.get $at))
-            (func (export "context-guard:guard/guard@0.1.0#describe") (result i32) (i32.const 16))
-            (func (export "context-guard:guard/guard@0.1.0#compile-policy") (param i32 i32) (result i32) (i32.const 64))
-            (func (export "context-guard:guard/guard@0.1.0#on-request") (param i32) (result i32) {fault})
-            (func (export "context-guard:guard/guard@0.1.0#on-response") (param i32) (result i32) {fault}))"#
-    )
-}
 
 /// Returns the faulty components with their names.
 pub(crate) fn modules() -> Result<Vec<(&'static str, Vec<u8>)>> {
     let faults = ["unreachable", "(i32.const 3)", "(loop $for_ever (br $for_ever)) unreachable"];
-    faults.into_iter().map(|fault| Ok((fault, bytes(fault)?))).collect()
+    faults.into_iter().map(|fault| Ok((fault, component_that(fault)?))).collect()
 }
 
 fn component(engine: &Engine, fault: &str) -> Result<Component> {
-    Ok(Component::load(engine, &bytes(fault)?)?)
-}
-
-fn bytes(fault: &str) -> Result<Vec<u8>> {
-    let mut module = wat::parse_str(module(fault))?;
-    let mut resolve = Resolve::default();
-    let (package, _) = resolve.push_dir(artifacts::root().join("wit"))?;
-    let world = resolve.select_world(&[package], Some("context-guard"))?;
-    embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)?;
-    ComponentEncoder::default().module(&module)?.validate(true).encode()
+    Ok(Component::load(engine, &component_that(fault)?)?)
 }
 
 fn engine() -> Result<Engine> {

@@ -81,8 +81,16 @@ const CRATES: &[(&str, &[&str])] = &[
 ];
 
 /// Crates that are not released, such as tests, and may depend on any other.
-const TOOLS: &[&str] =
-    &["bench-answers", "fuzz", "suite", "test-kit", "test-serve", "test-support", "xtask"];
+const TOOLS: &[&str] = &[
+    "bench-answers",
+    "fuzz",
+    "suite",
+    "test-kit",
+    "test-serve",
+    "test-stub",
+    "test-support",
+    "xtask",
+];
 
 /// The layers of the core from low to high. A module imports only lower layers.
 const CORE_LAYERS: &[&[&str]] = &[
