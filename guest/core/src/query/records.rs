@@ -125,15 +125,7 @@ impl<'a> RecordSet<'a> {
     ) -> Option<Self> {
         let outline = Outline::parse(raw, Form::Raw, &survey.root).ok()?;
         let Some(list) = record_list(survey, limits) else {
-            return Some(Self {
-                ids: vec![0],
-                outline,
-                root: 0,
-                is_list: false,
-                base: String::new(),
-                is_selection: false,
-                around: None,
-            });
+            return Some(Self::of_ids(outline, vec![0], false));
         };
         let mut at = 0;
         for key in &list.path {
@@ -145,15 +137,7 @@ impl<'a> RecordSet<'a> {
             before: survey.root.start..list.span.start,
             after: list.span.end..survey.root.end,
         });
-        Some(Self {
-            outline,
-            root: 0,
-            ids,
-            is_list: true,
-            base: String::new(),
-            is_selection: false,
-            around,
-        })
+        Some(Self { around, ..Self::of_ids(outline, ids, true) })
     }
 
     /// Returns the lines of NDJSON as records. None if a line that is not empty is invalid JSON.
@@ -161,15 +145,20 @@ impl<'a> RecordSet<'a> {
         let spans = locate_lines(raw, Form::Raw)?;
         let outline = Outline::parse_all(raw, Form::Raw, &spans).ok()?;
         let ids = outline.children(0).map(|(id, _)| id).collect();
-        Some(Self {
+        Some(Self::of_ids(outline, ids, true))
+    }
+
+    /// Returns these values of a document as records.
+    fn of_ids(outline: Outline<'a>, ids: Vec<NodeId>, is_list: bool) -> Self {
+        Self {
             outline,
             root: 0,
             ids,
-            is_list: true,
+            is_list,
             base: String::new(),
             is_selection: false,
             around: None,
-        })
+        }
     }
 
     /// Returns the value or values that a path selects from `root`.
