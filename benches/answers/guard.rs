@@ -1,6 +1,6 @@
 //! A client of the native guard.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use context_guard_test_kit::guard::{NativeGuard, TestGuard as _, Verdict};
 use context_guard_tokens::Estimator;
 use serde_json::{Value, json};
@@ -74,6 +74,18 @@ impl Client {
         };
         Ok(Answer(serde_json::from_slice(answer.as_ref().unwrap_or(&message))?))
     }
+
+    /// Reads from the stored original of an answer, with these arguments beside its cursor. None if
+    /// the answer has no cursor.
+    pub(crate) fn read(&self, answer: &Answer, arguments: &Value) -> Result<Option<Answer>> {
+        let Some(cursor) = answer.cursor() else { return Ok(None) };
+        let mut arguments = arguments.clone();
+        arguments["cursor"] = cursor.into();
+        match self.0.request(&call("context_guard_read", &arguments))? {
+            Verdict::Answer(answer, _) => Ok(Some(Answer(serde_json::from_slice(&answer)?))),
+            Verdict::Forward(..) => bail!("a read was forwarded"),
+        }
+    }
 }
 
 fn call(tool: &str, arguments: &Value) -> Vec<u8> {
@@ -102,10 +114,19 @@ impl Answer {
         shown.join("\n")
     }
 
+    fn metadata(&self) -> &Value {
+        &self.0["result"]["_meta"]["dev.context-guard/result"]
+    }
+
+    /// Returns the cursor to the next part, or else the cursor to the whole.
+    fn cursor(&self) -> Option<&str> {
+        let metadata = self.metadata();
+        metadata["nextCursor"].as_str().or_else(|| metadata["cursor"].as_str())
+    }
+
     /// Returns the kind of the answer: `whole` if it is unchanged.
     pub(crate) fn kind(&self) -> String {
-        let metadata = &self.0["result"]["_meta"]["dev.context-guard/result"];
-        metadata["kind"].as_str().unwrap_or("whole").to_owned()
+        self.metadata()["kind"].as_str().unwrap_or("whole").to_owned()
     }
 
     /// Returns the cost of text and structured content, as the guard plans with it, as a share of
@@ -127,6 +148,6 @@ impl Answer {
     }
 }
 
-fn o200k(text: &str) -> u64 {
+pub(crate) fn o200k(text: &str) -> u64 {
     tiktoken_rs::o200k_base_singleton().encode_ordinary(text).len() as u64
 }

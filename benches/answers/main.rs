@@ -1,9 +1,14 @@
 //! First answers: how much of their budget they use, whether every one fits, and how much of what
 //! is known to matter they have.
 //!
-//! `cargo xtask bench answers --payloads DIR` runs this. A payload `NAME` may have a file
-//! `NAME.expected` beside it: HTML or text with the words that its reader needs, of which the first
-//! 400 count. They count if the answer has four of them in the same order.
+//! `cargo xtask bench answers --payloads DIR [--questions FILE]` runs this. A payload `NAME` may
+//! have a file `NAME.expected` beside it: HTML or text with the words that its reader needs, of
+//! which the first 400 count. They count if the answer has four of them in the same order.
+//!
+//! A file of questions is a JSON list. Each question has the name of its payload, the words of its
+//! answer and, if it helps, the arguments of a read:
+//! `{"payload": "a.json", "question": "How many?", "answer": ["3"], "follow": {"grep": "x"}}`.
+//! It is answered if all words are shown.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -14,13 +19,18 @@
 
 mod expected;
 mod guard;
+mod other;
 mod payload;
+mod questions;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, ensure};
-use guard::{Client, Contents};
+use guard::{Answer, Client, Contents};
 use payload::Payload;
+use questions::{Questions, Score, plain};
+use serde_json::json;
 
 /// The name of the environment variable that prints the first answers whose file name contains its
 /// value.
@@ -31,11 +41,13 @@ fn main() -> Result<()> {
     let folder = arguments
         .next()
         .map(PathBuf::from)
-        .context("a folder of payloads is required: bench-answers DIR [BUDGET]")?;
+        .context("a folder of payloads is required: bench-answers DIR [BUDGET [QUESTIONS]]")?;
     let budget = arguments.next().map_or(Ok(4000), |budget| {
         let budget = budget.to_string_lossy().into_owned();
         budget.parse::<u64>().with_context(|| format!("{budget} is not a number of tokens"))
     })?;
+    let questions = arguments.next().map(|file| Questions::read(file.as_ref())).transpose()?;
+    let mut scores: BTreeMap<&str, Score> = BTreeMap::new();
     let show = std::env::var(SHOW).ok();
     let (mut uses, mut over, mut shaped, mut shares) = (Vec::new(), 0, 0, Vec::new());
     for payload in Payload::read_all(&folder)? {
@@ -53,6 +65,10 @@ fn main() -> Result<()> {
             }
             if let Some(expected) = &payload.expected {
                 shares.push(expected::share(expected, &answer.shown()));
+            }
+            if let Some(questions) = &questions {
+                let score = scores.entry(content.name()).or_default();
+                ask(score, &payload, questions, &client, &answer)?;
             }
             if kind == "whole" {
                 continue;
@@ -90,6 +106,53 @@ fn main() -> Result<()> {
             mean
         );
     }
+    for (contents, score) in scores {
+        score.print(contents);
+    }
     ensure!(over == 0, "{over} answers exceed the budget");
+    Ok(())
+}
+
+/// Asks all questions about a payload, and prints those that the first answer does not answer.
+fn ask(
+    score: &mut Score,
+    payload: &Payload,
+    questions: &Questions,
+    client: &Client,
+    answer: &Answer,
+) -> Result<()> {
+    let questions = questions.about(&payload.name);
+    if questions.is_empty() {
+        return Ok(());
+    }
+    let (shown, tokens) = (plain(&answer.shown()), answer.tokens());
+    let cut = plain(other::cut(&payload.text, tokens));
+    let shrunk: Vec<String> =
+        other::shrunk(&payload.text, tokens).iter().map(|text| plain(text)).collect();
+    for question in questions {
+        score.asked += 1;
+        score.cut += u32::from(question.missing(&cut).is_empty());
+        score.shrunk += u32::from(shrunk.iter().any(|shrunk| question.missing(shrunk).is_empty()));
+        let missing = question.missing(&shown);
+        if missing.is_empty() {
+            score.first += 1;
+            score.follow += 1;
+            continue;
+        }
+        // Without a read that answers it, the next part is read.
+        let arguments = question.follow.clone().unwrap_or_else(|| json!({}));
+        let read = client.read(answer, &arguments)?;
+        let read = read.map(|read| plain(&read.shown())).unwrap_or_default();
+        let still = question.missing(&read);
+        let both = format!("{shown} {read}");
+        let is_answered = question.missing(&both).is_empty();
+        score.follow += u32::from(is_answered);
+        println!(
+            "  not answered{}: {} {:?} {still:?}",
+            if is_answered { " at first" } else { "" },
+            question.question,
+            missing
+        );
+    }
     Ok(())
 }

@@ -53,7 +53,7 @@ pub(crate) enum Bench {
     },
     /// Measure how much of the budget the first answers with payloads use, and whether every answer
     /// fits. A payload NAME with a file NAME.expected beside it also says which share of the words
-    /// of that file the answer has.
+    /// of that file the answer has. With questions, says how many of them are answered.
     Answers {
         /// A folder of payloads: the texts of tool results, one a file.
         #[arg(long)]
@@ -61,6 +61,10 @@ pub(crate) enum Bench {
         /// The budget in tokens.
         #[arg(long, default_value_t = 4000)]
         budget: u64,
+        /// A JSON file of questions about the payloads, such as
+        /// benches/answers/questions/development.json.
+        #[arg(long)]
+        questions: Option<PathBuf>,
         /// Print the answers with payloads whose path contains this text.
         #[arg(long)]
         show: Option<String>,
@@ -113,7 +117,9 @@ impl Bench {
                 quality(corpus, budgets, files, show)
             }
             Bench::Catalogue { catalogue: folder, offline } => catalogue(&folder, offline),
-            Bench::Answers { payloads, budget, show } => answers(&payloads, budget, show),
+            Bench::Answers { payloads, budget, questions, show } => {
+                answers(&payloads, budget, questions, show)
+            }
             Bench::Speed { compare, filter, check } => speed(compare, filter, check),
             Bench::Comparison => {
                 let proxies = packages::proxies()?;
@@ -135,12 +141,21 @@ impl Bench {
 }
 
 /// Runs the bench of answers, which needs no component and no host.
-fn answers(payloads: &Path, budget: u64, show: Option<String>) -> Result<()> {
+fn answers(
+    payloads: &Path,
+    budget: u64,
+    questions: Option<PathBuf>,
+    show: Option<String>,
+) -> Result<()> {
     let folder =
         payloads.canonicalize().with_context(|| format!("no folder at {}", payloads.display()))?;
     let mut command = cargo();
     command.args(["run", "--quiet", "--package", "context-guard-bench-answers", "--"]);
     command.arg(folder).arg(budget.to_string());
+    if let Some(questions) = questions {
+        let no_file = || format!("no file {}", questions.display());
+        command.arg(questions.canonicalize().with_context(no_file)?);
+    }
     if let Some(show) = show {
         command.env("CONTEXT_GUARD_BENCH_SHOW", show);
     }
