@@ -32,7 +32,7 @@ use serde::{Deserialize, Serialize};
 use self::aggregate::Aggregates;
 use self::condition::Condition;
 use self::grep::Pattern;
-pub use self::input::QueryInput;
+pub use self::input::{QueryInput, table_rows};
 use self::path::Path;
 pub use self::projected::IsEnough;
 use self::records::{ListEnvelope, PathTarget, RecordSet};
@@ -127,7 +127,7 @@ impl Query {
             return Ok(found);
         }
         let raw = visible(bytes, form);
-        let table = if self.needs_records() { input::table(&raw) } else { None };
+        let table = if self.needs_records() { input::table_rows(&raw) } else { None };
         let raw = table.as_deref().unwrap_or(&raw);
         if self.jq.is_some() && self.path.is_none() && !self.filters() {
             return self.run_jq(&input::document(raw, limits));

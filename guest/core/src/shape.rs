@@ -25,6 +25,7 @@ pub mod render;
 pub mod stored_list;
 mod strategy;
 pub mod strip;
+mod table_statistics;
 pub mod transform;
 
 pub use coverage::{Coverage, FieldCoverage};

@@ -179,3 +179,45 @@ fn lists_that_were_cut_do_not_look_empty() {
         assert!(span.get("kinds").is_none_or(|kinds| *kinds == json!(["a", "b"])), "{span}");
     }
 }
+
+/// A report of findings in the form of SARIF: a list inside the only element of a list.
+fn findings() -> Value {
+    let location = |at: usize| json!({"location": {"index": at, "column": at % 7}, "step": at});
+    let finding = |at: usize| {
+        json!({
+            "ruleId": format!("RULE-{}", at % 7),
+            "level": if at.is_multiple_of(5) { "error" } else { "note" },
+            "message": {"text": format!("The value of variable {at} may be used before it is set on \
+                 one of the paths through this function, which leads to wrong results.")},
+            "flows": (0..12).map(location).collect::<Vec<_>>(),
+        })
+    };
+    let results: Vec<Value> = (0..200).map(finding).collect();
+    json!({"version": "2.1.0", "runs": [{"tool": {"name": "lint"}, "results": results}]})
+}
+
+#[test]
+fn own_texts_of_records_come_before_values_of_inner_lists() {
+    let (shown, meta) = answer(&findings());
+    let first = &shown["summary"]["runs"][0]["results"][0];
+    let text = first["message"]["text"].as_str().unwrap_or_default();
+    assert!(text.starts_with("The value of variable 0"), "{first}\n{meta}");
+}
+
+#[test]
+fn hashes_outside_of_records_displace_no_texts() {
+    let texts = |document: &Value| {
+        let (shown, _) = answer(document);
+        let results = shown["summary"]["runs"][0]["results"].as_array().unwrap().clone();
+        results.iter().filter(|result| !result["message"].is_null()).count()
+    };
+    let mut document = findings();
+    let alone = texts(&document);
+    let hashes = (0..15).map(|at: u64| {
+        let digits = format!("{:016x}", (at + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)).repeat(4);
+        (format!("layer{at}"), json!({"blob": digits, "tree": format!("sha256:{digits}")}))
+    });
+    document["layers"] = Value::Object(hashes.collect());
+    let beside_hashes = texts(&document);
+    assert!(beside_hashes * 2 >= alone, "{beside_hashes} instead of {alone}");
+}

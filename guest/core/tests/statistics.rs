@@ -100,3 +100,22 @@ fn later_pages_have_no_statistics() {
     let next = client::read(&guard, &json!({ "cursor": cursor })).unwrap();
     assert!(!next.to_string().contains("Over all "), "{next}");
 }
+
+#[test]
+fn lists_in_documents_have_statistics() {
+    let guard = NativeGuard::with_policy("{}").unwrap();
+    let records: Vec<Value> = (0..600).map(record).collect();
+    let names: Vec<Value> = (0..80)
+        .map(|at| json!({"name": format!("server {at}"), "note": "word ".repeat(50)}))
+        .collect();
+    let few: Vec<Value> = (0..11).map(record).collect();
+    let document = json!({"runs": [{"records": records}], "servers": names, "few": few});
+    let answer = first(&guard, &json!({}), &document.to_string()).unwrap();
+    let notice = answer["result"]["content"][1]["text"].as_str().unwrap();
+    let expected = statistics(records).unwrap();
+    let of_list = expected.strip_prefix("Over all 600 items: ").unwrap();
+    let of_document = format!("Over all 600 items of runs[].records: {of_list}");
+    assert!(notice.contains(&of_document), "{of_document}\n{notice}");
+    assert!(notice.contains("In all: 80 items of servers"), "{notice}");
+    assert!(!notice.contains("items of few"), "{notice}");
+}

@@ -14,6 +14,8 @@ pub enum FieldPriority {
     Plain,
     /// Long text.
     Prose,
+    /// Any other field of a list inside a record that has a long text itself.
+    Detail,
     /// Links for programs, hashes, and values that are the same in every record.
     Noise,
 }
@@ -65,6 +67,7 @@ const STATE: &[&str] = &[
 ];
 
 const KEY: &[&str] = &[
+    "line",
     "created",
     "updated",
     "modified",

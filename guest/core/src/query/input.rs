@@ -64,8 +64,10 @@ impl<'q> QueryInput<'q> {
     }
 }
 
-/// Returns the table in a text as JSON. None if the text has no table, or is JSON.
-pub(super) fn table(raw: &[u8]) -> Option<Vec<u8>> {
+/// Returns the table in a text as a JSON list of its rows. None if the text has no table, or is
+/// JSON. O(n).
+#[must_use]
+pub fn table_rows(raw: &[u8]) -> Option<Vec<u8>> {
     let is_json = matches!(raw.trim_ascii_start().first(), Some(b'{' | b'['))
         && (DocumentInfo::parse(raw, Form::Raw).is_some()
             || locate_lines(raw, Form::Raw).is_some());

@@ -13,6 +13,7 @@ mod write;
 use self::long_text::LongText;
 use self::schema::{Field, FieldId, Schema};
 use self::select::{SelectableField, Selection, select};
+use self::statistics::{ListStatistics, document_statistics};
 use self::write::{FieldLookup, Writer};
 use crate::fields::Mask;
 use crate::fields::priority::FieldPriority;
@@ -21,12 +22,13 @@ use crate::json::outline::Outline;
 use crate::tokens::{COST_SCALE, Estimator};
 
 /// The order in which omitted fields are named: those that a reader most likely asks for first.
-const NAMING_ORDER: [FieldPriority; 6] = [
+const NAMING_ORDER: [FieldPriority; 7] = [
     FieldPriority::Identity,
     FieldPriority::State,
     FieldPriority::Prose,
     FieldPriority::Key,
     FieldPriority::Plain,
+    FieldPriority::Detail,
     FieldPriority::Noise,
 ];
 /// The greatest depth of fields that are named before deeper ones of the same priority. A record in
@@ -122,6 +124,12 @@ impl<'c, 'a> DocumentCondenser<'c, 'a> {
         let schema = Schema::new(outline, options.estimator, false)?;
         let leaves = options.leaves(&schema);
         Some(Self { outline, schema, leaves, options, texts, rendered: Vec::new() })
+    }
+
+    /// Returns the number of records and statistics of the largest lists in the document. O(n).
+    #[must_use]
+    pub fn statistics(&self) -> Vec<ListStatistics> {
+        document_statistics(&self.schema, self.outline)
     }
 
     /// Returns the document, condensed to about `token_limit` tokens. `None` if no field fits.

@@ -6,6 +6,8 @@
 mod log_errors;
 mod readable;
 
+use std::borrow::Cow;
+
 use self::log_errors::{EntryDetail, FULL_DETAIL, LogErrors, shown_part};
 use self::readable::Readable;
 use crate::json::text::{Form, boundary, visible};
@@ -66,6 +68,14 @@ impl<'t> Highlights<'t> {
         self.readable.is_some()
     }
 
+    /// Returns the text without escapes if it may be a table: a table of log entries is a log by
+    /// its lines. O(n).
+    #[must_use]
+    pub fn tabular(&self) -> Option<Cow<'_, [u8]>> {
+        let is_tabular = matches!(self.kind, Kind::Table | Kind::Log);
+        is_tabular.then(|| visible(self.text.bytes(), self.text.form()))
+    }
+
     /// Returns the number of lines in the text.
     #[must_use]
     pub fn lines(&self) -> usize {
@@ -106,7 +116,7 @@ impl<'t> Highlights<'t> {
     /// Returns the errors and warnings in line `from`, counted from 0, and all later lines.
     #[must_use]
     pub fn errors_after(&self, from: usize) -> LogErrors<'_> {
-        LogErrors::new(self.errors.iter().filter(|entry| entry.line >= from))
+        LogErrors::new(&self.errors, from)
     }
 
     /// Returns quotes of the important lines from line `from` on, counted from 0, within

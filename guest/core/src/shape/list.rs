@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 
 use super::condense::CondenseOptions;
 use super::condense::records::RecordCondenser;
-use super::condense::statistics::statistics;
+use super::condense::statistics::{MAX_COUNTED_BYTES, statistics, statistics_limit};
 use super::content_block::block_text;
 use super::item::{Item, minify_items};
 use super::page::Pieces;
@@ -60,15 +60,8 @@ const ROUGHLY_PRICED_ITEMS: usize = 4;
 /// Minimum cost of any item, in tokens.
 pub(super) const MIN_ITEM_TOKENS: u64 = 3;
 
-/// The minimum token limit of a page, per copy in the result, beside which statistics are shown.
-const MIN_TOKENS_FOR_STATISTICS: u64 = 600;
-/// The share of the token limit that statistics may cost, as a divisor.
-const STATISTICS_SHARE: u64 = 10;
 /// The minimum number of items of a list that has statistics. A model can count fewer.
 const MIN_COUNTED_ITEMS: usize = 12;
-/// The maximum size of a list that has statistics, in bytes. Counting a megabyte takes as long as
-/// making its first page; callers can ask for totals over larger lists.
-const MAX_COUNTED_BYTES: usize = 800_000;
 
 /// All items of a list in its payload.
 #[derive(Clone, Copy)]
@@ -164,14 +157,11 @@ impl<'t> ListTask<'t> {
     pub(super) fn statistics(&self) -> Option<String> {
         let text = || {
             let all = self.all.as_ref().filter(|all| all.are_countable())?;
-            let limit = self.pricer.token_limit() / self.pricer.copies();
-            if limit < MIN_TOKENS_FOR_STATISTICS {
-                return None;
-            }
+            let limit = statistics_limit(self.pricer.token_limit() / self.pricer.copies())?;
             let mut found = statistics(self.records()?, all.items())?;
             while !found.is_empty() {
                 let text = format!("Over all {} items: {}", all.spans.len(), found.join("; "));
-                if self.pricer.estimator.cost(text.as_bytes()) <= limit / STATISTICS_SHARE {
+                if self.pricer.estimator.cost(text.as_bytes()) <= limit {
                     return Some(text);
                 }
                 found.pop();

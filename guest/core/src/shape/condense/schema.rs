@@ -91,6 +91,8 @@ pub struct Field {
     phrases: u64,
     /// The number of values that are URLs.
     links: u64,
+    /// The number of values that contain a hash or a random identifier.
+    opaque: u64,
     /// The number of values that are numbers.
     pub(super) numbers: u64,
     /// The number of values that begin with a date, such as `2026-01-31`.
@@ -311,6 +313,7 @@ impl Schema {
             prose: 0,
             phrases: 0,
             links: 0,
+            opaque: 0,
             numbers: 0,
             dates: 0,
             empty: 0,

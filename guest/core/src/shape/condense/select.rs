@@ -53,18 +53,20 @@ impl Selection {
 
 /// The rounds of field selection, in order. Each lets the fields of one priority have values up to
 /// a length, given as an index in [`VALUE_LENGTHS`].
-const ROUNDS: [(FieldPriority, usize); 15] = [
+const ROUNDS: [(FieldPriority, usize); 17] = [
     (FieldPriority::Identity, 1),
     (FieldPriority::State, 1),
     (FieldPriority::Key, 2),
     (FieldPriority::Identity, 2),
     (FieldPriority::Plain, 1),
     (FieldPriority::Prose, 2),
+    (FieldPriority::Detail, 1),
     (FieldPriority::Identity, FULL_LENGTH),
     (FieldPriority::State, FULL_LENGTH),
     (FieldPriority::Key, FULL_LENGTH),
     (FieldPriority::Plain, FULL_LENGTH),
     (FieldPriority::Prose, 4),
+    (FieldPriority::Detail, FULL_LENGTH),
     (FieldPriority::Noise, 2),
     (FieldPriority::Prose, 5),
     (FieldPriority::Prose, FULL_LENGTH),

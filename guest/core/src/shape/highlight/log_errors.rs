@@ -55,6 +55,8 @@ const DETAILS: [EntryDetail; 8] = [
 /// token limits.
 pub struct LogErrors<'h> {
     entries: Vec<&'h LogEntry<'h>>,
+    /// The numbers of errors and warnings in the whole text.
+    totals: (usize, usize),
     /// The errors and warnings, merged by each [`Masking`] in turn. Computed on first use.
     merged: [OnceCell<Vec<MergedEntries<'h>>>; 3],
 }
@@ -69,9 +71,17 @@ struct MergedEntries<'h> {
     count: usize,
 }
 
+/// Returns the numbers of errors and warnings in some log entries.
+fn counts<'h>(entries: impl Iterator<Item = &'h LogEntry<'h>> + Clone) -> (usize, usize) {
+    let count = |level| entries.clone().filter(|entry| entry.level == level).count();
+    (count(Severity::Error), count(Severity::Warn))
+}
+
 impl<'h> LogErrors<'h> {
-    pub(super) fn new(entries: impl Iterator<Item = &'h LogEntry<'h>>) -> Self {
-        Self { entries: entries.collect(), merged: Default::default() }
+    /// Selects those of the `errors` of a text that are in line `from`, counted from 0, or later.
+    pub(super) fn new(errors: &'h [LogEntry<'h>], from: usize) -> Self {
+        let entries: Vec<_> = errors.iter().filter(|entry| entry.line >= from).collect();
+        Self { entries, totals: counts(errors.iter()), merged: Default::default() }
     }
 
     /// Writes the errors and warnings: all of them if they fit, else with shorter stack traces,
@@ -80,9 +90,14 @@ impl<'h> LogErrors<'h> {
         if self.entries.is_empty() {
             return;
         }
-        let count = |level| self.entries.iter().filter(|entry| entry.level == level).count();
-        let head =
-            format!("{} errors, {} warnings:\n", count(Severity::Error), count(Severity::Warn));
+        let (errors, warnings) = counts(self.entries.iter().copied());
+        let (all_errors, all_warnings) = self.totals;
+        let whole = if self.totals == (errors, warnings) {
+            String::new()
+        } else {
+            format!(" (in all lines {all_errors} and {all_warnings})")
+        };
+        let head = format!("{errors} errors, {warnings} warnings{whole}:\n");
         let room = text.room * 9 / 10;
         let whole = |detail: &EntryDetail| {
             let folded = self.merged(detail.masking);

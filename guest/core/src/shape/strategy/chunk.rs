@@ -3,9 +3,11 @@
 use super::{Content, Strategy, Task};
 use crate::json::text::visible;
 use crate::shape::chunk::trim;
+use crate::shape::condense::statistics::statistics_limit;
 use crate::shape::highlight::Highlights;
 use crate::shape::pricing::ExcerptPricer;
 use crate::shape::range::{TextTask, count_line_ends, ends_line};
+use crate::shape::table_statistics::table_statistics;
 use crate::shape::{Coverage, Excerpt, ExcerptBody};
 use crate::snapshot::Cursor;
 
@@ -67,18 +69,31 @@ fn with_highlights(
     highlights: &Highlights<'_>,
     pricer: &ExcerptPricer<'_>,
 ) -> Excerpt {
-    let Coverage::Chunk { end_line, .. } = &chunk.coverage else { return chunk };
+    let Coverage::Chunk { start_line, end_line, .. } = &chunk.coverage else { return chunk };
+    let statistics = (*start_line == 1).then(|| statistics(highlights, pricer)).flatten();
     let from = usize::try_from(*end_line).unwrap_or(usize::MAX);
     let errors = highlights.errors_after(from);
     let tokens = pricer.remaining(&chunk) / pricer.copies();
     let highlighted = pricer.shrink(pricer.token_limit(), tokens, |tokens| {
+        let known =
+            statistics.as_ref().map_or(0, |text| pricer.estimator.cost(text.as_bytes()) + 1);
+        let tokens = tokens.saturating_sub(known);
         // A text of one long line has no other lines: the end of that line is shown.
         let text = if from < highlights.lines() || highlights.is_markup() {
             highlights.excerpt(from, &errors, &pricer.estimator, tokens)
         } else {
             highlights.tail(&pricer.estimator, tokens)
         };
-        Some(Excerpt { highlights: Some(text?), ..chunk.clone() })
+        let texts: Vec<String> = statistics.clone().into_iter().chain(text).collect();
+        let highlights = (!texts.is_empty()).then(|| texts.join("\n"));
+        Some(Excerpt { highlights: Some(highlights?), ..chunk.clone() })
     });
     highlighted.unwrap_or(chunk)
+}
+
+/// Returns the statistics of a table, within their share of the token limit. `None` for small
+/// limits.
+fn statistics(highlights: &Highlights<'_>, pricer: &ExcerptPricer<'_>) -> Option<String> {
+    let limit = statistics_limit(pricer.token_limit() / pricer.copies())?;
+    table_statistics(highlights, &pricer.estimator, limit)
 }

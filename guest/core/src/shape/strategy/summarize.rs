@@ -7,6 +7,7 @@ use crate::json::scan::Kind;
 use crate::json::text::quoted;
 use crate::query::names::join_names;
 use crate::shape::condense::long_text::{LongString, LongText};
+use crate::shape::condense::statistics::{ListStatistics, statistics_limit};
 use crate::shape::condense::{CondenseOptions, DocumentCondenser};
 use crate::shape::index::max_word_bytes;
 use crate::shape::payload::Payload;
@@ -54,11 +55,12 @@ impl Strategy for Summarize {
         let Some(mut condenser) = DocumentCondenser::new(&outline, options, &texts) else {
             return described(&outline, payload, task.base, limit, pricer);
         };
+        let highlights = statistics(&condenser, limit / pricer.copies(), pricer);
         let excerpt = |json: Vec<u8>, fields: FieldCoverage| {
             let coverage = Coverage::Summary(fields);
             let next = Some(task.base.clone());
             let excerpt = Excerpt::new(coverage, next, ExcerptBody::Summary(json)).complete();
-            Excerpt { words: words.clone(), ..excerpt }
+            Excerpt { words: words.clone(), highlights: highlights.clone(), ..excerpt }
         };
         // A total of four digits, so that the notice of no summary is longer.
         let fields = FieldCoverage { total: 1_000, ..FieldCoverage::default() };
@@ -80,6 +82,17 @@ impl Strategy for Summarize {
             summary => summary,
         }
     }
+}
+
+/// Returns the statistics of the largest lists in a document, within their share of `token_limit`.
+/// `None` for small limits.
+fn statistics(
+    condenser: &DocumentCondenser<'_, '_>,
+    token_limit: u64,
+    pricer: &ExcerptPricer<'_>,
+) -> Option<String> {
+    let limit = statistics_limit(token_limit)?;
+    ListStatistics::text(condenser.statistics(), &pricer.estimator, limit)
 }
 
 /// The maximum cost of a summary, in tokens. It is the token limit or, for a document that fits the

@@ -17,6 +17,8 @@ const MIN_DATA_CHARS: u64 = 400;
 const MAX_CONSTANTS: usize = 12;
 const MAX_CONSTANT_CHARS: u64 = 60;
 const MAX_CONSTANT_LEVEL: u32 = 2;
+/// The maximum depth of a text that a record says of itself, such as `message.text`.
+const MAX_OWN_LEVEL: u32 = 2;
 /// The minimum number of different phrases that describe records.
 const MIN_PHRASES: u64 = 3;
 /// The average length, in characters, of the longest names of categories.
@@ -45,20 +47,34 @@ impl Schema {
         for (field, (priority, section)) in self.fields.iter_mut().zip(scores) {
             (field.priority, field.section) = (priority, section);
         }
+        // What a record says of itself comes before the other values of the lists inside it.
+        let is_own_text = |(at, field): (FieldId, &Field)| {
+            field.priority == FieldPriority::Prose
+                && field.in_record
+                && !field.nested
+                && self.level_in_record(at) <= MAX_OWN_LEVEL
+        };
+        if self.fields.iter().enumerate().any(is_own_text) {
+            let nested = self.fields.iter_mut().filter(|field| field.nested);
+            for field in nested.filter(|field| field.priority == FieldPriority::Plain) {
+                field.priority = FieldPriority::Detail;
+            }
+        }
     }
 
     /// Returns the number of keys between a field and the record that contains it, or the root of
     /// the document.
     pub fn level_in_record(&self, at: FieldId) -> u32 {
         let level = self.fields.get(at).map_or(0, |field| field.level);
-        let mut next = Some(at);
-        while let Some(field) = next.and_then(|at| self.fields.get(at)) {
-            if field.is_record() {
-                return level - field.level;
-            }
-            next = field.parent;
-        }
-        level
+        let record = self.record_of(at).and_then(|record| self.fields.get(record));
+        level - record.map_or(0, |record| record.level)
+    }
+
+    /// Returns the record that contains a field, or is it. `None` for fields outside of records.
+    pub(in crate::shape::condense) fn record_of(&self, at: FieldId) -> Option<FieldId> {
+        let parent = |at: &FieldId| self.fields.get(*at)?.parent;
+        std::iter::successors(Some(at), parent)
+            .find(|at| self.fields.get(*at).is_some_and(Field::is_record))
     }
 
     /// Returns the fields that have the same value in all records, as far as these records tell. At
@@ -129,6 +145,10 @@ impl Schema {
                 Key if level <= 1 => State,
                 priority => priority,
             };
+        }
+        // Hashes are for programs, unless a name says that one identifies something.
+        if priority == Plain && is_mostly(field.opaque) {
+            return Noise;
         }
         // A value outside of records costs little: there is only one of it.
         if priority == Plain && !field.in_record && level <= 2 && !is_mostly(field.links) {

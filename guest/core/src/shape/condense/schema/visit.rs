@@ -137,6 +137,7 @@ impl Visitor<'_, '_> {
             field.characters += length as u64;
             field.phrases += u64::from((12..=300).contains(&length) && has_words(raw));
             field.links += u64::from(raw.starts_with(b"\"http"));
+            field.opaque += u64::from(has_hash(raw));
             field.prose += u64::from(length > 60 && (is_prose(raw) || has_lines(raw)));
         }
         let of_character = cost / length.max(1) as u64;
@@ -159,6 +160,19 @@ fn is_date(raw: &[u8]) -> bool {
         4 | 7 => *byte == b'-',
         _ => byte.is_ascii_digit(),
     })
+}
+
+/// Returns true if a short JSON string contains a hash: at least 24 hexadecimal digits in a row, of
+/// which some are letters.
+fn has_hash(raw: &[u8]) -> bool {
+    const MIN_DIGITS: usize = 24;
+    const MAX_BYTES: usize = 160;
+    raw.len() <= MAX_BYTES
+        && raw.split(|byte| !byte.is_ascii_hexdigit()).any(|run| {
+            run.len() >= MIN_DIGITS
+                && run.iter().any(u8::is_ascii_digit)
+                && run.iter().any(u8::is_ascii_alphabetic)
+        })
 }
 
 /// Returns true if a JSON string has several words: letters with single spaces between them.
