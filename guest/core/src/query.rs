@@ -12,9 +12,11 @@ mod input;
 mod jq;
 mod known_fields;
 pub mod names;
+mod needed;
 mod operand;
 mod order;
 pub mod path;
+mod plan;
 mod projected;
 mod reader;
 pub mod records;
@@ -51,6 +53,9 @@ use crate::text::embedded::locate_document;
 /// The reason for an error in a build without jq.
 #[cfg(not(feature = "jq"))]
 const NO_JQ: &str = "this build has no jq: use where, aggregate, path and grep";
+
+/// The reason for an error about a document whose outline is incomplete: a query would miss values.
+const TOO_MANY_VALUES: &str = "this answer has more than a million values, too many for this query: use where or aggregate with few fields, fields alone, jq, or pages";
 
 /// A query on the answer of a tool call, in the words of the caller.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -126,15 +131,40 @@ impl Query {
         if let Some(found) = self.project(bytes, form, survey, limits, is_enough) {
             return Ok(found);
         }
+        // An error names fields that the query does not read, so that it needs all of them.
+        if let Some(needed) = self.needed_fields()
+            && let Some(records) = RecordSet::locate_fields(bytes, form, survey, limits, &needed)
+            && records.outline.is_complete()
+            && let Ok(found) = self.run_on_records(records, input)
+        {
+            return Ok(found);
+        }
         let raw = visible(bytes, form);
         let table = if self.needs_records() { input::table_rows(&raw) } else { None };
-        let raw = table.as_deref().unwrap_or(&raw);
+        self.run_on_json(table.as_deref().unwrap_or(&raw), input)
+    }
+
+    /// Runs the query on a document, on lines of JSON, or on any other text.
+    fn run_on_json(&self, raw: &[u8], input: &QueryInput<'_>) -> Result<QueryResult, String> {
+        let limits = input.limits;
         if self.jq.is_some() && self.path.is_none() && !self.filters() {
             return self.run_jq(&input::document(raw, limits));
         }
-        let Some(records) = RecordSet::locate(raw, limits) else {
-            return self.run_on_text(raw, input);
-        };
+        match RecordSet::locate(raw, limits) {
+            Some(records) if records.outline.is_complete() || self.is_search() => {
+                self.run_on_records(records, input)
+            }
+            Some(_) => Err(TOO_MANY_VALUES.to_owned()),
+            None => self.run_on_text(raw, input),
+        }
+    }
+
+    fn run_on_records(
+        &self,
+        records: RecordSet<'_>,
+        input: &QueryInput<'_>,
+    ) -> Result<QueryResult, String> {
+        let limits = input.limits;
         let mut records = match &self.path {
             Some(path) => match records.follow(&Path::parse(path)?)? {
                 PathTarget::Text(text) if self.jq.is_some() => {
@@ -232,16 +262,6 @@ impl Query {
         Err(NO_JQ.to_owned())
     }
 
-    /// Returns true if the query is about records, so that a table in a text is read as records.
-    fn needs_records(&self) -> bool {
-        self.filters()
-            || self.path.is_some()
-            || self.fields.is_some()
-            || self.mode.is_some()
-            || self.jq.is_some()
-            || (self.aggregate.is_some() && self.grep.is_none())
-    }
-
     /// Checks that the options apply to JSON.
     fn check_options(&self, input: &QueryInput<'_>) -> Result<(), String> {
         if self.context > 0 {
@@ -324,23 +344,6 @@ impl Query {
             .filter(|_| !projected.of_document)
             .and_then(|list| ListEnvelope::around(bytes, form, &survey, list));
         Some(QueryResult { partial, envelope, ..QueryResult::new(projected.bytes, false, what) })
-    }
-
-    /// Returns true if the query states which records to choose.
-    fn filters(&self) -> bool {
-        self.condition.is_some() || !self.filter_ids.is_empty() || self.min_score.is_some()
-    }
-
-    /// Returns true if some records are chosen: also those with a match, if the query asks for
-    /// records and not for the matches.
-    fn chooses(&self) -> bool {
-        self.filters() || self.greps_records()
-    }
-
-    fn greps_records(&self) -> bool {
-        let shows_records =
-            self.aggregate.is_some() || self.mode.is_some() || self.fields.is_some();
-        self.grep.is_some() && shows_records
     }
 
     /// Returns the records to return, and the condition in words.

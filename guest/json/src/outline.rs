@@ -255,6 +255,13 @@ impl<'a> Outline<'a> {
         self.nodes.is_empty()
     }
 
+    /// Returns false if the document has too many values, so that containers after the first 2^20
+    /// nodes are leaves.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.nodes.len() <= MAX_NODES
+    }
+
     /// Returns the node with the index `id`, or `None` if there is none.
     #[must_use]
     pub fn node(&self, id: NodeId) -> Option<&Node> {
@@ -361,7 +368,15 @@ impl<'a> Outline<'a> {
     #[inline]
     fn is_key(&self, span: &Span, name: &str) -> bool {
         // An escape is longer than the character that it stands for.
-        span.len() >= name.len() && self.name(span).as_ref() == name.as_bytes()
+        match span.len().cmp(&name.len()) {
+            std::cmp::Ordering::Less => false,
+            std::cmp::Ordering::Equal => {
+                self.bytes.get(span.clone()) == Some(name.as_bytes()) && !name.contains('\\')
+            }
+            std::cmp::Ordering::Greater => {
+                !is_plain(self.bytes, span) && self.name(span).as_ref() == name.as_bytes()
+            }
+        }
     }
 }
 

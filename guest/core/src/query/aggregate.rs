@@ -11,7 +11,7 @@ pub(super) use self::check::no_field;
 use self::check::{check_scalar, left_out};
 use self::total::{AggregateFunction, Key, Total, write_value};
 use super::condition::{Source, TotalsCondition};
-use super::field::FieldPath;
+use super::field::{FieldName, FieldPath};
 use super::names::join_names;
 use super::operand::Operand;
 use super::order;
@@ -90,6 +90,14 @@ impl Aggregates {
         let mut segments = parse::parse(&mut Reader::new("aggregate", text)?)?;
         segments.iter_mut().try_for_each(GroupedTotals::add_hidden_items)?;
         Ok(Self(segments))
+    }
+
+    /// Calls `visit` with the name of each field that the totals read.
+    pub(super) fn each_name(&self, visit: &mut impl FnMut(&FieldName)) {
+        for segment in &self.0 {
+            let items = segment.items.iter().filter_map(|item| item.operand.as_ref());
+            segment.by.iter().chain(items).for_each(|operand| visit(&operand.name));
+        }
     }
 
     /// Returns true if a total groups the records.

@@ -116,6 +116,13 @@ impl Condition {
         Ok(Self { test, order, limit })
     }
 
+    /// Calls `visit` with the name of each field that the condition may read: also with words that
+    /// name one if a record has it.
+    pub(super) fn each_name(&self, visit: &mut impl FnMut(&FieldName)) {
+        self.test.each_name(visit);
+        self.order.names().for_each(visit);
+    }
+
     /// Chooses the records that meet the condition.
     ///
     /// # Errors

@@ -124,6 +124,14 @@ impl FieldName {
         word
     }
 
+    /// Returns the keys of the name.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.segments.iter().filter_map(|segment| match segment {
+            NameSegment::Key(key) => Some(key.as_str()),
+            NameSegment::Index(_) => None,
+        })
+    }
+
     /// Returns a name of one key.
     pub(super) fn of_key(key: &str) -> Self {
         Self { segments: vec![NameSegment::Key(key.to_owned())], verbatim: key.to_owned() }

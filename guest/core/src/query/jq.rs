@@ -8,6 +8,7 @@ mod explain;
 mod limits;
 mod natives;
 mod output;
+mod read;
 
 use jaq_core::load::{Arena, File, Loader, parse::Def};
 use jaq_core::{Compiler, Ctx, Vars};
@@ -26,7 +27,7 @@ const MAX_NESTED_OPERATORS: usize = 160;
 const MAX_RESULTS: usize = 200_000;
 /// The maximum size of all results, in bytes of JSON.
 const MAX_OUTPUT_BYTES: usize = 8 * 1024 * 1024;
-/// The maximum depth of the input. The parser of JSON is recursive.
+/// The maximum depth of the input. The parsers of JSON are recursive.
 const MAX_INPUT_DEPTH: usize = 200;
 
 /// The name of the definition that holds the program.
@@ -85,14 +86,8 @@ pub(super) fn run(program: &str, input: &[u8]) -> Result<JqResults, String> {
             input.len()
         ));
     }
-    if depth(input) > MAX_INPUT_DEPTH {
-        return Err(format!(
-            "jq takes values that are nested at most {MAX_INPUT_DEPTH} levels deep: read a part of this answer with path"
-        ));
-    }
     let (filter, keys) = compile(program)?;
-    let value = jaq_json::read::parse_single(input)
-        .map_err(|error| format!("jq: the answer is not valid JSON: {error}"))?;
+    let value = read::read(input)?;
     let meter = Meter::new(&filter.lut);
     let context = Ctx::<JqData>::new(&meter, Vars::new([]));
     let mut results = output::Output::new(MAX_OUTPUT_BYTES);

@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use super::field::FieldName;
 use super::operand::Operand;
 use super::reader::Reader;
 use super::records::RecordSet;
@@ -51,6 +52,11 @@ impl Order {
             }
             _ => Err(reader.error("limit takes a whole number from 1")),
         }
+    }
+
+    /// Returns the names of the fields by which records are sorted.
+    pub(super) fn names(&self) -> impl Iterator<Item = &FieldName> {
+        self.0.iter().map(|(operand, _)| &operand.name)
     }
 
     /// Returns true if the records keep their order.

@@ -1,6 +1,9 @@
 //! The records of a payload: the elements of its list, the lines of NDJSON, or the document itself.
 
+use std::borrow::Cow;
+
 use super::names::join_names;
+use super::needed::NeededFields;
 use super::path::Path;
 use super::projected::{Projected, Source};
 use crate::fields::Mask;
@@ -110,21 +113,51 @@ impl<'a> RecordSet<'a> {
         let survey =
             DocumentInfo::parse(raw, Form::Raw).filter(|survey| survey.kind != Kind::Scalar);
         if let Some(survey) = survey {
-            return Self::from_document(raw, &survey, limits);
+            return Self::from_document(raw, Form::Raw, &survey, limits, None);
         }
         Self::from_lines(raw).or_else(|| {
             let survey = locate_document(raw, Form::Raw)?;
-            Self::from_document(raw, &survey, limits)
+            Self::from_document(raw, Form::Raw, &survey, limits, None)
         })
     }
 
+    /// Finds the records of a JSON document in any form, each only with its fields `needed`. Faster
+    /// than [`RecordSet::locate`], and decodes nothing. `survey` has the lists of the payload, if
+    /// they are known. Returns none if the payload is no document with a list.
+    #[must_use]
+    pub(super) fn locate_fields(
+        bytes: &'a [u8],
+        form: Form,
+        survey: Option<&DocumentInfo>,
+        limits: &EndpointSettings,
+        needed: &NeededFields,
+    ) -> Option<Self> {
+        let survey = match survey {
+            Some(survey) => Cow::Borrowed(survey),
+            None => Cow::Owned(DocumentInfo::parse(bytes, form)?),
+        };
+        record_list(&survey, limits)?;
+        Self::from_document(bytes, form, &survey, limits, Some(needed))
+    }
+
     fn from_document(
-        raw: &'a [u8],
+        bytes: &'a [u8],
+        form: Form,
         survey: &DocumentInfo,
         limits: &EndpointSettings,
+        needed: Option<&NeededFields>,
     ) -> Option<Self> {
-        let outline = Outline::parse(raw, Form::Raw, &survey.root).ok()?;
-        let Some(list) = record_list(survey, limits) else {
+        let list = record_list(survey, limits);
+        let outline = match (needed, list) {
+            (Some(needed), Some(list)) => {
+                let mut filter = needed.filter(&list.path, form);
+                let path = filter.path(0);
+                Outline::parse_filtered(bytes, form, &survey.root, path, &mut filter)
+            }
+            _ => Outline::parse(bytes, form, &survey.root),
+        };
+        let outline = outline.ok()?;
+        let Some(list) = list else {
             return Some(Self::of_ids(outline, vec![0], false));
         };
         let mut at = 0;

@@ -6,10 +6,12 @@
 use super::evaluate::is_container;
 use super::{Check, Leaf, Operator, Test};
 use crate::json::outline::NodeId;
-use crate::query::field::{FieldName, FieldPath};
+use crate::json::scan::Kind;
+use crate::query::field::{FieldName, FieldPath, FieldStep};
 use crate::query::operand::Operand;
 use crate::query::reader::Reader;
 use crate::query::records::RecordSet;
+use crate::query::value::Literal;
 
 impl Test {
     /// Finds the fields of the condition in the values `all`, and the lists that they share.
@@ -23,6 +25,28 @@ impl Test {
         self.bind_elements(records, all)?;
         self.each_leaf_mut(&mut |leaf| leaf.bind(records, all))?;
         self.correlate(records, all)
+    }
+
+    /// Calls `visit` with the name of each field that the test may read.
+    pub(super) fn each_name(&self, visit: &mut impl FnMut(&FieldName)) {
+        match self {
+            Test::All(tests) | Test::Any(tests) => {
+                tests.iter().for_each(|test| test.each_name(visit));
+            }
+            Test::Not(test) => test.each_name(visit),
+            Test::Element(list, test) => {
+                visit(&list.name);
+                test.each_name(visit);
+            }
+            Test::Leaf(leaf) => {
+                visit(&leaf.operand.name);
+                match &leaf.check {
+                    Check::Field(_, other) => visit(&other.name),
+                    Check::Compare(_, literal) => field_named_by(literal).iter().for_each(visit),
+                    _ => {}
+                }
+            }
+        }
     }
 
     /// Binds the tests that name their list.
@@ -58,6 +82,9 @@ impl Test {
             Test::Leaf(_) | Test::Element(..) => Ok(()),
             Test::All(tests) => {
                 tests.iter_mut().try_for_each(|test| test.correlate(records, all))?;
+                if !may_share_list(tests, records, all) {
+                    return Ok(());
+                }
                 let lists: Vec<Option<FieldPath>> =
                     tests.iter().map(|test| test.shared_list(records, all)).collect();
                 let mut merged: Vec<(Option<FieldPath>, Vec<Test>)> = Vec::new();
@@ -120,6 +147,21 @@ impl Test {
     }
 }
 
+/// Returns false if no two of the tests can be about one list: their fields begin with different
+/// keys. O(records), without a look at their members.
+fn may_share_list(tests: &[Test], records: &RecordSet<'_>, all: &[NodeId]) -> bool {
+    let mut starts: Vec<(usize, Option<FieldStep>)> = Vec::new();
+    for (at, test) in tests.iter().enumerate() {
+        test.each_leaf(&mut |leaf| starts.push((at, leaf.operand.field.steps().first().cloned())));
+    }
+    let is_shared = |(at, step): &(usize, Option<FieldStep>)| {
+        starts.iter().any(|(other, start)| other != at && start == step)
+    };
+    let is_list =
+        |id: &NodeId| records.outline.node(*id).is_some_and(|node| node.kind == Kind::Array);
+    starts.iter().any(is_shared) || all.iter().any(is_list)
+}
+
 /// Returns the test that an element of `list` meets all of `tests`.
 fn element(list: FieldPath, mut tests: Vec<Test>) -> Test {
     let depth = list.steps().len();
@@ -167,6 +209,13 @@ fn concerns_one_element(tests: &[Test], list: &FieldPath) -> Result<bool, String
     Ok(true)
 }
 
+/// Returns the name of a field that a literal without quotes may be.
+fn field_named_by(literal: &Literal) -> Option<FieldName> {
+    let is_text = !literal.is_quoted && literal.number().is_none() && literal.boolean().is_none();
+    let mut reader = Reader::new("where", &literal.text).ok().filter(|_| is_text)?;
+    FieldName::read(&mut reader).ok().filter(|_| reader.is_at_end())
+}
+
 impl Leaf {
     fn bind(&mut self, records: &RecordSet<'_>, all: &[NodeId]) -> Result<(), String> {
         self.operand.bind(records, all)?;
@@ -174,29 +223,20 @@ impl Leaf {
             return other.bind(records, all);
         }
         let Check::Compare(operator, literal) = &self.check else { return Ok(()) };
-        // A word may be the name of another field.
-        let is_text =
-            !literal.is_quoted && literal.number().is_none() && literal.boolean().is_none();
-        if !is_text {
-            return Ok(());
-        }
-        let mut reader = Reader::new("where", &literal.text)?;
-        let Ok(name) = FieldName::read(&mut reader) else { return Ok(()) };
-        let Some(field) = name.find(records, all).filter(|_| reader.is_at_end()) else {
-            return Ok(());
+        let Some(name) = field_named_by(literal) else { return Ok(()) };
+        // A value is found in one of the first records, mostly; that a word names no field shows
+        // only after all of them.
+        let is_value = |id: &NodeId| {
+            let mut found = false;
+            self.operand.visit(&records.outline, *id, &mut |value| {
+                found |= literal.equals(&value) == Some(true);
+            });
+            found
         };
-        if field == self.operand.field {
+        if *operator == Operator::Equal && all.iter().any(is_value) {
             return Ok(());
         }
-        let mut is_value = false;
-        if *operator == Operator::Equal {
-            for id in all {
-                self.operand.visit(&records.outline, *id, &mut |value| {
-                    is_value |= literal.equals(&value) == Some(true);
-                });
-            }
-        }
-        if !is_value {
+        if let Some(field) = name.find(records, all).filter(|field| *field != self.operand.field) {
             self.check = Check::Field(*operator, Operand { field, ..Operand::new(name) });
         }
         Ok(())
