@@ -26,6 +26,9 @@ mod table;
 mod validate;
 mod value;
 pub mod values;
+mod xml;
+#[cfg(feature = "yaml")]
+mod yaml;
 
 use std::borrow::Cow;
 
@@ -140,8 +143,13 @@ impl Query {
             return Ok(found);
         }
         let raw = visible(bytes, form);
-        let table = if self.needs_records() { input::table_rows(&raw) } else { None };
-        self.run_on_json(table.as_deref().unwrap_or(&raw), input)
+        let converted = if self.needs_records() { input::convert(&raw) } else { None };
+        let Some(converted) = converted else { return self.run_on_json(&raw, input) };
+        let mut result = self.run_on_json(&converted.json, input)?;
+        if let Some(format) = converted.format {
+            result.description.push_str(&format!("; the {format} was read as JSON"));
+        }
+        Ok(result)
     }
 
     /// Runs the query on a document, on lines of JSON, or on any other text.

@@ -172,6 +172,13 @@ pub fn attributes(mut text: &str) -> impl Iterator<Item = (&str, &str)> {
 /// frequent ones of HTML decoded.
 #[must_use]
 pub fn plain_text(text: &str) -> String {
+    decode_references(text).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Returns a text with the character references of XML and the most frequent ones of HTML decoded.
+/// Other references remain as they are.
+#[must_use]
+pub fn decode_references(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('&') {
@@ -189,7 +196,7 @@ pub fn plain_text(text: &str) -> String {
         }
     }
     out.push_str(rest);
-    out.split_whitespace().collect::<Vec<_>>().join(" ")
+    out
 }
 
 /// Returns the character of a reference, such as `amp` or `#x27`.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::grep::SearchOptions;
 use super::records::RecordSet;
-use super::table;
+use super::{table, xml};
 use crate::json::locate_lists::DocumentInfo;
 use crate::json::text::{Form, quoted};
 use crate::policy::EndpointSettings;
@@ -64,14 +64,52 @@ impl<'q> QueryInput<'q> {
     }
 }
 
-/// Returns the table in a text as a JSON list of its rows. None if the text has no table, or is
-/// JSON. O(n).
+/// Returns the table in a text as a JSON list of its rows. None if the text has no table, or begins
+/// as JSON does. O(n).
 #[must_use]
 pub fn table_rows(raw: &[u8]) -> Option<Vec<u8>> {
+    let is_like_json = matches!(raw.trim_ascii_start().first(), Some(b'{' | b'['));
+    let text = std::str::from_utf8(raw).ok().filter(|_| !is_like_json)?;
+    table::to_json(text.strip_prefix('\u{feff}').unwrap_or(text))
+}
+
+/// A text that was converted to JSON.
+pub(super) struct Converted {
+    /// The JSON document.
+    pub(super) json: Vec<u8>,
+    /// The format of the text, if the answer states it.
+    pub(super) format: Option<&'static str>,
+}
+
+/// Converts a text of another format to JSON: XML, a table, or YAML. None for JSON, and for other
+/// texts. O(text).
+pub(super) fn convert(raw: &[u8]) -> Option<Converted> {
     let is_json = matches!(raw.trim_ascii_start().first(), Some(b'{' | b'['))
         && (DocumentInfo::parse(raw, Form::Raw).is_some()
             || locate_lines(raw, Form::Raw).is_some());
-    if is_json { None } else { table::to_json(raw) }
+    if is_json {
+        return None;
+    }
+    let text = std::str::from_utf8(raw).ok()?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let xml = || Some(Converted { json: xml::to_json(text)?, format: Some("XML") });
+    let table = || Some(Converted { json: table::to_json(text)?, format: None });
+    // Elements of XML may be named as those of HTML tables.
+    let is_declared = text.trim_start().starts_with("<?xml");
+    let found = if is_declared { xml().or_else(table) } else { table().or_else(xml) };
+    // JSON with words around it is no YAML.
+    found.or_else(|| yaml(text).filter(|_| locate_document(raw, Form::Raw).is_none()))
+}
+
+#[cfg(feature = "yaml")]
+fn yaml(text: &str) -> Option<Converted> {
+    Some(Converted { json: super::yaml::to_json(text)?, format: Some("YAML") })
+}
+
+/// Returns none: this build does not read YAML.
+#[cfg(not(feature = "yaml"))]
+fn yaml(_: &str) -> Option<Converted> {
+    None
 }
 
 /// Returns a payload as one JSON document: lines of JSON become a list, and so do lines of text.

@@ -25,9 +25,7 @@ struct Table {
 
 /// Returns the table in a text as a JSON list of objects. None if it has no table. O(text).
 #[must_use]
-pub(super) fn to_json(text: &[u8]) -> Option<Vec<u8>> {
-    let text = std::str::from_utf8(text).ok()?;
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+pub(super) fn to_json(text: &str) -> Option<Vec<u8>> {
     let table =
         html::parse(text).or_else(|| markdown::parse(text)).or_else(|| delimited::parse(text))?;
     table.to_json()
@@ -83,7 +81,9 @@ fn has_leading_zeros(cell: &str) -> bool {
     digits.len() > 1 && digits.starts_with('0') && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-fn write_cell(cell: &str, is_text: bool, out: &mut Vec<u8>) {
+/// Appends the text of a cell to `out` as JSON: as a number, boolean or null if it is written as
+/// one, unless its column `is_text`.
+pub(super) fn write_cell(cell: &str, is_text: bool, out: &mut Vec<u8>) {
     match cell {
         "" => out.extend_from_slice(b"null"),
         cell if is_text => out.extend(quoted(cell)),
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     fn json(text: &str) -> String {
-        to_json(text.as_bytes()).map_or("none".to_owned(), |json| String::from_utf8(json).unwrap())
+        to_json(text).map_or("none".to_owned(), |json| String::from_utf8(json).unwrap())
     }
 
     #[test]

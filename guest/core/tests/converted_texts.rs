@@ -1,0 +1,93 @@
+//! Queries of YAML and XML, and of documents with many values.
+#![allow(clippy::unwrap_used, reason = "tests: a panic is a failure")]
+
+use context_guard_core::json::text::Form;
+use context_guard_core::policy::EndpointSettings;
+use context_guard_core::query::{Query, QueryInput};
+
+const YAML: &str = "apiVersion: v1\nkind: List\nitems:\n- kind: Pod\n  metadata: {name: a, labels: {app: web}}\n  restarts: 3\n- kind: Pod\n  metadata: {name: b, labels: {app: db}}\n  restarts: 12\n- kind: Job\n  metadata: {name: c, labels: {app: db}}\n  restarts: 0\n";
+const XML: &str = "<?xml version=\"1.0\"?>\n<suite name=\"s\">\n  <case name=\"one\" time=\"1.5\"/>\n  <case name=\"two\" time=\"0.5\"><failure>expected &lt;2&gt;</failure></case>\n  <case name=\"three\" time=\"2\"/>\n</suite>\n";
+
+fn run(text: &str, query: Query) -> Result<(String, String), String> {
+    let limits = EndpointSettings::default();
+    let input = QueryInput {
+        bytes: text.as_bytes(),
+        form: Form::Raw,
+        survey: None,
+        limits: &limits,
+        from_line: 0,
+        until_line: 0,
+        limit: 0,
+    };
+    let found = query.run(&input, &mut |_| false)?;
+    Ok((String::from_utf8(found.bytes).unwrap(), found.description))
+}
+
+fn text(text: &str) -> Option<String> {
+    Some(text.to_owned())
+}
+
+#[test]
+fn yaml_is_queried_as_json() {
+    let query = Query {
+        condition: text("metadata.labels.app=db"),
+        aggregate: text("sum(restarts) by kind"),
+        ..Query::default()
+    };
+    let (found, description) = run(YAML, query).unwrap();
+    assert_eq!(found, r#"{"records":2,"sum(restarts) by kind":{"Job":0,"Pod":12}}"#);
+    assert!(description.ends_with("; the YAML was read as JSON"), "{description}");
+    let query = Query { jq: text("[.items[] | .metadata.name] | join(\" \")"), ..Query::default() };
+    assert_eq!(run(YAML, query).unwrap().0, "a b c");
+    let query = Query { path: text("/items/1/metadata"), ..Query::default() };
+    assert_eq!(run(YAML, query).unwrap().0, r#"{"name":"b","labels":{"app":"db"}}"#);
+    let query = Query { grep: text("pod"), fields: text("restarts"), ..Query::default() };
+    assert_eq!(run(YAML, query).unwrap().0, r#"[{"restarts":3},{"restarts":12}]"#);
+    // A search alone shows the lines of the text.
+    let query = Query { grep: text("kind: Job"), ..Query::default() };
+    assert!(run(YAML, query).unwrap().0.contains("- kind: Job"));
+}
+
+#[test]
+fn xml_is_queried_as_json() {
+    let query = Query {
+        path: text("/suite/case"),
+        condition: text("failure IS NOT NULL"),
+        fields: text("@name"),
+        ..Query::default()
+    };
+    let (found, description) = run(XML, query).unwrap();
+    assert_eq!(found, r#"[{"@name":"two"}]"#);
+    assert!(description.ends_with("; the XML was read as JSON"), "{description}");
+    let query = Query { aggregate: text("sum(\"@time\")"), ..Query::default() };
+    assert_eq!(run(XML, query).unwrap().0, r#"{"records":3,"sum(\"@time\")":4}"#);
+    let query = Query { jq: text(".suite.case | map(.failure // empty)"), ..Query::default() };
+    assert_eq!(run(XML, query).unwrap().0, r#"["expected <2>"]"#);
+}
+
+#[test]
+fn logs_remain_lines() {
+    let log = "2026-01-01T10:00:00Z INFO start: a\n2026-01-01T10:00:01Z ERROR stop: b\n".repeat(4);
+    let query = Query { jq: text("length"), ..Query::default() };
+    assert_eq!(run(&log, query).unwrap().0, "8");
+}
+
+#[test]
+fn conditions_read_only_their_fields() {
+    let records: Vec<String> = (0..150_000)
+        .map(|id| format!(r#"{{"id":{id},"a":1,"b":[1,2,3],"c":{{"d":1}},"state":"s{}"}}"#, id % 3))
+        .collect();
+    let document = format!("{{\"total\":1,\"items\":[{}]}}", records.join(","));
+    let query = Query {
+        condition: text("state=s1 AND id>=140000"),
+        aggregate: text("count, max(id)"),
+        ..Query::default()
+    };
+    let (found, _) = run(&document, query).unwrap();
+    assert_eq!(found, r#"{"records":3333,"count":3333,"max(id)":149998}"#);
+    // A query that needs all values is refused, because some are not indexed.
+    let query = Query { path: text("/items/149999/id"), ..Query::default() };
+    assert!(run(&document, query).unwrap_err().contains("too many for this query"));
+    let query = Query { condition: text("stat=s1"), ..Query::default() };
+    assert!(run(&document, query).is_err());
+}
