@@ -226,13 +226,16 @@ impl Guard {
                 self.on_merged_list(cx, call.as_deref(), &id, stateless, message)
             }
             Ticket::Replay(ticket) => self.on_replayed_response(cx, &ticket, message, now_ms),
-            Ticket::Answer { name, arguments, options, query, budget, tool, replay } => {
+            Ticket::Answer { name, arguments, options, query, since, budget, tool, replay } => {
                 let mut call = self.environment(cx, tool, budget, now_ms);
                 let endpoint = call.endpoint(&name);
                 let stores_nothing =
                     cx.store_unavailable || endpoint.settings.cursor_mode == CursorMode::Replay;
                 call.replay = replay.as_ref().filter(|_| stores_nothing);
-                let context = call.shape_context(&endpoint, arguments, options, &query);
+                let context = ShapeContext {
+                    since: since.as_ref(),
+                    ..call.shape_context(&endpoint, arguments, options, &query)
+                };
                 let mut shaped = match shape_response(&context, message).and_then(checked(message))
                 {
                     Ok(shaped) => shaped,

@@ -2,6 +2,7 @@
 //! matching lines, totals over all records.
 
 pub mod aggregate;
+pub mod comparison;
 pub mod condition;
 mod date;
 mod decimal;

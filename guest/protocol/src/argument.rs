@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 /// The names of the guard's own arguments. Each is accepted with [`ARGUMENT_PREFIX`] before it.
 ///
 /// The order is part of the stored information about tools: add names at the end.
-pub const ARGUMENT_NAMES: [&str; 16] = [
+pub const ARGUMENT_NAMES: [&str; 17] = [
     "cursor",
     "limit",
     "pages",
@@ -26,6 +26,7 @@ pub const ARGUMENT_NAMES: [&str; 16] = [
     "where",
     "ignoreCase",
     "jq",
+    "since",
 ];
 
 /// Other names of the guard's arguments, as other tools have them. The read tool, and the object
@@ -77,7 +78,7 @@ pub const ARGUMENTS_OBJECT: &str = "_guard";
 
 /// The guard arguments whose values are evaluated over a whole answer, so that the caller
 /// determines how long that takes.
-const QUERY_NAMES: [&str; 9] = [
+const QUERY_NAMES: [&str; 10] = [
     "fields",
     "response_mode",
     "filter_ids",
@@ -87,6 +88,7 @@ const QUERY_NAMES: [&str; 9] = [
     "aggregate",
     "where",
     "jq",
+    "since",
 ];
 
 /// Returns the name of the guard argument that `name` means: itself, or the one of an alias.

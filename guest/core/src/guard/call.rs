@@ -19,6 +19,7 @@ use crate::mcp::request::Request;
 use crate::mcp::serve_part::{ServedPart, serve_part};
 use crate::mcp::tool_info::{OutputSchema, ToolInfo};
 use crate::policy::{EndpointSettings, endpoint_name};
+use crate::query::comparison::PreviousAnswer;
 use crate::record::Record;
 use crate::shape::notice::READ_TOOL;
 use crate::snapshot::stored::Loaded;
@@ -30,6 +31,9 @@ use crate::tokens::OriginalCost;
 /// answer has.
 const TRUNCATION_MARK_ERROR: &str = "this call was not sent: its arguments hold a mark of what context-guard left out, such as \" ... [12 more words]\", so they are a part taken for the whole. \
      Read the whole with context_guard_read first. If the mark is really meant, add \"_guard_verbatim\": true.";
+
+/// The error message for a comparison of answers of a tool that may change something.
+const SINCE_NEEDS_READ_ONLY: &str = "since compares answers of read-only tools, and this tool is not known to be one: call it without since, or set readOnly for it in policy";
 
 /// The error message for a resource URI with a cursor that only the read tool can serve.
 const TOOL_CURSOR_ERROR: &str = "this cursor is read on by the tool context_guard_read, not as a resource: give it as its `cursor`.";
@@ -154,7 +158,15 @@ impl Call<'_> {
         {
             return plan;
         }
-        self.forward(name, rest, &guarded, tool)
+        let since = match guarded.since.as_deref() {
+            Some(_) if !read_only => return self.refuse(name, SINCE_NEEDS_READ_ONLY),
+            Some(since) => match reader.previous_answer(since, self.loaded) {
+                Ok(since) => since,
+                Err(error) => return self.serve(Err(error), name),
+            },
+            None => None,
+        };
+        self.forward_with(name, rest, &guarded, since, tool)
     }
 
     /// Returns an answer from the stored answer of an earlier call with the same arguments. `rest`
@@ -339,6 +351,18 @@ impl Call<'_> {
         guarded: &GuardArguments,
         tool: CalledTool,
     ) -> Plan {
+        self.forward_with(name, arguments, guarded, None, tool)
+    }
+
+    /// Returns a plan like [`Call::forward`] that compares the answer with the earlier one `since`.
+    fn forward_with(
+        &self,
+        name: &str,
+        arguments: Option<Vec<u8>>,
+        guarded: &GuardArguments,
+        since: Option<PreviousAnswer>,
+        tool: CalledTool,
+    ) -> Plan {
         let hash = self.arguments_hash(arguments.as_deref());
         let mut edits = Edits::default();
         if let (Some(span), Some(rest)) = (&self.request.arguments, arguments) {
@@ -352,6 +376,7 @@ impl Call<'_> {
             arguments: hash,
             options: guarded.options,
             query: guarded.query.clone(),
+            since,
             budget: self.budget(),
             tool,
             replay: self.replay(name, tool),

@@ -67,7 +67,7 @@ impl Guard {
             SnapshotReader { call, endpoint: Some(&replay.name), structured: ticket.structured };
         let ParsedRequest { options, query } = ticket.now.clone();
         // The caller has a cursor to the whole, so the answer need not repeat it.
-        let guarded = GuardArguments { cursor: Some(String::new()), options, query };
+        let guarded = GuardArguments { cursor: Some(String::new()), since: None, options, query };
         match reader.read_at(cursor, &guarded, &loaded) {
             Ok(read) if !guarded.query.is_empty() && read.rendered.cursor.is_some() => {
                 refuse(RESULT_TOO_LARGE_ERROR)

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::encoding::Stored;
 use crate::mcp::tool_info::OutputSchema;
 use crate::query::Query;
+use crate::query::comparison::PreviousAnswer;
 use crate::shape::context::RequestOptions;
 use crate::snapshot::{Cursor, Replay};
 
@@ -24,6 +25,8 @@ pub(crate) enum Ticket {
         options: RequestOptions,
         /// The guard's arguments that select data in the answer.
         query: Query,
+        /// The earlier answer with which the caller compares this one.
+        since: Option<PreviousAnswer>,
         /// The token budget that the caller requests, if any.
         budget: Option<u64>,
         /// The properties of the called tool, from its entry in `tools/list`.
@@ -124,5 +127,5 @@ impl From<CursorPosition> for Cursor {
 }
 
 impl Stored for Ticket {
-    const FORMAT: &'static [u8; 4] = b"cgt5";
+    const FORMAT: &'static [u8; 4] = b"cgt6";
 }

@@ -41,6 +41,8 @@ pub const VERBATIM_ARGUMENT: &str = "_guard_verbatim";
 pub struct GuardArguments {
     /// The cursor of an earlier answer, to read its next part.
     pub cursor: Option<String>,
+    /// A cursor of an earlier answer of the same call, with which to compare the new one.
+    pub since: Option<String>,
     /// The arguments that set the size of the answer, such as `limit`.
     pub options: RequestOptions,
     /// The arguments that select data, such as `fields`.
@@ -117,6 +119,7 @@ pub fn split(
         ArgumentOwner::Tool(_) => ARGUMENT_NAMES.get(..PLAIN_NAME_COUNT).unwrap_or_default(),
     };
     sorted.guarded.set_all(&taken, advertised, settings)?;
+    sorted.guarded.check_since(owner)?;
     sorted.guarded.query.validate().map(|()| sorted)
 }
 
@@ -179,6 +182,20 @@ impl GuardArguments {
         present.try_for_each(|(name, value)| self.set(name, value, settings))
     }
 
+    /// Checks that `since` is an argument of a tool call, and the only one that selects data.
+    fn check_since(&self, owner: ArgumentOwner<'_>) -> Result<(), String> {
+        if self.since.is_none() {
+            return Ok(());
+        }
+        if matches!(owner, ArgumentOwner::ReadTool) {
+            return Err("since compares a new answer with an earlier one: repeat the call of the tool itself, with _guard: {\"since\": \"<cursor of the earlier answer>\"}".to_owned());
+        }
+        if self.cursor.is_some() || !self.query.is_empty() || self.options.ranged() {
+            return Err("since compares whole answers, and cannot be combined with cursor, lines and queries: query the cursor of its answer".to_owned());
+        }
+        Ok(())
+    }
+
     /// Sets the guard argument `name`, given without prefix, to `value`. `settings` determine the
     /// maximum of numeric arguments.
     ///
@@ -218,6 +235,7 @@ impl GuardArguments {
                 let cursor = value.as_str().ok_or("invalid cursor format: a cursor is a string that an earlier answer gave as nextCursor")?;
                 self.cursor = Some(cursor.to_owned());
             }
+            "since" => self.since = Some(parse_text(name, value)?),
             "limit" => self.options.limit = parse_number(name, value, settings.max_page_size)?,
             "pages" => self.options.pages = parse_number(name, value, 100)?,
             "startLine" => self.options.start_line = parse_number(name, value, u64::MAX)?,

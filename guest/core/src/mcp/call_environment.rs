@@ -76,6 +76,7 @@ impl<'a> CallEnvironment<'a> {
             arguments,
             options,
             query,
+            since: None,
             budget: self.budget,
             original: None,
             now_ms: self.now_ms,

@@ -5,6 +5,7 @@ use super::call_environment::CallEnvironment;
 use crate::encoding::Stored;
 use crate::json::text::boundary;
 use crate::query::Query;
+use crate::query::comparison::PreviousAnswer;
 use crate::shape::context::{RequestOptions, ShapeContext};
 use crate::shape::item::Item;
 use crate::shape::list::PageRequest;
@@ -23,6 +24,10 @@ use crate::tokens::OriginalCost;
 
 /// The error message for a limit on the items of a text.
 const LIMIT_OF_TEXT: &str = "limit is the number of items on a page; this answer is a text: use startLine and endLine, or grep";
+
+/// The error message for a comparison with an answer that is not stored.
+const SINCE_NEEDS_STORE: &str =
+    "since needs an answer in the store, and this cursor repeats its call: call without since";
 
 /// A reader that returns the parts of stored snapshots to which cursors point.
 pub struct SnapshotReader<'a> {
@@ -84,19 +89,59 @@ impl SnapshotReader<'_> {
     /// Returns [`ReadError`] if entries are not loaded, or if the cursor or the request is invalid.
     pub fn read(&self, guarded: &GuardArguments, loaded: &Loaded) -> Result<PartRead, ReadError> {
         let text = guarded.cursor.as_deref().unwrap_or_default();
-        let ttl = self.ttl();
-        let call = &self.call;
-        let cursor = Cursor::verify(text, call.keys, call.principal, call.now_ms, ttl)
-            .map_err(ReadError::Cursor)?;
-        if let Some(name) = self.endpoint
-            && !call.keys.owns(call.scope(&call.endpoint(name)), &cursor.snapshot)
-        {
-            return Err(ReadError::Cursor(CursorError::Invalid));
-        }
+        let cursor = self.verify(text).map_err(ReadError::Cursor)?;
         if let Some(replay) = cursor.replay.clone() {
             return Err(ReadError::Replay(Box::new(cursor), replay));
         }
         self.read_at(cursor, guarded, loaded)
+    }
+
+    /// Verifies a cursor, and that it was issued for the tool of this call.
+    fn verify(&self, text: &str) -> Result<Cursor, CursorError> {
+        let call = &self.call;
+        let cursor = Cursor::verify(text, call.keys, call.principal, call.now_ms, self.ttl())?;
+        match self.endpoint {
+            Some(name) if !call.keys.owns(call.scope(&call.endpoint(name)), &cursor.snapshot) => {
+                Err(CursorError::Invalid)
+            }
+            _ => Ok(cursor),
+        }
+    }
+
+    /// Reads the answer of the upstream to which the cursor `text` leads, to compare a later one
+    /// with it. Returns none if the answer is no longer stored. O(answer).
+    ///
+    /// # Errors
+    /// Returns [`ReadError`] if entries are not loaded, or if the cursor is invalid.
+    pub fn previous_answer(
+        &self,
+        text: &str,
+        loaded: &Loaded,
+    ) -> Result<Option<PreviousAnswer>, ReadError> {
+        let cursor = match self.verify(text) {
+            Ok(cursor) if cursor.replay.is_some() => {
+                return Err(ReadError::InvalidRequest(SINCE_NEEDS_STORE.to_owned()));
+            }
+            Ok(cursor) => cursor,
+            Err(CursorError::Expired) => return Ok(None),
+            Err(error) => return Err(ReadError::Cursor(error)),
+        };
+        match self.digest(&cursor.snapshot, loaded) {
+            Err(Missing::Keys(keys)) => Err(ReadError::Load(keys)),
+            Err(Missing::Gone) => Ok(None),
+            Ok(previous) => Ok(Some(previous)),
+        }
+    }
+
+    fn digest(&self, snapshot: &str, loaded: &Loaded) -> Result<PreviousAnswer, Missing> {
+        let named = StoredSnapshot::open(snapshot, loaded)?;
+        let original = named.index.original.clone();
+        let original = original.as_ref().map(|from| StoredSnapshot::open(&from.snapshot, loaded));
+        let stored = original.transpose()?.unwrap_or(named);
+        let bytes = stored.bytes(0, stored.index.bytes)?;
+        let (is_structured, form) = (stored.index.structured.is_some(), stored.index.form);
+        let settings = self.call.endpoint(&stored.index.endpoint).settings;
+        Ok(PreviousAnswer::new(stored.name, is_structured, &bytes, form, &settings))
     }
 
     fn ttl(&self) -> u64 {

@@ -48,8 +48,8 @@ pub fn shape<'a>(
     }
     // A query applies to results, not to errors.
     let query = Query::default();
-    let context =
-        &if answer.is_error { ShapeContext { query: &query, ..*context } } else { *context };
+    let plain = ShapeContext { query: &query, since: None, ..*context };
+    let context = if answer.is_error { &plain } else { context };
     let links: u64 = answer
         .blocks
         .iter()
@@ -76,6 +76,7 @@ pub fn shape<'a>(
             // one of them may have to be shaped.
             if !over
                 && context.query.is_empty()
+                && context.since.is_none()
                 && !context.limits.transforms_answers()
                 && !shaper.may_need_cut(survey, texts)
             {
@@ -159,7 +160,10 @@ impl<'a> Shaper<'_, 'a> {
         token_limit: u64,
     ) -> Option<ShapedPayload<'p>> {
         let context = self.writer.context;
-        let transformed = if context.query.is_empty() {
+        let compared = Transformed::by_comparison(context, payload, cost, placement.as_ref());
+        let transformed = if compared.is_some() {
+            compared
+        } else if context.query.is_empty() {
             Transformed::by_policy(context, payload)
         } else {
             let copies = context.paid_copies(text, placement.is_some());

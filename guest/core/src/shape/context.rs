@@ -7,6 +7,7 @@ use super::render::{RenderContext, SchemaConstraint, cost_in_bytes};
 use crate::json::locate_lists::DocumentInfo;
 use crate::json::text::Form;
 use crate::policy::{EndpointSettings, VisibleContent};
+use crate::query::comparison::PreviousAnswer;
 use crate::query::{Query, QueryInput};
 use crate::snapshot::index::Original;
 use crate::snapshot::{Cursor, Keys, Placement, Replay, Scope};
@@ -55,6 +56,8 @@ pub struct ShapeContext<'a> {
     /// The query that the caller requests on the answer, such as a selection of fields. May be
     /// empty.
     pub query: &'a Query,
+    /// The earlier answer with which the caller compares this one.
+    pub since: Option<&'a PreviousAnswer>,
     /// The token budget that the caller states for this answer. `None`: the budget of the policy.
     pub budget: Option<u64>,
     /// The stored answer of the upstream from which the payload was made. `None` if the payload is

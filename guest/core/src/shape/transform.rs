@@ -123,6 +123,24 @@ impl Transformed {
         }
     }
 
+    /// Compares a payload with the earlier answer that the caller names. None if there is none, or
+    /// if both are not alike: the answer is then shown as usual.
+    #[must_use]
+    pub fn by_comparison(
+        context: &ShapeContext<'_>,
+        payload: &Payload<'_, '_>,
+        cost: OriginalCost,
+        placement: Option<&Placement>,
+    ) -> Option<Self> {
+        let since = context.since.filter(|since| since.is_structured == placement.is_some())?;
+        if payload.blocks {
+            return None;
+        }
+        let (snapshot, _) = payload_index(context, payload, cost, placement.cloned());
+        let found = since.compare(&snapshot, payload.bytes, payload.form, context.limits)?;
+        Some(Self::from_query(context, found))
+    }
+
     /// Returns true if the transformed payload cannot replace the original in structured content,
     /// so that it goes into `context_guard`. `constraint` is that of the tool's output schema.
     #[must_use]
