@@ -66,6 +66,20 @@ fn xml_is_queried_as_json() {
 }
 
 #[test]
+fn json_between_tags_or_words_is_read_as_json() {
+    let rows: Vec<String> = (0..40).map(|id| format!("{{\"id\":{id}}}")).collect();
+    let rows = format!("[{}]", rows.join(","));
+    for document in [format!("<data>{rows}</data>"), format!("---\nrows: {rows}\n")] {
+        let query = Query { aggregate: text("sum(id)"), ..Query::default() };
+        assert_eq!(
+            run(&document, query).unwrap().0,
+            r#"{"records":40,"sum(id)":780}"#,
+            "{document}"
+        );
+    }
+}
+
+#[test]
 fn logs_remain_lines() {
     let log = "2026-01-01T10:00:00Z INFO start: a\n2026-01-01T10:00:01Z ERROR stop: b\n".repeat(4);
     let query = Query { jq: text("length"), ..Query::default() };

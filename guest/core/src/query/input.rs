@@ -92,13 +92,18 @@ pub(super) fn convert(raw: &[u8]) -> Option<Converted> {
     }
     let text = std::str::from_utf8(raw).ok()?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let xml = || Some(Converted { json: xml::to_json(text)?, format: Some("XML") });
+    // JSON between words or tags is neither XML nor YAML.
+    let has_json =
+        || locate_document(raw, Form::Raw).is_some() || locate_lines(raw, Form::Raw).is_some();
+    let xml = || {
+        let json = xml::to_json(text).filter(|_| !has_json())?;
+        Some(Converted { json, format: Some("XML") })
+    };
     let table = || Some(Converted { json: table::to_json(text)?, format: None });
     // Elements of XML may be named as those of HTML tables.
     let is_declared = text.trim_start().starts_with("<?xml");
     let found = if is_declared { xml().or_else(table) } else { table().or_else(xml) };
-    // JSON with words around it is no YAML.
-    found.or_else(|| yaml(text).filter(|_| locate_document(raw, Form::Raw).is_none()))
+    found.or_else(|| yaml(text).filter(|_| !has_json()))
 }
 
 #[cfg(feature = "yaml")]
