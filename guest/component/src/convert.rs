@@ -3,7 +3,7 @@
 use context_guard_core::encoding::Stored;
 use context_guard_core::policy::{CompiledPolicy, Issue, OnFault};
 use context_guard_core::query::response_mode::ResponseMode;
-use context_guard_core::{Context, Loss, Record};
+use context_guard_core::{Context, Loss, Origin, Record};
 
 use crate::bindings::context_guard::guard::types;
 
@@ -88,6 +88,16 @@ pub(crate) fn decision(record: Record) -> types::Decision {
         revision: None,
         cache: None,
         unshaped: false,
-        options: Vec::new(),
+        options: origin(*record.origin),
     }
+}
+
+/// Returns the options of a decision that tell how its answer is related to stored answers.
+fn origin(origin: Origin) -> Vec<(String, String)> {
+    let Origin { snapshots, continues, cursor_error } = origin;
+    let snapshots = snapshots.into_iter().map(|name| ("snapshot", name));
+    let continues = continues.into_iter().map(|name| ("continues", name));
+    let error = cursor_error.into_iter().map(|code| ("cursor-error", code.to_owned()));
+    let all = snapshots.chain(continues).chain(error);
+    all.map(|(name, value)| (name.to_owned(), value)).collect()
 }

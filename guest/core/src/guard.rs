@@ -29,7 +29,7 @@ use crate::policy::{CursorMode, Policy};
 use crate::record::{Loss, Record};
 use crate::shape::context::ShapeContext;
 use crate::snapshot::Keys;
-use crate::snapshot::stored::{Entry, Loaded};
+use crate::snapshot::stored::{Entry, Loaded, snapshots};
 
 /// Maximum size, in bytes, of a message that the guard processes.
 pub const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
@@ -403,6 +403,7 @@ fn shape_response<'m>(context: &ShapeContext<'_>, message: &'m [u8]) -> Result<S
     record.item_count = shaped.items;
     record.estimated_tokens = shaped.tokens;
     record.response_bytes = shaped.message.len() as u64;
+    record.origin.snapshots = snapshots(&shaped.entries);
     Ok(Shaped {
         message: Some(shaped.message),
         entries: shaped.entries,

@@ -37,7 +37,7 @@ use context_guard_json::blocks;
 pub use context_guard_text as text;
 pub use context_guard_tokens as tokens;
 pub use guard::{Context, Fault, Guard, Plan, Shaped};
-pub use record::{Loss, Record};
+pub use record::{Loss, Origin, Record};
 
 /// The MCP revisions that the guard supports, oldest first.
 pub const REVISIONS: [&str; 5] =

@@ -52,6 +52,22 @@ pub struct Record {
     /// True if the called tool is read-only.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub read_only: bool,
+    /// The relation of the answer to stored answers.
+    #[serde(skip)]
+    pub origin: Box<Origin>,
+}
+
+/// The relation of an answer to the stored answers (snapshots) that its cursors lead to. With it, a
+/// host can attribute the cost of follow-up reads to the call whose answer they continue.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// The names of the snapshots that hold the upstream's answer. Empty if it was sent unchanged.
+    pub snapshots: Vec<String>,
+    /// The name of the snapshot of an earlier answer that this answer is a part of. `None` for the
+    /// first answer to a call.
+    pub continues: Option<String>,
+    /// The code of the error for a cursor that was not served, such as `cursor_expired`.
+    pub cursor_error: Option<&'static str>,
 }
 
 impl Record {
@@ -71,6 +87,7 @@ impl Record {
             item_count: None,
             response_mode: None,
             read_only: false,
+            origin: Box::default(),
         }
     }
 

@@ -158,6 +158,8 @@ fn record(decision: Decision) -> Record {
             ResponseMode::Full => CoreMode::Full,
         }),
         read_only: decision.read_only,
+        // The vectors do not cover it: names of snapshots are digests.
+        origin: Box::default(),
     }
 }
 

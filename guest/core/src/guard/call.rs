@@ -288,7 +288,7 @@ impl Call<'_> {
         let owner = ArgumentOwner::Tool(info.as_ref());
         let split = arguments::split(arguments, &(0..arguments.len()), owner, &settings);
         let Ok(SplitArguments { guarded: first, rest }) = split else {
-            return self.refuse(&replay.name, &CursorError::Invalid.to_string());
+            return self.refuse_cursor(&replay.name, CursorError::Invalid);
         };
         let own = rest.as_deref().unwrap_or(arguments);
         let name = if self.cx.upstream.is_empty() {
@@ -407,9 +407,9 @@ impl Call<'_> {
             Err(ReadError::Load(keys)) => return Plan::Load(keys),
             // Without a store, every value is absent.
             Err(ReadError::Cursor(CursorError::Gone)) if self.cx.store_unavailable => {
-                return self.refuse(name, &CursorError::Unavailable.to_string());
+                return self.refuse_cursor(name, CursorError::Unavailable);
             }
-            Err(ReadError::Cursor(error)) => return self.refuse(name, &error.to_string()),
+            Err(ReadError::Cursor(error)) => return self.refuse_cursor(name, error),
             Err(ReadError::Replay(..)) => return self.refuse(name, TOOL_CURSOR_ERROR),
             Err(ReadError::InvalidRequest(reason)) => return self.refuse(name, &reason),
         };
@@ -417,6 +417,16 @@ impl Call<'_> {
         let ServedPart { message, record } = serve_part(&self.envelope(), &read, resource);
         let ttl_ms = 2 * self.settings_for("").cursor_ttl_ms;
         Plan::Answer { message, entries: read.entries, extend: read.extend, ttl_ms, record }
+    }
+
+    /// Returns a plan that answers the request with the reason why its cursor is not served. `name`
+    /// is the tool or resource URI that the client requested.
+    fn refuse_cursor(&self, name: &str, error: CursorError) -> Plan {
+        let mut plan = self.refuse(name, &error.to_string());
+        if let Plan::Answer { record, .. } = &mut plan {
+            record.origin.cursor_error = Some(error.code());
+        }
+        plan
     }
 
     /// Returns a plan that answers the request with the error `reason`. `name` is the tool or

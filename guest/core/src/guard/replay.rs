@@ -54,14 +54,18 @@ impl Guard {
             .collect();
         let envelope = Envelope { id: &ticket.id, stateless: ticket.stateless };
         let cursor = Cursor::from(ticket.cursor.clone());
-        let refuse = |reason: &str| {
+        let snapshot = cursor.snapshot.clone();
+        let refuse = |reason: &str, error: Option<CursorError>| {
             let message = envelope.tool_error(reason);
             let threshold = endpoint.settings.threshold;
-            let record = Record::error(&endpoint.full_name, original, message.len(), threshold);
+            let mut record = Record::error(&endpoint.full_name, original, message.len(), threshold);
+            record.origin.continues = Some(snapshot.clone());
+            record.origin.cursor_error = error.map(CursorError::code);
             Ok(Shaped { message: Some(message), ..unchanged(record) })
         };
+        let refuse_cursor = |error: CursorError| refuse(&error.to_string(), Some(error));
         if !loaded.contains_key(&cursor.snapshot) {
-            return refuse(&CursorError::Changed.to_string());
+            return refuse_cursor(CursorError::Changed);
         }
         let reader =
             SnapshotReader { call, endpoint: Some(&replay.name), structured: ticket.structured };
@@ -70,17 +74,15 @@ impl Guard {
         let guarded = GuardArguments { cursor: Some(String::new()), since: None, options, query };
         match reader.read_at(cursor, &guarded, &loaded) {
             Ok(read) if !guarded.query.is_empty() && read.rendered.cursor.is_some() => {
-                refuse(RESULT_TOO_LARGE_ERROR)
+                refuse(RESULT_TOO_LARGE_ERROR, None)
             }
             Ok(read) => {
                 let ServedPart { message, record } = serve_part(&envelope, &read, None);
                 Ok(Shaped { message: Some(message), ..unchanged(record) })
             }
-            Err(ReadError::InvalidRequest(reason)) => refuse(&reason),
-            Err(ReadError::Cursor(error)) => refuse(&error.to_string()),
-            Err(ReadError::Load(_) | ReadError::Replay(..)) => {
-                refuse(&CursorError::Changed.to_string())
-            }
+            Err(ReadError::InvalidRequest(reason)) => refuse(&reason, None),
+            Err(ReadError::Cursor(error)) => refuse_cursor(error),
+            Err(ReadError::Load(_) | ReadError::Replay(..)) => refuse_cursor(CursorError::Changed),
         }
     }
 }

@@ -48,6 +48,8 @@ pub struct PartRead {
     pub rendered: Rendered,
     /// The tool or resource that the snapshot was taken from, with its upstream.
     pub endpoint: String,
+    /// The name of the snapshot that holds the upstream's answer.
+    pub snapshot: String,
     /// The token budget that applied to the part.
     pub threshold: u64,
     /// The estimated tokens of the upstream's answer.
@@ -161,6 +163,8 @@ impl SnapshotReader<'_> {
     ) -> Result<PartRead, ReadError> {
         let named = StoredSnapshot::open(&cursor.snapshot, loaded)?;
         let query = query(&named, guarded, &cursor);
+        let root = named.index.original.as_ref().map_or(named.name, |from| &from.snapshot);
+        let snapshot = root.to_owned();
         let original = named.index.original.clone().filter(|_| !query.is_empty());
         let original = original.as_ref().map(|from| StoredSnapshot::open(&from.snapshot, loaded));
         let stored = original.transpose()?.unwrap_or(named);
@@ -239,6 +243,7 @@ impl SnapshotReader<'_> {
         entries.extend(transformed);
         Ok(PartRead {
             endpoint: endpoint.full_name.clone(),
+            snapshot,
             threshold: budget.threshold,
             original: OriginalCost {
                 tokens: stored.index.tokens,

@@ -5,8 +5,9 @@ use super::reply::Envelope;
 use super::write_answer;
 use crate::json::scan::is_json;
 use crate::json::text::Form;
-use crate::record::Record;
+use crate::record::{Origin, Record};
 use crate::shape::notice::READ_TOOL;
+use crate::snapshot::stored::snapshots;
 
 /// The guard's answer to a request that reads a part of a snapshot.
 pub struct ServedPart {
@@ -47,6 +48,11 @@ pub fn serve_part(envelope: &Envelope<'_>, read: &PartRead, resource: Option<&st
         item_count: read.excerpt.coverage.items(),
         response_mode: None,
         read_only: false,
+        origin: Box::new(Origin {
+            snapshots: snapshots(&read.entries),
+            continues: Some(read.snapshot.clone()),
+            cursor_error: None,
+        }),
     };
     ServedPart { message, record }
 }

@@ -123,6 +123,19 @@ pub enum CursorError {
     Changed,
 }
 
+impl CursorError {
+    /// Returns the code of the error, with which its message begins.
+    #[must_use]
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::Invalid => "cursor_invalid",
+            Self::Expired | Self::Future | Self::Gone => "cursor_expired",
+            Self::Unavailable => "cursor_unavailable",
+            Self::Changed => "data_changed",
+        }
+    }
+}
+
 impl Cursor {
     /// Creates a cursor to position `offset` of a snapshot. `now_ms` is the time of issue, in
     /// milliseconds since 1970.

@@ -9,6 +9,20 @@ use sha2::Sha256;
 /// Minimum length of a signing secret in bytes.
 pub const MIN_SECRET_BYTES: usize = 16;
 
+/// Length of a snapshot name in characters.
+const SNAPSHOT_NAME_LENGTH: usize = SCOPE_TAG_LENGTH + 8;
+/// Length of the part of a snapshot name that is derived from the scope.
+const SCOPE_TAG_LENGTH: usize = 4;
+/// Length of the names of other store entries.
+const ENTRY_NAME_LENGTH: usize = 16;
+
+/// Returns true if the key of a store entry is the name of a snapshot. The keys of all other
+/// entries are longer.
+#[must_use]
+pub fn is_snapshot_name(key: &str) -> bool {
+    key.len() == SNAPSHOT_NAME_LENGTH
+}
+
 /// The valid signing keys. The first one signs, and all verify. Never empty.
 #[derive(Clone)]
 pub struct Keys(Vec<Hmac<Sha256>>);
@@ -65,7 +79,12 @@ impl Keys {
             &arguments.to_le_bytes(),
             &content.to_le_bytes(),
         ];
-        name.push_str(&derive_name(key, "snapshot", &parts, 8));
+        name.push_str(&derive_name(
+            key,
+            "snapshot",
+            &parts,
+            SNAPSHOT_NAME_LENGTH - SCOPE_TAG_LENGTH,
+        ));
         name
     }
 
@@ -82,7 +101,7 @@ impl Keys {
     pub fn answer(&self, scope: Scope<'_>, arguments: u128) -> Vec<String> {
         let parts =
             [scope.principal.as_bytes(), scope.endpoint.as_bytes(), &arguments.to_le_bytes()];
-        self.0.iter().map(|key| derive_name(key, "answer", &parts, 16)).collect()
+        self.0.iter().map(|key| derive_name(key, "answer", &parts, ENTRY_NAME_LENGTH)).collect()
     }
 
     /// Returns the store keys under which the information about a tool may be stored. There is one
@@ -90,7 +109,7 @@ impl Keys {
     #[must_use]
     pub fn tool(&self, scope: Scope<'_>) -> Vec<String> {
         let parts = [scope.principal.as_bytes(), scope.endpoint.as_bytes()];
-        self.0.iter().map(|key| derive_name(key, "tool", &parts, 16)).collect()
+        self.0.iter().map(|key| derive_name(key, "tool", &parts, ENTRY_NAME_LENGTH)).collect()
     }
 
     /// Returns the store keys of a part of a tool catalogue: `index`, or a block of definitions.
@@ -99,12 +118,17 @@ impl Keys {
     #[must_use]
     pub fn catalogue(&self, version: &str, settings: u128, part: &str) -> Vec<String> {
         let parts = [version.as_bytes(), &settings.to_le_bytes(), part.as_bytes()];
-        self.0.iter().map(|key| derive_name(key, "catalogue", &parts, 16)).collect()
+        self.0.iter().map(|key| derive_name(key, "catalogue", &parts, ENTRY_NAME_LENGTH)).collect()
     }
 }
 
 fn scope_tag(key: &Hmac<Sha256>, scope: Scope<'_>) -> String {
-    derive_name(key, "scope", &[scope.principal.as_bytes(), scope.endpoint.as_bytes()], 4)
+    derive_name(
+        key,
+        "scope",
+        &[scope.principal.as_bytes(), scope.endpoint.as_bytes()],
+        SCOPE_TAG_LENGTH,
+    )
 }
 
 /// Derives a name of `length` characters of 6 bits each from `parts`. The length of each part is
@@ -148,8 +172,11 @@ mod tests {
         ];
         for (at, name) in names.iter().enumerate() {
             assert_eq!(name.len(), 12);
+            assert!(is_snapshot_name(name));
             assert!(names.iter().skip(at + 1).all(|other| other != name));
         }
+        let others = [keys.answer(scope("a", "b"), 1), keys.tool(scope("a", "b"))];
+        assert!(others.iter().flatten().all(|name| !is_snapshot_name(name)));
         assert!(keys.owns(scope("a", "b"), &names[0]) && !keys.owns(scope("a", "c"), &names[0]));
     }
 

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::index::{Index, SEGMENT_BYTES, segment_key};
+use super::key::is_snapshot_name;
 use crate::encoding::Stored;
 
 /// An entry for the store: a key and a value.
@@ -33,6 +34,13 @@ pub fn entries<'a>(snapshot: &str, index: &Index, bytes: &'a [u8]) -> Vec<Entry<
         entries.push(Entry { key: segment_key(snapshot, at as u64), value: segment.into() });
     }
     entries
+}
+
+/// Returns the names of the snapshots whose indexes are among the entries.
+#[must_use]
+pub fn snapshots(entries: &[Entry<'_>]) -> Vec<String> {
+    let names = entries.iter().map(|entry| &entry.key).filter(|key| is_snapshot_name(key));
+    names.cloned().collect()
 }
 
 /// The store entries that the host has loaded so far, by key. A value of `None` means that the
