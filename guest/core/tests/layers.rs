@@ -37,6 +37,7 @@ const CRATES: &[(&str, &[&str])] = &[
     // The example server of `context-guard demo`.
     ("property-server", &[]),
     // Hosts.
+    ("history", &["protocol"]),
     ("sealing", &[]),
     ("cursor-store", &["sealing"]),
     ("config", &["protocol"]),
@@ -45,7 +46,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("oauth", &["access", "config", "sealing"]),
     ("engine", &["cursor-store"]),
     ("revision", &["config", "cursor-store", "engine", "protocol"]),
-    ("telemetry", &["config", "cursor-store", "engine", "protocol", "revision"]),
+    ("telemetry", &["config", "cursor-store", "engine", "history", "protocol", "revision"]),
     ("filter", &["config", "cursor-store", "engine", "protocol", "revision", "telemetry"]),
     (
         "gateway",
@@ -55,6 +56,7 @@ const CRATES: &[(&str, &[&str])] = &[
             "cursor-store",
             "engine",
             "filter",
+            "history",
             "oauth",
             "protocol",
             "revision",
@@ -70,6 +72,7 @@ const CRATES: &[(&str, &[&str])] = &[
             "engine",
             "filter",
             "gateway",
+            "history",
             "install",
             "oauth",
             "property-server",

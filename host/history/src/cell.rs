@@ -1,0 +1,184 @@
+//! Cells: the sums and histograms of all calls that have the same minute, hour or day, and the same
+//! names.
+
+use crate::event::{Event, Outcome};
+use crate::histogram::Histogram;
+
+/// A period for which cells are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// One minute, retained for 48 hours.
+    Minute,
+    /// One hour, retained for 35 days.
+    Hour,
+    /// One day in UTC, retained for 400 days.
+    Day,
+}
+
+impl Level {
+    /// All levels, from the finest to the coarsest. Their positions are their codes in the file.
+    pub const ALL: [Self; 3] = [Self::Minute, Self::Hour, Self::Day];
+
+    /// Returns the length of the period in seconds.
+    #[must_use]
+    pub const fn seconds(self) -> u64 {
+        match self {
+            Self::Minute => 60,
+            Self::Hour => 3_600,
+            Self::Day => 86_400,
+        }
+    }
+
+    /// Returns the time for which cells are retained, in seconds.
+    #[must_use]
+    pub const fn retention_seconds(self) -> u64 {
+        match self {
+            Self::Minute => 48 * 3_600,
+            Self::Hour => 35 * 86_400,
+            Self::Day => 400 * 86_400,
+        }
+    }
+
+    /// Returns the name of the level in answers.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Minute => "minute",
+            Self::Hour => "hour",
+            Self::Day => "day",
+        }
+    }
+
+    pub(crate) const fn code(self) -> i64 {
+        match self {
+            Self::Minute => 0,
+            Self::Hour => 1,
+            Self::Day => 2,
+        }
+    }
+
+    /// Returns the number of the period that contains a time in milliseconds since 1970.
+    pub(crate) fn bucket(self, at_ms: u64) -> i64 {
+        i64::try_from(at_ms / 1_000 / self.seconds()).unwrap_or(i64::MAX)
+    }
+}
+
+/// A sum of a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sum {
+    Calls,
+    TokensBefore,
+    TokensSent,
+    TokensFollowup,
+    BytesBefore,
+    BytesSent,
+    Oversized,
+    Paged,
+    Chunked,
+    Condensed,
+    Faults,
+    Followups,
+}
+
+/// The columns of the sums, in the order of [`Sum`].
+pub(crate) const SUMS: [&str; 12] = [
+    "calls",
+    "tokens_before",
+    "tokens_sent",
+    "tokens_followup",
+    "bytes_before",
+    "bytes_sent",
+    "oversized",
+    "paged",
+    "chunked",
+    "condensed",
+    "faults",
+    "followups",
+];
+
+/// The columns of the histograms: latency in microseconds, tokens and bytes of upstreams' answers.
+pub(crate) const HISTOGRAMS: [&str; 3] = ["h_latency", "h_tokens", "h_bytes"];
+
+/// The values of a cell.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Values {
+    pub(crate) sums: [i64; SUMS.len()],
+    pub(crate) histograms: [Histogram; HISTOGRAMS.len()],
+}
+
+impl Values {
+    /// Returns the sum of a column.
+    pub(crate) fn get(&self, sum: Sum) -> i64 {
+        self.sums.get(sum as usize).copied().unwrap_or_default()
+    }
+
+    fn add(&mut self, sum: Sum, more: u64) {
+        if let Some(value) = self.sums.get_mut(sum as usize) {
+            *value = value.saturating_add(i64::try_from(more).unwrap_or(i64::MAX));
+        }
+    }
+
+    pub(crate) fn merge(&mut self, other: &Self) {
+        for (value, more) in self.sums.iter_mut().zip(other.sums) {
+            *value = value.saturating_add(more);
+        }
+        for (histogram, more) in self.histograms.iter_mut().zip(&other.histograms) {
+            histogram.merge(more);
+        }
+    }
+
+    /// Adds a call.
+    pub(crate) fn call(&mut self, event: &Event) {
+        self.add(Sum::Calls, 1);
+        self.add(Sum::TokensBefore, event.tokens_before);
+        self.add(Sum::TokensSent, event.tokens_sent);
+        self.add(Sum::BytesBefore, event.bytes_before);
+        self.add(Sum::BytesSent, event.bytes_sent);
+        self.add(Sum::Oversized, event.is_oversized.into());
+        self.add(Sum::Paged, event.is_paged.into());
+        self.add(Sum::Chunked, event.is_chunked.into());
+        self.add(Sum::Condensed, event.is_condensed.into());
+        self.add(Sum::Faults, event.outcome.is_fault().into());
+        let numbers = [event.latency_us, event.tokens_before, event.bytes_before];
+        for (histogram, number) in self.histograms.iter_mut().zip(numbers) {
+            histogram.add(number);
+        }
+    }
+
+    /// Adds a follow-up read of a call.
+    pub(crate) fn follow_up(&mut self, event: &Event) {
+        self.add(Sum::Followups, 1);
+        self.add(Sum::TokensFollowup, event.tokens_sent);
+    }
+}
+
+/// The names by which a call is counted.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct CellKey {
+    /// The minute, in minutes since 1970.
+    pub(crate) minute: i64,
+    pub(crate) upstream: String,
+    pub(crate) tool: String,
+    pub(crate) client: &'static str,
+    pub(crate) outcome: Outcome,
+    pub(crate) revision: u64,
+}
+
+impl CellKey {
+    pub(crate) fn from_event(event: &Event) -> Self {
+        Self {
+            minute: Level::Minute.bucket(event.at_ms),
+            upstream: event.upstream.clone(),
+            tool: event.tool.clone(),
+            client: event.client,
+            outcome: event.outcome,
+            revision: event.revision,
+        }
+    }
+
+    /// Returns the number of the period of a level that contains the minute.
+    pub(crate) fn bucket(&self, level: Level) -> i64 {
+        let minutes = i64::try_from(level.seconds() / Level::Minute.seconds()).unwrap_or(1);
+        self.minute.div_euclid(minutes)
+    }
+}

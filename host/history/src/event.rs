@@ -1,0 +1,147 @@
+//! The events that the history records.
+
+/// The name of a tool that its upstream has not listed, and of a client without a profile.
+pub const OTHER: &str = "_OTHER";
+
+/// The outcome of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// The upstream's answer was sent unchanged.
+    Passed,
+    /// The answer was shaped in another way than those below.
+    Shaped,
+    /// The guard refused the call.
+    Refused,
+    /// The guard failed.
+    Fault,
+    /// The upstream failed or was unreachable.
+    UpstreamError,
+    /// A page of a list was sent.
+    Paginated,
+    /// Fields or values were omitted.
+    Summarized,
+    /// A chunk of a text was sent.
+    Chunked,
+    /// A follow-up read had a cursor that is no longer served.
+    CursorExpired,
+}
+
+impl Outcome {
+    /// All outcomes. Their positions are their codes in the file.
+    pub const ALL: [Self; 9] = [
+        Self::Passed,
+        Self::Shaped,
+        Self::Refused,
+        Self::Fault,
+        Self::UpstreamError,
+        Self::Paginated,
+        Self::Summarized,
+        Self::Chunked,
+        Self::CursorExpired,
+    ];
+
+    /// Returns the name of the outcome in queries.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Passed => "passed",
+            Self::Shaped => "shaped",
+            Self::Refused => "refused",
+            Self::Fault => "fault",
+            Self::UpstreamError => "upstream_error",
+            Self::Paginated => "paginated",
+            Self::Summarized => "summarized",
+            Self::Chunked => "chunked",
+            Self::CursorExpired => "cursor_expired",
+        }
+    }
+
+    pub(crate) fn code(self) -> i64 {
+        let at = Self::ALL.iter().position(|outcome| *outcome == self);
+        i64::try_from(at.unwrap_or_default()).unwrap_or_default()
+    }
+
+    pub(crate) fn is_fault(self) -> bool {
+        matches!(self, Self::Fault | Self::UpstreamError)
+    }
+}
+
+/// A request that was answered.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// The time of the answer, in milliseconds since 1970.
+    pub at_ms: u64,
+    /// The name of the upstream.
+    pub upstream: String,
+    /// The name of the tool at its upstream, or the method of another request.
+    pub tool: String,
+    /// The profile of the client, or [`OTHER`].
+    pub client: &'static str,
+    /// The session; empty if there is none.
+    pub session: String,
+    /// The revision of the guard; 0 if none decided.
+    pub revision: u64,
+    /// The outcome.
+    pub outcome: Outcome,
+    /// The guard's name for the kind of the answer, such as `page`; may be empty.
+    pub mode: String,
+    /// The estimated tokens of the upstream's answer.
+    pub tokens_before: u64,
+    /// The estimated tokens of the answer sent to the client.
+    pub tokens_sent: u64,
+    /// The length of the upstream's answer, in bytes.
+    pub bytes_before: u64,
+    /// The length of the answer sent to the client, in bytes.
+    pub bytes_sent: u64,
+    /// The time from request to answer, in microseconds.
+    pub latency_us: u64,
+    /// True if the upstream's answer exceeded its budget.
+    pub is_oversized: bool,
+    /// True if a page of a list was sent.
+    pub is_paged: bool,
+    /// True if a chunk of a text was sent.
+    pub is_chunked: bool,
+    /// True if fields or values were omitted.
+    pub is_condensed: bool,
+    /// The names of the stored answers that the cursors of this answer lead to.
+    pub snapshots: Vec<String>,
+    /// The relation to an earlier call.
+    pub follows: Follows,
+}
+
+/// The relation of a request to an earlier call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Follows {
+    /// The request is a call of its own.
+    Nothing,
+    /// The request reads on in the answer of an earlier call. Contains the name of its stored
+    /// answer; `None` if it is not known.
+    Call(Option<String>),
+}
+
+impl Default for Event {
+    /// Returns the event of an empty answer that was sent unchanged.
+    fn default() -> Self {
+        Self {
+            at_ms: 0,
+            upstream: String::new(),
+            tool: String::new(),
+            client: OTHER,
+            session: String::new(),
+            revision: 0,
+            outcome: Outcome::Passed,
+            mode: String::new(),
+            tokens_before: 0,
+            tokens_sent: 0,
+            bytes_before: 0,
+            bytes_sent: 0,
+            latency_us: 0,
+            is_oversized: false,
+            is_paged: false,
+            is_chunked: false,
+            is_condensed: false,
+            snapshots: Vec::new(),
+            follows: Follows::Nothing,
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! The handle through which requests are recorded.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::event::{Event, OTHER};
+use crate::schema;
+use crate::writer::{Message, Writer, WriterOptions};
+
+/// The maximum number of events that wait for the writer.
+const MAX_QUEUED: usize = 8_192;
+/// The maximum number of tools whose names are stored, for each process.
+const MAX_TOOLS: usize = 20_000;
+/// The maximum length of a stored name, in bytes.
+const MAX_NAME_BYTES: usize = 128;
+/// The maximum time for which [`History::flush`] waits.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(3);
+/// The bounds of the time after which a batch is written, in milliseconds. Processes differ, so
+/// that they do not write at the same moments. 2 s pass at most until an event is in the file.
+const INTERVAL_MS: std::ops::Range<u64> = 1_500..1_900;
+
+/// The settings of a history.
+#[derive(Clone, Copy, Debug)]
+pub struct HistoryOptions {
+    /// The maximum size of the file, in bytes. Beyond it, the oldest records of single requests are
+    /// deleted, then the oldest cells.
+    pub max_bytes: u64,
+}
+
+impl Default for HistoryOptions {
+    fn default() -> Self {
+        Self { max_bytes: 64 << 20 }
+    }
+}
+
+/// Records requests in the history file. One thread writes them. Recording never blocks: events are
+/// dropped and counted if the thread cannot keep up.
+pub struct History {
+    queue: SyncSender<Message>,
+    dropped: Arc<AtomicU64>,
+    /// The names of the tools that each upstream has listed.
+    tools: RwLock<HashMap<String, HashSet<String>>>,
+}
+
+impl History {
+    /// Opens the history file, which is created if it is missing, and starts the writer.
+    ///
+    /// # Errors
+    /// [`Error::File`], [`Error::Database`], [`Error::Version`], [`Error::Thread`].
+    pub fn open(path: &Path, options: &HistoryOptions) -> Result<Arc<Self>> {
+        let connection = schema::open(path)?;
+        let (history, messages) = Self::with_queue(MAX_QUEUED);
+        let random = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0);
+        let interval = INTERVAL_MS.start + random % (INTERVAL_MS.end - INTERVAL_MS.start);
+        let interval = Duration::from_millis(interval);
+        let options = WriterOptions { max_bytes: options.max_bytes, interval };
+        let dropped = Arc::clone(&history.dropped);
+        std::thread::Builder::new()
+            .name("history".to_owned())
+            .spawn(move || Writer::new(connection, options, dropped).run(&messages))
+            .map_err(Error::Thread)?;
+        Ok(Arc::new(history))
+    }
+
+    fn with_queue(length: usize) -> (Self, Receiver<Message>) {
+        let (queue, messages) = sync_channel(length);
+        (Self { queue, dropped: Arc::default(), tools: RwLock::default() }, messages)
+    }
+
+    /// Records the names of tools that an upstream lists. Calls of other names are stored under
+    /// [`OTHER`], because clients choose names.
+    pub fn listed<'n>(&self, upstream: &str, names: impl IntoIterator<Item = &'n str>) {
+        let mut tools = self.tools.write().unwrap_or_else(PoisonError::into_inner);
+        let mut left = MAX_TOOLS.saturating_sub(tools.values().map(HashSet::len).sum());
+        let known = tools.entry(upstream.to_owned()).or_default();
+        for name in names {
+            if left == 0 {
+                return;
+            }
+            if name.len() <= MAX_NAME_BYTES && known.insert(name.to_owned()) {
+                left -= 1;
+            }
+        }
+    }
+
+    /// Returns true if the upstream has listed the tool.
+    #[must_use]
+    pub fn has_listed(&self, upstream: &str, tool: &str) -> bool {
+        let tools = self.tools.read().unwrap_or_else(PoisonError::into_inner);
+        tools.get(upstream).is_some_and(|known| known.contains(tool))
+    }
+
+    /// Returns the name under which a tool is stored: its own if the upstream has listed it, else
+    /// [`OTHER`].
+    #[must_use]
+    pub fn tool_name<'n>(&self, upstream: &str, tool: &'n str) -> &'n str {
+        if self.has_listed(upstream, tool) { tool } else { OTHER }
+    }
+
+    /// Records a request. Drops and counts it if too many wait for the writer.
+    pub fn record(&self, event: Event) {
+        match self.queue.try_send(Message::Event(Box::new(event))) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
+                self.dropped.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Returns the number of events that this process has dropped.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Waits until everything recorded so far is in the file, for at most three seconds. Returns
+    /// false if it is not.
+    pub fn flush(&self) -> bool {
+        let (reply, done) = sync_channel(1);
+        self.queue.send(Message::Flush(reply)).is_ok() && done.recv_timeout(FLUSH_TIMEOUT).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn full_queue_drops_and_counts() {
+        let (history, messages) = History::with_queue(4);
+        for _ in 0..10 {
+            history.record(Event::default());
+        }
+        assert_eq!((history.dropped(), messages.try_iter().count()), (6, 4));
+        history.record(Event::default());
+        assert_eq!(history.dropped(), 6);
+        drop(messages);
+        history.record(Event::default());
+        assert_eq!(history.dropped(), 7);
+        assert!(!history.flush());
+    }
+
+    #[test]
+    fn only_listed_tools_have_names() {
+        let (history, _messages) = History::with_queue(1);
+        let long = "x".repeat(MAX_NAME_BYTES + 1);
+        history.listed("files", ["read", &long]);
+        assert_eq!(history.tool_name("files", "read"), "read");
+        assert_eq!(history.tool_name("web", "read"), OTHER);
+        assert_eq!(history.tool_name("files", &long), OTHER);
+        let names: Vec<String> = (0..MAX_TOOLS + 5).map(|at| at.to_string()).collect();
+        history.listed("many", names.iter().map(String::as_str));
+        assert_eq!(history.tool_name("many", &(MAX_TOOLS + 4).to_string()), OTHER);
+    }
+}

@@ -1,0 +1,164 @@
+//! The measures of queries, which are computed from the sums and histograms of cells.
+
+use serde_json::Value;
+
+use crate::cell::{Sum, Values};
+
+/// A measure of a query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    /// The number of calls, without follow-up reads.
+    Calls,
+    /// The number of follow-up reads.
+    Followups,
+    /// The estimated tokens of upstreams' answers.
+    TokensBefore,
+    /// The estimated tokens of first answers, as sent.
+    TokensSent,
+    /// The estimated tokens of follow-up reads.
+    TokensFollowup,
+    /// Tokens of upstreams' answers less those of first answers.
+    TokensSaved,
+    /// Tokens of upstreams' answers less those of first answers and follow-up reads.
+    NetTokensSaved,
+    /// The 95th percentile of the tokens of upstreams' answers.
+    TokensP95,
+    /// Net tokens saved as a share of the tokens of upstreams' answers.
+    Reduction,
+    /// The bytes of upstreams' answers.
+    BytesBefore,
+    /// The bytes of first answers, as sent.
+    BytesSent,
+    /// The calls whose upstream's answer exceeded its budget.
+    Oversized,
+    /// Oversized answers as a share of calls.
+    OversizedShare,
+    /// The calls answered with a page of a list.
+    Paged,
+    /// The calls answered with a chunk of a text.
+    Chunked,
+    /// The calls whose answer omits fields or values.
+    Condensed,
+    /// The calls that failed: faults of the guard and of upstreams.
+    Faults,
+    /// Failed calls as a share of calls.
+    FaultRate,
+    /// The median time from request to answer, in milliseconds.
+    LatencyP50,
+    /// The 95th percentile of the time from request to answer, in milliseconds.
+    LatencyP95,
+    /// The 99th percentile of the time from request to answer, in milliseconds.
+    LatencyP99,
+}
+
+impl Measure {
+    /// All measures.
+    pub const ALL: [Self; 21] = [
+        Self::Calls,
+        Self::Followups,
+        Self::TokensBefore,
+        Self::TokensSent,
+        Self::TokensFollowup,
+        Self::TokensSaved,
+        Self::NetTokensSaved,
+        Self::TokensP95,
+        Self::Reduction,
+        Self::BytesBefore,
+        Self::BytesSent,
+        Self::Oversized,
+        Self::OversizedShare,
+        Self::Paged,
+        Self::Chunked,
+        Self::Condensed,
+        Self::Faults,
+        Self::FaultRate,
+        Self::LatencyP50,
+        Self::LatencyP95,
+        Self::LatencyP99,
+    ];
+
+    /// Returns the name of the measure in queries and answers.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Calls => "calls",
+            Self::Followups => "followups",
+            Self::TokensBefore => "tokens_before",
+            Self::TokensSent => "tokens_sent",
+            Self::TokensFollowup => "tokens_followup",
+            Self::TokensSaved => "tokens_saved",
+            Self::NetTokensSaved => "net_tokens_saved",
+            Self::TokensP95 => "tokens_p95",
+            Self::Reduction => "reduction",
+            Self::BytesBefore => "bytes_before",
+            Self::BytesSent => "bytes_sent",
+            Self::Oversized => "oversized",
+            Self::OversizedShare => "oversized_share",
+            Self::Paged => "paged",
+            Self::Chunked => "chunked",
+            Self::Condensed => "condensed",
+            Self::Faults => "faults",
+            Self::FaultRate => "fault_rate",
+            Self::LatencyP50 => "latency_p50",
+            Self::LatencyP95 => "latency_p95",
+            Self::LatencyP99 => "latency_p99",
+        }
+    }
+
+    /// Returns the measure with this name.
+    #[must_use]
+    pub fn find(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|measure| measure.name() == name)
+    }
+
+    /// Returns true if the measure is computed from a histogram.
+    pub(crate) fn needs_histogram(self) -> bool {
+        matches!(self, Self::TokensP95 | Self::LatencyP50 | Self::LatencyP95 | Self::LatencyP99)
+    }
+
+    /// Returns the value of the measure: a number, or null if there is nothing to compute it from.
+    pub(crate) fn value(self, values: &Values) -> Value {
+        let sum = |sum| values.get(sum);
+        let saved = sum(Sum::TokensBefore).saturating_sub(sum(Sum::TokensSent));
+        let net = saved.saturating_sub(sum(Sum::TokensFollowup));
+        let [latency, tokens, _] = &values.histograms;
+        #[allow(clippy::cast_possible_truncation, reason = "an estimate of a count")]
+        let whole = |number: Option<f64>| number.map(|number| number.round() as i64).into();
+        // Latencies are stored in microseconds.
+        let milliseconds = |quantile| {
+            latency.quantile(quantile).map(|micros| (micros / 10.0).round() / 100.0).into()
+        };
+        match self {
+            Self::Calls => sum(Sum::Calls).into(),
+            Self::Followups => sum(Sum::Followups).into(),
+            Self::TokensBefore => sum(Sum::TokensBefore).into(),
+            Self::TokensSent => sum(Sum::TokensSent).into(),
+            Self::TokensFollowup => sum(Sum::TokensFollowup).into(),
+            Self::TokensSaved => saved.into(),
+            Self::NetTokensSaved => net.into(),
+            Self::TokensP95 => whole(tokens.quantile(0.95)),
+            Self::Reduction => share(net, sum(Sum::TokensBefore)),
+            Self::BytesBefore => sum(Sum::BytesBefore).into(),
+            Self::BytesSent => sum(Sum::BytesSent).into(),
+            Self::Oversized => sum(Sum::Oversized).into(),
+            Self::OversizedShare => share(sum(Sum::Oversized), sum(Sum::Calls)),
+            Self::Paged => sum(Sum::Paged).into(),
+            Self::Chunked => sum(Sum::Chunked).into(),
+            Self::Condensed => sum(Sum::Condensed).into(),
+            Self::Faults => sum(Sum::Faults).into(),
+            Self::FaultRate => share(sum(Sum::Faults), sum(Sum::Calls)),
+            Self::LatencyP50 => milliseconds(0.5),
+            Self::LatencyP95 => milliseconds(0.95),
+            Self::LatencyP99 => milliseconds(0.99),
+        }
+    }
+}
+
+/// Returns a share with four decimals; null if there is no whole.
+#[allow(clippy::cast_precision_loss, reason = "a ratio of counts")]
+fn share(part: i64, whole: i64) -> Value {
+    if whole == 0 {
+        return Value::Null;
+    }
+    ((part as f64 / whole as f64 * 10_000.0).round() / 10_000.0).into()
+}

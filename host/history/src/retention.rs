@@ -1,0 +1,82 @@
+//! Deletes what is too old, and what exceeds the maximum size of the file.
+
+use rusqlite::{Connection, TransactionBehavior, params};
+
+use crate::cell::Level;
+use crate::error::Result;
+use crate::schema::{CELLS, NameKind, REVISION_CELLS};
+
+/// The time for which records of single requests are retained, in milliseconds.
+const RECORD_RETENTION_MS: u64 = 7 * 86_400_000;
+/// The divisor of the share of records or cells that are deleted at once if the file is too large.
+const SHARE: i64 = 10;
+/// The number of free pages above which the file shrinks.
+const MAX_FREE_PAGES: i64 = 1_024;
+
+/// Deletes cells and records that are too old at the time `now_ms`, in milliseconds since 1970.
+pub(crate) fn delete_expired(connection: &mut Connection, now_ms: u64) -> Result<()> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    for level in Level::ALL {
+        let oldest = level.bucket(now_ms.saturating_sub(level.retention_seconds() * 1_000));
+        for table in [CELLS, REVISION_CELLS] {
+            let delete = format!("DELETE FROM {} WHERE level = ?1 AND bucket < ?2", table.name);
+            transaction.execute(&delete, params![level.code(), oldest])?;
+        }
+    }
+    let oldest = i64::try_from(now_ms.saturating_sub(RECORD_RETENTION_MS)).unwrap_or_default();
+    // Ids ascend with time, so that the range is found without an index of times.
+    transaction.execute(
+        "DELETE FROM record WHERE id < coalesce(
+            (SELECT id FROM record WHERE at >= ?1 ORDER BY id LIMIT 1),
+            (SELECT max(id) + 1 FROM record))",
+        [oldest],
+    )?;
+    transaction.execute(
+        "DELETE FROM name WHERE kind = ?1
+            AND id NOT IN (SELECT session FROM record WHERE session IS NOT NULL)",
+        [NameKind::Session.code()],
+    )?;
+    transaction.commit()?;
+    let free: i64 = connection.pragma_query_value(None, "freelist_count", |row| row.get(0))?;
+    if free > MAX_FREE_PAGES {
+        connection.execute_batch("PRAGMA incremental_vacuum")?;
+    }
+    Ok(())
+}
+
+/// Returns the size of the file without its free pages, in bytes.
+pub(crate) fn used_bytes(connection: &Connection) -> Result<u64> {
+    let read = |pragma| connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
+    let pages = read("page_count")? - read("freelist_count")?;
+    Ok(u64::try_from(pages * read("page_size")?).unwrap_or_default())
+}
+
+/// Deletes the oldest records while the file is larger than `max_bytes`, then the oldest cells from
+/// the finest level on.
+pub(crate) fn limit_size(connection: &mut Connection, max_bytes: u64) -> Result<()> {
+    while used_bytes(connection)? > max_bytes {
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let records = "DELETE FROM record WHERE id <= (
+            SELECT min(id) + (max(id) - min(id)) / ?1 FROM record)";
+        let mut deleted = transaction.execute(records, [SHARE])?;
+        for level in Level::ALL {
+            if deleted > 0 {
+                break;
+            }
+            for table in [CELLS, REVISION_CELLS] {
+                let name = table.name;
+                let cells = format!(
+                    "DELETE FROM {name} WHERE level = ?1 AND bucket <= (
+                        SELECT min(bucket) + (max(bucket) - min(bucket)) / ?2
+                        FROM {name} WHERE level = ?1)"
+                );
+                deleted += transaction.execute(&cells, params![level.code(), SHARE])?;
+            }
+        }
+        transaction.commit()?;
+        if deleted == 0 {
+            break;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,267 @@
+//! The schema of the history file, its versions, and connections to it.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::functions::FunctionFlags;
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+
+use crate::cell::{HISTOGRAMS, SUMS};
+use crate::error::{Error, Result};
+use crate::histogram::Histogram;
+
+/// The time for which a connection waits for the lock of another process.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// The number of attempts to open a file that other processes create at the same time.
+const OPEN_ATTEMPTS: u32 = 20;
+
+/// The scripts that lead from each schema version to the next, from an empty file on. A script that
+/// was released never changes.
+const MIGRATIONS: [&str; 1] = ["
+CREATE TABLE name (
+    id INTEGER PRIMARY KEY, kind INTEGER NOT NULL, value TEXT NOT NULL, UNIQUE (kind, value)
+);
+CREATE TABLE cell (
+    level INTEGER, bucket INTEGER, upstream INTEGER, tool INTEGER, client INTEGER, outcome INTEGER,
+    calls INTEGER, tokens_before INTEGER, tokens_sent INTEGER, tokens_followup INTEGER,
+    bytes_before INTEGER, bytes_sent INTEGER, oversized INTEGER, paged INTEGER, chunked INTEGER,
+    condensed INTEGER, faults INTEGER, followups INTEGER,
+    h_latency BLOB, h_tokens BLOB, h_bytes BLOB,
+    PRIMARY KEY (level, bucket, upstream, tool, client, outcome)
+) WITHOUT ROWID;
+CREATE TABLE revision_cell (
+    level INTEGER, bucket INTEGER, upstream INTEGER, revision INTEGER, outcome INTEGER,
+    calls INTEGER, tokens_before INTEGER, tokens_sent INTEGER, tokens_followup INTEGER,
+    bytes_before INTEGER, bytes_sent INTEGER, oversized INTEGER, paged INTEGER, chunked INTEGER,
+    condensed INTEGER, faults INTEGER, followups INTEGER,
+    h_latency BLOB, h_tokens BLOB, h_bytes BLOB,
+    PRIMARY KEY (level, bucket, upstream, revision, outcome)
+) WITHOUT ROWID;
+CREATE TABLE record (
+    id INTEGER PRIMARY KEY, at INTEGER, parent INTEGER, session INTEGER, upstream INTEGER,
+    tool INTEGER, client INTEGER, outcome INTEGER, revision INTEGER, decision TEXT,
+    tokens_before INTEGER, tokens_sent INTEGER, latency_us INTEGER, bytes INTEGER
+);
+CREATE TABLE meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+"];
+
+/// The kind of a name in the table `name`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum NameKind {
+    Upstream,
+    Tool,
+    Client,
+    Session,
+}
+
+impl NameKind {
+    pub(crate) fn code(self) -> i64 {
+        match self {
+            Self::Upstream => 0,
+            Self::Tool => 1,
+            Self::Client => 2,
+            Self::Session => 3,
+        }
+    }
+}
+
+/// A table of cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Table {
+    pub(crate) name: &'static str,
+    /// The columns of the key after level and bucket.
+    pub(crate) keys: &'static [&'static str],
+}
+
+/// The cells by upstream, tool, client and outcome.
+pub(crate) const CELLS: Table =
+    Table { name: "cell", keys: &["upstream", "tool", "client", "outcome"] };
+/// The cells by upstream, revision and outcome.
+pub(crate) const REVISION_CELLS: Table =
+    Table { name: "revision_cell", keys: &["upstream", "revision", "outcome"] };
+
+impl Table {
+    /// Returns the statement that adds a cell to the stored one.
+    pub(crate) fn upsert(self) -> String {
+        let keys = [&["level", "bucket"], self.keys].concat();
+        let columns = [keys.as_slice(), &SUMS, &HISTOGRAMS].concat();
+        let places: Vec<String> = (1..=columns.len()).map(|at| format!("?{at}")).collect();
+        let sums = SUMS.iter().map(|sum| format!("{sum} = {sum} + excluded.{sum}"));
+        let merged =
+            HISTOGRAMS.iter().map(|name| format!("{name} = merge({name}, excluded.{name})"));
+        format!(
+            "INSERT INTO {} ({}) VALUES ({}) ON CONFLICT ({}) DO UPDATE SET {}",
+            self.name,
+            columns.join(", "),
+            places.join(", "),
+            keys.join(", "),
+            sums.chain(merged).collect::<Vec<_>>().join(", ")
+        )
+    }
+}
+
+/// Opens the history file for writing. Creates it if it is missing, readable by its owner only, and
+/// brings its schema up to date.
+///
+/// # Errors
+/// [`Error::File`], [`Error::Database`], [`Error::Version`].
+pub(crate) fn open(path: &Path) -> Result<Connection> {
+    create(path).map_err(|source| Error::File { path: path.to_owned(), source })?;
+    let mut attempt = 0;
+    loop {
+        match connect(path) {
+            // SQLite does not wait for the lock with which another process changes to WAL.
+            Err(Error::Database(error)) if is_busy(&error) && attempt < OPEN_ATTEMPTS => {
+                attempt += 1;
+                std::thread::sleep(Duration::from_millis(u64::from(attempt) * 5));
+            }
+            result => return result,
+        }
+    }
+}
+
+fn connect(path: &Path) -> Result<Connection> {
+    let mut connection = Connection::open(path)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    // It has an effect only before the first table, and lets a file shrink later.
+    connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+    connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
+    // A crash of the system may lose the last transactions, but never damages the file.
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    connection.pragma_update(None, "journal_size_limit", 4 << 20)?;
+    migrate(&mut connection, &MIGRATIONS)?;
+    let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
+    connection.create_scalar_function("merge", 2, flags, |context| {
+        let read = |at| match context.get_raw(at) {
+            ValueRef::Blob(bytes) => Histogram::from_bytes(bytes),
+            _ => Histogram::default(),
+        };
+        let mut merged = read(0);
+        merged.merge(&read(1));
+        Ok(merged.to_bytes())
+    })?;
+    Ok(connection)
+}
+
+fn is_busy(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked)
+    )
+}
+
+/// Opens an existing history file for queries.
+///
+/// # Errors
+/// [`Error::Missing`], [`Error::Database`], [`Error::Version`].
+pub(crate) fn open_to_read(path: &Path) -> Result<Connection> {
+    if !path.exists() {
+        return Err(Error::Missing(path.to_owned()));
+    }
+    // Readers of a file in WAL mode write to its index in shared memory.
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.pragma_update(None, "query_only", true)?;
+    let found = version(&connection)?;
+    let known = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
+    match found {
+        0 => Err(Error::Missing(path.to_owned())),
+        found if found > known => Err(Error::Version { found, known }),
+        _ => Ok(connection),
+    }
+}
+
+fn version(connection: &Connection) -> Result<i64> {
+    Ok(connection.pragma_query_value(None, "user_version", |row| row.get(0))?)
+}
+
+/// Runs the scripts that the file has not seen. `scripts` leads from each version to the next.
+fn migrate(connection: &mut Connection, scripts: &[&str]) -> Result<()> {
+    let known = i64::try_from(scripts.len()).unwrap_or(i64::MAX);
+    if version(connection)? == known {
+        return Ok(());
+    }
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // Another process may have migrated the file in the meantime.
+    let found = version(&transaction)?;
+    if found > known {
+        return Err(Error::Version { found, known });
+    }
+    for script in scripts.iter().skip(usize::try_from(found).unwrap_or_default()) {
+        transaction.execute_batch(script)?;
+    }
+    transaction.pragma_update(None, "user_version", known)?;
+    Ok(transaction.commit()?)
+}
+
+/// Creates the file and its folder if they are missing. SQLite gives the files beside it the same
+/// permissions.
+fn create(path: &Path) -> std::io::Result<()> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    let mut options = std::fs::OpenOptions::new();
+    options.read(true).write(true).create(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let file = options.open(path)?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        if file.metadata()?.permissions().mode() & 0o077 != 0 {
+            file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn later_versions_add_to_the_file() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate(&mut connection, &MIGRATIONS).unwrap();
+        connection.execute("INSERT INTO meta VALUES ('kept', 7)", []).unwrap();
+        let next = [&MIGRATIONS[..], &["ALTER TABLE record ADD COLUMN more INTEGER"]].concat();
+        migrate(&mut connection, &next).unwrap();
+        migrate(&mut connection, &next).unwrap();
+        assert_eq!(version(&connection).unwrap(), 2);
+        connection.execute("INSERT INTO record (more) VALUES (1)", []).unwrap();
+        let kept: i64 =
+            connection.query_row("SELECT value FROM meta", [], |row| row.get(0)).unwrap();
+        assert_eq!(kept, 7);
+        let error = migrate(&mut connection, &MIGRATIONS).unwrap_err().to_string();
+        assert!(error.contains("version 2") && error.contains("knows 1"), "{error}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn files_are_private() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("deep/history.db");
+        let connection = open(&path).unwrap();
+        connection.execute("INSERT INTO meta VALUES ('a', 1)", []).unwrap();
+        let mut modes = Vec::new();
+        for file in std::fs::read_dir(path.parent().unwrap()).unwrap() {
+            modes.push(file.unwrap().metadata().unwrap().permissions().mode() & 0o777);
+        }
+        assert_eq!(modes, [0o600; 3]);
+        drop(connection);
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        drop(open(&path).unwrap());
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn missing_file_is_reported() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("history.db");
+        assert!(matches!(open_to_read(&path), Err(Error::Missing(_))));
+        assert!(!path.exists());
+    }
+}

@@ -1,0 +1,325 @@
+//! The thread that writes events to the file.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
+use std::time::{Duration, Instant};
+
+use lru::LruCache;
+use rusqlite::{Connection, Transaction, TransactionBehavior, params};
+use tracing::warn;
+
+use crate::cell::{CellKey, Level, Values};
+use crate::error::Result;
+use crate::event::{Event, Follows};
+use crate::retention;
+use crate::schema::{CELLS, NameKind, REVISION_CELLS, Table};
+
+/// The maximum number of stored answers whose calls are remembered.
+const MAX_ORIGINS: NonZeroUsize = NonZeroUsize::new(20_000).unwrap();
+/// The maximum number of cells, and of records, that wait while the file cannot be written.
+const MAX_WAITING: usize = 100_000;
+/// The time between two checks for cells and records that are too old.
+const RETENTION_INTERVAL: Duration = Duration::from_secs(600);
+
+/// A message to the writer.
+pub(crate) enum Message {
+    Event(Box<Event>),
+    /// Write everything now, and reply.
+    Flush(SyncSender<()>),
+}
+
+/// The settings of a writer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WriterOptions {
+    /// The maximum size of the file, in bytes.
+    pub(crate) max_bytes: u64,
+    /// The time after the first event of a batch at which the batch is written.
+    pub(crate) interval: Duration,
+}
+
+/// The call that a stored answer belongs to.
+#[derive(Clone)]
+struct Origin {
+    key: CellKey,
+    /// The row of the call's record; 0 before it is written.
+    record: Rc<Cell<i64>>,
+}
+
+struct RawRecord {
+    event: Event,
+    id: Rc<Cell<i64>>,
+    parent: Option<Rc<Cell<i64>>>,
+}
+
+/// The events since the last transaction.
+#[derive(Default)]
+struct Batch {
+    cells: HashMap<CellKey, Values>,
+    records: Vec<RawRecord>,
+}
+
+pub(crate) struct Writer {
+    connection: Connection,
+    options: WriterOptions,
+    batch: Batch,
+    origins: LruCache<String, Origin>,
+    /// The ids of names of upstreams, tools and clients, which are never deleted.
+    names: HashMap<(NameKind, String), i64>,
+    /// The events that were dropped because the channel was full, and how many are in the file.
+    dropped: Arc<AtomicU64>,
+    stored_dropped: u64,
+    is_failing: bool,
+    last_retention: Option<Instant>,
+}
+
+impl Writer {
+    pub(crate) fn new(
+        connection: Connection,
+        options: WriterOptions,
+        dropped: Arc<AtomicU64>,
+    ) -> Self {
+        Self {
+            connection,
+            options,
+            batch: Batch::default(),
+            origins: LruCache::new(MAX_ORIGINS),
+            names: HashMap::new(),
+            dropped,
+            stored_dropped: 0,
+            is_failing: false,
+            last_retention: None,
+        }
+    }
+
+    /// Writes events until all senders are gone.
+    pub(crate) fn run(mut self, messages: &Receiver<Message>) {
+        // Set by the first event of a batch, so that an idle process does not wake up.
+        let mut due: Option<Instant> = None;
+        loop {
+            let message = match due {
+                None => messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some(due) => messages.recv_timeout(due.saturating_duration_since(Instant::now())),
+            };
+            match message {
+                Ok(Message::Event(event)) => {
+                    self.add(*event);
+                    due.get_or_insert_with(|| Instant::now() + self.options.interval);
+                }
+                Ok(Message::Flush(reply)) => {
+                    self.flush();
+                    due = None;
+                    let _ = reply.send(());
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return self.flush(),
+            }
+            // Events that keep arriving must not postpone the batch.
+            if due.is_some_and(|due| due <= Instant::now()) {
+                self.flush();
+                due = self.is_failing.then(|| Instant::now() + self.options.interval);
+            }
+        }
+    }
+
+    /// Adds an event to the batch.
+    fn add(&mut self, event: Event) {
+        let origin = match &event.follows {
+            Follows::Call(Some(snapshot)) => self.origins.get(snapshot).cloned(),
+            _ => None,
+        };
+        let id = Rc::new(Cell::new(0));
+        let is_follow_up = event.follows != Follows::Nothing;
+        let (key, record) = match &origin {
+            Some(origin) => (origin.key.clone(), Rc::clone(&origin.record)),
+            None => (CellKey::from_event(&event), Rc::clone(&id)),
+        };
+        // A page may store the result of a query, whose pages belong to the same call.
+        for snapshot in &event.snapshots {
+            let origin = Origin { key: key.clone(), record: Rc::clone(&record) };
+            self.origins.put(snapshot.clone(), origin);
+        }
+        if self.batch.cells.len() >= MAX_WAITING || self.batch.records.len() >= MAX_WAITING {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        let values = self.batch.cells.entry(key).or_default();
+        if is_follow_up {
+            values.follow_up(&event);
+        } else {
+            values.call(&event);
+        }
+        let parent = origin.map(|origin| origin.record);
+        self.batch.records.push(RawRecord { event, id, parent });
+    }
+
+    /// Writes the batch. Keeps it if that fails, for the next attempt.
+    fn flush(&mut self) {
+        match self.write() {
+            Ok(()) if self.is_failing => {
+                self.is_failing = false;
+                warn!("the history is written again");
+            }
+            Ok(()) => {}
+            Err(error) => {
+                if !self.is_failing {
+                    warn!("the history cannot be written now: {error}");
+                }
+                self.is_failing = true;
+                // Ids of a transaction that was rolled back do not exist.
+                self.names.clear();
+            }
+        }
+    }
+
+    fn write(&mut self) -> Result<()> {
+        let dropped = self.dropped.load(Ordering::Relaxed);
+        if self.batch.records.is_empty() && dropped == self.stored_dropped {
+            return Ok(());
+        }
+        let (names, batch) = (&mut self.names, &self.batch);
+        // Without the lock from the start, a transaction that reads first could not write later.
+        let behavior = TransactionBehavior::Immediate;
+        let transaction = self.connection.transaction_with_behavior(behavior)?;
+        write_cells(&transaction, names, batch)?;
+        write_records(&transaction, names, batch)?;
+        if dropped > self.stored_dropped {
+            let more = i64::try_from(dropped - self.stored_dropped).unwrap_or(i64::MAX);
+            transaction.execute(
+                "INSERT INTO meta VALUES ('dropped', ?1)
+                 ON CONFLICT (key) DO UPDATE SET value = value + excluded.value",
+                [more],
+            )?;
+        }
+        transaction.commit()?;
+        self.stored_dropped = dropped;
+        let newest = self.batch.records.iter().map(|record| record.event.at_ms).max();
+        self.batch = Batch::default();
+        if self.last_retention.is_none_or(|last| last.elapsed() >= RETENTION_INTERVAL) {
+            self.last_retention = Some(Instant::now());
+            retention::delete_expired(&mut self.connection, newest.unwrap_or_default())?;
+        }
+        retention::limit_size(&mut self.connection, self.options.max_bytes)
+    }
+}
+
+/// Returns the id of a name, which is added to the file if it is missing.
+fn name_id(
+    transaction: &Transaction<'_>,
+    names: &mut HashMap<(NameKind, String), i64>,
+    kind: NameKind,
+    value: &str,
+) -> Result<i64> {
+    let key = (kind, value.to_owned());
+    if let Some(id) = names.get(&key) {
+        return Ok(*id);
+    }
+    let parameters = params![kind.code(), value];
+    transaction.execute("INSERT OR IGNORE INTO name (kind, value) VALUES (?1, ?2)", parameters)?;
+    let select = "SELECT id FROM name WHERE kind = ?1 AND value = ?2";
+    let id = transaction.query_row(select, parameters, |row| row.get(0))?;
+    // Names of sessions are deleted with their last record.
+    if kind != NameKind::Session {
+        names.insert(key, id);
+    }
+    Ok(id)
+}
+
+fn write_cells(
+    transaction: &Transaction<'_>,
+    names: &mut HashMap<(NameKind, String), i64>,
+    batch: &Batch,
+) -> Result<()> {
+    let mut rows = Vec::with_capacity(batch.cells.len());
+    for (key, values) in &batch.cells {
+        let upstream = name_id(transaction, names, NameKind::Upstream, &key.upstream)?;
+        let tool = name_id(transaction, names, NameKind::Tool, &key.tool)?;
+        let client = name_id(transaction, names, NameKind::Client, key.client)?;
+        let outcome = key.outcome.code();
+        let revision = i64::try_from(key.revision).unwrap_or_default();
+        rows.push((key, values, [upstream, tool, client, outcome], [upstream, revision, outcome]));
+    }
+    let mut cells = transaction.prepare(&CELLS.upsert())?;
+    let mut revisions = transaction.prepare(&REVISION_CELLS.upsert())?;
+    for level in Level::ALL {
+        for (key, values, cell, revision) in &rows {
+            let position = [level.code(), key.bucket(level)];
+            upsert(&mut cells, CELLS, &[&position[..], cell].concat(), values)?;
+            upsert(&mut revisions, REVISION_CELLS, &[&position[..], revision].concat(), values)?;
+        }
+    }
+    Ok(())
+}
+
+fn upsert(
+    statement: &mut rusqlite::Statement<'_>,
+    table: Table,
+    key: &[i64],
+    values: &Values,
+) -> Result<()> {
+    debug_assert_eq!(key.len(), table.keys.len() + 2, "a key has all columns");
+    let mut at = 0;
+    for number in key.iter().chain(&values.sums) {
+        at += 1;
+        statement.raw_bind_parameter(at, number)?;
+    }
+    for histogram in &values.histograms {
+        at += 1;
+        statement.raw_bind_parameter(at, histogram.to_bytes())?;
+    }
+    statement.raw_execute()?;
+    Ok(())
+}
+
+fn write_records(
+    transaction: &Transaction<'_>,
+    names: &mut HashMap<(NameKind, String), i64>,
+    batch: &Batch,
+) -> Result<()> {
+    let mut sessions: HashMap<&str, Option<i64>> = HashMap::from([("", None)]);
+    for RawRecord { event, .. } in &batch.records {
+        if !sessions.contains_key(event.session.as_str()) {
+            let id = name_id(transaction, names, NameKind::Session, &event.session)?;
+            sessions.insert(&event.session, Some(id));
+        }
+    }
+    let mut ids = Vec::with_capacity(batch.records.len());
+    for RawRecord { event, .. } in &batch.records {
+        ids.push((
+            name_id(transaction, names, NameKind::Upstream, &event.upstream)?,
+            name_id(transaction, names, NameKind::Tool, &event.tool)?,
+            name_id(transaction, names, NameKind::Client, event.client)?,
+        ));
+    }
+    let mut insert = transaction.prepare(
+        "INSERT INTO record (at, parent, session, upstream, tool, client, outcome, revision,
+            decision, tokens_before, tokens_sent, latency_us, bytes)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+    )?;
+    let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    for (RawRecord { event, id, parent }, (upstream, tool, client)) in batch.records.iter().zip(ids)
+    {
+        let parent = parent.as_ref().map(|parent| parent.get()).filter(|parent| *parent > 0);
+        let row = insert.insert(params![
+            number(event.at_ms),
+            parent,
+            sessions.get(event.session.as_str()).copied().flatten(),
+            upstream,
+            tool,
+            client,
+            event.outcome.code(),
+            number(event.revision),
+            event.mode,
+            number(event.tokens_before),
+            number(event.tokens_sent),
+            number(event.latency_us),
+            number(event.bytes_sent),
+        ])?;
+        id.set(row);
+    }
+    Ok(())
+}
