@@ -1,19 +1,18 @@
 //! The handle through which requests are recorded.
 
 use std::collections::{HashMap, HashSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::thread::Thread;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::event::{Event, OTHER};
 use crate::schema;
-use crate::writer::{Message, Writer, WriterOptions};
+use crate::writer::{MAX_QUEUED, Message, Writer, WriterOptions};
 
-/// The maximum number of events that wait for the writer.
-const MAX_QUEUED: usize = 8_192;
 /// The maximum number of tools whose names are stored, for each process.
 const MAX_TOOLS: usize = 20_000;
 /// The maximum length of a stored name, in bytes.
@@ -41,7 +40,10 @@ impl Default for HistoryOptions {
 /// Records requests in the history file. One thread writes them. Recording never blocks: events are
 /// dropped and counted if the thread cannot keep up.
 pub struct History {
+    path: PathBuf,
     queue: SyncSender<Message>,
+    /// The writer, which is parked between two batches.
+    writer: Option<Thread>,
     dropped: Arc<AtomicU64>,
     /// The names of the tools that each upstream has listed.
     tools: RwLock<HashMap<String, HashSet<String>>>,
@@ -54,22 +56,33 @@ impl History {
     /// [`Error::File`], [`Error::Database`], [`Error::Version`], [`Error::Thread`].
     pub fn open(path: &Path, options: &HistoryOptions) -> Result<Arc<Self>> {
         let connection = schema::open(path)?;
-        let (history, messages) = Self::with_queue(MAX_QUEUED);
+        let (mut history, messages) = Self::with_queue(path, MAX_QUEUED);
         let random = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0);
         let interval = INTERVAL_MS.start + random % (INTERVAL_MS.end - INTERVAL_MS.start);
         let interval = Duration::from_millis(interval);
         let options = WriterOptions { max_bytes: options.max_bytes, interval };
         let dropped = Arc::clone(&history.dropped);
-        std::thread::Builder::new()
+        let thread = std::thread::Builder::new()
             .name("history".to_owned())
             .spawn(move || Writer::new(connection, options, dropped).run(&messages))
             .map_err(Error::Thread)?;
+        history.writer = Some(thread.thread().clone());
         Ok(Arc::new(history))
     }
 
-    fn with_queue(length: usize) -> (Self, Receiver<Message>) {
+    fn with_queue(path: &Path, length: usize) -> (Self, Receiver<Message>) {
         let (queue, messages) = sync_channel(length);
-        (Self { queue, dropped: Arc::default(), tools: RwLock::default() }, messages)
+        let path = path.to_owned();
+        (
+            Self { path, queue, writer: None, dropped: Arc::default(), tools: RwLock::default() },
+            messages,
+        )
+    }
+
+    /// Returns the path of the file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Records the names of tools that an upstream lists. Calls of other names are stored under
@@ -122,7 +135,11 @@ impl History {
     /// false if it is not.
     pub fn flush(&self) -> bool {
         let (reply, done) = sync_channel(1);
-        self.queue.send(Message::Flush(reply)).is_ok() && done.recv_timeout(FLUSH_TIMEOUT).is_ok()
+        let is_sent = self.queue.send(Message::Flush(reply)).is_ok();
+        if let Some(writer) = &self.writer {
+            writer.unpark();
+        }
+        is_sent && done.recv_timeout(FLUSH_TIMEOUT).is_ok()
     }
 }
 
@@ -132,7 +149,7 @@ mod tests {
 
     #[test]
     fn full_queue_drops_and_counts() {
-        let (history, messages) = History::with_queue(4);
+        let (history, messages) = History::with_queue(Path::new("unused"), 4);
         for _ in 0..10 {
             history.record(Event::default());
         }
@@ -147,7 +164,7 @@ mod tests {
 
     #[test]
     fn only_listed_tools_have_names() {
-        let (history, _messages) = History::with_queue(1);
+        let (history, _messages) = History::with_queue(Path::new("unused"), 1);
         let long = "x".repeat(MAX_NAME_BYTES + 1);
         history.listed("files", ["read", &long]);
         assert_eq!(history.tool_name("files", "read"), "read");

@@ -6,7 +6,8 @@ use std::num::NonZeroUsize;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
+use std::sync::mpsc::{Receiver, SyncSender};
+use std::thread::park_timeout;
 use std::time::{Duration, Instant};
 
 use lru::LruCache;
@@ -19,6 +20,9 @@ use crate::event::{Event, Follows};
 use crate::retention;
 use crate::schema::{CELLS, NameKind, REVISION_CELLS, Table};
 
+/// The maximum number of events that wait for the writer. In the 2 s between batches, 16,000 calls
+/// a second fit.
+pub(crate) const MAX_QUEUED: usize = 32_768;
 /// The maximum number of stored answers whose calls are remembered.
 const MAX_ORIGINS: NonZeroUsize = NonZeroUsize::new(20_000).unwrap();
 /// The maximum number of cells, and of records, that wait while the file cannot be written.
@@ -97,31 +101,37 @@ impl Writer {
     }
 
     /// Writes events until all senders are gone.
+    ///
+    /// Between two batches the thread is parked rather than waiting for the queue, because a send
+    /// that wakes a waiting receiver costs a system call in the path of a request.
     pub(crate) fn run(mut self, messages: &Receiver<Message>) {
-        // Set by the first event of a batch, so that an idle process does not wake up.
         let mut due: Option<Instant> = None;
         loop {
-            let message = match due {
-                None => messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                Some(due) => messages.recv_timeout(due.saturating_duration_since(Instant::now())),
-            };
-            match message {
-                Ok(Message::Event(event)) => {
-                    self.add(*event);
-                    due.get_or_insert_with(|| Instant::now() + self.options.interval);
-                }
-                Ok(Message::Flush(reply)) => {
-                    self.flush();
-                    due = None;
-                    let _ = reply.send(());
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return self.flush(),
+            let mut first = None;
+            match due {
+                Some(due) => park_timeout(due.saturating_duration_since(Instant::now())),
+                // An idle process does not wake up.
+                None => match messages.recv() {
+                    Ok(message) => first = Some(message),
+                    Err(_) => return self.flush(),
+                },
             }
-            // Events that keep arriving must not postpone the batch.
-            if due.is_some_and(|due| due <= Instant::now()) {
+            let mut replies = Vec::new();
+            for message in first.into_iter().chain(messages.try_iter()).take(MAX_QUEUED) {
+                match message {
+                    Message::Event(event) => {
+                        self.add(*event);
+                        due.get_or_insert_with(|| Instant::now() + self.options.interval);
+                    }
+                    Message::Flush(reply) => replies.push(reply),
+                }
+            }
+            if !replies.is_empty() || due.is_some_and(|due| due <= Instant::now()) {
                 self.flush();
                 due = self.is_failing.then(|| Instant::now() + self.options.interval);
+                for reply in replies {
+                    let _ = reply.send(());
+                }
             }
         }
     }

@@ -1,0 +1,156 @@
+//! Measures the history: the time of recording a call, and the size of the file after 35 simulated
+//! days. Run it by `cargo bench -p context-guard-history`; `OBSERVE_CALLS` sets the number of
+//! simulated calls.
+#![allow(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "a measurement: a panic is a failure"
+)]
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use context_guard_history::{Event, Follows, History, HistoryOptions, Outcome, Query, Reader};
+
+const END_MS: u64 = 1_790_000_000_000;
+const DAYS: u64 = 35;
+const TOOLS: u64 = 300;
+/// Calls after which the simulation waits for the writer.
+const BATCH: u64 = 4_000;
+
+fn main() {
+    let calls = std::env::var("OBSERVE_CALLS").ok().and_then(|text| text.parse().ok());
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("history.db");
+    record(&path);
+    std::fs::remove_file(&path).unwrap();
+    simulate(&path, calls.unwrap_or(1_000_000));
+    queries(&path);
+}
+
+/// Returns a pseudo-random number (SplitMix64).
+fn random(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut mixed = *state;
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+/// Returns a call. A few tools have most calls: the share of rank `r` is about `1 / r`.
+fn call(state: &mut u64, at_ms: u64) -> Event {
+    let uniform = random(state) as f64 / u64::MAX as f64;
+    let tool = ((TOOLS as f64).powf(uniform) - 1.0) as u64;
+    let before = 1 << (random(state) % 18);
+    let outcome = match random(state) % 100 {
+        0..60 => Outcome::Passed,
+        60..90 => Outcome::Paginated,
+        90..98 => Outcome::Summarized,
+        _ => Outcome::UpstreamError,
+    };
+    Event {
+        at_ms,
+        upstream: format!("upstream{}", tool % 12),
+        tool: format!("tool_{tool}"),
+        client: if random(state).is_multiple_of(2) { "claude-code" } else { "_OTHER" },
+        session: format!("{:016x}", random(state) % 200),
+        revision: 1,
+        outcome,
+        mode: "page".to_owned(),
+        tokens_before: before,
+        tokens_sent: before.min(4_000),
+        bytes_before: before * 4,
+        bytes_sent: before.min(4_000) * 4,
+        latency_us: 1 << (random(state) % 22),
+        snapshots: vec![format!("{:012x}", random(state) & 0xffff_ffff_ffff)],
+        ..Event::default()
+    }
+}
+
+/// Prints the time of recording, at 1,000 calls a second.
+fn record(path: &Path) {
+    let history = History::open(path, &HistoryOptions::default()).unwrap();
+    let mut state = 1;
+    let mut times = Vec::new();
+    for at in 0..10_000 {
+        let event = call(&mut state, END_MS + at);
+        let started = Instant::now();
+        let tool = history.tool_name("upstream1", &event.tool).to_owned();
+        history.record(Event { tool, ..event });
+        times.push(started.elapsed());
+        std::thread::sleep(Duration::from_millis(1).saturating_sub(started.elapsed()));
+    }
+    times.sort();
+    let quantile = |share: f64| times[(times.len() as f64 * share) as usize].as_nanos();
+    println!(
+        "record: p50 {} ns, p99 {} ns, p99.9 {} ns; dropped {}",
+        quantile(0.5),
+        quantile(0.99),
+        quantile(0.999),
+        history.dropped()
+    );
+}
+
+/// Records calls over 35 days, a fifth of them with a follow-up read.
+fn simulate(path: &Path, calls: u64) {
+    let history = History::open(path, &HistoryOptions::default()).unwrap();
+    let (mut state, started) = (2, Instant::now());
+    let first_ms = END_MS - DAYS * 86_400_000;
+    for at in 0..calls {
+        let event = call(&mut state, first_ms + at * DAYS * 86_400_000 / calls);
+        let read = random(&mut state).is_multiple_of(5).then(|| Event {
+            follows: Follows::Call(event.snapshots.first().cloned()),
+            snapshots: Vec::new(),
+            ..event.clone()
+        });
+        history.record(event);
+        read.into_iter().for_each(|read| history.record(read));
+        if at % BATCH == 0 {
+            while !history.flush() {}
+        }
+    }
+    while !history.flush() {}
+    println!(
+        "{calls} calls of {TOOLS} tools in {DAYS} days: {:.1} MiB, {:.1} s, dropped {}",
+        std::fs::metadata(path).unwrap().len() as f64 / f64::from(1 << 20),
+        started.elapsed().as_secs_f64(),
+        history.dropped()
+    );
+    let connection = rusqlite::Connection::open(path).unwrap();
+    let selects = [
+        "SELECT count(*) FROM cell WHERE level = 0",
+        "SELECT count(*) FROM cell WHERE level = 1",
+        "SELECT count(*) FROM cell WHERE level = 2",
+        "SELECT count(*) FROM record",
+    ];
+    for select in selects {
+        let rows: i64 = connection.query_row(select, [], |row| row.get(0)).unwrap();
+        println!("  {select}: {rows}");
+    }
+}
+
+/// Prints the times of typical queries.
+fn queries(path: &Path) {
+    for parameters in [
+        [("measure", "net_tokens_saved"), ("by", "tool"), ("from", "-7d"), ("top", "10")],
+        [("measure", "calls"), ("by", "outcome"), ("from", "-24h"), ("step", "1h")],
+        [("measure", "latency_p95"), ("by", "upstream"), ("from", "-7d"), ("step", "1d")],
+        [("measure", "oversized_share"), ("by", "upstream"), ("from", "-10m"), ("top", "5")],
+        [("measure", "tokens_before"), ("by", "tool"), ("from", "-34d"), ("step", "1d")],
+    ] {
+        let mut times = Vec::new();
+        for _ in 0..20 {
+            let started = Instant::now();
+            let query = Query::parse(parameters, END_MS).unwrap();
+            let answer = Reader::open(path).unwrap().run(&query).unwrap();
+            assert!(answer["rows"].is_array());
+            times.push(started.elapsed());
+        }
+        times.sort();
+        println!("query {parameters:?}: p50 {:?}, p95 {:?}", times[10], times[18]);
+    }
+}
