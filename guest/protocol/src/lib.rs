@@ -54,6 +54,7 @@
 pub mod answer;
 pub mod argument;
 pub mod batch;
+pub mod client;
 pub mod code;
 pub mod edit;
 mod exchange;

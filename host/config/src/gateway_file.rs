@@ -11,7 +11,7 @@ use super::secret::Secret;
 use super::timeouts::Timeouts;
 use super::tls::Tls;
 use super::upstream::Upstream;
-use crate::options::{CacheOptions, RecordingOptions, RolloutOptions};
+use crate::options::{CacheOptions, HistorySettings, RecordingOptions, RolloutOptions};
 
 /// The configuration of a gateway.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -61,6 +61,9 @@ pub struct Config {
     pub audit: Option<Audit>,
     /// The records about requests.
     pub telemetry: Telemetry,
+    /// The history of calls. Without it, `serve` has none, and `stdio` has one in the state folder
+    /// of the user.
+    pub history: Option<HistorySettings>,
     /// Secrets that sign cursors. The first signs, all verify. Those of `${file:…}` may change
     /// while the gateway runs. Without any, CONTEXT_GUARD_SIGNING_KEYS is used, or a random key.
     pub signing_keys: Vec<Secret>,
@@ -100,6 +103,7 @@ impl Default for Config {
             admin: None,
             audit: None,
             telemetry: Telemetry::default(),
+            history: None,
             signing_keys: Vec::new(),
             keep_dropped_keys: true,
             disabled: Vec::new(),

@@ -32,9 +32,11 @@ pub use import::{
     Import, ImportedServer, guard_command, import, import_all, redact_arguments, upstream_name,
 };
 pub use oauth_rules::{is_scope, is_secure_url, is_url};
-pub use options::{CacheOptions, Mode, RecordingOptions, RollbackLimits, RolloutOptions};
+pub use options::{
+    CacheOptions, HistorySettings, Mode, RecordingOptions, RollbackLimits, RolloutOptions,
+};
 pub use secret::Secret;
-pub use state::{read_or_create_secret, state_folder};
+pub use state::{history_file, read_or_create_secret, state_folder};
 pub use timeouts::Timeouts;
 pub use tls::{Tls, UpstreamTls};
 pub use upstream::{

@@ -113,6 +113,28 @@ impl Default for CacheOptions {
     }
 }
 
+/// The history of calls: sums by minute, hour and day, for `context-guard stats` and
+/// `/admin/v1/query`. It contains no arguments and no answers.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct HistorySettings {
+    /// Records calls.
+    pub enabled: bool,
+    /// The file. Without it, `history.db` in the state folder of the user. Several processes of
+    /// one machine may share a file.
+    pub file: Option<PathBuf>,
+    /// The maximum size of the file, in bytes. Beyond it, the oldest records of single requests are
+    /// deleted, then the oldest sums.
+    #[schemars(range(min = 1_048_576))]
+    pub bytes: u64,
+}
+
+impl Default for HistorySettings {
+    fn default() -> Self {
+        Self { enabled: true, file: None, bytes: 64 << 20 }
+    }
+}
+
 /// The recording of traffic.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

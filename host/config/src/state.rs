@@ -20,6 +20,12 @@ pub fn state_folder() -> PathBuf {
     folder.unwrap_or_else(home).join("context-guard")
 }
 
+/// Returns the history file of the user, in which programs without a setting record calls.
+#[must_use]
+pub fn history_file() -> PathBuf {
+    state_folder().join("history.db")
+}
+
 /// Reads the secret in a file. Creates the file with 32 random bytes in base64 if it is missing,
 /// readable by its owner only.
 ///

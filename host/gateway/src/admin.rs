@@ -18,13 +18,14 @@ use serde_json::{Value, json};
 
 use crate::access::Refusal;
 use crate::telemetry;
-use crate::{Gateway, problem};
+use crate::{Gateway, history, problem};
 
 /// Returns the routes of the admin endpoint.
 pub(crate) fn router(gateway: Arc<Gateway>) -> Router {
     let admin = Router::new()
         .route("/admin/telemetry", get(records))
         .route("/admin/upstreams", get(upstreams))
+        .route("/admin/v1/query", get(query))
         .route("/metrics", get(metrics))
         .route_layer(from_fn_with_state(Arc::clone(&gateway), authorized));
     Router::new()
@@ -79,6 +80,36 @@ async fn records(
                 error.body_text()
             );
             problem(StatusCode::BAD_REQUEST, "bad_query", &detail)
+        }
+    }
+}
+
+/// Answers a query of the history.
+async fn query(
+    State(gateway): State<Arc<Gateway>>,
+    parameters: Result<Query<Vec<(String, String)>>, QueryRejection>,
+) -> Response {
+    let Some(history) = gateway.recorder.history().cloned() else {
+        let detail = "This gateway records no history: add `history: {}` to its file.";
+        return problem(StatusCode::NOT_FOUND, "no_history", detail);
+    };
+    let parameters = match parameters {
+        Ok(Query(parameters)) => parameters,
+        Err(error) => return problem(StatusCode::BAD_REQUEST, "bad_query", &error.body_text()),
+    };
+    let answer = tokio::task::spawn_blocking(move || history::query(&history, &parameters)).await;
+    match answer {
+        Ok(Ok(answer)) => json(&answer),
+        Ok(Err(context_guard_history::Error::Query(text))) => {
+            problem(StatusCode::BAD_REQUEST, "bad_query", &text)
+        }
+        Ok(Err(error)) => {
+            let status = StatusCode::INTERNAL_SERVER_ERROR;
+            problem(status, "history_unavailable", &error.to_string())
+        }
+        Err(error) => {
+            let status = StatusCode::INTERNAL_SERVER_ERROR;
+            problem(status, "history_unavailable", &error.to_string())
         }
     }
 }

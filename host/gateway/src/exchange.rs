@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::engine::{CallContext, Decision};
 use crate::filter::{AnswerSource, Filter, Request, Ticket};
 use crate::message::Head;
-use crate::telemetry::{AnswerEvent, Outcome, Recorder};
+use crate::telemetry::{AnswerEvent, Outcome, Recorder, RequestKind};
 use crate::upstream::Failure;
 use context_guard_protocol::answer::{is_valid_json, quote};
 use context_guard_protocol::response::FailedRequest;
@@ -18,6 +18,7 @@ pub(crate) struct Exchange {
     pub(crate) context: CallContext,
     /// The JSON-RPC method, or the endpoint of a REST request.
     pub(crate) endpoint: String,
+    kind: RequestKind,
     /// The maximum time until the upstream's next message. `None` if the transport has its own
     /// limit.
     pub(crate) timeout: Option<Duration>,
@@ -48,11 +49,13 @@ pub(crate) struct GuardedResponse {
 }
 
 impl Exchange {
+    /// Creates the exchange of a request to a JSON API.
     pub(crate) fn new(context: CallContext, endpoint: impl Into<String>) -> Self {
         let (endpoint, started) = (endpoint.into(), Instant::now());
         Self {
             context,
             endpoint,
+            kind: RequestKind::Http,
             timeout: None,
             started,
             ticket: None,
@@ -74,7 +77,8 @@ impl Exchange {
             None => method.to_owned(),
         };
         let failed = head.map(|head| FailedRequest::new(head, &context.protocol_version));
-        Self { failed, ..Self::new(context, endpoint) }
+        let kind = RequestKind::of_method(method);
+        Self { kind, failed, ..Self::new(context, endpoint) }
     }
 
     /// Returns the client's id of the request, as raw JSON. `null` if it is no JSON-RPC request.
@@ -148,6 +152,7 @@ impl Exchange {
         recorder.answered(&AnswerEvent {
             cx: &self.context,
             endpoint: &self.endpoint,
+            kind: self.kind,
             is_read: self.is_read,
             decision,
             latency: self.started.elapsed(),

@@ -16,6 +16,7 @@ mod exchange;
 mod fair_queue;
 mod front;
 mod headers;
+mod history;
 mod invalid_output;
 mod lines;
 mod message;

@@ -32,6 +32,13 @@ impl Gateway {
         tasks.into_iter().map(AbortOnDrop).collect()
     }
 
+    /// Waits until all recorded calls are in the history file.
+    pub(crate) async fn flush_history(&self) {
+        if let Some(history) = self.recorder.history().cloned() {
+            let _ = tokio::task::spawn_blocking(move || history.flush()).await;
+        }
+    }
+
     /// Serves until `stop` resolves and the requests in flight have ended. `ready` is called with
     /// the addresses of the front and of the admin endpoint, if there is one.
     ///
@@ -100,6 +107,7 @@ impl Gateway {
         self.processes.end().await;
         // The admin endpoint outlives the front, so that operators can observe the drain.
         self.stopped.cancel();
+        self.flush_history().await;
         drop(background);
         key_refresh.abort();
         if let Some(certificates) = certificates {

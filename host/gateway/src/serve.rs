@@ -21,6 +21,7 @@ use super::front::request_body::BodyMemory;
 use super::front::request_mode::{heads, inspect_discovery, mode_of, refuse_invalid};
 use super::front::sse_paths::{SseEndpoint, SsePaths};
 use super::headers;
+use super::history;
 use super::protocol_mode::ProtocolMode;
 use super::reply;
 use super::rest::{Rest, problem};
@@ -85,7 +86,8 @@ impl Gateway {
             )?),
             None => None,
         };
-        let recorder = Arc::new(Recorder::new(config.telemetry.ring, audit, clock));
+        let recorder = Recorder::new(config.telemetry.ring, audit, clock);
+        let recorder = Arc::new(recorder.with_history(history::open(&config)));
         let observer = Arc::clone(&recorder);
         filter.revisions().observe(move |change| observer.changed(change));
         let client = http_client();

@@ -103,6 +103,12 @@ impl Session {
         }
     }
 
+    /// Records every answer with `recorder`.
+    #[must_use]
+    pub fn with_recorder(self, recorder: Arc<Recorder>) -> Self {
+        Self { recorder: Some(recorder), ..self }
+    }
+
     /// Sets the session's owner, transport id (`name`, see [`Self::set_name`]) and protocol
     /// version, and records every answer with `recorder`.
     #[must_use]
@@ -367,6 +373,17 @@ impl Session {
             AnswerCheck::Invalid(reason) => {
                 let failure = Failure::invalid_answer(&self.upstream, &reason);
                 return Cow::Owned(self.failed(&exchange, &failure));
+            }
+        }
+        if let Some(recorder) = &self.recorder {
+            match exchange.endpoint.as_str() {
+                "tools/list" => recorder.listed(&self.upstream, &message),
+                "initialize" if self.upstream.is_empty() => {
+                    if let Some(name) = text_at(&message, "/result/serverInfo/name") {
+                        recorder.name_upstream(&name);
+                    }
+                }
+                _ => {}
             }
         }
         if exchange.endpoint == "initialize"

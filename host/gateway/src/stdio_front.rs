@@ -86,6 +86,7 @@ impl Gateway {
         self.closing.cancel();
         self.processes.end().await;
         self.stopped.cancel();
+        self.flush_history().await;
         drop(background);
         ended.map_err(Error::Io)
     }

@@ -6,6 +6,7 @@
 
 mod audit;
 mod error;
+mod history_event;
 mod metrics;
 mod record;
 mod recorder;
@@ -18,7 +19,8 @@ pub use audit::{AuditEntry, AuditLog};
 pub use error::{Error, Result};
 pub use metrics::Metrics;
 pub use record::{
-    AnswerEvent, AnswerKind, OptimizationMetadata, Outcome, RecordQuery, TelemetryRecord,
+    AnswerEvent, AnswerKind, OptimizationMetadata, Outcome, RecordQuery, RequestKind,
+    TelemetryRecord,
 };
 pub use recorder::Recorder;
 pub use tokenizer::{COUNTS_EXACTLY, o200k, require_exact_tokens};

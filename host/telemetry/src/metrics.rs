@@ -84,6 +84,7 @@ pub struct Metrics {
     store: Gauge,
     store_faults: Family<Reason, Counter>,
     audit_lost: Counter,
+    history_dropped: Counter,
     memory_pressure: Gauge,
     /// The tools that have a label of their own.
     tools: Mutex<HashSet<String>>,
@@ -163,6 +164,12 @@ impl Metrics {
             "Entries of the audit log that could not be written",
             audit_lost.clone(),
         );
+        let history_dropped = Counter::default();
+        registry.register(
+            "telemetry_dropped",
+            "Calls that are missing in the history because its file is written too slowly",
+            history_dropped.clone(),
+        );
         let memory_pressure = Gauge::default();
         registry.register(
             "memory_pressure",
@@ -187,6 +194,7 @@ impl Metrics {
             store,
             store_faults,
             audit_lost,
+            history_dropped,
             memory_pressure,
             tools: Mutex::default(),
         }
@@ -278,6 +286,11 @@ impl Metrics {
     /// Sets the counter of lost audit entries to this total.
     pub(super) fn audit_lost(&self, total: u64) {
         self.audit_lost.inc_by(total.saturating_sub(self.audit_lost.get()));
+    }
+
+    /// Sets the counter of calls that are missing in the history to this total.
+    pub(super) fn history_dropped(&self, total: u64) {
+        self.history_dropped.inc_by(total.saturating_sub(self.history_dropped.get()));
     }
 
     /// Sets the gauge of memory pressure: `is_short` is true while requests are refused.

@@ -117,6 +117,37 @@ impl AnswerKind {
     }
 }
 
+/// The kind of a request, which determines the name under which the history stores it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestKind {
+    /// A tool call.
+    Tool,
+    /// A read of a resource.
+    Resource,
+    /// A prompt.
+    Prompt,
+    /// The result of a task.
+    Task,
+    /// A request to a JSON API.
+    Http,
+    /// Any other request, such as a list. It is no call.
+    Other,
+}
+
+impl RequestKind {
+    /// Returns the kind of a JSON-RPC request with this method.
+    #[must_use]
+    pub fn of_method(method: &str) -> Self {
+        match method {
+            "tools/call" => Self::Tool,
+            "resources/read" => Self::Resource,
+            "prompts/get" => Self::Prompt,
+            "tasks/result" => Self::Task,
+            _ => Self::Other,
+        }
+    }
+}
+
 /// Details of the reduction of an answer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -136,6 +167,8 @@ pub struct AnswerEvent<'a> {
     pub cx: &'a CallContext,
     /// The endpoint to record if the guard's decision names none.
     pub endpoint: &'a str,
+    /// The kind of the request.
+    pub kind: RequestKind,
     /// The decision of the guard on the answer; `None` if it made none.
     pub decision: Option<&'a Decision>,
     /// True if the guard answered with a part of an answer that it stored before.

@@ -1,14 +1,17 @@
 //! Records requests as logs, metrics, records in memory and audit entries.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use context_guard_cursor_store::Clock;
+use context_guard_history::History;
 use tracing::info;
 
 use crate::audit::{AuditEntry, AuditLog};
 use crate::engine::{CacheTier, CallContext};
+use crate::history_event::event;
 use crate::metrics::Metrics;
 use crate::record::{
     AnswerEvent, AnswerKind, Outcome, RecordQuery, TelemetryRecord, optimization, outcome_of,
@@ -20,12 +23,33 @@ const REQUEST_TARGET: &str = "context_guard::requests";
 /// The maximum length of a name in records, audit entries, metrics and logs, in bytes. Clients
 /// choose names, and records live long.
 const MAX_NAME_BYTES: usize = 256;
+/// The maximum length of the name of an upstream in the history, in bytes.
+const MAX_UPSTREAM_BYTES: usize = 64;
 /// The maximum length of a message in audit entries and logs, in bytes.
 const MAX_DETAIL_BYTES: usize = 1_024;
 
 /// Returns the start of a text that a client chose: at most `bytes` bytes, at a character boundary.
 fn cut(text: &str, bytes: usize) -> &str {
     text.get(..text.floor_char_boundary(bytes)).unwrap_or_default()
+}
+
+/// The names in a response to `tools/list`.
+#[derive(serde::Deserialize)]
+struct ToolList<'m> {
+    #[serde(borrow)]
+    result: Tools<'m>,
+}
+
+#[derive(serde::Deserialize)]
+struct Tools<'m> {
+    #[serde(borrow)]
+    tools: Vec<Tool<'m>>,
+}
+
+#[derive(serde::Deserialize)]
+struct Tool<'m> {
+    #[serde(borrow)]
+    name: Cow<'m, str>,
 }
 
 fn cut_name(name: &str) -> &str {
@@ -39,6 +63,10 @@ pub struct Recorder {
     /// The Prometheus metrics of this gateway.
     pub metrics: Metrics,
     audit: Option<AuditLog>,
+    /// The history of calls, if it is enabled.
+    history: Option<Arc<History>>,
+    /// The name in the history of an upstream that has none in the configuration.
+    unnamed_upstream: OnceLock<String>,
     clock: Arc<dyn Clock>,
     last_request: AtomicU64,
 }
@@ -53,8 +81,38 @@ impl Recorder {
             capacity,
             metrics: Metrics::new(),
             audit,
+            history: None,
+            unnamed_upstream: OnceLock::new(),
             clock,
             last_request: AtomicU64::new(0),
+        }
+    }
+
+    /// Records calls in a history, too.
+    #[must_use]
+    pub fn with_history(self, history: Option<Arc<History>>) -> Self {
+        Self { history, ..self }
+    }
+
+    /// Returns the history of calls, or `None` if it is disabled.
+    #[must_use]
+    pub fn history(&self) -> Option<&Arc<History>> {
+        self.history.as_ref()
+    }
+
+    /// Sets the name in the history of an upstream without a name. Only the first call has an
+    /// effect.
+    pub fn name_upstream(&self, name: &str) {
+        let _ = self.unnamed_upstream.set(cut(name, MAX_UPSTREAM_BYTES).to_owned());
+    }
+
+    /// Records the names of tools that an upstream lists, given its response to `tools/list`.
+    pub fn listed(&self, upstream: &str, response: &[u8]) {
+        if let Some(history) = &self.history
+            && let Ok(list) = serde_json::from_slice::<ToolList<'_>>(response)
+        {
+            let names: Vec<&str> = list.result.tools.iter().map(|tool| &*tool.name).collect();
+            history.listed(upstream, names);
         }
     }
 
@@ -65,7 +123,8 @@ impl Recorder {
 
     /// Records a request that was answered.
     pub fn answered(&self, answered: &AnswerEvent<'_>) {
-        let AnswerEvent { cx, endpoint, decision, is_read, latency, bytes, outcome } = *answered;
+        let AnswerEvent { cx, endpoint, decision, is_read, latency, bytes, outcome, .. } =
+            *answered;
         let endpoint = decision
             .map(|decision| decision.endpoint.as_str())
             .filter(|endpoint| !endpoint.is_empty())
@@ -116,6 +175,13 @@ impl Recorder {
             tier: decision.filter(|decision| decision.mode != "catalog").map(CacheTier::of_answer),
         };
         self.metrics.answered(&record);
+        if let Some(history) = &self.history {
+            let unnamed = || self.unnamed_upstream.get().map_or("", String::as_str);
+            let upstream = if upstream.is_empty() { unnamed() } else { upstream };
+            if let Some(event) = event(history, answered, &record, upstream) {
+                history.record(event);
+            }
+        }
         info!(
             target: REQUEST_TARGET,
             request = record.request_id,
@@ -206,6 +272,7 @@ impl Recorder {
     #[must_use]
     pub fn metrics_text(&self) -> String {
         self.metrics.audit_lost(self.audit.as_ref().map_or(0, AuditLog::lost));
+        self.metrics.history_dropped(self.history.as_ref().map_or(0, |history| history.dropped()));
         self.metrics.text()
     }
 
@@ -226,6 +293,7 @@ impl Recorder {
 mod tests {
     use super::*;
     use crate::engine::{Decision, LossClass};
+    use crate::record::RequestKind;
     use context_guard_cursor_store::clock::SystemClock;
     use std::time::Duration;
 
@@ -270,6 +338,7 @@ mod tests {
                 recorder.answered(&AnswerEvent {
                     cx: &cx,
                     endpoint: "tools/call",
+                    kind: RequestKind::Tool,
                     decision: Some(&decision),
                     is_read,
                     latency: Duration::ZERO,
@@ -326,6 +395,7 @@ mod tests {
             recorder.answered(&AnswerEvent {
                 cx: &cx,
                 endpoint,
+                kind: RequestKind::Tool,
                 decision: None,
                 is_read: false,
                 latency: Duration::from_millis(7),
@@ -361,6 +431,7 @@ mod tests {
         recorder.answered(&AnswerEvent {
             cx: &cx,
             endpoint: &format!("files::{long}"),
+            kind: RequestKind::Tool,
             decision: None,
             is_read: false,
             latency: Duration::ZERO,

@@ -142,6 +142,12 @@ mod tests {
     }
 
     #[test]
+    fn hosts_know_the_names() {
+        let names = CLIENT_PROFILES.map(|profile| profile.name);
+        assert_eq!(names, context_guard_protocol::client::CLIENT_NAMES);
+    }
+
+    #[test]
     fn names_are_lower_case_and_distinct() {
         for (at, profile) in CLIENT_PROFILES.iter().enumerate() {
             assert_eq!(profile.name, profile.name.to_lowercase());

@@ -265,6 +265,9 @@ impl Forwarder {
             || exchange.on_response(&self.filter, &answer),
         )
         .await;
+        if exchange.endpoint == "tools/list" {
+            self.recorder.listed(&exchange.context.upstream, &answer);
+        }
         let answer = guarded.shaped.unwrap_or(answer);
         let mode = in_flight.call.connection().mode;
         let head = Head::read(&in_flight.request);

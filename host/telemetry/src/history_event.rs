@@ -1,0 +1,218 @@
+//! Converts an answer to an event of the history.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use context_guard_history::{Event, Follows, History, OTHER, Outcome as HistoryOutcome};
+use context_guard_protocol::client::known_name;
+
+use crate::record::{AnswerEvent, Outcome, RequestKind, TelemetryRecord};
+
+/// The name under which refused reads are stored, whose call is not known.
+const READ_TOOL: &str = "context_guard_read";
+
+/// Returns the event of an answer. `upstream` is the name of the upstream in the history. `None`
+/// for requests that are no calls, such as lists.
+pub(super) fn event(
+    history: &History,
+    answered: &AnswerEvent<'_>,
+    record: &TelemetryRecord,
+    upstream: &str,
+) -> Option<Event> {
+    let decision = answered.decision;
+    let options = decision.map_or(&[][..], |decision| &decision.options);
+    let values = |name: &'static str| {
+        let named = options.iter().filter(move |(option, _)| option == name);
+        named.map(|(_, value)| value.clone())
+    };
+    let (continues, cursor_error) = (values("continues").next(), values("cursor-error").next());
+    let name = record.endpoint.split_once("::").map_or(record.endpoint.as_str(), |(_, tool)| tool);
+    let is_listed = history.has_listed(&record.upstream, name);
+    let tool = match answered.kind {
+        RequestKind::Tool if is_listed => name,
+        RequestKind::Tool if cursor_error.is_some() => READ_TOOL,
+        RequestKind::Tool | RequestKind::Http => OTHER,
+        RequestKind::Resource => "resources/read",
+        RequestKind::Prompt => "prompts/get",
+        RequestKind::Task => "tasks/result",
+        RequestKind::Other => return None,
+    };
+    // A component that does not name the stored answer still tells that it served one.
+    let is_read = answered.is_read && record.mode != "error" && is_listed;
+    let follows = match continues {
+        None if cursor_error.is_none() && !is_read => Follows::Nothing,
+        continues => Follows::Call(continues),
+    };
+    let is_unshaped = decision.is_some_and(|decision| decision.unshaped);
+    // Without a decision, four bytes count as one token.
+    let (before, sent) = match (decision, record.outcome) {
+        (Some(_), _) if is_unshaped => (record.original_tokens, record.original_tokens),
+        (None, Outcome::Passed | Outcome::Fault) => {
+            let estimate = record.response_bytes.div_ceil(4);
+            (estimate, estimate)
+        }
+        _ => (record.original_tokens, record.estimated_tokens),
+    };
+    let budget = record.optimization_metadata.budget;
+    let client = answered.cx.client_name.as_deref().and_then(known_name);
+    Some(Event {
+        at_ms: record.timestamp,
+        upstream: upstream.to_owned(),
+        tool: tool.to_owned(),
+        client: client.unwrap_or(OTHER),
+        session: session(&answered.cx.session),
+        revision: record.revision,
+        outcome: outcome(record, cursor_error.as_deref()),
+        mode: record.mode.clone(),
+        tokens_before: before,
+        tokens_sent: sent,
+        bytes_before: record.original_bytes,
+        bytes_sent: record.response_bytes,
+        latency_us: u64::try_from(answered.latency.as_micros()).unwrap_or(u64::MAX),
+        is_oversized: budget > 0 && record.original_tokens > budget,
+        is_paged: record.pagination_used,
+        is_chunked: record.chunking_used,
+        is_condensed: record.summarization_used,
+        snapshots: values("snapshot").collect(),
+        follows,
+    })
+}
+
+fn outcome(record: &TelemetryRecord, cursor_error: Option<&str>) -> HistoryOutcome {
+    match record.outcome {
+        Outcome::Passed => HistoryOutcome::Passed,
+        Outcome::Refused if cursor_error == Some("cursor_expired") => HistoryOutcome::CursorExpired,
+        Outcome::Refused => HistoryOutcome::Refused,
+        Outcome::Fault => HistoryOutcome::Fault,
+        Outcome::UpstreamError => HistoryOutcome::UpstreamError,
+        Outcome::Shaped if record.chunking_used => HistoryOutcome::Chunked,
+        Outcome::Shaped if record.pagination_used => HistoryOutcome::Paginated,
+        Outcome::Shaped if record.summarization_used => HistoryOutcome::Summarized,
+        Outcome::Shaped => HistoryOutcome::Shaped,
+    }
+}
+
+/// Returns a digest of a session id, which tells sessions apart. With the id itself, a reader of
+/// the file could use the session.
+fn session(id: &str) -> String {
+    if id.is_empty() {
+        return String::new();
+    }
+    let mut hasher = DefaultHasher::new();
+    id.hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use context_guard_cursor_store::clock::SystemClock;
+    use context_guard_history::{HistoryOptions, Query, Reader};
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::engine::{CallContext, Decision, LossClass};
+    use crate::recorder::Recorder;
+
+    fn decision(endpoint: &str, mode: &str, tokens: [u64; 2], option: (&str, &str)) -> Decision {
+        Decision {
+            endpoint: endpoint.to_owned(),
+            mode: mode.to_owned(),
+            loss: if mode == "error" { LossClass::None } else { LossClass::Partial },
+            pagination_used: mode == "page",
+            original_tokens: tokens[0],
+            estimated_tokens: tokens[1],
+            budget: 1_000,
+            options: vec![(option.0.to_owned(), option.1.to_owned())],
+            ..Decision::default()
+        }
+    }
+
+    fn answered(recorder: &Recorder, kind: RequestKind, upstream: &str, decision: &Decision) {
+        let cx = CallContext {
+            upstream: upstream.to_owned(),
+            session: "a secret id".to_owned(),
+            client_name: Some("Claude-Code".to_owned()),
+            ..CallContext::default()
+        };
+        recorder.answered(&AnswerEvent {
+            cx: &cx,
+            endpoint: "tools/call",
+            kind,
+            decision: Some(decision),
+            is_read: decision.options.iter().any(|(name, _)| name != "snapshot"),
+            latency: Duration::from_millis(3),
+            bytes: 10,
+            outcome: Outcome::Passed,
+        });
+    }
+
+    #[test]
+    fn calls_and_reads_are_stored_by_closed_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("history.db");
+        let history = History::open(&path, &HistoryOptions::default()).unwrap();
+        let recorder = Recorder::new(10, None, Arc::new(SystemClock));
+        let recorder = recorder.with_history(Some(Arc::clone(&history)));
+        recorder
+            .listed("up", br#"{"id":1,"result":{"tools":[{"name":"li\u0073t"},{"name":"b"}]}}"#);
+        let tool = RequestKind::Tool;
+        answered(
+            &recorder,
+            tool,
+            "up",
+            &decision("up::list", "page", [9_000, 900], ("snapshot", "s")),
+        );
+        // The aggregator does not know the upstream of a read.
+        answered(&recorder, tool, "", &decision("list", "page", [9_000, 700], ("continues", "s")));
+        answered(
+            &recorder,
+            tool,
+            "up",
+            &decision("up::made_up", "page", [50, 40], ("snapshot", "t")),
+        );
+        let expired = ("cursor-error", "cursor_expired");
+        answered(
+            &recorder,
+            tool,
+            "up",
+            &decision("up::context_guard_read", "error", [9, 9], expired),
+        );
+        let mut whole = decision("up::b", "page", [5_000, 500], ("snapshot", "w"));
+        whole.unshaped = true;
+        answered(&recorder, tool, "up", &whole);
+        let list = decision("tools/list", "catalog", [100, 200], ("snapshot", "x"));
+        answered(&recorder, RequestKind::Other, "up", &list);
+        let uri = decision("file:///a", "page", [2_000, 900], ("snapshot", "u"));
+        answered(&recorder, RequestKind::Resource, "up", &uri);
+        assert!(history.flush());
+        let parameters = [
+            ("by", "tool,outcome"),
+            ("measure", "net_tokens_saved,calls,followups"),
+            ("where", "client:claude-code"),
+        ];
+        let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_millis();
+        let query = Query::parse(parameters, u64::try_from(now).unwrap() + 1_000).unwrap();
+        let answer = Reader::open(&path).unwrap().run(&query).unwrap();
+        let row = |tool: &str, outcome: &str, numbers: [i64; 3]| {
+            let [net, calls, followups] = numbers;
+            json!({"tool": tool, "outcome": outcome, "net_tokens_saved": net, "calls": calls,
+                "followups": followups})
+        };
+        assert_eq!(
+            answer["rows"],
+            Value::Array(vec![
+                row("list", "paginated", [9_000 - 900 - 700, 1, 1]),
+                row("resources/read", "paginated", [1_100, 1, 0]),
+                row("_OTHER", "paginated", [10, 1, 0]),
+                row("b", "paginated", [0, 1, 0]),
+                row("context_guard_read", "cursor_expired", [-9, 0, 1]),
+            ])
+        );
+        drop((recorder, history));
+        let bytes = std::fs::read(&path).unwrap();
+        let has = |text: &str| bytes.windows(text.len()).any(|window| window == text.as_bytes());
+        assert!(!has("a secret id") && !has("made_up") && !has("file:///a"));
+    }
+}
