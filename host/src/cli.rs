@@ -23,6 +23,7 @@ mod revisions;
 mod runtime;
 mod serve;
 mod shape;
+mod stats;
 mod stdio;
 mod table;
 mod tokens;
@@ -31,10 +32,13 @@ mod wrap;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
+use context_guard::history::{History, HistoryOptions};
 use context_guard::{Error, access, config, oauth, revision, telemetry};
+use tracing::warn;
 use tracing_subscriber::EnvFilter;
 
 const AFTER_HELP: &str = "\
@@ -50,6 +54,7 @@ Examples:
 Environment:
   CONTEXT_GUARD_SIGNING_KEYS   signing keys of cursors, separated by commas; the first signs, all verify
   CONTEXT_GUARD_TOKEN_KEY      the key that encrypts the tokens of `login`, at least 32 characters
+  CONTEXT_GUARD_NO_HISTORY     1 records no calls for `stats`
   CONTEXT_GUARD_LOG            the log filter of standard error, such as info or context_guard=debug
 
 Exit codes:
@@ -111,6 +116,8 @@ enum Command {
     Login(login::Login),
     /// Remove the stored token of an upstream.
     Logout(login::Logout),
+    /// Show what tools cost and what the guard saved, from the history of calls.
+    Stats(stats::Stats),
     /// Shape one payload: the answer on standard output, a report on standard error.
     Shape(shape::Shape),
     /// Count the tokens of files.
@@ -138,6 +145,36 @@ pub(crate) struct GuardOptions {
     component: Option<PathBuf>,
 }
 
+/// The option that turns the history of calls off.
+#[derive(Clone, Args)]
+pub(crate) struct HistoryOption {
+    /// Record no calls for `context-guard stats`.
+    #[arg(
+        long,
+        env = "CONTEXT_GUARD_NO_HISTORY",
+        hide_env_values = true,
+        value_parser = clap::builder::FalseyValueParser::new()
+    )]
+    no_history: bool,
+}
+
+impl HistoryOption {
+    /// Opens the history of the user, unless the option turns it off. A command runs without a
+    /// history that cannot be opened.
+    fn open(&self) -> Option<Arc<History>> {
+        if self.no_history {
+            return None;
+        }
+        match History::open(&config::history_file(), &HistoryOptions::default()) {
+            Ok(history) => Some(history),
+            Err(error) => {
+                warn!("calls are not recorded for `stats`: {error}");
+                None
+            }
+        }
+    }
+}
+
 impl Arguments {
     pub(crate) fn run(self) -> Result<ExitCode> {
         let Some(command) = self.command else {
@@ -157,6 +194,7 @@ impl Arguments {
             Command::Key(key) => key.run(),
             Command::Login(login) => login.run(),
             Command::Logout(logout) => logout.run(),
+            Command::Stats(stats) => stats.run(),
             Command::Shape(shape) => shape.run(),
             Command::Tokens(tokens) => tokens.run(),
             Command::Demo(demo) => demo.run(),
@@ -182,7 +220,7 @@ pub(crate) fn say(text: std::fmt::Arguments<'_>) {
 /// Starts logging to standard error, because standard output belongs to the protocol.
 pub(crate) fn start_log(arguments: &Arguments) {
     // A gateway reports changes of state, and requests only with `-v`: one line for each, from the
-    // recorder of requests rather than from the filter. Other commands have no such recorder.
+    // recorder of requests rather than from the filter. `wrap` reports only what the filter did.
     let default = match (&arguments.command, arguments.verbose) {
         (Some(Command::Serve(_)), false) => {
             "info,context_guard::decisions=warn,context_guard::requests=warn"
@@ -190,6 +228,7 @@ pub(crate) fn start_log(arguments: &Arguments) {
         (Some(Command::Serve(_)), true) => {
             "info,context_guard::decisions=warn,context_guard::stderr=debug"
         }
+        (Some(Command::Wrap(_)), true) => "info,context_guard::requests=warn",
         (_, false) => "warn",
         (_, true) => "info",
     };

@@ -17,6 +17,7 @@ pub use context_guard_cursor_store as store;
 pub use context_guard_engine as engine;
 pub use context_guard_filter::{self as filter, Filter, cache};
 pub use context_guard_gateway::{self as gateway, Error, Result};
+pub use context_guard_history as history;
 pub use context_guard_oauth as oauth;
 pub use context_guard_revision::{self as revision, keys};
 pub use context_guard_telemetry::{self as telemetry, recording, sampler};

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use context_guard::history::{History, HistoryOptions};
 use context_guard_test_support::{Context, Result, artifacts, ensure, peers};
 use serde_json::{Value, json};
 
@@ -66,6 +67,9 @@ fn workplace(name: &str) -> Result<PathBuf> {
     let client = r#"{"mcpServers": {"files": {"command": "npx", "args": ["-y", "x"]}}}"#;
     std::fs::write(folder.join(".mcp.json"), client)?;
     std::fs::write(folder.join("gateway.yaml"), "upstreams: [{name: a, command: [cat]}]\n")?;
+    // The state of a user who has wrapped a server.
+    let history = folder.join("context-guard/history.db");
+    History::open(&history, &HistoryOptions::default())?;
     Ok(folder)
 }
 

@@ -32,6 +32,7 @@ mod faults;
 mod floods;
 mod front;
 mod gateway;
+mod history;
 mod hostile;
 mod isolation;
 mod legacy_sse;

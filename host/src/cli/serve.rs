@@ -18,6 +18,7 @@ use context_guard::sampler::Sampler;
 use context_guard::{Clock, Filter};
 use tracing::{info, warn};
 
+use super::HistoryOption;
 use super::runtime::{self, GatewayFiles};
 
 const AFTER_HELP: &str = "\
@@ -46,6 +47,8 @@ pub(crate) struct Serve {
     /// The guard component, instead of the embedded one.
     #[arg(long, value_name = "FILE", env = "CONTEXT_GUARD_COMPONENT")]
     component: Option<PathBuf>,
+    #[command(flatten)]
+    history: HistoryOption,
 }
 
 impl Serve {
@@ -53,6 +56,9 @@ impl Serve {
         let mut config = read(&self.config)?;
         if let Some(listen) = self.listen {
             config.listen = listen.to_string();
+        }
+        if self.history.no_history {
+            config.history = None;
         }
         let files = GatewayFiles { config: self.config, component: self.component };
         let parts = GatewayParts::build(config, files, Front::Http)?;

@@ -7,6 +7,7 @@ use anyhow::Result;
 use clap::Args;
 use tokio::io::BufReader;
 
+use super::HistoryOption;
 use super::runtime::GatewayFiles;
 use super::serve::{self, Front, GatewayParts};
 
@@ -28,11 +29,18 @@ pub(crate) struct Stdio {
     /// The guard component, instead of the embedded one.
     #[arg(long, value_name = "FILE", env = "CONTEXT_GUARD_COMPONENT")]
     component: Option<PathBuf>,
+    #[command(flatten)]
+    history: HistoryOption,
 }
 
 impl Stdio {
     pub(crate) fn run(self) -> Result<ExitCode> {
-        let config = serve::read(&self.config)?;
+        let mut config = serve::read(&self.config)?;
+        if self.history.no_history {
+            config.history = None;
+        } else {
+            config.history.get_or_insert_default();
+        }
         let files = GatewayFiles { config: self.config, component: self.component };
         let parts = GatewayParts::build(config, files, Front::Stdio)?;
         let runtime =

@@ -10,9 +10,10 @@ use context_guard::clock::SystemClock;
 use context_guard::filter::FilterOptions;
 use context_guard::gateway::{Session, stdio};
 use context_guard::sampler::Sampler;
+use context_guard::telemetry::Recorder;
 use tracing::info;
 
-use super::{GuardOptions, runtime};
+use super::{GuardOptions, HistoryOption, runtime};
 
 const AFTER_HELP: &str = "\
 In a client's configuration, put `context-guard wrap --` before the command:
@@ -38,6 +39,8 @@ pub(crate) struct Wrap {
     /// earlier ones.
     #[arg(long)]
     learn: bool,
+    #[command(flatten)]
+    history: HistoryOption,
     /// A variable whose name begins with CONTEXT_GUARD_ that the server inherits. It inherits all
     /// others anyway.
     #[arg(long, value_name = "NAME")]
@@ -64,10 +67,16 @@ impl Wrap {
         };
         let filter = Filter::with_options(revisions, options);
         self.guard.watch(&filter)?;
+        let history = self.history.open();
+        let recorder = Recorder::new(0, None, Arc::new(SystemClock)).with_history(history.clone());
         let session = Session::new(Arc::new(filter), "local", &self.name);
+        let session = session.with_recorder(Arc::new(recorder));
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         let status = runtime.block_on(stdio::run(session, &self.command, &self.inherit_env))?;
+        if let Some(history) = history {
+            history.flush();
+        }
         for (endpoint, known) in sampler.map(|sampler| sampler.report()).unwrap_or_default() {
             info!(
                 endpoint,

@@ -40,6 +40,8 @@ impl Client {
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // Without a key the guard logs that it generated one, and tests compare this stream.
         command.env("CONTEXT_GUARD_SIGNING_KEYS", "a key for the tests of the pump");
+        // Calls of tests do not belong in the history of the user.
+        command.env("CONTEXT_GUARD_NO_HISTORY", "1");
         let mut child = command.spawn()?;
         let output = BufReader::new(child.stdout.take().context("no output")?);
         Ok(Self { input: child.stdin.take(), child, output, last_id: 0 })
