@@ -90,6 +90,12 @@ impl Histogram {
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Self {
         let mut histogram = Self::default();
+        histogram.merge_bytes(bytes);
+        histogram
+    }
+
+    /// Adds the counts of a histogram in bytes. O(buckets that are not empty).
+    pub(crate) fn merge_bytes(&mut self, bytes: &[u8]) {
         let mut rest = bytes.iter();
         while let Some(at) = rest.next() {
             let (mut count, mut shift) = (0_u64, 0_u32);
@@ -100,11 +106,10 @@ impl Histogram {
                     break;
                 }
             }
-            if let Some(bucket) = histogram.0.get_mut(usize::from(*at)) {
+            if let Some(bucket) = self.0.get_mut(usize::from(*at)) {
                 *bucket = bucket.saturating_add(count);
             }
         }
-        histogram
     }
 }
 

@@ -9,7 +9,6 @@ use serde_json::{Map, Value, json};
 use crate::cell::{HISTOGRAMS, Level, SUMS, Values};
 use crate::error::Result;
 use crate::event::Outcome;
-use crate::histogram::Histogram;
 use crate::query::{Dimension, Query};
 use crate::schema::{self, CELLS, NameKind, REVISION_CELLS, Table};
 use crate::time::format_time;
@@ -102,7 +101,7 @@ impl Reader {
             // Few combinations of names occur in many cells.
             let group = texts.entry(ids).or_insert_with_key(|ids| names.group(query, table, ids));
             let Some(group) = group else { continue };
-            let values = values(row, 1 + table.keys.len(), has_histograms)?;
+            let first = 1 + table.keys.len();
             let entry = match groups.get_mut(group) {
                 Some(entry) => entry,
                 None => groups.entry(group.clone()).or_default(),
@@ -110,9 +109,10 @@ impl Reader {
             if let Some(step) = query.step_seconds {
                 let step = i64::try_from(step / level.seconds()).unwrap_or(1);
                 let bucket: i64 = row.get(0)?;
-                entry.points.entry(bucket.div_euclid(step)).or_default().merge(&values);
+                let point = entry.points.entry(bucket.div_euclid(step)).or_default();
+                add(point, row, first, has_histograms)?;
             }
-            entry.total.merge(&values);
+            add(&mut entry.total, row, first, has_histograms)?;
         }
         Ok(groups)
     }
@@ -160,18 +160,25 @@ impl Names {
     }
 }
 
-fn values(row: &Row<'_>, first: usize, has_histograms: bool) -> rusqlite::Result<Values> {
-    let mut values = Values::default();
+/// Adds the values of a cell, whose columns begin at `first`. Without building the histograms of
+/// each cell, since most queries read none.
+fn add(
+    values: &mut Values,
+    row: &Row<'_>,
+    first: usize,
+    has_histograms: bool,
+) -> rusqlite::Result<()> {
     for (at, sum) in values.sums.iter_mut().enumerate() {
-        *sum = row.get(first + at)?;
+        let more: i64 = row.get(first + at)?;
+        *sum = sum.saturating_add(more);
     }
     if has_histograms {
         for (at, histogram) in values.histograms.iter_mut().enumerate() {
             let bytes = row.get_ref(first + SUMS.len() + at)?;
-            *histogram = Histogram::from_bytes(bytes.as_blob().unwrap_or_default());
+            histogram.merge_bytes(bytes.as_blob().unwrap_or_default());
         }
     }
-    Ok(values)
+    Ok(())
 }
 
 /// Sorts groups by the first measure, then by name.
