@@ -4,6 +4,7 @@
 //! is shaped by the guard and translated into the client's mode. Lists of tools, prompts and
 //! resources are merged.
 
+mod audience;
 mod catalogue;
 mod catalogue_list;
 mod catalogue_routes;
@@ -16,6 +17,7 @@ mod dispatch;
 mod event_response;
 pub(crate) mod event_streams;
 mod forward;
+mod fresh_lists;
 mod handshake;
 mod http;
 mod in_flight;

@@ -13,8 +13,9 @@ use sha2::{Digest, Sha256};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
+use super::audience::Audience;
 use super::client::Client;
-use super::known_lists::{Audience, KnownLists};
+use super::known_lists::KnownLists;
 use crate::config::Isolation;
 use crate::filter::Filter;
 use crate::message::Head;
@@ -153,6 +154,21 @@ impl Connections {
             connection.is_ok_and(|open| open.as_ref().is_none_or(|open| open.has_ended()))
         });
         if is_closed { self.known.info(client, server) } else { None }
+    }
+
+    /// Returns the client's connection to the upstream with index `server` if it is open.
+    pub(super) async fn get_open(
+        &self,
+        client: &Client,
+        server: usize,
+    ) -> Option<Arc<UpstreamConnection>> {
+        let key = connection_key(client, server, self.servers.get(server)?);
+        let slot = self.slots().get(&key).cloned()?;
+        let is_open = slot.connection.try_lock().is_ok_and(|connection| {
+            connection.as_ref().is_some_and(|connection| !connection.has_ended())
+        });
+        // Not the connection of the slot itself: the session must receive its notifications, too.
+        if is_open { self.get(client, server).await.ok() } else { None }
     }
 
     /// Returns the descriptions of all upstreams, and opens the client's connections to those that

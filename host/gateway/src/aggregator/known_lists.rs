@@ -1,18 +1,18 @@
 //! The last known lists and descriptions of upstreams. The gateway answers from them while an
 //! upstream is slow.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lru::LruCache;
 use tokio::sync::broadcast;
 
+use super::audience::Audience;
 use super::client::Client;
+use super::fresh_lists::FreshLists;
 use super::list_kinds::{LIST_KINDS, ListKind};
 use super::upstream_list::UpstreamList;
-use crate::protocol_mode::ProtocolMode;
-use crate::upstream::connection::ServerInfo;
+use crate::upstream::connection::{ServerInfo, UpstreamConnection};
 
 /// The maximum number of lists that are remembered.
 const MAX_LISTS: NonZeroUsize = NonZeroUsize::new(4_096).unwrap();
@@ -24,26 +24,6 @@ const MAX_INFOS: NonZeroUsize = NonZeroUsize::new(1_024).unwrap();
 const MAX_INFO_BYTES: usize = 32 << 10;
 /// The maximum number of changes that wait for a subscriber.
 const MAX_CHANGES: usize = 64;
-
-/// The clients that see the same lists of an upstream: one owner of stored answers, with one
-/// description of the client software.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Audience {
-    server: usize,
-    owner: Arc<str>,
-    client_info: u64,
-    mode: ProtocolMode,
-}
-
-impl Audience {
-    /// Returns the audience to which a client of the upstream at index `server` belongs.
-    pub(super) fn of_client(client: &Client, server: usize) -> Self {
-        let mut hasher = DefaultHasher::new();
-        client.info.hash(&mut hasher);
-        let owner = Arc::clone(&client.scope);
-        Self { server, owner, client_info: hasher.finish(), mode: client.mode }
-    }
-}
 
 /// The remembered lists. `None` replaces a list that the upstream has changed.
 struct RememberedLists {
@@ -59,6 +39,8 @@ pub(super) struct KnownLists {
     /// The lists that changed after stateless clients were answered from older ones, as the
     /// notifications of the change.
     pub(super) changes: broadcast::Sender<(Audience, &'static str)>,
+    /// The lists of tools that need not be asked for.
+    pub(super) fresh: FreshLists<UpstreamConnection>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -72,6 +54,7 @@ impl KnownLists {
             lists: Mutex::new(lists),
             infos: Mutex::new(LruCache::new(MAX_INFOS)),
             changes: broadcast::Sender::new(MAX_CHANGES),
+            fresh: FreshLists::new(),
         }
     }
 
@@ -109,12 +92,13 @@ impl KnownLists {
     /// Forgets lists of an upstream that it has changed, given its notification. `is_common` is
     /// true if all clients use the same instance of the upstream.
     pub(super) fn forget(&self, server: usize, changed: &str, is_common: bool) {
+        self.fresh.forget(server, changed);
         let common = Audience::of_client(&Client::gateway(), server);
         let mut lists = lock(&self.lists);
         for kind in LIST_KINDS.iter().filter(|kind| kind.changed == changed) {
             let all = lists.entries.iter().map(|(key, _)| key);
             let changed: Vec<(Audience, &'static str)> = all
-                .filter(|(audience, method)| audience.server == server && *method == kind.method)
+                .filter(|(audience, method)| audience.server() == server && *method == kind.method)
                 .filter(|(audience, _)| is_common || *audience != common)
                 .cloned()
                 .collect();

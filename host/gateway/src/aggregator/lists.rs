@@ -28,10 +28,12 @@ use crate::protocol_mode::ProtocolMode;
 use crate::reply;
 use crate::upstream::Failure;
 
+mod fresh;
 mod late;
 mod named;
 mod tools;
 
+use self::fresh::list_source;
 use self::late::{Fetching, RefetchKey};
 pub(super) use self::tools::MergedTools;
 
@@ -183,6 +185,9 @@ impl Lists {
             let client = origin.client;
             let known = self.connections.known.list(client, server, kind);
             let was_announced = self.pop_announced(client, server, kind);
+            if let Some(list) = self.fresh_list(origin, server, kind, meta).await {
+                return Ok(list);
+            }
             let wait = match &known {
                 Some(_) if !was_announced => KNOWN_TIMEOUT,
                 _ => UNKNOWN_TIMEOUT,
@@ -270,7 +275,9 @@ impl Lists {
     ) -> Result<Arc<UpstreamList>, Failure> {
         let (mut list, mut cursor) = (UpstreamList::default(), None::<String>);
         let known = &self.connections.known;
+        let changes = known.fresh.change_count(server);
         let connection = self.connections.get(origin.client, server).await?;
+        let revision = self.revision(origin, server);
         if !connection.server_info().has_capability(kind.capability) {
             let list = Arc::new(list);
             known.learn_list(origin.client, server, kind, &list);
@@ -328,8 +335,17 @@ impl Lists {
                 _ => break,
             }
         }
-        let list = Arc::new(list);
+        // Sessions with equal lists share one in memory, with its digest.
+        let last = known.list(origin.client, server, kind).filter(|last| **last == list);
+        let list = last.unwrap_or_else(|| Arc::new(list));
         known.learn_list(origin.client, server, kind, &list);
+        if kind.method == TOOLS.method {
+            known.fresh.learn(
+                &list_source(origin.client, &connection, server, revision),
+                &list,
+                changes,
+            );
+        }
         Ok(list)
     }
 

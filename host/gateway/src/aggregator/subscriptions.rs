@@ -8,11 +8,11 @@ use serde_json::json;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 
+use super::audience::Audience;
 use super::client::{Client, MAX_WAITING_BYTES, Origin};
 use super::client_session::ClientSession;
 use super::connections::Connections;
 use super::event_streams::COMMON_STREAM;
-use super::known_lists::Audience;
 use super::router::Router;
 use super::subscription_filter::{ACKNOWLEDGED, SubscriptionFilter, without_subscription_id};
 use crate::byte_channel::{ByteSender, byte_channel};

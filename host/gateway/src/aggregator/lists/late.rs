@@ -8,9 +8,9 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::debug;
 
 use super::{Lists, lock, request_meta};
+use crate::aggregator::audience::Audience;
 use crate::aggregator::client::Client;
 use crate::aggregator::event_streams::COMMON_STREAM;
-use crate::aggregator::known_lists::Audience;
 use crate::aggregator::list_kinds::ListKind;
 use crate::aggregator::upstream_list::UpstreamList;
 use crate::upstream::Failure;

@@ -1,0 +1,222 @@
+//! The lists of tools that open connections returned a short time ago. The gateway answers from
+//! them without asking the upstream.
+
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use lru::LruCache;
+
+use super::audience::Audience;
+use super::list_kinds::TOOLS;
+use super::upstream_list::UpstreamList;
+
+/// The time after which the gateway asks an upstream again, while it answers from the list.
+const REFRESH_AFTER: Duration = Duration::from_secs(10);
+/// The lifetime of a list whose upstream does not declare `listChanged`.
+const UNANNOUNCED_LIFETIME: Duration = Duration::from_secs(60);
+/// The lifetime of a list whose upstream declares `listChanged`. It is not unlimited, because
+/// notifications may get lost, for example at an HTTP upstream without an event stream.
+const ANNOUNCED_LIFETIME: Duration = Duration::from_secs(600);
+/// The maximum number of lists.
+const MAX_LISTS: NonZeroUsize = NonZeroUsize::new(4_096).unwrap();
+/// The maximum total size of the lists, in bytes.
+const MAX_BYTES: usize = 64 << 20;
+
+/// A list that can be sent to a client.
+pub(super) struct FoundList {
+    pub(super) list: Arc<UpstreamList>,
+    /// True if the upstream should be asked again. It is true once per [`REFRESH_AFTER`].
+    pub(super) needs_refresh: bool,
+}
+
+/// The origin of a list: the clients that see it, and the connection that returned it. Clients of
+/// other principals, other sessions or another description have lists of their own.
+pub(super) struct ListSource<'a, C> {
+    pub(super) audience: Audience,
+    pub(super) connection: &'a Arc<C>,
+    /// The revision of the guard, which adds its arguments to the definitions.
+    pub(super) revision: u64,
+    /// True if the upstream declares that it announces changes.
+    pub(super) announces_changes: bool,
+}
+
+struct FreshList<C> {
+    /// Reserves the address of the connection in the key, so that no later connection has it.
+    _connection: Weak<C>,
+    revision: u64,
+    fetched: Instant,
+    refreshed: Instant,
+    list: Arc<UpstreamList>,
+}
+
+/// An audience, and the address of a connection.
+type FreshListKey = (Audience, usize);
+
+struct CachedLists<C> {
+    lists: LruCache<FreshListKey, FreshList<C>>,
+    bytes: usize,
+    /// The number of changes that each upstream announced.
+    changes: HashMap<usize, u64>,
+}
+
+/// Caches the list of tools of each open connection. `C` is the type of connections.
+pub(super) struct FreshLists<C> {
+    state: Mutex<CachedLists<C>>,
+}
+
+impl<C> FreshLists<C> {
+    pub(super) fn new() -> Self {
+        let lists = LruCache::new(MAX_LISTS);
+        Self { state: Mutex::new(CachedLists { lists, bytes: 0, changes: HashMap::new() }) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, CachedLists<C>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the list of a source, unless it is too old.
+    pub(super) fn find(&self, source: &ListSource<'_, C>) -> Option<FoundList> {
+        let lifetime =
+            if source.announces_changes { ANNOUNCED_LIFETIME } else { UNANNOUNCED_LIFETIME };
+        let mut state = self.state();
+        let found = state.lists.get_mut(&key(source))?;
+        if found.revision != source.revision || found.fetched.elapsed() >= lifetime {
+            return None;
+        }
+        let needs_refresh = found.refreshed.elapsed() >= REFRESH_AFTER;
+        if needs_refresh {
+            found.refreshed = Instant::now();
+        }
+        Some(FoundList { list: Arc::clone(&found.list), needs_refresh })
+    }
+
+    /// Returns the number of changes that an upstream announced. A list is valid if the number is
+    /// the same before and after it was fetched.
+    pub(super) fn change_count(&self, server: usize) -> u64 {
+        self.state().changes.get(&server).copied().unwrap_or_default()
+    }
+
+    /// Remembers the list of a source, unless the upstream has announced a change since it had
+    /// announced `changes`.
+    pub(super) fn learn(&self, source: &ListSource<'_, C>, list: &Arc<UpstreamList>, changes: u64) {
+        let mut state = self.state();
+        let announced = state.changes.get(&source.audience.server()).copied().unwrap_or_default();
+        if announced != changes {
+            return;
+        }
+        let now = Instant::now();
+        let fresh = FreshList {
+            _connection: Arc::downgrade(source.connection),
+            revision: source.revision,
+            fetched: now,
+            refreshed: now,
+            list: Arc::clone(list),
+        };
+        state.bytes += list.bytes();
+        let removed = state.lists.push(key(source), fresh);
+        state.bytes -= removed.map_or(0, |(_, removed)| removed.list.bytes());
+        while state.bytes > MAX_BYTES {
+            let Some((_, removed)) = state.lists.pop_lru() else { return };
+            state.bytes -= removed.list.bytes();
+        }
+    }
+
+    /// Forgets the lists of an upstream, given its notification.
+    pub(super) fn forget(&self, server: usize, changed: &str) {
+        if changed != TOOLS.changed {
+            return;
+        }
+        let mut state = self.state();
+        *state.changes.entry(server).or_default() += 1;
+        let keys = state.lists.iter().map(|(key, _)| key);
+        let stale: Vec<FreshListKey> =
+            keys.filter(|(audience, _)| audience.server() == server).cloned().collect();
+        for key in stale {
+            let removed = state.lists.pop(&key);
+            state.bytes -= removed.map_or(0, |removed| removed.list.bytes());
+        }
+    }
+}
+
+fn key<C>(source: &ListSource<'_, C>) -> FreshListKey {
+    (source.audience.clone(), Arc::as_ptr(source.connection).addr())
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderMap;
+
+    use super::*;
+    use crate::admission::Admission;
+    use crate::aggregator::client::Client;
+    use crate::protocol_mode::ClientInfo;
+
+    fn source<'a>(principal: &str, connection: &'a Arc<u8>) -> ListSource<'a, u8> {
+        let admission = Admission::of_principal(principal);
+        let client = Client::stateless(&admission, ClientInfo::gateway(), &HeaderMap::new());
+        let audience = Audience::of_client(&client, 3);
+        ListSource { audience, connection, revision: 1, announces_changes: true }
+    }
+
+    fn found(lists: &FreshLists<u8>, source: &ListSource<'_, u8>) -> Option<Arc<UpstreamList>> {
+        lists.find(source).map(|found| found.list)
+    }
+
+    #[test]
+    fn lists_of_principals_never_mix() {
+        let (lists, shared) = (FreshLists::new(), Arc::new(0));
+        lists.learn(&source("ann", &shared), &UpstreamList::named("secret"), 0);
+        lists.learn(&source("bob", &shared), &UpstreamList::named("public"), 0);
+        assert_eq!(found(&lists, &source("ann", &shared)), Some(UpstreamList::named("secret")));
+        assert_eq!(found(&lists, &source("bob", &shared)), Some(UpstreamList::named("public")));
+        assert_eq!(found(&lists, &source("eve", &shared)), None);
+    }
+
+    #[test]
+    fn list_belongs_to_connection_and_revision() {
+        let (lists, connection) = (FreshLists::new(), Arc::new(0));
+        let known = source("ann", &connection);
+        lists.learn(&known, &UpstreamList::named("a"), 0);
+        let other = Arc::new(0);
+        assert_eq!(found(&lists, &source("ann", &other)), None);
+        let revised = ListSource { revision: 2, ..source("ann", &connection) };
+        assert_eq!(found(&lists, &revised), None);
+        assert!(!lists.find(&known).unwrap().needs_refresh);
+    }
+
+    #[test]
+    fn announced_change_invalidates_lists() {
+        let (lists, connection) = (FreshLists::new(), Arc::new(0));
+        let known = source("ann", &connection);
+        lists.learn(&known, &UpstreamList::named("old"), lists.change_count(3));
+        lists.forget(4, TOOLS.changed);
+        lists.forget(3, "notifications/prompts/list_changed");
+        assert_eq!(found(&lists, &known), Some(UpstreamList::named("old")));
+        let before = lists.change_count(3);
+        lists.forget(3, TOOLS.changed);
+        assert_eq!(found(&lists, &known), None);
+        // A list that was requested before the change may be an old one.
+        lists.learn(&known, &UpstreamList::named("old"), before);
+        assert_eq!(found(&lists, &known), None);
+        lists.learn(&known, &UpstreamList::named("new"), lists.change_count(3));
+        assert_eq!(found(&lists, &known), Some(UpstreamList::named("new")));
+    }
+
+    #[test]
+    fn size_is_bounded() {
+        let (lists, connection) = (FreshLists::new(), Arc::new(0));
+        let long = UpstreamList::named(&"x".repeat(MAX_BYTES / 4));
+        let principals = ["a", "b", "c", "d", "e"];
+        for principal in principals {
+            lists.learn(&source(principal, &connection), &long, 0);
+        }
+        let kept: Vec<&str> = principals
+            .into_iter()
+            .filter(|principal| lists.find(&source(principal, &connection)).is_some())
+            .collect();
+        assert_eq!(kept, ["c", "d", "e"]);
+        assert!(lists.state().bytes <= MAX_BYTES);
+    }
+}
