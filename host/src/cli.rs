@@ -22,11 +22,13 @@ mod replay;
 mod revisions;
 mod runtime;
 mod serve;
+mod server_process;
 mod shape;
 mod stats;
 mod stdio;
 mod table;
 mod tokens;
+mod tools;
 mod wrap;
 
 use std::io::IsTerminal;
@@ -50,6 +52,7 @@ Examples:
   context-guard serve --config gateway.yaml                 guard many servers for many clients
   curl -s localhost:8080/bookings | context-guard shape -   shape one answer
   context-guard tokens *.json --exact                       count the tokens of files
+  context-guard tools lint -- npx -y my-mcp-server          check a server's tools
 
 Environment:
   CONTEXT_GUARD_SIGNING_KEYS   signing keys of cursors, separated by commas; the first signs, all verify
@@ -122,6 +125,8 @@ enum Command {
     Shape(shape::Shape),
     /// Count the tokens of files.
     Tokens(tokens::Tokens),
+    /// Check the definitions of tools.
+    Tools(tools::Tools),
     /// Call the tools of an example server with and without the guard, and compare.
     Demo(demo::Demo),
     /// Print a completion script for a shell.
@@ -197,6 +202,7 @@ impl Arguments {
             Command::Stats(stats) => stats.run(),
             Command::Shape(shape) => shape.run(),
             Command::Tokens(tokens) => tokens.run(),
+            Command::Tools(tools) => tools.run(),
             Command::Demo(demo) => demo.run(),
             Command::Completions(completions) => completions.run(),
             Command::Manual(manual) => manual.run(),

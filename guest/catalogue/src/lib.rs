@@ -20,6 +20,7 @@
 pub mod arguments;
 pub mod document;
 pub mod index;
+pub mod lint;
 mod logarithm;
 pub mod rank;
 pub mod score;
@@ -27,6 +28,7 @@ mod sentence;
 pub mod signature;
 
 pub mod similar;
+pub mod suspicion;
 pub mod synonyms;
 pub mod text;
 pub mod tool;

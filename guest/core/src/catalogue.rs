@@ -9,6 +9,7 @@ mod compile;
 mod definitions;
 mod describe;
 mod http;
+mod lint;
 mod list;
 mod merged;
 mod resolve;
@@ -28,6 +29,8 @@ pub const CATALOGUE_META: &str = "dev.context-guard/catalogue";
 /// The method of the host's requests for the body of an HTTP route. Clients cannot call it, because
 /// hosts send it only with the version of a catalogue.
 pub const ROUTE_METHOD: &str = "context-guard/catalogue";
+/// The method of the host's requests to check definitions of tools. Clients cannot call it either.
+pub const LINT_METHOD: &str = "context-guard/lint";
 /// The JSON-RPC error code for invalid parameters.
 pub const INVALID_PARAMS: i64 = -32_602;
 
@@ -107,6 +110,14 @@ impl<'a> CatalogueRequest<'a> {
     #[must_use]
     pub fn route(&self, parameters: &[u8], loaded: &Loaded) -> CatalogueStep {
         http::answer(self, parameters, loaded)
+    }
+
+    /// Answers the host's own request to check the definitions of tools. `parameters` is the JSON
+    /// of `params`: `servers`, each with a `name` and its `tools`. The result has the `findings`,
+    /// the cost of the `servers`, and the names of all `rules`.
+    #[must_use]
+    pub fn lint(&self, parameters: &[u8]) -> CatalogueStep {
+        lint::answer(self, parameters)
     }
 
     /// Compiles the merged list of all upstreams, as a response to `tools/list`.

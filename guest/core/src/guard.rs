@@ -13,7 +13,7 @@ use self::call::Call;
 use self::ticket::{CalledTool, Ticket};
 
 use crate::blocks;
-use crate::catalogue::ROUTE_METHOD;
+use crate::catalogue::{LINT_METHOD, ROUTE_METHOD};
 use crate::encoding::Stored;
 use crate::json::scan::{ScanError, Scanner, is_json};
 use crate::json::text::Form;
@@ -178,7 +178,9 @@ impl Guard {
         };
         let call = Call { guard: self, cx, message, request: &request, loaded, now_ms, id };
         let mut plan = match request.method.as_str() {
-            "tools/list" | "tools/call" | ROUTE_METHOD if !cx.catalogue_version.is_empty() => {
+            "tools/list" | "tools/call" | ROUTE_METHOD | LINT_METHOD
+                if !cx.catalogue_version.is_empty() =>
+            {
                 self.catalogue_request(&call)
             }
             "tools/list" => Plan::Forward {

@@ -122,7 +122,9 @@ impl Doctor {
             .context("the home folder is unknown: set the variable HOME")?;
         let mut checks = machine::checks();
         let found = clients::checks(&environment, &self.client, &mut checks);
-        checks.extend(machine::runtimes(found.iter().map(|server| server.command_line.as_slice())));
+        checks.extend(machine::runtimes(
+            found.iter().map(|server| server.command.command_line.as_slice()),
+        ));
         if let Some(file) = &self.config {
             gateway::checks(file, &mut checks);
         }

@@ -4,7 +4,8 @@ use super::call::Call;
 use super::ticket::{CalledTool, Ticket};
 use super::{Context, Fault, Guard, Plan, Shaped, TOOL_INFO_TTL_MS, shape_response};
 use crate::catalogue::{
-    CATALOGUE_META, CatalogueAnswer, CatalogueRequest, CatalogueStep, INVALID_PARAMS, ROUTE_METHOD,
+    CATALOGUE_META, CatalogueAnswer, CatalogueRequest, CatalogueStep, INVALID_PARAMS, LINT_METHOD,
+    ROUTE_METHOD,
 };
 use crate::encoding::Stored;
 use crate::json::text::Form;
@@ -207,6 +208,7 @@ fn respond(
 ) -> CatalogueStep {
     match method {
         ROUTE_METHOD => request.route(parameters(message), loaded),
+        LINT_METHOD => request.lint(parameters(message)),
         _ => request.call(parameters(message), loaded),
     }
 }

@@ -9,13 +9,12 @@ use context_guard_install::{
 
 use super::expand::expand;
 use super::{Check, machine};
+use crate::cli::server_process::ServerCommand;
 
 /// A server that can be started.
 pub(super) struct FoundServer {
     pub(super) subject: String,
-    pub(super) command_line: Vec<String>,
-    pub(super) environment: Vec<(String, String)>,
-    pub(super) folder: Option<PathBuf>,
+    pub(super) command: ServerCommand,
 }
 
 /// Checks the files of clients. Returns the enabled servers whose commands exist.
@@ -145,7 +144,8 @@ fn command(
         }));
         return None;
     }
-    Some(FoundServer { subject, command_line, environment, folder })
+    let command = ServerCommand { command_line, environment, folder };
+    Some(FoundServer { subject, command })
 }
 
 /// Returns the program behind `context-guard wrap --`.

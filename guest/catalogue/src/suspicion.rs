@@ -1,0 +1,132 @@
+//! Texts in tool definitions that people do not see, or that instruct the model instead of
+//! describing the tool.
+//!
+//! A match is a reason to look at a definition, not a proof. The patterns follow published attacks:
+//!
+//! - Tool poisoning: Invariant Labs, "MCP Security Notification: Tool Poisoning Attacks", 2025-04.
+//! - The rules `coercive_injection` and `tool_shadowing` of Cisco's mcp-scanner, 2026.
+//! - Tag characters: J. Rehberger, "ASCII Smuggler", 2024-01.
+//! - Bidirectional controls: N. Boucher, R. Anderson, "Trojan Source", CVE-2021-42574.
+//! - Variation selectors: P. Butler, "Smuggling arbitrary data through an emoji", 2025-02.
+//! - Terminal escapes: Trail of Bits, "Deceiving users with ANSI terminal codes in MCP", 2025-04.
+
+mod hidden;
+mod instructions;
+
+use crate::document::Json;
+
+/// Maximum number of suspicions that are reported about one definition.
+const MAX_SUSPICIONS: usize = 8;
+
+/// The kind of a suspicious text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SuspicionKind {
+    /// Characters without a visible form, or that change the order of others.
+    HiddenCharacters,
+    /// An order to disregard other instructions.
+    OverridesInstructions,
+    /// An order to conceal something from the user.
+    HidesFromUser,
+    /// A pair of tags that imitates the markup of a system prompt, such as `<IMPORTANT>`.
+    PseudoTag,
+    /// The path of a file with keys or credentials.
+    NamesSecretFile,
+    /// An order to prefer the tool to all others.
+    PrefersItself,
+}
+
+impl SuspicionKind {
+    /// Returns the name of the kind, as rules of `tools lint` have it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::HiddenCharacters => "hidden-characters",
+            Self::OverridesInstructions => "overrides-instructions",
+            Self::HidesFromUser => "hides-from-user",
+            Self::PseudoTag => "pseudo-tag",
+            Self::NamesSecretFile => "names-secret-file",
+            Self::PrefersItself => "prefers-itself",
+        }
+    }
+
+    /// Returns true if no description of a tool needs such a text. Servers for SSH name files with
+    /// keys, and some servers praise their tools.
+    #[must_use]
+    pub fn is_severe(self) -> bool {
+        !matches!(self, Self::NamesSecretFile | Self::PrefersItself)
+    }
+}
+
+/// A suspicious text in a definition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Suspicion {
+    /// The kind.
+    pub kind: SuspicionKind,
+    /// The dotted path of the text, such as `inputSchema.properties.note.description`.
+    pub path: String,
+    /// The text around the match, with hidden characters as `\u{200b}`.
+    pub excerpt: String,
+}
+
+/// Returns the suspicious texts of a definition: at most one of each kind in each text, and eight
+/// in all. Reads names of members, too.
+#[must_use]
+pub fn suspicions(definition: &Json) -> Vec<Suspicion> {
+    let mut found = Vec::new();
+    visit(definition, &mut Vec::new(), &mut found);
+    found
+}
+
+fn visit<'j>(value: &'j Json, path: &mut Vec<&'j str>, found: &mut Vec<Suspicion>) {
+    match value {
+        Json::String(text) => check(text, path, found),
+        Json::Array(elements) => elements.iter().for_each(|element| visit(element, path, found)),
+        Json::Object(members) => {
+            for (name, member) in members {
+                check(name, path, found);
+                path.push(name);
+                visit(member, path, found);
+                path.pop();
+            }
+        }
+        Json::Null | Json::Bool(_) | Json::Number(_) => {}
+    }
+}
+
+fn check(text: &str, path: &[&str], found: &mut Vec<Suspicion>) {
+    // Most strings are names and types.
+    if text.len() < 10 && text.is_ascii() && !text.bytes().any(|byte| byte.is_ascii_control()) {
+        return;
+    }
+    let hidden = hidden::find(text).map(|excerpt| (SuspicionKind::HiddenCharacters, excerpt));
+    for (kind, excerpt) in hidden.into_iter().chain(instructions::find(text)) {
+        if found.len() < MAX_SUSPICIONS {
+            found.push(Suspicion { kind, path: path.join("."), excerpt });
+        }
+    }
+}
+
+/// Returns about 60 characters of the text around a match, on one line and without hidden
+/// characters.
+fn excerpt(text: &str, from: usize, to: usize) -> String {
+    const CONTEXT_BYTES: usize = 20;
+    const MAX_BYTES: usize = 100;
+    let start = text.floor_char_boundary(from.saturating_sub(CONTEXT_BYTES));
+    let end = text.ceil_char_boundary((to + CONTEXT_BYTES).min(start + MAX_BYTES).min(text.len()));
+    let shown = text.get(start..end).unwrap_or_default();
+    let mut line = String::with_capacity(shown.len() + 2);
+    if start > 0 {
+        line.push('…');
+    }
+    for character in shown.chars() {
+        match character {
+            '\n' | '\r' | '\t' => line.push(' '),
+            other if hidden::is_escaped(other) => line.extend(other.escape_unicode()),
+            other => line.push(other),
+        }
+    }
+    if end < text.len() {
+        line.push('…');
+    }
+    line
+}
