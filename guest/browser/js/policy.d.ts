@@ -2,6 +2,17 @@
 
 export type Advertise = "none" | "compact" | "full";
 
+export type AnnotationOverride = {
+  /** The tool may delete or overwrite something. */
+  destructiveHint?: boolean;
+  /** Repeated calls with the same arguments have no further effect. */
+  idempotentHint?: boolean;
+  /** The tool reaches systems beyond its server. */
+  openWorldHint?: boolean;
+  /** The tool changes nothing. */
+  readOnlyHint?: boolean;
+};
+
 export type CallTools = "split" | "one";
 
 export type CatalogueMode = "auto" | "full" | "tiered";
@@ -17,10 +28,14 @@ export type CatalogueSettings = {
   detail?: ToolDetail;
   /** Globs over `server::tool`: these tools are neither found nor callable. */
   hide?: (string)[];
+  /** The definitions that are withheld until an operator approves them: those that an upstream changed while the gateway runs (`changed`), and those with hidden characters or instructions (`suspicious`). Default: none; the gateway logs and counts them. */
+  hold?: (HoldReason)[];
   /** The number of hot tools in a tiered list. Default 12, at most 15. */
   hot?: number;
   /** The list that clients get: all tools (`full`), or the tools to search and call the others, with pinned and hot tools (`tiered`). Default `auto`: `tiered` if the full list costs more than `threshold`. */
   mode?: CatalogueMode;
+  /** Changes of the names, titles, descriptions and annotations of tools. The guard itself rewrites none. They apply in every form of the guard. */
+  overrides?: (ToolOverride)[];
   /** Globs over `server::tool`: these tools are always listed. */
   pins?: (string)[];
   /** Seconds between updates of the scores of tools. Default 86400, from 3600 to 604800. */
@@ -29,6 +44,8 @@ export type CatalogueSettings = {
   synonyms?: (WordGroupForms)[];
   /** Tokens of the full list above which `auto` means `tiered`. Default 6000. */
   threshold?: number;
+  /** Globs over `server::tool`: definitions of these tools are neither withheld nor reported as suspicious. */
+  trust?: (string)[];
 };
 
 export type CategoryRule = {
@@ -56,6 +73,8 @@ export type EstimatorSettings = {
   /** A factor on the estimate, 0.5 to 4. Default 1. */
   scale?: number;
 };
+
+export type HoldReason = "changed" | "suspicious";
 
 export type ItemFields = {
   /** The path of the long text. */
@@ -88,6 +107,19 @@ export type Profile = "o200k" | "cl100k" | "claude-legacy";
 export type Strip = "nulls" | "empty" | "repeats";
 
 export type ToolDetail = "names" | "summary" | "signature" | "full";
+
+export type ToolOverride = {
+  /** The hints about the effects of the tool. */
+  annotations?: AnnotationOverride;
+  /** The description. */
+  description?: string;
+  /** The tools: `server::tool`, the name of a tool, or a glob. A later entry wins, an exact name over a glob. */
+  match: string;
+  /** The name that clients see, without that of the server. Only for an exact `match`, and without effect if the upstream has a tool of that name. */
+  name?: string;
+  /** The name for people. */
+  title?: string;
+};
 
 export type VisibleContent = "text" | "structured" | "both";
 

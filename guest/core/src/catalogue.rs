@@ -13,6 +13,7 @@ mod lint;
 mod list;
 mod merged;
 mod resolve;
+mod review;
 mod stored;
 
 use crate::json::text::quoted;

@@ -293,8 +293,11 @@ impl Guard {
         };
         let original = price(message);
         let mut record = Record::unchanged("tools/list", original, message.len(), base.threshold);
-        let catalog =
-            catalog::shape(message, first, |name| self.policy.settings_for(cx.upstream, name))?;
+        let overrides = |name: &str| {
+            self.policy.catalogue().and_then(|settings| settings.override_for(cx.upstream, name))
+        };
+        let settings = |name: &str| self.policy.settings_for(cx.upstream, name);
+        let catalog = catalog::shape(message, first, settings, overrides)?;
         let Some(catalog) = catalog.filter(|_| base.shape) else {
             return Ok(unchanged(record));
         };

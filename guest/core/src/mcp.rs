@@ -7,6 +7,7 @@ pub mod call_environment;
 pub mod catalog;
 pub mod cost;
 mod json_string;
+mod override_definition;
 pub mod read;
 mod relation;
 pub mod reply;

@@ -5,6 +5,7 @@ use context_guard_catalogue::tool::Tool;
 
 use super::list::{TierList, write_list};
 use super::merged::{MergedList, MergedTool};
+use super::review::{Review, review};
 use super::{CatalogueRequest, CompiledCatalogue};
 use crate::policy::CatalogueMode;
 
@@ -16,13 +17,14 @@ const MAX_DEFERRED_TOOLS: usize = 500;
 /// Compiles the merged list of all upstreams. Returns none if the message is no such list.
 pub(super) fn compile(request: &CatalogueRequest<'_>, merged: &[u8]) -> Option<CompiledCatalogue> {
     let settings = request.settings();
-    let mut merged = MergedList::parse(merged)?;
+    let mut merged = MergedList::parse(merged, &settings)?;
     // Each visible set has its own index, so that hidden tools influence nothing.
     let hidden: Vec<String> = merged
         .tools
         .extract_if(.., |tool| settings.is_hidden(&tool.endpoint()))
         .map(|tool| tool.wire_name)
         .collect();
+    let Review { held, suspicious } = review(&mut merged, &settings);
     let estimator = request.policy.settings_for("", "tools/list").estimator;
     let cost: u64 =
         merged.tools.iter().map(|tool| estimator.price(tool.definition.as_bytes())).sum();
@@ -45,6 +47,8 @@ pub(super) fn compile(request: &CatalogueRequest<'_>, merged: &[u8]) -> Option<C
         estimator: &estimator,
         tools: &tools,
         hidden: &hidden,
+        held: &held,
+        suspicious: &suspicious,
         is_tiered,
         has_meta_tools: is_tiered || has_pages,
     });
@@ -66,7 +70,7 @@ fn tool<'t>(
     let mut tool = Tool::parse(&merged.server, &merged.wire_name, merged.definition)?;
     let rule = settings.category(&merged.endpoint());
     tool.category = rule.map_or(merged.server.as_str(), |rule| rule.name.as_str());
-    let own = request.policy.settings_for(&merged.server, &merged.name);
+    let own = request.policy.settings_for(&merged.server, &merged.own_name);
     tool.read_only = own.read_only.unwrap_or(tool.read_only);
     tool.name.clone_from(&merged.name);
     tool.usage = merged.usage;

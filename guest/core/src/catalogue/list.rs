@@ -29,6 +29,10 @@ pub(super) struct TierList<'l> {
     pub(super) tools: &'l [Tool<'l>],
     /// The names that clients would see of hidden tools. The host reads them, clients do not.
     pub(super) hidden: &'l [String],
+    /// The names of tools that are withheld until the operator approves their definitions.
+    pub(super) held: &'l [String],
+    /// The suspicious texts in definitions, for the log of the host.
+    pub(super) suspicious: &'l [serde_json::Value],
     /// True if the list contains no other tools than pinned and hot ones.
     pub(super) is_tiered: bool,
     /// True if the list starts with the catalogue's own tools.
@@ -56,13 +60,15 @@ pub(super) fn write_list(list: &TierList<'_>) -> Vec<u8> {
         definitions.extend(rest.map(|(_, tool)| tool.definition.to_owned()));
     }
     definitions.push(read_tool);
-    let members = format!(
-        r#""tools":[{}],"_meta":{{"{CATALOGUE_META}":{{"tiered":{},"hidden":{},"recomputeSeconds":{}}}}}"#,
-        definitions.join(","),
-        list.is_tiered,
-        serde_json::Value::from(list.hidden),
-        list.settings.recompute_seconds.unwrap_or(86_400)
-    );
+    let facts = serde_json::json!({
+        "tiered": list.is_tiered,
+        "hidden": list.hidden,
+        "held": list.held,
+        "suspicious": list.suspicious,
+        "recomputeSeconds": list.settings.recompute_seconds.unwrap_or(86_400),
+    });
+    let members =
+        format!(r#""tools":[{}],"_meta":{{"{CATALOGUE_META}":{facts}}}"#, definitions.join(","));
     list.request.envelope.result(members.as_bytes())
 }
 

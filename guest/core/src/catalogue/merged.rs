@@ -1,10 +1,12 @@
 //! The merged list of all upstreams, as the host sends it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use context_guard_catalogue::score::Usage;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+
+use crate::policy::{CatalogueSettings, endpoint_name};
 
 #[derive(Deserialize)]
 struct MergedMessage<'m> {
@@ -37,6 +39,12 @@ struct MergedFacts {
     usage: BTreeMap<String, Usage>,
     /// The maximum number of tools on a page.
     page_size: usize,
+    /// The tools, as `server::tool`, whose definitions the upstream changed.
+    #[serde(default)]
+    changed: BTreeSet<String>,
+    /// The tools whose current definitions the operator approved.
+    #[serde(default)]
+    approved: BTreeSet<String>,
 }
 
 #[derive(Deserialize)]
@@ -48,7 +56,10 @@ struct MergedServer {
 /// A tool of the merged list.
 pub(super) struct MergedTool<'m> {
     pub(super) server: String,
+    /// The name on its server that clients see.
     pub(super) name: String,
+    /// The upstream's own name, by which policy and recorded calls name the tool.
+    pub(super) own_name: String,
     pub(super) wire_name: String,
     pub(super) usage: Usage,
     pub(super) definition: &'m str,
@@ -56,7 +67,7 @@ pub(super) struct MergedTool<'m> {
 
 impl MergedTool<'_> {
     pub(super) fn endpoint(&self) -> String {
-        crate::policy::endpoint_name(&self.server, &self.name)
+        endpoint_name(&self.server, &self.name)
     }
 }
 
@@ -64,6 +75,10 @@ impl MergedTool<'_> {
 pub(super) struct MergedList<'m> {
     pub(super) tools: Vec<MergedTool<'m>>,
     pub(super) page_size: usize,
+    /// The tools, as `server::tool`, whose definitions the upstream changed.
+    pub(super) changed: BTreeSet<String>,
+    /// The tools whose current definitions the operator approved.
+    pub(super) approved: BTreeSet<String>,
 }
 
 #[derive(Deserialize)]
@@ -73,7 +88,7 @@ struct Named {
 
 impl<'m> MergedList<'m> {
     /// Parses the host's message. Returns none if it is an error, or not such a list.
-    pub(super) fn parse(message: &'m [u8]) -> Option<Self> {
+    pub(super) fn parse(message: &'m [u8], settings: &CatalogueSettings) -> Option<Self> {
         let message: MergedMessage<'m> = serde_json::from_slice(message).ok()?;
         let MergedResult { tools, meta: MergedMeta { mut facts } } = message.result;
         let owners = facts.servers.into_iter().flat_map(|server| {
@@ -84,11 +99,22 @@ impl<'m> MergedList<'m> {
         for (definition, (server, name)) in tools.into_iter().zip(owners) {
             let definition = definition.get();
             let Ok(Named { name: wire_name }) = serde_json::from_str(definition) else { continue };
-            let mut tool =
-                MergedTool { server, name, wire_name, usage: Usage::default(), definition };
-            tool.usage = facts.usage.remove(&tool.endpoint()).unwrap_or_default();
-            merged.push(tool);
+            let own_name = settings.own_name(&server, &name).unwrap_or(&name).to_owned();
+            let usage = facts.usage.remove(&endpoint_name(&server, &own_name));
+            merged.push(MergedTool {
+                server,
+                name,
+                own_name,
+                wire_name,
+                usage: usage.unwrap_or_default(),
+                definition,
+            });
         }
-        Some(Self { tools: merged, page_size: facts.page_size })
+        Some(Self {
+            tools: merged,
+            page_size: facts.page_size,
+            changed: facts.changed,
+            approved: facts.approved,
+        })
     }
 }

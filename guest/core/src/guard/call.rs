@@ -102,10 +102,30 @@ impl Call<'_> {
         info.map_or(ToolLookup::Unknown, ToolLookup::Known)
     }
 
+    /// Returns the upstream's own name of the tool that clients see as `name`. Fails with the keys
+    /// of entries that must be loaded first.
+    fn own_name<'n>(&'n self, name: &'n str) -> Result<&'n str, Vec<String>> {
+        let upstream = self.cx.upstream;
+        let settings = self.guard.policy.catalogue();
+        let Some(own) = settings.and_then(|settings| settings.own_name(upstream, name)) else {
+            return Ok(name);
+        };
+        // A tool of the upstream that has this name itself was listed under it.
+        match self.look_up_tool(upstream, name) {
+            ToolLookup::Load(keys) => Err(keys),
+            ToolLookup::Known(_) => Ok(name),
+            ToolLookup::Unknown => Ok(own),
+        }
+    }
+
     /// Returns the plan for a `tools/call` request.
     pub(super) fn tool(&self) -> Plan {
-        let Some(name) = self.request.name.as_deref() else { return pass() };
+        let Some(visible) = self.request.name.as_deref() else { return pass() };
         let upstream = self.cx.upstream;
+        let name = match self.own_name(visible) {
+            Ok(name) => name,
+            Err(keys) => return Plan::Load(keys),
+        };
         // The name of the guard's own tool depends on whether the upstream has a tool of that name.
         let (info, namesake) =
             match (self.look_up_tool(upstream, name), self.look_up_tool(upstream, READ_TOOL)) {
@@ -128,7 +148,7 @@ impl Call<'_> {
         };
         let settings = self.settings_for(name);
         if !settings.shape {
-            return pass();
+            return self.pass_as(name);
         }
         if settings.refuse_marks && self.has_truncation_marks() {
             return self.refuse(name, TRUNCATION_MARK_ERROR);
@@ -365,6 +385,9 @@ impl Call<'_> {
     ) -> Plan {
         let hash = self.arguments_hash(arguments.as_deref());
         let mut edits = Edits::default();
+        if self.request.method == "tools/call" {
+            self.write_name(name, &mut edits);
+        }
         if let (Some(span), Some(rest)) = (&self.request.arguments, arguments) {
             edits.replace(span.clone(), rest);
         }

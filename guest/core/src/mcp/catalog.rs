@@ -4,12 +4,13 @@
 use context_guard_protocol::argument::{ARGUMENT_NAMES, ARGUMENT_PREFIX, PLAIN_NAME_COUNT};
 
 use super::arguments::READ_ARGUMENTS;
+use super::override_definition::override_definition;
 use super::tool_info::{OutputSchema, ToolInfo};
 use crate::json::Span;
 use crate::json::edit::{Edits, append_member, member};
 use crate::json::scan::{Kind, Scan, Scanner};
 use crate::json::text::Form;
-use crate::policy::{Advertise, EndpointSettings};
+use crate::policy::{Advertise, EndpointSettings, ToolOverride};
 use crate::shape::notice::READ_TOOL;
 
 /// The alternative name of the guard's read tool, used if the upstream has a tool of the usual
@@ -35,6 +36,7 @@ pub fn read_tool_name(renamed: bool) -> &'static str {
 #[derive(Debug, Default)]
 struct ListedTool {
     name: String,
+    span: Span,
     input: Option<Span>,
     output: Option<Span>,
     read_only: bool,
@@ -50,7 +52,8 @@ pub struct ShapedCatalog {
 
 /// Rewrites an upstream's response to `tools/list`: adds the guard's arguments to the tools and, if
 /// `first`, the read tool. `first` is true for the first page of the list. `limits` returns the
-/// settings of a tool. Returns none if the message has no list of tools.
+/// settings of a tool, and `overrides` the operator's changes of its definition. Returns none if
+/// the message has no list of tools.
 ///
 /// # Errors
 /// Returns an error if the message is not JSON.
@@ -58,6 +61,7 @@ pub fn shape(
     message: &[u8],
     first: bool,
     limits: impl Fn(&str) -> EndpointSettings,
+    overrides: impl Fn(&str) -> Option<ToolOverride>,
 ) -> Scan<Option<ShapedCatalog>> {
     let Some((list, tools)) = read(message)? else { return Ok(None) };
     let mut edits = Edits::default();
@@ -65,6 +69,14 @@ pub fn shape(
     for tool in &tools {
         let limits = limits(&tool.name);
         let mut info = ToolInfo { read_only: tool.read_only, ..ToolInfo::default() };
+        if let Some(mut changes) = overrides(&tool.name) {
+            // Calls of this name reach the upstream's own tool.
+            let is_taken = |name: &String| tools.iter().any(|other| other.name == *name);
+            changes.name = changes.name.filter(|name| !is_taken(name));
+            let hint = changes.annotations.and_then(|annotations| annotations.read_only_hint);
+            info.read_only = hint.unwrap_or(info.read_only);
+            override_definition(message, &tool.span, &changes, &mut edits)?;
+        }
         if let Some(input) = &tool.input {
             info.own_parameters = own_parameters(message, input)?;
             if limits.shape {
@@ -120,6 +132,7 @@ fn tool(scanner: &mut Scanner<'_>) -> Scan<ListedTool> {
         scanner.skip_value()?;
         return Ok(tool);
     }
+    let start = scanner.position();
     scanner.object(|scanner, key| {
         let kind = scanner.kind()?;
         if kind == Kind::String && scanner.is_key(&key, "name") {
@@ -141,6 +154,7 @@ fn tool(scanner: &mut Scanner<'_>) -> Scan<ListedTool> {
         }
         Ok(())
     })?;
+    tool.span = start..scanner.position();
     Ok(tool)
 }
 
@@ -328,7 +342,8 @@ mod tests {
         let message = format!(r#"{{"result":{{"tools":[{tools}]}},"jsonrpc":"2.0","id":1}}"#);
         let settings =
             EndpointSettings { advertise: Advertise::Compact, ..EndpointSettings::default() };
-        let catalog = shape(message.as_bytes(), true, |_| settings.clone()).unwrap().unwrap();
+        let catalog =
+            shape(message.as_bytes(), true, |_| settings.clone(), |_| None).unwrap().unwrap();
         (serde_json::from_slice(&catalog.message).unwrap(), catalog.tools)
     }
 

@@ -13,6 +13,8 @@ pub struct Request {
     pub method: String,
     /// `params.name` of a tool call, `params.uri` of a resource, `params.taskId` of a task.
     pub name: Option<String>,
+    /// The span of the text of [`Self::name`], without its quotes.
+    pub name_span: Option<Span>,
     /// The span of `params.arguments`.
     pub arguments: Option<Span>,
     /// True if `params.cursor` is present: the request is for a later page of an MCP list.
@@ -77,6 +79,7 @@ impl Request {
             {
                 let name = scanner.string()?;
                 self.name = Some(scanner.decode(&name));
+                self.name_span = Some(name);
             } else if kind == Kind::Object && scanner.is_key(&key, "arguments") {
                 self.arguments = Some(scanner.skip_value()?);
             } else if kind == Kind::Object && scanner.is_key(&key, "_meta") {

@@ -3,6 +3,8 @@
 use context_guard_protocol::glob;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::tool_override::{self, HoldReason, ToolOverride};
+
 /// Settings of the tool catalogue, for all endpoints.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -37,6 +39,16 @@ pub struct CatalogueSettings {
     pub detail: Option<ToolDetail>,
     /// Separate call tools for read-only and other tools (`split`, default), or one (`one`).
     pub call_tools: Option<CallTools>,
+    /// Changes of the names, titles, descriptions and annotations of tools. The guard itself
+    /// rewrites none. They apply in every form of the guard.
+    pub overrides: Option<Vec<ToolOverride>>,
+    /// The definitions that are withheld until an operator approves them: those that an upstream
+    /// changed while the gateway runs (`changed`), and those with hidden characters or
+    /// instructions (`suspicious`). Default: none; the gateway logs and counts them.
+    pub hold: Option<Vec<HoldReason>>,
+    /// Globs over `server::tool`: definitions of these tools are neither withheld nor reported as
+    /// suspicious.
+    pub trust: Option<Vec<String>>,
 }
 
 /// The tools of a list.
@@ -149,6 +161,7 @@ impl CatalogueSettings {
                 issues.push((format!("synonyms[{at}]"), reason));
             }
         }
+        issues.extend(tool_override::issues(self.overrides.as_deref().unwrap_or_default()));
         for (at, rule) in self.categories.iter().flatten().enumerate() {
             if rule.name.trim().is_empty() {
                 let reason = "empty: set it to the name of the category".to_owned();
@@ -165,13 +178,46 @@ impl CatalogueSettings {
     /// Returns true if the tool is always listed.
     #[must_use]
     pub fn is_pinned(&self, endpoint: &str) -> bool {
-        matches_any(self.pins.as_deref(), endpoint)
+        self.matches_any(self.pins.as_deref(), endpoint)
     }
 
     /// Returns true if the tool is neither found nor callable.
     #[must_use]
     pub fn is_hidden(&self, endpoint: &str) -> bool {
-        matches_any(self.hide.as_deref(), endpoint)
+        self.matches_any(self.hide.as_deref(), endpoint)
+    }
+
+    /// Returns true if the definition of the tool is not examined.
+    #[must_use]
+    pub fn is_trusted(&self, endpoint: &str) -> bool {
+        self.matches_any(self.trust.as_deref(), endpoint)
+    }
+
+    /// Returns true if definitions are withheld for this reason.
+    #[must_use]
+    pub fn holds(&self, reason: HoldReason) -> bool {
+        self.hold.as_ref().is_some_and(|reasons| reasons.contains(&reason))
+    }
+
+    /// Returns the operator's changes of the tool `name` of a server; none if there are none.
+    #[must_use]
+    pub fn override_for(&self, server: &str, name: &str) -> Option<ToolOverride> {
+        tool_override::find(self.overrides.as_deref().unwrap_or_default(), server, name)
+    }
+
+    /// Returns the upstream's own name of the tool of a server that clients see as `name`; none if
+    /// no entry of `overrides` changes a name to this.
+    #[must_use]
+    pub fn own_name(&self, server: &str, name: &str) -> Option<&str> {
+        tool_override::own_name(self.overrides.as_deref().unwrap_or_default(), server, name)
+    }
+
+    /// Returns true if a glob matches the name of a tool that clients see, or the upstream's own.
+    fn matches_any(&self, patterns: Option<&[String]>, endpoint: &str) -> bool {
+        let matches = |endpoint: &str| matches_any(patterns, endpoint);
+        let (server, name) = endpoint.split_once("::").unwrap_or(("", endpoint));
+        let own = self.own_name(server, name);
+        matches(endpoint) || own.is_some_and(|own| matches(&super::endpoint_name(server, own)))
     }
 
     /// Returns true if the client loads tools on demand itself.
@@ -187,7 +233,7 @@ impl CatalogueSettings {
     #[must_use]
     pub fn category(&self, endpoint: &str) -> Option<&CategoryRule> {
         let mut rules = self.categories.iter().flatten();
-        rules.find(|rule| matches_any(Some(&rule.patterns), endpoint))
+        rules.find(|rule| self.matches_any(Some(&rule.patterns), endpoint))
     }
 }
 

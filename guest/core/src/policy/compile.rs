@@ -238,7 +238,7 @@ fn check(settings: &Settings, base: &Settings, path: &str, issues: &mut Vec<Issu
 }
 
 impl Stored for Policy {
-    const FORMAT: &'static [u8; 4] = b"cgp4";
+    const FORMAT: &'static [u8; 4] = b"cgp5";
 }
 
 impl Policy {

@@ -16,6 +16,9 @@ pub enum Origin {
     Top(Option<usize>),
     /// An endpoint rule. Contains its index, its pattern, and the line of the setting, if known.
     Rule(usize, String, Option<usize>),
+    /// An entry of `catalogue.overrides`. Contains its index, its pattern, and the line of the
+    /// setting, if known.
+    Override(usize, String, Option<usize>),
     /// An environment variable with this name.
     Environment(String),
 }
@@ -29,6 +32,9 @@ impl fmt::Display for Origin {
             Self::Top(at) => write!(f, "top of the policy{}", line(at)),
             Self::Rule(number, pattern, at) => {
                 write!(f, "endpoints[{number}] `{pattern}`{}", line(at))
+            }
+            Self::Override(number, pattern, at) => {
+                write!(f, "catalogue.overrides[{number}] `{pattern}`{}", line(at))
             }
             Self::Environment(name) => f.write_str(name),
         }
@@ -75,6 +81,45 @@ pub fn explain(source: &Source, endpoint: &str) -> Vec<Explained> {
             apply_overrides(&mut all, source, rule, &steps, &|line| {
                 Origin::Rule(at, pattern.to_owned(), line)
             });
+        }
+    }
+    all.extend(definition_overrides(source, document, endpoint));
+    all
+}
+
+/// Returns the operator's changes of the definition of a tool, named like `override.description`.
+fn definition_overrides(
+    source: &Source,
+    document: &Map<String, Value>,
+    endpoint: &str,
+) -> Vec<Explained> {
+    let entries = document.get("catalogue").and_then(|catalogue| catalogue.get("overrides"));
+    let entries = entries.and_then(Value::as_array).into_iter().flatten().enumerate();
+    let entries = entries.filter_map(|(at, entry)| {
+        let entry = entry.as_object()?;
+        let pattern = entry.get("match")?.as_str()?;
+        applies(pattern, endpoint).then_some((at, pattern, entry))
+    });
+    // An exact name overrides globs.
+    let (globs, exact): (Vec<_>, Vec<_>) =
+        entries.partition(|(_, pattern, _)| glob::is_pattern(pattern));
+    let mut all: Vec<Explained> = Vec::new();
+    for (at, pattern, entry) in globs.into_iter().chain(exact) {
+        for (member, value) in entry.iter().filter(|(member, _)| *member != "match") {
+            let steps = ["catalogue", "overrides", &at.to_string(), member].map(str::to_owned);
+            let origin = Origin::Override(at, pattern.to_owned(), source.line(&steps));
+            let hints = value.as_object().filter(|_| member == "annotations");
+            let values = match hints {
+                Some(hints) => hints
+                    .iter()
+                    .map(|(hint, value)| (format!("override.annotations.{hint}"), value.clone()))
+                    .collect(),
+                None => vec![(format!("override.{member}"), value.clone())],
+            };
+            for (setting, value) in values {
+                all.retain(|one| one.setting != setting);
+                all.push(Explained { setting, value, origin: origin.clone() });
+            }
         }
     }
     all
@@ -164,5 +209,29 @@ mod tests {
         assert_eq!(explained("crm::list_users", "defaultPageSize"), exact);
         assert_eq!(explained("crm::list_users", "estimator.scale").0, json!(1.5));
         assert_eq!(explained("crm::list_users", "estimator.method").0, json!("lexical"));
+    }
+
+    #[test]
+    fn definition_overrides_are_shown() {
+        let text = "catalogue:\n  overrides:\n    - match: git::commit\n      description: Exact.\n    - match: 'git::*'\n      description: Glob.\n      annotations: {readOnlyHint: true}\n";
+        let source = Source::parse(Path::new("p.yaml"), text.to_owned()).unwrap();
+        let shown = |endpoint: &str| -> Vec<(String, Value, String)> {
+            let all = explain(&source, endpoint).into_iter();
+            all.filter(|one| one.setting.starts_with("override."))
+                .map(|one| (one.setting, one.value, one.origin.to_string()))
+                .collect()
+        };
+        let hint = (
+            "override.annotations.readOnlyHint".to_owned(),
+            json!(true),
+            "catalogue.overrides[1] `git::*`, line 7".to_owned(),
+        );
+        let exact = (
+            "override.description".to_owned(),
+            json!("Exact."),
+            "catalogue.overrides[0] `git::commit`, line 4".to_owned(),
+        );
+        assert_eq!(shown("git::commit"), [hint, exact]);
+        assert!(shown("jira::search").is_empty());
     }
 }

@@ -1,0 +1,119 @@
+//! The HTTP routes of the tool catalogue.
+#![allow(
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "tests: a panic is a failure"
+)]
+
+mod catalogue_host;
+
+use catalogue_host::{Host, Reaction, host};
+use serde_json::{Value, json};
+
+/// Returns status and body of an HTTP route.
+fn route(host: &mut Host, path: &str, query: &[(&str, &str)]) -> (u64, Value) {
+    let segments: Vec<&str> = path.split('/').collect();
+    let params = json!({"prefix": "/api/v1/tools", "segments": segments, "query": query});
+    let request =
+        json!({"jsonrpc": "2.0", "id": 1, "method": "context-guard/catalogue", "params": params});
+    match host.send(&request) {
+        Reaction::Response(response) => {
+            let result = &response["result"];
+            (result["status"].as_u64().unwrap(), result["body"].clone())
+        }
+        Reaction::Call(call) => panic!("a call: {call}"),
+    }
+}
+
+#[test]
+fn routes_return_tiers() {
+    let mut host = host("");
+    let (status, hot) = route(&mut host, "hot", &[]);
+    assert_eq!((status, hot["tier"].as_str()), (200, Some("hot")));
+    assert_eq!(
+        hot["tools"][0],
+        json!({"tool": "jira::search", "server": "jira", "description": "Search tickets",
+            "params": [], "avg_latency": "120ms", "success_rate": "97.5%"})
+    );
+    assert_eq!(hot["tools"].as_array().unwrap().len(), 5);
+    let (_, categories) = route(&mut host, "categories", &[]);
+    assert_eq!(
+        categories["categories"][1],
+        json!({"category": "jira", "display_name": "jira", "tool_count": 1, "server_count": 1,
+            "popular_tools": ["jira::search"]})
+    );
+    let (_, page) = route(&mut host, "category/weather", &[("page_size", "1")]);
+    assert_eq!(
+        page,
+        json!({"tier": "tool_summaries", "filter": "category=weather", "tools": [
+            {"tool": "weather::get_forecast", "server": "weather",
+            "description": "Get the weather forecast for a city",
+            "params": {"city": "string (required)", "days": "integer (optional)"}}],
+            "pagination": {"page": 1, "page_size": 1, "total_count": 2, "total_pages": 2}})
+    );
+    let (_, full) = route(&mut host, "jira/search", &[]);
+    assert_eq!(full["performance"]["total_invocations"], 400);
+    assert_eq!(full["parameters"], json!({"type": "object"}));
+    assert_eq!(route(&mut host, "servers/jira/search", &[]).1, full);
+    let (_, found) = route(&mut host, "search", &[("q", "storm alert"), ("limit", "1")]);
+    assert_eq!(found["tools"][0]["tool"], "weather::set_alert");
+    assert!(found["tools"][0]["score"].as_f64().unwrap() > 0.5);
+    let (_, servers) = route(&mut host, "servers", &[]);
+    assert_eq!(servers["servers"][1], json!({"server": "git", "tool_count": 2}));
+}
+
+#[test]
+fn routes_report_errors() {
+    let mut host = host("");
+    for (path, query, status, code, detail) in [
+        (
+            "git/comit",
+            ("", ""),
+            404,
+            "tool_not_found",
+            "no tool \"git::comit\"; similar: git__commit",
+        ),
+        (
+            "category/x",
+            ("", ""),
+            404,
+            "category_not_found",
+            "no category \"x\"; categories: git, jira, weather",
+        ),
+        ("hot", ("max_tokens", "9000"), 400, "bad_request", "max_tokens must be from 100 to 6000"),
+        (
+            "category/git",
+            ("page_size", "51"),
+            400,
+            "bad_request",
+            "page_size exceeds maximum of 50",
+        ),
+        ("servers", ("x", "1"), 400, "bad_request", "unknown parameter \"x\"; known: "),
+    ] {
+        let query = [query];
+        let query = if query[0].0.is_empty() { &[][..] } else { &query };
+        let (found, body) = route(&mut host, path, query);
+        assert_eq!((found, &body["code"], &body["detail"]), (status, &json!(code), &json!(detail)));
+    }
+}
+
+#[test]
+fn cut_pages_lead_to_every_tool() {
+    let mut host = host("").with_many(140);
+    let mut offset = "0".to_owned();
+    let mut seen = Vec::new();
+    for _ in 0..100 {
+        let query = [("page_size", "50"), ("max_tokens", "600"), ("offset", offset.as_str())];
+        let (_, body) = route(&mut host, "search", &query);
+        let tools = body["tools"].as_array().unwrap();
+        seen.extend(tools.iter().map(|tool| tool["tool"].as_str().unwrap().to_owned()));
+        let cost = context_guard_core::tokens::Estimator::default();
+        assert!(cost.price(body.to_string().as_bytes()) <= 600);
+        let Some(next) = body["budget"]["next"].as_str() else { break };
+        offset = next.rsplit_once("offset=").unwrap().1.to_owned();
+    }
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen.len(), 145);
+}
