@@ -4,6 +4,7 @@ mod call;
 mod catalogue_call;
 mod replay;
 mod ticket;
+mod tool_name;
 mod unreadable;
 
 use context_guard_protocol::answer::is_valid_json;

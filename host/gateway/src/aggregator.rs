@@ -13,6 +13,7 @@ mod client_names;
 mod client_presence;
 mod client_session;
 mod connections;
+mod definitions;
 mod dispatch;
 mod event_response;
 pub(crate) mod event_streams;
@@ -49,6 +50,7 @@ use tokio_util::sync::CancellationToken;
 use self::catalogue::Catalogues;
 pub(crate) use self::catalogue_routes::route_path;
 use self::connections::Connections;
+use self::definitions::Definitions;
 use self::forward::Forwarder;
 use self::input_requests::InputRequests;
 use self::lists::Lists;
@@ -77,6 +79,7 @@ pub(crate) struct Aggregator {
     connections: Arc<Connections>,
     lists: Arc<Lists>,
     catalogues: Catalogues,
+    definitions: Arc<Definitions>,
     subscriptions: Subscriptions,
     forwarder: Arc<Forwarder>,
     filter: Arc<Filter>,
@@ -102,6 +105,7 @@ impl Aggregator {
         let can_warm = config.limits.processes >= WARM_SHARE * servers.len();
         let router = Arc::new(Router::new(&servers, prefixed));
         let connections = Arc::new(Connections::new(servers, Arc::clone(&filter)));
+        let definitions = Arc::new(Definitions::new(&recorder));
         let forwarder = Arc::new(Forwarder {
             connections: Arc::clone(&connections),
             router: Arc::clone(&router),
@@ -113,7 +117,8 @@ impl Aggregator {
         Self {
             sse_connections: SseConnections::new(&config.limits),
             sessions: Sessions::new(&config.limits, max_idle, Arc::clone(&recorder)),
-            lists: Arc::new(Lists::new(&forwarder, config.list_page, max_sessions)),
+            lists: Arc::new(Lists::new(&forwarder, &definitions, config.list_page, max_sessions)),
+            definitions,
             catalogues: Catalogues::new(&recorder),
             subscriptions: Subscriptions::new(&connections, &router, &filter),
             router,

@@ -18,7 +18,7 @@ use crate::{Result, config};
 pub struct AuditEntry<'a> {
     /// The time of the event, in milliseconds since 1970.
     pub timestamp: u64,
-    /// The event: `request`, `refused` or `change`.
+    /// The event: `request`, `refused`, `change` or `definition`.
     pub event: &'a str,
     /// The principal of the request, or the source of a change.
     pub principal: &'a str,

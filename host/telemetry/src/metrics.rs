@@ -60,6 +60,12 @@ struct Changed {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct DefinitionAlert {
+    upstream: String,
+    kind: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Kept {
     tier: &'static str,
     hit: &'static str,
@@ -86,6 +92,7 @@ pub struct Metrics {
     audit_lost: Counter,
     history_dropped: Counter,
     memory_pressure: Gauge,
+    definition_alerts: Family<DefinitionAlert, Counter>,
     /// The tools that have a label of their own.
     tools: Mutex<HashSet<String>>,
 }
@@ -176,6 +183,12 @@ impl Metrics {
             "1 while requests are refused because memory is short, else 0",
             memory_pressure.clone(),
         );
+        let definition_alerts = Family::default();
+        registry.register(
+            "definition_alerts",
+            "Definitions of tools that an upstream changed, or that are suspicious",
+            definition_alerts.clone(),
+        );
         Self {
             registry,
             requests,
@@ -196,6 +209,7 @@ impl Metrics {
             audit_lost,
             history_dropped,
             memory_pressure,
+            definition_alerts,
             tools: Mutex::default(),
         }
     }
@@ -296,6 +310,11 @@ impl Metrics {
     /// Sets the gauge of memory pressure: `is_short` is true while requests are refused.
     pub fn memory_pressure(&self, is_short: bool) {
         self.memory_pressure.set(i64::from(is_short));
+    }
+
+    pub(super) fn definition_alert(&self, upstream: &str, kind: &'static str) {
+        let alert = DefinitionAlert { upstream: upstream.to_owned(), kind };
+        self.definition_alerts.get_or_create(&alert).inc();
     }
 
     pub(super) fn refused(&self, reason: &'static str) {

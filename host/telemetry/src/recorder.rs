@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use context_guard_cursor_store::Clock;
 use context_guard_history::History;
-use tracing::info;
+use tracing::{info, warn};
 
 use crate::audit::{AuditEntry, AuditLog};
 use crate::engine::{CacheTier, CallContext};
@@ -259,6 +259,30 @@ impl Recorder {
                 outcome: change.event.name(),
                 detail: &serde_json::to_string(change).unwrap_or_default(),
             });
+        }
+    }
+
+    /// Records that the definition of an upstream's tool has changed or is suspicious. `kind` is a
+    /// metric label: `changed` or `suspicious`.
+    pub fn definition_alert(&self, upstream: &str, tool: &str, kind: &'static str, detail: &str) {
+        let (tool, detail) = (cut_name(tool), cut(detail, MAX_DETAIL_BYTES));
+        self.metrics.definition_alert(upstream, kind);
+        warn!(upstream, tool = ?tool, detail = ?detail, "the definition of a tool is {kind}");
+        self.audit_definition("gateway", &format!("{upstream}::{tool}"), kind, detail);
+    }
+
+    /// Records that an operator approved the definition of a tool, `upstream::tool`.
+    pub fn definition_approved(&self, tool: &str) {
+        let tool = cut_name(tool);
+        info!(tool = ?tool, "an operator approved the definition of a tool");
+        self.audit_definition("operator", tool, "approved", "");
+    }
+
+    fn audit_definition(&self, principal: &str, endpoint: &str, outcome: &str, detail: &str) {
+        if let Some(audit) = &self.audit {
+            let timestamp = self.now_ms();
+            let event = "definition";
+            audit.write(&AuditEntry { timestamp, event, principal, endpoint, outcome, detail });
         }
     }
 

@@ -38,6 +38,13 @@ struct UploadQuery {
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
+struct ApproveRequest {
+    /// A glob over `server::tool`.
+    tool: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct RollBackRequest {
     /// The number of the revision to roll back to. `None` selects the previous one.
     to: Option<u64>,
@@ -52,12 +59,14 @@ pub(super) fn router(gateway: &Arc<Gateway>) -> Router<Arc<Gateway>> {
         .route("/admin/policy", put(policy))
         .route("/admin/component", put(component))
         .route("/admin/cache/purge", post(purge))
+        .route("/admin/catalogue/approve", post(approve))
         .route_layer(from_fn_with_state(Arc::clone(gateway), has_token));
     Router::new()
         .route("/admin/generations", get(revisions))
         .route("/admin/sources", get(sources))
         .route("/admin/policy", get(active_policy))
         .route("/admin/cache", get(cache))
+        .route("/admin/catalogue/definitions", get(definitions))
         .merge(changes)
         .route_layer(from_fn_with_state(Arc::clone(gateway), authorized))
 }
@@ -219,6 +228,23 @@ async fn purge(State(gateway): State<Arc<Gateway>>, body: Bytes) -> Response {
     let purged = cache.purge(&purge);
     let (entries, bytes) = cache.size();
     reply(&json!({"purged": purged, "entries": entries, "bytes": bytes}))
+}
+
+async fn definitions(State(gateway): State<Arc<Gateway>>) -> Response {
+    reply(&gateway.aggregator.definitions_report())
+}
+
+async fn approve(State(gateway): State<Arc<Gateway>>, body: Bytes) -> Response {
+    match parse::<ApproveRequest>(&body) {
+        Ok(ApproveRequest { tool }) if !tool.is_empty() => {
+            reply(&json!({"approved": gateway.aggregator.approve_definitions(&tool)}))
+        }
+        Ok(_) => {
+            let detail = "no tool: send {\"tool\": \"server::tool\"}, where * matches any text";
+            problem(StatusCode::BAD_REQUEST, "bad_request", detail)
+        }
+        Err(response) => *response,
+    }
 }
 
 /// Parses a JSON request body. An empty body gives the default value. The error is the response for

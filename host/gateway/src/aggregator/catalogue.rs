@@ -1,6 +1,7 @@
 //! The tool catalogue: sends the merged list of tools through the guard, and the calls of the
 //! guard's tools for search, browsing and calls.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,6 +36,9 @@ const CATALOGUE_TOOLS: [&str; 5] = [
 /// stateful mode, each client's name.
 const MAX_LISTS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 
+/// The maximum number of owners whose last list is remembered.
+const MAX_OWNERS: NonZeroUsize = NonZeroUsize::new(4_096).unwrap();
+
 /// Returns true if this is the name of one of the guard's tools for the catalogue.
 pub(super) fn is_catalogue_tool(name: &str) -> bool {
     CATALOGUE_TOOLS.contains(&name.strip_suffix("_2").unwrap_or(name))
@@ -49,6 +53,9 @@ struct ListKey {
     client: Option<String>,
 }
 
+/// An owner of stored answers, and the revision that serves it.
+type OwnerRevision = (Arc<str>, u64);
+
 /// The recorded calls of all tools at one time. Scores change only with the next snapshot.
 struct UsageSnapshot {
     number: u64,
@@ -60,6 +67,8 @@ struct UsageSnapshot {
 /// The lists that the guard made from merged lists, and the usage of tools.
 pub(super) struct Catalogues {
     lists: Mutex<LruCache<ListKey, Arc<CatalogueList>>>,
+    /// The last list of each owner of stored answers under a revision, for withheld tools.
+    current: Mutex<LruCache<OwnerRevision, Arc<CatalogueList>>>,
     usage: Mutex<UsageSnapshot>,
     recorder: Arc<Recorder>,
 }
@@ -74,6 +83,7 @@ impl Catalogues {
         };
         Self {
             lists: Mutex::new(LruCache::new(MAX_LISTS)),
+            current: Mutex::new(LruCache::new(MAX_OWNERS)),
             usage: Mutex::new(usage),
             recorder: Arc::clone(recorder),
         }
@@ -113,7 +123,8 @@ impl Catalogues {
         snapshot.recompute.saturating_sub(snapshot.taken.elapsed())
     }
 
-    /// Returns the version of a client's catalogue: a hash of the visible tools and their usage.
+    /// Returns the version of a client's catalogue: a hash of the visible tools, their usage, and
+    /// the changes and approvals of definitions.
     fn version(&self, merged: &MergedTools) -> String {
         let mut hash = Sha256::new();
         hash.update(self.usage_number().to_le_bytes());
@@ -121,6 +132,13 @@ impl Catalogues {
             hash.update((name.len() as u64).to_le_bytes());
             hash.update(name.as_bytes());
             hash.update(list.digest());
+        }
+        for (kind, tools) in [(b'c', &merged.changed), (b'a', &merged.approved)] {
+            for tool in tools {
+                hash.update([kind]);
+                hash.update((tool.len() as u64).to_le_bytes());
+                hash.update(tool);
+            }
         }
         let mut version = String::with_capacity(32);
         for byte in hash.finalize().iter().take(16) {
@@ -142,8 +160,23 @@ impl Catalogues {
         Some(list)
     }
 
-    /// Returns true if policy hides the tool that clients would see under this name.
-    fn is_hidden(&self, revision: u64, name: &str) -> bool {
+    /// Remembers the list that clients of this owner get now.
+    fn set_current(&self, owner: &Arc<str>, revision: u64, list: &Arc<CatalogueList>) {
+        lock(&self.current).put((Arc::clone(owner), revision), Arc::clone(list));
+    }
+
+    /// Forgets which tools are withheld, until the next lists.
+    pub(super) fn forget_held(&self) {
+        lock(&self.current).clear();
+    }
+
+    /// Returns true if policy hides the tool that clients would see under this name, or withholds
+    /// its definition from this owner.
+    fn is_hidden(&self, owner: &Arc<str>, revision: u64, name: &str) -> bool {
+        let current = lock(&self.current).get(&(Arc::clone(owner), revision)).cloned();
+        if current.is_some_and(|list| list.held.contains(name)) {
+            return true;
+        }
         let lists = lock(&self.lists);
         let mut current = lists.iter().filter(|(key, _)| key.revision == revision);
         current.any(|(_, list)| list.hidden.contains(name))
@@ -159,6 +192,12 @@ impl Aggregator {
     pub(super) async fn list_tools(&self, origin: &Origin<'_>, head: &Head<'_>) -> Vec<u8> {
         let merged = self.lists.merged_tools(origin, head.parameters().meta).await;
         let list = self.catalogue_list(origin, head, &merged).await;
+        if let Some(list) = &list {
+            let exchange = self.forwarder.begin(origin, None, &[]);
+            let revision = self.filter.revisions().choose(&exchange.context).number;
+            self.catalogues.set_current(&origin.client.scope, revision, list);
+            self.definitions.report_suspicious(&list.suspicious);
+        }
         let expires = self.catalogues.until_update();
         self.lists.tools_page(origin, head, &merged, list.as_deref(), expires)
     }
@@ -227,11 +266,24 @@ impl Aggregator {
         }
     }
 
+    /// Returns the definitions that upstreams changed and those that are suspicious, as JSON.
+    pub(crate) fn definitions_report(&self) -> Value {
+        self.definitions.report()
+    }
+
+    /// Accepts the current definitions of tools that match a glob over `server::tool`. Returns the
+    /// tools.
+    pub(crate) fn approve_definitions(&self, pattern: &str) -> BTreeSet<String> {
+        let approved = self.definitions.approve(pattern);
+        self.catalogues.forget_held();
+        approved
+    }
+
     /// Returns true if policy hides a tool, given the name that clients would see.
     pub(super) fn is_hidden_tool(&self, origin: &Origin<'_>, name: &str) -> bool {
         let exchange = self.forwarder.begin(origin, None, &[]);
         let revision = self.filter.revisions().choose(&exchange.context).number;
-        self.catalogues.is_hidden(revision, name)
+        self.catalogues.is_hidden(&origin.client.scope, revision, name)
     }
 
     /// Answers a call of one of the guard's tools for the catalogue, or of a tool that no upstream

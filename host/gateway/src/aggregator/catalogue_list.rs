@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::definitions::SuspiciousText;
 use super::upstream_list::ListEntry;
 use crate::message::{Head, member, with_member};
 
@@ -23,6 +24,9 @@ pub(super) struct CatalogueList {
     pub(super) is_tiered: bool,
     /// The names of tools that policy hides.
     pub(super) hidden: HashSet<String>,
+    /// The names of tools that are withheld until the operator approves their definitions.
+    pub(super) held: HashSet<String>,
+    pub(super) suspicious: Vec<SuspiciousText>,
 }
 
 /// Parses the guard's list. Returns it with the interval of updates of scores.
@@ -41,15 +45,32 @@ pub(super) fn parse_list(response: &[u8]) -> Option<(CatalogueList, Duration)> {
         .collect();
     // The guard's own tool is last in its list. The gateway adds it to the first page.
     let read_tool = entries.pop().map(|entry| entry.json);
-    let hidden = facts.get("hidden").and_then(Value::as_array).into_iter().flatten();
+    let names = |member: &str| -> HashSet<String> {
+        let names = facts.get(member).and_then(Value::as_array).into_iter().flatten();
+        names.filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let suspicious = facts.get("suspicious").and_then(Value::as_array).into_iter().flatten();
     let seconds = facts.get("recomputeSeconds").and_then(Value::as_u64);
     let list = CatalogueList {
         entries,
         read_tool,
         is_tiered: facts.get("tiered")?.as_bool()?,
-        hidden: hidden.filter_map(Value::as_str).map(str::to_owned).collect(),
+        hidden: names("hidden"),
+        held: names("held"),
+        suspicious: suspicious.map(suspicious_text).collect(),
     };
     Some((list, seconds.map_or(DEFAULT_RECOMPUTE, Duration::from_secs)))
+}
+
+fn suspicious_text(fact: &Value) -> SuspiciousText {
+    let text =
+        |member: &str| fact.get(member).and_then(Value::as_str).unwrap_or_default().to_owned();
+    SuspiciousText {
+        tool: text("tool"),
+        rule: text("rule"),
+        path: text("path"),
+        excerpt: text("excerpt"),
+    }
 }
 
 /// Returns the facts for the gateway in a result of the guard.
@@ -73,11 +94,12 @@ mod tests {
 
     #[test]
     fn list_of_the_guard_is_parsed() {
-        let response = br#"{"id":1,"result":{"tools":[{"name":"a__b"},{"name":"context_guard_read"}],"_meta":{"dev.context-guard/catalogue":{"tiered":true,"hidden":["a__c"],"recomputeSeconds":3600}}}}"#;
+        let response = br#"{"id":1,"result":{"tools":[{"name":"a__b"},{"name":"context_guard_read"}],"_meta":{"dev.context-guard/catalogue":{"tiered":true,"hidden":["a__c"],"held":["a__d"],"suspicious":[{"tool":"a::b","rule":"pseudo-tag"}],"recomputeSeconds":3600}}}}"#;
         let (list, recompute) = parse_list(response).unwrap();
         assert_eq!(list.entries[0].key, "a__b");
         assert_eq!(list.read_tool.as_deref(), Some(r#"{"name":"context_guard_read"}"#));
-        assert!(list.is_tiered && list.hidden.contains("a__c"));
+        assert!(list.is_tiered && list.hidden.contains("a__c") && list.held.contains("a__d"));
+        assert_eq!((list.suspicious[0].tool.as_str(), list.suspicious.len()), ("a::b", 1));
         assert_eq!(recompute, Duration::from_secs(3_600));
         assert!(parse_list(br#"{"id":1,"result":{"tools":[]}}"#).is_none());
     }

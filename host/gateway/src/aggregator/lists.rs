@@ -17,6 +17,7 @@ use tracing::debug;
 
 use super::client::{Client, MAX_WAITING_BYTES, Origin};
 use super::connections::{Connections, KNOWN_TIMEOUT, SLOW_UPSTREAM_TIMEOUT, UNKNOWN_TIMEOUT};
+use super::definitions::Definitions;
 use super::forward::Forwarder;
 use super::list_kinds::{LIST_KINDS, ListKind, READ_TOOLS, TOOLS};
 use super::router::Router;
@@ -50,6 +51,7 @@ pub(super) struct Lists {
     forwarder: Arc<Forwarder>,
     connections: Arc<Connections>,
     router: Arc<Router>,
+    definitions: Arc<Definitions>,
     page_size: usize,
     /// For each owner of stored answers and upstream index, the time at which the guard last saw
     /// that upstream's tools.
@@ -65,6 +67,7 @@ pub(super) struct Lists {
 impl Lists {
     pub(super) fn new(
         forwarder: &Arc<Forwarder>,
+        definitions: &Arc<Definitions>,
         page_size: usize,
         max_sessions: NonZeroUsize,
     ) -> Self {
@@ -72,6 +75,7 @@ impl Lists {
             forwarder: Arc::clone(forwarder),
             connections: Arc::clone(&forwarder.connections),
             router: Arc::clone(&forwarder.router),
+            definitions: Arc::clone(definitions),
             page_size,
             tools_seen: Mutex::new(LruCache::new(max_sessions)),
             refetching: Mutex::default(),
@@ -340,11 +344,8 @@ impl Lists {
         let list = last.unwrap_or_else(|| Arc::new(list));
         known.learn_list(origin.client, server, kind, &list);
         if kind.method == TOOLS.method {
-            known.fresh.learn(
-                &list_source(origin.client, &connection, server, revision),
-                &list,
-                changes,
-            );
+            let source = list_source(origin.client, &connection, server, revision);
+            self.learn_tools(server, &source, &list, changes);
         }
         Ok(list)
     }

@@ -43,6 +43,21 @@ impl Lists {
         Some(found.list)
     }
 
+    /// Remembers a list of tools: as the answer for the next requests, if the upstream has not
+    /// announced a change since it had announced `changes`, and to detect changes of definitions.
+    pub(super) fn learn_tools(
+        &self,
+        server: usize,
+        source: &ListSource<'_, UpstreamConnection>,
+        list: &Arc<UpstreamList>,
+        changes: u64,
+    ) {
+        let common = Audience::of_client(&Client::gateway(), server);
+        let name = &source.connection.server.name;
+        self.definitions.observe(&source.audience, &common, name, source.revision, list);
+        self.connections.known.fresh.learn(source, list, changes);
+    }
+
     /// Returns the number of the guard's revision for a list request to an upstream.
     pub(super) fn revision(&self, origin: &Origin<'_>, server: usize) -> u64 {
         let exchange = self.forwarder.begin(origin, Some(server), &[]);

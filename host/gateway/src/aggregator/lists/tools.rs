@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::{Lists, request_meta};
+use crate::aggregator::audience::Audience;
 use crate::aggregator::catalogue_list::{CatalogueList, with_expiry};
 use crate::aggregator::client::Origin;
 use crate::aggregator::connections::SLOW_UPSTREAM_TIMEOUT;
@@ -25,6 +26,10 @@ pub(in crate::aggregator) struct MergedTools {
     servers: Vec<usize>,
     /// Descriptions of the upstreams that did not answer.
     missing: Vec<Value>,
+    /// The tools, as `server::tool`, whose definitions an upstream has changed.
+    pub(in crate::aggregator) changed: Vec<String>,
+    /// The tools whose current definitions the operator approved.
+    pub(in crate::aggregator) approved: Vec<String>,
 }
 
 impl Lists {
@@ -35,7 +40,7 @@ impl Lists {
         meta: Option<&RawValue>,
     ) -> MergedTools {
         let (lists, missing) = self.fetch_each(origin, &TOOLS, meta).await;
-        self.merge(lists, missing)
+        self.merge(origin, lists, missing)
     }
 
     /// Returns the last known lists of all upstreams. Reads them if none is known.
@@ -51,17 +56,29 @@ impl Lists {
         if lists.is_empty() {
             return self.merged_tools(origin, None).await;
         }
-        self.merge(lists, Vec::new())
+        self.merge(origin, lists, Vec::new())
     }
 
-    fn merge(&self, lists: Vec<(usize, Arc<UpstreamList>)>, missing: Vec<Value>) -> MergedTools {
+    fn merge(
+        &self,
+        origin: &Origin<'_>,
+        lists: Vec<(usize, Arc<UpstreamList>)>,
+        missing: Vec<Value>,
+    ) -> MergedTools {
         let servers: Vec<usize> = lists.iter().map(|(server, _)| *server).collect();
         let name = |server: usize| {
             let server = self.connections.servers.get(server);
             server.map(|server| server.name.clone()).unwrap_or_default()
         };
+        let (mut changed, mut approved) = (Vec::new(), Vec::new());
+        for server in &servers {
+            let facts = self.definitions.facts(&Audience::of_client(origin.client, *server));
+            let endpoint = |tool: String| format!("{}::{tool}", name(*server));
+            changed.extend(facts.changed.into_iter().map(endpoint));
+            approved.extend(facts.approved.into_iter().map(endpoint));
+        }
         let lists = lists.into_iter().map(|(server, list)| (name(server), list)).collect();
-        MergedTools { lists, servers, missing }
+        MergedTools { lists, servers, missing, changed, approved }
     }
 
     /// Returns true if an upstream is known to have a tool that clients see under this name.
@@ -108,7 +125,13 @@ impl Lists {
                 json!({"name": name, "tools": tools})
             })
             .collect();
-        let facts = json!({"servers": servers, "usage": usage, "pageSize": self.page_size});
+        let facts = json!({
+            "servers": servers,
+            "usage": usage,
+            "pageSize": self.page_size,
+            "changed": merged.changed,
+            "approved": merged.approved,
+        });
         let entries = self.client_entries(merged);
         let tools: Vec<&str> = entries.iter().map(|entry| entry.json.as_str()).collect();
         let result = format!(

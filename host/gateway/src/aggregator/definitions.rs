@@ -1,0 +1,391 @@
+//! The definitions of tools as the gateway first saw them. Reports what upstreams change later, and
+//! remembers what an operator approved.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use context_guard_protocol::glob;
+use lru::LruCache;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::audience::Audience;
+use super::upstream_list::UpstreamList;
+use crate::message::with_member;
+use crate::telemetry::Recorder;
+
+/// The maximum number of audiences whose definitions are remembered.
+const MAX_AUDIENCES: NonZeroUsize = NonZeroUsize::new(4_096).unwrap();
+/// The maximum number of definitions that are remembered. Each takes about 150 bytes.
+const MAX_DEFINITIONS: usize = 400_000;
+/// The maximum number of definitions of one upstream. An upstream may list endless new names.
+const MAX_TOOLS: usize = 20_000;
+/// The maximum number of suspicious texts that are remembered, so that each is reported once.
+const MAX_SUSPICIOUS: NonZeroUsize = NonZeroUsize::new(4_096).unwrap();
+
+/// The hashes of a definition.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Digests {
+    whole: [u8; 16],
+    /// The hash without schemas, to which the guard may add its arguments.
+    texts: [u8; 16],
+}
+
+#[derive(Clone, Copy)]
+struct Definition {
+    /// The definition that the gateway first saw, or that the operator approved.
+    accepted: Digests,
+    current: Digests,
+}
+
+/// The definitions of one upstream for one audience.
+#[derive(Clone, Default)]
+struct Baseline {
+    upstream: String,
+    /// The hash of the list, and the revision of the guard that it passed.
+    seen: Option<([u8; 32], u64)>,
+    tools: BTreeMap<String, Definition>,
+    /// The tools whose definitions differ from the accepted ones.
+    changed: BTreeSet<String>,
+    /// The tools whose current definitions the operator approved.
+    approved: BTreeSet<String>,
+}
+
+struct Baselines {
+    baselines: LruCache<Audience, Baseline>,
+    definitions: usize,
+    /// Excerpts of suspicious texts by tool, rule and path.
+    suspicious: LruCache<(String, String, String), String>,
+}
+
+/// A suspicious text that the guard found in a definition.
+pub(super) struct SuspiciousText {
+    /// The tool as `server::tool`.
+    pub(super) tool: String,
+    pub(super) rule: String,
+    pub(super) path: String,
+    pub(super) excerpt: String,
+}
+
+/// The tools of an upstream whose definitions need attention, by the names of [`UpstreamList`].
+#[derive(Default)]
+pub(super) struct DefinitionFacts {
+    pub(super) changed: Vec<String>,
+    pub(super) approved: Vec<String>,
+}
+
+/// The definitions of all upstreams.
+pub(super) struct Definitions {
+    state: Mutex<Baselines>,
+    recorder: Arc<Recorder>,
+}
+
+impl Definitions {
+    pub(super) fn new(recorder: &Arc<Recorder>) -> Self {
+        let state = Baselines {
+            baselines: LruCache::new(MAX_AUDIENCES),
+            definitions: 0,
+            suspicious: LruCache::new(MAX_SUSPICIOUS),
+        };
+        Self { state: Mutex::new(state), recorder: Arc::clone(recorder) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, Baselines> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Compares a list of an upstream with the definitions that were accepted, and reports each
+    /// change once. The first list of an audience is compared with that of `common`, the gateway
+    /// itself. `revision` is the revision of the guard that the list passed.
+    pub(super) fn observe(
+        &self,
+        audience: &Audience,
+        common: &Audience,
+        upstream: &str,
+        revision: u64,
+        list: &UpstreamList,
+    ) {
+        let seen = (*list.digest(), revision);
+        let mut state = self.state();
+        if state.baselines.get(audience).is_some_and(|known| known.seen == Some(seen)) {
+            return;
+        }
+        let known = state.baselines.pop(audience);
+        state.definitions -= known.as_ref().map_or(0, |known| known.tools.len());
+        let mut baseline = match known {
+            Some(known) => known,
+            None => state.baselines.peek(common).cloned().unwrap_or_default(),
+        };
+        upstream.clone_into(&mut baseline.upstream);
+        let changed = baseline.compare(seen, list);
+        state.definitions += baseline.tools.len();
+        state.baselines.put(audience.clone(), baseline);
+        while state.definitions > MAX_DEFINITIONS && state.baselines.len() > 1 {
+            let Some((_, oldest)) = state.baselines.pop_lru() else { break };
+            state.definitions -= oldest.tools.len();
+        }
+        drop(state);
+        for tool in changed {
+            self.recorder.definition_alert(upstream, &tool, "changed", "");
+        }
+    }
+
+    /// Returns the tools of an upstream whose definitions need attention.
+    pub(super) fn facts(&self, audience: &Audience) -> DefinitionFacts {
+        let mut state = self.state();
+        let Some(known) = state.baselines.get(audience) else { return DefinitionFacts::default() };
+        DefinitionFacts {
+            changed: known.changed.iter().cloned().collect(),
+            approved: known.approved.iter().cloned().collect(),
+        }
+    }
+
+    /// Reports suspicious texts, each once.
+    pub(super) fn report_suspicious(&self, found: &[SuspiciousText]) {
+        for text in found {
+            let SuspiciousText { tool, rule, path, excerpt } = text;
+            let key = (tool.clone(), rule.clone(), path.clone());
+            let last = self.state().suspicious.put(key, excerpt.clone());
+            if last.as_ref() != Some(excerpt) {
+                let (upstream, name) = tool.split_once("::").unwrap_or(("", tool));
+                let detail = format!("{rule} in {path}: {excerpt}");
+                self.recorder.definition_alert(upstream, name, "suspicious", &detail);
+            }
+        }
+    }
+
+    /// Accepts the current definitions of all tools that match a glob over `server::tool`. Returns
+    /// the tools.
+    pub(super) fn approve(&self, pattern: &str) -> BTreeSet<String> {
+        let mut state = self.state();
+        let suspicious: BTreeSet<String> =
+            state.suspicious.iter().map(|((tool, ..), _)| tool.clone()).collect();
+        let mut approved = BTreeSet::new();
+        for (_, baseline) in state.baselines.iter_mut() {
+            let Baseline { upstream, tools, changed, approved: own, .. } = baseline;
+            for (name, definition) in tools {
+                let endpoint = format!("{upstream}::{name}");
+                let needs_approval = changed.contains(name) || suspicious.contains(&endpoint);
+                if needs_approval && glob::matches(pattern, &endpoint) {
+                    definition.accepted = definition.current;
+                    changed.remove(name);
+                    own.insert(name.clone());
+                    approved.insert(endpoint);
+                }
+            }
+        }
+        drop(state);
+        for endpoint in &approved {
+            self.recorder.definition_approved(endpoint);
+        }
+        approved
+    }
+
+    /// Returns the changed and the suspicious definitions as JSON.
+    pub(super) fn report(&self) -> Value {
+        let state = self.state();
+        let (mut changed, mut approved) = (BTreeSet::new(), BTreeSet::new());
+        for (_, baseline) in &state.baselines {
+            let endpoint = |name: &String| format!("{}::{name}", baseline.upstream);
+            changed.extend(baseline.changed.iter().map(endpoint));
+            approved.extend(baseline.approved.iter().map(endpoint));
+        }
+        let mut suspicious: Vec<Value> = state
+            .suspicious
+            .iter()
+            .map(|((tool, rule, path), excerpt)| {
+                json!({"tool": tool, "rule": rule, "path": path, "excerpt": excerpt})
+            })
+            .collect();
+        suspicious.sort_by_key(Value::to_string);
+        json!({"changed": changed, "suspicious": suspicious, "approved": approved})
+    }
+}
+
+impl Baseline {
+    /// Takes over a list. Returns the tools whose definitions have changed since the last one.
+    fn compare(&mut self, seen: ([u8; 32], u64), list: &UpstreamList) -> Vec<String> {
+        let is_same_revision = self.seen.is_none_or(|(_, revision)| revision == seen.1);
+        self.seen = Some(seen);
+        let mut reported = Vec::new();
+        for entry in &list.entries {
+            let digests = digests(&entry.json);
+            let Some(known) = self.tools.get_mut(&entry.key) else {
+                if self.tools.len() < MAX_TOOLS {
+                    let definition = Definition { accepted: digests, current: digests };
+                    self.tools.insert(entry.key.clone(), definition);
+                }
+                continue;
+            };
+            if known.current == digests {
+                continue;
+            }
+            // Another revision may add other arguments of the guard to the schema.
+            let is_own_change = !is_same_revision && known.current.texts == digests.texts;
+            if is_own_change {
+                if known.accepted == known.current {
+                    known.accepted = digests;
+                }
+                known.current = digests;
+                continue;
+            }
+            known.current = digests;
+            self.approved.remove(&entry.key);
+            if known.accepted == digests {
+                self.changed.remove(&entry.key);
+            } else {
+                self.changed.insert(entry.key.clone());
+                reported.push(entry.key.clone());
+            }
+        }
+        reported
+    }
+}
+
+fn digests(definition: &str) -> Digests {
+    let texts = with_member(definition, "inputSchema", None);
+    let texts = with_member(&texts, "outputSchema", None);
+    Digests { whole: digest(definition), texts: digest(&texts) }
+}
+
+/// Returns a hash of a JSON value that does not depend on the order of members: some servers write
+/// them in another order after each start.
+fn digest(json: &str) -> [u8; 16] {
+    let mut hash = Sha256::new();
+    match serde_json::from_str(json) {
+        Ok(value) => add(&value, &mut hash),
+        Err(_) => hash.update(json),
+    }
+    let mut digest = [0; 16];
+    digest.iter_mut().zip(hash.finalize()).for_each(|(to, from)| *to = from);
+    digest
+}
+
+fn add(value: &Value, hash: &mut Sha256) {
+    match value {
+        Value::Object(members) => {
+            let mut sorted: Vec<(&String, &Value)> = members.iter().collect();
+            sorted.sort_by_key(|(name, _)| *name);
+            hash.update(b"{");
+            for (name, member) in sorted {
+                add(&Value::from(name.as_str()), hash);
+                match member {
+                    // The parameters that a schema requires are a set.
+                    Value::Array(names) if name == "required" => {
+                        let mut names: Vec<String> = names.iter().map(Value::to_string).collect();
+                        names.sort();
+                        hash.update(names.join(","));
+                    }
+                    member => add(member, hash),
+                }
+            }
+            hash.update(b"}");
+        }
+        Value::Array(elements) => {
+            hash.update(b"[");
+            elements.iter().for_each(|element| add(element, hash));
+            hash.update(b"]");
+        }
+        other => {
+            hash.update(other.to_string());
+            hash.update(b",");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderMap;
+
+    use super::*;
+    use crate::admission::Admission;
+    use crate::aggregator::client::Client;
+    use crate::aggregator::upstream_list::ListEntry;
+    use crate::protocol_mode::ClientInfo;
+    use crate::store::clock::SystemClock;
+
+    fn list(tools: &[(&str, &str)]) -> UpstreamList {
+        let entry = |(key, json): &(&str, &str)| ListEntry {
+            key: (*key).to_owned(),
+            json: (*json).to_owned(),
+        };
+        UpstreamList { entries: tools.iter().map(entry).collect(), ..UpstreamList::default() }
+    }
+
+    struct Setup {
+        definitions: Definitions,
+        common: Audience,
+    }
+
+    impl Setup {
+        fn new() -> Self {
+            let recorder = Arc::new(Recorder::new(10, None, Arc::new(SystemClock)));
+            let common = Audience::of_client(&Client::gateway(), 0);
+            Self { definitions: Definitions::new(&recorder), common }
+        }
+
+        fn observe(
+            &self,
+            audience: &Audience,
+            revision: u64,
+            tools: &[(&str, &str)],
+        ) -> Vec<String> {
+            self.definitions.observe(audience, &self.common, "git", revision, &list(tools));
+            self.definitions.facts(audience).changed
+        }
+    }
+
+    fn audience(principal: &str) -> Audience {
+        let admission = Admission::of_principal(principal);
+        let client = Client::stateless(&admission, ClientInfo::gateway(), &HeaderMap::new());
+        Audience::of_client(&client, 0)
+    }
+
+    #[test]
+    fn changes_are_found_and_approved() {
+        let setup = Setup::new();
+        let ann = audience("ann");
+        let first = [("a", r#"{"name":"a","description":"x"}"#), ("b", r#"{"name":"b"}"#)];
+        assert!(setup.observe(&ann, 1, &first).is_empty());
+        let reordered = [("b", r#"{"name":"b"}"#), ("a", r#"{"description":"x", "name":"a"}"#)];
+        assert!(setup.observe(&ann, 1, &reordered).is_empty());
+        let changed = [("a", r#"{"name":"a","description":"y"}"#), ("c", r#"{"name":"c"}"#)];
+        assert_eq!(setup.observe(&ann, 1, &changed), ["a"]);
+        // A tool that was removed for a time is still known.
+        assert_eq!(setup.observe(&ann, 1, &[("b", r#"{"name":"b","title":"B"}"#)]), ["a", "b"]);
+        assert_eq!(setup.observe(&ann, 1, &first), [""; 0]);
+        setup.observe(&ann, 1, &changed);
+        assert!(setup.definitions.approve("other::*").is_empty());
+        assert!(setup.definitions.approve("git::a").contains("git::a"));
+        let facts = setup.definitions.facts(&ann);
+        assert_eq!(
+            (facts.changed.as_slice(), facts.approved.as_slice()),
+            ([].as_slice(), ["a".to_owned()].as_slice())
+        );
+        // The former definition is a change now.
+        assert_eq!(setup.observe(&ann, 1, &first), ["a"]);
+        assert!(setup.definitions.facts(&ann).approved.is_empty());
+    }
+
+    #[test]
+    fn first_list_is_compared_with_that_of_the_gateway() {
+        let setup = Setup::new();
+        let common = setup.common.clone();
+        setup.observe(&common, 1, &[("a", r#"{"name":"a","description":"x"}"#)]);
+        let (ann, bob) = (audience("ann"), audience("bob"));
+        assert_eq!(setup.observe(&ann, 1, &[("a", r#"{"name":"a","description":"y"}"#)]), ["a"]);
+        assert!(setup.observe(&bob, 1, &[("a", r#"{"name":"a","description":"x"}"#)]).is_empty());
+    }
+
+    #[test]
+    fn guards_arguments_are_no_change() {
+        let setup = Setup::new();
+        let ann = audience("ann");
+        let plain = [("a", r#"{"name":"a","inputSchema":{"type":"object"}}"#)];
+        let advertised = [("a", r#"{"name":"a","inputSchema":{"type":"object","x":1}}"#)];
+        setup.observe(&ann, 1, &plain);
+        assert!(setup.observe(&ann, 2, &advertised).is_empty());
+        assert_eq!(setup.observe(&ann, 2, &plain), ["a"]);
+    }
+}
