@@ -1,5 +1,7 @@
 //! A client's request: forwarded to the upstream without the guard's arguments, or answered.
 
+mod answered;
+
 use super::replay::MAX_REPLAY_ARGUMENT_BYTES;
 use super::ticket::{CalledTool, ParsedRequest, ReplayTicket, Ticket};
 use super::{Context, Guard, Plan, pass};
@@ -13,19 +15,16 @@ use crate::mcp::arguments::{
 };
 use crate::mcp::call_environment::CallEnvironment;
 use crate::mcp::catalog::read_tool_name;
-use crate::mcp::read::{PartRead, ReadError, SnapshotReader};
+use crate::mcp::read::{ReadError, SnapshotReader};
 use crate::mcp::reply::Envelope;
 use crate::mcp::request::Request;
-use crate::mcp::serve_part::{ServedPart, serve_part};
 use crate::mcp::tool_info::{OutputSchema, ToolInfo};
 use crate::policy::{EndpointSettings, endpoint_name};
 use crate::query::comparison::PreviousAnswer;
-use crate::record::Record;
 use crate::shape::notice::READ_TOOL;
 use crate::snapshot::stored::Loaded;
 use crate::snapshot::{Cursor, CursorError, Replay, Scope};
 use crate::text::shorten::{TRUNCATION_MARK_PREFIX, has_truncation_mark};
-use crate::tokens::OriginalCost;
 
 /// The error message for a call whose arguments contain truncation marks, which only a shortened
 /// answer has.
@@ -34,13 +33,6 @@ const TRUNCATION_MARK_ERROR: &str = "this call was not sent: its arguments hold 
 
 /// The error message for a comparison of answers of a tool that may change something.
 const SINCE_NEEDS_READ_ONLY: &str = "since compares answers of read-only tools, and this tool is not known to be one: call it without since, or set readOnly for it in policy";
-
-/// The error message for a resource URI with a cursor that only the read tool can serve.
-const TOOL_CURSOR_ERROR: &str = "this cursor is read on by the tool context_guard_read, not as a resource: give it as its `cursor`.";
-
-/// The JSON-RPC error code for a cursor that is not served. It is outside the range that JSON-RPC
-/// reserves.
-const CURSOR_ERROR_CODE: i64 = 1_001;
 
 /// A client's request, with everything else that the guard's decision depends on.
 pub(super) struct Call<'a> {
@@ -420,54 +412,6 @@ impl Call<'_> {
             name: name.to_owned(),
             arguments: arguments.to_owned(),
         })
-    }
-
-    /// Returns a plan that answers the request with `read`: a part of a snapshot, or the reason why
-    /// it cannot be read. `name` is the tool or resource URI that the client requested.
-    fn serve(&self, read: Result<PartRead, ReadError>, name: &str) -> Plan {
-        let read = match read {
-            Ok(read) => read,
-            Err(ReadError::Load(keys)) => return Plan::Load(keys),
-            // Without a store, every value is absent.
-            Err(ReadError::Cursor(CursorError::Gone)) if self.cx.store_unavailable => {
-                return self.refuse_cursor(name, CursorError::Unavailable);
-            }
-            Err(ReadError::Cursor(error)) => return self.refuse_cursor(name, error),
-            Err(ReadError::Replay(..)) => return self.refuse(name, TOOL_CURSOR_ERROR),
-            Err(ReadError::InvalidRequest(reason)) => return self.refuse(name, &reason),
-        };
-        let resource = (self.request.method != "tools/call").then_some(name);
-        let ServedPart { message, record } = serve_part(&self.envelope(), &read, resource);
-        let ttl_ms = 2 * self.settings_for("").cursor_ttl_ms;
-        Plan::Answer { message, entries: read.entries, extend: read.extend, ttl_ms, record }
-    }
-
-    /// Returns a plan that answers the request with the reason why its cursor is not served. `name`
-    /// is the tool or resource URI that the client requested.
-    fn refuse_cursor(&self, name: &str, error: CursorError) -> Plan {
-        let mut plan = self.refuse(name, &error.to_string());
-        if let Plan::Answer { record, .. } = &mut plan {
-            record.origin.cursor_error = Some(error.code());
-        }
-        plan
-    }
-
-    /// Returns a plan that answers the request with the error `reason`. `name` is the tool or
-    /// resource URI that the client requested.
-    fn refuse(&self, name: &str, reason: &str) -> Plan {
-        // MCP: a failed tool call is a result that the model sees; anything else is a protocol
-        // error.
-        let message = if self.request.method == "tools/call" {
-            self.envelope().tool_error(reason)
-        } else {
-            self.envelope().error(CURSOR_ERROR_CODE, reason)
-        };
-        let settings = self.settings_for(name);
-        let tokens = settings.estimator.price(reason.as_bytes());
-        let endpoint = endpoint_name(self.cx.upstream, name);
-        let original = OriginalCost { tokens, ..OriginalCost::default() };
-        let record = Record::error(&endpoint, original, message.len(), settings.threshold);
-        Plan::Answer { message, entries: Vec::new(), extend: Vec::new(), ttl_ms: 0, record }
     }
 }
 
