@@ -15,7 +15,7 @@ use context_guard::store::NoStore;
 use context_guard_test_stub::component_that;
 use context_guard_test_support::answer::Answer;
 use context_guard_test_support::guards::{InspectableStore, SIGNING_KEY};
-use context_guard_test_support::{Context, Result, ensure, walk};
+use context_guard_test_support::{Context, Result, artifacts, ensure, walk};
 use serde_json::json;
 
 /// Returns the faulty components with their names.
