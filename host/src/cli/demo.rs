@@ -50,8 +50,10 @@ impl Demo {
         };
         say!("Starting {name} twice: directly, and behind `context-guard wrap --`.\n");
         let mut raw = Client::start(&server)?;
-        let wrap = [program.as_os_str(), OsStr::new("wrap"), OsStr::new("--")];
-        let mut guarded = Client::start(&[&wrap[..], &server].concat())?;
+        // The calls of a demonstration do not belong in the user's history.
+        let wrap = ["wrap", "--no-history", "--"].map(OsStr::new);
+        let wrapped = [&[program.as_os_str()][..], &wrap, &server].concat();
+        let mut guarded = Client::start(&wrapped)?;
 
         let mut report =
             table::new(&["tool", "raw tokens", "guarded tokens", "saved", "result notice"]);
