@@ -32,6 +32,10 @@ use crate::shape::context::ShapeContext;
 use crate::snapshot::Keys;
 use crate::snapshot::stored::{Entry, Loaded, snapshots};
 
+/// True if this build answers for the catalogue of several upstreams. Builds in front of one
+/// upstream leave it out, which the linker then removes.
+const HAS_CATALOGUE: bool = cfg!(feature = "catalogue");
+
 /// Maximum size, in bytes, of a message that the guard processes.
 pub const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 
@@ -180,7 +184,7 @@ impl Guard {
         let call = Call { guard: self, cx, message, request: &request, loaded, now_ms, id };
         let mut plan = match request.method.as_str() {
             "tools/list" | "tools/call" | ROUTE_METHOD | LINT_METHOD
-                if !cx.catalogue_version.is_empty() =>
+                if HAS_CATALOGUE && !cx.catalogue_version.is_empty() =>
             {
                 self.catalogue_request(&call)
             }
@@ -225,8 +229,11 @@ impl Guard {
             Fault::Other("the ticket was issued by another version of the guard".to_owned())
         })? {
             Ticket::Tools { first } => self.tools(cx, message, first),
-            Ticket::Catalogue { call, id, stateless } => {
+            Ticket::Catalogue { call, id, stateless } if HAS_CATALOGUE => {
                 self.on_merged_list(cx, call.as_deref(), &id, stateless, message)
+            }
+            Ticket::Catalogue { .. } => {
+                Err(Fault::Other("this build of the guard has no tool catalogue".to_owned()))
             }
             Ticket::Replay(ticket) => self.on_replayed_response(cx, &ticket, message, now_ms),
             Ticket::Answer { name, arguments, options, query, since, budget, tool, replay } => {
