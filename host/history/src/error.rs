@@ -11,7 +11,11 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, Error)]
 pub enum Error {
     /// The file does not exist.
-    #[error("there is no history at {}: no call has been recorded there yet", .0.display())]
+    #[error(
+        "there is no history at {}: no call has been recorded there yet. `wrap` and `stdio` record \
+         calls there, and `serve` where its setting `history` says",
+        .0.display()
+    )]
     Missing(PathBuf),
     /// The file cannot be created, or its permissions cannot be set.
     #[error("the history file {} cannot be opened: {source}", path.display())]
