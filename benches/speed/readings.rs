@@ -26,13 +26,21 @@ fn at_offset(cursor: &str, offset: u64) -> Result<String> {
     Ok(cursor.sign(CursorFormat::Short, &keys, PRINCIPAL))
 }
 
-fn read(cursor: &str) -> Vec<u8> {
-    call("context_guard_read", &json!({"cursor": cursor, "limit": 3, "fields": "all"}))
+/// Returns a read of three records of a list, or of a chunk of a text.
+fn read(cursor: &str, is_list: bool) -> Vec<u8> {
+    let mut arguments = json!({ "cursor": cursor });
+    if is_list {
+        arguments["limit"] = 3.into();
+        arguments["fields"] = "all".into();
+    }
+    call("context_guard_read", &arguments)
 }
 
 /// A stored answer in each form of the guard.
 struct StoredAnswer {
     size: &'static str,
+    /// True if the answer is a list, false if it is a text.
+    is_list: bool,
     request: Vec<u8>,
     answer: Vec<u8>,
     core: Core,
@@ -41,9 +49,13 @@ struct StoredAnswer {
 }
 
 impl StoredAnswer {
-    fn new(size: &'static str, request: Vec<u8>, answer: Vec<u8>) -> Result<Self> {
+    fn list(size: &'static str, request: Vec<u8>, answer: Vec<u8>) -> Result<Self> {
+        Ok(Self { is_list: true, ..Self::text(size, request, answer)? })
+    }
+
+    fn text(size: &'static str, request: Vec<u8>, answer: Vec<u8>) -> Result<Self> {
         let (core, sandbox, whole) = (Core::new("{}")?, Sandbox::new("{}")?, Whole::new("{}")?);
-        Ok(Self { size, request, answer, core, sandbox, whole })
+        Ok(Self { size, is_list: false, request, answer, core, sandbox, whole })
     }
 
     /// Returns benches that read at an offset, one per form.
@@ -66,7 +78,7 @@ impl StoredAnswer {
     ) -> Result<Bench<'a>> {
         let shaped = side.shape(&side.forward(&self.request)?, &self.answer)?;
         let shaped = shaped.context("the answer was not shaped")?;
-        let read = read(&at_offset(&next(&shaped)?, offset)?);
+        let read = read(&at_offset(&next(&shaped)?, offset)?, self.is_list);
         let page = String::from_utf8(side.read(&read)?)?;
         ensure!(page.contains(says) && !page.contains("isError"), "{group}, {form}: {page}");
         Ok(Bench::new(group, form, move || side.read(&read)))
@@ -81,7 +93,7 @@ pub(crate) fn run(turns: &mut Turns) -> Result<()> {
             let list = bookings(bytes);
             let items = list.matches("\"id\":\"bk_").count() as u64;
             let request = call("list", &json!({"_guard_limit": 3, "_guard_fields": fields}));
-            lists.push((StoredAnswer::new(size, request, structured(&list))?, items));
+            lists.push((StoredAnswer::list(size, request, structured(&list))?, items));
         }
         for place in ["first", "last"] {
             let mut benches = Vec::new();
@@ -93,6 +105,6 @@ pub(crate) fn run(turns: &mut Turns) -> Result<()> {
             turns.run(benches)?;
         }
     }
-    let log = StoredAnswer::new("3MB", call("list", &json!({})), text(&log(3_000_000)))?;
+    let log = StoredAnswer::text("3MB", call("list", &json!({})), text(&log(3_000_000)))?;
     turns.run(log.benches("chunk-last", 2_900_000, "request")?.into())
 }

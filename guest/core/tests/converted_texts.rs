@@ -99,6 +99,9 @@ fn conditions_read_only_their_fields() {
     };
     let (found, _) = run(&document, query).unwrap();
     assert_eq!(found, r#"{"records":3333,"count":3333,"max(id)":149998}"#);
+    // Records after the first ones are complete.
+    let (found, _) = run(&document, Query { skip: 149_999, ..Query::default() }).unwrap();
+    assert_eq!(found, format!("[{}]", records[149_999]));
     // A query that needs all values is refused, because some are not indexed.
     let query = Query { path: text("/items/149999/id"), ..Query::default() };
     assert!(run(&document, query).unwrap_err().contains("too many for this query"));

@@ -13,7 +13,7 @@ impl Query {
             || self.mode.is_some()
             || self.min_score.is_some()
             || !self.filter_ids.is_empty()
-            || (self.condition.is_none() && self.aggregate.is_none());
+            || (self.condition.is_none() && self.aggregate.is_none() && !self.only_skips());
         if reads_all {
             return None;
         }
@@ -25,6 +25,11 @@ impl Query {
             Aggregates::parse(aggregate).ok()?.each_name(&mut |name| needed.add(name.keys()));
         }
         Some(needed)
+    }
+
+    /// Returns true if the query returns complete records after the first ones.
+    fn only_skips(&self) -> bool {
+        self.skip > 0 && self.fields.is_none() && self.jq.is_none()
     }
 
     /// Returns true if the query is about records, so that a table in a text is read as records.
