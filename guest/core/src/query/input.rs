@@ -69,8 +69,13 @@ impl<'q> QueryInput<'q> {
 #[must_use]
 pub fn table_rows(raw: &[u8]) -> Option<Vec<u8>> {
     let is_like_json = matches!(raw.trim_ascii_start().first(), Some(b'{' | b'['));
-    let text = std::str::from_utf8(raw).ok().filter(|_| !is_like_json)?;
-    table::to_json(text.strip_prefix('\u{feff}').unwrap_or(text))
+    table::to_json(utf8(raw).filter(|_| !is_like_json)?)
+}
+
+/// Returns a text without a byte order mark. None if it is not UTF-8.
+fn utf8(raw: &[u8]) -> Option<&str> {
+    let text = std::str::from_utf8(raw).ok()?;
+    Some(text.strip_prefix('\u{feff}').unwrap_or(text))
 }
 
 /// A text that was converted to JSON.
@@ -90,8 +95,7 @@ pub(super) fn convert(raw: &[u8]) -> Option<Converted> {
     if is_json {
         return None;
     }
-    let text = std::str::from_utf8(raw).ok()?;
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let text = utf8(raw)?;
     // JSON between words or tags is neither XML nor YAML.
     let has_json =
         || locate_document(raw, Form::Raw).is_some() || locate_lines(raw, Form::Raw).is_some();

@@ -1,6 +1,7 @@
 //! Statistics over all records of a list: counts of categories, ranges and sums of numbers, and
 //! ranges of times. An answer shows some records, but questions are often about all.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::records::{RecordCondenser, SelectedFields};
@@ -109,13 +110,13 @@ pub fn statistics<'i>(
 #[must_use]
 pub fn document_statistics(schema: &Schema, outline: &Outline<'_>) -> Vec<ListStatistics> {
     let records = schema.fields.iter().enumerate();
-    let mut lists: Vec<(u8, u64, FieldId)> = records
+    let mut lists: Vec<(u8, Reverse<u64>, FieldId)> = records
         .filter(|(_, field)| field.is_record() && field.count >= MIN_RECORDS)
-        .map(|(at, field)| (field.section, u64::MAX - field.count, at))
+        .map(|(at, field)| (field.section, Reverse(field.count), at))
         .collect();
     lists.sort_unstable();
     lists.truncate(MAX_LISTS);
-    let fields = lists.iter().flat_map(|(_, most, at)| chosen_fields(schema, *at, u64::MAX - most));
+    let fields = lists.iter().flat_map(|(_, total, at)| chosen_fields(schema, *at, total.0));
     let mut found = FieldStatistics::new(schema, fields.collect());
     let nodes = (0..outline.len()).filter_map(|id| Some((schema.field_of(id), outline.node(id)?)));
     for (at, node) in nodes {
@@ -127,11 +128,10 @@ pub fn document_statistics(schema: &Schema, outline: &Outline<'_>) -> Vec<ListSt
             found.add(at, outline, node);
         }
     }
-    let list = |(_, most, at): &(u8, u64, FieldId)| {
+    let list = |&(_, Reverse(total), at): &(u8, Reverse<u64>, FieldId)| {
         // The paths of fields are relative to the document, if that is the list.
-        let path = Some(schema.path(*at)).filter(|path| path != "[]" && path != "*");
+        let path = Some(schema.path(at)).filter(|path| path != "[]" && path != "*");
         let path = path.unwrap_or_default();
-        let total = u64::MAX - most;
         let fields = found.texts(schema, &path, total);
         let path = path.trim_end_matches("[]").trim_end_matches(".*").to_owned();
         ListStatistics { path, total, fields }
@@ -378,7 +378,7 @@ impl Statistic {
         }
         let mut counts: Vec<(&Vec<u8>, u64)> =
             self.values.iter().map(|(value, count)| (value, *count)).collect();
-        counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        counts.sort_by_key(|(_, count)| Reverse(*count));
         let listed =
             if counts.len() <= MAX_LISTED_VALUES + 1 { counts.len() } else { MAX_LISTED_VALUES };
         let (listed, others) = counts.split_at_checked(listed)?;
