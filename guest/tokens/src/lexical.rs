@@ -88,6 +88,8 @@ pub struct ScaledEstimate {
     /// The cautious estimate with the greatest cost of each character beyond ASCII, except in
     /// sequences that tokens contain.
     pub greatest: u64,
+    /// The part of the further costs in `greatest` that may itself be too low.
+    pub uncertain: u64,
 }
 
 /// Returns the estimated tokens of `text`, which may be any bytes. O(n), about 200 MB/s in a WASM
@@ -142,13 +144,15 @@ impl Sum<'_> {
         scan::scan(text, &mut self);
         let least = text.len() as u64 * ONE.unsigned_abs() / 16;
         let weight = |total: i64| total.max(0).unsigned_abs().max(least);
+        let controls = controls(text);
         ScaledEstimate {
             estimate: weight(self.total),
             cautious: weight(self.total + self.caution),
             // The further costs are themselves means over what no table distinguishes.
             greatest: weight(
-                self.total + self.caution + self.greatest_caution() * 9 / 8 + controls(text),
+                self.total + self.caution + self.greatest_caution() * 9 / 8 + controls,
             ),
+            uncertain: (self.uncertain() + controls).max(0).unsigned_abs(),
         }
     }
 }
@@ -187,6 +191,27 @@ mod tests {
             let all = scaled_estimate(text.as_bytes(), Profile::O200k);
             assert!(all.greatest * 2 < all.cautious * 3, "{text}: {all:?}");
         }
+    }
+
+    #[test]
+    fn names_among_usual_words_are_not_uncertain() {
+        let usual = "The booking of the harbour house was confirmed by its owner Xhlqtzk.";
+        let unusual = "Xhlqtzk qwrtz plkmnb zzxcvb ghtrwq mnbvcx qqwrtp.";
+        let share = |text: &str| {
+            let all = scaled_estimate(text.as_bytes(), Profile::O200k);
+            all.uncertain as f64 / all.estimate as f64
+        };
+        assert!(share(usual) < 0.01, "{}", share(usual));
+        assert!(share(unusual) > 0.1, "{}", share(unusual));
+    }
+
+    /// The number is the real count.
+    #[test]
+    fn escapes_of_style_sheets_are_not_those_of_json() {
+        let css =
+            ".fa-zazhe:before{content:\"\\f660\"}.fa-iglks:before{content:\"\\f777\"}".repeat(20);
+        let cost = scaled_estimate(css.as_bytes(), Profile::O200k).greatest / 4096;
+        assert!(cost * 100 >= 559 * 95, "{cost}");
     }
 
     #[test]

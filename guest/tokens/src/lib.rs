@@ -142,13 +142,14 @@ impl Estimator {
                 }
                 // What is unusual enough to need caution is estimated worse than other text too.
                 // A few unusual words are in any text.
-                let usual = weight.estimate / 100 * 103;
-                let uncertain = (cautious.saturating_sub(usual) * 2).min(cautious / 20 * 3);
+                let beyond = cautious.saturating_sub(weight.greatest) + weight.uncertain;
+                let usual = weight.estimate / 100 * 3;
+                let uncertain = (beyond.saturating_sub(usual) * 2).min(cautious / 20 * 3);
                 ScaledEstimate { cautious: cautious + uncertain, ..weight }
             }
             Method::Chars4 => {
                 let fine = characters(text) * COST_SCALE * 3 / 10;
-                ScaledEstimate { estimate: fine, cautious: fine, greatest: fine }
+                ScaledEstimate { estimate: fine, cautious: fine, greatest: fine, uncertain: 0 }
             }
         }
     }

@@ -58,6 +58,8 @@ pub(super) trait Sink {
     fn spaced_punctuation(&mut self, key: usize, run: &[u8]);
     /// Receives an escape after a space, before its event.
     fn spaced_escape(&mut self);
+    /// Receives an escape of CSS, such as `\f468`, before its event, which reads it as one of JSON.
+    fn css_escape(&mut self);
     /// Receives, before its event, the number of places in a run of white space at which different
     /// characters meet.
     fn mixed_space(&mut self, changes: usize);

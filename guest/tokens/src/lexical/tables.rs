@@ -215,6 +215,12 @@ impl<'a> Sum<'a> {
         self.greatest_caution + self.words_cost.caution()
     }
 
+    /// Returns the part of the further costs that is uncertain itself, in 1/4096 token: all but
+    /// that of unusual words among usual ones, which average out.
+    pub(super) fn uncertain(&self) -> i64 {
+        self.caution + self.greatest_caution + self.words_cost.uncertain()
+    }
+
     #[inline]
     fn cost(&self, key: usize, letters: &[u8]) -> i64 {
         let mut boundaries = 0i64;
@@ -375,6 +381,10 @@ impl Sink for Sum<'_> {
 
     fn spaced_escape(&mut self) {
         self.greatest_caution += ONE / 2;
+    }
+
+    fn css_escape(&mut self) {
+        self.greatest_caution += ONE * 3 / 2;
     }
 
     fn mixed_space(&mut self, changes: usize) {

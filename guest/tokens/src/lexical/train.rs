@@ -185,6 +185,8 @@ impl Sink for Count<'_> {
 
     fn spaced_escape(&mut self) {}
 
+    fn css_escape(&mut self) {}
+
     fn mixed_space(&mut self, _: usize) {}
 
     fn tail(&mut self, _: usize) {}

@@ -53,6 +53,15 @@ impl WordsCost {
         let caution = i128::from(self.further) * i128::from(share) / i128::from(all);
         i64::try_from(caution).unwrap_or(self.further)
     }
+
+    /// Returns the part of the further cost that is uncertain itself. Words are of no language if
+    /// two thirds of them are unusual, and of some language if less than a third is.
+    pub(super) fn uncertain(&self) -> i64 {
+        let all = (self.usual + self.unusual).max(1);
+        let beyond = (self.unusual.saturating_mul(3) - all).clamp(0, all);
+        let part = i128::from(self.caution()) * i128::from(beyond) / i128::from(all);
+        i64::try_from(part).unwrap_or_else(|_| self.caution())
+    }
 }
 
 /// The number of slots of the word cache.

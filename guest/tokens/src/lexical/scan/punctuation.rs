@@ -123,6 +123,11 @@ impl<S: Sink> Reader<'_, '_, S> {
             self.sink.unicode_escape(key.into());
             at + 5
         } else {
+            // Not the escapes of JSON, in which form feeds and backspaces are rare, but of CSS.
+            let next = self.text.get(at + 1);
+            if matches!(letter, b'b' | b'f') && next.is_some_and(u8::is_ascii_hexdigit) {
+                self.sink.css_escape();
+            }
             self.sink.ends_at(at + 1);
             self.sink.punctuation(punctuation_key(mix(hash, letter), length, 0));
             at + 1
