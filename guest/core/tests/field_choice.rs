@@ -221,3 +221,33 @@ fn hashes_outside_of_records_displace_no_texts() {
     let beside_hashes = texts(&document);
     assert!(beside_hashes * 2 >= alone, "{beside_hashes} instead of {alone}");
 }
+
+/// Returns recorded requests: no field of theirs is a name or an id.
+fn requests() -> Value {
+    let request = |at: usize| {
+        let headers: Vec<Value> = (0..6)
+            .map(|name| json!({"name": format!("x-{name}"), "value": "v".repeat(20)}))
+            .collect();
+        json!({
+            "startedDateTime": format!("2026-01-02T10:00:{:02}.{:03}Z", at % 60, at % 1_000),
+            "time": at as f64 * 1.7,
+            "request": {
+                "method": (["GET", "POST"][at % 2]),
+                "url": format!("https://static.example.org/frameworks/{at}/script/module-{at}.js"),
+                "httpVersion": "h2", "headers": headers, "headersSize": 300 + at,
+            },
+            "response": {"status": 200 + at % 2, "headers": headers, "bodySize": at * 37},
+        })
+    };
+    json!({"log": {"version": "1.2", "entries": (0..90).map(request).collect::<Vec<_>>()}})
+}
+
+#[test]
+fn addresses_identify_records_without_names() {
+    let (shown, _) = answer(&requests());
+    let entries = shown["log"]["entries"].as_array().unwrap();
+    for (at, entry) in entries.iter().enumerate() {
+        let url = entry["request"]["url"].as_str().unwrap();
+        assert!(url.ends_with(&format!("/module-{at}.js")), "{at}: {url}");
+    }
+}

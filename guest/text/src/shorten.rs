@@ -83,6 +83,9 @@ pub fn shorten(text: &str, max_chars: usize, keywords: &[String]) -> String {
         return text.to_owned();
     }
     if !is_prose(text.as_bytes()) {
+        if let Some(shortened) = shorten_path(text, length, max_chars) {
+            return shortened;
+        }
         let stub: String = text.chars().take(max_chars.min(STUB_CHARS)).collect();
         let left = length - stub.chars().count();
         return format!("{stub}{}", truncation_mark(left, "characters"));
@@ -130,6 +133,25 @@ pub fn shorten(text: &str, max_chars: usize, keywords: &[String]) -> String {
         return format!("{kept}{}", truncation_mark(left, "characters"));
     }
     format!("{kept}{}", truncation_mark(words - held, "words"))
+}
+
+/// Returns an address or a path of `length` characters, shortened in its middle: its beginning
+/// says what it belongs to, and its end which one it is. `None` if the text is neither, or if there
+/// is no room for both.
+fn shorten_path(text: &str, length: usize, max_chars: usize) -> Option<String> {
+    let tail_chars = max_chars.checked_sub(STUB_CHARS).filter(|tail| *tail >= STUB_CHARS / 2)?;
+    let is_path = text.matches('/').count() > 1 && !text.contains(char::is_whitespace);
+    let tail_chars = tail_chars.min(length.saturating_sub(STUB_CHARS + 1));
+    if !is_path || tail_chars == 0 {
+        return None;
+    }
+    let head: String = text.chars().take(STUB_CHARS).collect();
+    let from = text.char_indices().nth(length - tail_chars)?.0;
+    let tail = text.get(from..)?;
+    // Whole names of the path.
+    let tail = tail.find('/').and_then(|at| tail.get(at..)).unwrap_or(tail);
+    let left = length - STUB_CHARS - tail.chars().count();
+    Some(format!("{head}{}{tail}", truncation_mark(left, "characters")))
 }
 
 /// The number of bytes at the start of a text from which its script is detected.
@@ -201,6 +223,23 @@ fn graphemes(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn paths_keep_both_ends() {
+        let url = "https://static.example.org/frameworks/3.7.3/orb/4/style/orb.min.css";
+        assert_eq!(
+            shorten(url, 48, &[]),
+            "https://static.example.o ... [19 more characters]/orb/4/style/orb.min.css"
+        );
+        assert_eq!(shorten(url, 30, &[]), "https://static.example.o ... [43 more characters]");
+        let path = format!("/srv/{}/name", "é".repeat(80));
+        assert_eq!(
+            shorten(&path, 48, &[]),
+            format!("/srv/{} ... [61 more characters]/name", "é".repeat(19))
+        );
+        assert!(has_truncation_mark(&shorten(url, 48, &[])));
+        assert_eq!(shorten(url, 100, &[]), url);
+    }
 
     #[test]
     fn first_sentence_precedes_keywords_and_mark() {

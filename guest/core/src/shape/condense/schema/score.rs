@@ -19,6 +19,9 @@ const MAX_CONSTANT_CHARS: u64 = 60;
 const MAX_CONSTANT_LEVEL: u32 = 2;
 /// The maximum depth of a text that a record says of itself, such as `message.text`.
 const MAX_OWN_LEVEL: u32 = 2;
+/// The average length, in characters, of texts that identify records without a name for it.
+const MIN_NAME_CHARS: u64 = 4;
+const MAX_NAME_CHARS: u64 = 200;
 /// The minimum number of different phrases that describe records.
 const MIN_PHRASES: u64 = 3;
 /// The average length, in characters, of the longest names of categories.
@@ -47,6 +50,7 @@ impl Schema {
         for (field, (priority, section)) in self.fields.iter_mut().zip(scores) {
             (field.priority, field.section) = (priority, section);
         }
+        self.identify_records();
         // What a record says of itself comes before the other values of the lists inside it.
         let is_own_text = |(at, field): (FieldId, &Field)| {
             field.priority == FieldPriority::Prose
@@ -60,6 +64,50 @@ impl Schema {
                 field.priority = FieldPriority::Detail;
             }
         }
+    }
+
+    /// Raises one field of records that no field identifies by its name: a text that differs in
+    /// most records, such as a phrase or an address.
+    fn identify_records(&mut self) {
+        let records: Vec<FieldId> = (0..self.fields.len())
+            .filter(|at| self.fields.get(*at).is_some_and(Field::is_record))
+            .collect();
+        for record in records {
+            let in_record = || {
+                let fields = self.fields.iter().enumerate();
+                fields.filter(|(at, field)| !field.nested && self.record_of(*at) == Some(record))
+            };
+            let is_named = in_record().any(|(_, field)| {
+                field.priority == FieldPriority::Identity && field.numbers < field.values
+            });
+            let best = in_record().filter(|(at, field)| self.may_identify(*at, field));
+            let best = best.max_by_key(|(at, field)| {
+                let is_phrase = field.phrases * 2 > field.count;
+                let depth = std::cmp::Reverse(self.level_in_record(*at));
+                (field.section == 0, is_phrase, field.links > 0, depth, std::cmp::Reverse(*at))
+            });
+            let best = best.map(|(at, _)| at).filter(|_| !is_named);
+            if let Some(field) = best.and_then(|at| self.fields.get_mut(at)) {
+                field.priority = FieldPriority::Identity;
+            }
+        }
+    }
+
+    /// Returns true if the values of a field tell the records apart for a reader.
+    fn may_identify(&self, at: FieldId, field: &Field) -> bool {
+        let counted = field.count.min(MAX_DISTINCT_VALUES as u64);
+        field.count >= MIN_VALUES
+            && matches!(
+                field.priority,
+                FieldPriority::State | FieldPriority::Key | FieldPriority::Plain
+            )
+            && field.strings * 10 >= field.count * 9
+            && field.distinct.len() as u64 * 10 >= counted * 7
+            && field.dates * 2 <= field.count
+            && field.opaque * 2 <= field.count
+            && (MIN_NAME_CHARS..=MAX_NAME_CHARS)
+                .contains(&(field.characters / field.strings.max(1)))
+            && self.level_in_record(at) <= MAX_OWN_LEVEL
     }
 
     /// Returns the number of keys between a field and the record that contains it, or the root of
