@@ -89,3 +89,42 @@ fn report_shows_its_failures() {
         assert!(shown.contains(part), "{part} in {shown}");
     }
 }
+
+/// Returns an accessibility snapshot of a shop: a long menu, then the products.
+fn snapshot() -> String {
+    let mut lines = vec!["### Snapshot".to_owned(), "```yaml".to_owned()];
+    let mut add = |line: String| lines.push(line);
+    add("- generic [active] [ref=e1]:".to_owned());
+    add("  - navigation [ref=e2]:".to_owned());
+    for at in 0..600 {
+        add(format!("    - listitem [ref=e{}]:", 1_000 + at));
+        add(format!("      - link \"Topic {at}\" [ref=e{}] [cursor=pointer]:", 2_000 + at));
+        add(format!("        - /url: https://example.org/topics/{at}"));
+    }
+    add("  - main [ref=e3]:".to_owned());
+    add("    - heading \"Boots\" [level=1] [ref=e4]".to_owned());
+    add("    - textbox \"Search boots\" [ref=e5]".to_owned());
+    for at in 0..30 {
+        add(format!("    - generic [ref=e{}]:", 3_000 + at));
+        add(format!("      - paragraph [ref=e{}]: Model {at} is made of leather.", 4_000 + at));
+        add(format!("      - button \"Buy model {at}\" [ref=e{}] [cursor=pointer]", 5_000 + at));
+    }
+    lines.join("\n")
+}
+
+#[test]
+fn snapshot_shows_its_main_content_and_controls() {
+    let shown = answer(&snapshot());
+    for part in
+        ["[Topic 0](e2000)", "# Boots", "textbox e5 \"Search boots\"", "more of these lines"]
+    {
+        assert!(shown.contains(part), "{part} in\n{shown}");
+    }
+    for at in 0..30 {
+        let part =
+            format!("Model {at} is made of leather. button e{} \"Buy model {at}\"", 5_000 + at);
+        assert!(shown.contains(&part), "{part} in\n{shown}");
+    }
+    let in_json = answer(&json!({"page": snapshot()}).to_string());
+    assert!(in_json.contains("button e5029"), "{in_json}");
+}

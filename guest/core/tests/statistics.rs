@@ -119,3 +119,19 @@ fn lists_in_documents_have_statistics() {
     assert!(notice.contains("In all: 80 items of servers"), "{notice}");
     assert!(!notice.contains("items of few"), "{notice}");
 }
+
+#[test]
+fn longest_of_several_lists_has_statistics() {
+    let guard = NativeGuard::with_policy("{}").unwrap();
+    let document = json!({
+        "customers": (0..200).map(|at| json!({"id": at, "city": "A city by the sea".repeat(9)})).collect::<Vec<_>>(),
+        "orders": (0..600).map(record).collect::<Vec<_>>(),
+    });
+    let answer = first(&guard, &json!({}), &document.to_string()).unwrap();
+    let notice = answer["result"]["content"][1]["text"].as_str().unwrap();
+    let found = notice.lines().find(|line| line.starts_with("Over all ")).unwrap();
+    assert!(
+        found.starts_with("Over all 600 items of orders: status: open 400, held 199, failed 1;"),
+        "{found}"
+    );
+}

@@ -16,6 +16,7 @@ mod log_prefix;
 mod log_time;
 pub mod markup;
 pub mod outline;
+pub mod page_snapshot;
 pub mod page_text;
 pub mod severity;
 pub mod severity_prefilter;

@@ -57,6 +57,15 @@ pub fn plan_chunks(text: &IndexedText<'_>, estimator: &Estimator, size: ChunkLim
     TextIndex { lines, chunks: plan.chunks }
 }
 
+/// Returns the cost of the lines of a text, priced one by one as for chunks. It is mostly more than
+/// the cost of the whole. O(n).
+pub(super) fn lines_cost(bytes: &[u8], form: Form, estimator: &Estimator) -> u64 {
+    let mut words = WordCache::default();
+    let lines = LineSpans::new(bytes, form).map(|line| bytes.get(line).unwrap_or_default());
+    let costs = lines.map(|line| estimator.scaled_cost_in(&mut words, &visible(line, form)));
+    costs.sum::<u64>() / COST_SCALE
+}
+
 /// Returns the position of the second chunk of a text, pricing only the lines of the first. `None`
 /// if one chunk holds all `bytes`. O(first chunk).
 pub(super) fn second_chunk(
@@ -143,16 +152,31 @@ impl<'a> ChunkPlanner<'a> {
         self.open.push_back(line);
     }
 
-    /// Returns the number of open lines to put into the next chunk. It ends before the line of the
-    /// highest boundary rank in its last three quarters. `next` is the rank of the line after the
-    /// open ones.
+    /// Returns the number of open lines to put into the next chunk. `next` is the rank of the line
+    /// after the open ones.
+    ///
+    /// It ends before the line of the highest boundary rank among the last, so that it is nearly
+    /// full: between sentences in its last tenth, else between any lines in its last quarter, else
+    /// outside of an entry in its last half.
     fn best_end(&self, next: Rank) -> usize {
-        // An earlier end would make the chunk small, and many of them cost more calls.
-        let least = self.open.len() / 4 + 1;
-        let places = self.open.iter().enumerate().skip(least).map(|(at, line)| (line.rank, at));
-        let (rank, at) =
-            places.chain([(next, self.open.len())]).max().unwrap_or((next, self.open.len()));
-        if rank == Rank::Inside { self.open.len() } else { at }
+        let end = (next, self.open.len());
+        // The number of lines that cost at least `share` hundredths of all.
+        let lines_of = |share: u64| {
+            let mut cost = 0;
+            let mut before = self.open.iter().take_while(|line| {
+                cost += line.cost;
+                cost * 100 < self.cost * share
+            });
+            before.by_ref().count() + 1
+        };
+        for (share, least) in [(90, Rank::Sentence), (75, Rank::Line), (50, Rank::Line)] {
+            let ends = self.open.iter().enumerate().skip(lines_of(share));
+            let best = ends.map(|(at, line)| (line.rank, at)).chain([end]).max().unwrap_or(end);
+            if best.0 >= least {
+                return best.1;
+            }
+        }
+        self.open.len()
     }
 
     /// Appends a chunk that consists of the first `count` open lines.

@@ -25,6 +25,13 @@ const MAX_TRACE_LINES: usize = 8;
 /// The maximum number of bytes of a line that highlights (important lines outside the shown chunk)
 /// quote.
 const MAX_LINE_BYTES: usize = 400;
+/// The maximum number of last lines that highlights quote of a log, a table or a text of few long
+/// lines.
+const MAX_END_LINES: usize = 40;
+/// The maximum number of last lines that highlights quote of a text that is read in order.
+const MAX_PROSE_END_LINES: usize = 12;
+/// The number of first lines in which an accessibility snapshot is looked for.
+const SNAPSHOT_SAMPLE_LINES: usize = 40;
 /// The number of last bytes that highlights quote if a text is too long for one chunk and has no
 /// line breaks.
 const TAIL_BYTES: usize = 240;
@@ -47,9 +54,10 @@ impl<'t> Highlights<'t> {
     pub fn new(text: &'t IndexedText<'t>) -> Self {
         let (kind, errors) = severe_entries(text);
         let parts = parts(kind, text);
-        let readable = (kind == Kind::Markup).then(|| {
+        let readable = (kind == Kind::Markup || may_be_snapshot(text)).then(|| {
             let source = visible(text.bytes(), text.form());
-            std::str::from_utf8(&source).ok().and_then(Readable::new)
+            let source = std::str::from_utf8(&source).ok()?;
+            if kind == Kind::Markup { Readable::new(source) } else { Readable::snapshot(source) }
         });
         Self { text, kind, errors, parts, readable: readable.flatten() }
     }
@@ -231,45 +239,82 @@ impl<'t> Highlights<'t> {
         }
     }
 
+    /// Returns true if quotes of later lines say more than the lines that come next: in logs and
+    /// tables, and in texts of few long lines. Other texts are read in order.
+    #[must_use]
+    pub fn are_sampled(&self) -> bool {
+        let mean = self.text.bytes().len() / self.text.len().max(1);
+        self.has_sample() || mean > MAX_LINE_BYTES
+    }
+
+    /// Returns true if highlights have lines between the shown ones and the end.
+    fn has_sample(&self) -> bool {
+        matches!(self.kind, Kind::Log | Kind::Table)
+    }
+
     /// Writes the last lines of the text, because a log or report often ends with its result.
     fn end(&self, from: usize, text: &mut HighlightWriter<'_>) {
+        let most = if self.are_sampled() { MAX_END_LINES } else { MAX_PROSE_END_LINES };
         let lines = (from..self.text.len()).rev();
-        let lines = lines.filter(|at| !self.text.line(*at).trim_ascii().is_empty()).take(40);
+        let lines = lines.filter(|at| !self.text.line(*at).trim_ascii().is_empty()).take(most);
+        let lines: Vec<usize> = lines.collect();
         // The other half is for the sample.
-        let mut lines = self.fitting(lines, text.estimator, (text.room / 2).saturating_sub(4));
-        lines.reverse();
-        text.push_lines("the end", &lines);
+        let room = if self.has_sample() { text.room / 2 } else { text.room }.saturating_sub(4);
+        let quoted = |bytes: usize| {
+            let quotes = lines.iter().map(|at| self.quote(*at, bytes));
+            fitting(quotes, text.estimator, room)
+        };
+        // A few long lines are quoted at greater length.
+        let longer = [32, 16, 8, 4, 2].into_iter().map(|times| quoted(times * MAX_LINE_BYTES));
+        let mut all = longer.filter(|quotes| quotes.len() == lines.len());
+        let mut quotes = all.next().unwrap_or_else(|| quoted(MAX_LINE_BYTES));
+        quotes.reverse();
+        text.push_lines("the end", &quotes);
     }
 
     /// Writes evenly spaced lines of a log or table. They are selected from the lines after line
     /// `from`.
     fn sample(&self, from: usize, text: &mut HighlightWriter<'_>) {
-        if !matches!(self.kind, Kind::Log | Kind::Table) || text.room < 40 {
+        if !self.has_sample() || text.room < 40 {
             return;
         }
         // A line takes about 40 tokens.
         let wanted = usize::try_from(text.room / 40).unwrap_or(1).clamp(1, 20);
         let stride = ((self.text.len() - from) / (wanted + 1)).max(1);
         let lines = (from..self.text.len()).step_by(stride).skip(1).take(wanted);
-        let lines = self.fitting(lines, text.estimator, text.room - 6);
-        text.push_lines("a sample between", &lines);
+        let quotes = lines.map(|at| self.quote(at, MAX_LINE_BYTES));
+        let quotes = fitting(quotes, text.estimator, text.room - 6);
+        text.push_lines("a sample between", &quotes);
     }
 
-    /// Formats the first of `lines`, as many as `token_limit` allows.
-    fn fitting(
-        &self,
-        lines: impl Iterator<Item = usize>,
-        estimator: &Estimator,
-        token_limit: u64,
-    ) -> Vec<String> {
-        let mut spent = 0;
-        let lines = lines.map(|at| format!("{}: {}", at + 1, self.line(at)));
-        let fits = |line: &String| {
-            spent += estimator.cost(line.as_bytes()) + 1;
-            spent <= token_limit
-        };
-        lines.take_while(fits).collect()
+    /// Formats a line with its number, shortened to `max_bytes`.
+    fn quote(&self, at: usize, max_bytes: usize) -> String {
+        let line = shortened(&without_colours(self.text.line(at)), max_bytes);
+        format!("{}: {line}", at + 1)
     }
+}
+
+/// Returns the first of `quotes`, as many as `token_limit` allows.
+fn fitting(
+    quotes: impl Iterator<Item = String>,
+    estimator: &Estimator,
+    token_limit: u64,
+) -> Vec<String> {
+    let mut spent = 0;
+    let fits = |quote: &String| {
+        spent += estimator.cost(quote.as_bytes()) + 1;
+        spent <= token_limit
+    };
+    quotes.take_while(fits).collect()
+}
+
+/// Returns true if some of the first lines of a text are as in an accessibility snapshot.
+fn may_be_snapshot(text: &IndexedText<'_>) -> bool {
+    let mut heads = (0..text.len().min(SNAPSHOT_SAMPLE_LINES)).map(|at| text.start(at));
+    heads.any(|head| {
+        memchr::memmem::find(&head, b"[ref=").is_some()
+            || head.trim_ascii_start().starts_with(b"uid=")
+    })
 }
 
 /// Returns a line as text. If longer than `max_bytes`, it ends with a truncation mark.

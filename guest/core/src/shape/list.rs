@@ -63,13 +63,15 @@ pub(super) const MIN_ITEM_TOKENS: u64 = 3;
 /// The minimum number of items of a list that has statistics. A model can count fewer.
 const MIN_COUNTED_ITEMS: usize = 12;
 
-/// All items of a list in its payload.
+/// All items of a list in its payload: its only list, or the longest.
 #[derive(Clone, Copy)]
 pub(super) struct AllItems<'t> {
     /// The payload that contains the list.
     pub bytes: &'t [u8],
     /// The spans of the items in `bytes`.
     pub spans: &'t [Span],
+    /// The keys from the root of the payload to the list, if the payload has other lists too.
+    pub path: &'t [String],
 }
 
 impl<'t> AllItems<'t> {
@@ -158,9 +160,22 @@ impl<'t> ListTask<'t> {
         let text = || {
             let all = self.all.as_ref().filter(|all| all.are_countable())?;
             let limit = statistics_limit(self.pricer.token_limit() / self.pricer.copies())?;
-            let mut found = statistics(self.records()?, all.items())?;
+            let own = (!all.path.is_empty()).then(|| {
+                let items = all.items().map(|item| Item::new(0, item, self.form));
+                RecordCondenser::new(&items.collect::<Vec<_>>(), self.options?)
+            });
+            let records = match &own {
+                Some(own) => own.as_ref()?,
+                None => self.records()?,
+            };
+            let mut found = statistics(records, all.items())?;
+            let of = if all.path.is_empty() {
+                String::new()
+            } else {
+                format!(" of {}", all.path.join("."))
+            };
             while !found.is_empty() {
-                let text = format!("Over all {} items: {}", all.spans.len(), found.join("; "));
+                let text = format!("Over all {} items{of}: {}", all.spans.len(), found.join("; "));
                 if self.pricer.estimator.cost(text.as_bytes()) <= limit {
                     return Some(text);
                 }

@@ -132,10 +132,13 @@ pub fn shape_payload<'a>(
         SnapshotBody::List(list) => {
             let (request, options) = (context.first_page(), context.condense_options());
             let all = match &division {
-                Division::Pages(lists) if request.all => match lists.as_slice() {
-                    [only] => Some(AllItems { bytes: payload.bytes, spans: &only.items }),
-                    _ => None,
-                },
+                Division::Pages(lists) if request.all => {
+                    let longest = lists.iter().max_by_key(|list| list.items.len());
+                    longest.map(|list| {
+                        let path = if lists.len() > 1 { list.path.as_slice() } else { &[] };
+                        AllItems { bytes: payload.bytes, spans: &list.items, path }
+                    })
+                }
                 _ => None,
             };
             let list = ListTask::new(&pricer, &base, list, payload.form, items, request, options);
@@ -159,17 +162,17 @@ pub fn shape_payload<'a>(
                 let excerpt = reduce(&Task { pricer: &pricer, base: &base, content, whole: None });
                 (text, excerpt)
             });
-            // Quotes of later lines say more than lines that happen to come next.
             let is_better = |(_, grown): &(TextIndex, Excerpt)| {
-                let is_markup = highlights.as_ref().is_some_and(Highlights::is_markup);
-                let keeps_quotes = match is_markup {
-                    true => grown.highlights == excerpt.highlights,
-                    false => {
-                        let length =
-                            |excerpt: &Excerpt| excerpt.highlights.as_ref().map_or(0, String::len);
-                        length(grown) * 5 >= length(&excerpt) * 4
+                let keeps_quotes = highlights.as_ref().is_none_or(|highlights| {
+                    let length =
+                        |excerpt: &Excerpt| excerpt.highlights.as_ref().map_or(0, String::len);
+                    match highlights.is_markup() {
+                        true => grown.highlights == excerpt.highlights,
+                        false => {
+                            !highlights.are_sampled() || length(grown) * 5 >= length(&excerpt) * 4
+                        }
                     }
-                };
+                });
                 pricer.fits(grown) && (keeps_quotes || !grown.more)
             };
             let Some((text, grown)) = grown.filter(is_better) else { break };

@@ -134,10 +134,14 @@ pub(super) fn with_longer_first_chunk(
     tokens: u64,
 ) -> Option<TextIndex> {
     let [first, second, later @ ..] = index.chunks.as_slice() else { return None };
-    let head = visible(slice(payload.bytes, 0, second.offset), payload.form);
-    let tokens = context.limits.estimator.cost(&head).saturating_add(tokens);
+    let (estimator, form) = (&context.limits.estimator, payload.form);
+    let head = slice(payload.bytes, 0, second.offset);
+    // The planner adds up the costs of lines, which are more than their cost together.
+    let lines = chunk::lines_cost(head, form, estimator);
+    let together = estimator.cost(&visible(head, form)).max(1);
+    let tokens = lines.saturating_add(tokens.saturating_mul(lines.max(together)) / together);
     let size = ChunkLimits { lines: chunk_lines(context), tokens, first: tokens };
-    let longer = chunk::second_chunk(payload.bytes, payload.form, &context.limits.estimator, size);
+    let longer = chunk::second_chunk(payload.bytes, form, estimator, size);
     let longer = longer.filter(|longer| longer.offset > second.offset)?;
     let later = later.iter().filter(|mark| mark.offset > longer.offset);
     let chunks = [*first, longer].into_iter().chain(later.copied()).collect();

@@ -1,7 +1,11 @@
-//! HTML and XML in short, beside the first lines of the source: the text of a page, or the elements
-//! of a document with what failed first.
+//! HTML, XML and accessibility snapshots in short, beside the first lines of the source: the text
+//! of a page, or the elements of a document with what failed first.
 
+use std::borrow::Cow;
+
+use super::shortened;
 use crate::text::element_text::elements;
+use crate::text::page_snapshot::snapshot_lines;
 use crate::text::page_text::page_text;
 use crate::tokens::Estimator;
 
@@ -11,6 +15,14 @@ const SAMPLE_BYTES: usize = 4_096;
 const FAILURE_TENTHS: u64 = 6;
 /// The share of the tokens, in tenths, that is for the headings after the shown text of a page.
 const HEADING_TENTHS: u64 = 2;
+
+/// The share of the tokens, in tenths, that what is beside the main content may take if not all
+/// fits.
+const ASIDE_TENTHS: u64 = 3;
+/// The part of the tokens, as a divisor, that one block of text may take if not all fits.
+const LONGEST_SHARE: u64 = 8;
+/// The tokens of a truncation mark.
+const MARK_TOKENS: u64 = 10;
 
 /// A document in short.
 pub(super) struct Readable {
@@ -25,6 +37,8 @@ struct Line {
     text: String,
     /// True if the line is a heading of the page, with the number of its line in the source.
     is_heading: bool,
+    /// True if the line is beside the main content, as menus are.
+    is_aside: bool,
 }
 
 impl Readable {
@@ -34,12 +48,32 @@ impl Readable {
         (!readable.lines.is_empty()).then_some(readable)
     }
 
+    /// Reads the accessibility snapshot of a page. `None` if the text is none. O(n).
+    pub(super) fn snapshot(source: &str) -> Option<Self> {
+        let mut numbers = LineNumbers::new(source);
+        let lines = snapshot_lines(source)?.into_iter().map(|line| {
+            let number = numbers.number_at(line.offset).filter(|_| line.is_outline);
+            let number = number.map_or(String::new(), |number| format!(" (line {number})"));
+            Line {
+                text: format!("{}{number}", line.text),
+                is_heading: line.is_outline,
+                is_aside: line.is_aside,
+            }
+        });
+        let heading = "The page in short, without containers and addresses; [name](ref) is a link:";
+        Some(Self { heading: heading.to_owned(), failures: Vec::new(), lines: lines.collect() })
+    }
+
     fn page(source: &str) -> Self {
         let mut numbers = LineNumbers::new(source);
         let lines = page_text(source).into_iter().map(|block| {
             let number = numbers.number_at(block.offset).filter(|_| block.heading > 0);
             let number = number.map_or(String::new(), |number| format!(" (line {number})"));
-            Line { text: format!("{}{number}", block.text), is_heading: block.heading > 0 }
+            Line {
+                text: format!("{}{number}", block.text),
+                is_heading: block.heading > 0,
+                is_aside: false,
+            }
         });
         let lines = lines.collect();
         Self { heading: "The text of the page:".to_owned(), failures: Vec::new(), lines }
@@ -58,6 +92,7 @@ impl Readable {
         let line = |element: &crate::text::element_text::Element| Line {
             text: element.line(),
             is_heading: false,
+            is_aside: false,
         };
         let heading = format!("The elements without their end tags ({}):", kinds.join(", "));
         Self { heading, failures, lines: found.all.iter().map(line).collect() }
@@ -99,34 +134,61 @@ impl Readable {
         }
         out.push_str(&self.heading);
         // A document may be much longer than what fits, so that not all of it is priced.
-        let at_most = |lines: &mut dyn Iterator<Item = &Line>, limit: u64| {
+        let at_most = |lines: &mut dyn Iterator<Item = &Line>, each: u64, limit: u64| {
             let mut sum = 0;
             while sum <= limit
                 && let Some(line) = lines.next()
             {
-                sum += cost(&line.text);
+                sum += cost(&line.text).min(each);
             }
             sum.min(limit + 1)
         };
-        let fits = at_most(&mut self.lines.iter(), room) <= room;
+        let fits = |each: &u64| at_most(&mut self.lines.iter(), *each, room) <= room;
+        // One long block, such as an example, must not displace all that follows it.
+        let caps = [room, room / 2, room / 4, room / LONGEST_SHARE];
+        let (cap, fits) = match caps.iter().find(|each| fits(each)) {
+            Some(cap) => (*cap, true),
+            None => (room / LONGEST_SHARE, false),
+        };
         // Headings that do not fit the rest say what else there is.
-        let for_headings = room * HEADING_TENTHS / 10;
-        let mut headings = self.lines.iter().filter(|line| line.is_heading);
-        let reserved = at_most(&mut headings, for_headings).min(for_headings);
-        let mut for_text = if fits { room } else { room - reserved };
-        let mut lines = self.lines.iter();
-        let mut rest = Vec::new();
-        for line in lines.by_ref() {
-            let cost = cost(&line.text);
-            if cost > for_text {
-                rest.push(line);
-                break;
+        let for_headings = if fits { 0 } else { room * HEADING_TENTHS / 10 };
+        let reserve = |lines: &[&Line]| {
+            let mut headings = lines.iter().copied().filter(|line| line.is_heading);
+            at_most(&mut headings, u64::MAX, for_headings).min(for_headings)
+        };
+        let all: Vec<&Line> = self.lines.iter().collect();
+        let for_asides = if fits { room } else { room * ASIDE_TENTHS / 10 };
+        let select = |reserved: u64| {
+            let (mut for_text, mut for_asides) = (room - reserved, for_asides);
+            let (mut shown, mut rest) = (Vec::new(), Vec::new());
+            let mut lines = self.lines.iter();
+            for line in lines.by_ref() {
+                let text = with_cost(&line.text, cost(&line.text), cap);
+                let cost = cost(&text);
+                if line.is_aside && cost > for_asides {
+                    rest.push(line);
+                    continue;
+                }
+                if cost > for_text {
+                    rest.push(line);
+                    break;
+                }
+                for_text -= cost;
+                for_asides -= if line.is_aside { cost } else { 0 };
+                shown.push(text);
             }
-            (for_text, room) = (for_text - cost, room - cost);
+            rest.extend(lines);
+            (shown, rest, room - reserved - for_text)
+        };
+        // The first selection tells which headings need room.
+        let first = reserve(&all);
+        let (_, rest, _) = select(first);
+        let (texts, rest, spent) = select(reserve(&rest).min(first));
+        room -= spent;
+        for text in texts {
             out.push('\n');
-            out.push_str(&line.text);
+            out.push_str(&text);
         }
-        rest.extend(lines);
         if !rest.is_empty() {
             out.push_str(&format!("\n({} more of these lines)", rest.len()));
         }
@@ -141,6 +203,16 @@ impl Readable {
         }
         (rest.len() < self.lines.len() || shown > 0).then_some(out)
     }
+}
+
+/// Returns a text that costs `cost` tokens, shortened to about `limit` tokens if it costs more.
+fn with_cost(text: &str, cost: u64, limit: u64) -> Cow<'_, str> {
+    let Some(limit) = limit.checked_sub(MARK_TOKENS).filter(|limit| limit + MARK_TOKENS < cost)
+    else {
+        return Cow::Borrowed(text);
+    };
+    let bytes = u128::from(limit) * text.len() as u128 / u128::from(cost.max(1));
+    Cow::Owned(shortened(text.as_bytes(), usize::try_from(bytes).unwrap_or(usize::MAX)))
 }
 
 /// Returns true if a document is HTML, not XML.
