@@ -21,3 +21,4 @@ pub mod page_text;
 pub mod severity;
 pub mod severity_prefilter;
 pub mod shorten;
+pub mod test_failures;

@@ -10,6 +10,7 @@ use super::lines::IndexedText;
 use super::log_format::LogFormat;
 use super::severity::{Severity, crash_severity, line_severity};
 use super::severity_prefilter::severity_prefilter;
+use super::test_failures::{FailedTest, test_failures};
 use context_guard_json::blocks::{copy_until, find_where, in_range};
 
 /// The maximum number of bytes of a quoted value that [`template`] replaces.
@@ -28,6 +29,14 @@ pub struct LogEntry<'t> {
     pub says: Cow<'t, [u8]>,
     /// The offset in `says` at which the message begins, after time and severity.
     pub message: usize,
+}
+
+impl<'t> From<&FailedTest<'t>> for LogEntry<'t> {
+    fn from(test: &FailedTest<'t>) -> Self {
+        let FailedTest { line, length, says, message } = test;
+        let (level, says) = (Severity::Error, says.clone());
+        Self { level, line: *line, length: *length, says, message: *message }
+    }
 }
 
 impl LogEntry<'_> {
@@ -52,7 +61,30 @@ pub enum Masking {
     Values,
 }
 
-/// Returns the kind of a text, and its errors and warnings if it is a log or plain text. O(n).
+/// The kind of a text, and what a reader of it must not miss.
+#[derive(Clone, Debug)]
+pub struct SevereEntries<'t> {
+    /// The kind of the text.
+    pub kind: Kind,
+    /// The failed tests of a test run, or the errors and warnings of a log or plain text.
+    pub entries: Vec<LogEntry<'t>>,
+    /// The name of `entries`.
+    pub subject: Subject,
+}
+
+/// The thing that log entries report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// Errors and warnings.
+    Errors,
+    /// Failed tests.
+    FailedTests,
+    /// The names of failed tests, and the errors that they failed with.
+    FailedTestsAndErrors,
+}
+
+/// Returns the kind of a text, and its failed tests, or else its errors and warnings if it is a log
+/// or plain text. O(n).
 ///
 /// # Example
 ///
@@ -62,13 +94,25 @@ pub enum Masking {
 ///
 /// let log = b"web-1 | 10:00:00 info up, 0 errors\nweb-1 | 10:00:01 error refused\n";
 /// let text = IndexedText::new(log, Form::Raw);
-/// let (_, entries) = severe_entries(&text);
-/// assert_eq!(entries.iter().map(|entry| entry.line).collect::<Vec<_>>(), [1]);
+/// let found = severe_entries(&text);
+/// assert_eq!(found.entries.iter().map(|entry| entry.line).collect::<Vec<_>>(), [1]);
 /// ```
 #[must_use]
-pub fn severe_entries<'t>(text: &IndexedText<'t>) -> (Kind, Vec<LogEntry<'t>>) {
+pub fn severe_entries<'t>(text: &IndexedText<'t>) -> SevereEntries<'t> {
     let (kind, format) = Kind::detect_with_format(text);
-    let entries = match kind {
+    let start = |line: &[u8]| match kind {
+        Kind::Log => format.read(line).message,
+        _ => 0,
+    };
+    let is_test_output = !matches!(kind, Kind::Markup | Kind::Diff);
+    let failures = is_test_output.then(|| test_failures(text, start)).flatten();
+    if let Some(failures) = &failures
+        && !failures.are_names
+    {
+        let entries = failures.tests.iter().map(LogEntry::from).collect();
+        return SevereEntries { kind, entries, subject: Subject::FailedTests };
+    }
+    let mut entries = match kind {
         Kind::Log if format.has_short_severities() => {
             entries(text, &format, &vec![true; text.len()])
         }
@@ -76,7 +120,17 @@ pub fn severe_entries<'t>(text: &IndexedText<'t>) -> (Kind, Vec<LogEntry<'t>>) {
         Kind::Plain => error_lines(text, &severity_prefilter(text)),
         _ => Vec::new(),
     };
-    (kind, entries)
+    let Some(failures) = failures else {
+        return SevereEntries { kind, entries, subject: Subject::Errors };
+    };
+    let subject = match entries.is_empty() {
+        true => Subject::FailedTests,
+        false => Subject::FailedTestsAndErrors,
+    };
+    entries.extend(failures.tests.iter().map(LogEntry::from));
+    entries.sort_by_key(|entry| entry.line);
+    entries.dedup_by_key(|entry| entry.line);
+    SevereEntries { kind, entries, subject }
 }
 
 /// Returns the errors and warnings of a log with their continuation lines. `candidates` has one

@@ -9,7 +9,7 @@
 use context_guard_json::text::{Form, escape};
 use context_guard_text::kind::Kind;
 use context_guard_text::lines::IndexedText;
-use context_guard_text::log_entry::severe_entries;
+use context_guard_text::log_entry::{SevereEntries, severe_entries};
 use context_guard_text::severity::Severity;
 
 /// The messages of a log. Harmless ones have words that also name severities.
@@ -29,7 +29,7 @@ const MESSAGES: [(&str, &str); 8] = [
 fn severe(text: &str) -> (Kind, Vec<(char, usize, usize)>) {
     let read = |bytes: &[u8], form| {
         let text = IndexedText::new(bytes, form);
-        let (kind, entries) = severe_entries(&text);
+        let SevereEntries { kind, entries, .. } = severe_entries(&text);
         let letter = |level| if level == Severity::Error { 'E' } else { 'W' };
         (kind, entries.iter().map(|x| (letter(x.level), x.line + 1, x.length)).collect::<Vec<_>>())
     };

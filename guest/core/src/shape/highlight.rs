@@ -14,7 +14,7 @@ use crate::json::text::{Form, boundary, visible};
 use crate::text::colours::without_colours;
 use crate::text::kind::Kind;
 use crate::text::lines::IndexedText;
-use crate::text::log_entry::{LogEntry, severe_entries};
+use crate::text::log_entry::{LogEntry, SevereEntries, Subject, severe_entries};
 use crate::text::outline::{Part, parts};
 use crate::text::shorten::truncation_mark;
 use crate::tokens::Estimator;
@@ -42,6 +42,8 @@ pub struct Highlights<'t> {
     text: &'t IndexedText<'t>,
     kind: Kind,
     errors: Vec<LogEntry<'t>>,
+    /// The name of `errors`.
+    subject: Subject,
     parts: Vec<Part>,
     /// The text of a page, or the elements of a document, if the text is markup.
     readable: Option<Readable>,
@@ -52,14 +54,14 @@ impl<'t> Highlights<'t> {
     /// In logs and plain text, only lines that may report errors are parsed.
     #[must_use]
     pub fn new(text: &'t IndexedText<'t>) -> Self {
-        let (kind, errors) = severe_entries(text);
+        let SevereEntries { kind, entries: errors, subject } = severe_entries(text);
         let parts = parts(kind, text);
         let readable = (kind == Kind::Markup || may_be_snapshot(text)).then(|| {
             let source = visible(text.bytes(), text.form());
             let source = std::str::from_utf8(&source).ok()?;
             if kind == Kind::Markup { Readable::new(source) } else { Readable::snapshot(source) }
         });
-        Self { text, kind, errors, parts, readable: readable.flatten() }
+        Self { text, kind, errors, subject, parts, readable: readable.flatten() }
     }
 
     /// Returns true if the text is markup whose content costs more than `token_limit`, so that its
@@ -124,7 +126,7 @@ impl<'t> Highlights<'t> {
     /// Returns the errors and warnings in line `from`, counted from 0, and all later lines.
     #[must_use]
     pub fn errors_after(&self, from: usize) -> LogErrors<'_> {
-        LogErrors::new(&self.errors, from)
+        LogErrors::new(&self.errors, from, self.subject)
     }
 
     /// Returns quotes of the important lines from line `from` on, counted from 0, within
@@ -177,9 +179,11 @@ impl<'t> Highlights<'t> {
         let shown = entry.length.min(detail.lines.max(1));
         let says = shortened(shown_part(entry, detail), detail.bytes);
         let mut text = format!("{}: {says}", entry.line + 1);
-        for at in entry.line + 1..entry.line + shown {
+        // Blank lines and rules say nothing.
+        let lines = (entry.line + 1..entry.line + entry.length.max(shown)).map(|at| self.line(at));
+        for line in lines.filter(|line| line.contains(char::is_alphanumeric)).take(shown - 1) {
             text.push_str("\n  ");
-            text.push_str(&self.line(at));
+            text.push_str(&line);
         }
         if shown < entry.length {
             text.push_str(&format!(" (+{} lines)", entry.length - shown));
@@ -390,6 +394,30 @@ mod tests {
             assert!(found.contains(part), "{part} in\n{found}");
         }
         assert!(Estimator::default().cost(found.as_bytes()) <= 600);
+    }
+
+    #[test]
+    fn failed_tests_are_listed_with_their_names() {
+        let mut output = String::from("collected 400 items\n");
+        for at in 0..400 {
+            let verdict = if at % 20 == 7 { "FAILED" } else { "PASSED" };
+            output.push_str(&format!("shop.py::test_price[{at}] {verdict} [{}%]\n", at / 4));
+        }
+        for at in (7..400).step_by(20) {
+            output.push_str(&format!("E   AssertionError: price {at}\nE   assert {at} == 0\n"));
+        }
+        for at in (7..400).step_by(20) {
+            output.push_str(&format!("FAILED shop.py::test_price[{at}] - price {at}\n"));
+        }
+        let found = excerpt(&output, 100, 1_000);
+        assert!(found.contains("20 failed tests:\n"), "{found}");
+        for at in (7..400).step_by(20) {
+            assert!(
+                found.contains(&format!("shop.py::test_price[{at}] - price {at}\n")),
+                "{found}"
+            );
+        }
+        assert!(!found.contains("E   assert"), "{found}");
     }
 
     #[test]

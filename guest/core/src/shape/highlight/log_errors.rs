@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::{HighlightWriter, Highlights, MAX_LINE_BYTES, MAX_TRACE_LINES};
-use crate::text::log_entry::{LogEntry, Masking, template};
+use crate::text::log_entry::{LogEntry, Masking, Subject, template};
 use crate::text::severity::Severity;
 
 /// The maximum number of bytes of a UTF-8 character. Cutting a line at a character boundary may
@@ -55,6 +55,8 @@ const DETAILS: [EntryDetail; 8] = [
 /// token limits.
 pub struct LogErrors<'h> {
     entries: Vec<&'h LogEntry<'h>>,
+    /// The name of the entries.
+    subject: Subject,
     /// The numbers of errors and warnings in the whole text.
     totals: (usize, usize),
     /// The errors and warnings, merged by each [`Masking`] in turn. Computed on first use.
@@ -79,9 +81,10 @@ fn counts<'h>(entries: impl Iterator<Item = &'h LogEntry<'h>> + Clone) -> (usize
 
 impl<'h> LogErrors<'h> {
     /// Selects those of the `errors` of a text that are in line `from`, counted from 0, or later.
-    pub(super) fn new(errors: &'h [LogEntry<'h>], from: usize) -> Self {
+    pub(super) fn new(errors: &'h [LogEntry<'h>], from: usize, subject: Subject) -> Self {
         let entries: Vec<_> = errors.iter().filter(|entry| entry.line >= from).collect();
-        Self { entries, totals: counts(errors.iter()), merged: Default::default() }
+        let totals = counts(errors.iter());
+        Self { entries, subject, totals, merged: Default::default() }
     }
 
     /// Writes the errors and warnings: all of them if they fit, else with shorter stack traces,
@@ -92,12 +95,21 @@ impl<'h> LogErrors<'h> {
         }
         let (errors, warnings) = counts(self.entries.iter().copied());
         let (all_errors, all_warnings) = self.totals;
-        let whole = if self.totals == (errors, warnings) {
-            String::new()
-        } else {
-            format!(" (in all lines {all_errors} and {all_warnings})")
+        let is_all = self.totals == (errors, warnings);
+        let tests = match self.subject {
+            Subject::Errors => None,
+            Subject::FailedTests => Some("failed tests"),
+            Subject::FailedTestsAndErrors => Some("failed tests and errors"),
         };
-        let head = format!("{errors} errors, {warnings} warnings{whole}:\n");
+        let head = match tests {
+            Some(tests) if is_all => format!("{errors} {tests}:\n"),
+            Some(tests) => format!("{errors} {tests} (in all lines {all_errors}):\n"),
+            None if is_all => format!("{errors} errors, {warnings} warnings:\n"),
+            None => format!(
+                "{errors} errors, {warnings} warnings (in all lines {all_errors} and \
+                 {all_warnings}):\n"
+            ),
+        };
         let room = text.room * 9 / 10;
         let whole = |detail: &EntryDetail| {
             let folded = self.merged(detail.masking);
