@@ -1,6 +1,5 @@
 //! Measures the history: the time of recording a call, and the size of the file after 35 simulated
-//! days. Run it by `cargo bench -p context-guard-history`; `OBSERVE_CALLS` sets the number of
-//! simulated calls.
+//! days. `cargo xtask bench observe` runs it; `OBSERVE_CALLS` sets the number of simulated calls.
 #![allow(
     clippy::indexing_slicing,
     clippy::unwrap_used,
@@ -27,7 +26,9 @@ fn main() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("history.db");
     // A file of its own: its writer may still use it while the simulation begins.
-    record(&folder.path().join("record.db"));
+    for rate in [1_000, 10_000] {
+        record(&folder.path().join(format!("record-{rate}.db")), rate);
+    }
     simulate(&path, calls.unwrap_or(10_000_000));
     queries(&path);
 }
@@ -71,20 +72,44 @@ fn call(state: &mut u64, at_ms: u64) -> Event {
     }
 }
 
-/// Prints the time of recording, at 10,000 calls a second.
-fn record(path: &Path) {
+/// Returns the processor time of the writer thread so far, in units of 10 ms. Linux only.
+fn writer_ticks() -> Option<u64> {
+    for task in std::fs::read_dir("/proc/self/task").ok()? {
+        let folder = task.ok()?.path();
+        if std::fs::read_to_string(folder.join("comm")).ok()?.trim() == "history" {
+            let stat = std::fs::read_to_string(folder.join("stat")).ok()?;
+            // Times of user and system are the 14th and 15th fields; the name is the second.
+            let fields: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();
+            return Some(
+                fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?,
+            );
+        }
+    }
+    None
+}
+
+/// Prints the time of recording, and the processor time of the writer, over ten seconds of `rate`
+/// calls a second.
+fn record(path: &Path, rate: u64) {
     let history = History::open(path, &HistoryOptions::default()).unwrap();
     let mut state = 1;
     let mut times = Vec::new();
-    for at in 0..100_000 {
+    for at in 0..10 * rate {
         let event = call(&mut state, END_MS + at);
         let started = Instant::now();
         let tool = history.tool_name("upstream1", &event.tool).to_owned();
         history.record(Event { tool, ..event });
         times.push(started.elapsed());
-        while started.elapsed() < Duration::from_micros(100) {
+        while started.elapsed() < Duration::from_secs(1) / u32::try_from(rate).unwrap() {
             std::hint::spin_loop();
         }
+    }
+    history.flush();
+    if let Some(ticks) = writer_ticks() {
+        println!(
+            "{rate} calls a second: the writer takes {:.1} % of a processor",
+            ticks as f64 / 10.0
+        );
     }
     times.sort();
     let quantile = |share: f64| times[(times.len() as f64 * share) as usize].as_nanos();

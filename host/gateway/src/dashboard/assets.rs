@@ -26,7 +26,7 @@ const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
 
 /// The files below `/assets`, with their types.
-const FILES: [(&str, &str, &str); 9] = [
+const FILES: [(&str, &str, &str); 10] = [
     ("app.js", JAVASCRIPT, include_str!("../../assets/app.js")),
     ("views.js", JAVASCRIPT, include_str!("../../assets/views.js")),
     ("requests.js", JAVASCRIPT, include_str!("../../assets/requests.js")),
@@ -34,6 +34,8 @@ const FILES: [(&str, &str, &str); 9] = [
     ("charts.js", JAVASCRIPT, include_str!("../../assets/charts.js")),
     ("format.js", JAVASCRIPT, include_str!("../../assets/format.js")),
     ("uplot.js", JAVASCRIPT, include_str!("../../assets/uplot.js")),
+    // The license of uPlot demands that copies contain it.
+    ("uplot.LICENSE", "text/plain; charset=utf-8", include_str!("../../assets/uplot.LICENSE")),
     ("uplot.css", STYLE, include_str!("../../assets/uplot.css")),
     ("style.css", STYLE, include_str!("../../assets/style.css")),
 ];
