@@ -10,6 +10,7 @@ macro_rules! say {
 
 mod completions;
 mod config_files;
+mod dashboard;
 mod demo;
 mod doctor;
 mod install;
@@ -121,6 +122,8 @@ enum Command {
     Logout(login::Logout),
     /// Show what tools cost and what the guard saved, from the history of calls.
     Stats(stats::Stats),
+    /// Show in a browser what tools cost, from the history of calls.
+    Dashboard(dashboard::Dashboard),
     /// Shape one payload: the answer on standard output, a report on standard error.
     Shape(shape::Shape),
     /// Count the tokens of files.
@@ -200,6 +203,7 @@ impl Arguments {
             Command::Login(login) => login.run(),
             Command::Logout(logout) => logout.run(),
             Command::Stats(stats) => stats.run(),
+            Command::Dashboard(dashboard) => dashboard.run(),
             Command::Shape(shape) => shape.run(),
             Command::Tokens(tokens) => tokens.run(),
             Command::Tools(tools) => tools.run(),

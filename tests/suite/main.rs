@@ -20,6 +20,7 @@ mod conformance;
 mod connections;
 mod contract;
 mod credentials;
+mod dashboard;
 mod documents;
 mod endpoint_rules;
 mod engine;

@@ -75,6 +75,14 @@ pub(crate) enum Bench {
     /// Measure how time and memory grow with payload, snapshots, tools and sessions. Prints tables
     /// and draws the plots of benches/results/performance.md.
     Scale,
+    /// Measure the history of calls: the time of recording a call, the size of the file after 35
+    /// simulated days, and the queries of the dashboard. Prints the report of
+    /// benches/results/history.md.
+    Observe {
+        /// The number of simulated calls.
+        #[arg(long, default_value_t = 10_000_000)]
+        calls: u64,
+    },
     /// Measure many clients on one gateway: errors, latency, memory over time. Fails on errors or
     /// growing memory. Prints the report of benches/results/load.md.
     Load {
@@ -126,6 +134,12 @@ impl Bench {
                 let variables = ["CONTEXT_GUARD_BENCH_PEERS", "CONTEXT_GUARD_PEERS"];
                 run_with_release("comparison", &variables.map(|name| (name, proxies.as_path())))
             }
+            Bench::Observe { calls } => build::run(
+                cargo()
+                    .args(["bench", "--quiet", "--package", "context-guard-history"])
+                    .args(["--bench", "observe"])
+                    .env("OBSERVE_CALLS", calls.to_string()),
+            ),
             Bench::Scale => run_with_release("scale", &[]),
             Bench::Load { clients, seconds, pause_ms } => {
                 let arguments =

@@ -12,8 +12,9 @@ use crate::{bench, check, command_line, dist, fuzz, packages, tools};
 
 /// The npm packages of the end-to-end tests. Versions are pinned, so that each update is a separate
 /// commit.
-const NPM: [&str; 10] = [
+const NPM: [&str; 11] = [
     "playwright-core@1.65.1",
+    "axe-core@4.14.1",
     "typescript@7.0.2",
     "@modelcontextprotocol/sdk@1.32.2",
     "@modelcontextprotocol/client@2.4.0",

@@ -1,12 +1,16 @@
-//! Access to the endpoint for operators: its token, and checks of Host and Origin.
+//! Access to the endpoint for operators: its token, the sessions of browsers, and checks of Host
+//! and Origin.
 
 use std::net::{IpAddr, SocketAddr};
 
-use http::header::AUTHORIZATION;
+use http::header::{AUTHORIZATION, HOST, HeaderName, ORIGIN};
 use http::request::Parts;
+use http::uri::Authority;
+use http::{Method, Uri};
 use subtle::ConstantTimeEq;
 
 use super::Refusal;
+use super::browser_sessions::BrowserSessions;
 use super::hosts::Hosts;
 use super::rate::Failures;
 use crate::config::{Access as Config, Admin, Secret};
@@ -19,7 +23,11 @@ pub struct AdminAccess {
     hosts: Hosts,
     token: Option<Secret>,
     failures: Failures,
+    sessions: BrowserSessions,
 }
+
+/// The header by which a browser reports the relation of a page to the server.
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 impl AdminAccess {
     /// Creates the rules of a configuration. `access` has the allowed hosts and origins.
@@ -29,7 +37,66 @@ impl AdminAccess {
         let is_loopback = address.is_ok_and(|address| address.ip().to_canonical().is_loopback());
         // A page whose host name resolves to this machine does not know the token.
         let hosts = Hosts::new(access, is_loopback, admin.token.is_some());
-        Self { hosts, token: admin.token.clone(), failures: Failures::new(MAX_FAILURES) }
+        Self {
+            hosts,
+            token: admin.token.clone(),
+            failures: Failures::new(MAX_FAILURES),
+            sessions: BrowserSessions::default(),
+        }
+    }
+
+    /// Returns true if operators need a token.
+    #[must_use]
+    pub fn has_token(&self) -> bool {
+        self.token.is_some()
+    }
+
+    /// Admits a request for the page of operators, which everybody may load: its data need
+    /// [`Self::admit`].
+    ///
+    /// # Errors
+    /// The reason of the refusal.
+    pub fn admit_page(&self, parts: &Parts) -> Result<(), Refusal> {
+        self.hosts.check_request(parts)
+    }
+
+    /// Begins the session of a browser whose operator has the token. Returns the value of
+    /// `Set-Cookie`. Wrong keys count as wrong tokens of the address.
+    ///
+    /// # Errors
+    /// The reason of the refusal.
+    pub fn sign_in(&self, peer: IpAddr, parts: &Parts, key: &str) -> Result<String, Refusal> {
+        self.hosts.check_request(parts)?;
+        check_same_origin(parts)?;
+        let Some(token) = &self.token else {
+            return Err(Refusal::Malformed("this endpoint has no token".to_owned()));
+        };
+        self.failures.admit(peer)?;
+        if !bool::from(key.as_bytes().ct_eq(token.expose().as_bytes())) {
+            self.failures.count(peer);
+            return Err(Refusal::Unauthorized("this is not the key".to_owned()));
+        }
+        let cookie = self.sessions.begin(parts);
+        cookie.ok_or_else(|| Refusal::Malformed("the system has no random numbers".to_owned()))
+    }
+
+    /// Ends the session of a browser. Returns the value of `Set-Cookie` that deletes its cookie.
+    ///
+    /// # Errors
+    /// The reason of the refusal.
+    pub fn sign_out(&self, parts: &Parts) -> Result<String, Refusal> {
+        self.hosts.check_request(parts)?;
+        check_same_origin(parts)?;
+        Ok(self.sessions.end(parts))
+    }
+
+    /// Returns true if the cookie of a request names a session that may send it. Sessions read
+    /// only; changes need the token.
+    #[must_use]
+    pub fn has_session(&self, parts: &Parts) -> bool {
+        parts.method == Method::GET
+            && check_same_origin(parts).is_ok()
+            && self.sessions.contains(parts)
     }
 
     /// Admits a request of an operator at the address `peer`. Without a token, the operator must be
@@ -46,6 +113,10 @@ impl AdminAccess {
                 Err(Refusal::Unauthorized("without admin.token, only loopback is served".into()))
             };
         };
+        // A browser remains signed in while another program at its address guesses.
+        if !parts.headers.contains_key(AUTHORIZATION) && self.has_session(parts) {
+            return Ok(());
+        }
         self.failures.admit(peer)?;
         let wanted = format!("Bearer {}", token.expose());
         match parts.headers.get(AUTHORIZATION) {
@@ -59,6 +130,25 @@ impl AdminAccess {
             "the admin token is needed, as `Authorization: Bearer …`".to_owned(),
         ))
     }
+}
+
+/// Refuses a request of a page that this server has not sent. A cookie is sent to all ports of a
+/// host, so that pages of other local programs would use it.
+fn check_same_origin(parts: &Parts) -> Result<(), Refusal> {
+    let text =
+        |name: &HeaderName| parts.headers.get(name).map(|value| value.to_str().unwrap_or(""));
+    let is_own = match text(&ORIGIN) {
+        Some(origin) => {
+            let origin = origin.parse::<Uri>().ok();
+            let origin = origin.as_ref().and_then(Uri::authority).map(Authority::as_str);
+            origin.is_some() && origin == text(&HOST)
+        }
+        None => matches!(text(&SEC_FETCH_SITE), None | Some("same-origin" | "none")),
+    };
+    if is_own {
+        return Ok(());
+    }
+    Err(Refusal::Forbidden("origin", "only the page of this address may do this".to_owned()))
 }
 
 #[cfg(test)]
@@ -118,5 +208,41 @@ mod tests {
             assert!(matches!(rules.admit(one, &with(token)), Err(Refusal::TooMany(_))));
         }
         assert!(rules.admit(other, &with("Bearer right")).is_ok());
+    }
+
+    #[test]
+    fn sessions_read_and_belong_to_their_page() {
+        let rules = rules("127.0.0.1:8809", Some("right"));
+        let peer = IpAddr::from([127, 0, 0, 1]);
+        let origin = ("origin", "http://127.0.0.1:8809");
+        let page = request(&[LOCAL, origin]);
+        assert!(matches!(rules.sign_in(peer, &page, "wrong"), Err(Refusal::Unauthorized(_))));
+        let set = rules.sign_in(peer, &page, "right").unwrap();
+        let cookie = ("cookie", set.split(';').next().unwrap());
+        assert!(rules.admit(peer, &request(&[LOCAL, cookie])).is_ok());
+        assert!(rules.admit(peer, &request(&[LOCAL, cookie, origin])).is_ok());
+        // A page of another program on this machine.
+        let other = ("origin", "http://127.0.0.1:3000");
+        assert!(rules.admit(peer, &request(&[LOCAL, cookie, other])).is_err());
+        assert!(rules.sign_in(peer, &request(&[LOCAL, other]), "right").is_err());
+        let mut change = request(&[LOCAL, cookie, origin]);
+        change.method = Method::POST;
+        assert!(rules.admit(peer, &change).is_err());
+        rules.sign_out(&request(&[LOCAL, cookie, origin])).unwrap();
+        assert!(rules.admit(peer, &request(&[LOCAL, cookie])).is_err());
+    }
+
+    #[test]
+    fn wrong_keys_are_limited_with_wrong_tokens() {
+        let rules = rules("127.0.0.1:8809", Some("right"));
+        let peer = IpAddr::from([127, 0, 0, 1]);
+        let page = request(&[LOCAL]);
+        let set = rules.sign_in(peer, &page, "right").unwrap();
+        let signed_in = request(&[LOCAL, ("cookie", set.split(';').next().unwrap())]);
+        for _ in 0..MAX_FAILURES {
+            assert!(matches!(rules.sign_in(peer, &page, "no"), Err(Refusal::Unauthorized(_))));
+        }
+        assert!(matches!(rules.sign_in(peer, &page, "right"), Err(Refusal::TooMany(_))));
+        assert!(rules.admit(peer, &signed_in).is_ok());
     }
 }

@@ -185,6 +185,21 @@ fn changed(path: &Path) -> Option<SystemTime> {
     std::fs::metadata(path).and_then(|metadata| metadata.modified()).ok()
 }
 
+/// Returns a random code that an operator types to sign in: 60 bits, in three groups of four
+/// letters and digits that look different from each other.
+///
+/// # Errors
+/// If the system has no random numbers.
+pub fn sign_in_code() -> std::io::Result<String> {
+    // 32 characters, so that each has five bits of a byte. Without i, l, o and u.
+    const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+    let mut random = [0_u8; 12];
+    getrandom::fill(&mut random).map_err(|error| std::io::Error::other(error.to_string()))?;
+    let letter = |byte: &u8| ALPHABET.get(usize::from(byte % 32)).map_or('0', |at| char::from(*at));
+    let groups = random.chunks(4).map(|group| group.iter().map(letter).collect::<String>());
+    Ok(groups.collect::<Vec<_>>().join("-"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+mod browser_sessions;
 mod certificate;
 mod error;
 mod hosts;

@@ -24,7 +24,7 @@ impl EstimateSampler {
     }
 
     fn sample(&self, call: GuardCall<'_>, decision: &Decision, message: &[u8]) {
-        self.sampler.offer(decision, message);
+        self.sampler.offer(call.cx.client_name.as_deref(), decision, message);
         if !self.learn {
             return;
         }

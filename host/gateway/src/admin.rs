@@ -3,37 +3,37 @@
 
 mod changes;
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, Request, State};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::extract::{Query, State};
+use axum::middleware::from_fn_with_state;
 use axum::response::Response;
 use axum::routing::get;
 use http::StatusCode;
-use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::header::{CONTENT_TYPE, HeaderValue};
 use serde_json::{Value, json};
 
-use crate::access::Refusal;
+use crate::dashboard::{self, Console, authorized};
 use crate::telemetry;
-use crate::{Gateway, history, problem};
+use crate::{Gateway, problem};
 
 /// Returns the routes of the admin endpoint.
 pub(crate) fn router(gateway: Arc<Gateway>) -> Router {
+    let console = Arc::new(Console::of_gateway(&gateway));
     let admin = Router::new()
         .route("/admin/telemetry", get(records))
         .route("/admin/upstreams", get(upstreams))
-        .route("/admin/v1/query", get(query))
         .route("/metrics", get(metrics))
-        .route_layer(from_fn_with_state(Arc::clone(&gateway), authorized));
+        .route_layer(from_fn_with_state(Arc::clone(&console), authorized));
     Router::new()
         .route("/healthz", get(async || healthy()))
         .route("/readyz", get(readyz))
         .merge(admin)
-        .merge(changes::router(&gateway))
+        .merge(changes::router(&gateway, &console))
         .with_state(gateway)
+        .merge(dashboard::router(&console))
 }
 
 /// Answers `/healthz`: the process runs.
@@ -84,71 +84,13 @@ async fn records(
     }
 }
 
-/// Answers a query of the history.
-async fn query(
-    State(gateway): State<Arc<Gateway>>,
-    parameters: Result<Query<Vec<(String, String)>>, QueryRejection>,
-) -> Response {
-    let Some(history) = gateway.recorder.history().cloned() else {
-        let detail = "This gateway records no history: add `history: {}` to its file.";
-        return problem(StatusCode::NOT_FOUND, "no_history", detail);
-    };
-    let parameters = match parameters {
-        Ok(Query(parameters)) => parameters,
-        Err(error) => return problem(StatusCode::BAD_REQUEST, "bad_query", &error.body_text()),
-    };
-    let answer = tokio::task::spawn_blocking(move || history::query(&history, &parameters)).await;
-    match answer {
-        Ok(Ok(answer)) => json(&answer),
-        Ok(Err(context_guard_history::Error::Query(text))) => {
-            problem(StatusCode::BAD_REQUEST, "bad_query", &text)
-        }
-        Ok(Err(error)) => {
-            let status = StatusCode::INTERNAL_SERVER_ERROR;
-            problem(status, "history_unavailable", &error.to_string())
-        }
-        Err(error) => {
-            let status = StatusCode::INTERNAL_SERVER_ERROR;
-            problem(status, "history_unavailable", &error.to_string())
-        }
-    }
-}
-
-/// Middleware that lets a request pass if the rules of the endpoint admit it.
-async fn authorized(State(gateway): State<Arc<Gateway>>, request: Request, next: Next) -> Response {
-    let peer = request.extensions().get::<SocketAddr>().map(SocketAddr::ip);
-    let peer = peer.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
-    let Some(access) = &gateway.admin_access else {
-        return problem(StatusCode::NOT_FOUND, "no_admin", "This gateway has no admin endpoint.");
-    };
-    let (parts, request_body) = request.into_parts();
-    let refusal = match access.admit(peer, &parts) {
-        Ok(()) => return next.run(Request::from_parts(parts, request_body)).await,
-        Err(refusal) => refusal,
-    };
-    let (status, text) = match &refusal {
-        Refusal::Malformed(text) => (StatusCode::BAD_REQUEST, text.clone()),
-        Refusal::Forbidden(_, text) => (StatusCode::FORBIDDEN, text.clone()),
-        Refusal::Unauthorized(text) => (StatusCode::UNAUTHORIZED, text.clone()),
-        Refusal::InsufficientScope(text) => (StatusCode::FORBIDDEN, text.clone()),
-        Refusal::TooMany(wait) => (
-            StatusCode::TOO_MANY_REQUESTS,
-            format!("too many wrong admin tokens: try again in {} s", wait.as_secs() + 1),
-        ),
-    };
-    gateway.recorder.refused(&peer.to_string(), "admin", &text);
-    let mut response = body(status, "text/plain", format!("{text}\n"));
-    if let Refusal::TooMany(wait) = refusal {
-        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(wait.as_secs() + 1));
-    }
-    response
-}
-
-fn json(value: &Value) -> Response {
+/// Returns a JSON response.
+pub(crate) fn json(value: &Value) -> Response {
     body(StatusCode::OK, "application/json", value.to_string())
 }
 
-fn body(status: StatusCode, kind: &'static str, text: String) -> Response {
+/// Returns a response with a body of a type.
+pub(crate) fn body(status: StatusCode, kind: &'static str, text: String) -> Response {
     let mut response = Response::new(text.into());
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));

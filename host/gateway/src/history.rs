@@ -1,10 +1,11 @@
 //! The history of calls of a gateway.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use context_guard_history::{Error, History, HistoryOptions, Query, Reader};
-use serde_json::Value;
+use context_guard_history::{Error, History, HistoryOptions, ListQuery, Query, Reader};
+use serde_json::{Value, json};
 use tracing::warn;
 
 use crate::config::{Config, history_file};
@@ -26,15 +27,119 @@ pub(crate) fn open(config: &Config) -> Option<Arc<History>> {
     }
 }
 
-/// Runs a query with these parameters. It sees all calls that were answered before.
-///
-/// # Errors
-/// As [`Query::parse`] and [`Reader::run`].
-pub(crate) fn query(history: &History, parameters: &[(String, String)]) -> Result<Value, Error> {
+/// A history to read: one that this process records, or a file of other processes.
+#[derive(Clone)]
+pub(crate) enum HistorySource {
+    Recorded(Arc<History>),
+    File(PathBuf),
+}
+
+/// Parameters of a URL, in their order.
+type Parameters = [(String, String)];
+
+impl HistorySource {
+    /// Opens the file. It has all calls that this process has answered before.
+    ///
+    /// # Errors
+    /// As [`Reader::open`].
+    pub(crate) fn reader(&self) -> Result<Reader, Error> {
+        match self {
+            Self::Recorded(history) => {
+                history.flush();
+                Reader::open(history.path())
+            }
+            Self::File(path) => Reader::open(path),
+        }
+    }
+
+    /// Runs a query with these parameters.
+    ///
+    /// # Errors
+    /// As [`Query::parse`] and [`Reader::run`].
+    pub(crate) fn query(&self, parameters: &Parameters) -> Result<Value, Error> {
+        let query = Query::parse(pairs(parameters), now_ms())?;
+        self.reader()?.run(&query)
+    }
+
+    /// Lists sessions.
+    ///
+    /// # Errors
+    /// As [`ListQuery::sessions`] and [`Reader::sessions`].
+    pub(crate) fn sessions(&self, parameters: &Parameters) -> Result<Value, Error> {
+        let list = ListQuery::sessions(pairs(parameters), now_ms())?;
+        self.reader()?.sessions(&list)
+    }
+
+    /// Lists single requests.
+    ///
+    /// # Errors
+    /// As [`ListQuery::records`] and [`Reader::records`].
+    pub(crate) fn records(&self, parameters: &Parameters) -> Result<Value, Error> {
+        let list = ListQuery::records(pairs(parameters), now_ms())?;
+        self.reader()?.records(&list)
+    }
+
+    /// Returns the health of the guard in a range of time: `from` and `to`, by default the last
+    /// day.
+    ///
+    /// # Errors
+    /// As [`Query::parse`] and [`Reader::run`].
+    pub(crate) fn health(&self, parameters: &Parameters) -> Result<Value, Error> {
+        const MEASURES: &str = "calls,followups,paged,chunked,condensed,oversized,faults,tokens_before,tokens_sent,bytes_sent,samples,estimate_error,samples_off";
+        if let Some((name, _)) = parameters.iter().find(|(name, _)| name != "from" && name != "to")
+        {
+            let text = format!("unknown parameter `{name}`: use one of from, to");
+            return Err(Error::Query(text));
+        }
+        let query = Query::parse(pairs(parameters).chain([("measure", MEASURES)]), now_ms())?;
+        let reader = self.reader()?;
+        let found = reader.run(&query)?;
+        let total = |name: &str| found.pointer(&format!("/total/{name}")).cloned();
+        let sum = |name: &str| total(name).and_then(|value| value.as_i64()).unwrap_or_default();
+        let calls = sum("calls");
+        let average = |sum: i64| sum.checked_div(calls).map_or(Value::Null, Value::from);
+        #[allow(clippy::cast_precision_loss, reason = "a ratio of counts")]
+        let adoption = match calls {
+            0 => Value::Null,
+            calls => {
+                let paged = sum("paged") + sum("chunked");
+                ((paged as f64 / calls as f64 * 10_000.0).round() / 10_000.0).into()
+            }
+        };
+        Ok(json!({
+            "from": found.get("from"),
+            "to": found.get("to"),
+            "calls": calls,
+            "faults": sum("faults"),
+            "pagination": {
+                "adoption": adoption,
+                "paged": sum("paged"),
+                "chunked": sum("chunked"),
+                "condensed": sum("condensed"),
+                "oversized": sum("oversized"),
+                "followups": sum("followups"),
+            },
+            "average": {
+                "tokens_before": average(sum("tokens_before")),
+                "tokens_sent": average(sum("tokens_sent")),
+                "bytes_sent": average(sum("bytes_sent")),
+            },
+            "estimates": {
+                "samples": sum("samples"),
+                "error": total("estimate_error"),
+                "off": sum("samples_off"),
+            },
+            "history": reader.state()?,
+        }))
+    }
+}
+
+fn pairs(parameters: &Parameters) -> impl Iterator<Item = (&str, &str)> {
+    parameters.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+}
+
+/// Returns the time in milliseconds since 1970.
+fn now_ms() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_millis());
-    let now_ms = u64::try_from(now).unwrap_or(u64::MAX);
-    let pairs = parameters.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    let query = Query::parse(pairs, now_ms)?;
-    history.flush();
-    Reader::open(history.path())?.run(&query)
+    u64::try_from(now).unwrap_or(u64::MAX)
 }

@@ -11,6 +11,7 @@ mod admin;
 mod admission;
 mod aggregator;
 mod byte_channel;
+mod dashboard;
 mod error;
 mod exchange;
 mod fair_queue;
@@ -49,6 +50,7 @@ use context_guard_revision as revision;
 use context_guard_telemetry as telemetry;
 
 pub use aggregator::event_streams::{EventReader, EventStreams, StreamEvent};
+pub use dashboard::Dashboard;
 pub use error::{Error, Result};
 pub(crate) use headers::header;
 pub(crate) use rest::problem;

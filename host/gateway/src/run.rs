@@ -17,7 +17,7 @@ use super::tasks::AbortOnDrop;
 use crate::{Error, Result, admin, probe};
 
 /// The maximum time that the gateway waits for admin requests in flight when it stops.
-const ADMIN_DRAIN: Duration = Duration::from_secs(1);
+pub(crate) const ADMIN_DRAIN: Duration = Duration::from_secs(1);
 
 impl Gateway {
     /// Starts the tasks that every front needs. They end when the result is dropped.

@@ -37,6 +37,7 @@ use crate::config::{Authorization, Config, Limits, Upstream};
 use crate::filter::Filter;
 use crate::oauth::{TokenStore, UpstreamTokens};
 use crate::revision::Sources;
+use crate::telemetry::sampler::Sampler;
 use crate::telemetry::{AuditLog, Recorder};
 use crate::{Clock, Result};
 
@@ -51,7 +52,7 @@ pub struct Gateway {
     /// The memory of the process.
     pub(crate) memory: Arc<MemoryMonitor>,
     /// The rules of the endpoint for operators, if there is one.
-    pub(crate) admin_access: Option<AdminAccess>,
+    pub(crate) admin_access: Option<Arc<AdminAccess>>,
     pub(crate) recorder: Arc<Recorder>,
     pub(crate) filter: Arc<Filter>,
     /// The files of policy, component and keys, which can be read again while the gateway runs.
@@ -189,7 +190,7 @@ impl Gateway {
         let body_memory = BodyMemory::new(&config.limits);
         let memory = MemoryMonitor::new(&config.limits);
         let admin_access =
-            config.admin.as_ref().map(|admin| AdminAccess::new(admin, &config.access));
+            config.admin.as_ref().map(|admin| Arc::new(AdminAccess::new(admin, &config.access)));
         Ok(Arc::new(Self {
             config,
             access,
@@ -217,6 +218,12 @@ impl Gateway {
     pub fn with_sources(self: Arc<Self>, sources: Arc<Sources>) -> Arc<Self> {
         let _ = self.sources.set(sources);
         self
+    }
+
+    /// Records in the history which estimates the sampler of the filter counted.
+    pub fn record_samples(&self, sampler: &Sampler) {
+        let recorder = Arc::clone(&self.recorder);
+        sampler.observe(move |counted| recorder.sampled(counted));
     }
 
     /// Returns true if the gateway accepts requests and at least one upstream may answer.

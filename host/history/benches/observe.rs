@@ -1,6 +1,5 @@
 //! Measures the history: the time of recording a call, and the size of the file after 35 simulated
-//! days. Run it by `cargo bench -p context-guard-history`; `OBSERVE_CALLS` sets the number of
-//! simulated calls.
+//! days. `cargo xtask bench observe` runs it; `OBSERVE_CALLS` sets the number of simulated calls.
 #![allow(
     clippy::indexing_slicing,
     clippy::unwrap_used,
@@ -26,9 +25,11 @@ fn main() {
     let calls = std::env::var("OBSERVE_CALLS").ok().and_then(|text| text.parse().ok());
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("history.db");
-    record(&path);
-    std::fs::remove_file(&path).unwrap();
-    simulate(&path, calls.unwrap_or(1_000_000));
+    // A file of its own: its writer may still use it while the simulation begins.
+    for rate in [1_000, 10_000] {
+        record(&folder.path().join(format!("record-{rate}.db")), rate);
+    }
+    simulate(&path, calls.unwrap_or(10_000_000));
     queries(&path);
 }
 
@@ -71,24 +72,51 @@ fn call(state: &mut u64, at_ms: u64) -> Event {
     }
 }
 
-/// Prints the time of recording, at 1,000 calls a second.
-fn record(path: &Path) {
+/// Returns the processor time of the writer thread so far, in units of 10 ms. Linux only.
+fn writer_ticks() -> Option<u64> {
+    for task in std::fs::read_dir("/proc/self/task").ok()? {
+        let folder = task.ok()?.path();
+        if std::fs::read_to_string(folder.join("comm")).ok()?.trim() == "history" {
+            let stat = std::fs::read_to_string(folder.join("stat")).ok()?;
+            // Times of user and system are the 14th and 15th fields; the name is the second.
+            let fields: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();
+            return Some(
+                fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?,
+            );
+        }
+    }
+    None
+}
+
+/// Prints the time of recording, and the processor time of the writer, over ten seconds of `rate`
+/// calls a second.
+fn record(path: &Path, rate: u64) {
     let history = History::open(path, &HistoryOptions::default()).unwrap();
     let mut state = 1;
     let mut times = Vec::new();
-    for at in 0..10_000 {
+    for at in 0..10 * rate {
         let event = call(&mut state, END_MS + at);
         let started = Instant::now();
         let tool = history.tool_name("upstream1", &event.tool).to_owned();
         history.record(Event { tool, ..event });
         times.push(started.elapsed());
-        std::thread::sleep(Duration::from_millis(1).saturating_sub(started.elapsed()));
+        while started.elapsed() < Duration::from_secs(1) / u32::try_from(rate).unwrap() {
+            std::hint::spin_loop();
+        }
+    }
+    history.flush();
+    if let Some(ticks) = writer_ticks() {
+        println!(
+            "{rate} calls a second: the writer takes {:.1} % of a processor",
+            ticks as f64 / 10.0
+        );
     }
     times.sort();
     let quantile = |share: f64| times[(times.len() as f64 * share) as usize].as_nanos();
     println!(
-        "record: p50 {} ns, p99 {} ns, p99.9 {} ns; dropped {}",
+        "record: p50 {} ns, p90 {} ns, p99 {} ns, p99.9 {} ns; dropped {}",
         quantile(0.5),
+        quantile(0.9),
         quantile(0.99),
         quantile(0.999),
         history.dropped()
@@ -121,36 +149,59 @@ fn simulate(path: &Path, calls: u64) {
         history.dropped()
     );
     let connection = rusqlite::Connection::open(path).unwrap();
+    let check: String =
+        connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(check, "ok");
     let selects = [
-        "SELECT count(*) FROM cell WHERE level = 0",
-        "SELECT count(*) FROM cell WHERE level = 1",
-        "SELECT count(*) FROM cell WHERE level = 2",
-        "SELECT count(*) FROM record",
+        "SELECT count(*), sum(length(data)) FROM chunk WHERE id >> 40 = 0",
+        "SELECT count(*), sum(length(data)) FROM chunk WHERE id >> 40 = 1",
+        "SELECT count(*), sum(length(data)) FROM chunk WHERE id >> 40 = 2",
+        "SELECT count(*), 0 FROM record",
+        "SELECT count(*), 0 FROM session",
     ];
     for select in selects {
-        let rows: i64 = connection.query_row(select, [], |row| row.get(0)).unwrap();
-        println!("  {select}: {rows}");
+        let found = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+        let (rows, bytes): (i64, i64) = connection.query_row(select, [], found).unwrap();
+        println!("  {select}: {rows}, {bytes} bytes");
     }
 }
 
-/// Prints the times of typical queries.
+/// The measures of the tables of the dashboard.
+const TABLE: &str = "net_tokens_saved,reduction,calls,followups,tokens_before,tokens_p95,oversized_share,fault_rate,latency_p95";
+/// The measures of the head of the dashboard.
+const TOTALS: &str =
+    "calls,tokens_before,tokens_sent,tokens_followup,net_tokens_saved,oversized_share,latency_p95";
+
+/// Prints the times of the 12 queries of the dashboard.
 fn queries(path: &Path) {
+    let mut all = Vec::new();
     for parameters in [
-        [("measure", "net_tokens_saved"), ("by", "tool"), ("from", "-7d"), ("top", "10")],
-        [("measure", "calls"), ("by", "outcome"), ("from", "-24h"), ("step", "1h")],
-        [("measure", "latency_p95"), ("by", "upstream"), ("from", "-7d"), ("step", "1d")],
-        [("measure", "oversized_share"), ("by", "upstream"), ("from", "-10m"), ("top", "5")],
-        [("measure", "tokens_before"), ("by", "tool"), ("from", "-34d"), ("step", "1d")],
+        "measure=net_tokens_saved&by=tool&from=-7d&top=10",
+        "measure=calls&by=outcome&from=-24h&step=1h",
+        "measure=latency_p95&by=upstream&from=-7d&step=1d",
+        "measure=oversized_share&by=upstream&from=-10m&top=5",
+        "measure=tokens_before&by=tool&from=-34d&step=1d",
+        &format!("measure={TOTALS}&from=-7d"),
+        &format!("measure={TOTALS}&from=-14d&to=-7d"),
+        "measure=tokens_before,tokens_sent,tokens_followup&from=-7d&step=6h",
+        &format!("measure={TABLE}&by=upstream,tool&from=-7d"),
+        &format!("measure={TABLE}&by=client&from=-7d"),
+        &format!("measure={TABLE}&by=revision&from=-7d"),
+        "measure=samples,estimate_error,samples_off&by=upstream,tool&from=-7d",
     ] {
         let mut times = Vec::new();
         for _ in 0..20 {
             let started = Instant::now();
-            let query = Query::parse(parameters, END_MS).unwrap();
+            let pairs = parameters.split('&').filter_map(|pair| pair.split_once('='));
+            let query = Query::parse(pairs, END_MS).unwrap();
             let answer = Reader::open(path).unwrap().run(&query).unwrap();
             assert!(answer["rows"].is_array());
             times.push(started.elapsed());
         }
         times.sort();
-        println!("query {parameters:?}: p50 {:?}, p95 {:?}", times[10], times[18]);
+        println!("query {parameters}: p50 {:?}, p95 {:?}", times[10], times[18]);
+        all.extend(times);
     }
+    all.sort();
+    println!("12 queries: p50 {:?}, p95 {:?}", all[120], all[228]);
 }

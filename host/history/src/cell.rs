@@ -1,7 +1,7 @@
 //! Cells: the sums and histograms of all calls that have the same minute, hour or day, and the same
 //! names.
 
-use crate::event::{Event, Outcome};
+use crate::event::{Event, Outcome, Sample};
 use crate::histogram::Histogram;
 
 /// A period for which cells are stored.
@@ -78,32 +78,21 @@ pub(crate) enum Sum {
     Condensed,
     Faults,
     Followups,
+    Samples,
+    SampledEstimate,
+    SampledActual,
+    SamplesOff,
 }
 
-/// The columns of the sums, in the order of [`Sum`].
-pub(crate) const SUMS: [&str; 12] = [
-    "calls",
-    "tokens_before",
-    "tokens_sent",
-    "tokens_followup",
-    "bytes_before",
-    "bytes_sent",
-    "oversized",
-    "paged",
-    "chunked",
-    "condensed",
-    "faults",
-    "followups",
-];
-
-/// The columns of the histograms: latency in microseconds, tokens and bytes of upstreams' answers.
-pub(crate) const HISTOGRAMS: [&str; 3] = ["h_latency", "h_tokens", "h_bytes"];
+/// The number of sums of a cell. The position of a sum in the file is that in [`Sum`].
+pub(crate) const SUMS: usize = Sum::SamplesOff as usize + 1;
 
 /// The values of a cell.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Values {
-    pub(crate) sums: [i64; SUMS.len()],
-    pub(crate) histograms: [Histogram; HISTOGRAMS.len()],
+    pub(crate) sums: [i64; SUMS],
+    /// Latency in microseconds, and tokens of upstreams' answers.
+    pub(crate) histograms: [Histogram; 2],
 }
 
 impl Values {
@@ -112,7 +101,7 @@ impl Values {
         self.sums.get(sum as usize).copied().unwrap_or_default()
     }
 
-    fn add(&mut self, sum: Sum, more: u64) {
+    pub(crate) fn add(&mut self, sum: Sum, more: u64) {
         if let Some(value) = self.sums.get_mut(sum as usize) {
             *value = value.saturating_add(i64::try_from(more).unwrap_or(i64::MAX));
         }
@@ -139,10 +128,18 @@ impl Values {
         self.add(Sum::Chunked, event.is_chunked.into());
         self.add(Sum::Condensed, event.is_condensed.into());
         self.add(Sum::Faults, event.outcome.is_fault().into());
-        let numbers = [event.latency_us, event.tokens_before, event.bytes_before];
+        let numbers = [event.latency_us, event.tokens_before];
         for (histogram, number) in self.histograms.iter_mut().zip(numbers) {
             histogram.add(number);
         }
+    }
+
+    /// Adds a sample: an answer whose tokens were estimated and counted.
+    pub(crate) fn sample(&mut self, sample: &Sample) {
+        self.add(Sum::Samples, 1);
+        self.add(Sum::SampledEstimate, sample.estimated);
+        self.add(Sum::SampledActual, sample.actual);
+        self.add(Sum::SamplesOff, sample.is_off.into());
     }
 
     /// Adds a follow-up read of a call.
@@ -173,6 +170,17 @@ impl CellKey {
             client: event.client,
             outcome: event.outcome,
             revision: event.revision,
+        }
+    }
+
+    pub(crate) fn from_sample(sample: &Sample) -> Self {
+        Self {
+            minute: Level::Minute.bucket(sample.at_ms),
+            upstream: sample.upstream.clone(),
+            tool: sample.tool.clone(),
+            client: sample.client,
+            outcome: sample.outcome,
+            revision: sample.revision,
         }
     }
 

@@ -61,6 +61,12 @@ impl Outcome {
         i64::try_from(at.unwrap_or_default()).unwrap_or_default()
     }
 
+    /// Returns the name of the outcome with a code of the file.
+    pub(crate) fn name_of(code: i64) -> &'static str {
+        let outcome = usize::try_from(code).ok().and_then(|at| Self::ALL.get(at));
+        outcome.map_or("unknown", |outcome| outcome.name())
+    }
+
     pub(crate) fn is_fault(self) -> bool {
         matches!(self, Self::Fault | Self::UpstreamError)
     }
@@ -107,6 +113,29 @@ pub struct Event {
     pub snapshots: Vec<String>,
     /// The relation to an earlier call.
     pub follows: Follows,
+}
+
+/// An answer whose tokens were estimated, and counted by a real tokenizer.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    /// The time of the answer, in milliseconds since 1970.
+    pub at_ms: u64,
+    /// The name of the upstream.
+    pub upstream: String,
+    /// The name of the tool, as in [`Event::tool`].
+    pub tool: String,
+    /// The profile of the client, or [`OTHER`].
+    pub client: &'static str,
+    /// The outcome of the call.
+    pub outcome: Outcome,
+    /// The revision of the guard.
+    pub revision: u64,
+    /// The estimated tokens of the answer sent to the client.
+    pub estimated: u64,
+    /// The counted tokens of the answer sent to the client.
+    pub actual: u64,
+    /// True if the estimate differs too much from the count.
+    pub is_off: bool,
 }
 
 /// The relation of a request to an earlier call.

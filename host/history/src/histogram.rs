@@ -1,18 +1,18 @@
 //! Histograms with buckets of powers of two, which can be merged.
 
+use crate::varint;
+
+/// The value of four bits that are followed by a number.
+const ESCAPE: u8 = 0x0f;
 /// The number of buckets.
 const BUCKETS: usize = 64;
 
 /// A histogram of 64 buckets. Bucket 0 counts zeros, and bucket `n` the numbers from 2^(n-1) to
 /// 2^n - 1. Larger numbers belong to the last bucket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Histogram([u64; BUCKETS]);
-
-impl Default for Histogram {
-    fn default() -> Self {
-        Self([0; BUCKETS])
-    }
-}
+///
+/// An empty histogram has no buckets in memory, because most queries read none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Histogram(Option<Box<[u64; BUCKETS]>>);
 
 fn bucket(value: u64) -> usize {
     ((u64::BITS - value.leading_zeros()) as usize).min(BUCKETS - 1)
@@ -21,22 +21,31 @@ fn bucket(value: u64) -> usize {
 impl Histogram {
     /// Counts a number.
     pub fn add(&mut self, value: u64) {
-        if let Some(count) = self.0.get_mut(bucket(value)) {
-            *count += 1;
+        self.add_count(bucket(value), 1);
+    }
+
+    fn add_count(&mut self, bucket: usize, more: u64) {
+        let buckets = self.0.get_or_insert_with(|| Box::new([0; BUCKETS]));
+        if let Some(count) = buckets.get_mut(bucket) {
+            *count = count.saturating_add(more);
         }
+    }
+
+    fn counts(&self) -> impl Iterator<Item = u64> {
+        self.0.iter().flat_map(|buckets| buckets.iter().copied())
     }
 
     /// Adds the counts of another histogram.
     pub fn merge(&mut self, other: &Self) {
-        for (count, more) in self.0.iter_mut().zip(other.0) {
-            *count = count.saturating_add(more);
+        for (bucket, more) in other.counts().enumerate().filter(|(_, more)| *more > 0) {
+            self.add_count(bucket, more);
         }
     }
 
     /// Returns the number of counted numbers.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.0.iter().sum()
+        self.counts().sum()
     }
 
     /// Returns an estimate of a quantile, such as 0.95, which lies in the bucket of the true value:
@@ -55,60 +64,65 @@ impl Histogram {
         }
         let rank = (quantile.clamp(0.0, 1.0) * total as f64).ceil().max(1.0) as u64;
         let mut before = 0;
-        for (at, count) in self.0.iter().enumerate() {
+        for (at, count) in self.counts().enumerate() {
             if before + count >= rank {
                 let (low, high) = match at {
                     0 => return Some(0.0),
                     at => ((1_u64 << (at - 1)) as f64, (1_u64 << at) as f64),
                 };
                 // Numbers are taken as evenly distributed within their bucket.
-                return Some(low + (high - low) * (rank - before) as f64 / (*count as f64 + 1.0));
+                return Some(low + (high - low) * (rank - before) as f64 / (count as f64 + 1.0));
             }
             before += count;
         }
         None
     }
 
-    /// Returns the histogram as bytes: for each bucket that is not empty, its number as one byte,
-    /// and its count as LEB128.
-    #[must_use]
-    pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        for (at, count) in (0_u8..).zip(self.0).filter(|(_, count)| *count > 0) {
-            bytes.push(at);
-            let mut rest = count;
-            while rest >= 0x80 {
-                bytes.push(u8::try_from(rest & 0x7f).unwrap_or_default() | 0x80);
-                rest >>= 7;
+    /// Appends the histogram: the number of buckets that are not empty as one byte, then a byte
+    /// for each of them. Its high half is the distance to the bucket before, and its low half the
+    /// count. A half that is [`ESCAPE`] is followed by a number, because most are small.
+    pub(crate) fn write(&self, bytes: &mut Vec<u8>) {
+        let filled = || (0_u8..).zip(self.counts()).filter(|(_, count)| *count > 0);
+        bytes.push(u8::try_from(filled().count()).unwrap_or_default());
+        let mut before = 0;
+        for (bucket, count) in filled() {
+            let distance = bucket - before;
+            before = bucket;
+            let low = u8::try_from(count).map_or(ESCAPE, |count| count.min(ESCAPE));
+            bytes.push(distance.min(ESCAPE) << 4 | low);
+            if distance >= ESCAPE {
+                bytes.push(distance);
             }
-            bytes.push(u8::try_from(rest).unwrap_or_default());
+            if low == ESCAPE {
+                varint::write(bytes, count);
+            }
         }
-        bytes
     }
 
-    /// Reads a histogram from bytes. Damaged parts are left out.
-    #[must_use]
-    pub fn from_bytes(bytes: &[u8]) -> Self {
-        let mut histogram = Self::default();
-        histogram.merge_bytes(bytes);
-        histogram
+    /// Adds the counts of a written histogram, which is removed from the front of `bytes`. `None`
+    /// if it is damaged.
+    pub(crate) fn merge_written(&mut self, bytes: &mut &[u8]) -> Option<()> {
+        let mut bucket = 0_usize;
+        for _ in 0..varint::byte(bytes)? {
+            let halves = varint::byte(bytes)?;
+            let (mut distance, low) = (halves >> 4, halves & ESCAPE);
+            if distance == ESCAPE {
+                distance = varint::byte(bytes)?;
+            }
+            let count = if low == ESCAPE { varint::read(bytes)? } else { low.into() };
+            bucket = bucket.checked_add(distance.into())?;
+            self.add_count(bucket, count);
+        }
+        Some(())
     }
 
-    /// Adds the counts of a histogram in bytes. O(buckets that are not empty).
-    pub(crate) fn merge_bytes(&mut self, bytes: &[u8]) {
-        let mut rest = bytes.iter();
-        while let Some(at) = rest.next() {
-            let (mut count, mut shift) = (0_u64, 0_u32);
-            for byte in rest.by_ref() {
-                count |= u64::from(byte & 0x7f).checked_shl(shift).unwrap_or_default();
-                shift += 7;
-                if byte & 0x80 == 0 {
-                    break;
-                }
-            }
-            if let Some(bucket) = self.0.get_mut(usize::from(*at)) {
-                *bucket = bucket.saturating_add(count);
-            }
+    /// Adds the counts of a histogram of schema version 1: the number of each bucket as one byte,
+    /// and its count. Damaged parts are left out.
+    pub(crate) fn merge_version_1(&mut self, mut bytes: &[u8]) {
+        while let Some(bucket) = varint::byte(&mut bytes)
+            && let Some(count) = varint::read(&mut bytes)
+        {
+            self.add_count(bucket.into(), count);
         }
     }
 }
@@ -142,8 +156,10 @@ mod tests {
                 values.iter().for_each(|value| histogram.add(*value));
                 histogram
             };
-            let mut merged = Histogram::from_bytes(&of(&one).to_bytes());
-            merged.merge(&of(&other));
+            let mut bytes = Vec::new();
+            of(&one).write(&mut bytes);
+            let mut merged = of(&other);
+            proptest::prop_assert!(merged.merge_written(&mut bytes.as_slice()).is_some());
             proptest::prop_assert_eq!(merged, of(&[one, other].concat()));
         }
 
@@ -151,7 +167,10 @@ mod tests {
         fn damaged_bytes_do_not_fail(
             bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..80),
         ) {
-            let _ = Histogram::from_bytes(&bytes).quantile(0.5);
+            let mut histogram = Histogram::default();
+            let _ = histogram.merge_written(&mut bytes.as_slice());
+            let quantile = histogram.quantile(0.5);
+            proptest::prop_assert_eq!(quantile.is_some(), histogram.count() > 0);
         }
     }
 }

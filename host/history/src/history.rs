@@ -9,7 +9,7 @@ use std::thread::Thread;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::event::{Event, OTHER};
+use crate::event::{Event, OTHER, Sample};
 use crate::schema;
 use crate::writer::{MAX_QUEUED, Message, Writer, WriterOptions};
 
@@ -117,7 +117,16 @@ impl History {
 
     /// Records a request. Drops and counts it if too many wait for the writer.
     pub fn record(&self, event: Event) {
-        match self.queue.try_send(Message::Event(Box::new(event))) {
+        self.send(Message::Event(Box::new(event)));
+    }
+
+    /// Records that the tokens of an answer were counted. Drops it as [`Self::record`] does.
+    pub fn record_sample(&self, sample: Sample) {
+        self.send(Message::Sample(Box::new(sample)));
+    }
+
+    fn send(&self, message: Message) {
+        match self.queue.try_send(message) {
             Ok(()) => {}
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
                 self.dropped.fetch_add(1, Ordering::Relaxed);

@@ -30,23 +30,29 @@
 #![forbid(unsafe_code)]
 
 mod cell;
+mod chunk;
 mod error;
 mod event;
 mod histogram;
 mod history;
+mod listing;
 mod measure;
+mod migration;
 mod query;
 mod reader;
 mod retention;
 mod schema;
+mod sessions;
 mod time;
+mod varint;
 mod writer;
 
 pub use cell::Level;
 pub use error::{Error, Result};
-pub use event::{Event, Follows, OTHER, Outcome};
+pub use event::{Event, Follows, OTHER, Outcome, Sample};
 pub use histogram::Histogram;
 pub use history::{History, HistoryOptions};
+pub use listing::ListQuery;
 pub use measure::Measure;
 pub use query::{Dimension, Query};
 pub use reader::Reader;

@@ -43,6 +43,12 @@ pub enum Measure {
     Faults,
     /// Failed calls as a share of calls.
     FaultRate,
+    /// The answers whose tokens were counted by a tokenizer.
+    Samples,
+    /// The estimated tokens of these answers less the counted ones, as a share of the counted ones.
+    EstimateError,
+    /// The answers whose estimate was off by more than 30 %.
+    SamplesOff,
     /// The median time from request to answer, in milliseconds.
     LatencyP50,
     /// The 95th percentile of the time from request to answer, in milliseconds.
@@ -53,7 +59,7 @@ pub enum Measure {
 
 impl Measure {
     /// All measures.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 24] = [
         Self::Calls,
         Self::Followups,
         Self::TokensBefore,
@@ -72,6 +78,9 @@ impl Measure {
         Self::Condensed,
         Self::Faults,
         Self::FaultRate,
+        Self::Samples,
+        Self::EstimateError,
+        Self::SamplesOff,
         Self::LatencyP50,
         Self::LatencyP95,
         Self::LatencyP99,
@@ -99,6 +108,9 @@ impl Measure {
             Self::Condensed => "condensed",
             Self::Faults => "faults",
             Self::FaultRate => "fault_rate",
+            Self::Samples => "samples",
+            Self::EstimateError => "estimate_error",
+            Self::SamplesOff => "samples_off",
             Self::LatencyP50 => "latency_p50",
             Self::LatencyP95 => "latency_p95",
             Self::LatencyP99 => "latency_p99",
@@ -121,7 +133,7 @@ impl Measure {
         let sum = |sum| values.get(sum);
         let saved = sum(Sum::TokensBefore).saturating_sub(sum(Sum::TokensSent));
         let net = saved.saturating_sub(sum(Sum::TokensFollowup));
-        let [latency, tokens, _] = &values.histograms;
+        let [latency, tokens] = &values.histograms;
         #[allow(clippy::cast_possible_truncation, reason = "an estimate of a count")]
         let whole = |number: Option<f64>| number.map(|number| number.round() as i64).into();
         // Latencies are stored in microseconds.
@@ -147,6 +159,12 @@ impl Measure {
             Self::Condensed => sum(Sum::Condensed).into(),
             Self::Faults => sum(Sum::Faults).into(),
             Self::FaultRate => share(sum(Sum::Faults), sum(Sum::Calls)),
+            Self::Samples => sum(Sum::Samples).into(),
+            Self::EstimateError => share(
+                sum(Sum::SampledEstimate).saturating_sub(sum(Sum::SampledActual)),
+                sum(Sum::SampledActual),
+            ),
+            Self::SamplesOff => sum(Sum::SamplesOff).into(),
             Self::LatencyP50 => milliseconds(0.5),
             Self::LatencyP95 => milliseconds(0.95),
             Self::LatencyP99 => milliseconds(0.99),

@@ -108,12 +108,6 @@ impl Query {
         if query.from_ms >= query.to_ms {
             return fault("`from` must be before `to`");
         }
-        if query.uses(Dimension::Revision)
-            && (query.uses(Dimension::Tool) || query.uses(Dimension::Client))
-        {
-            let text = "`revision` cannot be combined with `tool` or `client`: the history does not store both";
-            return fault(text);
-        }
         query.level()?;
         Ok(query)
     }
@@ -287,7 +281,6 @@ mod tests {
             ("order=up", "one of asc, desc"),
             ("by=tool&by=client", "occurs twice"),
             ("by=tool,client,outcome", "up to 2"),
-            ("by=tool,revision", "cannot be combined"),
         ] {
             let error = parse(text).unwrap_err();
             assert!(error.contains(expected), "{text}: {error}");

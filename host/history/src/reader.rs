@@ -2,20 +2,23 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::rc::Rc;
 
-use rusqlite::{Connection, Row};
+use rusqlite::Connection;
 use serde_json::{Map, Value, json};
 
-use crate::cell::{HISTOGRAMS, Level, SUMS, Values};
+use crate::cell::{Level, Values};
+use crate::chunk::{self, ChunkKey};
 use crate::error::Result;
 use crate::event::Outcome;
+use crate::migration::chunk_id;
 use crate::query::{Dimension, Query};
-use crate::schema::{self, CELLS, NameKind, REVISION_CELLS, Table};
+use crate::schema::{self, NameKind};
 use crate::time::format_time;
 
 /// A reader of the history file.
 pub struct Reader {
-    connection: Connection,
+    pub(crate) connection: Connection,
 }
 
 /// The values of one group: in total, and by the start of each period.
@@ -42,10 +45,9 @@ impl Reader {
     /// [`crate::Error::Database`], [`crate::Error::Query`].
     pub fn run(&self, query: &Query) -> Result<Value> {
         let level = query.level()?;
-        let table = if query.uses(Dimension::Revision) { REVISION_CELLS } else { CELLS };
         let width_ms = level.seconds() * 1_000;
         let range = (level.bucket(query.from_ms), level.bucket(query.to_ms.saturating_sub(1)) + 1);
-        let groups = self.groups(query, table, level, range)?;
+        let groups = self.groups(query, level, range)?;
         let mut total = Values::default();
         groups.values().for_each(|group| total.merge(&group.total));
         let mut rows: Vec<(Vec<String>, Group)> = groups.into_iter().collect();
@@ -68,117 +70,167 @@ impl Reader {
     }
 
     /// Returns the number of requests that were dropped because the writer could not keep up.
-    fn dropped(&self) -> Result<i64> {
+    pub(crate) fn dropped(&self) -> Result<i64> {
         let select = "SELECT coalesce(max(value), 0) FROM meta WHERE key = 'dropped'";
         Ok(self.connection.query_row(select, [], |row| row.get(0))?)
     }
 
+    /// Returns the values of all groups. Every cell of the range is read, but only its sums unless
+    /// a measure needs a histogram.
     fn groups(
         &self,
         query: &Query,
-        table: Table,
         level: Level,
         range: (i64, i64),
     ) -> Result<HashMap<Vec<String>, Group>> {
-        let names = self.names()?;
+        let series = self.series()?;
         let has_histograms = query.measures.iter().any(|measure| measure.needs_histogram());
-        let mut columns = [&["bucket"], table.keys, &SUMS].concat();
-        if has_histograms {
-            columns.extend(HISTOGRAMS);
-        }
-        let select = format!(
-            "SELECT {} FROM {} WHERE level = ?1 AND bucket >= ?2 AND bucket < ?3",
-            columns.join(", "),
-            table.name
-        );
-        let mut statement = self.connection.prepare(&select)?;
-        let mut rows = statement.query([level.code(), range.0, range.1])?;
-        let mut groups: HashMap<Vec<String>, Group> = HashMap::new();
-        let mut texts: HashMap<Vec<i64>, Option<Vec<String>>> = HashMap::new();
-        while let Some(row) = rows.next()? {
-            let ids = (0..table.keys.len()).map(|at| row.get(1 + at));
-            let ids: Vec<i64> = ids.collect::<rusqlite::Result<_>>()?;
-            // Few combinations of names occur in many cells.
-            let group = texts.entry(ids).or_insert_with_key(|ids| names.group(query, table, ids));
-            let Some(group) = group else { continue };
-            let first = 1 + table.keys.len();
-            let entry = match groups.get_mut(group) {
-                Some(entry) => entry,
-                None => groups.entry(group.clone()).or_default(),
-            };
-            if let Some(step) = query.step_seconds {
-                let step = i64::try_from(step / level.seconds()).unwrap_or(1);
-                let bucket: i64 = row.get(0)?;
-                let point = entry.points.entry(bucket.div_euclid(step)).or_default();
-                add(point, row, first, has_histograms)?;
+        let uses_revision = query.uses(Dimension::Revision);
+        let step = query
+            .step_seconds
+            .map(|step| i64::try_from(step / level.seconds()).unwrap_or(1).max(1));
+        let mut groups: Vec<(Vec<String>, Group)> = Vec::new();
+        let mut positions: HashMap<Vec<String>, usize> = HashMap::new();
+        let mut known = KnownGroups::default();
+        let mut select =
+            self.connection.prepare("SELECT id, data FROM chunk WHERE id >= ?1 AND id < ?2")?;
+        let parts = match step {
+            Some(_) => vec![(level, range)],
+            None => with_whole_days(level, range),
+        };
+        for (level, range) in parts {
+            let first = chunk_id(level.code(), 0);
+            let mut rows = select.query([first + range.0, first + range.1])?;
+            while let Some(row) = rows.next()? {
+                let bucket = row.get::<_, i64>(0)? - first;
+                let point = step.map(|step| bucket.div_euclid(step));
+                for cell in chunk::cells(row.get_ref(1)?.as_blob().unwrap_or_default()) {
+                    let revision = if uses_revision { cell.key.revision } else { 0 };
+                    let key = ChunkKey { revision, ..cell.key };
+                    let group = known.get_or_insert_with(key, || {
+                        let names = series.get(&key.series)?.group(query, revision)?;
+                        Some(*positions.entry(names).or_insert_with_key(|names| {
+                            groups.push((names.clone(), Group::default()));
+                            groups.len() - 1
+                        }))
+                    });
+                    let Some((_, group)) = group.and_then(|at| groups.get_mut(at)) else {
+                        continue;
+                    };
+                    let values = match point {
+                        Some(point) => group.points.entry(point).or_default(),
+                        None => &mut group.total,
+                    };
+                    cell.add_to(values, has_histograms);
+                }
             }
-            add(&mut entry.total, row, first, has_histograms)?;
         }
-        Ok(groups)
+        for (_, group) in &mut groups {
+            group.points.values().for_each(|values| group.total.merge(values));
+        }
+        Ok(groups.into_iter().collect())
     }
 
-    fn names(&self) -> Result<Names> {
+    /// Returns the names of each series.
+    fn series(&self) -> Result<HashMap<u64, Series>> {
+        let names = self.names()?;
+        let mut select =
+            self.connection.prepare("SELECT id, upstream, tool, client, outcome FROM series")?;
+        let mut all = HashMap::new();
+        let mut rows = select.query([])?;
+        while let Some(row) = rows.next()? {
+            let name = |at| -> rusqlite::Result<Rc<str>> {
+                Ok(names.get(&row.get(at)?).cloned().unwrap_or_default())
+            };
+            let id = u64::try_from(row.get::<_, i64>(0)?).unwrap_or_default();
+            let outcome = Outcome::name_of(row.get(4)?);
+            all.insert(id, Series { names: [name(1)?, name(2)?, name(3)?], outcome });
+        }
+        Ok(all)
+    }
+
+    /// Returns the names of upstreams, tools and clients by id.
+    pub(crate) fn names(&self) -> Result<HashMap<i64, Rc<str>>> {
         let mut names = HashMap::new();
         let mut statement =
             self.connection.prepare("SELECT id, value FROM name WHERE kind != ?1")?;
         let mut rows = statement.query([NameKind::Session.code()])?;
         while let Some(row) = rows.next()? {
-            names.insert(row.get(0)?, row.get(1)?);
+            names.insert(row.get(0)?, row.get_ref(1)?.as_str().unwrap_or_default().into());
         }
-        Ok(Names(names))
+        Ok(names)
     }
 }
 
-/// The names of upstreams, tools and clients by id.
-struct Names(HashMap<i64, String>);
+/// Returns the periods to read for a range of a level: whole days instead of their hours, which
+/// have the same calls in more cells.
+fn with_whole_days(level: Level, range: (i64, i64)) -> Vec<(Level, (i64, i64))> {
+    const HOURS: i64 = 24;
+    let days = (range.0.div_euclid(HOURS) + 1, range.1.div_euclid(HOURS));
+    // The day of the first hour is whole, too, if the range begins with it.
+    let days = if range.0 % HOURS == 0 { (days.0 - 1, days.1) } else { days };
+    if level != Level::Hour || days.0 >= days.1 {
+        return vec![(level, range)];
+    }
+    vec![
+        (Level::Hour, (range.0, days.0 * HOURS)),
+        (Level::Day, days),
+        (Level::Hour, (days.1 * HOURS, range.1)),
+    ]
+}
 
-impl Names {
-    /// Returns the values of the dimensions of the query for the key of a cell. `None` if the cell
-    /// does not pass the filters.
-    fn group(&self, query: &Query, table: Table, ids: &[i64]) -> Option<Vec<String>> {
-        let value = |dimension: Dimension| {
-            let at = table.keys.iter().position(|key| *key == dimension.name())?;
-            let id = ids.get(at)?;
-            Some(match dimension {
-                Dimension::Outcome => {
-                    let outcome = usize::try_from(*id).ok().and_then(|id| Outcome::ALL.get(id));
-                    outcome.map_or("unknown", |outcome| outcome.name()).to_owned()
-                }
-                Dimension::Revision => id.to_string(),
-                _ => self.0.get(id).cloned().unwrap_or_default(),
-            })
+/// The group of each key, by series and revision. Few keys occur in many chunks, and the ids of
+/// series are small.
+#[derive(Default)]
+struct KnownGroups(Vec<Vec<(u64, Option<usize>)>>);
+
+impl KnownGroups {
+    /// The maximum id of a series, so that a damaged chunk does not exhaust memory.
+    const MAX_SERIES: usize = 1 << 20;
+
+    fn get_or_insert_with(
+        &mut self,
+        key: ChunkKey,
+        find: impl FnOnce() -> Option<usize>,
+    ) -> Option<usize> {
+        let series = usize::try_from(key.series).ok().filter(|id| *id <= Self::MAX_SERIES)?;
+        if self.0.len() <= series {
+            self.0.resize(series + 1, Vec::new());
+        }
+        let revisions = self.0.get_mut(series)?;
+        if let Some((_, group)) = revisions.iter().find(|(known, _)| *known == key.revision) {
+            return *group;
+        }
+        let group = find();
+        revisions.push((key.revision, group));
+        group
+    }
+}
+
+/// The names of a series.
+struct Series {
+    /// Upstream, tool and client.
+    names: [Rc<str>; 3],
+    outcome: &'static str,
+}
+
+impl Series {
+    /// Returns the values of the dimensions of the query. `None` if the filters exclude them.
+    fn group(&self, query: &Query, revision: u64) -> Option<Vec<String>> {
+        let revision = revision.to_string();
+        let [upstream, tool, client] = &self.names;
+        let value = |dimension: &Dimension| match dimension {
+            Dimension::Upstream => upstream,
+            Dimension::Tool => tool,
+            Dimension::Client => client,
+            Dimension::Outcome => self.outcome,
+            Dimension::Revision => revision.as_str(),
         };
-        let filtered = Dimension::ALL
-            .into_iter()
-            .filter(|dimension| query.filters.iter().any(|(of, _)| of == dimension));
-        for dimension in filtered {
-            if !query.accepts(dimension, &value(dimension)?) {
-                return None;
-            }
+        if !Dimension::ALL.iter().all(|dimension| query.accepts(*dimension, value(dimension))) {
+            return None;
         }
-        query.by.iter().map(|dimension| value(*dimension)).collect()
+        Some(query.by.iter().map(|dimension| value(dimension).to_owned()).collect())
     }
-}
-
-/// Adds the values of a cell, whose columns begin at `first`. Without building the histograms of
-/// each cell, since most queries read none.
-fn add(
-    values: &mut Values,
-    row: &Row<'_>,
-    first: usize,
-    has_histograms: bool,
-) -> rusqlite::Result<()> {
-    for (at, sum) in values.sums.iter_mut().enumerate() {
-        let more: i64 = row.get(first + at)?;
-        *sum = sum.saturating_add(more);
-    }
-    if has_histograms {
-        for (at, histogram) in values.histograms.iter_mut().enumerate() {
-            let bytes = row.get_ref(first + SUMS.len() + at)?;
-            histogram.merge_bytes(bytes.as_blob().unwrap_or_default());
-        }
-    }
-    Ok(())
 }
 
 /// Sorts groups by the first measure, then by name.
@@ -217,4 +269,24 @@ fn row(query: &Query, names: &[String], group: &Group) -> Value {
 fn measures(query: &Query, values: &Values) -> Map<String, Value> {
     let measures = query.measures.iter();
     measures.map(|measure| (measure.name().to_owned(), measure.value(values))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_days_replace_their_hours() {
+        let hours = |first: i64, end: i64| (Level::Hour, (first, end));
+        assert_eq!(with_whole_days(Level::Hour, (30, 47)), [hours(30, 47)]);
+        assert_eq!(
+            with_whole_days(Level::Hour, (30, 100)),
+            [hours(30, 48), (Level::Day, (2, 4)), hours(96, 100)]
+        );
+        assert_eq!(
+            with_whole_days(Level::Hour, (48, 96)),
+            [hours(48, 48), (Level::Day, (2, 4)), hours(96, 96)]
+        );
+        assert_eq!(with_whole_days(Level::Minute, (0, 5_000)), [(Level::Minute, (0, 5_000))]);
+    }
 }

@@ -4,10 +4,13 @@ use rusqlite::{Connection, TransactionBehavior, params};
 
 use crate::cell::Level;
 use crate::error::Result;
-use crate::schema::{CELLS, NameKind, REVISION_CELLS};
+use crate::migration::chunk_id;
+use crate::schema::NameKind;
 
 /// The time for which records of single requests are retained, in milliseconds.
 const RECORD_RETENTION_MS: u64 = 7 * 86_400_000;
+/// The maximum number of sessions whose sums are retained.
+const MAX_SESSIONS: i64 = 20_000;
 /// The divisor of the share of records or cells that are deleted at once if the file is too large.
 const SHARE: i64 = 10;
 /// The number of free pages above which the file shrinks.
@@ -18,10 +21,8 @@ pub(crate) fn delete_expired(connection: &mut Connection, now_ms: u64) -> Result
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     for level in Level::ALL {
         let oldest = level.bucket(now_ms.saturating_sub(level.retention_seconds() * 1_000));
-        for table in [CELLS, REVISION_CELLS] {
-            let delete = format!("DELETE FROM {} WHERE level = ?1 AND bucket < ?2", table.name);
-            transaction.execute(&delete, params![level.code(), oldest])?;
-        }
+        let range = [chunk_id(level.code(), 0), chunk_id(level.code(), oldest)];
+        transaction.execute("DELETE FROM chunk WHERE id >= ?1 AND id < ?2", range)?;
     }
     let oldest = i64::try_from(now_ms.saturating_sub(RECORD_RETENTION_MS)).unwrap_or_default();
     // Ids ascend with time, so that the range is found without an index of times.
@@ -32,7 +33,12 @@ pub(crate) fn delete_expired(connection: &mut Connection, now_ms: u64) -> Result
         [oldest],
     )?;
     transaction.execute(
-        "DELETE FROM name WHERE kind = ?1
+        "DELETE FROM session WHERE last < ?1
+            OR id IN (SELECT id FROM session ORDER BY last DESC LIMIT -1 OFFSET ?2)",
+        [oldest, MAX_SESSIONS],
+    )?;
+    transaction.execute(
+        "DELETE FROM name WHERE kind = ?1 AND id NOT IN (SELECT id FROM session)
             AND id NOT IN (SELECT session FROM record WHERE session IS NOT NULL)",
         [NameKind::Session.code()],
     )?;
@@ -52,9 +58,9 @@ pub(crate) fn used_bytes(connection: &Connection) -> Result<u64> {
 }
 
 /// Deletes the oldest records while the file is larger than `max_bytes`, then the oldest cells from
-/// the finest level on.
+/// the finest level on. Leaves some space for free pages, which belong to the file, too.
 pub(crate) fn limit_size(connection: &mut Connection, max_bytes: u64) -> Result<()> {
-    while used_bytes(connection)? > max_bytes {
+    while used_bytes(connection)? > max_bytes - max_bytes / 32 {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let records = "DELETE FROM record WHERE id <= (
             SELECT min(id) + (max(id) - min(id)) / ?1 FROM record)";
@@ -63,15 +69,13 @@ pub(crate) fn limit_size(connection: &mut Connection, max_bytes: u64) -> Result<
             if deleted > 0 {
                 break;
             }
-            for table in [CELLS, REVISION_CELLS] {
-                let name = table.name;
-                let cells = format!(
-                    "DELETE FROM {name} WHERE level = ?1 AND bucket <= (
-                        SELECT min(bucket) + (max(bucket) - min(bucket)) / ?2
-                        FROM {name} WHERE level = ?1)"
-                );
-                deleted += transaction.execute(&cells, params![level.code(), SHARE])?;
-            }
+            let (first, end) = (chunk_id(level.code(), 0), chunk_id(level.code() + 1, 0));
+            deleted += transaction.execute(
+                "DELETE FROM chunk WHERE id >= ?1 AND id <= (
+                    SELECT min(id) + (max(id) - min(id)) / ?3
+                    FROM chunk WHERE id >= ?1 AND id < ?2)",
+                params![first, end, SHARE],
+            )?;
         }
         transaction.commit()?;
         if deleted == 0 {

@@ -7,44 +7,14 @@ use rusqlite::functions::FunctionFlags;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
-use crate::cell::{HISTOGRAMS, SUMS};
+use crate::chunk;
 use crate::error::{Error, Result};
-use crate::histogram::Histogram;
+use crate::migration::{MIGRATIONS, Migration};
 
 /// The time for which a connection waits for the lock of another process.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// The number of attempts to open a file that other processes create at the same time.
 const OPEN_ATTEMPTS: u32 = 20;
-
-/// The scripts that lead from each schema version to the next, from an empty file on. A script that
-/// was released never changes.
-const MIGRATIONS: [&str; 1] = ["
-CREATE TABLE name (
-    id INTEGER PRIMARY KEY, kind INTEGER NOT NULL, value TEXT NOT NULL, UNIQUE (kind, value)
-);
-CREATE TABLE cell (
-    level INTEGER, bucket INTEGER, upstream INTEGER, tool INTEGER, client INTEGER, outcome INTEGER,
-    calls INTEGER, tokens_before INTEGER, tokens_sent INTEGER, tokens_followup INTEGER,
-    bytes_before INTEGER, bytes_sent INTEGER, oversized INTEGER, paged INTEGER, chunked INTEGER,
-    condensed INTEGER, faults INTEGER, followups INTEGER,
-    h_latency BLOB, h_tokens BLOB, h_bytes BLOB,
-    PRIMARY KEY (level, bucket, upstream, tool, client, outcome)
-) WITHOUT ROWID;
-CREATE TABLE revision_cell (
-    level INTEGER, bucket INTEGER, upstream INTEGER, revision INTEGER, outcome INTEGER,
-    calls INTEGER, tokens_before INTEGER, tokens_sent INTEGER, tokens_followup INTEGER,
-    bytes_before INTEGER, bytes_sent INTEGER, oversized INTEGER, paged INTEGER, chunked INTEGER,
-    condensed INTEGER, faults INTEGER, followups INTEGER,
-    h_latency BLOB, h_tokens BLOB, h_bytes BLOB,
-    PRIMARY KEY (level, bucket, upstream, revision, outcome)
-) WITHOUT ROWID;
-CREATE TABLE record (
-    id INTEGER PRIMARY KEY, at INTEGER, parent INTEGER, session INTEGER, upstream INTEGER,
-    tool INTEGER, client INTEGER, outcome INTEGER, revision INTEGER, decision TEXT,
-    tokens_before INTEGER, tokens_sent INTEGER, latency_us INTEGER, bytes INTEGER
-);
-CREATE TABLE meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
-"];
 
 /// The kind of a name in the table `name`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -63,41 +33,6 @@ impl NameKind {
             Self::Client => 2,
             Self::Session => 3,
         }
-    }
-}
-
-/// A table of cells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Table {
-    pub(crate) name: &'static str,
-    /// The columns of the key after level and bucket.
-    pub(crate) keys: &'static [&'static str],
-}
-
-/// The cells by upstream, tool, client and outcome.
-pub(crate) const CELLS: Table =
-    Table { name: "cell", keys: &["upstream", "tool", "client", "outcome"] };
-/// The cells by upstream, revision and outcome.
-pub(crate) const REVISION_CELLS: Table =
-    Table { name: "revision_cell", keys: &["upstream", "revision", "outcome"] };
-
-impl Table {
-    /// Returns the statement that adds a cell to the stored one.
-    pub(crate) fn upsert(self) -> String {
-        let keys = [&["level", "bucket"], self.keys].concat();
-        let columns = [keys.as_slice(), &SUMS, &HISTOGRAMS].concat();
-        let places: Vec<String> = (1..=columns.len()).map(|at| format!("?{at}")).collect();
-        let sums = SUMS.iter().map(|sum| format!("{sum} = {sum} + excluded.{sum}"));
-        let merged =
-            HISTOGRAMS.iter().map(|name| format!("{name} = merge({name}, excluded.{name})"));
-        format!(
-            "INSERT INTO {} ({}) VALUES ({}) ON CONFLICT ({}) DO UPDATE SET {}",
-            self.name,
-            columns.join(", "),
-            places.join(", "),
-            keys.join(", "),
-            sums.chain(merged).collect::<Vec<_>>().join(", ")
-        )
     }
 }
 
@@ -132,14 +67,12 @@ fn connect(path: &Path) -> Result<Connection> {
     connection.pragma_update(None, "journal_size_limit", 4 << 20)?;
     migrate(&mut connection, &MIGRATIONS)?;
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
-    connection.create_scalar_function("merge", 2, flags, |context| {
-        let read = |at| match context.get_raw(at) {
-            ValueRef::Blob(bytes) => Histogram::from_bytes(bytes),
-            _ => Histogram::default(),
+    connection.create_scalar_function("merge_chunks", 2, flags, |context| {
+        let chunk = |at| match context.get_raw(at) {
+            ValueRef::Blob(bytes) => bytes,
+            _ => &[],
         };
-        let mut merged = read(0);
-        merged.merge(&read(1));
-        Ok(merged.to_bytes())
+        Ok(chunk::merge(chunk(0), chunk(1)))
     })?;
     Ok(connection)
 }
@@ -177,9 +110,9 @@ fn version(connection: &Connection) -> Result<i64> {
     Ok(connection.pragma_query_value(None, "user_version", |row| row.get(0))?)
 }
 
-/// Runs the scripts that the file has not seen. `scripts` leads from each version to the next.
-fn migrate(connection: &mut Connection, scripts: &[&str]) -> Result<()> {
-    let known = i64::try_from(scripts.len()).unwrap_or(i64::MAX);
+/// Runs the migrations that the file has not seen.
+pub(crate) fn migrate(connection: &mut Connection, migrations: &[Migration]) -> Result<()> {
+    let known = i64::try_from(migrations.len()).unwrap_or(i64::MAX);
     if version(connection)? == known {
         return Ok(());
     }
@@ -189,8 +122,8 @@ fn migrate(connection: &mut Connection, scripts: &[&str]) -> Result<()> {
     if found > known {
         return Err(Error::Version { found, known });
     }
-    for script in scripts.iter().skip(usize::try_from(found).unwrap_or_default()) {
-        transaction.execute_batch(script)?;
+    for migration in migrations.iter().skip(usize::try_from(found).unwrap_or_default()) {
+        migration(&transaction)?;
     }
     transaction.pragma_update(None, "user_version", known)?;
     Ok(transaction.commit()?)
@@ -226,16 +159,19 @@ mod tests {
         let mut connection = Connection::open_in_memory().unwrap();
         migrate(&mut connection, &MIGRATIONS).unwrap();
         connection.execute("INSERT INTO meta VALUES ('kept', 7)", []).unwrap();
-        let next = [&MIGRATIONS[..], &["ALTER TABLE record ADD COLUMN more INTEGER"]].concat();
+        let more: Migration = |transaction| {
+            Ok(transaction.execute_batch("ALTER TABLE record ADD COLUMN more INTEGER")?)
+        };
+        let next = [&MIGRATIONS[..], &[more]].concat();
         migrate(&mut connection, &next).unwrap();
         migrate(&mut connection, &next).unwrap();
-        assert_eq!(version(&connection).unwrap(), 2);
+        assert_eq!(version(&connection).unwrap(), 3);
         connection.execute("INSERT INTO record (more) VALUES (1)", []).unwrap();
         let kept: i64 =
             connection.query_row("SELECT value FROM meta", [], |row| row.get(0)).unwrap();
         assert_eq!(kept, 7);
         let error = migrate(&mut connection, &MIGRATIONS).unwrap_err().to_string();
-        assert!(error.contains("version 2") && error.contains("knows 1"), "{error}");
+        assert!(error.contains("version 3") && error.contains("knows 2"), "{error}");
     }
 
     #[cfg(unix)]

@@ -1,7 +1,7 @@
 //! The thread that writes events to the file.
 
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroUsize;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -15,10 +15,13 @@ use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 use tracing::warn;
 
 use crate::cell::{CellKey, Level, Values};
+use crate::chunk::{ChunkKey, ChunkWriter};
 use crate::error::Result;
-use crate::event::{Event, Follows};
+use crate::event::{Event, Follows, Sample};
+use crate::migration::chunk_id;
 use crate::retention;
-use crate::schema::{CELLS, NameKind, REVISION_CELLS, Table};
+use crate::schema::NameKind;
+use crate::sessions::{self, SessionSums};
 
 /// The maximum number of events that wait for the writer. In the 2 s between batches, 16,000 calls
 /// a second fit.
@@ -27,12 +30,14 @@ pub(crate) const MAX_QUEUED: usize = 32_768;
 const MAX_ORIGINS: NonZeroUsize = NonZeroUsize::new(20_000).unwrap();
 /// The maximum number of cells, and of records, that wait while the file cannot be written.
 const MAX_WAITING: usize = 100_000;
-/// The time between two checks for cells and records that are too old.
-const RETENTION_INTERVAL: Duration = Duration::from_secs(600);
+/// The time between two checks for cells and records that are too old, in milliseconds of the time
+/// of events.
+const RETENTION_INTERVAL_MS: u64 = 600_000;
 
 /// A message to the writer.
 pub(crate) enum Message {
     Event(Box<Event>),
+    Sample(Box<Sample>),
     /// Write everything now, and reply.
     Flush(SyncSender<()>),
 }
@@ -65,6 +70,14 @@ struct RawRecord {
 struct Batch {
     cells: HashMap<CellKey, Values>,
     records: Vec<RawRecord>,
+    sessions: HashMap<String, SessionSums>,
+}
+
+/// The ids of names and series in the file, which are never deleted.
+#[derive(Default)]
+struct Ids {
+    names: HashMap<(NameKind, String), i64>,
+    series: HashMap<[i64; 4], u64>,
 }
 
 pub(crate) struct Writer {
@@ -72,13 +85,13 @@ pub(crate) struct Writer {
     options: WriterOptions,
     batch: Batch,
     origins: LruCache<String, Origin>,
-    /// The ids of names of upstreams, tools and clients, which are never deleted.
-    names: HashMap<(NameKind, String), i64>,
+    ids: Ids,
     /// The events that were dropped because the channel was full, and how many are in the file.
     dropped: Arc<AtomicU64>,
     stored_dropped: u64,
     is_failing: bool,
-    last_retention: Option<Instant>,
+    /// The time of the newest event at the last check for what is too old.
+    last_retention_ms: u64,
 }
 
 impl Writer {
@@ -92,11 +105,11 @@ impl Writer {
             options,
             batch: Batch::default(),
             origins: LruCache::new(MAX_ORIGINS),
-            names: HashMap::new(),
+            ids: Ids::default(),
             dropped,
             stored_dropped: 0,
             is_failing: false,
-            last_retention: None,
+            last_retention_ms: 0,
         }
     }
 
@@ -121,6 +134,11 @@ impl Writer {
                 match message {
                     Message::Event(event) => {
                         self.add(*event);
+                        due.get_or_insert_with(|| Instant::now() + self.options.interval);
+                    }
+                    Message::Sample(sample) => {
+                        let values = self.batch.cells.entry(CellKey::from_sample(&sample));
+                        values.or_default().sample(&sample);
                         due.get_or_insert_with(|| Instant::now() + self.options.interval);
                     }
                     Message::Flush(reply) => replies.push(reply),
@@ -163,6 +181,10 @@ impl Writer {
         } else {
             values.call(&event);
         }
+        if !event.session.is_empty() {
+            let session = self.batch.sessions.entry(event.session.clone());
+            session.or_insert_with(|| SessionSums::new(&event)).add(&event, is_follow_up);
+        }
         let parent = origin.map(|origin| origin.record);
         self.batch.records.push(RawRecord { event, id, parent });
     }
@@ -181,22 +203,22 @@ impl Writer {
                 }
                 self.is_failing = true;
                 // Ids of a transaction that was rolled back do not exist.
-                self.names.clear();
+                self.ids = Ids::default();
             }
         }
     }
 
     fn write(&mut self) -> Result<()> {
         let dropped = self.dropped.load(Ordering::Relaxed);
-        if self.batch.records.is_empty() && dropped == self.stored_dropped {
+        if self.batch.cells.is_empty() && dropped == self.stored_dropped {
             return Ok(());
         }
-        let (names, batch) = (&mut self.names, &self.batch);
+        let (ids, batch) = (&mut self.ids, &self.batch);
         // Without the lock from the start, a transaction that reads first could not write later.
         let behavior = TransactionBehavior::Immediate;
         let transaction = self.connection.transaction_with_behavior(behavior)?;
-        write_cells(&transaction, names, batch)?;
-        write_records(&transaction, names, batch)?;
+        write_cells(&transaction, ids, batch)?;
+        write_records(&transaction, ids, batch)?;
         if dropped > self.stored_dropped {
             let more = i64::try_from(dropped - self.stored_dropped).unwrap_or(i64::MAX);
             transaction.execute(
@@ -209,100 +231,96 @@ impl Writer {
         self.stored_dropped = dropped;
         let newest = self.batch.records.iter().map(|record| record.event.at_ms).max();
         self.batch = Batch::default();
-        if self.last_retention.is_none_or(|last| last.elapsed() >= RETENTION_INTERVAL) {
-            self.last_retention = Some(Instant::now());
-            retention::delete_expired(&mut self.connection, newest.unwrap_or_default())?;
+        let newest = newest.unwrap_or_default();
+        if newest.saturating_sub(self.last_retention_ms) >= RETENTION_INTERVAL_MS {
+            self.last_retention_ms = newest;
+            retention::delete_expired(&mut self.connection, newest)?;
         }
         retention::limit_size(&mut self.connection, self.options.max_bytes)
     }
 }
 
-/// Returns the id of a name, which is added to the file if it is missing.
-fn name_id(
-    transaction: &Transaction<'_>,
-    names: &mut HashMap<(NameKind, String), i64>,
-    kind: NameKind,
-    value: &str,
-) -> Result<i64> {
-    let key = (kind, value.to_owned());
-    if let Some(id) = names.get(&key) {
-        return Ok(*id);
+impl Ids {
+    /// Returns the id of a name, which is added to the file if it is missing.
+    fn name(&mut self, transaction: &Transaction<'_>, kind: NameKind, value: &str) -> Result<i64> {
+        let key = (kind, value.to_owned());
+        if let Some(id) = self.names.get(&key) {
+            return Ok(*id);
+        }
+        let parameters = params![kind.code(), value];
+        transaction
+            .execute("INSERT OR IGNORE INTO name (kind, value) VALUES (?1, ?2)", parameters)?;
+        let select = "SELECT id FROM name WHERE kind = ?1 AND value = ?2";
+        let id = transaction.query_row(select, parameters, |row| row.get(0))?;
+        // Names of sessions are deleted with their last record.
+        if kind != NameKind::Session {
+            self.names.insert(key, id);
+        }
+        Ok(id)
     }
-    let parameters = params![kind.code(), value];
-    transaction.execute("INSERT OR IGNORE INTO name (kind, value) VALUES (?1, ?2)", parameters)?;
-    let select = "SELECT id FROM name WHERE kind = ?1 AND value = ?2";
-    let id = transaction.query_row(select, parameters, |row| row.get(0))?;
-    // Names of sessions are deleted with their last record.
-    if kind != NameKind::Session {
-        names.insert(key, id);
+
+    /// Returns the id of the series of a cell, which is added to the file if it is missing.
+    fn series(&mut self, transaction: &Transaction<'_>, key: &CellKey) -> Result<u64> {
+        let names = [
+            self.name(transaction, NameKind::Upstream, &key.upstream)?,
+            self.name(transaction, NameKind::Tool, &key.tool)?,
+            self.name(transaction, NameKind::Client, key.client)?,
+            key.outcome.code(),
+        ];
+        if let Some(id) = self.series.get(&names) {
+            return Ok(*id);
+        }
+        transaction.execute(
+            "INSERT OR IGNORE INTO series (upstream, tool, client, outcome)
+             VALUES (?1, ?2, ?3, ?4)",
+            names,
+        )?;
+        let select = "SELECT id FROM series
+            WHERE upstream = ?1 AND tool = ?2 AND client = ?3 AND outcome = ?4";
+        let id: i64 = transaction.query_row(select, names, |row| row.get(0))?;
+        let id = u64::try_from(id).unwrap_or_default();
+        self.series.insert(names, id);
+        Ok(id)
     }
-    Ok(id)
 }
 
-fn write_cells(
-    transaction: &Transaction<'_>,
-    names: &mut HashMap<(NameKind, String), i64>,
-    batch: &Batch,
-) -> Result<()> {
-    let mut rows = Vec::with_capacity(batch.cells.len());
+fn write_cells(transaction: &Transaction<'_>, ids: &mut Ids, batch: &Batch) -> Result<()> {
+    let mut chunks: BTreeMap<i64, BTreeMap<ChunkKey, Values>> = BTreeMap::new();
     for (key, values) in &batch.cells {
-        let upstream = name_id(transaction, names, NameKind::Upstream, &key.upstream)?;
-        let tool = name_id(transaction, names, NameKind::Tool, &key.tool)?;
-        let client = name_id(transaction, names, NameKind::Client, key.client)?;
-        let outcome = key.outcome.code();
-        let revision = i64::try_from(key.revision).unwrap_or_default();
-        rows.push((key, values, [upstream, tool, client, outcome], [upstream, revision, outcome]));
-    }
-    let mut cells = transaction.prepare(&CELLS.upsert())?;
-    let mut revisions = transaction.prepare(&REVISION_CELLS.upsert())?;
-    for level in Level::ALL {
-        for (key, values, cell, revision) in &rows {
-            let position = [level.code(), key.bucket(level)];
-            upsert(&mut cells, CELLS, &[&position[..], cell].concat(), values)?;
-            upsert(&mut revisions, REVISION_CELLS, &[&position[..], revision].concat(), values)?;
+        let series = ids.series(transaction, key)?;
+        let cell = ChunkKey { series, revision: key.revision };
+        for level in Level::ALL {
+            let chunk = chunks.entry(chunk_id(level.code(), key.bucket(level))).or_default();
+            chunk.entry(cell).or_default().merge(values);
         }
     }
+    let mut upsert = transaction.prepare(
+        "INSERT INTO chunk VALUES (?1, ?2)
+         ON CONFLICT (id) DO UPDATE SET data = merge_chunks(data, excluded.data)",
+    )?;
+    for (id, cells) in chunks {
+        let mut chunk = ChunkWriter::default();
+        cells.iter().for_each(|(key, values)| chunk.push(*key, values));
+        upsert.execute((id, chunk.finish()))?;
+    }
     Ok(())
 }
 
-fn upsert(
-    statement: &mut rusqlite::Statement<'_>,
-    table: Table,
-    key: &[i64],
-    values: &Values,
-) -> Result<()> {
-    debug_assert_eq!(key.len(), table.keys.len() + 2, "a key has all columns");
-    let mut at = 0;
-    for number in key.iter().chain(&values.sums) {
-        at += 1;
-        statement.raw_bind_parameter(at, number)?;
-    }
-    for histogram in &values.histograms {
-        at += 1;
-        statement.raw_bind_parameter(at, histogram.to_bytes())?;
-    }
-    statement.raw_execute()?;
-    Ok(())
-}
-
-fn write_records(
-    transaction: &Transaction<'_>,
-    names: &mut HashMap<(NameKind, String), i64>,
-    batch: &Batch,
-) -> Result<()> {
+fn write_records(transaction: &Transaction<'_>, ids: &mut Ids, batch: &Batch) -> Result<()> {
     let mut sessions: HashMap<&str, Option<i64>> = HashMap::from([("", None)]);
-    for RawRecord { event, .. } in &batch.records {
-        if !sessions.contains_key(event.session.as_str()) {
-            let id = name_id(transaction, names, NameKind::Session, &event.session)?;
-            sessions.insert(&event.session, Some(id));
-        }
+    let mut upsert = transaction.prepare(sessions::UPSERT)?;
+    for (session, sums) in &batch.sessions {
+        let id = ids.name(transaction, NameKind::Session, session)?;
+        let client = ids.name(transaction, NameKind::Client, sums.client)?;
+        sessions::upsert(&mut upsert, id, client, sums)?;
+        sessions.insert(session, Some(id));
     }
-    let mut ids = Vec::with_capacity(batch.records.len());
+    let mut names = Vec::with_capacity(batch.records.len());
     for RawRecord { event, .. } in &batch.records {
-        ids.push((
-            name_id(transaction, names, NameKind::Upstream, &event.upstream)?,
-            name_id(transaction, names, NameKind::Tool, &event.tool)?,
-            name_id(transaction, names, NameKind::Client, event.client)?,
+        names.push((
+            ids.name(transaction, NameKind::Upstream, &event.upstream)?,
+            ids.name(transaction, NameKind::Tool, &event.tool)?,
+            ids.name(transaction, NameKind::Client, event.client)?,
         ));
     }
     let mut insert = transaction.prepare(
@@ -311,7 +329,8 @@ fn write_records(
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
     )?;
     let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
-    for (RawRecord { event, id, parent }, (upstream, tool, client)) in batch.records.iter().zip(ids)
+    for (RawRecord { event, id, parent }, (upstream, tool, client)) in
+        batch.records.iter().zip(names)
     {
         let parent = parent.as_ref().map(|parent| parent.get()).filter(|parent| *parent > 0);
         let row = insert.insert(params![

@@ -4,7 +4,9 @@
 
 use std::path::Path;
 
-use context_guard_history::{Event, Follows, History, HistoryOptions, Outcome, Query, Reader};
+use context_guard_history::{
+    Event, Follows, History, HistoryOptions, ListQuery, Outcome, Query, Reader, Sample,
+};
 use serde_json::{Value, json};
 
 const NOW_MS: u64 = 1_790_000_000_000;
@@ -110,9 +112,9 @@ fn expired_cells_and_records_are_deleted() {
         history.record(Event { session: session.to_owned(), ..event });
         assert!(history.flush());
     }
-    let cells =
-        |level: i64| count(&path, &format!("SELECT count(*) FROM cell WHERE level = {level}"));
-    assert_eq!((cells(0), cells(1), cells(2)), (1, 2, 3));
+    let chunks =
+        |level: i64| count(&path, &format!("SELECT count(*) FROM chunk WHERE id >> 40 = {level}"));
+    assert_eq!((chunks(0), chunks(1), chunks(2)), (1, 2, 3));
     assert_eq!(count(&path, "SELECT count(*) FROM record"), 1);
     assert_eq!(count(&path, "SELECT count(*) FROM name WHERE kind = 3"), 1);
     let calls = |from: &str| query(&path, NOW_MS, &[("from", from)])["total"]["calls"].clone();
@@ -168,4 +170,83 @@ fn dropped_events_are_in_the_answer() {
     let answer = query(&path, NOW_MS + 1_000, &[]);
     assert_eq!(answer["dropped"], dropped);
     assert_eq!(answer["total"]["calls"], 40_002 - dropped);
+}
+
+#[test]
+fn sessions_and_records_are_listed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("history.db");
+    let history = open(&path, 64 << 20);
+    for at in 0..7 {
+        let session = if at % 2 == 0 { "even" } else { "odd" };
+        history.record(Event {
+            session: session.to_owned(),
+            snapshots: vec![at.to_string()],
+            ..call(NOW_MS + at, &format!("tool{at}"), 1_000, 100)
+        });
+    }
+    let read = call(NOW_MS + 10, "tool2", 0, 40);
+    let follows = Follows::Call(Some("2".to_owned()));
+    history.record(Event { session: "even".to_owned(), follows, ..read });
+    assert!(history.flush());
+    let reader = Reader::open(&path).unwrap();
+    let list = ListQuery::sessions([("from", "-1h")], NOW_MS).unwrap();
+    let sessions = reader.sessions(&list).unwrap();
+    assert_eq!(sessions["sessions"].as_array().map(Vec::len), Some(2));
+    let even = &sessions["sessions"][0];
+    assert_eq!(
+        (&even["session"], &even["calls"], &even["followups"]),
+        (&"even".into(), &4.into(), &1.into())
+    );
+    assert_eq!(even["net_tokens_saved"], 4 * 900 - 40);
+    let records = |parameters: &[(&str, &str)]| {
+        let list = ListQuery::records(parameters.iter().copied(), NOW_MS).unwrap();
+        let found = reader.records(&list).unwrap();
+        let tools = found["records"].as_array().unwrap().iter();
+        let tools: Vec<String> =
+            tools.map(|record| record["tool"].as_str().unwrap().to_owned()).collect();
+        (tools.join(" "), found["next"].clone())
+    };
+    let (first, next) = records(&[("session", "odd"), ("limit", "2")]);
+    assert_eq!(first, "tool5 tool3");
+    let next = next.to_string();
+    let rest = records(&[("session", "odd"), ("limit", "2"), ("before", &next)]);
+    assert_eq!(rest, ("tool1".to_owned(), Value::Null));
+    assert_eq!(records(&[("tool", "*4"), ("outcome", "passed")]).0, "tool4");
+    // A request and its follow-up reads.
+    assert_eq!(records(&[("id", "3")]).0, "tool2 tool2");
+    for (name, value) in
+        [("limit", "501"), ("limit", "0"), ("before", "x"), ("tol", "x"), ("from", "x")]
+    {
+        assert!(ListQuery::records([(name, value)], NOW_MS).is_err(), "{name}={value}");
+    }
+}
+
+#[test]
+fn samples_give_the_error_of_estimates() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("history.db");
+    let history = open(&path, 64 << 20);
+    history.record(call(NOW_MS, "read", 1_000, 100));
+    for (estimated, actual, is_off) in [(120, 100, false), (60, 100, true)] {
+        history.record_sample(Sample {
+            at_ms: NOW_MS,
+            upstream: "files".to_owned(),
+            tool: "read".to_owned(),
+            client: context_guard_history::OTHER,
+            outcome: Outcome::Passed,
+            revision: 2,
+            estimated,
+            actual,
+            is_off,
+        });
+    }
+    assert!(history.flush());
+    let measures = ("measure", "samples,estimate_error,samples_off,calls");
+    let answer = query(&path, NOW_MS + 1_000, &[measures, ("by", "tool")]);
+    let expected = json!([{"tool": "read", "samples": 2, "estimate_error": -0.1,
+        "samples_off": 1, "calls": 1}]);
+    assert_eq!(answer["rows"], expected);
+    let by_revision = query(&path, NOW_MS + 1_000, &[measures, ("by", "tool,revision")]);
+    assert_eq!(by_revision["rows"].as_array().map(Vec::len), Some(2), "{by_revision}");
 }

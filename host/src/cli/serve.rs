@@ -122,6 +122,7 @@ impl Front {
 pub(super) struct GatewayParts {
     pub(super) config: Config,
     filter: Filter,
+    sampler: Option<Arc<Sampler>>,
     revisions: Arc<Revisions>,
     sources: Arc<Sources>,
     clock: Arc<dyn Clock>,
@@ -161,10 +162,10 @@ impl GatewayParts {
             None => None,
         };
         let sampler = Sampler::start(config.telemetry.sample)?;
-        let options = FilterOptions { sampler, learn: false, cache, recording };
+        let options = FilterOptions { sampler: sampler.clone(), learn: false, cache, recording };
         let filter = Filter::with_options(Arc::clone(&revisions), options);
         let sources = Arc::new(Sources::new(move || files.layout()));
-        Ok(Self { config, filter, revisions, sources, clock })
+        Ok(Self { config, filter, sampler, revisions, sources, clock })
     }
 
     /// Builds the gateway, and follows changes of its files. Runs inside of the async runtime.
@@ -172,6 +173,9 @@ impl GatewayParts {
         let is_watched = self.config.watch;
         let gateway = Gateway::new(self.config, Arc::new(self.filter), self.clock)?;
         let gateway = gateway.with_sources(Arc::clone(&self.sources));
+        if let Some(sampler) = &self.sampler {
+            gateway.record_samples(sampler);
+        }
         if is_watched {
             revision::watch(&self.revisions, Arc::clone(&self.sources))?;
         }

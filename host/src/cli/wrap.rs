@@ -69,8 +69,13 @@ impl Wrap {
         self.guard.watch(&filter)?;
         let history = self.history.open();
         let recorder = Recorder::new(0, None, Arc::new(SystemClock)).with_history(history.clone());
+        let recorder = Arc::new(recorder.with_process_session());
+        if let Some(sampler) = &sampler {
+            let recorder = Arc::clone(&recorder);
+            sampler.observe(move |counted| recorder.sampled(counted));
+        }
         let session = Session::new(Arc::new(filter), "local", &self.name);
-        let session = session.with_recorder(Arc::new(recorder));
+        let session = session.with_recorder(recorder);
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         let status = runtime.block_on(stdio::run(session, &self.command, &self.inherit_env))?;

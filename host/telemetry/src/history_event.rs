@@ -2,21 +2,24 @@
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use context_guard_history::{Event, Follows, History, OTHER, Outcome as HistoryOutcome};
+use context_guard_history::{Event, Follows, History, OTHER, Outcome as HistoryOutcome, Sample};
 use context_guard_protocol::client::known_name;
 
-use crate::record::{AnswerEvent, Outcome, RequestKind, TelemetryRecord};
+use crate::record::{AnswerEvent, Outcome, RequestKind, TelemetryRecord, outcome_of};
+use crate::sampler::Counted;
 
 /// The name under which refused reads are stored, whose call is not known.
 const READ_TOOL: &str = "context_guard_read";
 
-/// Returns the event of an answer. `upstream` is the name of the upstream in the history. `None`
-/// for requests that are no calls, such as lists.
+/// Returns the event of an answer. `upstream` is the name of the upstream in the history, and
+/// `process_session` the session of requests whose transport has none. `None` for requests that are
+/// no calls, such as lists.
 pub(super) fn event(
     history: &History,
     answered: &AnswerEvent<'_>,
     record: &TelemetryRecord,
     upstream: &str,
+    process_session: &str,
 ) -> Option<Event> {
     let decision = answered.decision;
     let options = decision.map_or(&[][..], |decision| &decision.options);
@@ -59,7 +62,10 @@ pub(super) fn event(
         upstream: upstream.to_owned(),
         tool: tool.to_owned(),
         client: client.unwrap_or(OTHER),
-        session: session(&answered.cx.session),
+        session: session(match answered.cx.session.as_str() {
+            "" => process_session,
+            session => session,
+        }),
         revision: record.revision,
         outcome: outcome(record, cursor_error.as_deref()),
         mode: record.mode.clone(),
@@ -74,6 +80,41 @@ pub(super) fn event(
         is_condensed: record.summarization_used,
         snapshots: values("snapshot").collect(),
         follows,
+    })
+}
+
+/// Returns the sample of an answer whose tokens were counted. `upstream` is the name of the
+/// upstream if the decision names none; empty if it is not known, which gives `None`.
+pub(super) fn sample(
+    history: &History,
+    counted: &Counted<'_>,
+    upstream: &str,
+    at_ms: u64,
+) -> Option<Sample> {
+    let decision = counted.decision;
+    let (configured, name) = decision.endpoint.split_once("::").unwrap_or(("", &decision.endpoint));
+    let shown = if configured.is_empty() { upstream } else { configured };
+    if shown.is_empty() {
+        return None;
+    }
+    let outcome = match outcome_of(decision) {
+        Outcome::Shaped if decision.chunking_used => HistoryOutcome::Chunked,
+        Outcome::Shaped if decision.pagination_used => HistoryOutcome::Paginated,
+        Outcome::Shaped if decision.summarization_used => HistoryOutcome::Summarized,
+        Outcome::Shaped => HistoryOutcome::Shaped,
+        Outcome::Refused => HistoryOutcome::Refused,
+        _ => HistoryOutcome::Passed,
+    };
+    Some(Sample {
+        at_ms,
+        upstream: shown.to_owned(),
+        tool: history.tool_name(configured, name).to_owned(),
+        client: counted.client.and_then(known_name).unwrap_or(OTHER),
+        outcome,
+        revision: decision.revision.unwrap_or_default(),
+        estimated: decision.estimated_tokens,
+        actual: counted.actual,
+        is_off: counted.is_off,
     })
 }
 

@@ -11,12 +11,13 @@ use tracing::{info, warn};
 
 use crate::audit::{AuditEntry, AuditLog};
 use crate::engine::{CacheTier, CallContext};
-use crate::history_event::event;
+use crate::history_event::{event, sample};
 use crate::metrics::Metrics;
 use crate::record::{
     AnswerEvent, AnswerKind, Outcome, RecordQuery, TelemetryRecord, optimization, outcome_of,
 };
 use crate::revision::Change;
+use crate::sampler::Counted;
 
 /// The target of log events about single requests, so that a log filter can select them.
 const REQUEST_TARGET: &str = "context_guard::requests";
@@ -67,6 +68,8 @@ pub struct Recorder {
     history: Option<Arc<History>>,
     /// The name in the history of an upstream that has none in the configuration.
     unnamed_upstream: OnceLock<String>,
+    /// The session in the history of requests whose transport has none.
+    process_session: String,
     clock: Arc<dyn Clock>,
     last_request: AtomicU64,
 }
@@ -83,6 +86,7 @@ impl Recorder {
             audit,
             history: None,
             unnamed_upstream: OnceLock::new(),
+            process_session: String::new(),
             clock,
             last_request: AtomicU64::new(0),
         }
@@ -92,6 +96,23 @@ impl Recorder {
     #[must_use]
     pub fn with_history(self, history: Option<Arc<History>>) -> Self {
         Self { history, ..self }
+    }
+
+    /// Counts requests whose transport has no session as one session: the process serves one
+    /// client.
+    #[must_use]
+    pub fn with_process_session(self) -> Self {
+        let random = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0);
+        Self { process_session: format!("process {random:016x}"), ..self }
+    }
+
+    /// Records in the history that the tokens of an answer were counted.
+    pub fn sampled(&self, counted: &Counted<'_>) {
+        if let Some(history) = &self.history {
+            let upstream = self.unnamed_upstream.get().map_or("", String::as_str);
+            let sample = sample(history, counted, upstream, self.now_ms());
+            sample.into_iter().for_each(|sample| history.record_sample(sample));
+        }
     }
 
     /// Returns the history of calls, or `None` if it is disabled.
@@ -178,7 +199,8 @@ impl Recorder {
         if let Some(history) = &self.history {
             let unnamed = || self.unnamed_upstream.get().map_or("", String::as_str);
             let upstream = if upstream.is_empty() { unnamed() } else { upstream };
-            if let Some(event) = event(history, answered, &record, upstream) {
+            if let Some(event) = event(history, answered, &record, upstream, &self.process_session)
+            {
                 history.record(event);
             }
         }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tracing::{debug, warn};
 
@@ -79,13 +79,29 @@ fn is_off(actual: u64, estimated: u64) -> bool {
 }
 
 struct Sample {
-    endpoint: String,
-    estimated: u64,
+    /// The decision about the answer, without its options.
+    decision: Decision,
+    client: Option<String>,
     message: Vec<u8>,
 }
 
+/// An answer whose tokens were counted.
+pub struct Counted<'s> {
+    /// The decision about the answer, which has the estimate.
+    pub decision: &'s Decision,
+    /// The name of the client.
+    pub client: Option<&'s str>,
+    /// The counted tokens of the answer.
+    pub actual: u64,
+    /// True if the estimate differs from the count by more than 30 %.
+    pub is_off: bool,
+}
+
+type Observer = Box<dyn Fn(&Counted<'_>) + Send + Sync>;
+
 #[derive(Default)]
 struct Known {
+    observer: OnceLock<Observer>,
     endpoints: Mutex<BTreeMap<String, Accuracy>>,
     /// True if a correction changed by more than [`MIN_CHANGE`] since the last call of
     /// [`Sampler::moved`].
@@ -129,9 +145,15 @@ impl Sampler {
         Ok(Some(Arc::new(Self { every, seen: AtomicU64::new(0), queue, known })))
     }
 
-    /// Samples `message`, an answer sent to the client, if its turn has come according to the
-    /// share. Only then is it copied.
-    pub fn offer(&self, decision: &Decision, message: &[u8]) {
+    /// Calls `observer` with every answer that is counted, on the thread of the sampler. Only the
+    /// first call has an effect.
+    pub fn observe(&self, observer: impl Fn(&Counted<'_>) + Send + Sync + 'static) {
+        let _ = self.known.observer.set(Box::new(observer));
+    }
+
+    /// Samples `message`, an answer sent to the client with this name, if its turn has come
+    /// according to the share. Only then is it copied.
+    pub fn offer(&self, client: Option<&str>, decision: &Decision, message: &[u8]) {
         let turn = self.seen.fetch_add(1, Ordering::Relaxed).is_multiple_of(self.every);
         // Extrapolated counts of long answers have another kind of error and would distort the
         // correction.
@@ -140,8 +162,8 @@ impl Sampler {
             return;
         }
         let sample = Sample {
-            endpoint: decision.endpoint.clone(),
-            estimated: decision.estimated_tokens,
+            decision: Decision { options: Vec::new(), ..decision.clone() },
+            client: client.map(str::to_owned),
             message: message.to_vec(),
         };
         if self.queue.try_send(sample).is_err() {
@@ -173,17 +195,23 @@ fn count(samples: &Receiver<Sample>, known: &Known) {
             continue;
         }
         let actual = o200k(&text);
-        if is_off(actual, sample.estimated) {
+        let Sample { decision, client, .. } = sample;
+        let estimated = decision.estimated_tokens;
+        let is_off = is_off(actual, estimated);
+        if let Some(observer) = known.observer.get() {
+            observer(&Counted { decision: &decision, client: client.as_deref(), actual, is_off });
+        }
+        if is_off {
             warn!(
-                endpoint = sample.endpoint,
+                endpoint = decision.endpoint,
                 actual,
-                estimated = sample.estimated,
+                estimated,
                 "token estimate is off by more than 30 %; if this repeats, set estimator.scale or estimator.profile for the endpoint"
             );
         }
         let mut endpoints = known.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
-        let endpoint = endpoints.entry(sample.endpoint).or_default();
-        endpoint.add(actual, sample.estimated);
+        let endpoint = endpoints.entry(decision.endpoint).or_default();
+        endpoint.add(actual, estimated);
         if (endpoint.correction() - endpoint.reported).abs() > MIN_CHANGE {
             endpoint.reported = endpoint.correction();
             known.moved.store(true, Ordering::Release);
@@ -220,9 +248,9 @@ mod tests {
         let message = br#"{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"hello world hello world"}],"structuredContent":{"a":1}}}"#;
         let sampler = Sampler::start(0.01).unwrap().unwrap();
         for _ in 0..100 {
-            sampler.offer(&decision(9), message);
+            sampler.offer(None, &decision(9), message);
         }
-        sampler.offer(&decision(90), message);
+        sampler.offer(None, &decision(90), message);
         let known = wait(&sampler, 2);
         // `hello world hello world`, a line break and `{"a":1}` are ten tokens.
         assert_eq!((known.samples, known.actual, known.estimated, known.off), (2, 20, 99, 1));
@@ -230,7 +258,7 @@ mod tests {
         assert_eq!(sampler.moved(), None);
         for samples in 3..=MIN_SAMPLES {
             for _ in 0..100 {
-                sampler.offer(&decision(4), message);
+                sampler.offer(None, &decision(4), message);
             }
             wait(&sampler, samples);
         }

@@ -17,8 +17,9 @@ use http_body_util::{BodyExt, Limited};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{authorized, json as reply};
+use super::json as reply;
 use crate::cache::Purge;
+use crate::dashboard::{Console, authorized};
 use crate::policy::Source;
 use crate::revision::{Actor, Candidate, Error, Mode, Result, Revision, VerificationPolicy};
 use crate::{Gateway, header, problem};
@@ -51,7 +52,7 @@ struct RollBackRequest {
 }
 
 /// Returns the routes that change revisions, policy or cache, and those that show their state.
-pub(super) fn router(gateway: &Arc<Gateway>) -> Router<Arc<Gateway>> {
+pub(super) fn router(gateway: &Arc<Gateway>, console: &Arc<Console>) -> Router<Arc<Gateway>> {
     let changes = Router::new()
         .route("/admin/reload", post(reload))
         .route("/admin/rollback", post(roll_back))
@@ -68,7 +69,7 @@ pub(super) fn router(gateway: &Arc<Gateway>) -> Router<Arc<Gateway>> {
         .route("/admin/cache", get(cache))
         .route("/admin/catalogue/definitions", get(definitions))
         .merge(changes)
-        .route_layer(from_fn_with_state(Arc::clone(gateway), authorized))
+        .route_layer(from_fn_with_state(Arc::clone(console), authorized))
 }
 
 /// Middleware that rejects changes if no admin token is configured. The loopback interface is not

@@ -1,0 +1,89 @@
+//! Sums by session, for the last seven days.
+
+use rusqlite::{Statement, params};
+
+use crate::error::Result;
+use crate::event::Event;
+
+/// The sums of a session since the last batch.
+pub(crate) struct SessionSums {
+    pub(crate) client: &'static str,
+    first_ms: u64,
+    last_ms: u64,
+    calls: u64,
+    followups: u64,
+    tokens_before: u64,
+    tokens_sent: u64,
+    tokens_followup: u64,
+    oversized: u64,
+    faults: u64,
+}
+
+impl SessionSums {
+    /// Returns the sums before the first event.
+    pub(crate) fn new(event: &Event) -> Self {
+        Self {
+            client: event.client,
+            first_ms: event.at_ms,
+            last_ms: event.at_ms,
+            calls: 0,
+            followups: 0,
+            tokens_before: 0,
+            tokens_sent: 0,
+            tokens_followup: 0,
+            oversized: 0,
+            faults: 0,
+        }
+    }
+
+    /// Adds a call, or a follow-up read.
+    pub(crate) fn add(&mut self, event: &Event, is_follow_up: bool) {
+        self.first_ms = self.first_ms.min(event.at_ms);
+        self.last_ms = self.last_ms.max(event.at_ms);
+        if is_follow_up {
+            self.followups += 1;
+            self.tokens_followup += event.tokens_sent;
+            return;
+        }
+        self.calls += 1;
+        self.tokens_before += event.tokens_before;
+        self.tokens_sent += event.tokens_sent;
+        self.oversized += u64::from(event.is_oversized);
+        self.faults += u64::from(event.outcome.is_fault());
+    }
+}
+
+/// The statement of [`upsert`].
+pub(crate) const UPSERT: &str = "
+    INSERT INTO session VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+    ON CONFLICT (id) DO UPDATE SET
+        first = min(first, excluded.first), last = max(last, excluded.last),
+        calls = calls + excluded.calls, followups = followups + excluded.followups,
+        tokens_before = tokens_before + excluded.tokens_before,
+        tokens_sent = tokens_sent + excluded.tokens_sent,
+        tokens_followup = tokens_followup + excluded.tokens_followup,
+        oversized = oversized + excluded.oversized, faults = faults + excluded.faults";
+
+/// Adds sums to those of a session. `id` and `client` are ids of names.
+pub(crate) fn upsert(
+    statement: &mut Statement<'_>,
+    id: i64,
+    client: i64,
+    sums: &SessionSums,
+) -> Result<()> {
+    let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    statement.execute(params![
+        id,
+        client,
+        number(sums.first_ms),
+        number(sums.last_ms),
+        number(sums.calls),
+        number(sums.followups),
+        number(sums.tokens_before),
+        number(sums.tokens_sent),
+        number(sums.tokens_followup),
+        number(sums.oversized),
+        number(sums.faults),
+    ])?;
+    Ok(())
+}
