@@ -9,6 +9,7 @@
 )]
 
 mod access;
+mod alerts;
 mod browser;
 mod budgets;
 mod catalogue;

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use super::alerts::alert_errors;
 use super::gateway_file::Config;
 use super::oauth_rules::{is_url, oauth_errors};
 use super::schema;
@@ -237,6 +238,7 @@ fn semantic_errors(config: &Config) -> Vec<Issue> {
         issues
             .push(Issue::new(&["access", "jwt"], "either jwksUrl or jwksFile is needed, not both"));
     }
+    issues.extend(alert_errors(config));
     issues.extend(oauth_errors(config));
     issues.extend(tls_errors(config));
     issues

@@ -26,6 +26,7 @@ pub(crate) fn router(gateway: Arc<Gateway>) -> Router {
         .route("/admin/telemetry", get(records))
         .route("/admin/upstreams", get(upstreams))
         .route("/admin/v1/query", get(query))
+        .route("/admin/v1/alerts", get(alerts))
         .route("/metrics", get(metrics))
         .route_layer(from_fn_with_state(Arc::clone(&gateway), authorized));
     Router::new()
@@ -62,6 +63,10 @@ async fn metrics(State(gateway): State<Arc<Gateway>>) -> Response {
 async fn upstreams(State(gateway): State<Arc<Gateway>>) -> Response {
     let all = gateway.upstreams();
     json(&json!({ "upstreams": all }))
+}
+
+async fn alerts(State(gateway): State<Arc<Gateway>>) -> Response {
+    json(&json!(gateway.recorder.alerts().map(|alerts| alerts.report()).unwrap_or_default()))
 }
 
 async fn records(

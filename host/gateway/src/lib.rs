@@ -10,6 +10,7 @@
 mod admin;
 mod admission;
 mod aggregator;
+mod alerts;
 mod byte_channel;
 mod error;
 mod exchange;

@@ -14,7 +14,7 @@ use super::front::listener::{self, Listener};
 use super::router;
 use super::serve::Gateway;
 use super::tasks::AbortOnDrop;
-use crate::{Error, Result, admin, probe};
+use crate::{Error, Result, admin, alerts, probe};
 
 /// The maximum time that the gateway waits for admin requests in flight when it stops.
 const ADMIN_DRAIN: Duration = Duration::from_secs(1);
@@ -28,6 +28,7 @@ impl Gateway {
             tokio::spawn(probe::run(Arc::clone(self))),
             tokio::spawn(Arc::clone(&self.aggregator).warm()),
             tokio::spawn(memory),
+            tokio::spawn(alerts::run(Arc::clone(self))),
         ];
         tasks.into_iter().map(AbortOnDrop).collect()
     }

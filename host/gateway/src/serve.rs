@@ -2,7 +2,7 @@
 //! upstreams.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use axum::response::Response;
 use bytes::Bytes;
@@ -33,11 +33,11 @@ use super::upstream::processes::Processes;
 use super::upstream::server::UpstreamServer;
 use super::upstream::statuses::may_be_legacy_sse;
 use crate::access::{ANONYMOUS, Access, AdminAccess, http_client};
-use crate::config::{Authorization, Config, Limits, Upstream};
+use crate::config::{Authorization, Config, Limits, Upstream, alert_rules};
 use crate::filter::Filter;
 use crate::oauth::{TokenStore, UpstreamTokens};
 use crate::revision::Sources;
-use crate::telemetry::{AuditLog, Recorder};
+use crate::telemetry::{AlertChange, AuditLog, Recorder};
 use crate::{Clock, Result};
 
 /// An HTTP gateway between MCP clients and upstreams.
@@ -53,6 +53,8 @@ pub struct Gateway {
     /// The rules of the endpoint for operators, if there is one.
     pub(crate) admin_access: Option<AdminAccess>,
     pub(crate) recorder: Arc<Recorder>,
+    /// The changes of alerts that fired and are gone, which the webhook has not received.
+    gone_alerts: Mutex<Vec<AlertChange>>,
     pub(crate) filter: Arc<Filter>,
     /// The files of policy, component and keys, which can be read again while the gateway runs.
     pub(crate) sources: OnceLock<Arc<Sources>>,
@@ -87,6 +89,8 @@ impl Gateway {
             None => None,
         };
         let recorder = Recorder::new(config.telemetry.ring, audit, clock);
+        // The file was checked when it was read.
+        let recorder = recorder.with_alerts(alert_rules(&config).unwrap_or_default());
         let recorder = Arc::new(recorder.with_history(history::open(&config)));
         let observer = Arc::clone(&recorder);
         filter.revisions().observe(move |change| observer.changed(change));
@@ -198,6 +202,7 @@ impl Gateway {
             memory,
             admin_access,
             recorder,
+            gone_alerts: Mutex::default(),
             filter,
             sources: OnceLock::new(),
             single_upstream,
@@ -227,6 +232,15 @@ impl Gateway {
     fn availability(&self) -> impl Iterator<Item = &Availability> {
         let servers = self.aggregator.servers().iter().map(|server| &server.circuit.availability);
         servers.chain(self.rest.iter().map(|rest| &rest.upstream().circuit.availability))
+    }
+
+    /// Returns the number of upstreams that are down.
+    pub(crate) fn upstreams_down(&self) -> u64 {
+        self.availability().filter(|upstream| upstream.is_down()).count() as u64
+    }
+
+    pub(crate) fn gone_alerts(&self) -> MutexGuard<'_, Vec<AlertChange>> {
+        self.gone_alerts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the name and state of each upstream, as JSON objects.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 
 use anyhow::{Result, bail};
 use clap::Args;
@@ -125,6 +125,8 @@ pub(super) struct GatewayParts {
     revisions: Arc<Revisions>,
     sources: Arc<Sources>,
     clock: Arc<dyn Clock>,
+    /// The gateway, as soon as it runs: it receives changed alerts of its file.
+    running: Arc<OnceLock<Weak<Gateway>>>,
 }
 
 impl GatewayParts {
@@ -163,8 +165,16 @@ impl GatewayParts {
         let sampler = Sampler::start(config.telemetry.sample)?;
         let options = FilterOptions { sampler, learn: false, cache, recording };
         let filter = Filter::with_options(Arc::clone(&revisions), options);
-        let sources = Arc::new(Sources::new(move || files.layout()));
-        Ok(Self { config, filter, revisions, sources, clock })
+        let running = Arc::new(OnceLock::<Weak<Gateway>>::new());
+        let watched = Arc::clone(&running);
+        let sources = Arc::new(Sources::new(move || {
+            let config = config::read(&files.config)?;
+            if let Some(gateway) = watched.get().and_then(Weak::upgrade) {
+                gateway.set_alerts(&config);
+            }
+            files.layout_of(&config)
+        }));
+        Ok(Self { config, filter, revisions, sources, clock, running })
     }
 
     /// Builds the gateway, and follows changes of its files. Runs inside of the async runtime.
@@ -172,6 +182,7 @@ impl GatewayParts {
         let is_watched = self.config.watch;
         let gateway = Gateway::new(self.config, Arc::new(self.filter), self.clock)?;
         let gateway = gateway.with_sources(Arc::clone(&self.sources));
+        let _ = self.running.set(Arc::downgrade(&gateway));
         if is_watched {
             revision::watch(&self.revisions, Arc::clone(&self.sources))?;
         }

@@ -2,9 +2,10 @@
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use context_guard_history::{Event, Follows, History, OTHER, Outcome as HistoryOutcome};
+use context_guard_history::{Event, Follows, OTHER, Outcome as HistoryOutcome};
 use context_guard_protocol::client::known_name;
 
+use crate::known_tools::KnownTools;
 use crate::record::{AnswerEvent, Outcome, RequestKind, TelemetryRecord};
 
 /// The name under which refused reads are stored, whose call is not known.
@@ -13,7 +14,7 @@ const READ_TOOL: &str = "context_guard_read";
 /// Returns the event of an answer. `upstream` is the name of the upstream in the history. `None`
 /// for requests that are no calls, such as lists.
 pub(super) fn event(
-    history: &History,
+    tools: &KnownTools,
     answered: &AnswerEvent<'_>,
     record: &TelemetryRecord,
     upstream: &str,
@@ -26,7 +27,7 @@ pub(super) fn event(
     };
     let (continues, cursor_error) = (values("continues").next(), values("cursor-error").next());
     let name = record.endpoint.split_once("::").map_or(record.endpoint.as_str(), |(_, tool)| tool);
-    let is_listed = history.has_listed(&record.upstream, name);
+    let is_listed = tools.contains(&record.upstream, name);
     let tool = match answered.kind {
         RequestKind::Tool if is_listed => name,
         RequestKind::Tool if cursor_error.is_some() => READ_TOOL,
@@ -108,7 +109,7 @@ mod tests {
     use std::time::Duration;
 
     use context_guard_cursor_store::clock::SystemClock;
-    use context_guard_history::{HistoryOptions, Query, Reader};
+    use context_guard_history::{History, HistoryOptions, Query, Reader};
     use serde_json::{Value, json};
 
     use super::*;

@@ -4,9 +4,11 @@
 
 #![forbid(unsafe_code)]
 
+mod alerts;
 mod audit;
 mod error;
 mod history_event;
+mod known_tools;
 mod metrics;
 mod record;
 mod recorder;
@@ -15,6 +17,7 @@ pub mod sampler;
 mod secret_text;
 mod tokenizer;
 
+pub use alerts::{AlertChange, AlertState, AlertStatus, Alerts, GatewayState};
 pub use audit::{AuditEntry, AuditLog};
 pub use error::{Error, Result};
 pub use metrics::Metrics;

@@ -12,7 +12,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::{AnswerKind, Outcome, TelemetryRecord};
+use super::{AlertState, AlertStatus, AnswerKind, Outcome, TelemetryRecord};
 use crate::revision::{Change, ChangeEvent};
 
 /// The maximum number of tools with a label of their own.
@@ -66,6 +66,16 @@ struct DefinitionAlert {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct AlertName {
+    name: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Notified {
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Kept {
     tier: &'static str,
     hit: &'static str,
@@ -93,6 +103,9 @@ pub struct Metrics {
     history_dropped: Counter,
     memory_pressure: Gauge,
     definition_alerts: Family<DefinitionAlert, Counter>,
+    alerts: Family<AlertName, Gauge>,
+    pending_alerts: Family<AlertName, Gauge>,
+    notifications: Family<Notified, Counter>,
     /// The tools that have a label of their own.
     tools: Mutex<HashSet<String>>,
 }
@@ -189,6 +202,20 @@ impl Metrics {
             "Definitions of tools that an upstream changed, or that are suspicious",
             definition_alerts.clone(),
         );
+        let alerts = Family::default();
+        registry.register("alert", "1 while the alert fires, else 0", alerts.clone());
+        let pending_alerts = Family::default();
+        registry.register(
+            "alert_pending",
+            "1 while the condition of the alert is met, but not yet for long enough, else 0",
+            pending_alerts.clone(),
+        );
+        let notifications = Family::default();
+        registry.register(
+            "alert_notifications",
+            "Notifications of alerts for the webhook, by result",
+            notifications.clone(),
+        );
         Self {
             registry,
             requests,
@@ -210,6 +237,9 @@ impl Metrics {
             history_dropped,
             memory_pressure,
             definition_alerts,
+            alerts,
+            pending_alerts,
+            notifications,
             tools: Mutex::default(),
         }
     }
@@ -315,6 +345,29 @@ impl Metrics {
     pub(super) fn definition_alert(&self, upstream: &str, kind: &'static str) {
         let alert = DefinitionAlert { upstream: upstream.to_owned(), kind };
         self.definition_alerts.get_or_create(&alert).inc();
+    }
+
+    /// Removes the gauges of all alerts, because some may be gone.
+    pub(super) fn forget_alerts(&self) {
+        self.alerts.clear();
+        self.pending_alerts.clear();
+    }
+
+    /// Sets the gauges of alerts to these states.
+    pub(super) fn alerts(&self, alerts: &[AlertStatus]) {
+        let gauges =
+            [(&self.alerts, AlertState::Firing), (&self.pending_alerts, AlertState::Pending)];
+        for (family, state) in gauges {
+            for alert in alerts {
+                let name = AlertName { name: alert.name.clone() };
+                family.get_or_create(&name).set(i64::from(alert.state == state));
+            }
+        }
+    }
+
+    /// Counts a notification of the webhook: `sent`, `failed` or `dropped`.
+    pub fn notified(&self, result: &'static str) {
+        self.notifications.get_or_create(&Notified { result }).inc();
     }
 
     pub(super) fn refused(&self, reason: &'static str) {

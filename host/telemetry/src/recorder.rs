@@ -5,13 +5,16 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use context_guard_config::AlertRule;
 use context_guard_cursor_store::Clock;
 use context_guard_history::History;
 use tracing::{info, warn};
 
+use crate::alerts::{AlertChange, AlertState, Alerts, GatewayState};
 use crate::audit::{AuditEntry, AuditLog};
-use crate::engine::{CacheTier, CallContext};
+use crate::engine::{CacheTier, CallContext, ResponseMode};
 use crate::history_event::event;
+use crate::known_tools::KnownTools;
 use crate::metrics::Metrics;
 use crate::record::{
     AnswerEvent, AnswerKind, Outcome, RecordQuery, TelemetryRecord, optimization, outcome_of,
@@ -65,6 +68,9 @@ pub struct Recorder {
     audit: Option<AuditLog>,
     /// The history of calls, if it is enabled.
     history: Option<Arc<History>>,
+    /// The alerts, if they are evaluated.
+    alerts: Option<Alerts>,
+    tools: KnownTools,
     /// The name in the history of an upstream that has none in the configuration.
     unnamed_upstream: OnceLock<String>,
     clock: Arc<dyn Clock>,
@@ -82,6 +88,8 @@ impl Recorder {
             metrics: Metrics::new(),
             audit,
             history: None,
+            alerts: None,
+            tools: KnownTools::default(),
             unnamed_upstream: OnceLock::new(),
             clock,
             last_request: AtomicU64::new(0),
@@ -92,6 +100,47 @@ impl Recorder {
     #[must_use]
     pub fn with_history(self, history: Option<Arc<History>>) -> Self {
         Self { history, ..self }
+    }
+
+    /// Counts calls for these alerts, which [`Self::evaluate_alerts`] evaluates.
+    #[must_use]
+    pub fn with_alerts(self, rules: Vec<AlertRule>) -> Self {
+        let alerts = Alerts::default();
+        alerts.set(rules, self.now_ms());
+        Self { alerts: Some(alerts), ..self }
+    }
+
+    /// Returns the alerts, or `None` if there are none.
+    #[must_use]
+    pub fn alerts(&self) -> Option<&Alerts> {
+        self.alerts.as_ref()
+    }
+
+    /// Sets the alerts, as [`Alerts::set`] does. Returns the changes of those that are gone.
+    pub fn set_alerts(&self, rules: Vec<AlertRule>) -> Vec<AlertChange> {
+        let Some(alerts) = &self.alerts else { return Vec::new() };
+        let changes = alerts.set(rules, self.now_ms());
+        self.metrics.forget_alerts();
+        self.metrics.alerts(&alerts.report());
+        changes
+    }
+
+    /// Evaluates the alerts. Returns the changes of their states, and logs them.
+    pub fn evaluate_alerts(&self, state: &GatewayState) -> Vec<AlertChange> {
+        let Some(alerts) = &self.alerts else { return Vec::new() };
+        let audit_lost = self.audit.as_ref().map_or(0, AuditLog::lost);
+        let changes = alerts.evaluate(&GatewayState { audit_lost, ..*state }, self.now_ms());
+        self.metrics.alerts(&alerts.report());
+        for change in changes.iter().filter(|change| change.logs) {
+            let (alert, summary) = (&change.status.name, &change.status.summary);
+            match change.status.state {
+                AlertState::Firing => warn!(alert, "alert is firing: {summary}"),
+                AlertState::Pending => info!(alert, "alert is pending: {summary}"),
+                AlertState::Resolved => info!(alert, "alert is resolved: {summary}"),
+                AlertState::Ok => info!(alert, "alert is no longer pending: {summary}"),
+            }
+        }
+        changes
     }
 
     /// Returns the history of calls, or `None` if it is disabled.
@@ -108,11 +157,8 @@ impl Recorder {
 
     /// Records the names of tools that an upstream lists, given its response to `tools/list`.
     pub fn listed(&self, upstream: &str, response: &[u8]) {
-        if let Some(history) = &self.history
-            && let Ok(list) = serde_json::from_slice::<ToolList<'_>>(response)
-        {
-            let names: Vec<&str> = list.result.tools.iter().map(|tool| &*tool.name).collect();
-            history.listed(upstream, names);
+        if let Ok(list) = serde_json::from_slice::<ToolList<'_>>(response) {
+            self.tools.add(upstream, list.result.tools.iter().map(|tool| &*tool.name));
         }
     }
 
@@ -175,13 +221,7 @@ impl Recorder {
             tier: decision.filter(|decision| decision.mode != "catalog").map(CacheTier::of_answer),
         };
         self.metrics.answered(&record);
-        if let Some(history) = &self.history {
-            let unnamed = || self.unnamed_upstream.get().map_or("", String::as_str);
-            let upstream = if upstream.is_empty() { unnamed() } else { upstream };
-            if let Some(event) = event(history, answered, &record, upstream) {
-                history.record(event);
-            }
-        }
+        self.count_call(answered, &record, upstream);
         info!(
             target: REQUEST_TARGET,
             request = record.request_id,
@@ -211,6 +251,24 @@ impl Recorder {
                 ring.pop_front();
             }
             ring.push_back(Arc::new(record));
+        }
+    }
+
+    /// Counts a call in the history and for alerts.
+    fn count_call(&self, answered: &AnswerEvent<'_>, record: &TelemetryRecord, upstream: &str) {
+        if self.history.is_none() && self.alerts.is_none() {
+            return;
+        }
+        let unnamed = || self.unnamed_upstream.get().map_or("", String::as_str);
+        let upstream = if upstream.is_empty() { unnamed() } else { upstream };
+        let Some(event) = event(&self.tools, answered, record, upstream) else { return };
+        if let Some(alerts) = &self.alerts {
+            let mode = answered.decision.and_then(|decision| decision.response_mode);
+            let is_metadata = matches!(mode, Some(ResponseMode::IdsOnly | ResponseMode::Metadata));
+            alerts.observe(&event, is_metadata.then_some(record.principal.as_str()));
+        }
+        if let Some(history) = &self.history {
+            history.record(event);
         }
     }
 
