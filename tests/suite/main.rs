@@ -40,6 +40,7 @@ mod legacy_sse;
 mod names;
 mod oauth;
 mod odd_answers;
+mod opentelemetry;
 mod operations;
 mod processes;
 mod properties;

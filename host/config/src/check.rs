@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::alerts::alert_errors;
 use super::gateway_file::Config;
 use super::oauth_rules::{is_url, oauth_errors};
+use super::records::otlp_errors;
 use super::schema;
 use super::secret;
 use super::tls_rules::tls_errors;
@@ -239,6 +240,7 @@ fn semantic_errors(config: &Config) -> Vec<Issue> {
             .push(Issue::new(&["access", "jwt"], "either jwksUrl or jwksFile is needed, not both"));
     }
     issues.extend(alert_errors(config));
+    issues.extend(otlp_errors(&config.telemetry.otlp));
     issues.extend(oauth_errors(config));
     issues.extend(tls_errors(config));
     issues

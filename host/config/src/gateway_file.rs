@@ -155,6 +155,9 @@ impl Config {
         {
             see(way(&["admin", "token"]), token);
         }
+        for (name, secret) in &mut self.telemetry.otlp.headers {
+            see(way(&["telemetry", "otlp", "headers", name]), secret);
+        }
         if let Some(webhook) = &mut self.alert_webhook {
             see(way(&["alertWebhook", "url"]), &mut webhook.url);
             see(way(&["alertWebhook", "secret"]), &mut webhook.secret);

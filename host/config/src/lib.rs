@@ -39,7 +39,7 @@ pub use oauth_rules::{is_scope, is_secure_url, is_url};
 pub use options::{
     CacheOptions, HistorySettings, Mode, RecordingOptions, RollbackLimits, RolloutOptions,
 };
-pub use records::{Audit, Telemetry};
+pub use records::{Audit, OtlpSettings, Telemetry};
 pub use secret::Secret;
 pub use state::{history_file, read_or_create_secret, state_folder};
 pub use timeouts::Timeouts;

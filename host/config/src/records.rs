@@ -1,9 +1,14 @@
 //! The records of a gateway: the audit log and telemetry.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+
+use crate::document::Issue;
+use crate::oauth_rules::{is_secure_url, is_url};
+use crate::secret::Secret;
 
 /// The audit log: one JSON object per line.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -34,10 +39,41 @@ pub struct Telemetry {
     /// The share of answers whose tokens are counted exactly, from 0 to 1.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub sample: f64,
+    /// The export to an OpenTelemetry collector. Variables such as OTEL_EXPORTER_OTLP_ENDPOINT
+    /// apply to members that are missing.
+    pub otlp: OtlpSettings,
+}
+
+/// The export of traces, metrics and logs over OTLP (HTTP, protobuf).
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct OtlpSettings {
+    /// The URL of the collector, to which `/v1/traces`, `/v1/metrics` and `/v1/logs` are appended.
+    /// Without it, and without OTEL_EXPORTER_OTLP_ENDPOINT, nothing is exported.
+    #[schemars(example = "http://127.0.0.1:4318")]
+    pub endpoint: Option<String>,
+    /// Headers of all requests to the collector. They need https://, or http:// on this machine.
+    pub headers: BTreeMap<String, Secret>,
+}
+
+/// Returns the faults of the export.
+pub(crate) fn otlp_errors(settings: &OtlpSettings) -> Vec<Issue> {
+    let path = |member| ["telemetry", "otlp", member];
+    let mut issues = Vec::new();
+    if let Some(endpoint) = &settings.endpoint {
+        if !is_url(endpoint) {
+            let reason = "an http:// or https:// URL is needed";
+            issues.push(Issue::new(&path("endpoint"), reason));
+        } else if !settings.headers.is_empty() && !is_secure_url(endpoint) {
+            let reason = "headers need https://, or http:// on this machine";
+            issues.push(Issue::new(&path("endpoint"), reason));
+        }
+    }
+    issues
 }
 
 impl Default for Telemetry {
     fn default() -> Self {
-        Self { ring: 10_000, sample: 0.01 }
+        Self { ring: 10_000, sample: 0.01, otlp: OtlpSettings::default() }
     }
 }

@@ -33,8 +33,11 @@ impl Gateway {
         tasks.into_iter().map(AbortOnDrop).collect()
     }
 
-    /// Waits until all recorded calls are in the history file.
+    /// Waits until all recorded calls are in the history file and exported.
     pub(crate) async fn flush_history(&self) {
+        if let Some(export) = &self.export {
+            export.finish().await;
+        }
         if let Some(history) = self.recorder.history().cloned() {
             let _ = tokio::task::spawn_blocking(move || history.flush()).await;
         }

@@ -22,6 +22,7 @@ use super::front::request_mode::{heads, inspect_discovery, mode_of, refuse_inval
 use super::front::sse_paths::{SseEndpoint, SsePaths};
 use super::headers;
 use super::history;
+use super::otlp::OtlpExport;
 use super::protocol_mode::ProtocolMode;
 use super::reply;
 use super::rest::{Rest, problem};
@@ -53,6 +54,8 @@ pub struct Gateway {
     /// The rules of the endpoint for operators, if there is one.
     pub(crate) admin_access: Option<AdminAccess>,
     pub(crate) recorder: Arc<Recorder>,
+    /// The export to an OpenTelemetry collector, if there is one.
+    pub(crate) export: Option<OtlpExport>,
     /// The changes of alerts that fired and are gone, which the webhook has not received.
     gone_alerts: Mutex<Vec<AlertChange>>,
     pub(crate) filter: Arc<Filter>,
@@ -94,6 +97,7 @@ impl Gateway {
         let recorder = Arc::new(recorder.with_history(history::open(&config)));
         let observer = Arc::clone(&recorder);
         filter.revisions().observe(move |change| observer.changed(change));
+        let export = OtlpExport::start(&config.telemetry.otlp, &recorder)?;
         let client = http_client();
         let is_loopback = config.listen.parse::<SocketAddr>();
         let is_loopback =
@@ -202,6 +206,7 @@ impl Gateway {
             memory,
             admin_access,
             recorder,
+            export,
             gone_alerts: Mutex::default(),
             filter,
             sources: OnceLock::new(),

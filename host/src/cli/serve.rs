@@ -19,6 +19,7 @@ use context_guard::{Clock, Filter};
 use tracing::{info, warn};
 
 use super::HistoryOption;
+use super::log::LogFormat;
 use super::runtime::{self, GatewayFiles};
 
 const AFTER_HELP: &str = "\
@@ -49,6 +50,9 @@ pub(crate) struct Serve {
     component: Option<PathBuf>,
     #[command(flatten)]
     history: HistoryOption,
+    /// The format of the log on standard error: `text`, or `json` for one object per line.
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t, hide_possible_values = true)]
+    pub(crate) log_format: LogFormat,
 }
 
 impl Serve {
@@ -72,6 +76,16 @@ impl Serve {
             let gateway = parts.start()?;
             gateway
                 .run(stopped(), |address, admin| {
+                    if self.log_format == LogFormat::Json {
+                        let admin = admin.map(|admin| admin.to_string());
+                        info!(
+                            upstreams = names.join(", "),
+                            url = format!("{scheme}://{address}{path}"),
+                            admin = admin.as_deref(),
+                            "serving"
+                        );
+                        return;
+                    }
                     eprintln!(
                         "context-guard: serving {} at {scheme}://{address}{path}",
                         names.join(", ")

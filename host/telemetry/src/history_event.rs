@@ -60,7 +60,7 @@ pub(super) fn event(
         upstream: upstream.to_owned(),
         tool: tool.to_owned(),
         client: client.unwrap_or(OTHER),
-        session: session(&answered.cx.session),
+        session: session_digest(&answered.cx.session),
         revision: record.revision,
         outcome: outcome(record, cursor_error.as_deref()),
         mode: record.mode.clone(),
@@ -94,7 +94,7 @@ fn outcome(record: &TelemetryRecord, cursor_error: Option<&str>) -> HistoryOutco
 
 /// Returns a digest of a session id, which tells sessions apart. With the id itself, a reader of
 /// the file could use the session.
-fn session(id: &str) -> String {
+pub(super) fn session_digest(id: &str) -> String {
     if id.is_empty() {
         return String::new();
     }
@@ -141,6 +141,9 @@ mod tests {
             cx: &cx,
             endpoint: "tools/call",
             kind,
+            method: "tools/call",
+            json_rpc_id: "1",
+            trace: None,
             decision: Some(decision),
             is_read: decision.options.iter().any(|(name, _)| name != "snapshot"),
             latency: Duration::from_millis(3),

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::sync::{Mutex, PoisonError};
 
 use context_guard_cursor_store::StoreFaults;
+use context_guard_history::OTHER;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -13,6 +14,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::{AlertState, AlertStatus, AnswerKind, Outcome, TelemetryRecord};
+use crate::operation::OperationMetrics;
 use crate::revision::{Change, ChangeEvent};
 
 /// The maximum number of tools with a label of their own.
@@ -44,13 +46,7 @@ struct Reason {
 
 impl EncodeLabelValue for Outcome {
     fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> Result<(), std::fmt::Error> {
-        encoder.write_str(match self {
-            Self::Passed => "passed",
-            Self::Shaped => "shaped",
-            Self::Refused => "refused",
-            Self::Fault => "fault",
-            Self::UpstreamError => "upstream_error",
-        })
+        encoder.write_str(self.name())
     }
 }
 
@@ -84,6 +80,7 @@ struct Kept {
 /// All metrics of a gateway. Their names begin with `context_guard_`.
 pub struct Metrics {
     registry: Registry,
+    pub(super) operations: OperationMetrics,
     requests: Family<Request, Counter>,
     seconds: Family<Upstream, Histogram>,
     tokens: Family<Side, Counter>,
@@ -106,6 +103,7 @@ pub struct Metrics {
     alerts: Family<AlertName, Gauge>,
     pending_alerts: Family<AlertName, Gauge>,
     notifications: Family<Notified, Counter>,
+    otlp_dropped: Counter,
     /// The tools that have a label of their own.
     tools: Mutex<HashSet<String>>,
 }
@@ -210,6 +208,12 @@ impl Metrics {
             "1 while the condition of the alert is met, but not yet for long enough, else 0",
             pending_alerts.clone(),
         );
+        let spans_dropped = Counter::default();
+        registry.register(
+            "otlp_dropped",
+            "Spans and log events that were not exported",
+            spans_dropped.clone(),
+        );
         let notifications = Family::default();
         registry.register(
             "alert_notifications",
@@ -218,6 +222,7 @@ impl Metrics {
         );
         Self {
             registry,
+            operations: OperationMetrics::new(),
             requests,
             seconds,
             tokens,
@@ -240,11 +245,13 @@ impl Metrics {
             alerts,
             pending_alerts,
             notifications,
+            otlp_dropped: spans_dropped,
             tools: Mutex::default(),
         }
     }
 
-    pub(super) fn answered(&self, record: &TelemetryRecord) {
+    /// Counts an answered request. `tool` is the label of its tool; empty for other requests.
+    pub(super) fn answered(&self, record: &TelemetryRecord, tool: &str) {
         let upstream = || record.upstream.clone();
         self.requests
             .get_or_create(&Request { upstream: upstream(), outcome: record.outcome })
@@ -262,7 +269,7 @@ impl Metrics {
             if record.kind == AnswerKind::Read && side == "original" {
                 continue;
             }
-            let (kind, tool) = (record.kind.name(), self.tool(&record.endpoint));
+            let (kind, tool) = (record.kind.name(), tool.to_owned());
             let labels = Side { upstream: upstream(), tool, kind, side };
             self.tokens.get_or_create(&labels).inc_by(tokens);
             self.bytes.get_or_create(&labels).inc_by(bytes);
@@ -279,22 +286,18 @@ impl Metrics {
         }
     }
 
-    /// Returns the label of the tool of an endpoint. Tools beyond [`MAX_TOOLS`] share the label
-    /// `other`, because names come from clients. Other endpoints have an empty one.
-    fn tool(&self, endpoint: &str) -> String {
-        let Some((_, tool)) = endpoint.split_once("::").filter(|(_, tool)| !tool.contains("://"))
-        else {
-            return String::new();
-        };
+    /// Returns the label of a tool that its upstream has listed: its name, or `_OTHER` beyond
+    /// [`MAX_TOOLS`].
+    pub(super) fn tool_label<'t>(&self, tool: &'t str) -> &'t str {
         let mut tools = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
         if tools.contains(tool) {
-            return tool.to_owned();
+            return tool;
         }
         if tools.len() >= MAX_TOOLS {
-            return "other".to_owned();
+            return OTHER;
         }
         tools.insert(tool.to_owned());
-        tool.to_owned()
+        tool
     }
 
     pub(super) fn changed(&self, change: &Change) {
@@ -370,6 +373,11 @@ impl Metrics {
         self.notifications.get_or_create(&Notified { result }).inc();
     }
 
+    /// Counts spans and log events that were not exported.
+    pub fn otlp_dropped(&self, dropped: u64) {
+        self.otlp_dropped.inc_by(dropped);
+    }
+
     pub(super) fn refused(&self, reason: &'static str) {
         self.refused.get_or_create(&Reason { reason }).inc();
     }
@@ -403,7 +411,10 @@ impl Metrics {
     #[must_use]
     pub fn text(&self) -> String {
         let mut out = String::new();
-        if let Err(error) = text::encode(&mut out, &self.registry) {
+        let registries = [&self.registry, &self.operations.registry];
+        let encoded =
+            registries.into_iter().try_for_each(|one| text::encode_registry(&mut out, one));
+        if let Err(error) = encoded.and_then(|()| text::encode_eof(&mut out)) {
             let _ = writeln!(out, "# {error}");
         }
         out

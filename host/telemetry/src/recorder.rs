@@ -2,24 +2,28 @@
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use context_guard_config::AlertRule;
 use context_guard_cursor_store::Clock;
-use context_guard_history::History;
+use context_guard_history::{History, OTHER};
 use tracing::{info, warn};
 
 use crate::alerts::{AlertChange, AlertState, Alerts, GatewayState};
 use crate::audit::{AuditEntry, AuditLog};
 use crate::engine::{CacheTier, CallContext, ResponseMode};
-use crate::history_event::event;
+use crate::history_event::{event, session_digest};
 use crate::known_tools::KnownTools;
 use crate::metrics::Metrics;
+use crate::operation::{FinishedSpan, Operation, Tracing};
 use crate::record::{
-    AnswerEvent, AnswerKind, Outcome, RecordQuery, TelemetryRecord, optimization, outcome_of,
+    AnswerEvent, AnswerKind, Outcome, RecordQuery, RequestKind, TelemetryRecord, optimization,
+    outcome_of,
 };
 use crate::revision::Change;
+use crate::trace::{RequestTrace, TraceSampler};
 
 /// The target of log events about single requests, so that a log filter can select them.
 const REQUEST_TARGET: &str = "context_guard::requests";
@@ -28,6 +32,8 @@ const REQUEST_TARGET: &str = "context_guard::requests";
 const MAX_NAME_BYTES: usize = 256;
 /// The maximum length of the name of an upstream in the history, in bytes.
 const MAX_UPSTREAM_BYTES: usize = 64;
+/// The maximum number of spans that wait for the export.
+const MAX_SPANS: usize = 4_096;
 /// The maximum length of a message in audit entries and logs, in bytes.
 const MAX_DETAIL_BYTES: usize = 1_024;
 
@@ -71,6 +77,10 @@ pub struct Recorder {
     /// The alerts, if they are evaluated.
     alerts: Option<Alerts>,
     tools: KnownTools,
+    /// The destination of spans, if requests are traced.
+    tracing: OnceLock<Tracing>,
+    /// True if clients use standard input and output.
+    uses_pipe: AtomicBool,
     /// The name in the history of an upstream that has none in the configuration.
     unnamed_upstream: OnceLock<String>,
     clock: Arc<dyn Clock>,
@@ -90,6 +100,8 @@ impl Recorder {
             history: None,
             alerts: None,
             tools: KnownTools::default(),
+            tracing: OnceLock::new(),
+            uses_pipe: AtomicBool::new(false),
             unnamed_upstream: OnceLock::new(),
             clock,
             last_request: AtomicU64::new(0),
@@ -158,7 +170,11 @@ impl Recorder {
     /// Records the names of tools that an upstream lists, given its response to `tools/list`.
     pub fn listed(&self, upstream: &str, response: &[u8]) {
         if let Ok(list) = serde_json::from_slice::<ToolList<'_>>(response) {
-            self.tools.add(upstream, list.result.tools.iter().map(|tool| &*tool.name));
+            let names: Vec<&str> = list.result.tools.iter().map(|tool| &*tool.name).collect();
+            if let Some(history) = &self.history {
+                history.listed(upstream, names.iter().copied());
+            }
+            self.tools.add(upstream, names);
         }
     }
 
@@ -220,11 +236,14 @@ impl Recorder {
                 .to_owned(),
             tier: decision.filter(|decision| decision.mode != "catalog").map(CacheTier::of_answer),
         };
-        self.metrics.answered(&record);
+        self.count_operation(answered, &record);
         self.count_call(answered, &record, upstream);
+        let traced = answered.trace.filter(|trace| trace.server.is_sampled);
+        let traceparent = traced.map(|trace: &RequestTrace| trace.server.traceparent());
         info!(
             target: REQUEST_TARGET,
             request = record.request_id,
+            traceparent = traceparent.as_deref(),
             endpoint = record.endpoint,
             outcome = ?record.outcome,
             mode = record.mode,
@@ -252,6 +271,48 @@ impl Recorder {
             }
             ring.push_back(Arc::new(record));
         }
+    }
+
+    /// Counts a request in the metrics, and sends its spans.
+    fn count_operation(&self, answered: &AnswerEvent<'_>, record: &TelemetryRecord) {
+        let named = record.endpoint.split_once("::").filter(|(_, name)| !name.contains("://"));
+        let is_tool = matches!(answered.kind, RequestKind::Tool | RequestKind::Http);
+        let tool = named.map(|(_, name)| name).filter(|_| is_tool).map(|name| {
+            match self.tools.contains(&record.upstream, name) {
+                true => self.metrics.tool_label(name),
+                false => OTHER,
+            }
+        });
+        self.metrics.answered(record, tool.unwrap_or_default());
+        let tool = match answered.kind {
+            RequestKind::Tool => tool.or(Some(OTHER)),
+            _ => None,
+        };
+        let session = session_digest(&answered.cx.session);
+        let transport = if self.uses_pipe.load(Ordering::Relaxed) { "pipe" } else { "tcp" };
+        let operation = Operation { answered, record, tool, transport, session };
+        operation.count(&self.metrics.operations);
+        if let Some(tracing) = self.tracing.get() {
+            self.metrics.otlp_dropped(operation.trace(tracing));
+        }
+    }
+
+    /// Notes that clients use standard input and output, for the attribute `network.transport`.
+    pub fn set_uses_pipe(&self) {
+        self.uses_pipe.store(true, Ordering::Relaxed);
+    }
+
+    /// Begins to send spans, which `sampler` selects, to a queue. Returns its receiver, or `None`
+    /// if spans are sent already.
+    pub fn trace_requests(&self, sampler: TraceSampler) -> Option<Receiver<FinishedSpan>> {
+        let (spans, receiver) = sync_channel(MAX_SPANS);
+        self.tracing.set(Tracing { sampler, spans }).ok().map(|()| receiver)
+    }
+
+    /// Returns the rule by which traces are recorded, or `None` if no spans are sent.
+    #[must_use]
+    pub fn trace_sampler(&self) -> Option<TraceSampler> {
+        self.tracing.get().map(|tracing| tracing.sampler)
     }
 
     /// Counts a call in the history and for alerts.
@@ -375,7 +436,6 @@ impl Recorder {
 mod tests {
     use super::*;
     use crate::engine::{Decision, LossClass};
-    use crate::record::RequestKind;
     use context_guard_cursor_store::clock::SystemClock;
     use std::time::Duration;
 
@@ -421,6 +481,9 @@ mod tests {
                     cx: &cx,
                     endpoint: "tools/call",
                     kind: RequestKind::Tool,
+                    method: "tools/call",
+                    json_rpc_id: "1",
+                    trace: None,
                     decision: Some(&decision),
                     is_read,
                     latency: Duration::ZERO,
@@ -478,6 +541,9 @@ mod tests {
                 cx: &cx,
                 endpoint,
                 kind: RequestKind::Tool,
+                method: "tools/call",
+                json_rpc_id: "1",
+                trace: None,
                 decision: None,
                 is_read: false,
                 latency: Duration::from_millis(7),
@@ -514,6 +580,9 @@ mod tests {
             cx: &cx,
             endpoint: &format!("files::{long}"),
             kind: RequestKind::Tool,
+            method: "tools/call",
+            json_rpc_id: "1",
+            trace: None,
             decision: None,
             is_read: false,
             latency: Duration::ZERO,

@@ -63,7 +63,7 @@ impl Forwarder {
             ..CallContext::default()
         };
         let head = Head::read(request);
-        Exchange::of_request(context, head.as_ref())
+        Exchange::of_request(context, head.as_ref(), Some(&self.recorder))
     }
 
     /// Forwards a request whose names are already those of the upstream. Returns the upstream's
