@@ -37,6 +37,7 @@ mod history;
 mod hostile;
 mod isolation;
 mod legacy_sse;
+mod monitoring;
 mod names;
 mod oauth;
 mod odd_answers;
