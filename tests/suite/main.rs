@@ -35,6 +35,7 @@ mod front;
 mod gateway;
 mod history;
 mod hostile;
+mod incidents;
 mod isolation;
 mod legacy_sse;
 mod monitoring;
