@@ -119,6 +119,7 @@ impl Seeds {
             kind: RequestKind::Tool,
             method: "tools/call",
             json_rpc_id: "1",
+            is_part: false,
             trace: None,
             decision: (call.outcome == Outcome::Passed).then_some(decision),
             is_read,

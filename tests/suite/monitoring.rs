@@ -1,7 +1,8 @@
 //! The shipped files for Prometheus and Grafana: a real Prometheus scrapes a live gateway.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use context_guard_test_support::gateway::{Gateway, HttpClient, Process, get};
 use context_guard_test_support::wait::wait_for;
@@ -38,6 +39,19 @@ fn shipped_rules_and_configuration_are_valid() -> Result<()> {
     for alert in alerts {
         ensure!(tests.contains(&format!("alertname: {alert}")), "{alert} has no test");
     }
+    Ok(())
+}
+
+/// Checks the metrics of a gateway with `promtool check metrics`.
+fn check_metrics(gateway: &Gateway) -> Result<()> {
+    let (_, text) = gateway.get_admin("/metrics")?;
+    let mut command = Command::new(program("promtool")?);
+    command.args(["check", "metrics"]).stdin(Stdio::piped());
+    let mut check = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    check.stdin.take().context("no input")?.write_all(text.as_bytes())?;
+    let output = check.wait_with_output()?;
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    ensure!(output.status.success(), "{errors}");
     Ok(())
 }
 
@@ -129,6 +143,7 @@ fn every_expression_of_the_boards_has_a_value() -> Result<()> {
         Ok(missing.is_empty().then_some(()))
     })
     .with_context(|| format!("{missing:#?}\n{}", prometheus.output()))?;
+    check_metrics(&gateway)?;
     let of_tool = r#"context_guard_tokens_total{tool="list_bookings",side="sent",kind="call"}"#;
     ensure!(query(&url, of_tool)?.iter().any(|tokens| *tokens > 0.0));
     // The rules see the same numbers: more than 5 % of the answers exceed their budget.

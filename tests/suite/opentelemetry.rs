@@ -129,6 +129,10 @@ fn calls_are_exported_as_spans_metrics_and_logs() -> Result<()> {
     ensure!(found.contains_key("mcp.session.id") && found["mcp.session.id"] != client.session);
     ensure!(found["context_guard.tokens.original"].parse::<u64>()? > 4_000, "{found:?}");
     ensure!(!found.contains_key("error.type"), "{found:?}");
+    // The list is one operation of the client, whatever the gateway asked its upstreams before.
+    let lists: Vec<_> =
+        exported.iter().filter(|span| span.name == "tools/list" && span.kind == 2).collect();
+    ensure!(lists.len() == 1, "{lists:?}");
     let error = exported.iter().find(|span| span.name == "tools/call" && span.kind == 2);
     let error = error.context("no span of the invented tool")?;
     let found = attributes(&error.attributes);

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::alerts::alert_errors;
+use super::alert_rules::alert_errors;
 use super::gateway_file::Config;
 use super::oauth_rules::{is_url, oauth_errors};
-use super::records::otlp_errors;
+use super::otlp_rules::otlp_errors;
 use super::schema;
 use super::secret;
 use super::tls_rules::tls_errors;

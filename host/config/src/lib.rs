@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+mod alert_rules;
 mod alerts;
 mod check;
 pub mod document;
@@ -14,6 +15,7 @@ mod import;
 mod naming;
 mod oauth_rules;
 mod options;
+mod otlp_rules;
 pub mod policy;
 mod records;
 mod schema;
@@ -24,9 +26,10 @@ mod tls;
 mod tls_rules;
 mod upstream;
 
+pub use alert_rules::alert_rules;
 pub use alerts::{
     AlertReceiver, AlertRule, AlertSettings, AlertWebhook, CALL_MEASURES, Comparison, Condition,
-    GATEWAY_MEASURES, alert_rules,
+    GATEWAY_MEASURES,
 };
 pub use check::References;
 pub use error::{Error, Result};

@@ -6,8 +6,6 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::document::Issue;
-use crate::oauth_rules::{is_secure_url, is_url};
 use crate::secret::Secret;
 
 /// The audit log: one JSON object per line.
@@ -54,22 +52,6 @@ pub struct OtlpSettings {
     pub endpoint: Option<String>,
     /// Headers of all requests to the collector. They need https://, or http:// on this machine.
     pub headers: BTreeMap<String, Secret>,
-}
-
-/// Returns the faults of the export.
-pub(crate) fn otlp_errors(settings: &OtlpSettings) -> Vec<Issue> {
-    let path = |member| ["telemetry", "otlp", member];
-    let mut issues = Vec::new();
-    if let Some(endpoint) = &settings.endpoint {
-        if !is_url(endpoint) {
-            let reason = "an http:// or https:// URL is needed";
-            issues.push(Issue::new(&path("endpoint"), reason));
-        } else if !settings.headers.is_empty() && !is_secure_url(endpoint) {
-            let reason = "headers need https://, or http:// on this machine";
-            issues.push(Issue::new(&path("endpoint"), reason));
-        }
-    }
-    issues
 }
 
 impl Default for Telemetry {

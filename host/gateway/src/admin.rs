@@ -13,12 +13,12 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::get;
 use http::StatusCode;
-use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
 use serde_json::{Value, json};
 
 use crate::access::Refusal;
 use crate::telemetry;
-use crate::{Gateway, history, problem};
+use crate::{Gateway, header, history, problem};
 
 /// Returns the routes of the admin endpoint.
 pub(crate) fn router(gateway: Arc<Gateway>) -> Router {
@@ -53,11 +53,16 @@ async fn readyz(State(gateway): State<Arc<Gateway>>) -> Response {
     ready(&gateway.state())
 }
 
-async fn metrics(State(gateway): State<Arc<Gateway>>) -> Response {
-    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+async fn metrics(State(gateway): State<Arc<Gateway>>, headers: HeaderMap) -> Response {
     gateway.recorder.metrics.store_is(gateway.filter.store_is_up());
     gateway.recorder.metrics.store_faults(gateway.filter.store_faults());
-    body(StatusCode::OK, kind, gateway.recorder.metrics_text())
+    let text = gateway.recorder.metrics_text();
+    if header(&headers, ACCEPT).contains("application/openmetrics-text") {
+        let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+        return body(StatusCode::OK, kind, text);
+    }
+    let kind = "text/plain; version=0.0.4; charset=utf-8";
+    body(StatusCode::OK, kind, telemetry::prometheus_text(&text))
 }
 
 async fn upstreams(State(gateway): State<Arc<Gateway>>) -> Response {

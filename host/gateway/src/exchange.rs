@@ -8,7 +8,8 @@ use crate::engine::{CallContext, Decision};
 use crate::filter::{AnswerSource, Filter, Request, Ticket};
 use crate::message::{Head, member};
 use crate::telemetry::{
-    AnswerEvent, Outcome, Recorder, RequestKind, RequestTrace, TraceSampler, method_label,
+    AnswerEvent, Outcome, Recorder, RequestKind, RequestTrace, TraceContext, TraceSampler,
+    method_label,
 };
 use crate::trace_context;
 use crate::upstream::Failure;
@@ -40,6 +41,8 @@ pub(crate) struct Exchange {
     trace: Arc<RequestTrace>,
     /// True if requests to upstreams carry the context of the trace.
     is_traced: bool,
+    /// True if the request is a part of a client's request.
+    is_part: bool,
 }
 
 /// The next step for a client's request that the guard has processed.
@@ -97,6 +100,7 @@ impl Exchange {
             method: "",
             trace: Arc::new(trace),
             is_traced: sampler.is_some(),
+            is_part: false,
         }
     }
 
@@ -215,19 +219,53 @@ impl Exchange {
         bytes: usize,
         outcome: Outcome,
     ) {
-        recorder.answered(&AnswerEvent {
+        recorder.answered(&self.event(decision, bytes, outcome));
+    }
+
+    /// Records the answer to a request that is no call. It has spans and metrics, but no record.
+    pub(crate) fn record_operation(&self, recorder: &Recorder, answer: &[u8]) {
+        self.note_answer(answer);
+        recorder.operated(&self.event(None, answer.len(), Outcome::Passed));
+    }
+
+    fn event<'e>(
+        &'e self,
+        decision: Option<&'e Decision>,
+        bytes: usize,
+        outcome: Outcome,
+    ) -> AnswerEvent<'e> {
+        AnswerEvent {
             cx: &self.context,
             endpoint: &self.endpoint,
             kind: self.kind,
             method: self.method,
             json_rpc_id: self.failed.as_ref().map_or("", FailedRequest::id),
+            is_part: self.is_part,
             trace: Some(&self.trace),
             is_read: self.is_read,
             decision,
             latency: self.started.elapsed(),
             bytes,
             outcome,
-        });
+        }
+    }
+
+    /// Returns true if the request is no call, such as one for a list.
+    pub(crate) fn is_no_call(&self) -> bool {
+        self.kind == RequestKind::Other
+    }
+
+    /// Returns the exchange of a request that the gateway sends for a client's request. Its parent
+    /// is the span of the latter, which the task knows.
+    pub(crate) fn into_part(self, recorder: &Recorder) -> Self {
+        let Some(sampler) = recorder.trace_sampler() else { return Self { is_part: true, ..self } };
+        let trace = RequestTrace::begin(sampler, trace_context::in_headers(), None);
+        Self { is_part: true, trace: Arc::new(trace), ..self }
+    }
+
+    /// Returns the context of the client's request.
+    pub(crate) fn trace_context(&self) -> TraceContext {
+        self.trace.server.clone()
     }
 }
 

@@ -12,7 +12,8 @@ const TRACEPARENT: &str = "traceparent";
 const TRACESTATE: &str = "tracestate";
 
 task_local! {
-    /// The context in the headers of the HTTP request that the task serves.
+    /// The context in the headers of the HTTP request that the task serves, or of the request that
+    /// its work is a part of.
     static HTTP_CONTEXT: Option<TraceContext>;
 }
 
@@ -26,6 +27,11 @@ pub(crate) async fn with_headers<T>(headers: &HeaderMap, work: impl Future<Outpu
 /// Returns the context in the headers of the HTTP request that this task serves.
 pub(crate) fn in_headers() -> Option<TraceContext> {
     HTTP_CONTEXT.try_with(Clone::clone).ok().flatten()
+}
+
+/// Does `work` as a part of the request with this context.
+pub(crate) async fn within<T>(context: TraceContext, work: impl Future<Output = T>) -> T {
+    HTTP_CONTEXT.scope(Some(context), work).await
 }
 
 /// Returns `work` for another task that serves the same HTTP request.

@@ -143,6 +143,7 @@ mod tests {
             kind,
             method: "tools/call",
             json_rpc_id: "1",
+            is_part: false,
             trace: None,
             decision: Some(decision),
             is_read: decision.options.iter().any(|(name, _)| name != "snapshot"),

@@ -15,6 +15,7 @@ mod metrics;
 mod operation;
 #[cfg(feature = "otlp")]
 pub mod otlp;
+mod prometheus_text;
 mod record;
 mod recorder;
 pub mod recording;
@@ -30,6 +31,7 @@ pub use error::{Error, Result};
 pub use log_queue::{LogEvent, export_log, exports_logs, take_logs};
 pub use metrics::Metrics;
 pub use operation::FinishedSpan;
+pub use prometheus_text::prometheus_text;
 pub use record::{
     AnswerEvent, AnswerKind, OptimizationMetadata, Outcome, RecordQuery, RequestKind,
     TelemetryRecord,

@@ -150,8 +150,10 @@ impl Operation<'_> {
         if self.answered.method.is_empty() {
             return;
         }
-        let labels = self.labels(Some(self.transport));
-        metrics.server.get_or_create(&labels).observe(self.answered.latency.as_secs_f64());
+        if !self.answered.is_part {
+            let labels = self.labels(Some(self.transport));
+            metrics.server.get_or_create(&labels).observe(self.answered.latency.as_secs_f64());
+        }
         let upstream = self.answered.trace.and_then(RequestTrace::upstream_times);
         if let Some([start, end]) = upstream {
             let context_guard_upstream = Some(self.record.upstream.clone());
@@ -199,7 +201,8 @@ impl Operation<'_> {
         for (key, value) in own_values {
             own.extend(value.filter(|value| !value.is_empty()).map(|value| (key, value)));
         }
-        let server = FinishedSpan {
+        let is_part = self.answered.is_part;
+        let server = (!is_part).then(|| FinishedSpan {
             context: trace.server.clone(),
             parent: trace.parent.as_ref().map(|parent| parent.span),
             link: trace.link.clone(),
@@ -208,10 +211,13 @@ impl Operation<'_> {
             times: trace.times(),
             attributes: own,
             is_error: error.is_some(),
-        };
+        });
         let client = trace.upstream_times().map(|times| FinishedSpan {
             context: trace.upstream_context(),
-            parent: Some(trace.server.span),
+            parent: match is_part {
+                true => trace.parent.as_ref().map(|parent| parent.span),
+                false => Some(trace.server.span),
+            },
             link: None,
             is_client: true,
             name,
@@ -219,7 +225,7 @@ impl Operation<'_> {
             attributes: shared,
             is_error: error.is_some(),
         });
-        let spans = client.into_iter().chain([server]);
+        let spans = client.into_iter().chain(server);
         spans.filter(|span| tracing.spans.try_send(span.clone()).is_err()).count() as u64
     }
 }

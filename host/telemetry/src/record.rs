@@ -186,6 +186,9 @@ pub struct AnswerEvent<'a> {
     pub method: &'static str,
     /// The JSON-RPC id of the request, as raw JSON; empty if there is none.
     pub json_rpc_id: &'a str,
+    /// True if the gateway sent the request to answer a request of a client, such as one for a
+    /// merged list. It is no operation of a client then.
+    pub is_part: bool,
     /// The trace of the request, if it has one.
     pub trace: Option<&'a RequestTrace>,
     /// The decision of the guard on the answer; `None` if it made none.

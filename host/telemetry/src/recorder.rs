@@ -1,29 +1,29 @@
 //! Records requests as logs, metrics, records in memory and audit entries.
 
+mod alerting;
+mod operations;
+
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use context_guard_config::AlertRule;
 use context_guard_cursor_store::Clock;
-use context_guard_history::{History, OTHER};
+use context_guard_history::History;
 use tracing::{info, warn};
 
-use crate::alerts::{AlertChange, AlertState, Alerts, GatewayState};
+use crate::alerts::Alerts;
 use crate::audit::{AuditEntry, AuditLog};
 use crate::engine::{CacheTier, CallContext, ResponseMode};
-use crate::history_event::{event, session_digest};
+use crate::history_event::event;
 use crate::known_tools::KnownTools;
 use crate::metrics::Metrics;
-use crate::operation::{FinishedSpan, Operation, Tracing};
+use crate::operation::Tracing;
 use crate::record::{
-    AnswerEvent, AnswerKind, Outcome, RecordQuery, RequestKind, TelemetryRecord, optimization,
-    outcome_of,
+    AnswerEvent, AnswerKind, Outcome, RecordQuery, TelemetryRecord, optimization, outcome_of,
 };
 use crate::revision::Change;
-use crate::trace::{RequestTrace, TraceSampler};
+use crate::trace::RequestTrace;
 
 /// The target of log events about single requests, so that a log filter can select them.
 const REQUEST_TARGET: &str = "context_guard::requests";
@@ -32,8 +32,6 @@ const REQUEST_TARGET: &str = "context_guard::requests";
 const MAX_NAME_BYTES: usize = 256;
 /// The maximum length of the name of an upstream in the history, in bytes.
 const MAX_UPSTREAM_BYTES: usize = 64;
-/// The maximum number of spans that wait for the export.
-const MAX_SPANS: usize = 4_096;
 /// The maximum length of a message in audit entries and logs, in bytes.
 const MAX_DETAIL_BYTES: usize = 1_024;
 
@@ -112,47 +110,6 @@ impl Recorder {
     #[must_use]
     pub fn with_history(self, history: Option<Arc<History>>) -> Self {
         Self { history, ..self }
-    }
-
-    /// Counts calls for these alerts, which [`Self::evaluate_alerts`] evaluates.
-    #[must_use]
-    pub fn with_alerts(self, rules: Vec<AlertRule>) -> Self {
-        let alerts = Alerts::default();
-        alerts.set(rules, self.now_ms());
-        Self { alerts: Some(alerts), ..self }
-    }
-
-    /// Returns the alerts, or `None` if there are none.
-    #[must_use]
-    pub fn alerts(&self) -> Option<&Alerts> {
-        self.alerts.as_ref()
-    }
-
-    /// Sets the alerts, as [`Alerts::set`] does. Returns the changes of those that are gone.
-    pub fn set_alerts(&self, rules: Vec<AlertRule>) -> Vec<AlertChange> {
-        let Some(alerts) = &self.alerts else { return Vec::new() };
-        let changes = alerts.set(rules, self.now_ms());
-        self.metrics.forget_alerts();
-        self.metrics.alerts(&alerts.report());
-        changes
-    }
-
-    /// Evaluates the alerts. Returns the changes of their states, and logs them.
-    pub fn evaluate_alerts(&self, state: &GatewayState) -> Vec<AlertChange> {
-        let Some(alerts) = &self.alerts else { return Vec::new() };
-        let audit_lost = self.audit.as_ref().map_or(0, AuditLog::lost);
-        let changes = alerts.evaluate(&GatewayState { audit_lost, ..*state }, self.now_ms());
-        self.metrics.alerts(&alerts.report());
-        for change in changes.iter().filter(|change| change.logs) {
-            let (alert, summary) = (&change.status.name, &change.status.summary);
-            match change.status.state {
-                AlertState::Firing => warn!(alert, "alert is firing: {summary}"),
-                AlertState::Pending => info!(alert, "alert is pending: {summary}"),
-                AlertState::Resolved => info!(alert, "alert is resolved: {summary}"),
-                AlertState::Ok => info!(alert, "alert is no longer pending: {summary}"),
-            }
-        }
-        changes
     }
 
     /// Returns the history of calls, or `None` if it is disabled.
@@ -271,48 +228,6 @@ impl Recorder {
             }
             ring.push_back(Arc::new(record));
         }
-    }
-
-    /// Counts a request in the metrics, and sends its spans.
-    fn count_operation(&self, answered: &AnswerEvent<'_>, record: &TelemetryRecord) {
-        let named = record.endpoint.split_once("::").filter(|(_, name)| !name.contains("://"));
-        let is_tool = matches!(answered.kind, RequestKind::Tool | RequestKind::Http);
-        let tool = named.map(|(_, name)| name).filter(|_| is_tool).map(|name| {
-            match self.tools.contains(&record.upstream, name) {
-                true => self.metrics.tool_label(name),
-                false => OTHER,
-            }
-        });
-        self.metrics.answered(record, tool.unwrap_or_default());
-        let tool = match answered.kind {
-            RequestKind::Tool => tool.or(Some(OTHER)),
-            _ => None,
-        };
-        let session = session_digest(&answered.cx.session);
-        let transport = if self.uses_pipe.load(Ordering::Relaxed) { "pipe" } else { "tcp" };
-        let operation = Operation { answered, record, tool, transport, session };
-        operation.count(&self.metrics.operations);
-        if let Some(tracing) = self.tracing.get() {
-            self.metrics.otlp_dropped(operation.trace(tracing));
-        }
-    }
-
-    /// Notes that clients use standard input and output, for the attribute `network.transport`.
-    pub fn set_uses_pipe(&self) {
-        self.uses_pipe.store(true, Ordering::Relaxed);
-    }
-
-    /// Begins to send spans, which `sampler` selects, to a queue. Returns its receiver, or `None`
-    /// if spans are sent already.
-    pub fn trace_requests(&self, sampler: TraceSampler) -> Option<Receiver<FinishedSpan>> {
-        let (spans, receiver) = sync_channel(MAX_SPANS);
-        self.tracing.set(Tracing { sampler, spans }).ok().map(|()| receiver)
-    }
-
-    /// Returns the rule by which traces are recorded, or `None` if no spans are sent.
-    #[must_use]
-    pub fn trace_sampler(&self) -> Option<TraceSampler> {
-        self.tracing.get().map(|tracing| tracing.sampler)
     }
 
     /// Counts a call in the history and for alerts.
@@ -436,6 +351,7 @@ impl Recorder {
 mod tests {
     use super::*;
     use crate::engine::{Decision, LossClass};
+    use crate::record::RequestKind;
     use context_guard_cursor_store::clock::SystemClock;
     use std::time::Duration;
 
@@ -483,6 +399,7 @@ mod tests {
                     kind: RequestKind::Tool,
                     method: "tools/call",
                     json_rpc_id: "1",
+                    is_part: false,
                     trace: None,
                     decision: Some(&decision),
                     is_read,
@@ -543,6 +460,7 @@ mod tests {
                 kind: RequestKind::Tool,
                 method: "tools/call",
                 json_rpc_id: "1",
+                is_part: false,
                 trace: None,
                 decision: None,
                 is_read: false,
@@ -582,6 +500,7 @@ mod tests {
             kind: RequestKind::Tool,
             method: "tools/call",
             json_rpc_id: "1",
+            is_part: false,
             trace: None,
             decision: None,
             is_read: false,
