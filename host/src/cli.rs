@@ -15,6 +15,7 @@ mod demo;
 mod doctor;
 mod install;
 mod key;
+mod log;
 mod login;
 mod manual;
 mod payload;
@@ -32,7 +33,6 @@ mod tokens;
 mod tools;
 mod wrap;
 
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -43,6 +43,8 @@ use context_guard::history::{History, HistoryOptions};
 use context_guard::{Error, access, config, oauth, revision, telemetry};
 use tracing::warn;
 use tracing_subscriber::EnvFilter;
+
+use log::LogFormat;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -227,7 +229,7 @@ pub(crate) fn say(text: std::fmt::Arguments<'_>) {
     }
 }
 
-/// Starts logging to standard error, because standard output belongs to the protocol.
+/// Starts logging with the format and the filter of a command.
 pub(crate) fn start_log(arguments: &Arguments) {
     // A gateway reports changes of state, and requests only with `-v`: one line for each, from the
     // recorder of requests rather than from the filter. `wrap` reports only what the filter did.
@@ -244,13 +246,12 @@ pub(crate) fn start_log(arguments: &Arguments) {
     };
     let filter =
         EnvFilter::try_from_env("CONTEXT_GUARD_LOG").unwrap_or_else(|_| EnvFilter::new(default));
-    let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(colours)
-        .with_target(false)
-        .init();
+    let format = match &arguments.command {
+        Some(Command::Serve(serve)) => serve.log_format,
+        Some(Command::Wrap(wrap)) => wrap.log_format,
+        _ => LogFormat::Text,
+    };
+    log::start(filter, format);
 }
 
 /// The error that the guard refused a cursor, limit or argument, with its message. The program

@@ -9,6 +9,7 @@
 )]
 
 mod access;
+mod alerts;
 mod browser;
 mod budgets;
 mod catalogue;
@@ -35,11 +36,14 @@ mod front;
 mod gateway;
 mod history;
 mod hostile;
+mod incidents;
 mod isolation;
 mod legacy_sse;
+mod monitoring;
 mod names;
 mod oauth;
 mod odd_answers;
+mod opentelemetry;
 mod operations;
 mod processes;
 mod properties;

@@ -6,6 +6,7 @@ mod bench;
 mod build;
 mod check;
 mod command_line;
+mod debian;
 mod dist;
 mod docs;
 mod fuzz;

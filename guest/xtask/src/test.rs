@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use crate::build::{self, Built, cargo, embed, root, target};
-use crate::{bench, check, command_line, dist, fuzz, packages, tools};
+use crate::{bench, check, command_line, debian, dist, fuzz, packages, tools};
 
 /// The npm packages of the end-to-end tests. Versions are pinned, so that each update is a separate
 /// commit.
@@ -179,6 +179,7 @@ fn servers(yes: bool) -> Result<PathBuf> {
     system_packages(&["redis-server", "minisign", "chromium", "jq"], yes)?;
     let folder = target().join("peers");
     std::fs::create_dir_all(&folder)?;
+    debian::unpack(&folder, "prometheus")?;
     let wanted = format!("{NPM:?}{INSPECTOR}{SEPARATE:?}{PYTHON:?}");
     let mark = folder.join("installed");
     if std::fs::read_to_string(&mark).ok().as_deref() == Some(&wanted) {

@@ -5,8 +5,10 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use super::alert_rules::alert_errors;
 use super::gateway_file::Config;
 use super::oauth_rules::{is_url, oauth_errors};
+use super::otlp_rules::otlp_errors;
 use super::schema;
 use super::secret;
 use super::tls_rules::tls_errors;
@@ -237,6 +239,8 @@ fn semantic_errors(config: &Config) -> Vec<Issue> {
         issues
             .push(Issue::new(&["access", "jwt"], "either jwksUrl or jwksFile is needed, not both"));
     }
+    issues.extend(alert_errors(config));
+    issues.extend(otlp_errors(&config.telemetry.otlp));
     issues.extend(oauth_errors(config));
     issues.extend(tls_errors(config));
     issues

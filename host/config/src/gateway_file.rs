@@ -6,7 +6,9 @@ use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::alerts::{AlertSettings, AlertWebhook};
 use super::guard::{Component, Store};
+use super::records::{Audit, Telemetry};
 use super::secret::Secret;
 use super::timeouts::Timeouts;
 use super::tls::Tls;
@@ -30,7 +32,7 @@ pub struct Config {
     /// The guard component. Without a file, the embedded one.
     pub component: Component,
     /// Watches this file, the policy, the component and the files of signing keys, and deploys
-    /// their changes. Changes of other settings need a restart.
+    /// their changes and those of `alerts`. Changes of other settings need a restart.
     pub watch: bool,
     /// The rollout of a new component or policy, and its rollback.
     pub rollout: RolloutOptions,
@@ -61,6 +63,10 @@ pub struct Config {
     pub audit: Option<Audit>,
     /// The records about requests.
     pub telemetry: Telemetry,
+    /// The alerts, in addition to the built-in ones.
+    pub alerts: Vec<AlertSettings>,
+    /// The URL that receives changes of alerts. Without it there is none.
+    pub alert_webhook: Option<AlertWebhook>,
     /// The history of calls. Without it, `serve` has none, and `stdio` has one in the state folder
     /// of the user.
     pub history: Option<HistorySettings>,
@@ -103,6 +109,8 @@ impl Default for Config {
             admin: None,
             audit: None,
             telemetry: Telemetry::default(),
+            alerts: Vec::new(),
+            alert_webhook: None,
             history: None,
             signing_keys: Vec::new(),
             keep_dropped_keys: true,
@@ -146,6 +154,13 @@ impl Config {
             && let Some(token) = &mut admin.token
         {
             see(way(&["admin", "token"]), token);
+        }
+        for (name, secret) in &mut self.telemetry.otlp.headers {
+            see(way(&["telemetry", "otlp", "headers", name]), secret);
+        }
+        if let Some(webhook) = &mut self.alert_webhook {
+            see(way(&["alertWebhook", "url"]), &mut webhook.url);
+            see(way(&["alertWebhook", "secret"]), &mut webhook.secret);
         }
         see(way(&["store", "url"]), &mut self.store.url);
         if let Some(key) = &mut self.tokens.key {
@@ -409,41 +424,4 @@ pub struct Admin {
 
 fn admin_address() -> String {
     "127.0.0.1:8809".to_owned()
-}
-
-/// The audit log: one JSON object per line.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Audit {
-    /// The folder of its files, one per day.
-    pub folder: PathBuf,
-    /// Days after which files are deleted.
-    #[serde(default = "month")]
-    #[schemars(range(min = 1))]
-    pub retention_days: usize,
-    /// Refuses requests with 503 while the log cannot be written. Each entry is then written
-    /// before its request ends.
-    #[serde(default)]
-    pub required: bool,
-}
-
-fn month() -> usize {
-    30
-}
-
-/// The records about requests.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct Telemetry {
-    /// The maximum number of records in memory.
-    pub ring: usize,
-    /// The share of answers whose tokens are counted exactly, from 0 to 1.
-    #[schemars(range(min = 0.0, max = 1.0))]
-    pub sample: f64,
-}
-
-impl Default for Telemetry {
-    fn default() -> Self {
-        Self { ring: 10_000, sample: 0.01 }
-    }
 }

@@ -4,6 +4,8 @@
 
 #![forbid(unsafe_code)]
 
+mod alert_rules;
+mod alerts;
 mod check;
 pub mod document;
 mod error;
@@ -13,7 +15,9 @@ mod import;
 mod naming;
 mod oauth_rules;
 mod options;
+mod otlp_rules;
 pub mod policy;
+mod records;
 mod schema;
 mod secret;
 mod state;
@@ -22,11 +26,14 @@ mod tls;
 mod tls_rules;
 mod upstream;
 
+pub use alert_rules::alert_rules;
+pub use alerts::{
+    AlertReceiver, AlertRule, AlertSettings, AlertWebhook, CALL_MEASURES, Comparison, Condition,
+    GATEWAY_MEASURES,
+};
 pub use check::References;
 pub use error::{Error, Result};
-pub use gateway_file::{
-    Access, Admin, Audit, Config, Jwt, Limits, Naming, Policy, RateLimit, Telemetry, Tokens,
-};
+pub use gateway_file::{Access, Admin, Config, Jwt, Limits, Naming, Policy, RateLimit, Tokens};
 pub use guard::{Component, Requirement, Store};
 pub use import::{
     Import, ImportedServer, guard_command, import, import_all, redact_arguments, upstream_name,
@@ -35,6 +42,7 @@ pub use oauth_rules::{is_scope, is_secure_url, is_url};
 pub use options::{
     CacheOptions, HistorySettings, Mode, RecordingOptions, RollbackLimits, RolloutOptions,
 };
+pub use records::{Audit, OtlpSettings, Telemetry};
 pub use secret::Secret;
 pub use state::{history_file, read_or_create_secret, state_folder};
 pub use timeouts::Timeouts;

@@ -48,6 +48,7 @@ use crate::cache::Cache;
 pub struct Filter {
     revisions: Arc<Revisions>,
     cache: Option<Arc<Cache>>,
+    sampler: Option<Arc<sampler::Sampler>>,
     stack: Stack,
 }
 
@@ -81,8 +82,8 @@ impl Filter {
     /// Creates a filter for the deployed and candidate revisions in `revisions`.
     #[must_use]
     pub fn with_options(revisions: Arc<Revisions>, options: FilterOptions) -> Self {
-        let cache = options.cache.clone();
-        Self { stack: Stack::new(&revisions, options), revisions, cache }
+        let (cache, sampler) = (options.cache.clone(), options.sampler.clone());
+        Self { stack: Stack::new(&revisions, options), revisions, cache, sampler }
     }
 
     /// Returns the revisions of the guard: the active one and those that can replace it.
@@ -95,6 +96,12 @@ impl Filter {
     #[must_use]
     pub fn cache(&self) -> Option<&Arc<Cache>> {
         self.cache.as_ref()
+    }
+
+    /// Returns the sampler of token estimates, or `None` if there is none.
+    #[must_use]
+    pub fn sampler(&self) -> Option<&Arc<sampler::Sampler>> {
+        self.sampler.as_ref()
     }
 
     /// Returns true if a guard call may wait for a remote store. Such a call must not run on an

@@ -12,12 +12,12 @@ use axum::middleware::from_fn_with_state;
 use axum::response::Response;
 use axum::routing::get;
 use http::StatusCode;
-use http::header::{CONTENT_TYPE, HeaderValue};
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
 use serde_json::{Value, json};
 
 use crate::dashboard::{self, Console, authorized};
 use crate::telemetry;
-use crate::{Gateway, problem};
+use crate::{Gateway, header, problem};
 
 /// Returns the routes of the admin endpoint.
 pub(crate) fn router(gateway: Arc<Gateway>) -> Router {
@@ -25,6 +25,7 @@ pub(crate) fn router(gateway: Arc<Gateway>) -> Router {
     let admin = Router::new()
         .route("/admin/telemetry", get(records))
         .route("/admin/upstreams", get(upstreams))
+        .route("/admin/v1/alerts", get(alerts))
         .route("/metrics", get(metrics))
         .route_layer(from_fn_with_state(Arc::clone(&console), authorized));
     Router::new()
@@ -52,16 +53,25 @@ async fn readyz(State(gateway): State<Arc<Gateway>>) -> Response {
     ready(&gateway.state())
 }
 
-async fn metrics(State(gateway): State<Arc<Gateway>>) -> Response {
-    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+async fn metrics(State(gateway): State<Arc<Gateway>>, headers: HeaderMap) -> Response {
     gateway.recorder.metrics.store_is(gateway.filter.store_is_up());
     gateway.recorder.metrics.store_faults(gateway.filter.store_faults());
-    body(StatusCode::OK, kind, gateway.recorder.metrics_text())
+    let text = gateway.recorder.metrics_text();
+    if header(&headers, ACCEPT).contains("application/openmetrics-text") {
+        let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+        return body(StatusCode::OK, kind, text);
+    }
+    let kind = "text/plain; version=0.0.4; charset=utf-8";
+    body(StatusCode::OK, kind, telemetry::prometheus_text(&text))
 }
 
 async fn upstreams(State(gateway): State<Arc<Gateway>>) -> Response {
     let all = gateway.upstreams();
     json(&json!({ "upstreams": all }))
+}
+
+async fn alerts(State(gateway): State<Arc<Gateway>>) -> Response {
+    json(&json!(gateway.recorder.alerts().map(|alerts| alerts.report()).unwrap_or_default()))
 }
 
 async fn records(

@@ -1,15 +1,21 @@
 //! One client request and its response, as all parts of the gateway use it: stdio, the single
 //! upstream, the aggregator and REST.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::engine::{CallContext, Decision};
 use crate::filter::{AnswerSource, Filter, Request, Ticket};
-use crate::message::Head;
-use crate::telemetry::{AnswerEvent, Outcome, Recorder, RequestKind};
+use crate::message::{Head, member};
+use crate::telemetry::{
+    AnswerEvent, Outcome, Recorder, RequestKind, RequestTrace, TraceContext, TraceSampler,
+    method_label,
+};
+use crate::trace_context;
 use crate::upstream::Failure;
 use context_guard_protocol::answer::{is_valid_json, quote};
 use context_guard_protocol::response::FailedRequest;
+use memchr::memmem;
 
 /// A client's request, with the state that is needed until its answer is recorded.
 #[derive(Clone, Debug)]
@@ -30,6 +36,13 @@ pub(crate) struct Exchange {
     failed: Option<FailedRequest>,
     /// True if the guard answered with a part of an answer that it stored before.
     is_read: bool,
+    /// The label of the MCP method; empty for a request to a JSON API.
+    method: &'static str,
+    trace: Arc<RequestTrace>,
+    /// True if requests to upstreams carry the context of the trace.
+    is_traced: bool,
+    /// True if the request is a part of a client's request.
+    is_part: bool,
 }
 
 /// The next step for a client's request that the guard has processed.
@@ -49,9 +62,32 @@ pub(crate) struct GuardedResponse {
 }
 
 impl Exchange {
-    /// Creates the exchange of a request to a JSON API.
-    pub(crate) fn new(context: CallContext, endpoint: impl Into<String>) -> Self {
-        let (endpoint, started) = (endpoint.into(), Instant::now());
+    /// Creates the exchange of a request to a JSON API. If `recorder` traces requests, it gets a
+    /// trace.
+    pub(crate) fn new(
+        context: CallContext,
+        endpoint: impl Into<String>,
+        recorder: Option<&Recorder>,
+    ) -> Self {
+        Self::begin(context, endpoint.into(), recorder, None)
+    }
+
+    fn begin(
+        context: CallContext,
+        endpoint: String,
+        recorder: Option<&Recorder>,
+        head: Option<&Head<'_>>,
+    ) -> Self {
+        let started = Instant::now();
+        let sampler = recorder.and_then(Recorder::trace_sampler);
+        // Without a sampler, the trace has times only.
+        let trace = match sampler {
+            Some(sampler) => {
+                let in_message = head.and_then(trace_context::in_message);
+                RequestTrace::begin(sampler, in_message, trace_context::in_headers())
+            }
+            None => RequestTrace::begin(TraceSampler::NEVER, None, None),
+        };
         Self {
             context,
             endpoint,
@@ -61,12 +97,20 @@ impl Exchange {
             ticket: None,
             failed: None,
             is_read: false,
+            method: "",
+            trace: Arc::new(trace),
+            is_traced: sampler.is_some(),
+            is_part: false,
         }
     }
 
     /// Creates the exchange of a JSON-RPC request. It is recorded under the tool, prompt or
     /// resource that the request names, else under its method.
-    pub(crate) fn of_request(context: CallContext, head: Option<&Head<'_>>) -> Self {
+    pub(crate) fn of_request(
+        context: CallContext,
+        head: Option<&Head<'_>>,
+        recorder: Option<&Recorder>,
+    ) -> Self {
         let method = head.map_or("", Head::method);
         let named = head
             .filter(|_| matches!(method, "tools/call" | "prompts/get" | "resources/read"))
@@ -78,7 +122,8 @@ impl Exchange {
         };
         let failed = head.map(|head| FailedRequest::new(head, &context.protocol_version));
         let kind = RequestKind::of_method(method);
-        Self { kind, failed, ..Self::new(context, endpoint) }
+        let method = method_label(method);
+        Self { kind, failed, method, ..Self::begin(context, endpoint, recorder, head) }
     }
 
     /// Returns the client's id of the request, as raw JSON. `null` if it is no JSON-RPC request.
@@ -95,7 +140,14 @@ impl Exchange {
     /// ticket for the response.
     pub(crate) fn on_request(&mut self, filter: &Filter, message: &[u8]) -> NextStep {
         let decision = filter.request(&self.context, message);
-        self.next_step(decision)
+        match self.next_step(decision) {
+            NextStep::Forward(changed) if self.is_traced => {
+                let sent = changed.as_deref().unwrap_or(message);
+                let context = self.trace.upstream_context();
+                NextStep::Forward(trace_context::inject(sent, &context).or(changed))
+            }
+            next => next,
+        }
     }
 
     /// Passes the client's request to the filter without its cache.
@@ -112,6 +164,7 @@ impl Exchange {
             }
             Request::Forward(changed, ticket) => {
                 self.ticket = Some(ticket);
+                self.trace.upstream_called();
                 NextStep::Forward(changed)
             }
         }
@@ -120,6 +173,7 @@ impl Exchange {
     /// Passes the upstream's response through the filter. Returns the message for the client, with
     /// the guard's decision. A message that is not valid JSON is replaced by an error.
     pub(crate) fn on_response(&self, filter: &Filter, message: &[u8]) -> GuardedResponse {
+        self.note_answer(message);
         let mut guarded = self.shape(filter, message);
         if self.failed.is_some() && guarded.shaped.is_none() && !is_valid_json(message) {
             let text = String::from_utf8_lossy(message);
@@ -129,6 +183,22 @@ impl Exchange {
             guarded.outcome = Outcome::UpstreamError;
         }
         guarded
+    }
+
+    /// Notes the end of the upstream call, and its error.
+    fn note_answer(&self, message: &[u8]) {
+        let find = |text: &str| memmem::find(message, text.as_bytes()).is_some();
+        let may_be_tool_error = self.kind == RequestKind::Tool && may_have_tool_error(message);
+        // Most answers have neither, and are not parsed.
+        let head = match may_be_tool_error || find("\"error\"") {
+            true => Head::read(message),
+            false => None,
+        };
+        let code = head.as_ref().and_then(|head| member(head.error?.get(), "code"));
+        let code = code.and_then(|code| code.get().parse().ok());
+        let result = head.and_then(|head| head.result).filter(|_| may_be_tool_error);
+        let is_error = result.and_then(|result| member(result, "isError"));
+        self.trace.upstream_answered(is_error.is_some_and(|value| value.get() == "true"), code);
     }
 
     fn shape(&self, filter: &Filter, message: &[u8]) -> GuardedResponse {
@@ -149,15 +219,62 @@ impl Exchange {
         bytes: usize,
         outcome: Outcome,
     ) {
-        recorder.answered(&AnswerEvent {
+        recorder.answered(&self.event(decision, bytes, outcome));
+    }
+
+    /// Records the answer to a request that is no call. It has spans and metrics, but no record.
+    pub(crate) fn record_operation(&self, recorder: &Recorder, answer: &[u8]) {
+        self.note_answer(answer);
+        recorder.operated(&self.event(None, answer.len(), Outcome::Passed));
+    }
+
+    fn event<'e>(
+        &'e self,
+        decision: Option<&'e Decision>,
+        bytes: usize,
+        outcome: Outcome,
+    ) -> AnswerEvent<'e> {
+        AnswerEvent {
             cx: &self.context,
             endpoint: &self.endpoint,
             kind: self.kind,
+            method: self.method,
+            json_rpc_id: self.failed.as_ref().map_or("", FailedRequest::id),
+            is_part: self.is_part,
+            trace: Some(&self.trace),
             is_read: self.is_read,
             decision,
             latency: self.started.elapsed(),
             bytes,
             outcome,
-        });
+        }
     }
+
+    /// Returns true if the request is no call, such as one for a list.
+    pub(crate) fn is_no_call(&self) -> bool {
+        self.kind == RequestKind::Other
+    }
+
+    /// Returns the exchange of a request that the gateway sends for a client's request. Its parent
+    /// is the span of the latter, which the task knows.
+    pub(crate) fn into_part(self, recorder: &Recorder) -> Self {
+        let Some(sampler) = recorder.trace_sampler() else { return Self { is_part: true, ..self } };
+        let trace = RequestTrace::begin(sampler, trace_context::in_headers(), None);
+        Self { is_part: true, trace: Arc::new(trace), ..self }
+    }
+
+    /// Returns the context of the client's request.
+    pub(crate) fn trace_context(&self) -> TraceContext {
+        self.trace.server.clone()
+    }
+}
+
+/// Returns true if an answer contains the member `isError` with the value true, at any depth.
+fn may_have_tool_error(message: &[u8]) -> bool {
+    const NAME: &[u8] = b"\"isError\"";
+    memmem::find_iter(message, NAME).any(|at| {
+        let rest = message.get(at + NAME.len()..).unwrap_or_default().trim_ascii_start();
+        let value = rest.strip_prefix(b":").unwrap_or_default().trim_ascii_start();
+        value.starts_with(b"true")
+    })
 }

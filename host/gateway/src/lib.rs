@@ -10,6 +10,7 @@
 mod admin;
 mod admission;
 mod aggregator;
+mod alerts;
 mod byte_channel;
 mod dashboard;
 mod error;
@@ -21,6 +22,8 @@ mod history;
 mod invalid_output;
 mod lines;
 mod message;
+#[cfg_attr(not(feature = "otlp"), path = "no_otlp.rs")]
+mod otlp;
 mod pem_files;
 mod probe;
 mod process_tree;
@@ -37,6 +40,7 @@ pub mod stdio;
 mod stdio_front;
 mod task_owners;
 mod tasks;
+mod trace_context;
 mod unattributed;
 mod upstream;
 
@@ -53,6 +57,7 @@ pub use aggregator::event_streams::{EventReader, EventStreams, StreamEvent};
 pub use dashboard::Dashboard;
 pub use error::{Error, Result};
 pub(crate) use headers::header;
+pub use otlp::OtlpExport;
 pub(crate) use rest::problem;
 pub use serve::Gateway;
 pub use session::Session;

@@ -134,7 +134,7 @@ impl Rest {
             upstream: self.upstream.name.clone(),
             ..CallContext::default()
         };
-        let mut exchange = Exchange::new(context, request.endpoint());
+        let mut exchange = Exchange::new(context, request.endpoint(), Some(&self.recorder));
         let call = request.tool_call();
         let next =
             run_blocking(&self.filter, &admission.caller, GuardInput::Request(&call), || {

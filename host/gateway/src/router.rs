@@ -22,6 +22,7 @@ use crate::front::request_body::{self, BodyError};
 use crate::reply;
 use crate::rest::problem;
 use crate::serve::Gateway;
+use crate::trace_context;
 
 /// The message for a caller whose request finds no place.
 const BUSY: &str = "The gateway has as many requests as it can take (limits.concurrency, limits.perPrincipal, limits.perSession, limits.queue). Try again soon.";
@@ -33,6 +34,11 @@ pub(crate) fn router(gateway: Arc<Gateway>) -> Router {
 }
 
 async fn handle(State(gateway): State<Arc<Gateway>>, request: Request) -> Response {
+    let headers = request.headers().clone();
+    trace_context::with_headers(&headers, answer(gateway, request)).await
+}
+
+async fn answer(gateway: Arc<Gateway>, request: Request) -> Response {
     let peer =
         request.extensions().get::<SocketAddr>().map_or(IpAddr::from([0, 0, 0, 0]), SocketAddr::ip);
     let path = request.uri().path();

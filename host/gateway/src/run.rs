@@ -14,7 +14,7 @@ use super::front::listener::{self, Listener};
 use super::router;
 use super::serve::Gateway;
 use super::tasks::AbortOnDrop;
-use crate::{Error, Result, admin, probe};
+use crate::{Error, Result, admin, alerts, probe};
 
 /// The maximum time that the gateway waits for admin requests in flight when it stops.
 pub(crate) const ADMIN_DRAIN: Duration = Duration::from_secs(1);
@@ -28,12 +28,16 @@ impl Gateway {
             tokio::spawn(probe::run(Arc::clone(self))),
             tokio::spawn(Arc::clone(&self.aggregator).warm()),
             tokio::spawn(memory),
+            tokio::spawn(alerts::run(Arc::clone(self))),
         ];
         tasks.into_iter().map(AbortOnDrop).collect()
     }
 
-    /// Waits until all recorded calls are in the history file.
+    /// Waits until all recorded calls are in the history file and exported.
     pub(crate) async fn flush_history(&self) {
+        if let Some(export) = &self.export {
+            export.finish().await;
+        }
         if let Some(history) = self.recorder.history().cloned() {
             let _ = tokio::task::spawn_blocking(move || history.flush()).await;
         }

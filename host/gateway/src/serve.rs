@@ -2,7 +2,7 @@
 //! upstreams.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use axum::response::Response;
 use bytes::Bytes;
@@ -22,6 +22,7 @@ use super::front::request_mode::{heads, inspect_discovery, mode_of, refuse_inval
 use super::front::sse_paths::{SseEndpoint, SsePaths};
 use super::headers;
 use super::history;
+use super::otlp::OtlpExport;
 use super::protocol_mode::ProtocolMode;
 use super::reply;
 use super::rest::{Rest, problem};
@@ -33,12 +34,12 @@ use super::upstream::processes::Processes;
 use super::upstream::server::UpstreamServer;
 use super::upstream::statuses::may_be_legacy_sse;
 use crate::access::{ANONYMOUS, Access, AdminAccess, http_client};
-use crate::config::{Authorization, Config, Limits, Upstream};
+use crate::config::{Authorization, Config, Limits, Upstream, alert_rules};
 use crate::filter::Filter;
 use crate::oauth::{TokenStore, UpstreamTokens};
 use crate::revision::Sources;
 use crate::telemetry::sampler::Sampler;
-use crate::telemetry::{AuditLog, Recorder};
+use crate::telemetry::{AlertChange, AuditLog, Recorder};
 use crate::{Clock, Result};
 
 /// An HTTP gateway between MCP clients and upstreams.
@@ -54,6 +55,10 @@ pub struct Gateway {
     /// The rules of the endpoint for operators, if there is one.
     pub(crate) admin_access: Option<Arc<AdminAccess>>,
     pub(crate) recorder: Arc<Recorder>,
+    /// The export to an OpenTelemetry collector, if there is one.
+    pub(crate) export: Option<OtlpExport>,
+    /// The changes of alerts that fired and are gone, which the webhook has not received.
+    gone_alerts: Mutex<Vec<AlertChange>>,
     pub(crate) filter: Arc<Filter>,
     /// The files of policy, component and keys, which can be read again while the gateway runs.
     pub(crate) sources: OnceLock<Arc<Sources>>,
@@ -88,9 +93,12 @@ impl Gateway {
             None => None,
         };
         let recorder = Recorder::new(config.telemetry.ring, audit, clock);
+        // The file was checked when it was read.
+        let recorder = recorder.with_alerts(alert_rules(&config).unwrap_or_default());
         let recorder = Arc::new(recorder.with_history(history::open(&config)));
         let observer = Arc::clone(&recorder);
         filter.revisions().observe(move |change| observer.changed(change));
+        let export = OtlpExport::start(&config.telemetry.otlp, &recorder)?;
         let client = http_client();
         let is_loopback = config.listen.parse::<SocketAddr>();
         let is_loopback =
@@ -199,6 +207,8 @@ impl Gateway {
             memory,
             admin_access,
             recorder,
+            export,
+            gone_alerts: Mutex::default(),
             filter,
             sources: OnceLock::new(),
             single_upstream,
@@ -234,6 +244,15 @@ impl Gateway {
     fn availability(&self) -> impl Iterator<Item = &Availability> {
         let servers = self.aggregator.servers().iter().map(|server| &server.circuit.availability);
         servers.chain(self.rest.iter().map(|rest| &rest.upstream().circuit.availability))
+    }
+
+    /// Returns the number of upstreams that are down.
+    pub(crate) fn upstreams_down(&self) -> u64 {
+        self.availability().filter(|upstream| upstream.is_down()).count() as u64
+    }
+
+    pub(crate) fn gone_alerts(&self) -> MutexGuard<'_, Vec<AlertChange>> {
+        self.gone_alerts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the name and state of each upstream, as JSON objects.

@@ -182,7 +182,8 @@ impl Session {
             client_name: state.client_name.clone(),
             ..CallContext::default()
         };
-        Exchange::of_request(context, Head::read(message).as_ref())
+        let recorder = self.recorder.as_deref();
+        Exchange::of_request(context, Head::read(message).as_ref(), recorder)
     }
 
     /// Passes a message of the client through the filter. Messages other than requests are

@@ -61,6 +61,7 @@ impl Gateway {
                           with `command` or `url`";
             return Err(Error::Setup(reason.to_owned()));
         }
+        self.recorder.set_uses_pipe();
         let background = self.spawn_background();
         let front = Arc::new(Front {
             gateway: Arc::clone(self),

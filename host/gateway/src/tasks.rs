@@ -65,6 +65,14 @@ pub(crate) async fn run_blocking<T>(
 /// A handle of a task. Dropping the handle aborts the task.
 pub(crate) struct AbortOnDrop(pub(crate) JoinHandle<()>);
 
+impl AbortOnDrop {
+    /// Waits until the task has ended.
+    #[cfg(feature = "otlp")]
+    pub(crate) async fn ended(mut self) {
+        let _ = (&mut self.0).await;
+    }
+}
+
 impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         self.0.abort();

@@ -1,22 +1,17 @@
 //! The handle through which requests are recorded.
 
-use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::Thread;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::event::{Event, OTHER, Sample};
+use crate::event::{Event, Sample};
 use crate::schema;
 use crate::writer::{MAX_QUEUED, Message, Writer, WriterOptions};
 
-/// The maximum number of tools whose names are stored, for each process.
-const MAX_TOOLS: usize = 20_000;
-/// The maximum length of a stored name, in bytes.
-const MAX_NAME_BYTES: usize = 128;
 /// The maximum time for which [`History::flush`] waits.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(3);
 /// The bounds of the time after which a batch is written, in milliseconds. Processes differ, so
@@ -45,8 +40,6 @@ pub struct History {
     /// The writer, which is parked between two batches.
     writer: Option<Thread>,
     dropped: Arc<AtomicU64>,
-    /// The names of the tools that each upstream has listed.
-    tools: RwLock<HashMap<String, HashSet<String>>>,
 }
 
 impl History {
@@ -73,46 +66,13 @@ impl History {
     fn with_queue(path: &Path, length: usize) -> (Self, Receiver<Message>) {
         let (queue, messages) = sync_channel(length);
         let path = path.to_owned();
-        (
-            Self { path, queue, writer: None, dropped: Arc::default(), tools: RwLock::default() },
-            messages,
-        )
+        (Self { path, queue, writer: None, dropped: Arc::default() }, messages)
     }
 
     /// Returns the path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
-    }
-
-    /// Records the names of tools that an upstream lists. Calls of other names are stored under
-    /// [`OTHER`], because clients choose names.
-    pub fn listed<'n>(&self, upstream: &str, names: impl IntoIterator<Item = &'n str>) {
-        let mut tools = self.tools.write().unwrap_or_else(PoisonError::into_inner);
-        let mut left = MAX_TOOLS.saturating_sub(tools.values().map(HashSet::len).sum());
-        let known = tools.entry(upstream.to_owned()).or_default();
-        for name in names {
-            if left == 0 {
-                return;
-            }
-            if name.len() <= MAX_NAME_BYTES && known.insert(name.to_owned()) {
-                left -= 1;
-            }
-        }
-    }
-
-    /// Returns true if the upstream has listed the tool.
-    #[must_use]
-    pub fn has_listed(&self, upstream: &str, tool: &str) -> bool {
-        let tools = self.tools.read().unwrap_or_else(PoisonError::into_inner);
-        tools.get(upstream).is_some_and(|known| known.contains(tool))
-    }
-
-    /// Returns the name under which a tool is stored: its own if the upstream has listed it, else
-    /// [`OTHER`].
-    #[must_use]
-    pub fn tool_name<'n>(&self, upstream: &str, tool: &'n str) -> &'n str {
-        if self.has_listed(upstream, tool) { tool } else { OTHER }
     }
 
     /// Records a request. Drops and counts it if too many wait for the writer.
@@ -169,18 +129,5 @@ mod tests {
         history.record(Event::default());
         assert_eq!(history.dropped(), 7);
         assert!(!history.flush());
-    }
-
-    #[test]
-    fn only_listed_tools_have_names() {
-        let (history, _messages) = History::with_queue(Path::new("unused"), 1);
-        let long = "x".repeat(MAX_NAME_BYTES + 1);
-        history.listed("files", ["read", &long]);
-        assert_eq!(history.tool_name("files", "read"), "read");
-        assert_eq!(history.tool_name("web", "read"), OTHER);
-        assert_eq!(history.tool_name("files", &long), OTHER);
-        let names: Vec<String> = (0..MAX_TOOLS + 5).map(|at| at.to_string()).collect();
-        history.listed("many", names.iter().map(String::as_str));
-        assert_eq!(history.tool_name("many", &(MAX_TOOLS + 4).to_string()), OTHER);
     }
 }

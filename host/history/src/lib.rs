@@ -11,7 +11,6 @@
 //! let folder = tempfile::tempdir().unwrap();
 //! let path = folder.path().join("history.db");
 //! let history = History::open(&path, &HistoryOptions::default()).unwrap();
-//! history.listed("files", ["read"]);
 //! let now_ms = 1_790_000_000_000;
 //! history.record(Event {
 //!     at_ms: now_ms,

@@ -169,11 +169,6 @@ pub(crate) struct GatewayFiles {
 }
 
 impl GatewayFiles {
-    /// Reads the gateway file and returns the places of the sources.
-    pub(crate) fn layout(&self) -> Result<Layout, Error> {
-        self.layout_of(&config::read(&self.config)?)
-    }
-
     /// Returns the places of the sources that a parsed gateway file names.
     pub(crate) fn layout_of(&self, config: &Config) -> Result<Layout, Error> {
         let policy = match &config.policy {

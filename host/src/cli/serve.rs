@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 
 use anyhow::{Result, bail};
 use clap::Args;
@@ -19,6 +19,7 @@ use context_guard::{Clock, Filter};
 use tracing::{info, warn};
 
 use super::HistoryOption;
+use super::log::LogFormat;
 use super::runtime::{self, GatewayFiles};
 
 const AFTER_HELP: &str = "\
@@ -49,6 +50,9 @@ pub(crate) struct Serve {
     component: Option<PathBuf>,
     #[command(flatten)]
     history: HistoryOption,
+    /// The format of the log on standard error: `text`, or `json` for one object per line.
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t, hide_possible_values = true)]
+    pub(crate) log_format: LogFormat,
 }
 
 impl Serve {
@@ -72,6 +76,16 @@ impl Serve {
             let gateway = parts.start()?;
             gateway
                 .run(stopped(), |address, admin| {
+                    if self.log_format == LogFormat::Json {
+                        let admin = admin.map(|admin| admin.to_string());
+                        info!(
+                            upstreams = names.join(", "),
+                            url = format!("{scheme}://{address}{path}"),
+                            admin = admin.as_deref(),
+                            "serving"
+                        );
+                        return;
+                    }
                     eprintln!(
                         "context-guard: serving {} at {scheme}://{address}{path}",
                         names.join(", ")
@@ -126,6 +140,8 @@ pub(super) struct GatewayParts {
     revisions: Arc<Revisions>,
     sources: Arc<Sources>,
     clock: Arc<dyn Clock>,
+    /// The gateway, as soon as it runs: it receives changed alerts of its file.
+    running: Arc<OnceLock<Weak<Gateway>>>,
 }
 
 impl GatewayParts {
@@ -164,8 +180,16 @@ impl GatewayParts {
         let sampler = Sampler::start(config.telemetry.sample)?;
         let options = FilterOptions { sampler: sampler.clone(), learn: false, cache, recording };
         let filter = Filter::with_options(Arc::clone(&revisions), options);
-        let sources = Arc::new(Sources::new(move || files.layout()));
-        Ok(Self { config, filter, sampler, revisions, sources, clock })
+        let running = Arc::new(OnceLock::<Weak<Gateway>>::new());
+        let watched = Arc::clone(&running);
+        let sources = Arc::new(Sources::new(move || {
+            let config = config::read(&files.config)?;
+            if let Some(gateway) = watched.get().and_then(Weak::upgrade) {
+                gateway.set_alerts(&config);
+            }
+            files.layout_of(&config)
+        }));
+        Ok(Self { config, filter, sampler, revisions, sources, clock, running })
     }
 
     /// Builds the gateway, and follows changes of its files. Runs inside of the async runtime.
@@ -176,6 +200,7 @@ impl GatewayParts {
         if let Some(sampler) = &self.sampler {
             gateway.record_samples(sampler);
         }
+        let _ = self.running.set(Arc::downgrade(&gateway));
         if is_watched {
             revision::watch(&self.revisions, Arc::clone(&self.sources))?;
         }

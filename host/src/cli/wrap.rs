@@ -7,12 +7,14 @@ use anyhow::Result;
 use clap::Args;
 use context_guard::Filter;
 use context_guard::clock::SystemClock;
+use context_guard::config::OtlpSettings;
 use context_guard::filter::FilterOptions;
-use context_guard::gateway::{Session, stdio};
+use context_guard::gateway::{OtlpExport, Session, stdio};
 use context_guard::sampler::Sampler;
 use context_guard::telemetry::Recorder;
-use tracing::info;
+use tracing::{info, warn};
 
+use super::log::LogFormat;
 use super::{GuardOptions, HistoryOption, runtime};
 
 const AFTER_HELP: &str = "\
@@ -41,6 +43,9 @@ pub(crate) struct Wrap {
     learn: bool,
     #[command(flatten)]
     history: HistoryOption,
+    /// The format of the log on standard error: `text`, or `json` for one object per line.
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t, hide_possible_values = true)]
+    pub(crate) log_format: LogFormat,
     /// A variable whose name begins with CONTEXT_GUARD_ that the server inherits. It inherits all
     /// others anyway.
     #[arg(long, value_name = "NAME")]
@@ -74,11 +79,24 @@ impl Wrap {
             let recorder = Arc::clone(&recorder);
             sampler.observe(move |counted| recorder.sampled(counted));
         }
+        recorder.set_uses_pipe();
         let session = Session::new(Arc::new(filter), "local", &self.name);
-        let session = session.with_recorder(recorder);
+        let session = session.with_recorder(Arc::clone(&recorder));
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-        let status = runtime.block_on(stdio::run(session, &self.command, &self.inherit_env))?;
+        let status = runtime.block_on(async {
+            let export = OtlpExport::start(&OtlpSettings::default(), &recorder);
+            // The variables may be for other programs of the client.
+            let export = export.unwrap_or_else(|error| {
+                warn!("nothing is exported: {error}");
+                None
+            });
+            let status = stdio::run(session, &self.command, &self.inherit_env).await?;
+            if let Some(export) = export {
+                export.finish().await;
+            }
+            anyhow::Ok(status)
+        })?;
         if let Some(history) = history {
             history.flush();
         }

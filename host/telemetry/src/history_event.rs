@@ -2,9 +2,10 @@
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use context_guard_history::{Event, Follows, History, OTHER, Outcome as HistoryOutcome, Sample};
+use context_guard_history::{Event, Follows, OTHER, Outcome as HistoryOutcome, Sample};
 use context_guard_protocol::client::known_name;
 
+use crate::known_tools::KnownTools;
 use crate::record::{AnswerEvent, Outcome, RequestKind, TelemetryRecord, outcome_of};
 use crate::sampler::Counted;
 
@@ -15,7 +16,7 @@ const READ_TOOL: &str = "context_guard_read";
 /// `process_session` the session of requests whose transport has none. `None` for requests that are
 /// no calls, such as lists.
 pub(super) fn event(
-    history: &History,
+    tools: &KnownTools,
     answered: &AnswerEvent<'_>,
     record: &TelemetryRecord,
     upstream: &str,
@@ -29,7 +30,7 @@ pub(super) fn event(
     };
     let (continues, cursor_error) = (values("continues").next(), values("cursor-error").next());
     let name = record.endpoint.split_once("::").map_or(record.endpoint.as_str(), |(_, tool)| tool);
-    let is_listed = history.has_listed(&record.upstream, name);
+    let is_listed = tools.contains(&record.upstream, name);
     let tool = match answered.kind {
         RequestKind::Tool if is_listed => name,
         RequestKind::Tool if cursor_error.is_some() => READ_TOOL,
@@ -62,7 +63,7 @@ pub(super) fn event(
         upstream: upstream.to_owned(),
         tool: tool.to_owned(),
         client: client.unwrap_or(OTHER),
-        session: session(match answered.cx.session.as_str() {
+        session: session_digest(match answered.cx.session.as_str() {
             "" => process_session,
             session => session,
         }),
@@ -86,7 +87,7 @@ pub(super) fn event(
 /// Returns the sample of an answer whose tokens were counted. `upstream` is the name of the
 /// upstream if the decision names none; empty if it is not known, which gives `None`.
 pub(super) fn sample(
-    history: &History,
+    tools: &KnownTools,
     counted: &Counted<'_>,
     upstream: &str,
     at_ms: u64,
@@ -108,7 +109,7 @@ pub(super) fn sample(
     Some(Sample {
         at_ms,
         upstream: shown.to_owned(),
-        tool: history.tool_name(configured, name).to_owned(),
+        tool: if tools.contains(configured, name) { name } else { OTHER }.to_owned(),
         client: counted.client.and_then(known_name).unwrap_or(OTHER),
         outcome,
         revision: decision.revision.unwrap_or_default(),
@@ -134,7 +135,7 @@ fn outcome(record: &TelemetryRecord, cursor_error: Option<&str>) -> HistoryOutco
 
 /// Returns a digest of a session id, which tells sessions apart. With the id itself, a reader of
 /// the file could use the session.
-fn session(id: &str) -> String {
+pub(super) fn session_digest(id: &str) -> String {
     if id.is_empty() {
         return String::new();
     }
@@ -149,7 +150,7 @@ mod tests {
     use std::time::Duration;
 
     use context_guard_cursor_store::clock::SystemClock;
-    use context_guard_history::{HistoryOptions, Query, Reader};
+    use context_guard_history::{History, HistoryOptions, Query, Reader};
     use serde_json::{Value, json};
 
     use super::*;
@@ -181,6 +182,10 @@ mod tests {
             cx: &cx,
             endpoint: "tools/call",
             kind,
+            method: "tools/call",
+            json_rpc_id: "1",
+            is_part: false,
+            trace: None,
             decision: Some(decision),
             is_read: decision.options.iter().any(|(name, _)| name != "snapshot"),
             latency: Duration::from_millis(3),

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::sync::{Mutex, PoisonError};
 
 use context_guard_cursor_store::StoreFaults;
+use context_guard_history::OTHER;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -12,7 +13,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::{AnswerKind, Outcome, TelemetryRecord};
+use super::{AlertState, AlertStatus, AnswerKind, Outcome, TelemetryRecord};
+use crate::operation::OperationMetrics;
 use crate::revision::{Change, ChangeEvent};
 
 /// The maximum number of tools with a label of their own.
@@ -44,13 +46,7 @@ struct Reason {
 
 impl EncodeLabelValue for Outcome {
     fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> Result<(), std::fmt::Error> {
-        encoder.write_str(match self {
-            Self::Passed => "passed",
-            Self::Shaped => "shaped",
-            Self::Refused => "refused",
-            Self::Fault => "fault",
-            Self::UpstreamError => "upstream_error",
-        })
+        encoder.write_str(self.name())
     }
 }
 
@@ -66,6 +62,16 @@ struct DefinitionAlert {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct AlertName {
+    name: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Notified {
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Kept {
     tier: &'static str,
     hit: &'static str,
@@ -74,6 +80,7 @@ struct Kept {
 /// All metrics of a gateway. Their names begin with `context_guard_`.
 pub struct Metrics {
     registry: Registry,
+    pub(super) operations: OperationMetrics,
     requests: Family<Request, Counter>,
     seconds: Family<Upstream, Histogram>,
     tokens: Family<Side, Counter>,
@@ -93,6 +100,10 @@ pub struct Metrics {
     history_dropped: Counter,
     memory_pressure: Gauge,
     definition_alerts: Family<DefinitionAlert, Counter>,
+    alerts: Family<AlertName, Gauge>,
+    pending_alerts: Family<AlertName, Gauge>,
+    notifications: Family<Notified, Counter>,
+    otlp_dropped: Counter,
     /// The tools that have a label of their own.
     tools: Mutex<HashSet<String>>,
 }
@@ -189,8 +200,29 @@ impl Metrics {
             "Definitions of tools that an upstream changed, or that are suspicious",
             definition_alerts.clone(),
         );
+        let alerts = Family::default();
+        registry.register("alert", "1 while the alert fires, else 0", alerts.clone());
+        let pending_alerts = Family::default();
+        registry.register(
+            "alert_pending",
+            "1 while the condition of the alert is met, but not yet for long enough, else 0",
+            pending_alerts.clone(),
+        );
+        let spans_dropped = Counter::default();
+        registry.register(
+            "otlp_dropped",
+            "Spans and log events that were not exported",
+            spans_dropped.clone(),
+        );
+        let notifications = Family::default();
+        registry.register(
+            "alert_notifications",
+            "Notifications of alerts for the webhook, by result",
+            notifications.clone(),
+        );
         Self {
             registry,
+            operations: OperationMetrics::new(),
             requests,
             seconds,
             tokens,
@@ -210,11 +242,16 @@ impl Metrics {
             history_dropped,
             memory_pressure,
             definition_alerts,
+            alerts,
+            pending_alerts,
+            notifications,
+            otlp_dropped: spans_dropped,
             tools: Mutex::default(),
         }
     }
 
-    pub(super) fn answered(&self, record: &TelemetryRecord) {
+    /// Counts an answered request. `tool` is the label of its tool; empty for other requests.
+    pub(super) fn answered(&self, record: &TelemetryRecord, tool: &str) {
         let upstream = || record.upstream.clone();
         self.requests
             .get_or_create(&Request { upstream: upstream(), outcome: record.outcome })
@@ -232,7 +269,7 @@ impl Metrics {
             if record.kind == AnswerKind::Read && side == "original" {
                 continue;
             }
-            let (kind, tool) = (record.kind.name(), self.tool(&record.endpoint));
+            let (kind, tool) = (record.kind.name(), tool.to_owned());
             let labels = Side { upstream: upstream(), tool, kind, side };
             self.tokens.get_or_create(&labels).inc_by(tokens);
             self.bytes.get_or_create(&labels).inc_by(bytes);
@@ -249,22 +286,18 @@ impl Metrics {
         }
     }
 
-    /// Returns the label of the tool of an endpoint. Tools beyond [`MAX_TOOLS`] share the label
-    /// `other`, because names come from clients. Other endpoints have an empty one.
-    fn tool(&self, endpoint: &str) -> String {
-        let Some((_, tool)) = endpoint.split_once("::").filter(|(_, tool)| !tool.contains("://"))
-        else {
-            return String::new();
-        };
+    /// Returns the label of a tool that its upstream has listed: its name, or `_OTHER` beyond
+    /// [`MAX_TOOLS`].
+    pub(super) fn tool_label<'t>(&self, tool: &'t str) -> &'t str {
         let mut tools = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
         if tools.contains(tool) {
-            return tool.to_owned();
+            return tool;
         }
         if tools.len() >= MAX_TOOLS {
-            return "other".to_owned();
+            return OTHER;
         }
         tools.insert(tool.to_owned());
-        tool.to_owned()
+        tool
     }
 
     pub(super) fn changed(&self, change: &Change) {
@@ -317,6 +350,34 @@ impl Metrics {
         self.definition_alerts.get_or_create(&alert).inc();
     }
 
+    /// Removes the gauges of all alerts, because some may be gone.
+    pub(super) fn forget_alerts(&self) {
+        self.alerts.clear();
+        self.pending_alerts.clear();
+    }
+
+    /// Sets the gauges of alerts to these states.
+    pub(super) fn alerts(&self, alerts: &[AlertStatus]) {
+        let gauges =
+            [(&self.alerts, AlertState::Firing), (&self.pending_alerts, AlertState::Pending)];
+        for (family, state) in gauges {
+            for alert in alerts {
+                let name = AlertName { name: alert.name.clone() };
+                family.get_or_create(&name).set(i64::from(alert.state == state));
+            }
+        }
+    }
+
+    /// Counts a notification of the webhook: `sent`, `failed` or `dropped`.
+    pub fn notified(&self, result: &'static str) {
+        self.notifications.get_or_create(&Notified { result }).inc();
+    }
+
+    /// Counts spans and log events that were not exported.
+    pub fn otlp_dropped(&self, dropped: u64) {
+        self.otlp_dropped.inc_by(dropped);
+    }
+
     pub(super) fn refused(&self, reason: &'static str) {
         self.refused.get_or_create(&Reason { reason }).inc();
     }
@@ -350,7 +411,10 @@ impl Metrics {
     #[must_use]
     pub fn text(&self) -> String {
         let mut out = String::new();
-        if let Err(error) = text::encode(&mut out, &self.registry) {
+        let registries = [&self.registry, &self.operations.registry];
+        let encoded =
+            registries.into_iter().try_for_each(|one| text::encode_registry(&mut out, one));
+        if let Err(error) = encoded.and_then(|()| text::encode_eof(&mut out)) {
             let _ = writeln!(out, "# {error}");
         }
         out

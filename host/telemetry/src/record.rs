@@ -6,6 +6,7 @@ use context_guard_protocol::glob;
 use serde::Serialize;
 
 use crate::engine::{CacheTier, CallContext, Decision, LossClass};
+use crate::trace::RequestTrace;
 
 /// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -24,6 +25,18 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// Returns the name of the outcome in metrics and spans.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Passed => "passed",
+            Self::Shaped => "shaped",
+            Self::Refused => "refused",
+            Self::Fault => "fault",
+            Self::UpstreamError => "upstream_error",
+        }
+    }
+
     /// Returns [`Outcome::Fault`] if the guard was called (`is_guarded`) but made no decision, else
     /// [`Outcome::Passed`].
     #[must_use]
@@ -169,6 +182,15 @@ pub struct AnswerEvent<'a> {
     pub endpoint: &'a str,
     /// The kind of the request.
     pub kind: RequestKind,
+    /// The label of the MCP method, see [`crate::method_label`]; empty for a request to a JSON API.
+    pub method: &'static str,
+    /// The JSON-RPC id of the request, as raw JSON; empty if there is none.
+    pub json_rpc_id: &'a str,
+    /// True if the gateway sent the request to answer a request of a client, such as one for a
+    /// merged list. It is no operation of a client then.
+    pub is_part: bool,
+    /// The trace of the request, if it has one.
+    pub trace: Option<&'a RequestTrace>,
     /// The decision of the guard on the answer; `None` if it made none.
     pub decision: Option<&'a Decision>,
     /// True if the guard answered with a part of an answer that it stored before.

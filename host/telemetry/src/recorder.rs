@@ -1,23 +1,30 @@
 //! Records requests as logs, metrics, records in memory and audit entries.
 
+mod alerting;
+mod operations;
+
 use std::borrow::Cow;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use context_guard_cursor_store::Clock;
 use context_guard_history::History;
 use tracing::{info, warn};
 
+use crate::alerts::Alerts;
 use crate::audit::{AuditEntry, AuditLog};
-use crate::engine::{CacheTier, CallContext};
+use crate::engine::{CacheTier, CallContext, ResponseMode};
 use crate::history_event::{event, sample};
+use crate::known_tools::KnownTools;
 use crate::metrics::Metrics;
+use crate::operation::Tracing;
 use crate::record::{
     AnswerEvent, AnswerKind, Outcome, RecordQuery, TelemetryRecord, optimization, outcome_of,
 };
 use crate::revision::Change;
 use crate::sampler::Counted;
+use crate::trace::RequestTrace;
 
 /// The target of log events about single requests, so that a log filter can select them.
 const REQUEST_TARGET: &str = "context_guard::requests";
@@ -66,6 +73,13 @@ pub struct Recorder {
     audit: Option<AuditLog>,
     /// The history of calls, if it is enabled.
     history: Option<Arc<History>>,
+    /// The alerts, if they are evaluated.
+    alerts: Option<Alerts>,
+    tools: KnownTools,
+    /// The destination of spans, if requests are traced.
+    tracing: OnceLock<Tracing>,
+    /// True if clients use standard input and output.
+    uses_pipe: AtomicBool,
     /// The name in the history of an upstream that has none in the configuration.
     unnamed_upstream: OnceLock<String>,
     /// The session in the history of requests whose transport has none.
@@ -85,6 +99,10 @@ impl Recorder {
             metrics: Metrics::new(),
             audit,
             history: None,
+            alerts: None,
+            tools: KnownTools::default(),
+            tracing: OnceLock::new(),
+            uses_pipe: AtomicBool::new(false),
             unnamed_upstream: OnceLock::new(),
             process_session: String::new(),
             clock,
@@ -110,7 +128,7 @@ impl Recorder {
     pub fn sampled(&self, counted: &Counted<'_>) {
         if let Some(history) = &self.history {
             let upstream = self.unnamed_upstream.get().map_or("", String::as_str);
-            let sample = sample(history, counted, upstream, self.now_ms());
+            let sample = sample(&self.tools, counted, upstream, self.now_ms());
             sample.into_iter().for_each(|sample| history.record_sample(sample));
         }
     }
@@ -129,11 +147,9 @@ impl Recorder {
 
     /// Records the names of tools that an upstream lists, given its response to `tools/list`.
     pub fn listed(&self, upstream: &str, response: &[u8]) {
-        if let Some(history) = &self.history
-            && let Ok(list) = serde_json::from_slice::<ToolList<'_>>(response)
-        {
+        if let Ok(list) = serde_json::from_slice::<ToolList<'_>>(response) {
             let names: Vec<&str> = list.result.tools.iter().map(|tool| &*tool.name).collect();
-            history.listed(upstream, names);
+            self.tools.add(upstream, names);
         }
     }
 
@@ -195,18 +211,14 @@ impl Recorder {
                 .to_owned(),
             tier: decision.filter(|decision| decision.mode != "catalog").map(CacheTier::of_answer),
         };
-        self.metrics.answered(&record);
-        if let Some(history) = &self.history {
-            let unnamed = || self.unnamed_upstream.get().map_or("", String::as_str);
-            let upstream = if upstream.is_empty() { unnamed() } else { upstream };
-            if let Some(event) = event(history, answered, &record, upstream, &self.process_session)
-            {
-                history.record(event);
-            }
-        }
+        self.count_operation(answered, &record);
+        self.count_call(answered, &record, upstream);
+        let traced = answered.trace.filter(|trace| trace.server.is_sampled);
+        let traceparent = traced.map(|trace: &RequestTrace| trace.server.traceparent());
         info!(
             target: REQUEST_TARGET,
             request = record.request_id,
+            traceparent = traceparent.as_deref(),
             endpoint = record.endpoint,
             outcome = ?record.outcome,
             mode = record.mode,
@@ -233,6 +245,27 @@ impl Recorder {
                 ring.pop_front();
             }
             ring.push_back(Arc::new(record));
+        }
+    }
+
+    /// Counts a call in the history and for alerts.
+    fn count_call(&self, answered: &AnswerEvent<'_>, record: &TelemetryRecord, upstream: &str) {
+        if self.history.is_none() && self.alerts.is_none() {
+            return;
+        }
+        let unnamed = || self.unnamed_upstream.get().map_or("", String::as_str);
+        let upstream = if upstream.is_empty() { unnamed() } else { upstream };
+        let Some(event) = event(&self.tools, answered, record, upstream, &self.process_session)
+        else {
+            return;
+        };
+        if let Some(alerts) = &self.alerts {
+            let mode = answered.decision.and_then(|decision| decision.response_mode);
+            let is_metadata = matches!(mode, Some(ResponseMode::IdsOnly | ResponseMode::Metadata));
+            alerts.observe(&event, is_metadata.then_some(record.principal.as_str()));
+        }
+        if let Some(history) = &self.history {
+            history.record(event);
         }
     }
 
@@ -385,6 +418,10 @@ mod tests {
                     cx: &cx,
                     endpoint: "tools/call",
                     kind: RequestKind::Tool,
+                    method: "tools/call",
+                    json_rpc_id: "1",
+                    is_part: false,
+                    trace: None,
                     decision: Some(&decision),
                     is_read,
                     latency: Duration::ZERO,
@@ -442,6 +479,10 @@ mod tests {
                 cx: &cx,
                 endpoint,
                 kind: RequestKind::Tool,
+                method: "tools/call",
+                json_rpc_id: "1",
+                is_part: false,
+                trace: None,
                 decision: None,
                 is_read: false,
                 latency: Duration::from_millis(7),
@@ -478,6 +519,10 @@ mod tests {
             cx: &cx,
             endpoint: &format!("files::{long}"),
             kind: RequestKind::Tool,
+            method: "tools/call",
+            json_rpc_id: "1",
+            is_part: false,
+            trace: None,
             decision: None,
             is_read: false,
             latency: Duration::ZERO,

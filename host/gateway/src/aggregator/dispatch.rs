@@ -16,6 +16,7 @@ use crate::protocol_mode::ProtocolMode;
 use crate::reply;
 use crate::tasks::{GuardInput, run_blocking};
 use crate::telemetry::Outcome;
+use crate::trace_context;
 use crate::upstream::server::UpstreamServer;
 
 /// The prefix of the URIs under which clients read the guard's stored parts of long resources.
@@ -29,6 +30,17 @@ const RESOURCE_NOT_FOUND: i64 = -32002;
 impl Aggregator {
     /// Returns the response to a client's request of any method.
     pub(super) async fn answer(&self, origin: &Origin<'_>, request: &[u8]) -> Vec<u8> {
+        let exchange = self.forwarder.begin(origin, None, request);
+        if !exchange.is_no_call() {
+            return self.dispatch(origin, request).await;
+        }
+        let work = self.dispatch(origin, request);
+        let answer = trace_context::within(exchange.trace_context(), work).await;
+        exchange.record_operation(&self.recorder, &answer);
+        answer
+    }
+
+    async fn dispatch(&self, origin: &Origin<'_>, request: &[u8]) -> Vec<u8> {
         let Some(head) = Head::read(request) else {
             return reply::error("null", reply::PARSE_ERROR, "This is not JSON.");
         };

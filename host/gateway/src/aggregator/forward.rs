@@ -63,7 +63,12 @@ impl Forwarder {
             ..CallContext::default()
         };
         let head = Head::read(request);
-        Exchange::of_request(context, head.as_ref())
+        let exchange = Exchange::of_request(context, head.as_ref(), Some(&self.recorder));
+        // The aggregator records the client's request, for which several may be sent.
+        match exchange.is_no_call() && server.is_some() {
+            true => exchange.into_part(&self.recorder),
+            false => exchange,
+        }
     }
 
     /// Forwards a request whose names are already those of the upstream. Returns the upstream's

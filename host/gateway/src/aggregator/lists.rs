@@ -27,6 +27,7 @@ use crate::byte_channel::byte_channel;
 use crate::message::{Head, append_members, member, members, with_member};
 use crate::protocol_mode::ProtocolMode;
 use crate::reply;
+use crate::trace_context;
 use crate::upstream::Failure;
 
 mod fresh;
@@ -243,11 +244,11 @@ impl Lists {
         meta: Option<&RawValue>,
     ) -> Fetching {
         let (lists, meta) = (Arc::clone(self), meta.map(ToOwned::to_owned));
-        AbortOnDropHandle::new(tokio::spawn(async move {
+        AbortOnDropHandle::new(tokio::spawn(trace_context::for_task(async move {
             let (out, _ignored) = byte_channel(MAX_WAITING_BYTES);
             let origin = Origin { client: &client, out: &out };
             lists.fetch(&origin, server, kind, meta.as_deref()).await
-        }))
+        })))
     }
 
     /// Reads the lists of the upstream at index `server` on the gateway's own behalf, so that they

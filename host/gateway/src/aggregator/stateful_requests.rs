@@ -14,6 +14,7 @@ use crate::admission::Admission;
 use crate::byte_channel::{MAX_ATTEMPTS, RETRY_PAUSE, byte_channel};
 use crate::message::{Head, Kind};
 use crate::reply;
+use crate::trace_context;
 use axum::response::Response;
 use context_guard_protocol::batch::join_batch;
 use http::StatusCode;
@@ -44,7 +45,7 @@ impl Aggregator {
             let (client, session) = (client.clone(), Arc::clone(session));
             let (presence, admission) = (Arc::clone(&presence), admission.clone());
             let (aggregator, unfinished) = (Arc::clone(self), Arc::clone(&unfinished));
-            tokio::spawn(async move {
+            tokio::spawn(trace_context::for_task(async move {
                 // The requests occupy their places until all are answered, even if the client
                 // disconnects.
                 let _admission = admission;
@@ -55,7 +56,7 @@ impl Aggregator {
                 if unfinished.fetch_sub(1, Ordering::AcqRel) == 1 {
                     session.streams().end(stream_id);
                 }
-            });
+            }));
         }
         if accepts_events && is_batch {
             return event_response(session, stream_id, None, events, connected);

@@ -58,7 +58,7 @@ impl Console {
             })
         };
         let state: Box<dyn Fn() -> Value + Send + Sync> = Box::new(state);
-        Self { access, history, recorder, closing, serves_alerts: false, state: Some(state) }
+        Self { access, history, recorder, closing, serves_alerts: true, state: Some(state) }
     }
 
     /// Returns the console of a history file.

@@ -1,0 +1,54 @@
+//! The names of tools that upstreams have listed.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{PoisonError, RwLock};
+
+/// The maximum number of names.
+const MAX_TOOLS: usize = 20_000;
+/// The maximum length of a name, in bytes.
+const MAX_NAME_BYTES: usize = 128;
+
+/// The tools that upstreams have listed, by upstream. Clients choose other names, which must become
+/// neither labels nor keys.
+#[derive(Default)]
+pub(crate) struct KnownTools(RwLock<HashMap<String, HashSet<String>>>);
+
+impl KnownTools {
+    /// Adds the names of tools that an upstream lists. Ignores long names, and those beyond the
+    /// maximum number.
+    pub(crate) fn add<'n>(&self, upstream: &str, names: impl IntoIterator<Item = &'n str>) {
+        let mut tools = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut left = MAX_TOOLS.saturating_sub(tools.values().map(HashSet::len).sum());
+        let known = tools.entry(upstream.to_owned()).or_default();
+        for name in names.into_iter().filter(|name| name.len() <= MAX_NAME_BYTES) {
+            if left > 0 && !known.contains(name) {
+                known.insert(name.to_owned());
+                left -= 1;
+            }
+        }
+    }
+
+    /// Returns true if the upstream has listed the tool.
+    pub(crate) fn contains(&self, upstream: &str, tool: &str) -> bool {
+        let tools = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        tools.get(upstream).is_some_and(|known| known.contains(tool))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_bounded() {
+        let tools = KnownTools::default();
+        let long = "x".repeat(MAX_NAME_BYTES + 1);
+        tools.add("files", ["read", &long]);
+        assert!(tools.contains("files", "read") && !tools.contains("web", "read"));
+        assert!(!tools.contains("files", &long));
+        let names: Vec<String> = (0..MAX_TOOLS + 5).map(|at| at.to_string()).collect();
+        tools.add("many", names.iter().map(String::as_str));
+        assert!(tools.contains("many", &(MAX_TOOLS - 2).to_string()));
+        assert!(!tools.contains("many", &(MAX_TOOLS + 4).to_string()));
+    }
+}
