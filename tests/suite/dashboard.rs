@@ -212,7 +212,8 @@ fn overview_has_the_numbers_of_the_api() -> Result<()> {
     let path = "/admin/v1/query?measure=net_tokens_saved,calls,followups&from=-1h";
     let found: Value = serde_json::from_str(&gateway.get_admin(path)?.1)?;
     let seen = observe("overview", &gateway.admin, TOKEN)?;
-    ensure!(seen["tiles"]["Calls"] == found["total"]["calls"].to_string(), "{seen} {found}");
+    let calls = found["total"]["calls"].to_string();
+    ensure!(seen["tiles"]["Calls"] == calls.as_str(), "{seen} {found}");
     #[allow(clippy::cast_precision_loss, reason = "three digits")]
     let saved = found["total"]["net_tokens_saved"].as_i64().context("no savings")? as f64;
     let shown = seen["tiles"]["Net tokens saved"].as_str().context("no tile")?;

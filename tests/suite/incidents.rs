@@ -192,14 +192,14 @@ fn seed_moment(seeds: &Seeds, hour: u64, call: u64) {
     // A slow upstream.
     seeds.call(&SeededCall { milliseconds: 9_000, ..of("slow::report") });
     // A flapping upstream: every third hour it fails.
-    let is_down = hour % 3 == 0;
+    let is_down = hour.is_multiple_of(3);
     let outcome = if is_down { Outcome::UpstreamError } else { Outcome::Passed };
     seeds.call(&SeededCall { outcome, ..of("flapping::status") });
     // A canary is worse than the active revision.
-    let is_canary = call % 2 == 0 && hour >= 20;
+    let is_canary = call.is_multiple_of(2) && hour >= 20;
     seeds.call(&of("crm::contacts"));
     if is_canary {
-        let outcome = if call % 4 == 0 { Outcome::Fault } else { Outcome::Passed };
+        let outcome = if call.is_multiple_of(4) { Outcome::Fault } else { Outcome::Passed };
         seeds.call(&SeededCall { revision: 2, outcome, ..of("crm::contacts") });
     }
     // The store is down: calls of all upstreams fail in the guard.
