@@ -27,6 +27,24 @@ const KEYWORDS: &[&str] = &[
     "proc",
     "macro_rules!",
 ];
+/// Keywords of schemas and configurations: GraphQL, Protocol Buffers, HCL. Prose has the same words,
+/// so that a definition ends with a brace.
+const BLOCK_KEYWORDS: &[&str] = &[
+    "input",
+    "schema",
+    "query",
+    "mutation",
+    "subscription",
+    "message",
+    "service",
+    "resource",
+    "data",
+    "variable",
+    "output",
+    "provider",
+];
+/// Keywords of GraphQL whose definitions take a line: `union A = B | C`, `scalar D`.
+const LINE_KEYWORDS: &[&str] = &["union", "scalar", "directive"];
 /// Words that may precede one of the [`KEYWORDS`] in a definition.
 const QUALIFIERS: &[&str] = &[
     "pub",
@@ -71,7 +89,16 @@ pub fn is_definition(line: &[u8]) -> bool {
         }
     }
     let Some(word) = words.next() else { return false };
-    let named = words.next().is_some_and(|name| {
+    let name = words.next();
+    if indent == 0 && BLOCK_KEYWORDS.contains(&word) {
+        return text.trim_end().ends_with('{');
+    }
+    if indent == 0 && LINE_KEYWORDS.contains(&word) {
+        let rest = words.next();
+        return name
+            .is_some_and(|name| name.starts_with('@') || rest.is_none_or(|rest| rest == "="));
+    }
+    let named = name.is_some_and(|name| {
         name.starts_with(|first: char| {
             first.is_alphabetic() || matches!(first, '_' | '<' | '(' | '*')
         })

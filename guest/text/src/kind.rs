@@ -86,8 +86,11 @@ impl Kind {
         if count(&|line| is_heading(line)) >= 2 || count(&|line| line.starts_with(b"```")) >= 2 {
             return Kind::Markdown;
         }
+        // Schemas have more lines of documentation than of code.
+        let is_block = |line: &[u8]| is_definition(line) && line.trim_ascii_end().ends_with(b"{");
+        let is_schema = count(&is_block) >= 3 && count(&|line| line.trim_ascii_end() == b"}") >= 3;
         if count(&|line| is_definition(line)) >= 2
-            && count(&|line| ends_as_code(line)) * 4 >= head.len()
+            && (count(&|line| ends_as_code(line)) * 4 >= head.len() || is_schema)
         {
             return Kind::Source;
         }
@@ -181,6 +184,13 @@ mod tests {
         assert_eq!(kind("# One\ntext\n## Two\ntext\n"), Kind::Markdown);
         assert_eq!(kind("<html>\n<body>\n</body></html>\n"), Kind::Markup);
         assert_eq!(kind("use a;\n\npub fn one() {\n    x();\n}\n\nfn two() {\n}\n"), Kind::Source);
+        let documented = |name: &str| {
+            format!(
+                "\"\"\"\nWhat it is.\n\"\"\"\n{name} {{\n  \"\"\"\n  It is.\n  \"\"\"\n  id: ID!\n}}\n"
+            )
+        };
+        let schema = ["input AInput", "type A", "interface B"].map(documented).concat();
+        assert_eq!(kind(&schema), Kind::Source);
         assert_eq!(
             kind(
                 "Once upon a time, there was.\nIt was, so.\nIt went on, and on.\nIt ended, well.\n"
