@@ -8,6 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use context_guard::history::{Event, Follows, History, HistoryOptions, Outcome, Sample};
 use context_guard_test_support::gateway::{Gateway, HttpClient, Process};
 use context_guard_test_support::operations::TOKEN;
+use context_guard_test_support::wait::wait_until;
 use context_guard_test_support::{Context, Result, artifacts, ensure, peers};
 use serde_json::{Value, json};
 
@@ -202,6 +203,23 @@ fn guesses_of_the_key_are_limited() -> Result<()> {
     let seen = observe("guesses", &gateway.admin, TOKEN)?;
     ensure!(seen["status"] == 429, "{seen}");
     ensure!(seen["text"].to_string().contains("Try again in"), "{seen}");
+    Ok(())
+}
+
+#[test]
+fn overview_shows_firing_alerts() -> Result<()> {
+    let busy = json!({"name": "busy", "when": "calls > 2", "over": "5m"});
+    let gateway = gateway(json!({"alerts": [busy]}))?;
+    call_tools(&gateway)?;
+    wait_until("a firing alert", || {
+        let alerts: Value = serde_json::from_str(&gateway.get_admin("/admin/v1/alerts")?.1)?;
+        let mut alerts = alerts.as_array().into_iter().flatten();
+        Ok(alerts.any(|alert| alert["name"] == "busy" && alert["state"] == "firing"))
+    })?;
+    let seen = observe("alerts", &gateway.admin, TOKEN)?;
+    let shown = seen["alerts"].as_array().context("no list")?;
+    let busy = shown.iter().filter_map(Value::as_str).find(|text| text.starts_with("busy firing"));
+    ensure!(busy.is_some_and(|text| text.contains("calls > 2: ")), "{seen}");
     Ok(())
 }
 

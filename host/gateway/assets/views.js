@@ -91,8 +91,7 @@ function alertList(alerts) {
   if (!Array.isArray(alerts)) return [];
   if (shown.length === 0) return [el("p", { class: "calm" }, "No alert is firing.")];
   return [el("ul", { class: "alerts", role: "status" }, shown.map((alert) => el("li", { class: String(alert.state) },
-    el("b", {}, String(alert.name)), ` ${alert.state} since ${time(typeof alert.since === "number" ? new Date(alert.since).toISOString() : alert.since)}`,
-    alert.value === null || alert.value === undefined ? "" : `, value ${typeof alert.value === "number" ? Number(alert.value.toPrecision(3)) : alert.value}`)))];
+    el("b", {}, alert.name), ` ${alert.state} since ${time(new Date(alert.since).toISOString())}: ${alert.summary}`)))];
 }
 
 function healthCard(health) {

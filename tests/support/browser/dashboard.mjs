@@ -67,6 +67,10 @@ const scenarios = {
     await page.locator("h1", { hasText: "Sign in" }).waitFor();
     seen.left = (await page.context().cookies()).length;
   },
+  async alerts(page) {
+    await open(page);
+    seen.alerts = await page.locator(".alerts li").allTextContents();
+  },
   async guesses(page) {
     await watched(page, "1h");
     for (let guess = 0; guess < 12; guess++) {
