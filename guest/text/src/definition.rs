@@ -27,8 +27,8 @@ const KEYWORDS: &[&str] = &[
     "proc",
     "macro_rules!",
 ];
-/// Keywords of schemas and configurations: GraphQL, Protocol Buffers, HCL. Prose has the same words,
-/// so that a definition ends with a brace.
+/// Keywords of schemas and configurations: GraphQL, Protocol Buffers, HCL. Prose has the same
+/// words, so that a definition ends with a brace.
 const BLOCK_KEYWORDS: &[&str] = &[
     "input",
     "schema",
