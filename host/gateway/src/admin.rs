@@ -12,10 +12,11 @@ use axum::middleware::from_fn_with_state;
 use axum::response::Response;
 use axum::routing::get;
 use http::StatusCode;
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::header::{ACCEPT, HeaderMap};
 use serde_json::{Value, json};
 
 use crate::dashboard::{self, Console, authorized};
+use crate::reply::{body, value};
 use crate::telemetry;
 use crate::{Gateway, header, problem};
 
@@ -67,11 +68,11 @@ async fn metrics(State(gateway): State<Arc<Gateway>>, headers: HeaderMap) -> Res
 
 async fn upstreams(State(gateway): State<Arc<Gateway>>) -> Response {
     let all = gateway.upstreams();
-    json(&json!({ "upstreams": all }))
+    value(&json!({ "upstreams": all }))
 }
 
 async fn alerts(State(gateway): State<Arc<Gateway>>) -> Response {
-    json(&json!(gateway.recorder.alerts().map(|alerts| alerts.report()).unwrap_or_default()))
+    value(&json!(gateway.recorder.alerts().map(|alerts| alerts.report()).unwrap_or_default()))
 }
 
 async fn records(
@@ -82,7 +83,7 @@ async fn records(
         Ok(Query(query)) => {
             let records = gateway.recorder.query(&query);
             let records: Vec<_> = records.iter().map(|record| json!(**record)).collect();
-            json(&json!({ "records": records }))
+            value(&json!({ "records": records }))
         }
         Err(error) => {
             let detail = format!(
@@ -92,17 +93,4 @@ async fn records(
             problem(StatusCode::BAD_REQUEST, "bad_query", &detail)
         }
     }
-}
-
-/// Returns a JSON response.
-pub(crate) fn json(value: &Value) -> Response {
-    body(StatusCode::OK, "application/json", value.to_string())
-}
-
-/// Returns a response with a body of a type.
-pub(crate) fn body(status: StatusCode, kind: &'static str, text: String) -> Response {
-    let mut response = Response::new(text.into());
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    response
 }

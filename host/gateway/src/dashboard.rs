@@ -21,8 +21,7 @@ use crate::access::AdminAccess;
 use crate::config::{Access, Admin, Secret, Timeouts};
 use crate::front::connections::ClientConnections;
 use crate::front::descriptors::ADMIN_CONNECTIONS;
-use crate::front::listener::{self, Listener};
-use crate::run::ADMIN_DRAIN;
+use crate::front::listener::{self, ADMIN_DRAIN, Listener};
 use crate::telemetry::Recorder;
 
 pub(crate) use console::{Console, authorized};

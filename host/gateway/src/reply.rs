@@ -11,14 +11,23 @@ pub(crate) use context_guard_protocol::response::{
     error, error_with_data as error_with, failure, result,
 };
 use http::{HeaderValue, StatusCode, header};
+use serde_json::Value;
 
 /// Returns an HTTP response with a JSON body.
-pub(crate) fn json(status: StatusCode, body: Vec<u8>) -> Response {
-    let mut response = Response::new(Body::from(body));
+pub(crate) fn json(status: StatusCode, json: Vec<u8>) -> Response {
+    body(status, "application/json", json)
+}
+
+/// Returns an HTTP response of status 200 with a JSON value.
+pub(crate) fn value(value: &Value) -> Response {
+    json(StatusCode::OK, value.to_string().into_bytes())
+}
+
+/// Returns an HTTP response with a body of a media type.
+pub(crate) fn body(status: StatusCode, kind: &'static str, body: impl Into<Body>) -> Response {
+    let mut response = Response::new(body.into());
     *response.status_mut() = status;
-    response
-        .headers_mut()
-        .insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     response
 }
 

@@ -10,14 +10,11 @@ use tracing::info;
 use super::front::certificates::Certificates;
 use super::front::connections::ClientConnections;
 use super::front::descriptors::{ADMIN_CONNECTIONS, max_connections};
-use super::front::listener::{self, Listener};
+use super::front::listener::{self, ADMIN_DRAIN, Listener};
 use super::router;
 use super::serve::Gateway;
 use super::tasks::AbortOnDrop;
 use crate::{Error, Result, admin, alerts, probe};
-
-/// The maximum time that the gateway waits for admin requests in flight when it stops.
-pub(crate) const ADMIN_DRAIN: Duration = Duration::from_secs(1);
 
 impl Gateway {
     /// Starts the tasks that every front needs. They end when the result is dropped.

@@ -17,10 +17,10 @@ use http_body_util::{BodyExt, Limited};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::json as reply;
 use crate::cache::Purge;
 use crate::dashboard::{Console, authorized};
 use crate::policy::Source;
+use crate::reply::value as reply;
 use crate::revision::{Actor, Candidate, Error, Mode, Result, Revision, VerificationPolicy};
 use crate::{Gateway, header, problem};
 

@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::access::{AdminAccess, Refusal};
-use crate::admin::body;
 use crate::history::HistorySource;
+use crate::reply::body;
 use crate::telemetry::Recorder;
 use crate::{Gateway, problem};
 

@@ -10,9 +10,9 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::console::Console;
-use crate::admin::json;
 use crate::history::HistorySource;
 use crate::problem;
+use crate::reply::value;
 
 type UrlQuery = Result<Query<Vec<(String, String)>>, QueryRejection>;
 
@@ -35,7 +35,7 @@ pub(super) async fn records(State(console): State<Arc<Console>>, parameters: Url
 pub(super) async fn health(State(console): State<Arc<Console>>, parameters: UrlQuery) -> Response {
     let gateway = console.state();
     if console.history.is_none() {
-        return json(
+        return value(
             &json!({"calls": null, "estimates": null, "history": null, "gateway": gateway}),
         );
     }
@@ -67,7 +67,7 @@ async fn read(
     let unavailable =
         |text: String| problem(StatusCode::INTERNAL_SERVER_ERROR, "history_unavailable", &text);
     match answer {
-        Ok(Ok(answer)) => json(&answer),
+        Ok(Ok(answer)) => value(&answer),
         Ok(Err(Error::Query(text))) => problem(StatusCode::BAD_REQUEST, "bad_query", &text),
         Ok(Err(error @ Error::Missing(_))) => {
             problem(StatusCode::NOT_FOUND, "no_history", &error.to_string())

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::console::{Console, peer};
 use crate::access::Refusal;
-use crate::admin::json as reply;
+use crate::reply::value as reply;
 use crate::{header, problem};
 
 /// The maximum size of a request to sign in, in bytes.

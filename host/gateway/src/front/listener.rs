@@ -33,6 +33,9 @@ use crate::config::Timeouts;
 use crate::telemetry::Recorder;
 use crate::{Error, Result};
 
+/// The maximum time for which admin requests in flight are waited for at the end.
+pub(crate) const ADMIN_DRAIN: Duration = Duration::from_secs(1);
+
 /// The maximum number of bytes that an HTTP/1 connection buffers, such as those of a request head.
 const MAX_HTTP1_BUFFER: usize = 128 << 10;
 /// The maximum number of concurrent requests of an HTTP/2 connection.
