@@ -163,11 +163,11 @@ impl<'a> ChunkPlanner<'a> {
         // The number of lines that cost at least `share` hundredths of all.
         let lines_of = |share: u64| {
             let mut cost = 0;
-            let mut before = self.open.iter().take_while(|line| {
+            let before = self.open.iter().take_while(|line| {
                 cost += line.cost;
                 cost * 100 < self.cost * share
             });
-            before.by_ref().count() + 1
+            before.count() + 1
         };
         for (share, least) in [(90, Rank::Sentence), (75, Rank::Line), (50, Rank::Line)] {
             let ends = self.open.iter().enumerate().skip(lines_of(share));

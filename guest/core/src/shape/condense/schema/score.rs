@@ -1,6 +1,9 @@
 //! The importance of the fields of a document: their values are measured, and their names are one
 //! prior among several.
 
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::{Field, FieldId, MAX_DISTINCT_VALUES, Schema};
 use crate::fields::priority::{FieldPriority, field_priority, section_rank};
 
@@ -67,27 +70,24 @@ impl Schema {
     }
 
     /// Raises one field of records that no field identifies by its name: a text that differs in
-    /// most records, such as a phrase or an address.
+    /// most records, such as a phrase or an address. O(fields).
     fn identify_records(&mut self) {
-        let records: Vec<FieldId> = (0..self.fields.len())
-            .filter(|at| self.fields.get(*at).is_some_and(Field::is_record))
-            .collect();
-        for record in records {
-            let in_record = || {
-                let fields = self.fields.iter().enumerate();
-                fields.filter(|(at, field)| !field.nested && self.record_of(*at) == Some(record))
-            };
-            let is_named = in_record().any(|(_, field)| {
-                field.priority == FieldPriority::Identity && field.numbers < field.values
-            });
-            let best = in_record().filter(|(at, field)| self.may_identify(*at, field));
-            let best = best.max_by_key(|(at, field)| {
+        let mut named: BTreeSet<FieldId> = BTreeSet::new();
+        let mut best: BTreeMap<FieldId, _> = BTreeMap::new();
+        for (at, field) in self.fields.iter().enumerate().filter(|(_, field)| !field.nested) {
+            let Some(record) = self.record_of(at) else { continue };
+            if field.priority == FieldPriority::Identity && field.numbers < field.values {
+                named.insert(record);
+            } else if self.may_identify(at, field) {
                 let is_phrase = field.phrases * 2 > field.count;
-                let depth = std::cmp::Reverse(self.level_in_record(*at));
-                (field.section == 0, is_phrase, field.links > 0, depth, std::cmp::Reverse(*at))
-            });
-            let best = best.map(|(at, _)| at).filter(|_| !is_named);
-            if let Some(field) = best.and_then(|at| self.fields.get_mut(at)) {
+                let depth = Reverse(self.level_in_record(at));
+                let rank = (field.section == 0, is_phrase, field.links > 0, depth, Reverse(at));
+                let known = best.entry(record).or_insert(rank);
+                *known = rank.max(*known);
+            }
+        }
+        for (record, (.., Reverse(at))) in best {
+            if let Some(field) = self.fields.get_mut(at).filter(|_| !named.contains(&record)) {
                 field.priority = FieldPriority::Identity;
             }
         }
