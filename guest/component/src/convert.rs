@@ -13,6 +13,7 @@ pub(crate) fn context(cx: &types::CallContext) -> Context<'_> {
         upstream: &cx.upstream,
         protocol_version: &cx.protocol_version,
         client_name: cx.client_name.as_deref().unwrap_or_default(),
+        only_count: cx.options.iter().any(|(name, _)| name == "only-count"),
         store_unavailable: cx.store_unavailable,
         catalogue_version: cx.catalog_version.as_deref().unwrap_or_default(),
     }

@@ -35,15 +35,16 @@ mod memory;
 use bindings::context_guard::guard::cursor_store;
 use bindings::context_guard::guard::types::{
     Answered, CallContext, CompiledPolicy, Description, Fault, Forwarded, Outcome, PolicyIssue,
-    RequestVerdict, ResponseVerdict, Settings,
+    RequestVerdict, ResponseVerdict, Settings, StoredPart, StoredRange,
 };
 use bindings::exports::context_guard::guard::guard::Guest;
 use bindings::wasi::clocks::wall_clock;
 use context_guard_core::encoding::Stored;
+use context_guard_core::mcp::stored_part;
 use context_guard_core::policy::{self, Policy};
 use context_guard_core::snapshot::Keys;
 use context_guard_core::snapshot::stored::{Entry, Loaded};
-use context_guard_core::{Guard, Plan};
+use context_guard_core::{Guard, Plan, StoredRead};
 
 struct Component;
 
@@ -120,6 +121,31 @@ impl Guest for Component {
         #[cfg(feature = "fault-injection")]
         let verdict = fault_injection::inject(&message, verdict);
         Ok(verdict)
+    }
+
+    fn read_stored(
+        settings: Settings,
+        cx: CallContext,
+        cursor: String,
+        part: StoredRange,
+    ) -> Result<StoredPart, Fault> {
+        let guard = guard(&settings)?;
+        let cx = convert::context(&cx);
+        let range = match part {
+            StoredRange::Whole => stored_part::StoredRange::Whole,
+            StoredRange::Rows(start) => stored_part::StoredRange::Rows(start),
+        };
+        let mut loaded = Loaded::new();
+        loop {
+            let read = guard.read_stored(&cx, &cursor, range, &loaded, now_ms());
+            match read.map_err(convert::fault)? {
+                StoredRead::Load(keys) => load(keys, &mut loaded)?,
+                StoredRead::Part(part) => {
+                    let stored_part::StoredPart { count, has_records, data, next } = part;
+                    return Ok(StoredPart { count, has_records, data, next });
+                }
+            }
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 mod call;
 mod catalogue_call;
 mod replay;
+mod stored_read;
 mod ticket;
 mod tool_name;
 mod unreadable;
@@ -11,6 +12,7 @@ use context_guard_protocol::answer::is_valid_json;
 use thiserror::Error;
 
 use self::call::Call;
+pub use self::stored_read::StoredRead;
 use self::ticket::{CalledTool, Ticket};
 
 use crate::blocks;
@@ -82,6 +84,8 @@ pub struct Context<'a> {
     pub protocol_version: &'a str,
     /// The name in the client's `clientInfo`; empty if the host does not know it.
     pub client_name: &'a str,
+    /// True if answers go to a program, not to a model: they pass whole, and are only counted.
+    pub only_count: bool,
     /// True if the store cannot be reached, or a local substitute replaces it. Cursors of read-only
     /// tools then repeat the upstream call, and a missing entry is reported as unavailable, not as
     /// expired.
@@ -246,8 +250,8 @@ impl Guard {
                     since: since.as_ref(),
                     ..call.shape_context(&endpoint, arguments, options, &query)
                 };
-                let mut shaped = match shape_response(&context, message).and_then(checked(message))
-                {
+                let shaped = shape_response(&context, message, cx.only_count);
+                let mut shaped = match shaped.and_then(checked(message)) {
                     Ok(shaped) => shaped,
                     Err(fault) => {
                         shape_unreadable(&context, message, &fault, &name).ok_or(fault)?
@@ -384,7 +388,7 @@ fn shape_unreadable<'m>(
         )));
     }
     let text = unreadable::as_text(message, fault, uri)?;
-    let mut shaped = shape_response(context, &text).ok().map(unreadable::into_owned)?;
+    let mut shaped = shape_response(context, &text, false).ok().map(unreadable::into_owned)?;
     if shaped.message.is_none() {
         shaped.record.response_bytes = text.len() as u64;
         shaped.message = Some(text);
@@ -392,7 +396,12 @@ fn shape_unreadable<'m>(
     Some(shaped)
 }
 
-fn shape_response<'m>(context: &ShapeContext<'_>, message: &'m [u8]) -> Result<Shaped<'m>, Fault> {
+/// Shapes a response. Only counts its tokens if `only_count` is true.
+fn shape_response<'m>(
+    context: &ShapeContext<'_>,
+    message: &'m [u8],
+    only_count: bool,
+) -> Result<Shaped<'m>, Fault> {
     let settings = context.limits;
     let answer = Answer::read(message)?;
     let cost = AnswerCost::new(context, message, &answer);
@@ -400,7 +409,8 @@ fn shape_response<'m>(context: &ShapeContext<'_>, message: &'m [u8]) -> Result<S
     let total = cost.total();
     let mut record =
         Record::unchanged(context.scope.endpoint, total, message.len(), budget.threshold);
-    let can_shape = settings.shape && answer.complete && answer.result.is_some();
+    let is_shaped = settings.shape && !only_count;
+    let can_shape = is_shaped && answer.complete && answer.result.is_some();
     let shaped = can_shape
         .then(|| shape_answer::shape(context, message, &answer, &cost, budget.allowance()))
         .flatten();

@@ -14,6 +14,7 @@ pub mod reply;
 pub mod request;
 pub mod serve_part;
 pub mod shape_answer;
+pub mod stored_part;
 pub mod tool_info;
 pub mod write_answer;
 

@@ -62,6 +62,7 @@ impl Shared {
             store_unavailable: self.store.is_none(),
             // The filter has one upstream, whose list passes through it.
             catalogue_version: "",
+            only_count: false,
         }
     }
 

@@ -11,8 +11,11 @@ use super::imports::State;
 use super::services::HostServices;
 use crate::{
     CallContext, CompiledPolicy, Description, Engine, Error, Fault, RequestVerdict,
-    ResponseVerdict, Result, Settings, Severity, digest,
+    ResponseVerdict, Result, Settings, Severity, StoredPart, StoredRange, digest,
 };
+
+/// The size of the parts of stored answers that programs read, in bytes.
+const PART_BYTES: usize = 1 << 20;
 
 /// A compiled and linked guard component.
 pub struct Component {
@@ -160,6 +163,29 @@ impl Component {
     ) -> Result<ResponseVerdict> {
         self.instance(services, &cx.principal, message.len())?
             .on_response(settings, cx, ticket, message)
+    }
+
+    /// Reads a part of the stored answer to which a cursor leads, for a program of `cx.principal`.
+    ///
+    /// # Errors
+    /// [`Error::Trap`], [`Error::Deadline`], and [`Error::Fault`] with the reason for the author of
+    /// the program.
+    pub fn read_stored(
+        &self,
+        services: &HostServices,
+        settings: &Settings,
+        cx: &CallContext,
+        cursor: &str,
+        range: StoredRange,
+    ) -> Result<StoredPart> {
+        // A part has about a megabyte, like a long message.
+        let part = self.call(services, &cx.principal, PART_BYTES, |guard, store| {
+            guard.call_read_stored(store, settings, cx, cursor, range)
+        })?;
+        part.map_err(|fault| match fault {
+            Fault::Other(reason) => Error::Fault(reason),
+            fault => failed(fault),
+        })
     }
 }
 

@@ -20,13 +20,14 @@ mod services;
 pub use bindings::context_guard::guard::types::{
     Answered, CacheTier, CallContext, CompiledPolicy, Decision, Fault, Forwarded, LossClass,
     OnFault, Outcome, PolicyIssue, RequestVerdict, ResponseMode, ResponseVerdict, Settings,
-    Severity, SigningKey,
+    Severity, SigningKey, StoredPart, StoredRange,
 };
 pub use bindings::exports::context_guard::guard::guard::Description;
 pub use compiled::compiled_folder;
 pub use component::{Component, Instance};
 pub use digest::digest;
 pub use error::{Error, Result};
+pub use pace::Pace;
 pub use services::HostServices;
 
 use std::num::NonZero;
@@ -126,6 +127,14 @@ impl Engine {
             .map_err(|error| Error::Engine(error.to_string()))?;
         let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
         Ok(Self { inner, options, long_calls: LongCalls::new(processors) })
+    }
+}
+
+impl Engine {
+    /// Returns the engine of wasmtime, for other components that run under the same limits.
+    #[must_use]
+    pub fn wasmtime(&self) -> &wasmtime::Engine {
+        &self.inner
     }
 }
 

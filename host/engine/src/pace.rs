@@ -1,6 +1,7 @@
-//! The time of a guard call: its deadline, and the turns of a call that outlasts a tick.
+//! The time of a call in the sandbox: its deadline, and the turns of a call that outlasts a tick.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use wasmtime::{Result, Trap, UpdateDeadline};
@@ -8,9 +9,13 @@ use wasmtime::{Result, Trap, UpdateDeadline};
 use super::long_calls::{LongCalls, Turn};
 use super::{EPOCH_TICK, Engine};
 
-/// The time that a guard call has used.
-pub(super) struct Pace {
+/// The time that a call has used.
+pub struct Pace {
     deadline: Duration,
+    /// The end of a call whose waiting counts. `None` for guard calls.
+    end: Option<Instant>,
+    /// Set by the host to end the call.
+    cancelled: Arc<AtomicBool>,
     block: fn(&mut dyn FnMut()),
     long_calls: Arc<LongCalls>,
     principal: Arc<str>,
@@ -27,6 +32,8 @@ impl Pace {
     pub(super) fn new(engine: &Engine, principal: &str) -> Self {
         Self {
             deadline: engine.options.deadline,
+            end: None,
+            cancelled: Arc::default(),
             block: engine.options.block,
             long_calls: Arc::clone(&engine.long_calls),
             principal: principal.into(),
@@ -37,6 +44,18 @@ impl Pace {
         }
     }
 
+    /// Creates the time of a call of `principal` that ends at `end`, whatever it waits for, or when
+    /// `cancelled` is set.
+    #[must_use]
+    pub fn until(
+        engine: &Engine,
+        principal: &str,
+        end: Instant,
+        cancelled: Arc<AtomicBool>,
+    ) -> Self {
+        Self { end: Some(end), cancelled, ..Self::new(engine, principal) }
+    }
+
     /// Begins the time of a call.
     pub(super) fn begin(&mut self) {
         self.began = Instant::now();
@@ -44,17 +63,22 @@ impl Pace {
         self.waited = Duration::ZERO;
     }
 
-    /// Ends the turn of a call that has ended.
-    pub(super) fn end(&mut self) {
+    /// Ends the turn of a call that has ended, or that waits for something else.
+    pub fn end(&mut self) {
         self.turn = None;
     }
 
-    /// Ends a call at its deadline, and lets a long call wait for its turn. Called at each tick.
+    /// Ends a call at its deadline or if it is cancelled, and lets a long call wait for its turn.
+    /// Called at each tick.
     ///
     /// # Errors
-    /// [`Trap::Interrupt`] at the deadline.
-    pub(super) fn tick(&mut self) -> Result<UpdateDeadline> {
-        if self.began.elapsed().saturating_sub(self.waited) > self.deadline {
+    /// [`Trap::Interrupt`] at the deadline, or if the call is cancelled.
+    pub fn tick(&mut self) -> Result<UpdateDeadline> {
+        let is_over = match self.end {
+            Some(end) => Instant::now() >= end,
+            None => self.began.elapsed().saturating_sub(self.waited) > self.deadline,
+        };
+        if is_over || self.cancelled.load(Ordering::Relaxed) {
             return Err(Trap::Interrupt.into());
         }
         let Self { turn, long_calls, principal, .. } = self;

@@ -32,7 +32,8 @@ use context_guard_config as config;
 use context_guard_cursor_store::clock;
 use context_guard_cursor_store::{Clock, StoreFaults};
 use context_guard_engine::{
-    self as engine, CallContext, Component, Decision, HostServices, SigningKey,
+    self as engine, CallContext, Component, Decision, HostServices, SigningKey, StoredPart,
+    StoredRange,
 };
 use context_guard_protocol::{Head, response};
 use context_guard_revision::{self as revision, Result, Revision, Revisions, RolloutOptions};
@@ -189,6 +190,24 @@ impl Filter {
             Ok(output) => (output.shaped, Some(output.decision)),
             Err(_) => (limited(&ticket.revision, message), None),
         }
+    }
+
+    /// Reads a part of the stored answer to which a cursor leads, for a program of `cx.principal`.
+    ///
+    /// # Errors
+    /// The reason for the author of the program.
+    pub fn read_stored(
+        &self,
+        cx: &CallContext,
+        cursor: &str,
+        range: StoredRange,
+    ) -> Result<StoredPart, String> {
+        let revision = self.revisions.choose(cx);
+        let read = revision.read_stored(self.revisions.services(), cx, cursor, range);
+        read.map_err(|error| match error {
+            engine::Error::Fault(reason) => reason,
+            error => error.to_string(),
+        })
     }
 
     fn call<'a>(

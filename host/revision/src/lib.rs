@@ -49,7 +49,7 @@ use context_guard_config::{self as config, policy};
 use context_guard_cursor_store::{self as store, clock};
 use context_guard_engine::{
     self as engine, CallContext, CompiledPolicy, Component, HostServices, OnFault, RequestVerdict,
-    ResponseVerdict, Settings, SigningKey, digest,
+    ResponseVerdict, Settings, SigningKey, StoredPart, StoredRange, digest,
 };
 
 /// A guard component with the policy it applies.
@@ -128,6 +128,12 @@ impl Revision {
         self.component.on_request(services, &self.settings.load(), cx, message)
     }
 
+    /// Returns the component of this revision.
+    #[must_use]
+    pub fn component(&self) -> &Arc<Component> {
+        &self.component
+    }
+
     /// Calls the guard on an upstream's JSON-RPC response. `ticket` is from the guard's verdict on
     /// the request.
     ///
@@ -141,6 +147,20 @@ impl Revision {
         message: &[u8],
     ) -> engine::Result<ResponseVerdict> {
         self.component.on_response(services, &self.settings.load(), cx, ticket, message)
+    }
+
+    /// Reads a part of the stored answer to which a cursor leads, for a program.
+    ///
+    /// # Errors
+    /// As [`Component::read_stored`].
+    pub fn read_stored(
+        &self,
+        services: &HostServices,
+        cx: &CallContext,
+        cursor: &str,
+        range: StoredRange,
+    ) -> engine::Result<StoredPart> {
+        self.component.read_stored(services, &self.settings.load(), cx, cursor, range)
     }
 
     /// Compiles `policy`, a copy of the operator's policy with corrected token estimates, and

@@ -165,7 +165,7 @@ impl Guard {
             let endpoint = environment.endpoint(name);
             let (options, query) = (RequestOptions::default(), Query::default());
             let context = environment.shape_context(&endpoint, 0, options, &query);
-            if let Ok(shaped) = shape_response(&context, &answer.message)
+            if let Ok(shaped) = shape_response(&context, &answer.message, false)
                 && let Some(message) = shaped.message
             {
                 let entries = shaped.entries.into_iter().map(Entry::into_owned).collect();

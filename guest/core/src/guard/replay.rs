@@ -40,7 +40,7 @@ impl Guard {
         };
         let endpoint = call.endpoint(&replay.name);
         let context = call.shape_context(&endpoint, ticket.arguments, first.options, &first.query);
-        let shaped = shape_response(&context, message)?;
+        let shaped = shape_response(&context, message, false)?;
         if shaped.message.is_none() && is_failure(message) {
             return Ok(Shaped { entries: Vec::new(), ..shaped });
         }

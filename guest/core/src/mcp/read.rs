@@ -99,7 +99,7 @@ impl SnapshotReader<'_> {
     }
 
     /// Verifies a cursor, and that it was issued for the tool of this call.
-    fn verify(&self, text: &str) -> Result<Cursor, CursorError> {
+    pub(super) fn verify(&self, text: &str) -> Result<Cursor, CursorError> {
         let call = &self.call;
         let cursor = Cursor::verify(text, call.keys, call.principal, call.now_ms, self.ttl())?;
         match self.endpoint {
