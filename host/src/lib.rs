@@ -11,6 +11,7 @@ pub mod dry_run;
 pub mod key_facts;
 
 pub use context_guard_access as access;
+pub use context_guard_code as code;
 pub use context_guard_config as config;
 pub use context_guard_config::{document, policy};
 pub use context_guard_cursor_store as store;
@@ -37,5 +38,14 @@ pub fn embedded_component() -> Option<&'static [u8]> {
     #[cfg(embedded_component)]
     return Some(include_bytes!(env!("CONTEXT_GUARD_COMPONENT_PATH")));
     #[cfg(not(embedded_component))]
+    None
+}
+
+/// Returns the sandbox for programs that is embedded in this build. `None` if the build has none.
+#[must_use]
+pub fn embedded_sandbox() -> Option<&'static [u8]> {
+    #[cfg(embedded_sandbox)]
+    return Some(include_bytes!(env!("CONTEXT_GUARD_SANDBOX_PATH")));
+    #[cfg(not(embedded_sandbox))]
     None
 }

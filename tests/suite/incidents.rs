@@ -135,6 +135,8 @@ impl Seeds {
             method: "tools/call",
             json_rpc_id: "1",
             is_part: false,
+            parent: "",
+            kept_out: 0,
             trace: None,
             decision: (call.outcome == Outcome::Passed).then_some(decision),
             is_read,

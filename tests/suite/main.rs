@@ -46,6 +46,7 @@ mod odd_answers;
 mod opentelemetry;
 mod operations;
 mod processes;
+mod programs;
 mod properties;
 mod protected_resource;
 mod replay;

@@ -26,6 +26,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("catalogue", &[]),
     ("core", &["catalogue", "json", "text", "tokens", "protocol"]),
     // Guests.
+    ("code-sandbox", &["json"]),
     ("component", &["core", "protocol"]),
     ("browser", &["core", "protocol"]),
     ("envoy", &["core", "protocol"]),
@@ -45,6 +46,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("access", &["config", "protocol"]),
     ("oauth", &["access", "config", "sealing"]),
     ("engine", &["cursor-store"]),
+    ("code", &["engine"]),
     ("revision", &["config", "cursor-store", "engine", "protocol"]),
     ("telemetry", &["config", "cursor-store", "engine", "history", "protocol", "revision"]),
     ("filter", &["config", "cursor-store", "engine", "protocol", "revision", "telemetry"]),
@@ -52,6 +54,7 @@ const CRATES: &[(&str, &[&str])] = &[
         "gateway",
         &[
             "access",
+            "code",
             "config",
             "cursor-store",
             "engine",
@@ -67,6 +70,7 @@ const CRATES: &[(&str, &[&str])] = &[
         "",
         &[
             "access",
+            "code",
             "config",
             "cursor-store",
             "engine",

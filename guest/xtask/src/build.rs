@@ -77,7 +77,8 @@ pub(crate) fn install_targets() -> Result<()> {
 
 /// The crates that are built for wasm only: the package, its target, and the features to check it
 /// with. Native linkers cannot resolve their imports and exports.
-pub(crate) const GUESTS: [(&str, &str, &str); 7] = [
+pub(crate) const GUESTS: [(&str, &str, &str); 8] = [
+    ("context-guard-code-sandbox", "wasm32-unknown-unknown", ""),
     ("context-guard-component", "wasm32-unknown-unknown", ""),
     ("context-guard-browser", "wasm32-unknown-unknown", ""),
     ("context-guard-envoy", "wasm32-wasip1", ""),
@@ -129,6 +130,32 @@ pub(crate) fn component() -> Result<PathBuf> {
     copy_changed(&built, "context-guard.wasm")
 }
 
+/// The sandbox for programs, which needs a C compiler for wasm32.
+pub(crate) const SANDBOX: &str = "context-guard-code-sandbox";
+/// The name of the sandbox in the target folder, where builds of the program find it.
+const SANDBOX_FILE: &str = "context-guard-code.wasm";
+
+/// Builds the sandbox for programs, and returns its path. None without clang, which compiles the
+/// JavaScript engine.
+pub(crate) fn sandbox() -> Result<Option<PathBuf>> {
+    install_targets()?;
+    if !has_clang() {
+        eprintln!(
+            "clang is not installed: the program is built without the sandbox for programs, which \
+             the setting code.enabled needs."
+        );
+        return Ok(None);
+    }
+    eprintln!("Building the sandbox for programs.");
+    let built = guest(SANDBOX, "guest", "wasm32-unknown-unknown", &LINK_COMPONENT)?;
+    copy_changed(&built, SANDBOX_FILE).map(Some)
+}
+
+/// Returns true if clang is installed, which compiles C to WebAssembly.
+pub(crate) fn has_clang() -> bool {
+    Command::new("clang").arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
 /// Builds the guard component with fault injection, for the tests of rollout and rollback.
 pub(crate) fn faulty_component() -> Result<PathBuf> {
     let options = [&["--features", "fault-injection"], LINK_COMPONENT.as_slice()].concat();
@@ -164,6 +191,7 @@ const PROGRAMS: [&str; 4] =
 
 /// Builds the component, the binary with all features, and the example server.
 pub(crate) fn all(release: bool) -> Result<Built> {
+    sandbox()?;
     binary(release, &PROGRAMS)
 }
 
@@ -182,6 +210,7 @@ pub(crate) fn lean(features: &[String]) -> Result<Built> {
 /// packages as the tests, because other packages would enable other features and compile wasmtime a
 /// second time.
 pub(crate) fn for_tests() -> Result<Built> {
+    sandbox()?;
     binary(false, &[&["--examples"], native().as_slice()].concat())
 }
 
@@ -209,9 +238,13 @@ fn binary(release: bool, selection: &[&str]) -> Result<Built> {
     Ok(Built { component, binary: folder.join(file) })
 }
 
-/// Sets the environment variable through which the host's build script finds the component to embed
-/// in the program.
+/// Sets the environment variables through which the host's build script finds the component to
+/// embed in the program, and the sandbox if it was built.
 pub(crate) fn embed(mut cargo: Command, component: &Path) -> Command {
     cargo.env("CONTEXT_GUARD_EMBED", component);
+    let sandbox = target().join(SANDBOX_FILE);
+    if sandbox.is_file() {
+        cargo.env("CONTEXT_GUARD_CODE_EMBED", sandbox);
+    }
     cargo
 }

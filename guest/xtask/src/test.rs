@@ -87,6 +87,8 @@ pub(crate) struct Options {
 
 /// Builds and installs everything that the tests need, then runs them.
 pub(crate) fn run(options: &Options) -> Result<()> {
+    // The checks compile the sandbox for programs.
+    system_packages(&["clang"], options.yes)?;
     if options.quick {
         tools::skipped("checks, benches and fuzzing", "--quick leaves them out");
     } else {

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::alerts::{AlertSettings, AlertWebhook};
+use super::code::CodeSettings;
 use super::guard::{Component, Store};
 use super::records::{Audit, Telemetry};
 use super::secret::Secret;
@@ -42,6 +43,8 @@ pub struct Config {
     pub cache: Option<CacheOptions>,
     /// The recording of traffic for replays. Without it nothing is recorded.
     pub recording: Option<RecordingOptions>,
+    /// Programs of models over tools and answers. Off by default.
+    pub code: CodeSettings,
     /// The naming of tools and prompts: with or without the name of their upstream.
     pub naming: Naming,
     /// The maximum number of entries per page of a merged list.
@@ -99,6 +102,7 @@ impl Default for Config {
             store: Store::default(),
             cache: None,
             recording: None,
+            code: CodeSettings::default(),
             naming: Naming::default(),
             list_page: 500,
             upstreams: Vec::new(),

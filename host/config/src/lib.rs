@@ -7,6 +7,7 @@
 mod alert_rules;
 mod alerts;
 mod check;
+mod code;
 pub mod document;
 mod error;
 mod gateway_file;
@@ -32,6 +33,7 @@ pub use alerts::{
     GATEWAY_MEASURES,
 };
 pub use check::References;
+pub use code::{CodeSettings, CodeTools, ReadOnlyTools};
 pub use error::{Error, Result};
 pub use gateway_file::{Access, Admin, Config, Jwt, Limits, Naming, Policy, RateLimit, Tokens};
 pub use guard::{Component, Requirement, Store};

@@ -19,12 +19,38 @@ pub(crate) struct Admission {
     pub(crate) owner: Arc<str>,
     /// The number of JSON-RPC messages.
     pub(crate) messages: usize,
+    /// Counts further calls of the caller.
+    pub(crate) rate: Rate,
     /// True if the client repeats parts of its messages in HTTP headers. Over stdio, it cannot.
     pub(crate) has_headers: bool,
     /// The places of the request. `None` for a stream that waits for events.
     pub(crate) _place: Option<Arc<Place>>,
     /// The memory of the body. `None` without a body.
     pub(crate) _memory: Option<Arc<Reservation>>,
+}
+
+/// The rate limit of a caller, for calls that it does not send itself.
+#[derive(Clone, Default)]
+pub(crate) struct Rate(Option<Arc<ChargeOne>>);
+
+/// Counts one call. Returns false if that exceeds the limit.
+type ChargeOne = dyn Fn() -> bool + Send + Sync;
+
+impl Rate {
+    /// Returns a limit that `charge` counts.
+    pub(crate) fn new(charge: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(charge)))
+    }
+
+    /// Counts one more call.
+    pub(crate) fn charge(&self) -> Result<(), String> {
+        match &self.0 {
+            Some(charge) if !charge() => {
+                Err("the rate limit of this caller is reached: make fewer calls".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -39,6 +65,7 @@ impl Admission {
             caller,
             owner,
             messages: 1,
+            rate: Rate::default(),
             has_headers: true,
             _place: None,
             _memory: None,

@@ -29,6 +29,7 @@ mod legacy_sse;
 mod list_kinds;
 mod lists;
 mod param_headers;
+mod programs;
 mod router;
 mod sessions;
 mod sse_connections;
@@ -55,11 +56,13 @@ use self::forward::Forwarder;
 use self::input_requests::InputRequests;
 use self::lists::Lists;
 use self::param_headers::ParamHeaders;
+use self::programs::Programs;
 use self::router::Router;
 use self::sessions::Sessions;
 use self::sse_connections::SseConnections;
 use self::subscriptions::Subscriptions;
 use super::upstream::server::UpstreamServer;
+use crate::code::Sandbox;
 use crate::config::Config;
 use crate::filter::Filter;
 use crate::telemetry::Recorder;
@@ -80,6 +83,7 @@ pub(crate) struct Aggregator {
     lists: Arc<Lists>,
     catalogues: Catalogues,
     definitions: Arc<Definitions>,
+    programs: Programs,
     subscriptions: Subscriptions,
     forwarder: Arc<Forwarder>,
     filter: Arc<Filter>,
@@ -98,6 +102,7 @@ impl Aggregator {
         prefixed: bool,
         filter: Arc<Filter>,
         recorder: Arc<Recorder>,
+        sandbox: Option<Arc<Sandbox>>,
         closing: CancellationToken,
     ) -> Self {
         let max_sessions = NonZeroUsize::new(config.limits.sessions).unwrap_or(NonZeroUsize::MIN);
@@ -119,6 +124,7 @@ impl Aggregator {
             sessions: Sessions::new(&config.limits, max_idle, Arc::clone(&recorder)),
             lists: Arc::new(Lists::new(&forwarder, &definitions, config.list_page, max_sessions)),
             definitions,
+            programs: Programs::new(&config.code, sandbox),
             catalogues: Catalogues::new(&recorder),
             subscriptions: Subscriptions::new(&connections, &router, &filter),
             router,
@@ -140,7 +146,9 @@ impl Aggregator {
     /// Returns true if there is only one upstream, and clients see its names without a prefix. Its
     /// messages then pass without merging or renaming.
     fn is_transparent(&self) -> bool {
-        self.connections.servers.len() == 1 && !self.router.is_prefixed()
+        self.connections.servers.len() == 1
+            && !self.router.is_prefixed()
+            && !self.programs.is_enabled()
     }
 
     /// Reads the lists of all upstreams once, so that they are known before the first client asks.

@@ -2,6 +2,7 @@
 //! upstream, the aggregator and REST.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::engine::{CallContext, Decision};
@@ -16,6 +17,11 @@ use crate::upstream::Failure;
 use context_guard_protocol::answer::{is_valid_json, quote};
 use context_guard_protocol::response::FailedRequest;
 use memchr::memmem;
+
+/// The option by which the guard counts an answer and passes it whole.
+const ONLY_COUNT: &str = "only-count";
+/// The JSON-RPC error code of an internal error.
+const INTERNAL_ERROR: i64 = -32603;
 
 /// A client's request, with the state that is needed until its answer is recorded.
 #[derive(Clone, Debug)]
@@ -43,6 +49,12 @@ pub(crate) struct Exchange {
     is_traced: bool,
     /// True if the request is a part of a client's request.
     is_part: bool,
+    /// The id of the request that runs the program which makes this call; empty for other requests.
+    parent: String,
+    /// The estimated tokens of the answer, as far as it was counted.
+    counted: Arc<AtomicU64>,
+    /// The tokens of results that a program kept out of the answer.
+    pub(crate) kept_out: u64,
 }
 
 /// The next step for a client's request that the guard has processed.
@@ -101,6 +113,9 @@ impl Exchange {
             trace: Arc::new(trace),
             is_traced: sampler.is_some(),
             is_part: false,
+            parent: String::new(),
+            counted: Arc::default(),
+            kept_out: 0,
         }
     }
 
@@ -124,6 +139,24 @@ impl Exchange {
         let kind = RequestKind::of_method(method);
         let method = method_label(method);
         Self { kind, failed, method, ..Self::begin(context, endpoint, recorder, head) }
+    }
+
+    /// Makes this a call of a program that the request `parent` runs: its answer is counted, and
+    /// passes whole. Returns the count.
+    pub(crate) fn set_parent(&mut self, parent: &str) -> Arc<AtomicU64> {
+        parent.clone_into(&mut self.parent);
+        self.context.options.push((ONLY_COUNT.to_owned(), String::new()));
+        Arc::clone(&self.counted)
+    }
+
+    /// Returns the answer that replaces a damaged one for a program: the guard failed, and the
+    /// answer may be cut.
+    pub(crate) fn refuse_damaged(&self, guarded: &GuardedResponse) -> Option<Vec<u8>> {
+        if self.parent.is_empty() || guarded.outcome != Outcome::Fault {
+            return None;
+        }
+        let reason = "the guard could not read the result of this tool";
+        Some(self.failed.as_ref()?.response(INTERNAL_ERROR, reason))
     }
 
     /// Returns the client's id of the request, as raw JSON. `null` if it is no JSON-RPC request.
@@ -206,6 +239,8 @@ impl Exchange {
             return GuardedResponse { shaped: None, decision: None, outcome: Outcome::Passed };
         };
         let (shaped, decision) = filter.response_with_decision(&self.context, ticket, message);
+        let tokens = decision.as_ref().map_or(0, |decision| decision.original_tokens);
+        self.counted.store(tokens, Ordering::Relaxed);
         let outcome = Outcome::of_answer(!ticket.is_pass(), decision.as_ref());
         GuardedResponse { shaped, decision, outcome }
     }
@@ -241,6 +276,8 @@ impl Exchange {
             method: self.method,
             json_rpc_id: self.failed.as_ref().map_or("", FailedRequest::id),
             is_part: self.is_part,
+            parent: &self.parent,
+            kept_out: self.kept_out,
             trace: Some(&self.trace),
             is_read: self.is_read,
             decision,

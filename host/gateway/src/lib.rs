@@ -45,6 +45,7 @@ mod unattributed;
 mod upstream;
 
 use context_guard_access as access;
+use context_guard_code as code;
 use context_guard_config::{self as config, policy};
 use context_guard_cursor_store::{self as store, Clock};
 use context_guard_engine as engine;

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::access::{Refusal, append_forwarded_for};
 use crate::admin;
-use crate::admission::{Admission, caller, owner};
+use crate::admission::{Admission, Rate, caller, owner};
 use crate::fair_queue::QueueFull;
 use crate::front::cors;
 use crate::front::request_body::{self, BodyError};
@@ -158,7 +158,14 @@ async fn admit_and_dispatch(
     if !mcp {
         append_forwarded_for(&mut parts.headers, peer);
     }
+    let rate = {
+        let (access, principal) = (Arc::clone(&gateway.access), Arc::clone(&principal));
+        // Only what tells a forwarded request from others.
+        let headers = parts.headers.clone();
+        Rate::new(move || access.charge(&principal, address, &headers, 1).is_ok())
+    };
     let admission = Admission {
+        rate,
         owner: owner(&principal, address),
         principal,
         caller,

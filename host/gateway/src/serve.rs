@@ -34,6 +34,7 @@ use super::upstream::processes::Processes;
 use super::upstream::server::UpstreamServer;
 use super::upstream::statuses::may_be_legacy_sse;
 use crate::access::{ANONYMOUS, Access, AdminAccess, http_client};
+use crate::code::Sandbox;
 use crate::config::{Authorization, Config, Limits, Upstream, alert_rules};
 use crate::filter::Filter;
 use crate::oauth::{TokenStore, UpstreamTokens};
@@ -45,7 +46,7 @@ use crate::{Clock, Result};
 /// An HTTP gateway between MCP clients and upstreams.
 pub struct Gateway {
     pub(crate) config: Config,
-    pub(crate) access: Access,
+    pub(crate) access: Arc<Access>,
     /// The places of concurrent requests, and the queue for them.
     pub(crate) places: Arc<FairQueue>,
     /// The memory for request bodies.
@@ -79,19 +80,22 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Builds a gateway from its configuration. It listens only in [`Gateway::run`].
+    /// Builds a gateway from its configuration. It listens only in [`Gateway::run`]. Clients run
+    /// programs in `sandbox`, if `code` of the configuration enables them.
     ///
     /// # Errors
     /// [`crate::Error::Setup`], [`crate::Error::Access`], [`crate::Error::Telemetry`].
-    pub fn new(config: Config, filter: Arc<Filter>, clock: Arc<dyn Clock>) -> Result<Arc<Self>> {
-        let audit = match &config.audit {
-            Some(audit) => Some(AuditLog::open(
-                &config.folder.join(&audit.folder),
-                audit.retention_days,
-                audit.required,
-            )?),
-            None => None,
-        };
+    pub fn new(
+        config: Config,
+        filter: Arc<Filter>,
+        clock: Arc<dyn Clock>,
+        sandbox: Option<Arc<Sandbox>>,
+    ) -> Result<Arc<Self>> {
+        let audit = config.audit.as_ref().map(|audit| {
+            let folder = config.folder.join(&audit.folder);
+            AuditLog::open(&folder, audit.retention_days, audit.required)
+        });
+        let audit = audit.transpose()?;
         let recorder = Recorder::new(config.telemetry.ring, audit, clock);
         // The file was checked when it was read.
         let recorder = recorder.with_alerts(alert_rules(&config).unwrap_or_default());
@@ -103,7 +107,7 @@ impl Gateway {
         let is_loopback = config.listen.parse::<SocketAddr>();
         let is_loopback =
             is_loopback.is_ok_and(|address| address.ip().to_canonical().is_loopback());
-        let access = Access::new(&config, is_loopback, client.clone())?;
+        let access = Arc::new(Access::new(&config, is_loopback, client.clone())?);
         let closing = CancellationToken::new();
         // With several upstreams, a token for one of them must not reach the operators of the
         // others (MCP authorization, token passthrough).
@@ -151,7 +155,8 @@ impl Gateway {
         for upstream in &mcp {
             let http = upstream.url.as_ref().map(|url| connect(upstream, url)).transpose()?;
             // The aggregator serves clients before they have a token, and tells them to log in.
-            let passes = mcp.len() == 1 && !is_prefixed && upstream.oauth.is_none();
+            let passes =
+                mcp.len() == 1 && !is_prefixed && upstream.oauth.is_none() && !config.code.enabled;
             if let Some(http) = http.as_ref().filter(|_| passes) {
                 single_upstream = Some(SingleUpstream::new(
                     Arc::clone(http),
@@ -184,6 +189,7 @@ impl Gateway {
             is_prefixed,
             Arc::clone(&filter),
             Arc::clone(&recorder),
+            sandbox,
             closing.clone(),
         ));
         if !is_loopback && !access.requires_authentication() {

@@ -24,7 +24,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 use tracing::{debug, warn};
 
-use super::admission::Admission;
+use super::admission::{Admission, Rate};
 use super::fair_queue::Caller;
 use super::headers::{METHOD, NAME, PROTOCOL_VERSION, SESSION_ID, header};
 use super::lines::{Lines, Piece};
@@ -285,6 +285,7 @@ impl Front {
             None
         };
         let admission = Admission {
+            rate: Rate::default(),
             owner: Arc::clone(&principal),
             principal,
             caller,

@@ -82,10 +82,11 @@ pub(crate) enum Sum {
     SampledEstimate,
     SampledActual,
     SamplesOff,
+    TokensKeptOut,
 }
 
 /// The number of sums of a cell. The position of a sum in the file is that in [`Sum`].
-pub(crate) const SUMS: usize = Sum::SamplesOff as usize + 1;
+pub(crate) const SUMS: usize = Sum::TokensKeptOut as usize + 1;
 
 /// The values of a cell.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -121,6 +122,7 @@ impl Values {
         self.add(Sum::Calls, 1);
         self.add(Sum::TokensBefore, event.tokens_before);
         self.add(Sum::TokensSent, event.tokens_sent);
+        self.add(Sum::TokensKeptOut, event.tokens_kept_out);
         self.add(Sum::BytesBefore, event.bytes_before);
         self.add(Sum::BytesSent, event.bytes_sent);
         self.add(Sum::Oversized, event.is_oversized.into());

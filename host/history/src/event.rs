@@ -95,6 +95,8 @@ pub struct Event {
     pub tokens_before: u64,
     /// The estimated tokens of the answer sent to the client.
     pub tokens_sent: u64,
+    /// The estimated tokens of results of tools that a program kept out of its answer.
+    pub tokens_kept_out: u64,
     /// The length of the upstream's answer, in bytes.
     pub bytes_before: u64,
     /// The length of the answer sent to the client, in bytes.
@@ -162,6 +164,7 @@ impl Default for Event {
             mode: String::new(),
             tokens_before: 0,
             tokens_sent: 0,
+            tokens_kept_out: 0,
             bytes_before: 0,
             bytes_sent: 0,
             latency_us: 0,

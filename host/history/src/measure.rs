@@ -17,6 +17,8 @@ pub enum Measure {
     TokensSent,
     /// The estimated tokens of follow-up reads.
     TokensFollowup,
+    /// The estimated tokens of results of tools that programs kept out of their answers.
+    TokensKeptOut,
     /// Tokens of upstreams' answers less those of first answers.
     TokensSaved,
     /// Tokens of upstreams' answers less those of first answers and follow-up reads.
@@ -59,12 +61,13 @@ pub enum Measure {
 
 impl Measure {
     /// All measures.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::Calls,
         Self::Followups,
         Self::TokensBefore,
         Self::TokensSent,
         Self::TokensFollowup,
+        Self::TokensKeptOut,
         Self::TokensSaved,
         Self::NetTokensSaved,
         Self::TokensP95,
@@ -95,6 +98,7 @@ impl Measure {
             Self::TokensBefore => "tokens_before",
             Self::TokensSent => "tokens_sent",
             Self::TokensFollowup => "tokens_followup",
+            Self::TokensKeptOut => "tokens_kept_out",
             Self::TokensSaved => "tokens_saved",
             Self::NetTokensSaved => "net_tokens_saved",
             Self::TokensP95 => "tokens_p95",
@@ -146,6 +150,7 @@ impl Measure {
             Self::TokensBefore => sum(Sum::TokensBefore).into(),
             Self::TokensSent => sum(Sum::TokensSent).into(),
             Self::TokensFollowup => sum(Sum::TokensFollowup).into(),
+            Self::TokensKeptOut => sum(Sum::TokensKeptOut).into(),
             Self::TokensSaved => saved.into(),
             Self::NetTokensSaved => net.into(),
             Self::TokensP95 => whole(tokens.quantile(0.95)),

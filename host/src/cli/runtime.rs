@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use context_guard::clock::SystemClock;
+use context_guard::code::Sandbox;
 use context_guard::config::{self, Config, Policy};
 use context_guard::document::Issues;
 use context_guard::engine::{
@@ -19,7 +20,7 @@ use context_guard::revision::{
     VerificationPolicy,
 };
 use context_guard::store::{self, CursorStore, MemoryLimits, MemoryStore, StoreOptions};
-use context_guard::{Clock, Filter, embedded_component, keys};
+use context_guard::{Clock, Filter, embedded_component, embedded_sandbox, keys};
 use tracing::warn;
 
 use super::GuardOptions;
@@ -89,6 +90,27 @@ pub(crate) fn revisions(
     let revisions = revisions.map_err(|error| located(error, &policy))?;
     revisions.remember_rollbacks(record);
     Ok(Arc::new(revisions))
+}
+
+/// Compiles the sandbox for programs, if the gateway file enables it. It shares the engine of the
+/// guard component.
+pub(crate) fn sandbox(config: &Config, revisions: &Revisions) -> Result<Option<Arc<Sandbox>>> {
+    if !config.code.enabled {
+        return Ok(None);
+    }
+    let engine = revisions.active().component().engine().clone();
+    let sandbox = match (&config.code.file, embedded_sandbox()) {
+        (Some(file), _) => {
+            let file = config.folder.join(file);
+            let bytes = std::fs::read(&file).with_context(|| file.display().to_string())?;
+            Sandbox::load(&engine, &bytes).with_context(|| file.display().to_string())?
+        }
+        (None, Some(embedded)) => Sandbox::load(&engine, embedded)?,
+        (None, None) => bail!(
+            "code.enabled: this program has no embedded sandbox: build it with `cargo xtask build`, which needs clang, or set code.file"
+        ),
+    };
+    Ok(Some(Arc::new(sandbox)))
 }
 
 /// Opens the record of rollbacks of the gateway with this file, which is beside the cache of

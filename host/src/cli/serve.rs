@@ -195,7 +195,9 @@ impl GatewayParts {
     /// Builds the gateway, and follows changes of its files. Runs inside of the async runtime.
     pub(super) fn start(self) -> Result<Arc<Gateway>> {
         let is_watched = self.config.watch;
-        let gateway = Gateway::new(self.config, Arc::new(self.filter), self.clock)?;
+        let sandbox = runtime::sandbox(&self.config, &self.revisions)?;
+        let filter = Arc::new(self.filter);
+        let gateway = Gateway::new(self.config, filter, self.clock, sandbox)?;
         let gateway = gateway.with_sources(Arc::clone(&self.sources));
         if let Some(sampler) = &self.sampler {
             gateway.record_samples(sampler);

@@ -12,6 +12,9 @@ use crate::sampler::Counted;
 /// The name under which refused reads are stored, whose call is not known.
 const READ_TOOL: &str = "context_guard_read";
 
+/// The tool that runs programs, which no upstream lists.
+const RUN_TOOL: &str = "context_guard_run";
+
 /// Returns the event of an answer. `upstream` is the name of the upstream in the history, and
 /// `process_session` the session of requests whose transport has none. `None` for requests that are
 /// no calls, such as lists.
@@ -34,6 +37,7 @@ pub(super) fn event(
     let tool = match answered.kind {
         RequestKind::Tool if is_listed => name,
         RequestKind::Tool if cursor_error.is_some() => READ_TOOL,
+        RequestKind::Tool if name == RUN_TOOL => RUN_TOOL,
         RequestKind::Tool | RequestKind::Http => OTHER,
         RequestKind::Resource => "resources/read",
         RequestKind::Prompt => "prompts/get",
@@ -49,6 +53,8 @@ pub(super) fn event(
     let is_unshaped = decision.is_some_and(|decision| decision.unshaped);
     // Without a decision, four bytes count as one token.
     let (before, sent) = match (decision, record.outcome) {
+        // The result went to a program, and not to a model.
+        _ if !answered.parent.is_empty() => (0, 0),
         (Some(_), _) if is_unshaped => (record.original_tokens, record.original_tokens),
         (None, Outcome::Passed | Outcome::Fault) => {
             let estimate = record.response_bytes.div_ceil(4);
@@ -72,6 +78,7 @@ pub(super) fn event(
         mode: record.mode.clone(),
         tokens_before: before,
         tokens_sent: sent,
+        tokens_kept_out: answered.kept_out,
         bytes_before: record.original_bytes,
         bytes_sent: record.response_bytes,
         latency_us: u64::try_from(answered.latency.as_micros()).unwrap_or(u64::MAX),
@@ -185,6 +192,8 @@ mod tests {
             method: "tools/call",
             json_rpc_id: "1",
             is_part: false,
+            parent: "",
+            kept_out: 0,
             trace: None,
             decision: Some(decision),
             is_read: decision.options.iter().any(|(name, _)| name != "snapshot"),

@@ -94,6 +94,17 @@ pub struct TelemetryRecord {
     pub tier: Option<CacheTier>,
     /// The kind of the answer. Only calls and catalogs count as original tokens.
     pub kind: AnswerKind,
+    /// The id of the request that runs the program which made this call; empty for other calls.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub parent: String,
+    /// The tokens of results of tools that a program kept out of its answer.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub tokens_kept_out: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// The kind of an answer in records and metrics.
@@ -189,6 +200,10 @@ pub struct AnswerEvent<'a> {
     /// True if the gateway sent the request to answer a request of a client, such as one for a
     /// merged list. It is no operation of a client then.
     pub is_part: bool,
+    /// The id of the request that runs the program which made this call; empty for other calls.
+    pub parent: &'a str,
+    /// The tokens of results of tools that a program kept out of its answer.
+    pub kept_out: u64,
     /// The trace of the request, if it has one.
     pub trace: Option<&'a RequestTrace>,
     /// The decision of the guard on the answer; `None` if it made none.

@@ -210,6 +210,8 @@ impl Recorder {
                 .map_or("", CacheTier::name)
                 .to_owned(),
             tier: decision.filter(|decision| decision.mode != "catalog").map(CacheTier::of_answer),
+            parent: answered.parent.to_owned(),
+            tokens_kept_out: answered.kept_out,
         };
         self.count_operation(answered, &record);
         self.count_call(answered, &record, upstream);
@@ -227,6 +229,8 @@ impl Recorder {
             original_bytes = record.original_bytes,
             bytes = record.response_bytes,
             latency_ms = record.latency_ms,
+            parent = Some(&record.parent).filter(|parent| !parent.is_empty()),
+            tokens_kept_out = Some(record.tokens_kept_out).filter(|tokens| *tokens > 0),
             "request answered"
         );
         if let Some(audit) = &self.audit {
@@ -421,6 +425,8 @@ mod tests {
                     method: "tools/call",
                     json_rpc_id: "1",
                     is_part: false,
+                    parent: "",
+                    kept_out: 0,
                     trace: None,
                     decision: Some(&decision),
                     is_read,
@@ -482,6 +488,8 @@ mod tests {
                 method: "tools/call",
                 json_rpc_id: "1",
                 is_part: false,
+                parent: "",
+                kept_out: 0,
                 trace: None,
                 decision: None,
                 is_read: false,
@@ -522,6 +530,8 @@ mod tests {
             method: "tools/call",
             json_rpc_id: "1",
             is_part: false,
+            parent: "",
+            kept_out: 0,
             trace: None,
             decision: None,
             is_read: false,

@@ -31,6 +31,8 @@ fn run() -> Result<()> {
     std::fs::create_dir_all(&folder)?;
     let component = build::component()?;
     copy_changed(&component, &folder.join("context-guard.wasm"))?;
+    let sandbox = build::sandbox()?.context("the release contains the sandbox: install clang")?;
+    copy_changed(&sandbox, &folder.join("context-guard-code.wasm"))?;
     eprintln!("Building the Envoy filter.");
     let envoy = build::guest("context-guard-envoy", "guest", "wasm32-wasip1", &[])?;
     copy_changed(&envoy, &folder.join("context-guard-envoy.wasm"))?;

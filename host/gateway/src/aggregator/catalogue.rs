@@ -199,7 +199,8 @@ impl Aggregator {
             self.definitions.report_suspicious(&list.suspicious);
         }
         let expires = self.catalogues.until_update();
-        self.lists.tools_page(origin, head, &merged, list.as_deref(), expires)
+        let programs = self.programs.tool();
+        self.lists.tools_page(origin, head, &merged, list.as_deref(), expires, programs)
     }
 
     async fn catalogue_list(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::header::HeaderMap;
 
 use super::client_session::ClientSession;
-use crate::admission::Admission;
+use crate::admission::{Admission, Rate};
 use crate::byte_channel::ByteSender;
 use crate::fair_queue::Caller;
 use crate::headers::{PARAM_PREFIX, forwarded_headers, storage_scope};
@@ -34,6 +34,8 @@ pub(super) struct Client {
     pub(super) headers: HeaderMap,
     /// True if tool calls must repeat arguments in headers.
     pub(super) has_headers: bool,
+    /// Counts calls that a program of the client makes, against its rate limit.
+    pub(super) rate: Rate,
     /// True if the gateway acts for the client on its own, for example to follow changes. Failures
     /// then do not count for the circuit breaker.
     pub(super) is_background: bool,
@@ -56,6 +58,7 @@ impl Client {
             session: Some(Arc::clone(session)),
             headers: forwarded_headers(headers),
             has_headers: false,
+            rate: admission.rate.clone(),
             is_background: false,
         }
     }
@@ -72,6 +75,7 @@ impl Client {
             session: None,
             headers: forwarded_headers(headers),
             has_headers: admission.has_headers,
+            rate: admission.rate.clone(),
             is_background: false,
         }
     }
@@ -88,8 +92,17 @@ impl Client {
             session: None,
             headers: HeaderMap::new(),
             has_headers: false,
+            rate: Rate::default(),
             is_background: true,
         }
+    }
+
+    /// Counts one more call of the client.
+    ///
+    /// # Errors
+    /// The reason why the client may make no more calls now.
+    pub(super) fn charge(&self) -> Result<(), String> {
+        self.rate.charge()
     }
 
     /// Returns the client's headers that repeat arguments of a tool call. They are for one request,

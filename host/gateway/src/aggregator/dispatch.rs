@@ -9,6 +9,7 @@ use super::Aggregator;
 use super::catalogue::is_catalogue_tool;
 use super::client::Origin;
 use super::list_kinds::{LIST_KINDS, PROMPTS, READ_TOOLS, TOOLS};
+use super::programs::RUN_TOOL;
 use crate::access::ANONYMOUS;
 use crate::exchange::{Exchange, NextStep};
 use crate::message::{Head, member, splice, with_member};
@@ -91,12 +92,20 @@ impl Aggregator {
     }
 
     /// Answers `tools/call` and `prompts/get`, which are routed by the name in `params`.
-    async fn call_named(&self, origin: &Origin<'_>, head: &Head<'_>, request: &[u8]) -> Vec<u8> {
+    pub(super) async fn call_named(
+        &self,
+        origin: &Origin<'_>,
+        head: &Head<'_>,
+        request: &[u8],
+    ) -> Vec<u8> {
         let is_call = head.method() == TOOLS_CALL;
         let parameters = head.parameters();
         let name = parameters.name.as_deref().unwrap_or_default();
         if is_call && READ_TOOLS.contains(&name) {
             return self.read(origin, renamed(request, READ_TOOLS[0])).await;
+        }
+        if is_call && name == RUN_TOOL && self.programs.is_enabled() {
+            return self.run_program(origin, head, request).await;
         }
         if is_call && self.is_for_catalogue(origin, name).await {
             return self.call_catalogue(origin, head, request).await;

@@ -1,6 +1,7 @@
 //! Forwards a client's request through the guard to an upstream, until its final response.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use http::HeaderMap;
@@ -82,7 +83,33 @@ impl Forwarder {
         if let Some(state) = Head::read(&request).and_then(|head| resumed_state(&head)) {
             return self.resume(origin, &state, &request).await;
         }
+        let exchange = self.begin(origin, Some(server), &request);
+        self.forward_as(origin, server, exchange, request).await
+    }
+
+    /// Forwards a call of a program, whose names are already those of the upstream. Returns the
+    /// upstream's whole response in the client's protocol mode, and its estimated tokens. `parent`
+    /// is the id of the request that runs the program.
+    pub(super) async fn forward_whole(
+        &self,
+        origin: &Origin<'_>,
+        server: usize,
+        request: Vec<u8>,
+        parent: &str,
+    ) -> (Vec<u8>, u64) {
         let mut exchange = self.begin(origin, Some(server), &request);
+        let counted = exchange.set_parent(parent);
+        let answer = self.forward_as(origin, server, exchange, request).await;
+        (answer, counted.load(Ordering::Relaxed))
+    }
+
+    async fn forward_as(
+        &self,
+        origin: &Origin<'_>,
+        server: usize,
+        mut exchange: Exchange,
+        request: Vec<u8>,
+    ) -> Vec<u8> {
         let next = run_blocking(
             &self.filter,
             &origin.client.caller,
@@ -273,7 +300,10 @@ impl Forwarder {
         if exchange.endpoint == "tools/list" {
             self.recorder.listed(&exchange.context.upstream, &answer);
         }
-        let answer = guarded.shaped.unwrap_or(answer);
+        let answer = match exchange.refuse_damaged(&guarded) {
+            Some(refusal) => refusal,
+            None => guarded.shaped.unwrap_or(answer),
+        };
         let mode = in_flight.call.connection().mode;
         let head = Head::read(&in_flight.request);
         let method = head.as_ref().map_or("", Head::method);

@@ -37,7 +37,7 @@ mod tools;
 
 use self::fresh::list_source;
 use self::late::{Fetching, RefetchKey};
-pub(super) use self::tools::MergedTools;
+pub(super) use self::tools::{MergedTools, ProgramTool};
 
 /// The time after which the gateway lists an upstream's tools again for the guard. It is shorter
 /// than the lifetime of the definitions that the guard stores.
@@ -376,7 +376,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Returns the `_meta` of a list request that the gateway makes for a client. `None` if requests of
 /// its protocol mode have none.
-fn request_meta(client: &Client) -> Option<Box<RawValue>> {
+pub(super) fn request_meta(client: &Client) -> Option<Box<RawValue>> {
     let is_stateless = client.mode == ProtocolMode::Stateless;
     let meta = is_stateless.then(|| format!("{{{}}}", client.info.meta()))?;
     RawValue::from_string(meta).ok()

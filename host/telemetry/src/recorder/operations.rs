@@ -62,6 +62,8 @@ impl Recorder {
             revision: 0,
             cache: String::new(),
             tier: None,
+            parent: String::new(),
+            tokens_kept_out: 0,
         };
         self.operation(answered, &record, None);
     }

@@ -18,6 +18,18 @@ use crate::message::Head;
 use crate::protocol_mode::ProtocolMode;
 use crate::reply;
 
+/// The guard's tools that find other tools.
+const FINDERS: [&str; 3] =
+    ["context_guard_search_tools", "context_guard_describe_tools", "context_guard_browse_tools"];
+
+/// The tool that runs programs, in a list of tools.
+#[derive(Clone, Copy)]
+pub(in crate::aggregator) struct ProgramTool {
+    pub(in crate::aggregator) definition: &'static str,
+    /// True if the list has only the guard's own tools that find tools, read and run.
+    pub(in crate::aggregator) is_only: bool,
+}
+
 /// The lists of tools of all upstreams that answered.
 pub(in crate::aggregator) struct MergedTools {
     /// The names of the upstreams with their lists, in the order of the configuration.
@@ -32,7 +44,34 @@ pub(in crate::aggregator) struct MergedTools {
     pub(in crate::aggregator) approved: Vec<String>,
 }
 
+impl MergedTools {
+    /// Returns the lists, each with the index and the name of its upstream.
+    pub(in crate::aggregator) fn each(
+        &self,
+    ) -> impl Iterator<Item = (usize, (&str, &UpstreamList))> {
+        let lists = self.lists.iter().map(|(name, list)| (name.as_str(), &**list));
+        self.servers.iter().copied().zip(lists)
+    }
+}
+
 impl Lists {
+    /// Returns the last known list of tools of an upstream. Reads it if none is known.
+    ///
+    /// # Errors
+    /// The reason why it cannot be read.
+    pub(in crate::aggregator) async fn tools_of(
+        &self,
+        origin: &Origin<'_>,
+        server: usize,
+    ) -> Result<Arc<UpstreamList>, String> {
+        if let Some(list) = self.connections.known.list(origin.client, server, &TOOLS) {
+            return Ok(list);
+        }
+        let meta = request_meta(origin.client);
+        let fetch = self.fetch(origin, server, &TOOLS, meta.as_deref());
+        fetch.await.map_err(|failure| failure.to_string())
+    }
+
     /// Reads the lists of all upstreams.
     pub(in crate::aggregator) async fn merged_tools(
         self: &Arc<Self>,
@@ -152,7 +191,8 @@ impl Lists {
     }
 
     /// Answers `tools/list` with a page of the guard's list, or of the merged list if there is
-    /// none. `expires` is the time until the guard's list changes by itself.
+    /// none. `expires` is the time until the guard's list changes by itself. `programs` is the tool
+    /// that runs programs, if it is offered.
     pub(in crate::aggregator) fn tools_page(
         &self,
         origin: &Origin<'_>,
@@ -160,17 +200,31 @@ impl Lists {
         merged: &MergedTools,
         list: Option<&CatalogueList>,
         expires: Duration,
+        programs: Option<ProgramTool>,
     ) -> Vec<u8> {
+        let own_tools = |read_tool: Option<&str>| {
+            let run = programs.map(|tool| tool.definition);
+            let own: Vec<&str> = read_tool.into_iter().chain(run).collect();
+            (!own.is_empty()).then(|| own.join(","))
+        };
+        let is_listed = |entry: &&ListEntry| match programs {
+            Some(tool) if tool.is_only => FINDERS.contains(&entry.key.as_str()),
+            _ => true,
+        };
         let page = match list {
             Some(list) => {
                 let size = if list.is_tiered { usize::MAX } else { self.page_size };
-                let read_tool = list.read_tool.as_deref();
-                self.page(head, &TOOLS, &list.entries, read_tool, size, &merged.missing)
+                let own = own_tools(list.read_tool.as_deref());
+                let entries: Vec<_> = list.entries.iter().filter(is_listed).cloned().collect();
+                self.page(head, &TOOLS, &entries, own.as_deref(), size, &merged.missing)
             }
             None => {
                 let entries = self.client_entries(merged);
                 let read_tool = merged.lists.iter().find_map(|(_, list)| list.read_tool.as_deref());
-                self.page(head, &TOOLS, &entries, read_tool, self.page_size, &merged.missing)
+                let entries: Vec<_> = entries.iter().filter(is_listed).cloned().collect();
+                let own = own_tools(read_tool);
+                let own = own.as_deref();
+                self.page(head, &TOOLS, &entries, own, self.page_size, &merged.missing)
             }
         };
         match page {

@@ -1,0 +1,332 @@
+// The interface of programs: tools, open, Rows and console. Evaluates to a function that the sandbox
+// calls once for each run, with the functions of the host.
+(function (native) {
+  "use strict";
+  const { parse, stringify } = JSON;
+  const waiting = new Map();
+
+  class ToolError extends Error {
+    // `caller` is an error made where the program called the tool.
+    constructor(tool, message, caller) {
+      super(message);
+      this.name = "ToolError";
+      this.tool = tool;
+      this.stack = caller.stack;
+    }
+  }
+
+  // Results of tools: structured content, else a text, parsed if it is JSON, else the content blocks.
+  function block(content) {
+    if (content.type !== "text") return content;
+    const first = content.text.trimStart()[0];
+    if (first !== "{" && first !== "[") return content.text;
+    try {
+      return parse(content.text);
+    } catch {
+      return content.text;
+    }
+  }
+
+  function call(server, tool, args) {
+    const name = server ? `${server}.${tool}` : tool;
+    if (args !== undefined && (args === null || typeof args !== "object" || Array.isArray(args))) {
+      return Promise.reject(
+        new TypeError(`${name}: pass one object with the arguments by name, as in ${name}({id: 1})`),
+      );
+    }
+    const caller = new Error();
+    return new Promise((resolve, reject) => {
+      const job = native.start(server, tool, stringify(args ?? {}));
+      waiting.set(job, { resolve, reject, name, caller });
+    });
+  }
+
+  function settle(job, error, structured, content, isError) {
+    const { resolve, reject, name, caller } = waiting.get(job);
+    waiting.delete(job);
+    if (error !== undefined) return reject(new ToolError(name, `${name}: ${error}`, caller));
+    if (isError) {
+      const texts = (content ?? []).map((part) => (part.type === "text" ? part.text : part.type));
+      return reject(new ToolError(name, `${name}: ${texts.join("\n")}`, caller));
+    }
+    if (structured !== undefined) return resolve(structured);
+    const blocks = (content ?? []).map(block);
+    resolve(blocks.length === 1 ? blocks[0] : blocks);
+  }
+
+  const hidden = (key) => typeof key !== "string" || key === "then" || key === "toJSON";
+  const refuse = () => {
+    throw new TypeError("tools cannot be changed");
+  };
+  const fixed = { set: refuse, defineProperty: refuse, deleteProperty: refuse, setPrototypeOf: refuse };
+
+  function serverOf(server) {
+    return new Proxy(function () {}, {
+      ...fixed,
+      get: (_, tool) => (hidden(tool) ? undefined : (args) => call(server, tool, args)),
+      apply: (_, self, [args]) => call("", server, args),
+    });
+  }
+
+  const tools = new Proxy(Object.create(null), {
+    ...fixed,
+    get(_, server) {
+      if (hidden(server)) return undefined;
+      if (server === "$search") {
+        return (query, options) => call("$", "search", { ...options, queries: [query].flat() });
+      }
+      if (server === "$describe") {
+        return (names) => call("$", "describe", { names: [names].flat() });
+      }
+      return serverOf(server);
+    },
+  });
+
+  // A function of a record: itself, or the path of a field such as "price.total".
+  function field(of) {
+    if (typeof of === "function") return of;
+    if (typeof of !== "string") {
+      throw new TypeError("pass a function of the record, or the name of a field");
+    }
+    const steps = of.split(".");
+    return (row) => {
+      const own = row?.[of];
+      if (own !== undefined) return own;
+      return steps.reduce((value, step) => value?.[step], row);
+    };
+  }
+
+  function numeric(of) {
+    const value = field(of ?? ((row) => row));
+    return (row) => {
+      const found = value(row);
+      if (typeof found === "number") return found;
+      return typeof found === "string" && found.trim() !== "" ? Number(found) : NaN;
+    };
+  }
+
+  // Records or lines, read when they are used. Each use reads them again.
+  class Rows {
+    #source;
+    constructor(source) {
+      this.#source = source;
+    }
+    [Symbol.iterator]() {
+      return this.#source();
+    }
+    #derive(generator) {
+      const source = this.#source;
+      return new Rows(() => generator(source()));
+    }
+    filter(keep) {
+      const test = field(keep);
+      return this.#derive(function* (rows) {
+        let at = 0;
+        for (const row of rows) if (test(row, at++)) yield row;
+      });
+    }
+    map(change) {
+      const value = field(change);
+      return this.#derive(function* (rows) {
+        let at = 0;
+        for (const row of rows) yield value(row, at++);
+      });
+    }
+    flatMap(change) {
+      const value = field(change);
+      return this.#derive(function* (rows) {
+        for (const row of rows) {
+          const found = value(row);
+          if (Array.isArray(found)) yield* found;
+          else if (found !== undefined) yield found;
+        }
+      });
+    }
+    take(count) {
+      return this.#derive(function* (rows) {
+        let left = count;
+        if (left <= 0) return;
+        for (const row of rows) {
+          yield row;
+          if (--left <= 0) return;
+        }
+      });
+    }
+    skip(count) {
+      return this.#derive(function* (rows) {
+        let left = count;
+        for (const row of rows) if (left-- <= 0) yield row;
+      });
+    }
+    distinct(of) {
+      const value = field(of ?? ((row) => row));
+      return this.#derive(function* (rows) {
+        const seen = new Set();
+        for (const row of rows) {
+          const key = value(row);
+          if (!seen.has(key)) {
+            seen.add(key);
+            yield row;
+          }
+        }
+      });
+    }
+    toArray() {
+      return [...this];
+    }
+    count(keep) {
+      const test = keep === undefined ? () => true : field(keep);
+      let count = 0;
+      for (const row of this) if (test(row)) count++;
+      return count;
+    }
+    reduce(step, ...first) {
+      return this.toArray().reduce(step, ...first);
+    }
+    forEach(visit) {
+      let at = 0;
+      for (const row of this) visit(row, at++);
+    }
+    find(keep) {
+      const test = field(keep);
+      for (const row of this) if (test(row)) return row;
+      return undefined;
+    }
+    some(keep) {
+      const test = field(keep);
+      for (const row of this) if (test(row)) return true;
+      return false;
+    }
+    every(keep) {
+      const test = field(keep);
+      for (const row of this) if (!test(row)) return false;
+      return true;
+    }
+    sum(of) {
+      const value = numeric(of);
+      let sum = 0;
+      for (const row of this) {
+        const number = value(row);
+        if (!Number.isNaN(number)) sum += number;
+      }
+      return sum;
+    }
+    avg(of) {
+      const value = numeric(of);
+      let [sum, count] = [0, 0];
+      for (const row of this) {
+        const number = value(row);
+        if (!Number.isNaN(number)) [sum, count] = [sum + number, count + 1];
+      }
+      return count ? sum / count : null;
+    }
+    groupBy(of) {
+      const key = field(of);
+      const groups = Object.create(null);
+      for (const row of this) (groups[key(row)] ??= []).push(row);
+      return groups;
+    }
+    countBy(of) {
+      const key = field(of);
+      const counts = Object.create(null);
+      for (const row of this) {
+        const name = key(row);
+        counts[name] = (counts[name] ?? 0) + 1;
+      }
+      return counts;
+    }
+    sumBy(of, amount) {
+      const [key, value] = [field(of), numeric(amount)];
+      const sums = Object.create(null);
+      for (const row of this) {
+        const [name, number] = [key(row), value(row)];
+        sums[name] = (sums[name] ?? 0) + (Number.isNaN(number) ? 0 : number);
+      }
+      return sums;
+    }
+    // The records with the largest values, largest first. Keeps no others in memory.
+    top(count, of) {
+      const value = field(of ?? ((row) => row));
+      const less = (a, b) => (typeof a === "number" && typeof b === "number" ? a < b : `${a}` < `${b}`);
+      let best = [];
+      for (const row of this) {
+        const key = value(row);
+        if (key === undefined || key === null || Number.isNaN(key)) continue;
+        if (best.length === count && !less(best[count - 1].key, key)) continue;
+        let at = best.length;
+        while (at > 0 && less(best[at - 1].key, key)) at--;
+        best.splice(at, 0, { key, row });
+        if (best.length > count) best.pop();
+      }
+      return best.map((entry) => entry.row);
+    }
+  }
+
+  // The stored answer to which a cursor leads.
+  function open(cursor) {
+    if (typeof cursor !== "string") throw new TypeError("open needs a cursor, which is a text");
+    const [handle, count, hasRecords] = native.open(cursor);
+    return Object.freeze({
+      count,
+      kind: hasRecords ? "records" : "lines",
+      rows: () =>
+        new Rows(function* () {
+          let at = 0;
+          while (at < count) {
+            const [rows, next] = native.rows(handle, at);
+            yield* rows;
+            if (next <= at) return;
+            at = next;
+          }
+        }),
+      text: () => native.whole(handle),
+      value: () => parse(native.whole(handle)),
+    });
+  }
+
+  function shown(value) {
+    if (typeof value === "string") return value;
+    if (value instanceof Error) return `${value.name}: ${value.message}`;
+    try {
+      return stringify(value) ?? String(value);
+    } catch {
+      return String(value);
+    }
+  }
+
+  const log = (...values) => native.log(values.map(shown).join(" "));
+  const console = Object.freeze({ log, info: log, warn: log, error: log, debug: log });
+
+  const plain = (value) => {
+    if (value instanceof Rows) return value.toArray();
+    if (value instanceof Map) return Object.fromEntries(value);
+    if (value instanceof Set) return [...value];
+    if (typeof value === "bigint") {
+      return value >= Number.MIN_SAFE_INTEGER && value <= Number.MAX_SAFE_INTEGER
+        ? Number(value)
+        : value.toString();
+    }
+    if (typeof value === "number" && !Number.isFinite(value)) return null;
+    return value;
+  };
+
+  // The returned value as JSON. Undefined if the program returned nothing.
+  function write(value) {
+    return stringify(value, function (key, converted) {
+      return plain(converted);
+    });
+  }
+
+  async function start(made, input) {
+    let value = made;
+    if (typeof value === "function") value = value(input, tools);
+    return write(await value);
+  }
+
+  return {
+    start,
+    settle,
+    globals: { tools, open, console },
+    jobs: () => [...waiting.keys()],
+  };
+});

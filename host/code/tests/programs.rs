@@ -1,0 +1,373 @@
+//! Programs in the sandbox: what they can do, and hostile ones that must harm nobody.
+//!
+//! They need the sandbox as a component, which `cargo xtask test` builds.
+#![allow(
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "tests: a panic is a failure"
+)]
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock, Mutex};
+use std::time::{Duration, Instant};
+
+use context_guard_code::{
+    Outcome, Program, ProgramHost, RowsPart, RunError, RunLimits, Sandbox, StoredAnswer,
+};
+use context_guard_engine::{AddressSpace, Engine, EngineOptions};
+
+/// The sandbox, or none without a build of it.
+static SANDBOX: LazyLock<Option<Sandbox>> = LazyLock::new(|| {
+    let path = std::env::var_os("CONTEXT_GUARD_CODE_EMBED")?;
+    let options =
+        EngineOptions { address_space: AddressSpace::Bounded, ..EngineOptions::default() };
+    let engine = Engine::new(EngineOptions { max_calls: 8, ..options }).unwrap();
+    Some(Sandbox::load(&engine, &std::fs::read(path).unwrap()).unwrap())
+});
+
+/// A host with an echo tool, a failing tool, a tool that never answers, and stored records.
+#[derive(Default)]
+struct TestHost {
+    ended: Vec<(u32, Result<Vec<u8>, String>)>,
+    started: Arc<Mutex<Vec<String>>>,
+    rows: HashMap<u32, u64>,
+}
+
+impl ProgramHost for TestHost {
+    fn start_call(&mut self, server: &str, tool: &str, arguments: &str) -> Result<u32, String> {
+        let mut started = self.started.lock().unwrap();
+        if started.len() >= 50 {
+            return Err("a run makes at most 50 calls (maxCalls)".to_owned());
+        }
+        started.push(format!("{server}.{tool}{arguments}"));
+        let job = u32::try_from(started.len()).unwrap();
+        let text = |text: &str| {
+            let content = serde_json::json!([{"type": "text", "text": text}]);
+            Ok(serde_json::json!({"content": content}).to_string().into_bytes())
+        };
+        match tool {
+            "echo" => self.ended.push((job, text(arguments))),
+            "plain" => self.ended.push((job, text("only words"))),
+            "structured" => {
+                let result = serde_json::json!({"content": [], "structuredContent": {"n": 1}});
+                self.ended.push((job, Ok(result.to_string().into_bytes())));
+            }
+            "fails" => {
+                let content = serde_json::json!([{"type": "text", "text": "no such order"}]);
+                let result = serde_json::json!({"content": content, "isError": true});
+                self.ended.push((job, Ok(result.to_string().into_bytes())));
+            }
+            "deep" => self.ended.push((job, text(&"[".repeat(1_000_000)))),
+            "context_guard_run" => return Err("a program cannot run programs".to_owned()),
+            "never" => {}
+            _ => self.ended.push((job, Err("no such tool".to_owned()))),
+        }
+        Ok(job)
+    }
+
+    fn wait(&mut self, _: &[u32], deadline: Instant) -> Option<(u32, Result<Vec<u8>, String>)> {
+        if let Some(ended) = self.ended.pop() {
+            return Some(ended);
+        }
+        std::thread::sleep(deadline.saturating_duration_since(Instant::now()));
+        None
+    }
+
+    fn open(&mut self, cursor: &str) -> Result<StoredAnswer, String> {
+        let count = cursor.strip_prefix("rows-").and_then(|count| count.parse().ok());
+        let count = count.ok_or_else(|| "cursor_invalid: this is no cursor".to_owned())?;
+        let handle = u32::try_from(self.rows.len()).unwrap();
+        self.rows.insert(handle, count);
+        Ok(StoredAnswer { handle, count, has_records: true })
+    }
+
+    fn read_rows(&mut self, handle: u32, start: u64) -> Result<RowsPart, String> {
+        let next = (start + 1_000).min(self.rows[&handle]);
+        let row = |id: u64| format!(r#"{{"id":{id},"group":"g{}","amount":{}}}"#, id % 3, id * 2);
+        let rows = (start..next).map(row).collect::<Vec<_>>().join(",");
+        Ok(RowsPart { rows: format!("[{rows}]").into_bytes(), next })
+    }
+
+    fn read_whole(&mut self, _: u32) -> Result<Vec<u8>, String> {
+        Ok(b"[1,2]".to_vec())
+    }
+}
+
+/// The time of programs that never end. All others end by themselves.
+const DEADLINE: Duration = Duration::from_millis(400);
+const MEMORY: usize = 48 << 20;
+
+fn run_with(source: &str, input: &str, deadline: Duration) -> Option<Outcome> {
+    let sandbox = SANDBOX.as_ref()?;
+    let limits = RunLimits {
+        deadline: Instant::now() + deadline,
+        cancelled: Arc::new(AtomicBool::new(false)),
+        memory_bytes: MEMORY,
+        value_bytes: 1 << 20,
+        log_bytes: 2_000,
+    };
+    let cursors = ["rows-10".to_owned()];
+    let program = Program {
+        source,
+        input,
+        cursors: &cursors,
+        principal: "ann",
+        started_ms: 1_700_000_000_000,
+    };
+    Some(sandbox.run(program, &limits, Box::new(TestHost::default())))
+}
+
+/// Returns the value of a program as JSON text.
+fn value(source: &str) -> Option<String> {
+    let outcome = run_with(source, r#"{"a":[1,2,3]}"#, Duration::from_secs(30))?;
+    match outcome.value {
+        Ok(value) => Some(String::from_utf8(value).unwrap()),
+        Err(error) => panic!("{source}: {error}"),
+    }
+}
+
+/// Returns the error of a program.
+fn error(source: &str) -> Option<RunError> {
+    Some(run_with(source, "null", Duration::from_secs(30))?.value.unwrap_err())
+}
+
+macro_rules! returns {
+    ($source:expr, $expected:expr) => {
+        if let Some(value) = value($source) {
+            assert_eq!(value, $expected, "{}", $source);
+        }
+    };
+}
+
+#[test]
+fn programs_compute() {
+    returns!("return input.a.map(x => x * 2)", "[2,4,6]");
+    returns!(
+        "return {text: 'ä', none: undefined, not: NaN, big: 10n}",
+        r#"{"text":"ä","not":null,"big":10}"#
+    );
+    returns!("async () => { return input.a.length }", "3");
+    returns!("(1 + 1);", "2");
+    returns!("return new Map([['a', 1]])", r#"{"a":1}"#);
+    returns!("// only a comment at the end\nreturn 1 // here", "1");
+}
+
+#[test]
+fn programs_call_tools() {
+    returns!("return (await tools.shop.echo({n: 1})).n", "1");
+    returns!("return await tools['a b']['plain']()", r#""only words""#);
+    returns!("return (await tools.shop.structured()).n", "1");
+    returns!(
+        "return (await Promise.all([1, 2, 3].map(n => tools.shop.echo({n})))).map(x => x.n)",
+        "[1,2,3]"
+    );
+    returns!(
+        "try { await tools.shop.fails(); } catch (error) { return [error.name, error.message] }",
+        r#"["ToolError","shop.fails: no such order"]"#
+    );
+}
+
+#[test]
+fn programs_read_stored_answers() {
+    returns!("return open(cursors[0]).rows().filter(r => r.id > 7).map('id')", "[8,9]");
+    returns!("return open('rows-2500').rows().sum('amount')", "6247500");
+    returns!("return open('rows-2500').rows().top(2, 'amount').map(r => r.id)", "[2499,2498]");
+    returns!("return open('rows-10').rows().countBy('group')", r#"{"g0":4,"g1":3,"g2":3}"#);
+    returns!(
+        "return open('rows-9').rows().sumBy('group', 'amount')",
+        r#"{"g0":18,"g1":24,"g2":30}"#
+    );
+    returns!(
+        "return Object.keys(open('rows-9').rows().groupBy(r => r.group))",
+        r#"["g0","g1","g2"]"#
+    );
+    returns!("return [open('rows-2500').rows().count(), open('rows-3').count]", "[2500,3]");
+    returns!("return open('rows-5').rows().skip(1).take(2).map('id').toArray()", "[1,2]");
+    returns!("return open('rows-2').value()", "[1,2]");
+}
+
+#[test]
+fn equal_programs_give_equal_bytes() {
+    let source = "return [Math.random(), Math.random(), Date.now(), new Date().toISOString()]";
+    let first = value(source);
+    assert_eq!(first, value(source));
+    if let Some(first) = first {
+        assert!(first.contains("1700000000000,\"2023-11-14T22:13:20.000Z\""), "{first}");
+    }
+    let other = value(&format!("{source} // other"));
+    assert!(other.is_none() || other != value(source), "the seed depends on the program");
+}
+
+#[test]
+fn errors_have_line_column_and_source() {
+    let Some(RunError::Thrown(thrown)) = error("let a = 1;\n\nnull.x;") else {
+        assert!(SANDBOX.is_none());
+        return;
+    };
+    assert_eq!((thrown.line, thrown.source.as_str()), (3, "null.x;"));
+    assert!(thrown.message.starts_with("TypeError:"), "{}", thrown.message);
+    let Some(RunError::Syntax(syntax)) = error("let a = 1;\nreturn a +* 2") else {
+        panic!("no syntax error")
+    };
+    assert_eq!(syntax.line, 2);
+    assert!(syntax.column > 0, "{syntax:?}");
+    let refused = error("tools.shop.echo = 1").unwrap().to_string();
+    assert!(refused.contains("tools cannot be changed"), "{refused}");
+    let wrong = error("await tools.shop.echo('x')").unwrap().to_string();
+    assert!(wrong.contains("pass one object"), "{wrong}");
+}
+
+/// Hostile programs, each with a word of its error, or of its value if it may return one.
+const HOSTILE: [(&str, &str, &str); 36] = [
+    ("endless loop", "while (true) {}", "deadline"),
+    ("endless loop of promises", "for (;;) await null", "deadline"),
+    ("endless microtasks", "const f = () => Promise.resolve().then(f); await f()", "deadline"),
+    ("endless native call", "'x'.repeat(1e6).replace(/(x+x+)+y/, '')", "deadline"),
+    (
+        "native sort",
+        "[...Array(3e5).keys()].sort(() => { for (let i = 0; i < 1e4; i++); return 1 })",
+        "deadline",
+    ),
+    ("large array", "return (new Array(1e9) + '').length", "memory|Error|deadline"),
+    ("large string", "let s = 'x'; for (;;) s += s", "memory|Error"),
+    ("two gigabytes", "return 'x'.repeat(2 ** 31 - 1).length", "memory|Error"),
+    ("growing array", "const all = []; for (;;) all.push({a: [1, 2, 3]})", "memory|Error"),
+    ("typed array", "return new Uint8Array(2 ** 32)", "memory|Error"),
+    (
+        "array buffers",
+        "const all = []; for (;;) all.push(new ArrayBuffer(1 << 20))",
+        "memory|Error",
+    ),
+    ("deep recursion", "const f = n => f(n + 1) + 1; return f(0)", "recurs|Error"),
+    (
+        "deep recursion in a getter",
+        "const o = {get a() { return this.a }}; return o.a",
+        "recurs|Error",
+    ),
+    (
+        "deep structure",
+        "let a = []; for (let i = 0; i < 1e6; i++) a = [a]; return a",
+        "recurs|Error|memory",
+    ),
+    ("deep JSON", "let s = '['.repeat(1e6); JSON.parse(s)", "recurs|Error"),
+    ("deep result of a tool", "return await tools.shop.deep()", "recurs|Error|ok"),
+    ("regular expression", "/^(a|a)*$/.test('a'.repeat(40) + 'b')", "deadline"),
+    ("a million calls", "for (let i = 0; i < 1e6; i++) await tools.shop.echo({i})", "at most 50"),
+    (
+        "a million pending calls",
+        "await Promise.all(Array(1e6).fill().map(() => tools.shop.never()))",
+        "at most 50|memory",
+    ),
+    (
+        "constructor chain",
+        "return (async () => {}).constructor('return typeof process + typeof require')()",
+        "ok",
+    ),
+    ("Function", "return Function('return typeof globalThis.fetch')()", "ok"),
+    ("eval", "return eval('typeof Deno')", "ok"),
+    ("import", "return await import('fs')", "Error"),
+    (
+        "prototype pollution",
+        "Object.prototype.then = 1; Array.prototype.map = null; return tools.shop ? 1 : 2",
+        "ok|Error|promise",
+    ),
+    (
+        "pollution of JSON",
+        "JSON.stringify = () => 'x'; JSON.parse = null; return (await tools.shop.echo({a: 1})).a",
+        "ok",
+    ),
+    (
+        "pollution of Promise",
+        "Promise.prototype.then = () => {}; return await tools.shop.echo({})",
+        "ok|promise|Error",
+    ),
+    ("break out", "}); globalThis.x = 1; (async function () { return 5", "ok|Error|return"),
+    ("cyclic result", "const a = {}; a.a = a; return a", "Error"),
+    ("large result", "return 'x'.repeat(5e6)", "maximum"),
+    ("getter that throws", "return {get a() { throw new Error('no') }}", "no"),
+    ("lone surrogate", "return '\\ud800'", "ok"),
+    ("large error", "throw new Error('x'.repeat(1e7))", "Error"),
+    ("thrown object", "throw {toString() { throw 1 }, a: 1}", "threw"),
+    ("never settled", "await new Promise(() => {})", "nothing settles"),
+    ("tool that never answers", "await tools.shop.never()", "deadline"),
+    ("itself", "return await tools.context_guard_run({code: 'return 1'})", "cannot run programs"),
+];
+
+#[test]
+fn hostile_programs_harm_nobody() {
+    if SANDBOX.is_none() {
+        return;
+    }
+    for (name, source, expected) in HOSTILE {
+        let ends_in_time = expected.contains("deadline");
+        let deadline = if ends_in_time { DEADLINE } else { Duration::from_secs(60) };
+        let outcome = run_with(source, "null", deadline).unwrap();
+        let end = match outcome.value {
+            Ok(value) => format!("ok {}", String::from_utf8_lossy(&value)),
+            Err(error) => error.to_string(),
+        };
+        let end_words = end.to_lowercase();
+        assert!(
+            expected.split('|').any(|word| end_words.contains(&word.to_lowercase())),
+            "{name}: {end}"
+        );
+        println!("{name}: {}", end.get(..end.len().min(150)).unwrap_or_default());
+        assert!(end.len() < 4_000, "{name}: the end has {} bytes", end.len());
+        // The next program runs as if nothing had happened.
+        returns!(
+            "return [typeof x, [1].map(x => x), JSON.stringify({})]",
+            r#"["undefined",[1],"{}"]"#
+        );
+    }
+}
+
+#[test]
+fn forged_cursors_are_refused() {
+    let refused = error("return open('forged').rows().toArray()");
+    assert!(refused.is_none_or(|error| error.to_string().contains("cursor_invalid")));
+    let wrong = error("return open(5)");
+    assert!(wrong.is_none_or(|error| error.to_string().contains("a cursor, which is a text")));
+}
+
+#[test]
+fn logs_are_limited() {
+    let Some(outcome) = run_with(
+        "for (let i = 0; i < 1e5; i++) console.log('line', i, {a: 1}); return 1",
+        "null",
+        Duration::from_secs(30),
+    ) else {
+        return;
+    };
+    assert!(outcome.log.text.starts_with("line 0 {\"a\":1}\n"));
+    assert!(outcome.log.text.len() <= 2_000 && outcome.log.omitted > 90_000);
+}
+
+#[test]
+fn cancelled_runs_end() {
+    let Some(sandbox) = SANDBOX.as_ref() else { return };
+    let cancelled = Arc::new(AtomicBool::new(false));
+    let limits = RunLimits {
+        deadline: Instant::now() + Duration::from_secs(600),
+        cancelled: Arc::clone(&cancelled),
+        memory_bytes: MEMORY,
+        value_bytes: 1 << 20,
+        log_bytes: 2_000,
+    };
+    let canceller = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(50));
+        cancelled.store(true, Ordering::Relaxed);
+    });
+    let program = Program {
+        source: "for (;;);",
+        input: "null",
+        cursors: &[],
+        principal: "ann",
+        started_ms: 0,
+    };
+    let outcome = sandbox.run(program, &limits, Box::new(TestHost::default()));
+    canceller.join().unwrap();
+    assert_eq!(outcome.value, Err(RunError::Cancelled));
+}

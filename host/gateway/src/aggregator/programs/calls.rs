@@ -1,0 +1,307 @@
+//! The calls of tools that a program makes.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use context_guard_protocol::glob;
+use serde_json::{Value, json};
+
+use super::RUN_TOOL;
+use super::host::CallEnd;
+use crate::aggregator::Aggregator;
+use crate::aggregator::client::Origin;
+use crate::aggregator::input_requests::InputRequest;
+use crate::aggregator::list_kinds::{READ_TOOLS, TOOLS};
+use crate::aggregator::lists::request_meta;
+use crate::message::{Head, append_members, member};
+
+/// The maximum number of names in an error.
+const MAX_NAMES: usize = 20;
+/// The server name of the functions for the catalogue: `tools.$search` and `tools.$describe`.
+const CATALOGUE: &str = "$";
+
+/// A call that a program has started.
+pub(super) struct ProgramCall {
+    pub(super) job: u32,
+    /// The name of the server. Empty for a tool under the name that clients see.
+    pub(super) server: String,
+    pub(super) tool: String,
+    /// A JSON object.
+    pub(super) arguments: String,
+}
+
+/// The calls of a program so far, for reports.
+pub(super) struct CallNotes {
+    max_calls: usize,
+    calls: Mutex<Vec<CallNote>>,
+}
+
+#[derive(Clone, Default)]
+struct CallNote {
+    name: String,
+    /// True if the tool may have changed something.
+    may_write: bool,
+    /// True if it succeeded. `None` before it has ended.
+    succeeded: Option<bool>,
+    /// The estimated tokens of its result.
+    tokens: u64,
+}
+
+impl CallNotes {
+    pub(super) fn new(max_calls: usize) -> Arc<Self> {
+        Arc::new(Self { max_calls, calls: Mutex::default() })
+    }
+
+    fn calls(&self) -> MutexGuard<'_, Vec<CallNote>> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes a call, and returns its number.
+    pub(super) fn begin(&self, server: &str, tool: &str) -> Result<u32, String> {
+        let mut calls = self.calls();
+        if calls.len() >= self.max_calls {
+            return Err(format!("a run makes at most {} calls (maxCalls)", self.max_calls));
+        }
+        let name = if server.is_empty() { tool.to_owned() } else { format!("{server}.{tool}") };
+        calls.push(CallNote { name, ..CallNote::default() });
+        Ok(u32::try_from(calls.len()).unwrap_or(u32::MAX))
+    }
+
+    fn change(&self, job: u32, change: impl FnOnce(&mut CallNote)) {
+        let at = usize::try_from(job).unwrap_or_default().wrapping_sub(1);
+        if let Some(note) = self.calls().get_mut(at) {
+            change(note);
+        }
+    }
+
+    /// Returns the number of calls, and the estimated tokens of their results.
+    pub(super) fn totals(&self) -> (usize, u64) {
+        let calls = self.calls();
+        (calls.len(), calls.iter().map(|call| call.tokens).sum())
+    }
+
+    /// Describes the calls for the author of a program that failed. Empty if there was none.
+    pub(super) fn describe(&self) -> String {
+        let calls = self.calls();
+        let mut text = String::new();
+        for call in calls.iter().take(MAX_NAMES) {
+            let end = match call.succeeded {
+                Some(true) => "done",
+                Some(false) => "failed",
+                None => "not ended",
+            };
+            let _ = write!(text, "\n- {}: {end}", call.name);
+            if call.may_write && call.succeeded != Some(false) {
+                text.push_str("; it may have changed something, so do not repeat it unchecked");
+            }
+        }
+        if calls.len() > MAX_NAMES {
+            let _ = write!(text, "\n- and {} more", calls.len() - MAX_NAMES);
+        }
+        text
+    }
+}
+
+/// A tool that a program may call: its server, its own name, and whether it may write.
+struct Callable {
+    server: usize,
+    name: String,
+    may_write: bool,
+}
+
+impl Aggregator {
+    /// Makes a call of a program to its end.
+    pub(super) async fn program_call(
+        &self,
+        origin: &Origin<'_>,
+        call: ProgramCall,
+        notes: &CallNotes,
+        parent: &str,
+    ) -> CallEnd {
+        let result = self.program_result(origin, &call, notes, parent).await;
+        let has_succeeded = result.as_ref().is_ok_and(|result| !is_tool_error(result));
+        notes.change(call.job, |note| note.succeeded = Some(has_succeeded));
+        (call.job, result)
+    }
+
+    async fn program_result(
+        &self,
+        origin: &Origin<'_>,
+        call: &ProgramCall,
+        notes: &CallNotes,
+        parent: &str,
+    ) -> Result<Vec<u8>, String> {
+        origin.client.charge()?;
+        if call.server == CATALOGUE {
+            let tool = format!("context_guard_{}_tools", call.tool);
+            return self.own_result(origin, &tool, &call.arguments).await;
+        }
+        if call.server.is_empty() && READ_TOOLS.contains(&call.tool.as_str()) {
+            return self.own_result(origin, &call.tool, &call.arguments).await;
+        }
+        if call.tool == RUN_TOOL {
+            return Err("a program cannot run programs".to_owned());
+        }
+        let found = self.callable(origin, &call.server, &call.tool).await?;
+        notes.change(call.job, |note| note.may_write = found.may_write);
+        let request = tool_call(origin, call.job, &found.name, &call.arguments);
+        let (answer, tokens) =
+            self.forwarder.forward_whole(origin, found.server, request, parent).await;
+        notes.change(call.job, |note| note.tokens = tokens);
+        if InputRequest::parse(&answer).is_some() {
+            return Err("this tool asks for input: call it outside of a program".to_owned());
+        }
+        result_of(&answer)
+    }
+
+    /// Calls one of the guard's own tools, whose answers fit the budget.
+    async fn own_result(
+        &self,
+        origin: &Origin<'_>,
+        tool: &str,
+        arguments: &str,
+    ) -> Result<Vec<u8>, String> {
+        let request = tool_call(origin, 0, tool, arguments);
+        let Some(head) = Head::read(&request) else {
+            return Err("the arguments are not JSON".to_owned());
+        };
+        let answer = Box::pin(self.call_named(origin, &head, &request)).await;
+        result_of(&answer)
+    }
+
+    /// Returns the tool that a program means, if it may call it.
+    async fn callable(
+        &self,
+        origin: &Origin<'_>,
+        server: &str,
+        tool: &str,
+    ) -> Result<Callable, String> {
+        let (server, name) = self.tool_of(origin, server, tool).await?;
+        let (upstream, definition) = self.program_definition(origin, server, &name).await?;
+        let client_name = self.router.client_names.to_client_name(server, &name);
+        if self.is_hidden_tool(origin, &client_name) {
+            return Err(format!("{upstream} has no tool `{name}`"));
+        }
+        let is_read_only =
+            definition.pointer("/annotations/readOnlyHint") == Some(&Value::Bool(true));
+        let endpoint = format!("{upstream}::{name}");
+        let is_allowed = self
+            .programs
+            .settings
+            .tools
+            .globs()
+            .iter()
+            .any(|pattern| glob::matches(pattern, &endpoint));
+        if !is_read_only && !is_allowed {
+            return Err(
+                "programs may call tools with readOnlyHint only, and this tool may change something: call it outside of a program, or let the operator add it to code.tools".to_owned(),
+            );
+        }
+        Ok(Callable { server, name, may_write: !is_read_only })
+    }
+
+    /// Returns the index of a server and the tool's own name.
+    pub(super) async fn tool_of(
+        &self,
+        origin: &Origin<'_>,
+        server: &str,
+        tool: &str,
+    ) -> Result<(usize, String), String> {
+        let servers = self.servers();
+        if !server.is_empty() {
+            let found = servers.iter().position(|known| known.name == server);
+            return found.map(|found| (found, tool.to_owned())).ok_or_else(|| {
+                let names = servers.iter().map(|known| known.name.as_str());
+                format!("there is no server `{server}`; the servers are {}", joined(names))
+            });
+        }
+        match self.lists.find_named(origin, &TOOLS, tool).await {
+            Some((server, name)) => Ok((server, Cow::into_owned(name))),
+            None if servers.len() == 1 => Ok((0, tool.to_owned())),
+            None => Err(format!("there is no tool `{tool}`: write tools.SERVER.TOOL")),
+        }
+    }
+
+    /// Returns the name of an upstream, and the definition of its tool.
+    async fn program_definition(
+        &self,
+        origin: &Origin<'_>,
+        server: usize,
+        name: &str,
+    ) -> Result<(String, Value), String> {
+        let upstream = self.servers().get(server).map(|server| server.name.clone());
+        let upstream = upstream.unwrap_or_default();
+        let list = self.lists.tools_of(origin, server).await?;
+        let entry = list.entries.iter().find(|entry| entry.key == name);
+        let definition = entry.and_then(|entry| serde_json::from_str(&entry.json).ok());
+        definition.map(|definition| (upstream.clone(), definition)).ok_or_else(|| {
+            let names = list.entries.iter().map(|entry| entry.key.as_str());
+            format!("{upstream} has no tool `{name}`; its tools are {}", joined(names))
+        })
+    }
+}
+
+/// Returns names with commas, the first few of many.
+fn joined<'n>(names: impl Iterator<Item = &'n str>) -> String {
+    let names: Vec<&str> = names.collect();
+    let shown = names.get(..MAX_NAMES).unwrap_or(&names).join(", ");
+    match names.len().saturating_sub(MAX_NAMES) {
+        0 => shown,
+        more => format!("{shown}, and {more} more"),
+    }
+}
+
+/// Returns a request for a call of a tool, in the client's protocol mode.
+fn tool_call(origin: &Origin<'_>, job: u32, name: &str, arguments: &str) -> Vec<u8> {
+    let mut params = json!({"name": name}).to_string();
+    params = append_members(&params, &format!(r#""arguments":{arguments}"#));
+    if let Some(meta) = request_meta(origin.client) {
+        params = append_members(&params, &format!(r#""_meta":{}"#, meta.get()));
+    }
+    format!(r#"{{"jsonrpc":"2.0","id":"program {job}","method":"tools/call","params":{params}}}"#)
+        .into_bytes()
+}
+
+/// Returns true if a result says that the tool failed.
+fn is_tool_error(result: &[u8]) -> bool {
+    let result = std::str::from_utf8(result).unwrap_or_default();
+    member(result, "isError").is_some_and(|value| value.get() == "true")
+}
+
+/// Returns the result in a response, or the reason why there is none.
+fn result_of(answer: &[u8]) -> Result<Vec<u8>, String> {
+    let head = Head::read(answer).ok_or_else(|| "the answer is not JSON".to_owned())?;
+    if let Some(result) = head.result {
+        return Ok(result.as_bytes().to_vec());
+    }
+    let error = head.error.and_then(|error| serde_json::from_str::<Value>(error.get()).ok());
+    let message = error.as_ref().and_then(|error| error["message"].as_str());
+    Err(message.unwrap_or("the server returned an error").to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_tell_which_calls_may_have_changed_something() {
+        let notes = CallNotes::new(2);
+        let (read, write) = (notes.begin("shop", "list").unwrap(), notes.begin("", "add").unwrap());
+        notes.change(read, |note| (note.succeeded, note.tokens) = (Some(true), 40));
+        notes.change(write, |note| note.may_write = true);
+        assert!(notes.begin("shop", "list").unwrap_err().contains("at most 2"));
+        assert_eq!(notes.totals(), (2, 40));
+        assert_eq!(
+            notes.describe(),
+            "\n- shop.list: done\n- add: not ended; it may have changed something, so do not repeat it unchecked"
+        );
+    }
+
+    #[test]
+    fn errors_of_servers_become_reasons() {
+        let error = br#"{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no"}}"#;
+        assert_eq!(result_of(error), Err("no".to_owned()));
+        assert_eq!(result_of(br#"{"id":1,"result":{"a":1}}"#), Ok(br#"{"a":1}"#.to_vec()));
+    }
+}

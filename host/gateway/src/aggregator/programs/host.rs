@@ -1,0 +1,105 @@
+//! The host of a program: channels to the task of its request, and the stored answers of its
+//! principal.
+
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::time::Instant;
+
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::calls::{CallNotes, ProgramCall};
+use crate::code::{ProgramHost, RowsPart, StoredAnswer};
+use crate::engine::{CallContext, StoredPart, StoredRange};
+use crate::filter::Filter;
+
+/// The maximum number of answers that a program opens.
+const MAX_OPENED: usize = 256;
+/// The maximum size of an answer that a program reads whole, in bytes.
+const MAX_WHOLE_BYTES: usize = 64 << 20;
+
+/// The end of a call: its number, and its result as JSON or the reason why it has none.
+pub(super) type CallEnd = (u32, Result<Vec<u8>, String>);
+
+/// The host of one program.
+pub(super) struct ChannelHost {
+    calls: UnboundedSender<ProgramCall>,
+    ended: Receiver<CallEnd>,
+    filter: Arc<Filter>,
+    context: CallContext,
+    notes: Arc<CallNotes>,
+    opened: Vec<OpenedAnswer>,
+}
+
+/// An answer that the program has opened, with the first part of its rows.
+struct OpenedAnswer {
+    cursor: String,
+    first: Option<StoredPart>,
+}
+
+impl ChannelHost {
+    pub(super) fn new(
+        calls: UnboundedSender<ProgramCall>,
+        ended: Receiver<CallEnd>,
+        filter: Arc<Filter>,
+        context: CallContext,
+        notes: Arc<CallNotes>,
+    ) -> Self {
+        Self { calls, ended, filter, context, notes, opened: Vec::new() }
+    }
+
+    fn opened(&mut self, handle: u32) -> Result<&mut OpenedAnswer, String> {
+        let at = usize::try_from(handle).unwrap_or(usize::MAX);
+        self.opened.get_mut(at).ok_or_else(|| "this answer is not open".to_owned())
+    }
+}
+
+impl ProgramHost for ChannelHost {
+    fn start_call(&mut self, server: &str, tool: &str, arguments: &str) -> Result<u32, String> {
+        let job = self.notes.begin(server, tool)?;
+        let call = ProgramCall {
+            job,
+            server: server.to_owned(),
+            tool: tool.to_owned(),
+            arguments: arguments.to_owned(),
+        };
+        self.calls.send(call).map_err(|_| "the run has ended".to_owned())?;
+        Ok(job)
+    }
+
+    fn wait(&mut self, _jobs: &[u32], deadline: Instant) -> Option<CallEnd> {
+        // The program waits for all calls that it has started, so that any may end next.
+        self.ended.recv_timeout(deadline.saturating_duration_since(Instant::now())).ok()
+    }
+
+    fn open(&mut self, cursor: &str) -> Result<StoredAnswer, String> {
+        if self.opened.len() >= MAX_OPENED {
+            return Err(format!("a program opens at most {MAX_OPENED} answers"));
+        }
+        let part = self.filter.read_stored(&self.context, cursor, StoredRange::Rows(0))?;
+        let handle = u32::try_from(self.opened.len()).unwrap_or(u32::MAX);
+        let answer = StoredAnswer { handle, count: part.count, has_records: part.has_records };
+        self.opened.push(OpenedAnswer { cursor: cursor.to_owned(), first: Some(part) });
+        Ok(answer)
+    }
+
+    fn read_rows(&mut self, handle: u32, start: u64) -> Result<RowsPart, String> {
+        let opened = self.opened(handle)?;
+        let part = match opened.first.take().filter(|_| start == 0) {
+            Some(first) => first,
+            None => {
+                let cursor = opened.cursor.clone();
+                self.filter.read_stored(&self.context, &cursor, StoredRange::Rows(start))?
+            }
+        };
+        Ok(RowsPart { rows: part.data, next: part.next })
+    }
+
+    fn read_whole(&mut self, handle: u32) -> Result<Vec<u8>, String> {
+        let cursor = self.opened(handle)?.cursor.clone();
+        let part = self.filter.read_stored(&self.context, &cursor, StoredRange::Whole)?;
+        if part.data.len() > MAX_WHOLE_BYTES {
+            return Err("this answer is too large to be read whole: use rows()".to_owned());
+        }
+        Ok(part.data)
+    }
+}
