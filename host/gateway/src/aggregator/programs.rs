@@ -5,6 +5,7 @@ mod calls;
 mod declarations;
 mod definition;
 mod host;
+mod notes;
 mod report;
 
 use std::sync::Arc;
@@ -15,10 +16,10 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::sync::mpsc;
 
 use self::arguments::RunArguments;
-use self::calls::CallNotes;
 use self::definition::DEFINITION;
 pub(super) use self::definition::RUN_TOOL;
 use self::host::ChannelHost;
+use self::notes::CallNotes;
 use self::report::RunReport;
 use super::Aggregator;
 use super::client::Origin;

@@ -1,14 +1,12 @@
 //! The calls of tools that a program makes.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use context_guard_protocol::glob;
 use serde_json::{Value, json};
 
 use super::RUN_TOOL;
-use super::host::CallEnd;
+use super::notes::{CallEnd, CallNotes, MAX_NAMES, ProgramCall};
 use crate::aggregator::Aggregator;
 use crate::aggregator::client::Origin;
 use crate::aggregator::input_requests::InputRequest;
@@ -16,92 +14,8 @@ use crate::aggregator::list_kinds::{READ_TOOLS, TOOLS};
 use crate::aggregator::lists::request_meta;
 use crate::message::{Head, append_members, member};
 
-/// The maximum number of names in an error.
-const MAX_NAMES: usize = 20;
 /// The server name of the functions for the catalogue: `tools.$search` and `tools.$describe`.
 const CATALOGUE: &str = "$";
-
-/// A call that a program has started.
-pub(super) struct ProgramCall {
-    pub(super) job: u32,
-    /// The name of the server. Empty for a tool under the name that clients see.
-    pub(super) server: String,
-    pub(super) tool: String,
-    /// A JSON object.
-    pub(super) arguments: String,
-}
-
-/// The calls of a program so far, for reports.
-pub(super) struct CallNotes {
-    max_calls: usize,
-    calls: Mutex<Vec<CallNote>>,
-}
-
-#[derive(Clone, Default)]
-struct CallNote {
-    name: String,
-    /// True if the tool may have changed something.
-    may_write: bool,
-    /// True if it succeeded. `None` before it has ended.
-    succeeded: Option<bool>,
-    /// The estimated tokens of its result.
-    tokens: u64,
-}
-
-impl CallNotes {
-    pub(super) fn new(max_calls: usize) -> Arc<Self> {
-        Arc::new(Self { max_calls, calls: Mutex::default() })
-    }
-
-    fn calls(&self) -> MutexGuard<'_, Vec<CallNote>> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Notes a call, and returns its number.
-    pub(super) fn begin(&self, server: &str, tool: &str) -> Result<u32, String> {
-        let mut calls = self.calls();
-        if calls.len() >= self.max_calls {
-            return Err(format!("a run makes at most {} calls (maxCalls)", self.max_calls));
-        }
-        let name = if server.is_empty() { tool.to_owned() } else { format!("{server}.{tool}") };
-        calls.push(CallNote { name, ..CallNote::default() });
-        Ok(u32::try_from(calls.len()).unwrap_or(u32::MAX))
-    }
-
-    fn change(&self, job: u32, change: impl FnOnce(&mut CallNote)) {
-        let at = usize::try_from(job).unwrap_or_default().wrapping_sub(1);
-        if let Some(note) = self.calls().get_mut(at) {
-            change(note);
-        }
-    }
-
-    /// Returns the number of calls, and the estimated tokens of their results.
-    pub(super) fn totals(&self) -> (usize, u64) {
-        let calls = self.calls();
-        (calls.len(), calls.iter().map(|call| call.tokens).sum())
-    }
-
-    /// Describes the calls for the author of a program that failed. Empty if there was none.
-    pub(super) fn describe(&self) -> String {
-        let calls = self.calls();
-        let mut text = String::new();
-        for call in calls.iter().take(MAX_NAMES) {
-            let end = match call.succeeded {
-                Some(true) => "done",
-                Some(false) => "failed",
-                None => "not ended",
-            };
-            let _ = write!(text, "\n- {}: {end}", call.name);
-            if call.may_write && call.succeeded != Some(false) {
-                text.push_str("; it may have changed something, so do not repeat it unchecked");
-            }
-        }
-        if calls.len() > MAX_NAMES {
-            let _ = write!(text, "\n- and {} more", calls.len() - MAX_NAMES);
-        }
-        text
-    }
-}
 
 /// A tool that a program may call: its server, its own name, and whether it may write.
 struct Callable {
@@ -283,20 +197,6 @@ fn result_of(answer: &[u8]) -> Result<Vec<u8>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn notes_tell_which_calls_may_have_changed_something() {
-        let notes = CallNotes::new(2);
-        let (read, write) = (notes.begin("shop", "list").unwrap(), notes.begin("", "add").unwrap());
-        notes.change(read, |note| (note.succeeded, note.tokens) = (Some(true), 40));
-        notes.change(write, |note| note.may_write = true);
-        assert!(notes.begin("shop", "list").unwrap_err().contains("at most 2"));
-        assert_eq!(notes.totals(), (2, 40));
-        assert_eq!(
-            notes.describe(),
-            "\n- shop.list: done\n- add: not ended; it may have changed something, so do not repeat it unchecked"
-        );
-    }
 
     #[test]
     fn errors_of_servers_become_reasons() {

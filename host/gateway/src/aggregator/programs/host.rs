@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::calls::{CallNotes, ProgramCall};
+use super::notes::{CallEnd, CallNotes, ProgramCall};
 use crate::code::{ProgramHost, RowsPart, StoredAnswer};
 use crate::engine::{CallContext, StoredPart, StoredRange};
 use crate::filter::Filter;
@@ -16,9 +16,6 @@ use crate::filter::Filter;
 const MAX_OPENED: usize = 256;
 /// The maximum size of an answer that a program reads whole, in bytes.
 const MAX_WHOLE_BYTES: usize = 64 << 20;
-
-/// The end of a call: its number, and its result as JSON or the reason why it has none.
-pub(super) type CallEnd = (u32, Result<Vec<u8>, String>);
 
 /// The host of one program.
 pub(super) struct ChannelHost {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::calls::CallNotes;
+use super::notes::CallNotes;
 use crate::code::{Log, Outcome, RunError};
 use crate::message::{Head, member, splice, with_member};
 
