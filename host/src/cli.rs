@@ -32,6 +32,7 @@ mod table;
 mod tokens;
 mod tools;
 mod wrap;
+mod wrap_programs;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use context_guard_test_support::answer::{Answer, o200k};
+use context_guard_test_support::client::Client;
 use context_guard_test_support::gateway::{Gateway, HttpClient};
 use context_guard_test_support::operations::admin_config;
 use context_guard_test_support::wait::wait_until;
@@ -289,5 +290,22 @@ fn many_runs_at_once_end_one_after_the_other() -> Result<()> {
     for (at, end) in ended.into_iter().enumerate() {
         ensure!(end? == 500 + at);
     }
+    Ok(())
+}
+
+#[test]
+fn wrap_runs_programs_over_one_server() -> Result<()> {
+    let server = artifacts::property_server()?.into_os_string();
+    let mut client = Client::wrap(["--code".into(), "--".into(), server])?;
+    client.open("2025-11-25")?;
+    let listed = client.request("tools/list", &json!({}))?.result()["tools"].to_string();
+    ensure!(listed.contains(RUN) && listed.contains("\"list_bookings\""), "{listed}");
+    let code = "return (await tools.list_bookings()).bookings.length";
+    let answer = client.call(RUN, json!({"code": code}))?;
+    ensure!(answer.all_texts() == ["500"], "{:?}", answer.all_texts());
+    let cursor = client.call("list_bookings", json!({}))?.cursor().context("no cursor")?;
+    let code = format!("return open('{cursor}').rows().sum('total')");
+    let answer = client.call(RUN, json!({"code": code}))?;
+    ensure!(answer.all_texts() == ["196970"], "{:?}", answer.all_texts());
     Ok(())
 }

@@ -185,7 +185,8 @@ pub(crate) fn check(layout: &Layout) -> Result<Issues> {
 
 /// The gateway file and the options that override its members.
 pub(crate) struct GatewayFiles {
-    pub(crate) config: PathBuf,
+    /// The gateway file. `None` for a configuration that the command line gives.
+    pub(crate) config: Option<PathBuf>,
     /// The component file that the command line names instead of the gateway file.
     pub(crate) component: Option<PathBuf>,
 }
@@ -206,7 +207,7 @@ impl GatewayFiles {
             None => None,
         };
         Ok(Layout {
-            file: Some(self.config.clone()),
+            file: self.config.clone(),
             policy,
             component,
             keys: Some(config.signing_keys.clone()),

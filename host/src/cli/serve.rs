@@ -64,7 +64,7 @@ impl Serve {
         if self.history.no_history {
             config.history = None;
         }
-        let files = GatewayFiles { config: self.config, component: self.component };
+        let files = GatewayFiles { config: Some(self.config), component: self.component };
         let parts = GatewayParts::build(config, files, Front::Http)?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let config = &parts.config;
@@ -182,8 +182,10 @@ impl GatewayParts {
         let filter = Filter::with_options(Arc::clone(&revisions), options);
         let running = Arc::new(OnceLock::<Weak<Gateway>>::new());
         let watched = Arc::clone(&running);
+        let given = config.clone();
         let sources = Arc::new(Sources::new(move || {
-            let config = config::read(&files.config)?;
+            let Some(file) = &files.config else { return files.layout_of(&given) };
+            let config = config::read(file)?;
             if let Some(gateway) = watched.get().and_then(Weak::upgrade) {
                 gateway.set_alerts(&config);
             }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
+use context_guard::config::Config;
 use tokio::io::BufReader;
 
 use super::HistoryOption;
@@ -41,18 +42,23 @@ impl Stdio {
         } else {
             config.history.get_or_insert_default();
         }
-        let files = GatewayFiles { config: self.config, component: self.component };
-        let parts = GatewayParts::build(config, files, Front::Stdio)?;
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-        runtime.block_on(async {
-            let gateway = parts.start()?;
-            let input = BufReader::with_capacity(1 << 16, tokio::io::stdin());
-            gateway.run_stdio(input, tokio::io::stdout(), serve::stopped()).await?;
-            anyhow::Ok(())
-        })?;
-        // A thread may still wait for input that never arrives.
-        runtime.shutdown_background();
-        Ok(ExitCode::SUCCESS)
+        let files = GatewayFiles { config: Some(self.config), component: self.component };
+        run(config, files)
     }
+}
+
+/// Runs a gateway for the client on standard input and output.
+pub(super) fn run(config: Config, files: GatewayFiles) -> Result<ExitCode> {
+    let parts = GatewayParts::build(config, files, Front::Stdio)?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    runtime.block_on(async {
+        let gateway = parts.start()?;
+        let input = BufReader::with_capacity(1 << 16, tokio::io::stdin());
+        gateway.run_stdio(input, tokio::io::stdout(), serve::stopped()).await?;
+        anyhow::Ok(())
+    })?;
+    // A thread may still wait for input that never arrives.
+    runtime.shutdown_background();
+    Ok(ExitCode::SUCCESS)
 }

@@ -15,6 +15,7 @@ use context_guard::telemetry::Recorder;
 use tracing::{info, warn};
 
 use super::log::LogFormat;
+use super::wrap_programs;
 use super::{GuardOptions, HistoryOption, runtime};
 
 const AFTER_HELP: &str = "\
@@ -29,27 +30,31 @@ In a client's configuration, put `context-guard wrap --` before the command:
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Wrap {
     #[command(flatten)]
-    guard: GuardOptions,
+    pub(super) guard: GuardOptions,
     /// The name of the upstream in policy rules: NAME::tool.
     #[arg(long, default_value = "", hide_default_value = true)]
-    name: String,
+    pub(super) name: String,
     /// The share of answers whose tokens are counted exactly (o200k) to check the estimates, from 0
     /// to 1. Errors above 30 % are logged.
     #[arg(long, value_name = "SHARE", default_value_t = 0.01)]
     sample: f64,
+    /// Offer the tool context_guard_run: programs over the tools and answers of the server. The
+    /// exit code is then not that of the server.
+    #[arg(long, conflicts_with_all = ["sample", "learn"])]
+    pub(super) code: bool,
     /// Correct the estimates of each tool by exact counts, from 0.8 to 1.5. Answers then depend on
     /// earlier ones.
     #[arg(long)]
     learn: bool,
     #[command(flatten)]
-    history: HistoryOption,
+    pub(super) history: HistoryOption,
     /// The format of the log on standard error: `text`, or `json` for one object per line.
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t, hide_possible_values = true)]
     pub(crate) log_format: LogFormat,
     /// A variable whose name begins with CONTEXT_GUARD_ that the server inherits. It inherits all
     /// others anyway.
     #[arg(long, value_name = "NAME")]
-    inherit_env: Vec<String>,
+    pub(super) inherit_env: Vec<String>,
     /// The command line of the server.
     #[arg(
         required = true,
@@ -57,11 +62,14 @@ pub(crate) struct Wrap {
         allow_hyphen_values = true,
         value_name = "COMMAND"
     )]
-    command: Vec<String>,
+    pub(super) command: Vec<String>,
 }
 
 impl Wrap {
     pub(crate) fn run(self) -> Result<ExitCode> {
+        if self.code {
+            return wrap_programs::run(self);
+        }
         let keys = runtime::user_keys()?;
         let sampler = Sampler::start(self.sample)?;
         let revisions = self.guard.revisions(keys, Arc::new(SystemClock))?;
