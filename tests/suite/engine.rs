@@ -1,6 +1,6 @@
 //! Compilation of the component: reuse of compiled code, and the second copy for short messages.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use context_guard::engine::{Component, Engine, EngineOptions};
@@ -15,18 +15,12 @@ fn load(folder: &Path) -> Result<Component> {
     Ok(Component::load(&Engine::new(options)?, &bytes)?)
 }
 
-/// Counts the compiled components in a folder, without the bookkeeping files of wasmtime.
-fn compiled(folder: &Path) -> Result<usize> {
-    let mut found = 0;
-    for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            found += compiled(&path)?;
-        } else {
-            found += usize::from(path.extension().is_none() && std::fs::metadata(&path)?.len() > 0);
-        }
-    }
-    Ok(found)
+/// Returns the compiled components in a folder.
+fn compiled(folder: &Path) -> Result<Vec<PathBuf>> {
+    let paths = std::fs::read_dir(folder)?.map(|entry| Ok(entry?.path()));
+    let mut paths: Vec<PathBuf> = paths.collect::<Result<_>>()?;
+    paths.retain(|path| path.extension().is_some_and(|ending| ending == "cwasm"));
+    Ok(paths)
 }
 
 fn answer(records: usize) -> Vec<u8> {
@@ -40,9 +34,19 @@ fn compiled_code_is_reused() -> Result<()> {
     let home = peers::folder("compiled")?;
     let folder = home.join("new");
     load(&folder)?;
-    ensure!(compiled(&folder)? == 1, "{} files", compiled(&folder)?);
+    let files = compiled(&folder)?;
+    ensure!(files.len() == 1, "{files:?}");
+    let written = std::fs::metadata(&files[0])?.modified()?;
     let component = load(&folder)?;
-    ensure!(compiled(&folder)? == 1, "the component was compiled twice");
+    ensure!(compiled(&folder)? == files, "the component was compiled twice");
+    ensure!(std::fs::metadata(&files[0])?.modified()? == written);
+    // A file of another version, or a damaged one, is replaced. Mapped files must not
+    // change, so that it takes the place of the file.
+    let damaged = folder.join("damaged");
+    std::fs::write(&damaged, "no code")?;
+    std::fs::rename(damaged, &files[0])?;
+    load(&folder)?;
+    ensure!(compiled(&folder)? == files && std::fs::metadata(&files[0])?.len() > 1_000_000);
     ensure!(!component.imports().is_empty());
     #[cfg(unix)]
     {
@@ -54,7 +58,7 @@ fn compiled_code_is_reused() -> Result<()> {
         std::fs::create_dir(&shared)?;
         std::fs::set_permissions(&shared, std::fs::Permissions::from_mode(0o777))?;
         load(&shared)?;
-        ensure!(compiled(&shared)? == 0);
+        ensure!(compiled(&shared)?.is_empty());
     }
     // If the cache is broken or not writable, the component is compiled again.
     let file = home.join("file");

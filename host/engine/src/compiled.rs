@@ -1,9 +1,20 @@
 //! The cache of compiled guard components on disk. Compiling takes most of the time of a start.
+//!
+//! The code of a cached component is mapped from its file. Only pages that are executed occupy
+//! memory, and processes of the same user share them.
+#![allow(unsafe_code, reason = "executing a compiled component needs trust in its file")]
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use tracing::warn;
-use wasmtime::{Cache, CacheConfig};
+use wasmtime::component::Component;
+
+/// The ending of the names of compiled components.
+const ENDING: &str = "cwasm";
+/// The maximum number of compiled components that are kept.
+const MAX_KEPT: usize = 8;
 
 /// Returns the folder in which compiled components are cached for this user:
 /// `context-guard/compiled` in `XDG_CACHE_HOME`, or else in `.cache` of `HOME`. `None` if that path
@@ -17,30 +28,102 @@ pub fn compiled_folder() -> Option<PathBuf> {
         .filter(|folder| folder.is_absolute())
 }
 
-/// Opens the cache of compiled components in a folder. Returns `None` if other users can write to
-/// the folder, because its contents are executed.
-pub(super) fn cache(folder: &Path) -> Option<Cache> {
+/// Creates the folder of the cache. Returns false if other users can write to it, because its
+/// contents are executed.
+pub(super) fn open_folder(folder: &Path) -> bool {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder).ok()?;
+    if builder.create(folder).is_err() {
+        return false;
+    }
     if !is_own(folder) {
         warn!(
             "the cache of compiled components is disabled: others can write to {}; restrict its permissions or set XDG_CACHE_HOME",
             folder.display()
         );
+        return false;
+    }
+    true
+}
+
+/// Returns the compiled component with these bytes and this digest, from the cache if it is there.
+pub(super) fn component(
+    engine: &wasmtime::Engine,
+    folder: Option<&Path>,
+    bytes: &[u8],
+    digest: &str,
+) -> wasmtime::Result<Component> {
+    let Some(folder) = folder else { return Component::new(engine, bytes) };
+    let mut hasher = DefaultHasher::new();
+    engine.precompile_compatibility_hash().hash(&mut hasher);
+    let path = folder.join(format!("{digest}-{:016x}.{ENDING}", hasher.finish()));
+    if let Some(component) = mapped(engine, &path) {
+        return Ok(component);
+    }
+    let artifact = engine.precompile_component(bytes)?;
+    match store(folder, &path, &artifact) {
+        Ok(()) => mapped(engine, &path).map_or_else(|| Component::new(engine, bytes), Ok),
+        // The folder is full or read-only.
+        Err(_) => Component::new(engine, bytes),
+    }
+}
+
+/// Maps a compiled component. Returns none if the file is missing, damaged, writable for others, or
+/// of another version of wasmtime.
+fn mapped(engine: &wasmtime::Engine, path: &Path) -> Option<Component> {
+    if !path.is_file() || !is_own(path) {
         return None;
     }
-    let mut config = CacheConfig::new();
-    config.with_directory(folder);
-    Cache::new(config).ok()
+    // SAFETY: `store` wrote the file, or else somebody with the rights of this user, who could
+    // replace this program as well: nobody else can write to the file or to its folder. Files are
+    // created under another name and renamed, so that a mapped file never changes.
+    unsafe { Component::deserialize_file(engine, path) }.ok()
+}
+
+/// Writes a compiled component, and removes the oldest ones.
+fn store(folder: &Path, path: &Path, artifact: &[u8]) -> std::io::Result<()> {
+    let temporary = path.with_extension(format!("new-{}", std::process::id()));
+    let write = || {
+        let mut options = std::fs::OpenOptions::new();
+        options.write(true).create(true).truncate(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut file = options.open(&temporary)?;
+        file.write_all(artifact)?;
+        // A damaged file would be executed after a crash of the machine.
+        file.sync_all()?;
+        std::fs::rename(&temporary, path)
+    };
+    let written = write();
+    if written.is_err() {
+        let _ = std::fs::remove_file(&temporary);
+    }
+    remove_oldest(folder);
+    written
+}
+
+/// Removes all but the newest compiled components. Processes keep what they have mapped.
+fn remove_oldest(folder: &Path) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    let mut files: Vec<_> = entries
+        .filter_map(|entry| {
+            let path = entry.ok()?.path();
+            let modified = path.metadata().ok()?.modified().ok()?;
+            path.extension().is_some_and(|ending| ending == ENDING).then_some((modified, path))
+        })
+        .collect();
+    files.sort_unstable_by(|left, right| right.cmp(left));
+    for (_, path) in files.into_iter().skip(MAX_KEPT) {
+        let _ = std::fs::remove_file(path);
+    }
 }
 
 #[cfg(unix)]
-fn is_own(folder: &Path) -> bool {
+fn is_own(path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
-    std::fs::metadata(folder).is_ok_and(|about| {
+    std::fs::metadata(path).is_ok_and(|about| {
         about.uid() == rustix::process::geteuid().as_raw() && about.mode() & 0o022 == 0
     })
 }

@@ -6,15 +6,17 @@
 //! for the pages of the long messages before it. Therefore long messages keep the first copy, and
 //! short messages move to the second one.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use wasmtime::component::{Component, HasSelf, Linker};
+use wasmtime::component::{HasSelf, Linker};
 
 use super::bindings::ContextGuardPre;
 use super::bindings::context_guard::guard::{cursor_store, types};
 use super::bindings::wasi::clocks::wall_clock;
+use super::component_bytes::ComponentBytes;
 use super::imports::State;
-use crate::background;
+use crate::{background, compiled};
 
 /// The minimum size, in bytes, of a message that counts as long.
 const LONG_MESSAGE_BYTES: usize = 128 << 10;
@@ -24,19 +26,25 @@ const LONG_MESSAGE_BYTES: usize = 128 << 10;
 pub(super) struct CompiledVariants {
     first: ContextGuardPre<State>,
     short: Arc<OnceLock<ContextGuardPre<State>>>,
-    /// The engine and the bytes of the component for the second compilation; `None` once it has
-    /// started.
-    source: Mutex<Option<(wasmtime::Engine, Vec<u8>)>>,
+    /// The component for the second compilation; `None` once it has started.
+    source: Mutex<Option<ComponentSource>>,
+}
+
+/// A component to compile, and the place of its compiled form.
+#[derive(Clone)]
+pub(super) struct ComponentSource {
+    pub(super) engine: wasmtime::Engine,
+    /// The folder of the cache; `None` without a cache.
+    pub(super) folder: Option<PathBuf>,
+    pub(super) bytes: ComponentBytes,
+    pub(super) digest: String,
 }
 
 impl CompiledVariants {
-    /// Compiles and links the component in `bytes`. Also returns the names of its imports.
-    pub(super) fn compile(
-        engine: &wasmtime::Engine,
-        bytes: &[u8],
-    ) -> wasmtime::Result<(Self, Vec<String>)> {
-        let (first, imports) = linked(engine, bytes)?;
-        let source = Mutex::new(Some((engine.clone(), bytes.to_vec())));
+    /// Compiles and links a component. Also returns the names of its imports.
+    pub(super) fn compile(source: ComponentSource) -> wasmtime::Result<(Self, Vec<String>)> {
+        let (first, imports) = linked(&source)?;
+        let source = Mutex::new(Some(source));
         Ok((Self { first, short: Arc::default(), source }, imports))
     }
 
@@ -61,20 +69,19 @@ impl CompiledVariants {
     /// Starts to compile the second copy in the background. Has no effect if it was started before.
     fn compile_another(&self) {
         let source = self.source.lock().ok().and_then(|mut source| source.take());
-        let Some((engine, bytes)) = source else { return };
+        let Some(source) = source else { return };
         let short = Arc::clone(&self.short);
         // If this fails, the first copy continues to serve all messages.
         background::spawn(move || {
-            let _ = linked(&engine, &bytes).map(|(copy, _)| short.set(copy));
+            let _ = linked(&source).map(|(copy, _)| short.set(copy));
         });
     }
 }
 
-fn linked(
-    engine: &wasmtime::Engine,
-    bytes: &[u8],
-) -> wasmtime::Result<(ContextGuardPre<State>, Vec<String>)> {
-    let component = Component::new(engine, bytes)?;
+fn linked(source: &ComponentSource) -> wasmtime::Result<(ContextGuardPre<State>, Vec<String>)> {
+    let engine = &source.engine;
+    let component =
+        compiled::component(engine, source.folder.as_deref(), &source.bytes, &source.digest)?;
     let kind = component.component_type();
     let imports: Vec<String> = kind.imports(engine).map(|(name, _)| name.to_owned()).collect();
     let missing: Vec<&str> =

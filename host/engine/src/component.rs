@@ -1,12 +1,11 @@
 //! A guard component: compiled once, and called in a fresh instance each time.
 
-use std::sync::Arc;
-
 use wasmtime::Store;
 
 use super::bindings::ContextGuard;
 use super::bindings::exports::context_guard::guard::guard::Guest;
-use super::compiled_variants::CompiledVariants;
+use super::compiled_variants::{CompiledVariants, ComponentSource};
+use super::component_bytes::ComponentBytes;
 use super::imports::State;
 use super::services::HostServices;
 use crate::{
@@ -21,7 +20,7 @@ const PART_BYTES: usize = 1 << 20;
 pub struct Component {
     engine: Engine,
     digest: String,
-    bytes: Arc<[u8]>,
+    bytes: ComponentBytes,
     variants: CompiledVariants,
     imports: Vec<String>,
 }
@@ -32,15 +31,29 @@ impl Component {
     /// # Errors
     /// [`Error::Load`] if the bytes are not a component or do not match this host.
     pub fn load(engine: &Engine, bytes: &[u8]) -> Result<Self> {
+        Self::load_shared(engine, bytes.into())
+    }
+
+    /// Compiles a component that the program contains, as [`Self::load`] does, without a copy of
+    /// its bytes.
+    ///
+    /// # Errors
+    /// [`Error::Load`].
+    pub fn load_static(engine: &Engine, bytes: &'static [u8]) -> Result<Self> {
+        Self::load_shared(engine, ComponentBytes::Static(bytes))
+    }
+
+    fn load_shared(engine: &Engine, bytes: ComponentBytes) -> Result<Self> {
         let load = |error: wasmtime::Error| Error::Load(format!("{error:#}"));
-        let (variants, imports) = CompiledVariants::compile(&engine.inner, bytes).map_err(load)?;
-        Ok(Self {
-            engine: engine.clone(),
-            digest: digest(bytes),
-            bytes: bytes.into(),
-            variants,
-            imports,
-        })
+        let digest = digest(&bytes);
+        let source = ComponentSource {
+            engine: engine.inner.clone(),
+            folder: engine.compiled.clone(),
+            bytes: bytes.clone(),
+            digest: digest.clone(),
+        };
+        let (variants, imports) = CompiledVariants::compile(source).map_err(load)?;
+        Ok(Self { engine: engine.clone(), digest, bytes, variants, imports })
     }
 
     /// Returns the engine that the component was compiled for.

@@ -3,13 +3,14 @@
 //! Each call gets a fresh instance from a pool, so that no data of one answer is visible to the
 //! next call.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod background;
 mod bindings;
 mod compiled;
 mod compiled_variants;
 mod component;
+mod component_bytes;
 mod digest;
 mod error;
 mod imports;
@@ -98,6 +99,8 @@ impl Default for EngineOptions {
 pub struct Engine {
     inner: wasmtime::Engine,
     options: EngineOptions,
+    /// The folder of the cache of compiled components. `None` without a cache.
+    compiled: Option<PathBuf>,
     long_calls: Arc<LongCalls>,
 }
 
@@ -126,7 +129,8 @@ impl Engine {
             })
             .map_err(|error| Error::Engine(error.to_string()))?;
         let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
-        Ok(Self { inner, options, long_calls: LongCalls::new(processors) })
+        let compiled = options.compiled.clone().filter(|folder| compiled::open_folder(folder));
+        Ok(Self { inner, options, compiled, long_calls: LongCalls::new(processors) })
     }
 }
 
@@ -141,7 +145,6 @@ impl Engine {
 fn config(options: &EngineOptions, address_space: AddressSpace) -> Config {
     let mut config = Config::new();
     config.epoch_interruption(true).concurrency_support(false);
-    config.cache(options.compiled.as_deref().and_then(compiled::cache));
     if address_space == AddressSpace::Compact {
         // A memory starts with what the component declares. It moves when it outgrows its
         // reservation, which is copied: large steps keep that rare.

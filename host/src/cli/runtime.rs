@@ -66,7 +66,7 @@ fn component(
             let embedded = embedded_component().ok_or_else(|| {
                 anyhow!("this program has no embedded guard component: build it with `cargo xtask build` or pass --component FILE")
             })?;
-            Component::load(&engine, embedded)?
+            Component::load_static(&engine, embedded)?
         }
     };
     Ok(Arc::new(component))
