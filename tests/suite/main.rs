@@ -66,3 +66,4 @@ mod swap;
 mod upstream_certificates;
 mod vectors;
 mod wasi_http;
+mod wrap_catalogue;

@@ -207,7 +207,18 @@ impl Exchange {
     /// the guard's decision. A message that is not valid JSON is replaced by an error.
     pub(crate) fn on_response(&self, filter: &Filter, message: &[u8]) -> GuardedResponse {
         self.note_answer(message);
-        let mut guarded = self.shape(filter, message);
+        self.checked(self.shape(filter, message), message)
+    }
+
+    /// Returns the response to a handshake, which the guard does not process.
+    pub(crate) fn on_handshake(&self, message: &[u8]) -> GuardedResponse {
+        self.note_answer(message);
+        let passed = GuardedResponse { shaped: None, decision: None, outcome: Outcome::Passed };
+        self.checked(passed, message)
+    }
+
+    /// Replaces a message that is not valid JSON by an error.
+    fn checked(&self, mut guarded: GuardedResponse, message: &[u8]) -> GuardedResponse {
         if self.failed.is_some() && guarded.shaped.is_none() && !is_valid_json(message) {
             let text = String::from_utf8_lossy(message);
             let reason = format!("is not valid JSON: {}", quote(&text));

@@ -1,5 +1,8 @@
 //! The messages between one client and one upstream, independent of the transports.
 
+mod failures;
+mod requests;
+
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -11,14 +14,16 @@ use context_guard_protocol::{Envelope, PendingRequests, RequestId};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::exchange::{Exchange, NextStep};
+use super::exchange::Exchange;
 use crate::engine::CallContext;
 use crate::filter::Filter;
 use crate::invalid_output::InvalidOutput;
 use crate::message::{Head, Kind, replace_invalid_utf8, splice};
-use crate::telemetry::{Outcome, Recorder};
+use crate::pending_filter::PendingFilter;
+use crate::telemetry::Recorder;
 use crate::unattributed::UnattributedAnswers;
 use crate::upstream::Failure;
+use crate::upstream_catalogue::UpstreamCatalogue;
 
 /// The MCP revision with batches.
 const BATCH_VERSION: &str = "2025-03-26";
@@ -26,7 +31,7 @@ const BATCH_VERSION: &str = "2025-03-26";
 /// A session between a client and an upstream, whose messages pass the filter. It matches responses
 /// with their requests.
 pub struct Session {
-    filter: Arc<Filter>,
+    filter: PendingFilter,
     /// The owner of the guard's snapshots and cursors in this session, from `storage_scope`.
     principal: String,
     /// The authenticated principal that may use the session.
@@ -36,6 +41,8 @@ pub struct Session {
     /// without sessions.
     name: OnceLock<String>,
     recorder: Option<Arc<Recorder>>,
+    /// The catalogue of the upstream's tools. `None` leaves lists as they are.
+    catalogue: Option<UpstreamCatalogue>,
     /// Reports answers that name no request.
     unattributed_output: InvalidOutput,
     state: Mutex<SessionState>,
@@ -90,14 +97,15 @@ impl Session {
     /// Creates a session of a principal with an upstream. The upstream's name may be empty, for
     /// example for stdio.
     #[must_use]
-    pub fn new(filter: Arc<Filter>, principal: &str, upstream: &str) -> Self {
+    pub fn new(filter: impl Into<PendingFilter>, principal: &str, upstream: &str) -> Self {
         Self {
-            filter,
+            filter: filter.into(),
             principal: principal.to_owned(),
             owner: principal.to_owned(),
             upstream: upstream.to_owned(),
             name: OnceLock::new(),
             recorder: None,
+            catalogue: None,
             unattributed_output: InvalidOutput::default(),
             state: Mutex::default(),
         }
@@ -107,6 +115,13 @@ impl Session {
     #[must_use]
     pub fn with_recorder(self, recorder: Arc<Recorder>) -> Self {
         Self { recorder: Some(recorder), ..self }
+    }
+
+    /// Replaces a long list of tools by a short one, with the guard's tools to find and call the
+    /// others.
+    #[must_use]
+    pub fn with_catalogue(self) -> Self {
+        Self { catalogue: Some(UpstreamCatalogue::default()), ..self }
     }
 
     /// Sets the session's owner, transport id (`name`, see [`Self::set_name`]) and protocol
@@ -134,7 +149,7 @@ impl Session {
 
     /// Returns the filter that the session's messages pass.
     pub(crate) fn filter(&self) -> &Filter {
-        &self.filter
+        self.filter.wait()
     }
 
     /// Returns the authenticated principal that may use the session.
@@ -219,7 +234,7 @@ impl Session {
             state.unattributed.notified(next);
             return unchanged;
         };
-        let mut exchange = self.begin(id.as_str(), message);
+        let exchange = self.begin(id.as_str(), message);
         if method == "initialize" {
             // The session has no id before the answer. The guard has nothing to do with a
             // handshake, and a call without an id would count for the wrong side of a trial.
@@ -228,19 +243,7 @@ impl Session {
             state.pending.insert(id, exchange);
             return unchanged;
         }
-        match exchange.on_request(&self.filter, message) {
-            NextStep::Answer(answer, decision) => {
-                if let Some(recorder) = &self.recorder {
-                    exchange.record(recorder, Some(&decision), answer.len(), Outcome::Passed);
-                }
-                FromClient { upstream: None, client: Some(answer) }
-            }
-            NextStep::Forward(changed) => {
-                self.state().pending.insert(id, exchange);
-                let upstream = changed.map_or(Cow::Borrowed(message), Cow::Owned);
-                FromClient { upstream: Some(upstream), client: None }
-            }
-        }
+        self.dispatch(id, exchange, message)
     }
 
     /// Passes a message or a batch of the upstream through the filter. Returns the messages for the
@@ -304,8 +307,9 @@ impl Session {
             Some(envelope) if envelope.method.is_some() => {
                 let head = Head::read(message);
                 let Some(head) = head.filter(|head| head.kind() == Some(Kind::Response)) else {
-                    if let Some(head) = Head::read(message) {
-                        self.filter.on_notification(&self.upstream, &head);
+                    // Without a filter, nothing is cached that the notification would change.
+                    if let (Some(head), Some(filter)) = (Head::read(message), self.filter.get()) {
+                        filter.on_notification(&self.upstream, &head);
                     }
                     return unchanged();
                 };
@@ -393,51 +397,20 @@ impl Session {
             exchange.context.protocol_version.clone_from(&version);
             self.state().protocol_version = version;
         }
-        let guarded = exchange.on_response(&self.filter, &message);
+        let mut guarded = if exchange.endpoint == "initialize" {
+            // The guard has nothing to do with a handshake, and may not be loaded yet.
+            exchange.on_handshake(&message)
+        } else {
+            exchange.on_response(self.filter(), &message)
+        };
+        if exchange.endpoint == "tools/list" {
+            self.shorten_list(&exchange, &message, &mut guarded);
+        }
         if let Some(recorder) = &self.recorder {
             let bytes = guarded.shaped.as_deref().unwrap_or(&message).len();
             exchange.record(recorder, guarded.decision.as_ref(), bytes, guarded.outcome);
         }
         guarded.shaped.map_or(message, Cow::Owned)
-    }
-
-    /// Returns the answer that reports a failure, and records it.
-    fn failed(&self, exchange: &Exchange, failure: &Failure) -> Vec<u8> {
-        let answer = exchange.fail(failure).unwrap_or_default();
-        if let Some(recorder) = &self.recorder {
-            exchange.record(recorder, None, answer.len(), Outcome::UpstreamError);
-        }
-        answer
-    }
-
-    /// Returns answers to the requests to which the answers without an id must belong, because all
-    /// others were answered.
-    fn fail_by_exclusion(&self) -> Vec<Vec<u8>> {
-        let (requests, reasons) = {
-            let mut state = self.state();
-            let SessionState { pending, unattributed, .. } = &mut *state;
-            let numbers = pending.numbers().map(|(number, _)| number);
-            let Some((numbers, reasons)) = unattributed.resolve(numbers) else { return Vec::new() };
-            let ids: Vec<RequestId> = pending
-                .numbers()
-                .filter(|(number, _)| numbers.contains(number))
-                .map(|(_, id)| id.clone())
-                .collect();
-            let requests: Vec<_> = ids.iter().filter_map(|id| pending.remove(id)).collect();
-            (requests, reasons)
-        };
-        let failure = Failure::invalid_answer(&self.upstream, &reasons);
-        requests.iter().map(|exchange| self.failed(exchange, &failure)).collect()
-    }
-
-    /// Records in telemetry that the upstream did not answer a request. `bytes` is the size of the
-    /// error response to the client.
-    pub(crate) fn fail(&self, request: &[u8], bytes: usize) {
-        let id = Envelope::read(request).and_then(|envelope| envelope.id());
-        let exchange = id.and_then(|id| self.state().abandon(&id));
-        if let (Some(exchange), Some(recorder)) = (exchange, &self.recorder) {
-            exchange.record(recorder, None, bytes, Outcome::UpstreamError);
-        }
     }
 }
 

@@ -1,17 +1,20 @@
 //! `context-guard wrap`: an MCP proxy over stdio for the configuration of a client.
 
+use std::pin::{Pin, pin};
 use std::process::{ExitCode, ExitStatus};
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
 use context_guard::Filter;
 use context_guard::clock::SystemClock;
 use context_guard::config::OtlpSettings;
+use context_guard::engine::SigningKey;
 use context_guard::filter::FilterOptions;
-use context_guard::gateway::{OtlpExport, Session, stdio};
+use context_guard::gateway::{OtlpExport, PendingFilter, Session, stdio};
 use context_guard::sampler::Sampler;
 use context_guard::telemetry::Recorder;
+use tokio::sync::oneshot;
 use tracing::{info, warn};
 
 use super::log::LogFormat;
@@ -35,8 +38,8 @@ pub(crate) struct Wrap {
     #[arg(long, default_value = "", hide_default_value = true)]
     pub(super) name: String,
     /// The share of answers whose tokens are counted exactly (o200k) to check the estimates, from 0
-    /// to 1. Errors above 30 % are logged.
-    #[arg(long, value_name = "SHARE", default_value_t = 0.01)]
+    /// to 1. Errors above 30 % are logged. The tokenizer needs 45 MB of memory.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     sample: f64,
     /// Offer the tool context_guard_run: programs over the tools and answers of the server. The
     /// exit code is then not that of the server.
@@ -72,14 +75,13 @@ impl Wrap {
         }
         let keys = runtime::user_keys()?;
         let sampler = Sampler::start(self.sample)?;
-        let revisions = self.guard.revisions(keys, Arc::new(SystemClock))?;
         let options = FilterOptions {
             sampler: sampler.clone(),
             learn: self.learn,
             ..FilterOptions::default()
         };
-        let filter = Filter::with_options(revisions, options);
-        self.guard.watch(&filter)?;
+        let filter = PendingFilter::default();
+        let loaded = load(self.guard, keys, options, filter.clone())?;
         let history = self.history.open();
         let recorder = Recorder::new(0, None, Arc::new(SystemClock)).with_history(history.clone());
         let recorder = Arc::new(recorder.with_process_session());
@@ -88,8 +90,8 @@ impl Wrap {
             sampler.observe(move |counted| recorder.sampled(counted));
         }
         recorder.set_uses_pipe();
-        let session = Session::new(Arc::new(filter), "local", &self.name);
-        let session = session.with_recorder(Arc::clone(&recorder));
+        let session = Session::new(filter, "local", &self.name);
+        let session = session.with_recorder(Arc::clone(&recorder)).with_catalogue();
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         let status = runtime.block_on(async {
@@ -99,7 +101,8 @@ impl Wrap {
                 warn!("nothing is exported: {error}");
                 None
             });
-            let status = stdio::run(session, &self.command, &self.inherit_env).await?;
+            let server = pin!(stdio::run(session, &self.command, &self.inherit_env));
+            let status = until_loaded(server, loaded).await?;
             if let Some(export) = export {
                 export.finish().await;
             }
@@ -120,6 +123,44 @@ impl Wrap {
         // A thread may still wait for input that never arrives.
         runtime.shutdown_background();
         Ok(code(status))
+    }
+}
+
+/// Loads the guard in a thread, while the server starts. Returns the receiver of the result.
+fn load(
+    guard: GuardOptions,
+    keys: Vec<SigningKey>,
+    options: FilterOptions,
+    pending: PendingFilter,
+) -> Result<oneshot::Receiver<Result<()>>> {
+    let (result, loaded) = oneshot::channel();
+    let load = move || {
+        let filter = Filter::with_options(guard.revisions(keys, Arc::new(SystemClock))?, options);
+        guard.watch(&filter)?;
+        pending.set(Arc::new(filter));
+        Ok(())
+    };
+    std::thread::Builder::new().name("load".to_owned()).spawn(move || result.send(load()))?;
+    Ok(loaded)
+}
+
+/// Waits for the exit of the server. Fails if the guard cannot be loaded.
+async fn until_loaded<E: Into<anyhow::Error>>(
+    mut server: Pin<&mut impl Future<Output = Result<ExitStatus, E>>>,
+    loaded: oneshot::Receiver<Result<()>>,
+) -> Result<ExitStatus> {
+    let mut loaded =
+        pin!(async { loaded.await.unwrap_or_else(|_| bail!("the guard cannot be loaded")) });
+    tokio::select! {
+        status = &mut server => {
+            // A server may end early because of the same mistake, such as a wrong folder.
+            loaded.await?;
+            status.map_err(Into::into)
+        }
+        loaded = &mut loaded => {
+            loaded?;
+            server.await.map_err(Into::into)
+        }
     }
 }
 

@@ -211,11 +211,21 @@ impl Catalogue<'_> {
                 lines.push("no match".to_owned());
             } else if result.is_weak {
                 let servers = result.nearest_servers.join(", ");
-                lines.push(format!("weak match; nearest servers: {servers}"));
+                // The only upstream of a host may have no name.
+                let servers = if servers.is_empty() {
+                    servers
+                } else {
+                    format!("; nearest servers: {servers}")
+                };
+                lines.push(format!("weak match{servers}"));
             }
         }
-        let narrow =
-            if found.total > shown_hits { "; narrow with server= or category=" } else { "" };
+        let is_unnamed = self.index.tools().all(|tool| tool.server.is_empty());
+        let narrow = match (found.total > shown_hits, is_unnamed) {
+            (true, false) => "; narrow with server= or category=",
+            (true, true) => "; narrow with more words",
+            (false, _) => "",
+        };
         lines.push(format!("shown {shown_hits} of {}{narrow}", found.total));
         lines.join("\n")
     }

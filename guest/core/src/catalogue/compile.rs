@@ -11,6 +11,8 @@ use crate::policy::CatalogueMode;
 
 /// Tokens of the full list above which it is tiered by default.
 const DEFAULT_THRESHOLD: u64 = 6_000;
+/// The category of the tools of an upstream without a name.
+const UNNAMED_CATEGORY: &str = "tools";
 /// Maximum number of tools that clients get in full if they load tools on demand themselves.
 const MAX_DEFERRED_TOOLS: usize = 500;
 
@@ -69,7 +71,8 @@ fn tool<'t>(
 ) -> Option<Tool<'t>> {
     let mut tool = Tool::parse(&merged.server, &merged.wire_name, merged.definition)?;
     let rule = settings.category(&merged.endpoint());
-    tool.category = rule.map_or(merged.server.as_str(), |rule| rule.name.as_str());
+    let server = if merged.server.is_empty() { UNNAMED_CATEGORY } else { merged.server.as_str() };
+    tool.category = rule.map_or(server, |rule| rule.name.as_str());
     let own = request.policy.settings_for(&merged.server, &merged.own_name);
     tool.read_only = own.read_only.unwrap_or(tool.read_only);
     tool.name.clone_from(&merged.name);

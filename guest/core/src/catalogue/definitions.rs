@@ -114,6 +114,13 @@ fn definition(
 fn contents(tools: &[Tool<'_>], estimator: &Estimator) -> String {
     let servers = counted(tools, |tool| tool.server);
     let categories = counted(tools, |tool| tool.category);
+    // The only upstream of a host may have no name.
+    if let [(name, count)] = servers.as_slice()
+        && name.is_empty()
+        && categories.len() == 1
+    {
+        return format!("{count} tools");
+    }
     let written = |kind: &str, groups: &[(String, usize)]| {
         let groups: Vec<String> =
             groups.iter().map(|(name, count)| format!("{name} {count}")).collect();
@@ -121,7 +128,7 @@ fn contents(tools: &[Tool<'_>], estimator: &Estimator) -> String {
     };
     let fits = |text: &String| estimator.price(text.as_bytes()) <= MAX_SERVERS_TOKENS;
     let all = written("Servers", &servers);
-    if fits(&all) {
+    if fits(&all) && servers.iter().all(|(name, _)| !name.is_empty()) {
         return all;
     }
     let all = written("Categories", &categories);

@@ -12,10 +12,11 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use super::Aggregator;
-use super::catalogue_list::{CatalogueList, DEFAULT_RECOMPUTE, facts_of, parse_list};
+use super::catalogue_list::{CatalogueList, DEFAULT_RECOMPUTE, parse_list};
 use super::client::{Client, Origin};
 use super::lists::MergedTools;
 use super::usage::tool_usage;
+use crate::catalogue_tools::facts_of;
 use crate::exchange::{Exchange, NextStep};
 use crate::message::{Head, member};
 use crate::protocol_mode::ProtocolMode;
@@ -23,26 +24,12 @@ use crate::reply;
 use crate::tasks::{GuardInput, run_blocking};
 use crate::telemetry::{Outcome, Recorder};
 
-/// The names of the guard's tools for the catalogue. A name ends in `_2` if an upstream has a tool
-/// of that name.
-const CATALOGUE_TOOLS: [&str; 5] = [
-    "context_guard_search_tools",
-    "context_guard_describe_tools",
-    "context_guard_browse_tools",
-    "context_guard_call_read",
-    "context_guard_call",
-];
 /// The maximum number of lists that are remembered: one for each set of visible tools and, in
 /// stateful mode, each client's name.
 const MAX_LISTS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 
 /// The maximum number of owners whose last list is remembered.
 const MAX_OWNERS: NonZeroUsize = NonZeroUsize::new(4_096).unwrap();
-
-/// Returns true if this is the name of one of the guard's tools for the catalogue.
-pub(super) fn is_catalogue_tool(name: &str) -> bool {
-    CATALOGUE_TOOLS.contains(&name.strip_suffix("_2").unwrap_or(name))
-}
 
 /// The facts on which the list of a client depends.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -346,16 +333,4 @@ impl Aggregator {
 
 fn list_request(id: &str) -> Vec<u8> {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/list","params":{{}}}}"#).into_bytes()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn catalogue_tools_are_recognized() {
-        assert!(is_catalogue_tool("context_guard_call"));
-        assert!(is_catalogue_tool("context_guard_search_tools_2"));
-        assert!(!is_catalogue_tool("context_guard_read"));
-    }
 }

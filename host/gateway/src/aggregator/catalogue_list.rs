@@ -8,10 +8,9 @@ use serde_json::value::RawValue;
 
 use super::definitions::SuspiciousText;
 use super::upstream_list::ListEntry;
+use crate::catalogue_tools::facts_of;
 use crate::message::{Head, member, with_member};
 
-/// The member of `_meta` in which gateway and guard exchange facts about a merged list.
-const CATALOGUE_META: &str = "dev.context-guard/catalogue";
 /// The interval of updates of the scores of tools, if the policy sets none.
 pub(super) const DEFAULT_RECOMPUTE: Duration = Duration::from_secs(86_400);
 
@@ -71,11 +70,6 @@ fn suspicious_text(fact: &Value) -> SuspiciousText {
         path: text("path"),
         excerpt: text("excerpt"),
     }
-}
-
-/// Returns the facts for the gateway in a result of the guard.
-pub(super) fn facts_of(result: &str) -> Option<&RawValue> {
-    member(member(result, "_meta")?.get(), CATALOGUE_META)
 }
 
 /// Returns a result of `tools/list` that clients may cache until the scores of tools change.

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::Aggregator;
-use super::catalogue::is_catalogue_tool;
 use super::client::Origin;
 use super::list_kinds::{LIST_KINDS, PROMPTS, READ_TOOLS, TOOLS};
 use super::programs::RUN_TOOL;
 use crate::access::ANONYMOUS;
+use crate::catalogue_tools::is_catalogue_tool;
 use crate::exchange::{Exchange, NextStep};
 use crate::message::{Head, member, splice, with_member};
 use crate::protocol_mode::ProtocolMode;
