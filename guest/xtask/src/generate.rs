@@ -16,6 +16,8 @@ pub(crate) fn run() -> Result<()> {
         let core = ["--package", "context-guard-core", "--features", "schema", "--test", name];
         test::cargo_test(None, &environment, &core)?;
     }
+    let links = ["--package", "context-guard-install", "--test", "install", "--", "page_has"];
+    test::cargo_test(None, &environment, &links)?;
     let built = build::for_tests()?;
     command_line::write(&built.binary)?;
     let only = ["--test", "suite", "--", "config_docs"];

@@ -14,6 +14,7 @@ mod check;
 mod endpoint;
 mod files;
 mod generated;
+mod links;
 
 use std::path::PathBuf;
 
