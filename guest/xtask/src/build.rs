@@ -106,6 +106,8 @@ fn guest_in(
     options: &[&str],
 ) -> Result<PathBuf> {
     run(cargo()
+        .arg("--config")
+        .arg(format!("target.{triple}.rustflags = {:?}", remapped_paths()))
         .args(["rustc", "--quiet", "--profile", profile])
         .args(["--package", package, "--target", triple])
         .arg("--target-dir")
@@ -113,6 +115,24 @@ fn guest_in(
         .args(options))?;
     let file = format!("{}.wasm", package.replace('-', "_"));
     Ok(folder.join(triple).join(profile).join(file))
+}
+
+/// Returns flags of rustc that replace the folders of this machine in messages of panics, so that
+/// equal sources give equal artifacts in every folder.
+pub(crate) fn remapped_paths() -> Vec<String> {
+    let folders = machine_folders().into_iter();
+    folders.map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display())).collect()
+}
+
+/// Returns the folders whose names depend on the machine, and the names that artifacts contain
+/// instead.
+pub(crate) fn machine_folders() -> Vec<(PathBuf, &'static str)> {
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| {
+        let user = std::env::var_os("HOME").or_else(|| std::env::var_os("USERPROFILE"))?;
+        Some(PathBuf::from(user).join(".cargo"))
+    });
+    let cargo_home = home.map(|home| (home, "/cargo"));
+    cargo_home.into_iter().chain([(root(), "/context-guard"), (target(), "/target")]).collect()
 }
 
 /// Linker arguments that produce a component instead of a core module. The linker, which the

@@ -14,6 +14,7 @@ mod generate;
 mod lint;
 mod package;
 mod packages;
+mod release;
 mod run;
 mod semver;
 mod test;
@@ -103,6 +104,8 @@ enum Command {
     Generate,
     /// Build all release artifacts in target/dist, with sizes and digests.
     Dist,
+    /// Build the program for this machine as it is released, and print its path.
+    Release,
     /// Package the program: npm, wheel, .deb, tarball, .mcpb, OCI; `-- --verify` runs each.
     Package {
         /// The arguments of the packager: `cargo xtask package -- --help`.
@@ -185,6 +188,7 @@ impl Command {
             Command::Docs => docs::run(),
             Command::Generate => generate::run(),
             Command::Dist => dist::run().map(drop),
+            Command::Release => release::run(),
             Command::Package { arguments } => package::run(&arguments),
             Command::Bench { bench } => bench.run(),
             Command::Train { texts, tokenizer, out } => bench::train(&texts, &tokenizer, &out, 0),

@@ -4,9 +4,18 @@
 use anyhow::Result;
 
 use crate::build::{self, cargo};
+use crate::release;
 
-/// Builds the packages in target/package. `arguments` are those of the program `package`.
+/// Builds the packages in target/package. `arguments` are those of the program `package`. Without a
+/// built program among them, a release build for this machine is packaged.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
-    let program = ["--package", "context-guard-xtask", "--features", "package", "--bin", "package"];
-    build::run(cargo().args(["run", "--quiet"]).args(program).arg("--").args(arguments))
+    let names =
+        |option: &str| arguments.iter().any(|argument| argument.split('=').next() == Some(option));
+    let mut arguments = arguments.to_vec();
+    if !["--program", "--help", "-h"].into_iter().any(names) {
+        let program = release::build()?;
+        arguments.push(format!("--program={}={}", program.triple, program.file.display()));
+    }
+    let package = ["--package", "context-guard-xtask", "--features", "package", "--bin", "package"];
+    build::run(cargo().args(["run", "--quiet"]).args(package).arg("--").args(arguments))
 }

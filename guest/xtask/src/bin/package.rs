@@ -11,10 +11,16 @@ mod build;
 mod inputs;
 #[path = "../package/kinds.rs"]
 mod kinds;
+#[path = "../package/measure.rs"]
+mod measure;
 #[path = "../package/oci.rs"]
 mod oci;
 #[path = "../package/registries.rs"]
 mod registries;
+#[path = "../package/sbom.rs"]
+mod sbom;
+#[path = "../package/signature.rs"]
+mod signature;
 #[path = "../package/table.rs"]
 mod table;
 #[path = "../package/verify.rs"]
@@ -28,18 +34,21 @@ use clap::Parser;
 use archive::{Entry, sha256};
 use kinds::{Input, Package};
 use oci::Layout;
+use sbom::Bills;
 use table::{Target, VERSION};
 
 /// The maximum size of the program, and of its archive.
 const MAX_BYTES: usize = 25_000_000;
 const MAX_COMPRESSED_BYTES: usize = 10_000_000;
+/// The file with the digests of all packages.
+const SUMS: &str = "SHA256SUMS";
 
 /// Build the packages of the program.
 #[derive(Parser)]
 struct Arguments {
-    /// A program that is built already, as TRIPLE=FILE. Can be repeated. The default is a release
-    /// build for this machine.
-    #[arg(long, value_name = "TRIPLE=FILE")]
+    /// A program that is built already, as TRIPLE=FILE. Can be repeated. `cargo xtask package`
+    /// builds the program for this machine if there is none.
+    #[arg(long, value_name = "TRIPLE=FILE", required = true)]
     program: Vec<String>,
     /// The newest glibc that a program may need.
     #[arg(long, value_name = "VERSION", default_value = "2.28")]
@@ -51,9 +60,15 @@ struct Arguments {
     /// and no library for browsers.
     #[arg(long, value_name = "DIR")]
     dist: Option<PathBuf>,
+    /// The minisign secret key that signs SHA256SUMS. minisign asks for its password.
+    #[arg(long, value_name = "FILE")]
+    sign: Option<PathBuf>,
     /// Install each package of this machine's target in an empty folder, and run it.
     #[arg(long)]
     verify: bool,
+    /// Measure start and memory of `wrap` with the program for this machine, on Linux.
+    #[arg(long)]
+    measure: bool,
 }
 
 fn main() -> std::process::ExitCode {
@@ -84,6 +99,9 @@ fn run(arguments: &Arguments) -> Result<()> {
     let dist = arguments.dist.clone().unwrap_or_else(|| build::target().join("dist"));
     let packages = all(&inputs, &dist, max(MAX_COMPRESSED_BYTES))?;
     write(&folder, &packages)?;
+    if let Some(key) = &arguments.sign {
+        signature::sign(&folder.join(SUMS), key)?;
+    }
     let mut image = Layout::new();
     // The image has no libraries: a program with glibc would not start in it.
     for input in inputs.iter().filter(|input| input.target.triple.ends_with("-musl")) {
@@ -104,14 +122,31 @@ fn run(arguments: &Arguments) -> Result<()> {
             component.display()
         );
     }
-    if arguments.verify { verify::all(&folder, &inputs) } else { Ok(()) }
+    if arguments.verify {
+        verify::all(&folder, &inputs)?;
+    }
+    if arguments.measure {
+        let host = inputs::host_triple()?;
+        let own = arguments.program.iter().find_map(|pair| pair.strip_prefix(&format!("{host}=")));
+        measure::print(Path::new(own.context("there is no program for this machine")?))?;
+    }
+    Ok(())
 }
 
 /// Returns all packages that are files.
 fn all(inputs: &[Input], dist: &Path, max_archive: usize) -> Result<Vec<Package>> {
     let mut packages = vec![launcher(dist)?];
     let mut tarballs: Vec<(&'static Target, Package)> = Vec::new();
+    let bills = Bills::new()?;
     for input in inputs {
+        match bills.bill(input)? {
+            Some(bill) => packages.push(bill),
+            None => eprintln!(
+                "left out: the bill of materials for {}: the program was built without `cargo \
+                 auditable`",
+                input.target.triple
+            ),
+        }
         packages.push(kinds::npm_program(input)?);
         packages.push(kinds::wheel(input)?);
         if let Some(architecture) = input.target.debian {
@@ -165,7 +200,7 @@ fn write(folder: &Path, packages: &[Package]) -> Result<()> {
         eprintln!("{:>12} bytes  {digest}  {}", bytes.len(), path.display());
         sums.push_str(&format!("{digest}  {name}\n"));
     }
-    std::fs::write(folder.join("SHA256SUMS"), sums)?;
+    std::fs::write(folder.join(SUMS), sums)?;
     Ok(())
 }
 

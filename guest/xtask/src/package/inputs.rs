@@ -9,7 +9,7 @@ use super::build;
 use super::kinds::Input;
 use super::table::Target;
 
-/// Returns the programs of the arguments TRIPLE=FILE, or a release build for this machine.
+/// Returns the programs of the arguments TRIPLE=FILE.
 pub(crate) fn read(programs: &[String], max_glibc: &str) -> Result<Vec<Input>> {
     let mut pairs: Vec<(String, PathBuf)> = Vec::new();
     for program in programs {
@@ -19,9 +19,6 @@ pub(crate) fn read(programs: &[String], max_glibc: &str) -> Result<Vec<Input>> {
         pairs.push((triple.to_owned(), file.into()));
     }
     let host = host_triple()?;
-    if pairs.is_empty() {
-        pairs.push((host.clone(), build::all(true)?.binary));
-    }
     let own = pairs.iter().find(|(triple, _)| *triple == host);
     let (_, own) = own.with_context(|| {
         format!("a program for this machine ({host}) is needed, to write manual pages")

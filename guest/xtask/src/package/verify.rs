@@ -9,9 +9,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
 
+use super::archive::sha256;
 use super::build;
 use super::inputs::host_triple;
 use super::kinds::Input;
+use super::signature;
 use super::table::VERSION;
 
 /// The time from the start of an installation to the first guarded answer.
@@ -68,6 +70,9 @@ pub(crate) fn all(folder: &Path, inputs: &[Input]) -> Result<()> {
             Ok(vec![folder.join("usr/bin/context-guard")])
         })?;
     }
+    signature::verify(&folder.join("SHA256SUMS"), &empty("signature")?)?;
+    eprintln!("verified: signature: minisign accepts it, and refuses it for another text");
+    layouts(folder, &empty("layouts")?)?;
     verify("tarball", || {
         let to = empty("tarball")?;
         build::run(
@@ -95,6 +100,59 @@ pub(crate) fn all(folder: &Path, inputs: &[Input]) -> Result<()> {
         std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
         Ok(vec![program])
     })
+}
+
+/// Verifies that skopeo, which registries' users have, reads each artifact of the OCI layouts, and
+/// copies the same bytes.
+fn layouts(folder: &Path, copies: &Path) -> Result<()> {
+    let is_missing = Command::new("skopeo").arg("--version").output().is_err();
+    if is_missing && std::env::var_os("CI").is_none() {
+        eprintln!("not verified: OCI layouts: install skopeo");
+        return Ok(());
+    }
+    for name in ["image", "wasm"] {
+        let layout = folder.join(name);
+        if !layout.exists() {
+            continue;
+        }
+        let index: Value = serde_json::from_slice(&std::fs::read(layout.join("index.json"))?)?;
+        let manifests = index.pointer("/manifests").and_then(Value::as_array);
+        for manifest in manifests.into_iter().flatten() {
+            let text = |path: &str| {
+                let text = manifest.pointer(path).and_then(Value::as_str);
+                text.with_context(|| format!("{}: no {path}", layout.display()))
+            };
+            let reference = text("/annotations/org.opencontainers.image.ref.name")?;
+            let digest = text("/digest")?;
+            let source = format!("oci:{}:{reference}", layout.display());
+            let raw = Command::new("skopeo").args(["inspect", "--raw", &source]).output()?;
+            if !raw.status.success() {
+                bail!("skopeo inspect {source}: {}", String::from_utf8_lossy(&raw.stderr).trim());
+            }
+            if format!("sha256:{}", sha256(&raw.stdout)) != digest {
+                bail!("{source}: the manifest does not have the digest of the index");
+            }
+            let copy = copies.join(format!("{name}-{reference}"));
+            let to = format!("dir:{}", copy.display());
+            build::run(
+                Command::new("skopeo")
+                    .args(["--insecure-policy", "copy", "--quiet"])
+                    .args([&source, &to]),
+            )?;
+            let manifest: Value = serde_json::from_slice(&raw.stdout)?;
+            let layers = manifest.pointer("/layers").and_then(Value::as_array);
+            for layer in layers.into_iter().flatten() {
+                let digest = layer.pointer("/digest").and_then(Value::as_str).unwrap_or_default();
+                let digest = digest.trim_start_matches("sha256:");
+                let bytes = std::fs::read(copy.join(digest))?;
+                if sha256(&bytes) != digest {
+                    bail!("{source}: skopeo copied other bytes");
+                }
+            }
+            eprintln!("verified: OCI: skopeo copies {source}");
+        }
+    }
+    Ok(())
 }
 
 /// Installs a package, and compares an answer with and without the guard.

@@ -1,0 +1,92 @@
+//! Builds the program as it is released: it contains the list of its dependencies, its bytes do not
+//! depend on the folder of the build, and on Linux it runs with an old C library.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context as _, Result};
+
+use crate::build::{self, cargo, target};
+use crate::{packages, tools};
+
+/// Stores the list of dependencies in the program, in the section `.dep-v0`.
+const AUDITABLE: &str = "0.7.7";
+/// Links with the symbols of a given glibc: a program that is linked on a newer system would not
+/// start on an older one.
+const ZIG: [&str; 2] = ["cargo-zigbuild==0.24.1", "ziglang==0.17.1"];
+/// The oldest glibc that the program supports: that of Debian 10, Ubuntu 18.10 and RHEL 8.
+const GLIBC: &str = "2.28";
+
+/// The profile of cargo, optimized for size.
+const PROFILE: &str = "dist";
+
+/// A program that was built.
+pub(crate) struct Program {
+    /// The target of rustc.
+    pub(crate) triple: String,
+    pub(crate) file: PathBuf,
+}
+
+/// Builds the program for this machine, and prints its path.
+pub(crate) fn run() -> Result<()> {
+    let program = build()?;
+    eprintln!("{}={}", program.triple, program.file.display());
+    Ok(())
+}
+
+/// Builds the program for this machine.
+pub(crate) fn build() -> Result<Program> {
+    let component = build::component()?;
+    let triple = host_triple()?;
+    let auditable = tools::install("cargo-auditable", AUDITABLE, &[])?;
+    let mut folders: Vec<PathBuf> = auditable.parent().map(PathBuf::from).into_iter().collect();
+    let is_gnu = triple.ends_with("-linux-gnu");
+    let (command, linked) = if is_gnu {
+        folders.push(zig()?);
+        ("zigbuild", format!("{triple}.{GLIBC}"))
+    } else {
+        ("build", triple.clone())
+    };
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::join_paths(folders.into_iter().chain(std::env::split_paths(&path)))?;
+    // C sources have the flag under another name.
+    let prefixes: Vec<String> = build::machine_folders()
+        .into_iter()
+        .map(|(from, to)| format!("-ffile-prefix-map={}={to}", from.display()))
+        .collect();
+    eprintln!("Building the program for {linked}. The first build takes a quarter of an hour.");
+    let mut cargo = build::embed(cargo(), &component);
+    if !cfg!(windows) {
+        cargo.env("TARGET_CFLAGS", prefixes.join(" "));
+    }
+    build::run(
+        cargo
+            .env("PATH", path)
+            .env("CARGO_ENCODED_RUSTFLAGS", build::remapped_paths().join("\u{1f}"))
+            .args(["auditable", command, "--profile", PROFILE, "--target", linked.as_str()])
+            .args(["--package", "context-guard", "--bin", "context-guard"]),
+    )?;
+    let name = format!("context-guard{}", std::env::consts::EXE_SUFFIX);
+    Ok(Program { file: target().join(&triple).join(PROFILE).join(name), triple })
+}
+
+/// Returns the target of rustc for this machine.
+fn host_triple() -> Result<String> {
+    let output = Command::new("rustc").current_dir(build::root()).arg("-vV").output()?;
+    let text = String::from_utf8(output.stdout)?;
+    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
+    Ok(host.context("rustc -vV names no host")?.to_owned())
+}
+
+/// Installs cargo-zigbuild and zig from PyPI, unless they are there, and returns their folder.
+fn zig() -> Result<PathBuf> {
+    let folder = target().join("tools/zig");
+    let mark = folder.join("installed");
+    let wanted = format!("{ZIG:?}");
+    if std::fs::read_to_string(&mark).ok().as_deref() != Some(&wanted) {
+        eprintln!("Installing {} from PyPI into {}.", ZIG.join(", "), folder.display());
+        packages::python(&folder, &ZIG)?;
+        std::fs::write(mark, wanted)?;
+    }
+    Ok(folder.join("bin"))
+}
