@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::Ordering;
 
 use context_guard_engine::{Engine, Error, Pace};
-use wasmtime::component::{Component, HasSelf, Linker};
+use wasmtime::component::{HasSelf, Linker};
 use wasmtime::{Store, Trap};
 
 use crate::bindings::CodePre;
@@ -52,7 +52,7 @@ impl Sandbox {
     /// [`Error::Load`] if the bytes are not a component or do not match this host.
     pub fn load(engine: &Engine, bytes: &[u8]) -> Result<Self, Error> {
         let load = |error: wasmtime::Error| Error::Load(format!("{error:#}"));
-        let component = Component::new(engine.wasmtime(), bytes).map_err(load)?;
+        let component = engine.compile(bytes)?;
         let mut linker = Linker::<State>::new(engine.wasmtime());
         host::add_to_linker::<_, HasSelf<_>>(&mut linker, |state| state).map_err(load)?;
         types::add_to_linker::<_, HasSelf<_>>(&mut linker, |state| state).map_err(load)?;

@@ -135,6 +135,16 @@ impl Engine {
 }
 
 impl Engine {
+    /// Compiles a component, or takes it from the cache.
+    ///
+    /// # Errors
+    /// [`Error::Load`] if the bytes are not a component.
+    pub fn compile(&self, bytes: &[u8]) -> Result<wasmtime::component::Component> {
+        let folder = self.compiled.as_deref();
+        compiled::component(&self.inner, folder, bytes, &digest(bytes))
+            .map_err(|error| Error::Load(format!("{error:#}")))
+    }
+
     /// Returns the engine of wasmtime, for other components that run under the same limits.
     #[must_use]
     pub fn wasmtime(&self) -> &wasmtime::Engine {
