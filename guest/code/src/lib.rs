@@ -31,6 +31,7 @@ mod clock;
 mod failure;
 mod functions;
 mod run;
+mod types;
 
 use bindings::Guest;
 use bindings::context_guard::code::types::{Failure, Limits};

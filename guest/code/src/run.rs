@@ -7,7 +7,7 @@ use rquickjs::{Context, Ctx, Function, Object, Promise, Result as JsResult, Runt
 use crate::bindings::context_guard::code::host;
 use crate::bindings::context_guard::code::types::{Failure, FailureKind, Limits};
 use crate::failure::{self, FILE};
-use crate::{clock, functions};
+use crate::{clock, functions, types};
 
 /// The interface of programs, in JavaScript.
 const PRELUDE: &str = include_str!("prelude.js");
@@ -49,8 +49,16 @@ fn evaluate(
     let prelude = prepare(ctx, cursors);
     let prelude =
         prelude.map_err(|error| failure::of_error::<()>(ctx, Err(error), FailureKind::Thrown))?;
-    let made = compile(ctx, program)
-        .map_err(|error| failure::of_error::<()>(ctx, Err(error), FailureKind::Syntax))?;
+    let syntax = |error| failure::of_error::<()>(ctx, Err(error), FailureKind::Syntax);
+    let made = match compile(ctx, program) {
+        Ok(made) => made,
+        Err(error) => {
+            let failure = syntax(error);
+            // What is no JavaScript may be TypeScript.
+            let plain = types::without_types(program).ok_or(failure)?;
+            compile(ctx, &plain).map_err(syntax)?
+        }
+    };
     let written = follow(ctx, &prelude, made, input)?;
     let Some(written) = written else {
         return Err(failure::without_position(FailureKind::Value, NO_VALUE));

@@ -156,6 +156,57 @@ fn programs_compute() {
 }
 
 #[test]
+fn types_of_typescript_are_removed() {
+    returns!(
+        "const x: number = 1; let y: string | null = null, z: number[] = [2]; return x + z[0]",
+        "3"
+    );
+    returns!(
+        "interface Row { id: number; name?: string }\ntype Rows = Array<Row>;\nconst all = [{id: 1}] as Rows;\nreturn all[0]!.id",
+        "1"
+    );
+    returns!(
+        "function add<T extends number>(a: T, b?: T, ...c: Array<number>): number { return a + (b ?? 0) }\nreturn add<number>(1, 2)",
+        "3"
+    );
+    returns!(
+        "const f = async (a: {n: number}, [b, c]: [number, number] = [1, 2]): Promise<number> => a.n + b + c;\nreturn await f({n: 1})",
+        "4"
+    );
+    returns!(
+        "const counts = new Map<string, {n: number}>(); counts.set('a', {n: 1}); return counts",
+        r#"{"a":{"n":1}}"#
+    );
+    returns!(
+        "const by: Record<string, number> = {}; for (const [k, v] of Object.entries({a: 1}) as [string, number][]) by[k] = v; return by",
+        r#"{"a":1}"#
+    );
+    returns!(
+        "try { null!.x } catch (error: unknown) { return (error as Error).name }",
+        r#""TypeError""#
+    );
+    returns!("const pick = <T,>(list: T[]): T => list[0]; return pick([5])", "5");
+    returns!(
+        "const r = (await tools.shop.echo({n: 2})) as { n: number };\nconst big = r.n > 1 ? (r.n) : 0;\nreturn {big, ok: r.n < 3 && 4 > (2)} satisfies object",
+        r#"{"big":2,"ok":true}"#
+    );
+    returns!(
+        "const isRow = (x: any): x is {id: number} => !!x && typeof x.id === 'number'; return [{id: 1}, null].filter(isRow).map((x: {id: number}) => x.id)",
+        "[1]"
+    );
+    // Words of types are names elsewhere.
+    returns!("const type = 1, as = 2; return type + as", "3");
+    // Positions remain.
+    let Some(RunError::Thrown(thrown)) =
+        error("const a: number = 1;\nconst b: any = null;\nreturn b.x")
+    else {
+        assert!(SANDBOX.is_none());
+        return;
+    };
+    assert_eq!((thrown.line, thrown.source.as_str()), (3, "return b.x"));
+}
+
+#[test]
 fn programs_call_tools() {
     returns!("return (await tools.shop.echo({n: 1})).n", "1");
     returns!("return await tools['a b']['plain']()", r#""only words""#);

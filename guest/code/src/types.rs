@@ -1,0 +1,389 @@
+//! Removes the types of TypeScript from a program. Spaces replace them, so that positions in errors
+//! remain.
+//!
+//! The sandbox tries a program without its types only if it is no JavaScript, so that a mistake
+//! here changes no valid program. Constructs that do more than state types, such as `enum`, remain,
+//! and are errors.
+
+mod tokens;
+
+use std::ops::Range;
+
+use self::tokens::{Token, TokenKind, tokens};
+
+/// The depth to which types nest. Deeper ones remain, and are errors.
+const MAX_DEPTH: usize = 64;
+/// Words before `(` that are no names of functions.
+const CONTROL: [&str; 6] = ["if", "for", "while", "switch", "with", "await"];
+/// Words before a type.
+const TYPE_OPERATORS: [&str; 6] = ["keyof", "typeof", "readonly", "unique", "infer", "asserts"];
+
+/// Returns a program without its types. None if it has none that can be removed.
+pub(crate) fn without_types(program: &str) -> Option<String> {
+    let tokens = tokens(program)?;
+    let mut remover = Remover { tokens: &tokens, removed: Vec::new() };
+    remover.statements();
+    if remover.removed.is_empty() {
+        return None;
+    }
+    let mut bytes = program.as_bytes().to_vec();
+    for range in remover.removed {
+        for byte in bytes.get_mut(range)? {
+            if *byte != b'\n' {
+                *byte = b' ';
+            }
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+struct Remover<'t> {
+    tokens: &'t [Token<'t>],
+    removed: Vec<Range<usize>>,
+}
+
+impl Remover<'_> {
+    fn is(&self, at: usize, text: &str) -> bool {
+        self.tokens.get(at).is_some_and(|token| token.is(text))
+    }
+
+    fn is_word(&self, at: usize) -> bool {
+        self.tokens.get(at).is_some_and(|token| token.kind == TokenKind::Word)
+    }
+
+    fn begins_line(&self, at: usize) -> bool {
+        self.tokens.get(at).is_none_or(|token| token.begins_line)
+    }
+
+    /// Removes the tokens from `from` to before `to`.
+    fn remove(&mut self, from: usize, to: usize) {
+        if let (Some(first), Some(last)) =
+            (self.tokens.get(from), to.checked_sub(1).and_then(|last| self.tokens.get(last)))
+            && from < to
+        {
+            self.removed.push(first.start..last.end());
+        }
+    }
+
+    /// Walks over all tokens once, and removes types where they can be.
+    fn statements(&mut self) {
+        let mut at = 0;
+        while let Some(token) = self.tokens.get(at) {
+            let before = at.checked_sub(1).and_then(|before| self.tokens.get(before));
+            let follows_expression =
+                before.is_some_and(Token::ends_expression) && !token.begins_line;
+            let begins_statement = token.begins_line
+                || before.is_none_or(|before| matches!(before.text, ";" | "{" | "}"));
+            at = match token.text {
+                _ if token.kind == TokenKind::Literal => at + 1,
+                "interface" | "type" | "declare" if begins_statement => self.declaration(at),
+                "let" | "const" | "var" => self.binding(at + 1),
+                "as" | "satisfies" if follows_expression => match self.type_at(at + 1, 0) {
+                    Some(end) => {
+                        self.remove(at, end);
+                        end
+                    }
+                    None => at + 1,
+                },
+                // A prefix `!` cannot follow an expression on its line.
+                "!" if follows_expression => {
+                    self.remove(at, at + 1);
+                    at + 1
+                }
+                "<" => self.type_arguments(at),
+                "(" => self.parenthesis(at),
+                "implements" if self.is_word(at + 1) => {
+                    let end = (at..).find(|at| self.is(*at, "{") || *at >= self.tokens.len());
+                    self.remove(at, end.unwrap_or(at));
+                    at + 1
+                }
+                // The next binding of a declaration: `let a: A = 1, b: B`.
+                "," if self.is_word(at + 1) && self.is(at + 2, ":") && self.in_declaration(at) => {
+                    self.binding(at + 1)
+                }
+                _ => at + 1,
+            };
+        }
+    }
+
+    /// Returns true if the comma at `at` separates bindings of a declaration.
+    fn in_declaration(&self, at: usize) -> bool {
+        let mut depth = 0_usize;
+        for token in self.tokens.get(..at).unwrap_or_default().iter().rev() {
+            match token.text {
+                ")" | "]" | "}" if token.kind == TokenKind::Mark => depth += 1,
+                "(" | "[" | "{" if token.kind == TokenKind::Mark => match depth.checked_sub(1) {
+                    Some(outer) => depth = outer,
+                    None => return false,
+                },
+                "let" | "const" | "var" if depth == 0 => return true,
+                ";" if depth == 0 => return false,
+                _ => {}
+            }
+        }
+        false
+    }
+
+    /// Removes `interface`, `type` and `declare` at the start of a statement. Returns the position
+    /// after it.
+    fn declaration(&mut self, at: usize) -> usize {
+        if !self.is_word(at + 1) || self.begins_line(at + 1) {
+            return at + 1;
+        }
+        let end = if self.is(at, "type") {
+            let mut equals = at + 2;
+            if self.is(equals, "<") {
+                equals = self.angle_end(equals, 0).unwrap_or(equals);
+            }
+            if !self.is(equals, "=") {
+                return at + 1;
+            }
+            let end = self.type_at(equals + 1, 0);
+            end.map(|end| if self.is(end, ";") { end + 1 } else { end })
+        } else if self.is(at, "interface") {
+            let open = (at..self.tokens.len()).find(|at| self.is(*at, "{"));
+            open.and_then(|open| self.closing(open)).map(|close| close + 1)
+        } else {
+            let rest = at + 1..self.tokens.len();
+            rest.clone().find(|at| self.is(*at, ";")).map(|end| end + 1).or(Some(rest.end))
+        };
+        match end {
+            Some(end) => {
+                self.remove(at, end);
+                end
+            }
+            None => at + 1,
+        }
+    }
+
+    /// Removes the type of a binding: a name or a pattern. Returns the position after it.
+    fn binding(&mut self, at: usize) -> usize {
+        let after = match self.tokens.get(at) {
+            Some(token) if token.is("[") || token.is("{") => match self.closing(at) {
+                Some(close) => close + 1,
+                None => return at + 1,
+            },
+            Some(token) if token.kind == TokenKind::Word => at + 1,
+            _ => return at,
+        };
+        let colon = if self.is(after, "!") { after + 1 } else { after };
+        self.annotation(after, colon).unwrap_or(after)
+    }
+
+    /// Removes `: type` at `colon`, and what precedes it from `from`. Returns the position after
+    /// it.
+    fn annotation(&mut self, from: usize, colon: usize) -> Option<usize> {
+        if !self.is(colon, ":") {
+            return None;
+        }
+        let end = self.type_at(colon + 1, 0)?;
+        self.remove(from, end);
+        Some(end)
+    }
+
+    /// Removes the types of parameters and of the result, if the parenthesis at `open` encloses
+    /// parameters. Returns the position of the next token to look at.
+    fn parenthesis(&mut self, open: usize) -> usize {
+        let Some(close) = self.closing(open) else { return open + 1 };
+        if !self.has_parameters(open, close) {
+            return open + 1;
+        }
+        // The type of the result.
+        if self.is(close + 1, ":")
+            && let Some(end) = self.type_at(close + 2, 0)
+        {
+            self.remove(close + 1, end);
+        }
+        let mut at = open + 1;
+        while at < close {
+            while ["public", "private", "protected", "readonly"]
+                .iter()
+                .any(|word| self.is(at, word) && self.is_word(at + 1))
+            {
+                self.remove(at, at + 1);
+                at += 1;
+            }
+            if self.is(at, "...") {
+                at += 1;
+            }
+            let after = match self.tokens.get(at) {
+                Some(token) if token.is("[") || token.is("{") => {
+                    self.closing(at).map_or(at + 1, |close| close + 1)
+                }
+                _ => at + 1,
+            };
+            let colon = if self.is(after, "?") { after + 1 } else { after };
+            let end = self.annotation(after, colon);
+            if end.is_none() && colon > after {
+                self.remove(after, colon);
+            }
+            at = end.unwrap_or(colon);
+            // A default value lasts to the next comma.
+            while at < close && !self.is(at, ",") {
+                let nested = ["(", "[", "{"].iter().any(|mark| self.is(at, mark));
+                at = if nested { self.closing(at).unwrap_or(at) + 1 } else { at + 1 };
+            }
+            at += 1;
+        }
+        // Default values and the parameters of functions in them are looked at next.
+        open + 1
+    }
+
+    /// Returns true if the parenthesis encloses the parameters of a function.
+    fn has_parameters(&self, open: usize, close: usize) -> bool {
+        if self.is(close + 1, "=>") {
+            return true;
+        }
+        let word_before = |at: usize| at.checked_sub(1).filter(|before| self.is_word(*before));
+        let name = word_before(self.before_type_parameters(open));
+        let is_named = |word: &str| name.is_some_and(|name| self.is(name, word));
+        if is_named("function") || is_named("catch") {
+            return true;
+        }
+        if name.and_then(word_before).is_some_and(|before| self.is(before, "function")) {
+            return true;
+        }
+        let is_control = CONTROL.iter().any(|word| is_named(word));
+        if name.is_some() && !is_control && self.is(close + 1, "{") {
+            return true;
+        }
+        if !self.is(close + 1, ":") {
+            return false;
+        }
+        let Some(end) = self.type_at(close + 2, 0) else { return false };
+        let is_method = name.is_some_and(|name| {
+            let before = name.checked_sub(1);
+            before
+                .is_some_and(|at| ["{", "}", ",", ";", "async"].iter().any(|one| self.is(at, one)))
+        });
+        self.is(end, "=>") || (is_method && self.is(end, "{"))
+    }
+
+    /// Returns the position of the type parameters that end before `open`, or else `open`.
+    fn before_type_parameters(&self, open: usize) -> usize {
+        let mut depth = 0_usize;
+        for at in (0..open).rev() {
+            match self.tokens.get(at) {
+                Some(token) if token.is(">") => depth += 1,
+                Some(token) if token.is("<") => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            if depth == 0 {
+                return if at + 1 == open { open } else { at };
+            }
+        }
+        open
+    }
+
+    /// Removes type arguments or parameters at `at`, if these are some. Returns the next position.
+    fn type_arguments(&mut self, at: usize) -> usize {
+        let before = at.checked_sub(1).and_then(|before| self.tokens.get(before));
+        let Some(end) = self.angle_end(at, 0) else { return at + 1 };
+        // Type parameters of an arrow function begin an expression, others follow a name.
+        let follows_name = before.is_some_and(|token| token.kind == TokenKind::Word);
+        let begins_expression = before.is_none_or(|token| !token.ends_expression());
+        if (follows_name || begins_expression) && self.is(end, "(") {
+            self.remove(at, end);
+            return end;
+        }
+        at + 1
+    }
+
+    /// Returns the position after `<…>` at `at`, if it encloses types.
+    fn angle_end(&self, at: usize, depth: usize) -> Option<usize> {
+        let mut at = at + 1;
+        loop {
+            // `T extends U = V` in type parameters.
+            at = self.type_at(at, depth + 1)?;
+            for word in ["extends", "="] {
+                if self.is(at, word) {
+                    at = self.type_at(at + 1, depth + 1)?;
+                }
+            }
+            if self.is(at, ",") {
+                at += 1;
+                if !self.is(at, ">") {
+                    continue;
+                }
+            }
+            return self.is(at, ">").then_some(at + 1);
+        }
+    }
+
+    /// Returns the position after the type at `at`. None if there is no type.
+    fn type_at(&self, at: usize, depth: usize) -> Option<usize> {
+        if depth > MAX_DEPTH {
+            return None;
+        }
+        let mut at = if self.is(at, "|") || self.is(at, "&") { at + 1 } else { at };
+        loop {
+            at = self.part_of_type(at, depth)?;
+            if self.is(at, "|") || self.is(at, "&") {
+                at += 1;
+                continue;
+            }
+            if self.is(at, "is") && !self.begins_line(at) {
+                at += 1;
+                continue;
+            }
+            return Some(at);
+        }
+    }
+
+    /// Returns the position after one part of a union type.
+    fn part_of_type(&self, mut at: usize, depth: usize) -> Option<usize> {
+        while TYPE_OPERATORS.iter().any(|word| self.is(at, word)) && self.is_word(at + 1) {
+            at += 1;
+        }
+        let token = self.tokens.get(at)?;
+        let mut end = match token.text {
+            _ if token.kind == TokenKind::Literal => at + 1,
+            "-" => at + 2,
+            "(" => {
+                let close = self.closing(at)?;
+                if self.is(close + 1, "=>") {
+                    return self.type_at(close + 2, depth + 1);
+                }
+                close + 1
+            }
+            "[" | "{" => self.closing(at)? + 1,
+            _ if token.kind == TokenKind::Word && !NO_TYPES.contains(&token.text) => {
+                let mut end = at + 1;
+                while self.is(end, ".") && self.is_word(end + 1) {
+                    end += 2;
+                }
+                if self.is(end, "<") { self.angle_end(end, depth + 1)? } else { end }
+            }
+            _ => return None,
+        };
+        // Arrays and members of types: `T[]`, `T["a"]`.
+        while self.is(end, "[") && !self.begins_line(end) {
+            end = self.closing(end)? + 1;
+        }
+        Some(end)
+    }
+
+    /// Returns the position of the bracket that closes the one at `open`.
+    fn closing(&self, open: usize) -> Option<usize> {
+        let mut depth = 0_usize;
+        for (at, token) in self.tokens.iter().enumerate().skip(open) {
+            if token.kind != TokenKind::Mark {
+                continue;
+            }
+            match token.text {
+                "(" | "[" | "{" => depth += 1,
+                ")" | "]" | "}" => {
+                    depth = depth.checked_sub(1)?;
+                    if depth == 0 {
+                        return Some(at);
+                    }
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+}
+
+/// Keywords that begin no type.
+const NO_TYPES: [&str; 8] = ["function", "return", "await", "async", "class", "if", "for", "while"];
