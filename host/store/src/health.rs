@@ -32,6 +32,12 @@ struct HealthState {
     evicting: Option<Instant>,
 }
 
+fn report_failure(reason: &str) {
+    warn!(
+        "the cursor store cannot be reached: {reason}; answers still fit, cursors use local copies or repeat the call"
+    );
+}
+
 /// The state of a shared store.
 #[derive(Default)]
 pub(crate) struct Health(Mutex<HealthState>);
@@ -62,9 +68,17 @@ impl Health {
         state.faults.unavailable += 1;
         let was_up = !std::mem::replace(&mut state.is_down, true);
         if was_up {
-            warn!(
-                "the cursor store cannot be reached: {reason}; answers still fit, cursors use local copies or repeat the call"
-            );
+            report_failure(reason);
+        }
+        was_up
+    }
+
+    /// Notes that a probe has not reached the store. Returns true if the store was up before: the
+    /// caller then starts to try it again and again.
+    pub(crate) fn failed_probe(&self, reason: &str) -> bool {
+        let was_up = !std::mem::replace(&mut self.state().is_down, true);
+        if was_up {
+            report_failure(reason);
         }
         was_up
     }

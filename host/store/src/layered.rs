@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::Clock;
-use crate::{CursorStore, MemoryStore, StoreError, StoreFaults};
+use crate::{CursorStore, MemoryStore, RateGrant, StoreError, StoreFaults};
 
 /// The age, in milliseconds, up to which a local copy of a mutable entry is used without asking the
 /// shared store.
@@ -149,6 +149,16 @@ impl CursorStore for LayeredStore {
     fn delete(&self, principal: &str, keys: &[String]) -> Result<(), StoreError> {
         self.near.store.delete(principal, keys)?;
         self.remote.delete(principal, keys)
+    }
+
+    fn take(
+        &self,
+        owner: &str,
+        interval: Duration,
+        tolerance: Duration,
+        count: u32,
+    ) -> Result<RateGrant, StoreError> {
+        self.remote.take(owner, interval, tolerance, count)
     }
 
     fn rekey(&self, secrets: &[&[u8]]) {

@@ -45,6 +45,15 @@ pub enum StoreError {
     Other(String),
 }
 
+/// A decision about requests that several gateways count together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateGrant {
+    /// The number of requests that are admitted, from none to all.
+    pub granted: u32,
+    /// The time until the next one is admitted, if not all are.
+    pub wait: Duration,
+}
+
 /// Stores bytes under keys for a limited time. Each principal has its own keys and cannot read
 /// those of others.
 pub trait CursorStore: Send + Sync {
@@ -77,6 +86,23 @@ pub trait CursorStore: Send + Sync {
     /// # Errors
     /// [`StoreError`].
     fn delete(&self, principal: &str, keys: &[String]) -> Result<(), StoreError>;
+
+    /// Admits as many of `count` requests of `owner` as a rate limit allows, for all gateways with
+    /// this store. `interval` is the time between two requests, and `tolerance` the time by which
+    /// they may come early.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`], also if the store is not shared.
+    fn take(
+        &self,
+        owner: &str,
+        interval: Duration,
+        tolerance: Duration,
+        count: u32,
+    ) -> Result<RateGrant, StoreError> {
+        let _ = (owner, interval, tolerance, count);
+        Err(StoreError::Unavailable)
+    }
 
     /// Sets the secrets that protect the values outside this process, if this store protects any.
     /// The first one protects new values; all are accepted. Takes effect with the next call.

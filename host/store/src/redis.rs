@@ -3,9 +3,13 @@
 //! The server expires entries. The keys of one principal share a hash slot, so that one call needs
 //! one round trip.
 
-use std::sync::mpsc::sync_channel;
+mod heartbeat;
+mod rate;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use redis::aio::{ConnectionLike, MultiplexedConnection};
@@ -19,7 +23,7 @@ use sha2::{Digest, Sha256};
 use tokio::runtime::Runtime;
 
 use crate::health::{Health, StoreFaults};
-use crate::{CursorStore, StoreError};
+use crate::{CursorStore, RateGrant, StoreError};
 
 /// The time between a failure and the first probe of the server. It doubles with each probe.
 const INITIAL_PAUSE: Duration = Duration::from_millis(25);
@@ -29,6 +33,8 @@ const MAX_PAUSE: Duration = Duration::from_millis(1_600);
 const EVICTION_INTERVAL: Duration = Duration::from_secs(10);
 /// The lifetime of the entry that a probe writes.
 const PROBE_TTL: Duration = Duration::from_secs(1);
+/// The time between two checks of a waiting call for the end of the server.
+const WAIT_STEP: Duration = Duration::from_millis(10);
 /// The size of values from which a batch is sent and the next one begins, in bytes.
 const MAX_BATCH_BYTES: usize = 4 << 20;
 
@@ -89,6 +95,8 @@ struct Remote {
     connection: tokio::sync::Mutex<Option<Connection>>,
     timeout: Duration,
     health: Health,
+    /// True if a connection was opened since the last failure.
+    is_connected: AtomicBool,
 }
 
 /// A cursor store in Redis or Valkey. It connects at the first call and reconnects when the
@@ -136,10 +144,15 @@ impl RedisStore {
             connection: tokio::sync::Mutex::default(),
             timeout: options.timeout,
             health: Health::default(),
+            is_connected: AtomicBool::new(false),
         };
         let remote = Arc::new(remote);
         runtime.spawn(watch_evictions(Arc::downgrade(&remote)));
-        Ok(Self { remote, prefix: options.prefix.clone(), runtime: Some(runtime) })
+        let mut store = Self { remote, prefix: options.prefix.clone(), runtime: None };
+        let probe_key = store.key(&tag(""), "probe");
+        runtime.spawn(heartbeat::watch(Arc::downgrade(&store.remote), probe_key));
+        store.runtime = Some(runtime);
+        Ok(store)
     }
 
     /// Returns the key on the server for `key`. `tag` is the hash tag of the principal. In braces,
@@ -165,14 +178,28 @@ impl RedisStore {
         runtime.spawn(async move {
             let _ = done.send(remote.query(&pipeline).await);
         });
-        let reason = match result.recv_timeout(longest) {
-            Ok(Ok(value)) => return Ok(value),
-            Ok(Err(error)) if is_full(&error) => {
+        let end = Instant::now() + longest;
+        let answer = loop {
+            match result.recv_timeout(WAIT_STEP) {
+                Ok(answer) => break Some(answer),
+                Err(RecvTimeoutError::Disconnected) => break None,
+                // Another call or the heartbeat has found that the server is dead.
+                Err(RecvTimeoutError::Timeout) if !self.is_up() => {
+                    self.remote.health.skipped();
+                    return Err(StoreError::Unavailable);
+                }
+                Err(RecvTimeoutError::Timeout) if Instant::now() >= end => break None,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        };
+        let reason = match answer {
+            Some(Ok(value)) => return Ok(value),
+            Some(Err(error)) if is_full(&error) => {
                 self.remote.health.full();
                 return Err(StoreError::QuotaExceeded);
             }
-            Ok(Err(error)) => error.to_string(),
-            Err(_) => "it does not answer in time".to_owned(),
+            Some(Err(error)) => error.to_string(),
+            None => "it does not answer in time".to_owned(),
         };
         if self.remote.health.failed(&reason) {
             // The key is in the hash slot of the failed call: another node of a cluster may be up.
@@ -187,6 +214,14 @@ impl RedisStore {
 /// text only, so the text is searched.
 fn is_full(error: &RedisError) -> bool {
     error.to_string().contains("OOM")
+}
+
+/// Returns true if the server answers but accepts no writes: it is a replica, or its disk is full. A
+/// pipeline reports its first error as text only.
+fn is_read_only(error: &RedisError) -> bool {
+    let text = error.to_string();
+    // The client library has a name of its own for the code READONLY.
+    ["READONLY", "ReadOnly", "MISCONF"].iter().any(|code| text.contains(code))
 }
 
 /// Writes a key until that succeeds, so that no call has to wait for a server that is down.
@@ -256,10 +291,22 @@ impl Remote {
         let result = asked.unwrap_or_else(|_| {
             Err(std::io::Error::new(std::io::ErrorKind::TimedOut, "no answer in time").into())
         });
-        if result.as_ref().is_err_and(|error: &RedisError| error.kind() == ErrorKind::Io) {
+        // After a failover, the connection may still lead to the former master, which is read-only.
+        if result
+            .as_ref()
+            .is_err_and(|error: &RedisError| error.kind() == ErrorKind::Io || is_read_only(error))
+        {
             *self.connection.lock().await = None;
         }
         result
+    }
+
+    /// Drops the connection, so that the next call opens one.
+    fn forget_connection(&self) {
+        self.is_connected.store(false, Ordering::Relaxed);
+        if let Ok(mut connection) = self.connection.try_lock() {
+            *connection = None;
+        }
     }
 
     async fn connect(&self) -> RedisResult<Connection> {
@@ -285,6 +332,7 @@ impl Remote {
             ))
         })??;
         *slot = Some(connection.clone());
+        self.is_connected.store(true, Ordering::Relaxed);
         Ok(connection)
     }
 }
@@ -365,6 +413,19 @@ impl CursorStore for RedisStore {
         let mut delete = redis::pipe();
         delete.cmd("UNLINK").arg(keys).ignore();
         self.run(&tag, delete)
+    }
+
+    fn take(
+        &self,
+        owner: &str,
+        interval: Duration,
+        tolerance: Duration,
+        count: u32,
+    ) -> Result<RateGrant, StoreError> {
+        let tag = tag(owner);
+        let command = rate::command(&self.key(&tag, "rate"), interval, tolerance, count);
+        let (result,) = self.run::<((u32, u64),)>(&tag, command)?;
+        Ok(rate::grant(result))
     }
 
     fn may_block(&self) -> bool {

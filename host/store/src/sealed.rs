@@ -9,7 +9,7 @@ use bytes::Bytes;
 use context_guard_sealing::{KeyMaterial, NONCE_BYTES, SealingKey};
 use tracing::warn;
 
-use crate::{CursorStore, StoreError, StoreFaults};
+use crate::{CursorStore, RateGrant, StoreError, StoreFaults};
 
 /// The purpose of the derived keys, so that the same secret gives other keys elsewhere.
 const PURPOSE: &[u8] = b"context-guard stored values 1";
@@ -111,6 +111,16 @@ impl<S: CursorStore> CursorStore for SealedStore<S> {
 
     fn delete(&self, principal: &str, keys: &[String]) -> Result<(), StoreError> {
         self.inner.delete(principal, keys)
+    }
+
+    fn take(
+        &self,
+        owner: &str,
+        interval: Duration,
+        tolerance: Duration,
+        count: u32,
+    ) -> Result<RateGrant, StoreError> {
+        self.inner.take(owner, interval, tolerance, count)
     }
 
     fn rekey(&self, secrets: &[&[u8]]) {
