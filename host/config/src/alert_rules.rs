@@ -17,10 +17,11 @@ const WINDOWS: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(24 
 const MIN_SECRET_BYTES: usize = 16;
 
 /// The built-in alerts: name, condition, window in seconds, minimum of calls, and hold in seconds.
-const BUILT_IN: [(&str, &str, u64, u64, u64); 6] = [
+const BUILT_IN: [(&str, &str, u64, u64, u64); 7] = [
     ("oversized", "oversized / calls > 0.05", 600, 50, 0),
     ("faults", "faults / calls > 0.05", 300, 20, 0),
     ("upstream-down", "upstreams_down > 0", 60, 0, 30),
+    ("store-down", "store_down > 0", 60, 0, 0),
     ("estimates", "estimate_error > 0.3", 3_600, 0, 0),
     ("harvesting", "metadata_queries >= 1000", 3_600, 0, 0),
     ("audit", "audit_lost > 0", 600, 0, 0),

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::alerts::{AlertSettings, AlertWebhook};
 use super::code::CodeSettings;
+use super::fleet::Fleet;
 use super::guard::{Component, Store};
 use super::records::{Audit, Telemetry};
 use super::secret::Secret;
@@ -39,6 +40,8 @@ pub struct Config {
     pub rollout: RolloutOptions,
     /// The store of snapshots, which live until their cursors expire.
     pub store: Store,
+    /// The other replicas of this gateway. Without it, sessions work at this process only.
+    pub fleet: Option<Fleet>,
     /// The cache for answers of read-only tools. Without it nothing is cached.
     pub cache: Option<CacheOptions>,
     /// The recording of traffic for replays. Without it nothing is recorded.
@@ -100,6 +103,7 @@ impl Default for Config {
             watch: true,
             rollout: RolloutOptions::default(),
             store: Store::default(),
+            fleet: None,
             cache: None,
             recording: None,
             code: CodeSettings::default(),

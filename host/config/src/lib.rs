@@ -10,6 +10,8 @@ mod check;
 mod code;
 pub mod document;
 mod error;
+mod fleet;
+mod fleet_rules;
 mod gateway_file;
 mod guard;
 mod import;
@@ -35,6 +37,7 @@ pub use alerts::{
 pub use check::References;
 pub use code::{CodeSettings, CodeTools, ReadOnlyTools};
 pub use error::{Error, Result};
+pub use fleet::Fleet;
 pub use gateway_file::{Access, Admin, Config, Jwt, Limits, Naming, Policy, RateLimit, Tokens};
 pub use guard::{Component, Requirement, Store};
 pub use import::{

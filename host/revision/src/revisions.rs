@@ -131,6 +131,12 @@ impl Revisions {
         self.ledger().rolled_back.forget(revision);
     }
 
+    /// Returns the secrets of all keys that verify cursors, that of the signing key first.
+    #[must_use]
+    pub fn secrets(&self) -> Vec<Vec<u8>> {
+        self.ledger().keys.verifying().into_iter().map(|key| key.secret).collect()
+    }
+
     /// Replaces the signing keys. The first key signs, all verify. If `keep_dropped` is true, a
     /// removed key verifies until its last cursors have expired; otherwise they become invalid.
     ///

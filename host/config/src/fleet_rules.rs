@@ -1,0 +1,68 @@
+//! The rules for the settings of a fleet.
+
+use std::net::SocketAddr;
+
+use crate::document::Issue;
+use crate::gateway_file::Config;
+
+/// Returns the faults in the settings of a fleet.
+pub(crate) fn fleet_errors(config: &Config) -> Vec<Issue> {
+    let Some(fleet) = &config.fleet else { return Vec::new() };
+    let mut issues = Vec::new();
+    match fleet.listen.parse::<SocketAddr>() {
+        Err(_) => issues.push(Issue::new(
+            &["fleet", "listen"],
+            "an address and a port are needed, such as 0.0.0.0:8810",
+        )),
+        Ok(listen) if listen.ip().is_unspecified() && fleet.address.is_none() => {
+            issues.push(Issue::new(
+                &["fleet", "address"],
+                "the other replicas need the address of this one, such as 10.0.0.7:8810",
+            ));
+        }
+        Ok(_) => {}
+    }
+    if fleet.address.as_ref().is_some_and(|address| !is_address(address)) {
+        issues.push(Issue::new(
+            &["fleet", "address"],
+            "a host and a port are needed, such as 10.0.0.7:8810",
+        ));
+    }
+    issues
+}
+
+/// Returns true if a text is a host and a port. An IPv6 address has brackets.
+fn is_address(text: &str) -> bool {
+    let Some((host, port)) = text.rsplit_once(':') else { return false };
+    let is_bare = !host.contains(':') || host.starts_with('[') && host.ends_with(']');
+    is_bare && !host.is_empty() && host.len() <= 253 && port.parse::<u16>().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Fleet;
+
+    #[test]
+    fn addresses_have_a_host_and_a_port() {
+        for address in ["10.0.0.7:8810", "guard-0.guard:8810", "[::1]:8810"] {
+            assert!(is_address(address), "{address}");
+        }
+        for address in ["", "10.0.0.7", ":8810", "::1:8810", "host:port", "host:99999"] {
+            assert!(!is_address(address), "{address}");
+        }
+    }
+
+    #[test]
+    fn unspecified_listen_address_needs_an_address() {
+        let errors = |listen: &str, address: Option<&str>| {
+            let address = address.map(str::to_owned);
+            let fleet = Fleet { listen: listen.to_owned(), address, replicas: 3 };
+            fleet_errors(&Config { fleet: Some(fleet), ..Config::default() }).len()
+        };
+        assert_eq!(errors("0.0.0.0:8810", None), 1);
+        assert_eq!(errors("0.0.0.0:8810", Some("10.0.0.7:8810")), 0);
+        assert_eq!(errors("10.0.0.7:8810", None), 0);
+        assert_eq!(errors("8810", Some("10.0.0.7")), 2);
+    }
+}
