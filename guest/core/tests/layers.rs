@@ -63,6 +63,7 @@ const CRATES: &[(&str, &[&str])] = &[
             "oauth",
             "protocol",
             "revision",
+            "sealing",
             "telemetry",
         ],
     ),

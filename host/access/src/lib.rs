@@ -15,6 +15,7 @@ pub mod keys;
 mod protected_resource;
 mod proxies;
 mod rate;
+mod shared_rate;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -32,6 +33,7 @@ pub use certificate::ClientName;
 pub use error::{Error, Result};
 pub use http_client::{ClientIdentity, HttpClient, http_client, tls_client};
 pub use proxies::{append_forwarded_for, client_network};
+pub use shared_rate::{GrantFuture, RateGrant, RateRequest, SharedRates};
 
 /// The name of the HTTP header that carries an API key.
 pub const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
@@ -94,8 +96,18 @@ impl Access {
                 .transpose()?,
             jwt: config.jwt.as_ref().map(|jwt| jwt::Jwt::new(jwt, folder, client)).transpose()?,
             needs_certificate: gateway.uses_client_certificates(),
-            rate: rate::Rate::new(&config.rate_limit),
+            rate: rate::Rate::new(
+                &config.rate_limit,
+                gateway.fleet.as_ref().map_or(1, |fleet| fleet.replicas),
+            ),
         })
+    }
+
+    /// Counts requests in `store`, so that the rate limits hold for all replicas together.
+    pub fn share_rates(&self, config: &Config, store: Arc<dyn SharedRates>) {
+        if let Some(rate) = &self.rate {
+            rate.share(&config.access.rate_limit, store);
+        }
     }
 
     /// Returns true if callers must authenticate.
@@ -148,9 +160,11 @@ impl Access {
         let Some(rate) = &self.rate else { return principal };
         match &principal {
             // Many callers with keys may share an address: a NAT, or a proxy that is not trusted.
-            Ok(principal) if self.requires_authentication() => rate.principal(principal, 1)?,
+            Ok(principal) if self.requires_authentication() => {
+                rate.principal(principal, 1).await?;
+            }
             // A forwarded request comes from elsewhere, even if the proxy is on this machine.
-            _ => rate.address(address, proxies::is_forwarded(&parts.headers), 1)?,
+            _ => rate.address(address, proxies::is_forwarded(&parts.headers), 1).await?,
         }
         principal
     }
@@ -160,7 +174,7 @@ impl Access {
     ///
     /// # Errors
     /// The refusal, if that exceeds the rate limit.
-    pub fn charge(
+    pub async fn charge(
         &self,
         principal: &Arc<str>,
         address: IpAddr,
@@ -169,8 +183,10 @@ impl Access {
     ) -> Result<(), Refusal> {
         match &self.rate {
             None => Ok(()),
-            Some(rate) if self.requires_authentication() => rate.principal(principal, requests),
-            Some(rate) => rate.address(address, proxies::is_forwarded(headers), requests),
+            Some(rate) if self.requires_authentication() => {
+                rate.principal(principal, requests).await
+            }
+            Some(rate) => rate.address(address, proxies::is_forwarded(headers), requests).await,
         }
     }
 

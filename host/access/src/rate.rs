@@ -5,13 +5,14 @@
 
 use std::hash::Hash;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use lru::LruCache;
 
 use super::Refusal;
 use super::proxies::client_network;
+use super::shared_rate::{LeaseDecision, Leases, SharedRates};
 use crate::config::RateLimit;
 
 /// Maximum number of principals or addresses that one limiter tracks.
@@ -24,31 +25,57 @@ pub(super) struct Rate {
     addresses: Limiter<IpAddr>,
     /// True if callers on loopback are limited by their address.
     limits_loopback: bool,
+    /// The limits that all replicas of a fleet share.
+    shared: OnceLock<Leases>,
 }
 
 impl Rate {
     /// Returns the limiters of a configuration, or `None` if it sets no limit.
-    pub(super) fn new(config: &RateLimit) -> Option<Self> {
+    ///
+    /// Each of `replicas` applies its share of the limit while it knows nothing of the others.
+    pub(super) fn new(config: &RateLimit, replicas: u32) -> Option<Self> {
         if config.per_minute() == 0 {
             return None;
         }
         Some(Self {
             start: Instant::now(),
-            principals: Limiter::new(config),
-            addresses: Limiter::new(config),
+            principals: Limiter::share(config, replicas),
+            addresses: Limiter::share(config, replicas),
             limits_loopback: config.per_minute.is_some(),
+            shared: OnceLock::new(),
         })
+    }
+
+    /// Counts the requests of all replicas in `store`, which must be set at most once.
+    pub(super) fn share(&self, config: &RateLimit, store: Arc<dyn SharedRates>) {
+        let _ = self.shared.set(Leases::new(store, interval(config), burst(config)));
+    }
+
+    /// Counts requests in the shared store. `None` if there is none, or it does not answer.
+    async fn shared(&self, key: &str, requests: u32) -> Option<Result<(), Refusal>> {
+        match self.shared.get()?.check(key, requests).await {
+            LeaseDecision::Admitted => Some(Ok(())),
+            LeaseDecision::Refused(wait) => Some(Err(Refusal::TooMany(wait))),
+            LeaseDecision::Unknown => None,
+        }
     }
 
     /// Counts requests of this principal. Over the limit, counts none and returns a refusal with
     /// the time to wait.
-    pub(super) fn principal(&self, principal: &Arc<str>, requests: u32) -> Result<(), Refusal> {
-        self.principals.check(principal, self.start.elapsed(), requests)
+    pub(super) async fn principal(
+        &self,
+        principal: &Arc<str>,
+        requests: u32,
+    ) -> Result<(), Refusal> {
+        match self.shared(&format!("principal {principal}"), requests).await {
+            Some(decision) => decision,
+            None => self.principals.check(principal, self.start.elapsed(), requests),
+        }
     }
 
     /// Counts requests from this address that are not authenticated, or refuses them with the time
     /// to wait. `is_forwarded` is true if a proxy sent them.
-    pub(super) fn address(
+    pub(super) async fn address(
         &self,
         address: IpAddr,
         is_forwarded: bool,
@@ -57,8 +84,22 @@ impl Rate {
         if address.is_loopback() && !is_forwarded && !self.limits_loopback {
             return Ok(());
         }
-        self.addresses.check(&client_network(address), self.start.elapsed(), requests)
+        let network = client_network(address);
+        match self.shared(&format!("address {network}"), requests).await {
+            Some(decision) => decision,
+            None => self.addresses.check(&network, self.start.elapsed(), requests),
+        }
     }
+}
+
+/// Returns the time between two requests at the permitted rate.
+fn interval(config: &RateLimit) -> Duration {
+    Duration::from_secs(60) / config.per_minute().max(1)
+}
+
+/// Returns the maximum number of requests at once.
+fn burst(config: &RateLimit) -> u32 {
+    if config.burst == 0 { config.per_minute() } else { config.burst }
 }
 
 /// A limit on failed attempts for each address: `per_minute` at once, and as many in each minute.
@@ -97,8 +138,14 @@ struct Limiter<K: Hash + Eq> {
 
 impl<K: Hash + Eq + Clone> Limiter<K> {
     fn new(config: &RateLimit) -> Self {
-        let burst = if config.burst == 0 { config.per_minute() } else { config.burst };
-        let interval = Duration::from_secs(60) / config.per_minute().max(1);
+        Self::share(config, 1)
+    }
+
+    /// Returns the limiter of one of several replicas, with its share of the rate and the burst.
+    fn share(config: &RateLimit, replicas: u32) -> Self {
+        let replicas = replicas.max(1);
+        let burst = burst(config).div_ceil(replicas);
+        let interval = interval(config).saturating_mul(replicas);
         Self {
             interval,
             tolerance: interval.saturating_mul(burst.saturating_sub(1)),
@@ -194,31 +241,45 @@ mod tests {
         assert_eq!(limiter.arrivals.lock().unwrap().len(), MAX_KEYS);
     }
 
-    #[test]
-    fn no_limit_is_configured_by_zero() {
-        assert!(Rate::new(&RateLimit { per_minute: Some(0), burst: 0 }).is_none());
-        let rate = Rate::new(&RateLimit { per_minute: Some(60), burst: 1 }).unwrap();
+    #[tokio::test]
+    async fn no_limit_is_configured_by_zero() {
+        assert!(Rate::new(&RateLimit { per_minute: Some(0), burst: 0 }, 1).is_none());
+        let rate = Rate::new(&RateLimit { per_minute: Some(60), burst: 1 }, 1).unwrap();
         let address = IpAddr::from([10, 0, 0, 1]);
-        assert!(
-            rate.address(address, false, 1).is_ok() && rate.address(address, false, 1).is_err()
-        );
-        assert!(rate.principal(&"key:a".into(), 1).is_ok());
+        assert!(rate.address(address, false, 1).await.is_ok());
+        assert!(rate.address(address, false, 1).await.is_err());
+        assert!(rate.principal(&"key:a".into(), 1).await.is_ok());
         let network = |host: u16| IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, host]);
-        let from = |host| rate.address(network(host), false, 1);
-        assert!(from(1).is_ok() && from(2).is_err(), "one network");
+        assert!(rate.address(network(1), false, 1).await.is_ok());
+        assert!(rate.address(network(2), false, 1).await.is_err(), "one network");
     }
 
-    #[test]
-    fn loopback_is_not_limited_by_default() {
+    #[tokio::test]
+    async fn replica_without_the_others_applies_its_share() {
+        let rate = Rate::new(&RateLimit { per_minute: Some(60), burst: 30 }, 3).unwrap();
+        let mut admitted = 0;
+        for _ in 0..60 {
+            admitted += u32::from(rate.principal(&"key:a".into(), 1).await.is_ok());
+        }
+        assert_eq!(admitted, 10);
+    }
+
+    async fn admitted(rate: &Rate, address: IpAddr, is_forwarded: bool) -> u32 {
+        let mut count = 0;
+        for _ in 0..300 {
+            count += u32::from(rate.address(address, is_forwarded, 1).await.is_ok());
+        }
+        count
+    }
+
+    #[tokio::test]
+    async fn loopback_is_not_limited_by_default() {
         let loopback = IpAddr::from([127, 0, 0, 1]);
-        let admitted = |rate: &Rate, address, is_forwarded| {
-            (0..300).filter(|_| rate.address(address, is_forwarded, 1).is_ok()).count()
-        };
-        let rate = Rate::new(&RateLimit::default()).unwrap();
-        assert_eq!(admitted(&rate, loopback, false), 300);
-        assert_eq!(admitted(&rate, loopback, true), 100, "a proxy on this machine");
-        assert_eq!(admitted(&rate, IpAddr::from([10, 0, 0, 1]), false), 100);
+        let rate = Rate::new(&RateLimit::default(), 1).unwrap();
+        assert_eq!(admitted(&rate, loopback, false).await, 300);
+        assert_eq!(admitted(&rate, loopback, true).await, 100, "a proxy on this machine");
+        assert_eq!(admitted(&rate, IpAddr::from([10, 0, 0, 1]), false).await, 100);
         let explicit = RateLimit { per_minute: Some(60), burst: 0 };
-        assert_eq!(admitted(&Rate::new(&explicit).unwrap(), loopback, false), 60);
+        assert_eq!(admitted(&Rate::new(&explicit, 1).unwrap(), loopback, false).await, 60);
     }
 }

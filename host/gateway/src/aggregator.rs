@@ -30,6 +30,7 @@ mod list_kinds;
 mod lists;
 mod param_headers;
 mod programs;
+mod portable_sessions;
 mod router;
 mod sessions;
 mod sse_connections;
@@ -50,21 +51,26 @@ use tokio_util::sync::CancellationToken;
 
 use self::catalogue::Catalogues;
 pub(crate) use self::catalogue_routes::route_path;
+pub(crate) use self::client_session::QUESTION_ID_PREFIX;
 use self::connections::Connections;
 use self::definitions::Definitions;
 use self::forward::Forwarder;
+pub(crate) use self::http::client_info;
 use self::input_requests::InputRequests;
+pub(crate) use self::input_requests::{STATE_PREFIX, resumed_state};
 use self::lists::Lists;
 use self::param_headers::ParamHeaders;
 use self::programs::Programs;
 use self::router::Router;
 use self::sessions::Sessions;
+pub(crate) use self::sessions::random_id;
 use self::sse_connections::SseConnections;
 use self::subscriptions::Subscriptions;
 use super::upstream::server::UpstreamServer;
 use crate::code::Sandbox;
 use crate::config::Config;
 use crate::filter::Filter;
+use crate::fleet::OwnerTag;
 use crate::telemetry::Recorder;
 
 /// The maximum pause between two searches for idle sessions, connections and pending inputs.
@@ -93,6 +99,8 @@ pub(crate) struct Aggregator {
     can_warm: bool,
     /// A token that is cancelled when the gateway stops, which ends long-lived streams.
     closing: CancellationToken,
+    /// The tag of this replica, for the ids of connections over HTTP+SSE.
+    tag: OwnerTag,
 }
 
 impl Aggregator {
@@ -104,24 +112,25 @@ impl Aggregator {
         recorder: Arc<Recorder>,
         sandbox: Option<Arc<Sandbox>>,
         closing: CancellationToken,
+        tag: OwnerTag,
     ) -> Self {
         let max_sessions = NonZeroUsize::new(config.limits.sessions).unwrap_or(NonZeroUsize::MIN);
         let max_idle = Duration::from_secs(config.limits.session_idle_seconds);
         let can_warm = config.limits.processes >= WARM_SHARE * servers.len();
         let router = Arc::new(Router::new(&servers, prefixed));
-        let connections = Arc::new(Connections::new(servers, Arc::clone(&filter)));
+        let connections = Arc::new(Connections::new(servers, Arc::clone(&filter), max_sessions));
         let definitions = Arc::new(Definitions::new(&recorder));
         let forwarder = Arc::new(Forwarder {
             connections: Arc::clone(&connections),
             router: Arc::clone(&router),
             filter: Arc::clone(&filter),
             recorder: Arc::clone(&recorder),
-            input_requests: InputRequests::new(),
+            input_requests: InputRequests::new(tag.clone()),
             param_headers: ParamHeaders::new(max_sessions),
         });
         Self {
             sse_connections: SseConnections::new(&config.limits),
-            sessions: Sessions::new(&config.limits, max_idle, Arc::clone(&recorder)),
+            sessions: Sessions::new(&config.limits, max_idle, Arc::clone(&recorder), tag.clone()),
             lists: Arc::new(Lists::new(&forwarder, &definitions, config.list_page, max_sessions)),
             definitions,
             programs: Programs::new(&config.code, sandbox),
@@ -135,6 +144,7 @@ impl Aggregator {
             max_idle,
             can_warm,
             closing,
+            tag,
         }
     }
 

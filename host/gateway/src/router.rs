@@ -67,25 +67,19 @@ async fn answer(gateway: Arc<Gateway>, request: Request) -> Response {
     response
 }
 
-/// Admits a request, reads its body within all limits, and dispatches it.
-async fn admit_and_dispatch(
-    gateway: &Gateway,
-    peer: IpAddr,
-    mut parts: Parts,
-    body: Body,
-) -> Response {
+/// Returns the refusal of a request, as MCP clients (`mcp`) or clients of JSON APIs read it.
+fn refusal(mcp: bool, status: StatusCode, code: &str, text: &str) -> Response {
+    if mcp {
+        reply::refuse(status, "null", reply::REFUSED, text)
+    } else {
+        problem(status, code, text)
+    }
+}
+
+/// Admits a request and serves it.
+async fn admit_and_dispatch(gateway: &Gateway, peer: IpAddr, parts: Parts, body: Body) -> Response {
     let mcp = gateway.is_mcp(&parts.uri);
-    let refuse = |status: StatusCode, code: &str, text: &str| {
-        if mcp {
-            reply::refuse(status, "null", reply::REFUSED, text)
-        } else {
-            problem(status, code, text)
-        }
-    };
-    let unavailable = |principal: &str, reason: &'static str, text: &str| {
-        gateway.recorder.refused(principal, reason, "");
-        try_again(refuse(StatusCode::SERVICE_UNAVAILABLE, "busy", text))
-    };
+    let refuse = |status: StatusCode, code: &str, text: &str| refusal(mcp, status, code, text);
     let address = gateway.access.client_address(peer, &parts.headers);
     // Clients read the metadata before they have a token.
     if parts.method == Method::GET
@@ -98,6 +92,49 @@ async fn admit_and_dispatch(
         Ok(principal) => principal,
         Err(refusal) => return refused(gateway, address, &parts, &refusal, &refuse),
     };
+    let caller = AdmittedCaller { peer, address, principal, is_replica: false };
+    serve_admitted(gateway, caller, parts, body).await
+}
+
+/// Serves a request of the client `principal` at `address` that another replica has admitted.
+pub(crate) async fn serve_replica(
+    gateway: &Gateway,
+    address: IpAddr,
+    principal: Arc<str>,
+    parts: Parts,
+    body: Body,
+) -> Response {
+    let headers = parts.headers.clone();
+    let caller = AdmittedCaller { peer: address, address, principal, is_replica: true };
+    let served = serve_admitted(gateway, caller, parts, body);
+    trace_context::with_headers(&headers, served).await
+}
+
+/// A caller that has authenticated.
+struct AdmittedCaller {
+    /// The address of the connection.
+    peer: IpAddr,
+    /// The address of the client.
+    address: IpAddr,
+    principal: Arc<str>,
+    /// True if another replica has admitted the request, counted it and checked its headers.
+    is_replica: bool,
+}
+
+/// Reads the body of a request within all limits, and dispatches it.
+async fn serve_admitted(
+    gateway: &Gateway,
+    admitted: AdmittedCaller,
+    mut parts: Parts,
+    body: Body,
+) -> Response {
+    let AdmittedCaller { peer, address, principal, is_replica } = admitted;
+    let mcp = gateway.is_mcp(&parts.uri);
+    let refuse = |status: StatusCode, code: &str, text: &str| refusal(mcp, status, code, text);
+    let unavailable = |principal: &str, reason: &'static str, text: &str| {
+        gateway.recorder.refused(principal, reason, "");
+        try_again(refuse(StatusCode::SERVICE_UNAVAILABLE, "busy", text))
+    };
     // The end of a session frees memory.
     if gateway.memory.is_short() && parts.method != Method::DELETE {
         let text = "The gateway has too little memory (limits.memoryPercent). Try again soon.";
@@ -108,6 +145,10 @@ async fn admit_and_dispatch(
         let text = "The audit log cannot be written, and it is required (audit.required).";
         return unavailable(&principal, "audit", text);
     }
+    let session = match gateway.open_fleet_session(&principal, address, &mut parts) {
+        Ok(session) => session,
+        Err(refusal) => return *refusal,
+    };
     let caller = caller(&principal, address, gateway.session_id(&parts));
     // A GET of the MCP endpoint opens a stream that waits for events. It does no work that needs
     // limiting.
@@ -131,7 +172,8 @@ async fn admit_and_dispatch(
                 return response;
             }
         };
-    let messages = match gateway.count_messages(&principal, &parts, &body) {
+    let version = session.as_ref().map(|session| session.state.client.version.as_str());
+    let messages = match gateway.count_messages(&principal, &parts, &body, version) {
         Ok(messages) => messages,
         Err(reason) => {
             gateway.recorder.refused(&principal, "batch", &reason);
@@ -142,7 +184,9 @@ async fn admit_and_dispatch(
     // The first message was charged before the body was read.
     let others = u32::try_from(messages - 1).unwrap_or(u32::MAX);
     if others > 0
-        && let Err(refusal) = gateway.access.charge(&principal, address, &parts.headers, others)
+        && !is_replica
+        && let Err(refusal) =
+            gateway.access.charge(&principal, address, &parts.headers, others).await
     {
         return refused(gateway, address, &parts, &refusal, &refuse);
     }
@@ -154,9 +198,11 @@ async fn admit_and_dispatch(
             Err(QueueFull) => return unavailable(&principal, "busy", BUSY),
         }
     };
-    gateway.access.strip_forwarding(peer, &mut parts.headers);
-    if !mcp {
-        append_forwarded_for(&mut parts.headers, peer);
+    if !is_replica {
+        gateway.access.strip_forwarding(peer, &mut parts.headers);
+        if !mcp {
+            append_forwarded_for(&mut parts.headers, peer);
+        }
     }
     let rate = {
         let (access, principal) = (Arc::clone(&gateway.access), Arc::clone(&principal));
@@ -174,7 +220,7 @@ async fn admit_and_dispatch(
         _place: place.map(Arc::new),
         _memory: Some(Arc::new(memory)),
     };
-    gateway.dispatch(&admission, parts, body).await
+    gateway.dispatch_in_fleet(&admission, session, address, is_replica, parts, body).await
 }
 
 /// Returns the refusal of a request whose body was not read.

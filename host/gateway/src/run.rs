@@ -14,7 +14,7 @@ use super::front::listener::{self, ADMIN_DRAIN, Listener};
 use super::router;
 use super::serve::Gateway;
 use super::tasks::AbortOnDrop;
-use crate::{Error, Result, admin, alerts, probe};
+use crate::{Error, Result, admin, alerts, fleet_front, probe};
 
 impl Gateway {
     /// Starts the tasks that every front needs. They end when the result is dropped.
@@ -76,6 +76,13 @@ impl Gateway {
                 listener.serve(router, stopped, ADMIN_DRAIN).await;
             }));
         }
+        let mut replicas = None;
+        if let Some(fleet) = &self.fleet {
+            let listener = listener::bind(&fleet.settings.listen).await?;
+            fleet.listens_at(listener.local_addr()?);
+            let (gateway, fleet) = (Arc::clone(self), Arc::clone(fleet));
+            replicas = Some(tokio::spawn(fleet_front::serve(gateway, fleet, listener, drain)));
+        }
         let background = self.spawn_background();
         let gateway = Arc::clone(self);
         let key_refresh = tokio::spawn(async move { gateway.access.refresh_keys().await });
@@ -105,6 +112,9 @@ impl Gateway {
             recorder: Arc::clone(&self.recorder),
         };
         listener.serve(router, draining, drain).await;
+        if let Some(replicas) = replicas {
+            let _ = replicas.await;
+        }
         self.processes.end().await;
         // The admin endpoint outlives the front, so that operators can observe the drain.
         self.stopped.cancel();

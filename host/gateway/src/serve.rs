@@ -15,6 +15,7 @@ use tracing::warn;
 use super::admission::Admission;
 use super::aggregator::{Aggregator, route_path};
 use super::fair_queue::{FairQueue, Shares};
+use super::fleet::Fleet;
 use super::front::batches;
 use super::front::memory_monitor::MemoryMonitor;
 use super::front::request_body::BodyMemory;
@@ -63,7 +64,9 @@ pub struct Gateway {
     pub(crate) filter: Arc<Filter>,
     /// The files of policy, component and keys, which can be read again while the gateway runs.
     pub(crate) sources: OnceLock<Arc<Sources>>,
-    single_upstream: Option<SingleUpstream>,
+    /// The replica's part of a fleet, if there is one.
+    pub(crate) fleet: Option<Arc<Fleet>>,
+    pub(crate) single_upstream: Option<SingleUpstream>,
     /// The paths of HTTP+SSE. `None` if one of them is the MCP endpoint.
     sse_paths: Option<SsePaths>,
     pub(super) aggregator: Arc<Aggregator>,
@@ -183,6 +186,10 @@ impl Gateway {
                 rest.push(Rest::new(http, api.clone(), filter, recorder));
             }
         }
+        let fleet = config.fleet.clone().map(|settings| Arc::new(Fleet::new(settings, &filter)));
+        if let Some(rates) = fleet.as_ref().and_then(|fleet| fleet.shared_rates()) {
+            access.share_rates(&config, Arc::new(rates));
+        }
         let aggregator = Arc::new(Aggregator::new(
             &config,
             servers,
@@ -191,6 +198,7 @@ impl Gateway {
             Arc::clone(&recorder),
             sandbox,
             closing.clone(),
+            fleet.as_ref().map(|fleet| fleet.tag().clone()).unwrap_or_default(),
         ));
         if !is_loopback && !access.requires_authentication() {
             warn!(
@@ -217,6 +225,7 @@ impl Gateway {
             gone_alerts: Mutex::default(),
             filter,
             sources: OnceLock::new(),
+            fleet,
             single_upstream,
             sse_paths,
             aggregator,
@@ -284,7 +293,7 @@ impl Gateway {
         is_endpoint && !self.aggregator.servers().is_empty()
     }
 
-    fn sse_endpoint(&self, url: &Uri) -> Option<SseEndpoint> {
+    pub(crate) fn sse_endpoint(&self, url: &Uri) -> Option<SseEndpoint> {
         self.sse_paths.as_ref()?.find(url)
     }
 
@@ -301,6 +310,8 @@ impl Gateway {
     /// Returns the number of messages that a request is charged for: those of a JSON-RPC batch,
     /// otherwise one.
     ///
+    /// `fleet_version` is the protocol version of a session that another replica may hold.
+    ///
     /// # Errors
     /// The reason why a batch is refused.
     pub(crate) fn count_messages(
@@ -308,6 +319,7 @@ impl Gateway {
         principal: &Arc<str>,
         parts: &Parts,
         body: &[u8],
+        fleet_version: Option<&str>,
     ) -> Result<usize, String> {
         let is_message = parts.method == Method::POST && self.is_mcp(&parts.uri);
         if !is_message || !batches::is_batch(body) {
@@ -315,7 +327,8 @@ impl Gateway {
         }
         let translated = self.aggregator.session_version(principal, &parts.headers);
         let passed = || self.single_upstream.as_ref()?.session_version(principal, &parts.headers);
-        batches::count_messages(body, translated.or_else(passed).as_deref())
+        let version = translated.or_else(passed);
+        batches::count_messages(body, version.as_deref().or(fleet_version))
     }
 
     /// Dispatches an admitted client's HTTP request: to a JSON API, the single upstream or the

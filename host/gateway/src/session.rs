@@ -147,6 +147,11 @@ impl Session {
         }
     }
 
+    /// Sets the name of the client software, which a session that began elsewhere has not seen.
+    pub(crate) fn set_client_name(&self, name: Option<String>) {
+        self.state().client_name = name;
+    }
+
     /// Returns the filter that the session's messages pass.
     pub(crate) fn filter(&self) -> &Filter {
         self.filter.wait()

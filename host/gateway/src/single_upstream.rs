@@ -39,6 +39,7 @@ use crate::access::ANONYMOUS;
 use crate::config::Limits;
 use crate::filter::Filter;
 use crate::message::{Head, Kind, split_batch};
+use crate::protocol_mode::ClientInfo;
 use crate::telemetry::Recorder;
 
 /// Passes requests to a single HTTP upstream without the aggregator, and tracks the clients'
@@ -127,6 +128,29 @@ impl SingleUpstream {
             header(&parts.headers, PROTOCOL_VERSION),
         );
         Some(Arc::new(session))
+    }
+
+    /// Opens a session that another replica began, unless it is open here. `name` is the id that
+    /// the upstream has issued.
+    pub(crate) fn restore_session(
+        &self,
+        principal: &Arc<str>,
+        owner: &Arc<str>,
+        name: &str,
+        client: &ClientInfo,
+        headers: &HeaderMap,
+    ) {
+        let mut sessions = self.sessions();
+        if sessions.contains(name) {
+            return;
+        }
+        let scope = storage_scope(principal, headers);
+        let session = Session::new(Arc::clone(&self.filter), &scope, &self.upstream.name);
+        let recorder = Arc::clone(&self.recorder);
+        let session = session.recorded(recorder, principal, name, &client.version);
+        session.set_client_name(client.name());
+        sessions.insert(owner, name.to_owned(), Arc::new(session));
+        self.recorder.metrics.sessions(sessions.len());
     }
 
     /// Records that the upstream has issued the session id `name` to a caller.

@@ -264,7 +264,7 @@ impl Front {
         let principal: Arc<str> = PRINCIPAL.into();
         let session = header(&parts.headers, SESSION_ID).into();
         let caller = Caller { principal: Arc::clone(&principal), session };
-        let count = self.gateway.count_messages(&principal, &parts, &body);
+        let count = self.gateway.count_messages(&principal, &parts, &body, None);
         let messages = match count {
             Ok(messages) => messages,
             Err(reason) => {

@@ -156,6 +156,11 @@ impl GatewayParts {
                 "the store is shared but the signing key is random: set signingKeys, or other gateways will reject the cursors of this one"
             );
         }
+        if config.fleet.is_some() && keys.is_none() {
+            bail!(
+                "the replicas of a fleet need common signing keys: set signingKeys to the same secret at all of them"
+            );
+        }
         let services = HostServices { store, clock: Arc::clone(&clock) };
         let keys = match (keys, front) {
             (None, Front::Stdio) => runtime::user_keys()?,

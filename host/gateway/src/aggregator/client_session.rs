@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::event_streams::{COMMON_STREAM, EventStreams};
+use crate::fleet::OwnerTag;
 use crate::message::{Head, Kind, with_id};
 use crate::protocol_mode::ClientInfo;
 use crate::reply;
@@ -20,7 +21,7 @@ use crate::upstream::connection::UpstreamConnection;
 
 /// The prefix of the ids of requests that the gateway sends to a client. The number after it is
 /// unique in the session, unlike the ids of several upstreams.
-const QUESTION_ID_PREFIX: &str = "cg-";
+pub(crate) const QUESTION_ID_PREFIX: &str = "cg-";
 /// The maximum number of questions that a client has to answer. Further ones are refused.
 const MAX_QUESTIONS: usize = 64;
 
@@ -38,6 +39,8 @@ pub(super) struct ClientSession {
     pub(super) principal: Arc<str>,
     pub(super) info: ClientInfo,
     streams: EventStreams,
+    /// The prefix of the ids of questions. In a fleet, it names the replica that asks.
+    question_prefix: String,
     questions: Mutex<HashMap<u64, PendingReply>>,
     last_question: AtomicU64,
     /// For each client request in flight, the token that cancels it.
@@ -59,12 +62,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl ClientSession {
-    pub(super) fn new(id: String, principal: Arc<str>, info: ClientInfo) -> Self {
+    /// Creates a session. `tag` names this replica in the ids of questions.
+    pub(super) fn new(id: String, principal: Arc<str>, info: ClientInfo, tag: &OwnerTag) -> Self {
         Self {
             id,
             principal,
             info,
             streams: EventStreams::default(),
+            question_prefix: format!("{QUESTION_ID_PREFIX}{}", tag.prefix()),
             questions: Mutex::default(),
             last_question: AtomicU64::new(0),
             running: Mutex::default(),
@@ -143,7 +148,7 @@ impl ClientSession {
         }
         let id = Head::read(request).map_or("null", |head| head.raw_id()).to_owned();
         let number = self.add_question(PendingReply::Upstream(Arc::downgrade(connection), id));
-        Some((number, with_id(request, &format!("\"{QUESTION_ID_PREFIX}{number}\""))))
+        Some((number, with_id(request, &format!("\"{}{number}\"", self.question_prefix))))
     }
 
     /// Returns a request that asks the client a question on behalf of the gateway itself, and the
@@ -152,8 +157,9 @@ impl ClientSession {
         let (sender, receiver) = oneshot::channel();
         let number = self.add_question(PendingReply::Gateway(sender));
         let method = serde_json::Value::from(method);
+        let prefix = &self.question_prefix;
         let request = format!(
-            r#"{{"jsonrpc":"2.0","id":"{QUESTION_ID_PREFIX}{number}","method":{method},"params":{params}}}"#
+            r#"{{"jsonrpc":"2.0","id":"{prefix}{number}","method":{method},"params":{params}}}"#
         );
         (request.into_bytes(), receiver)
     }
@@ -186,7 +192,7 @@ impl ClientSession {
     pub(super) fn deliver_answer(&self, answer: &[u8]) {
         let number = Head::read(answer).and_then(|head| {
             let id: String = serde_json::from_str(head.raw_id()).ok()?;
-            id.strip_prefix(QUESTION_ID_PREFIX)?.parse::<u64>().ok()
+            id.strip_prefix(&self.question_prefix)?.parse::<u64>().ok()
         });
         let reply = number.and_then(|number| lock(&self.questions).remove(&number));
         match reply {

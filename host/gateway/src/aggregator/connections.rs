@@ -4,11 +4,13 @@
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
+use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use http::header::AUTHORIZATION;
+use lru::LruCache;
 use sha2::{Digest, Sha256};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
@@ -18,6 +20,7 @@ use super::client::Client;
 use super::known_lists::KnownLists;
 use crate::config::Isolation;
 use crate::filter::Filter;
+use crate::fleet::UpstreamSessionId;
 use crate::message::Head;
 use crate::protocol_mode::{ClientInfo, ProtocolMode};
 use crate::upstream::Failure;
@@ -75,12 +78,21 @@ pub(super) struct Connections {
     filter: Arc<Filter>,
     slots: Mutex<HashMap<ConnectionKey, Arc<ConnectionSlot>>>,
     pub(super) known: Arc<KnownLists>,
+    /// The sessions with upstreams that other replicas began, by the id of the client's session.
+    /// Each is continued once: a further connection begins a session of its own.
+    resumable: Mutex<LruCache<String, Vec<UpstreamSessionId>>>,
 }
 
 impl Connections {
-    pub(super) fn new(servers: Vec<Arc<UpstreamServer>>, filter: Arc<Filter>) -> Self {
+    /// `max_sessions` is the maximum number of sessions of clients.
+    pub(super) fn new(
+        servers: Vec<Arc<UpstreamServer>>,
+        filter: Arc<Filter>,
+        max_sessions: NonZeroUsize,
+    ) -> Self {
         let known = Arc::new(KnownLists::new());
-        Self { servers, filter, slots: Mutex::default(), known }
+        let resumable = Mutex::new(LruCache::new(max_sessions));
+        Self { servers, filter, slots: Mutex::default(), known, resumable }
     }
 
     fn slots(&self) -> MutexGuard<'_, HashMap<ConnectionKey, Arc<ConnectionSlot>>> {
@@ -114,6 +126,8 @@ impl Connections {
         let is_call = !client.is_background;
         let (filter, known) = (Arc::clone(&self.filter), Arc::clone(&self.known));
         let audience = Audience::of_client(client, server);
+        let resumed = self.resumable_session(&key, &upstream.name);
+        let described = resumed.as_ref().and_then(|_| self.known.info(client, server));
         // Opening continues when the caller gives up, so that a server that starts slowly is ready
         // for the next request.
         let opening = tokio::spawn(async move {
@@ -121,7 +135,19 @@ impl Connections {
             if let Some(open) = connection.as_ref().filter(|open| !open.has_ended()) {
                 return Ok(Arc::clone(open));
             }
-            let opened = upstream.open(mode, &info, &caller, is_call).await?;
+            let opened = match described {
+                Some(_) => None,
+                None => Some(upstream.open(mode, &info, &caller, is_call).await?),
+            };
+            let described =
+                opened.as_ref().map(|opened| opened.server_info().clone()).or(described);
+            let resumed = resumed.zip(described).and_then(|(session, described)| {
+                upstream.resume(&caller, (&session.id, &session.version), described)
+            });
+            // The session that only described the upstream ends.
+            let Some(opened) = resumed.or(opened) else {
+                return Err(Failure::Unavailable("There is no session to continue.".to_owned()));
+            };
             known.learn_info(audience, opened.server_info());
             let unrelated = opened.unrelated();
             tokio::spawn(pass_notifications(filter, known, upstream, server, unrelated));
@@ -227,6 +253,64 @@ impl Connections {
             key.server != server
                 || !matches!(&key.owner, ConnectionOwner::Principal(owner, _) if *owner == own)
         });
+    }
+
+    /// Removes and returns the session with an upstream that another replica began for the owner of
+    /// a connection.
+    fn resumable_session(&self, key: &ConnectionKey, upstream: &str) -> Option<UpstreamSessionId> {
+        let ConnectionOwner::Session(id) = &key.owner else { return None };
+        let mut resumable = self.resumable.lock().unwrap_or_else(PoisonError::into_inner);
+        let sessions = resumable.get_mut(id)?;
+        let at = sessions.iter().position(|session| session.upstream == upstream)?;
+        Some(sessions.swap_remove(at))
+    }
+
+    /// Remembers the sessions with upstreams that another replica began for the client's session
+    /// with this id.
+    pub(super) fn know_session_ids(&self, id: &str, sessions: &[UpstreamSessionId]) {
+        if !sessions.is_empty() {
+            let mut resumable = self.resumable.lock().unwrap_or_else(PoisonError::into_inner);
+            resumable.put(id.to_owned(), sessions.to_vec());
+        }
+    }
+
+    /// Returns the ids of the sessions with upstreams of the client's session with this id, so that
+    /// other replicas continue them. They then outlive the connections of this one.
+    pub(super) fn session_ids(&self, id: &str) -> Vec<UpstreamSessionId> {
+        let mut ids = Vec::new();
+        for (upstream, connection) in self.of_session(id) {
+            if let Some((id, version)) = connection.session_id() {
+                connection.set_portable(true);
+                ids.push(UpstreamSessionId { upstream, id, version });
+            }
+        }
+        ids
+    }
+
+    /// Ends the sessions with upstreams of the client's session with this id, together with their
+    /// connections.
+    pub(super) fn release_session(&self, id: &str) {
+        for (_, connection) in self.of_session(id) {
+            connection.set_portable(false);
+        }
+    }
+
+    /// Returns the open connections of the session with this id, with the names of their upstreams.
+    fn of_session(&self, id: &str) -> Vec<(String, Arc<UpstreamConnection>)> {
+        let owner = ConnectionOwner::Session(id.to_owned());
+        let slots: Vec<_> = {
+            let slots = self.slots();
+            let own = slots.iter().filter(|(key, _)| key.owner == owner);
+            own.map(|(key, slot)| (key.server, Arc::clone(slot))).collect()
+        };
+        let mut found = Vec::new();
+        for (server, slot) in slots {
+            // One that is being opened is not known to other replicas, which open their own.
+            let Ok(connection) = slot.connection.try_lock() else { continue };
+            let name = self.servers.get(server).map(|server| server.name.clone());
+            found.extend(name.zip(connection.as_ref().map(Arc::clone)));
+        }
+        found
     }
 
     /// Closes the connections that belong to the session with this id.

@@ -39,6 +39,7 @@ impl Aggregator {
             Method::GET => self.get(admission, parts),
             Method::DELETE => match self.session(&admission.principal, &parts.headers) {
                 Ok(session) => {
+                    self.connections.release_session(&session.id);
                     self.end_session(&session.id);
                     reply::empty(StatusCode::OK)
                 }
@@ -136,18 +137,7 @@ impl Aggregator {
         admission: &Admission,
         head: &Head<'_>,
     ) -> Option<Arc<ClientSession>> {
-        let params = head.params.map(|params| members(params.get())).unwrap_or_default();
-        let member = |name: &str, default: &str| {
-            let found = params.iter().find(|(key, _)| key == name);
-            found.map_or_else(|| default.to_owned(), |(_, value)| value.get().to_owned())
-        };
-        let proposed: String =
-            serde_json::from_str(&member("protocolVersion", "\"\"")).unwrap_or_default();
-        let info = ClientInfo {
-            version: negotiate(&proposed).to_owned(),
-            capabilities: member("capabilities", "{}"),
-            implementation: member("clientInfo", r#"{"name":"unknown","version":"0"}"#),
-        };
+        let info = client_info(head);
         let (session, evicted) = self.sessions.open(admission, info)?;
         if let Some(evicted) = evicted {
             self.end_session(&evicted);
@@ -317,6 +307,22 @@ pub(super) fn read_messages<'b>(
     }
     let messages = split_batch(body).into_iter();
     Ok(messages.filter_map(|message| Some((message, Head::read(message)?))).collect())
+}
+
+/// Returns the client that an `initialize` request describes.
+pub(crate) fn client_info(head: &Head<'_>) -> ClientInfo {
+    let params = head.params.map(|params| members(params.get())).unwrap_or_default();
+    let member = |name: &str, default: &str| {
+        let found = params.iter().find(|(key, _)| key == name);
+        found.map_or_else(|| default.to_owned(), |(_, value)| value.get().to_owned())
+    };
+    let proposed: String =
+        serde_json::from_str(&member("protocolVersion", "\"\"")).unwrap_or_default();
+    ClientInfo {
+        version: negotiate(&proposed).to_owned(),
+        capabilities: member("capabilities", "{}"),
+        implementation: member("clientInfo", r#"{"name":"unknown","version":"0"}"#),
+    }
 }
 
 fn caller_headers(admission: &Admission, headers: &HeaderMap) -> CallerHeaders {

@@ -10,10 +10,11 @@ use lru::LruCache;
 use serde_json::value::RawValue;
 
 use super::in_flight::InFlightRequest;
+use crate::fleet::OwnerTag;
 use crate::message::{Head, member, members};
 
 /// The prefix of the `requestState` of requests that the gateway has suspended.
-const STATE_PREFIX: &str = "cg-parked-";
+pub(crate) const STATE_PREFIX: &str = "cg-parked-";
 /// The number of random bytes in a `requestState`. It is a credential, so it must be unguessable.
 const STATE_BYTES: usize = 18;
 /// The maximum number of suspended requests. If there are more, the oldest is cancelled.
@@ -60,15 +61,19 @@ pub(super) struct PendingInput {
 }
 
 /// All suspended requests, by their `requestState`.
-pub(super) struct InputRequests(Mutex<LruCache<String, PendingInput>>);
+pub(super) struct InputRequests {
+    pending: Mutex<LruCache<String, PendingInput>>,
+    /// The tag of this replica, which alone can resume the requests.
+    tag: OwnerTag,
+}
 
 impl InputRequests {
-    pub(super) fn new() -> Self {
-        Self(Mutex::new(LruCache::new(MAX_PENDING_INPUTS)))
+    pub(super) fn new(tag: OwnerTag) -> Self {
+        Self { pending: Mutex::new(LruCache::new(MAX_PENDING_INPUTS)), tag }
     }
 
     fn lock(&self) -> MutexGuard<'_, LruCache<String, PendingInput>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Suspends a request of a principal. Returns the `requestState` with which the client resumes
@@ -81,7 +86,8 @@ impl InputRequests {
     ) -> Option<String> {
         let mut random = [0u8; STATE_BYTES];
         getrandom::fill(&mut random).ok()?;
-        let state = format!("{STATE_PREFIX}{}", URL_SAFE_NO_PAD.encode(random));
+        let (tag, random) = (self.tag.prefix(), URL_SAFE_NO_PAD.encode(random));
+        let state = format!("{STATE_PREFIX}{tag}{random}");
         let pending = PendingInput {
             request,
             question_id: question_id.to_owned(),
@@ -111,7 +117,7 @@ impl InputRequests {
 
 /// Returns the `requestState` in a request that resumes one suspended by the gateway. `None` if an
 /// upstream created the state.
-pub(super) fn resumed_state(head: &Head<'_>) -> Option<String> {
+pub(crate) fn resumed_state(head: &Head<'_>) -> Option<String> {
     let state = member(head.params?.get(), "requestState")?;
     let state: String = serde_json::from_str(state.get()).ok()?;
     state.starts_with(STATE_PREFIX).then_some(state)

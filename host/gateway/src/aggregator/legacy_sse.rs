@@ -23,6 +23,7 @@ use super::event_streams::EventReader;
 use super::http::{bad_request, read_messages};
 use super::sse_connections::{OpenedSseConnection, SseConnection};
 use crate::admission::Admission;
+use crate::fleet::OWNER_MARK;
 use crate::front::batches::is_batch;
 use crate::front::sse_paths::SseEndpoint;
 use crate::message::{Head, Kind};
@@ -71,7 +72,8 @@ impl Aggregator {
         if let Some(evicted) = evicted {
             self.end_connection(&evicted);
         }
-        let start = format!("event: endpoint\ndata: {url}{}\n\n", connection.id);
+        let start =
+            format!("event: endpoint\ndata: {url}{}{}\n\n", self.tag.prefix(), connection.id);
         let ended = connection.ended.clone().cancelled_owned();
         let guard = ConnectionGuard { aggregator: Arc::clone(self), connection };
         let events = stream::iter([Ok(Bytes::from(start))]).chain(events(messages, guard));
@@ -94,6 +96,8 @@ impl Aggregator {
         body: &Bytes,
         id: &str,
     ) -> Response {
+        // The tag of this replica precedes the id in a fleet.
+        let id = id.rsplit(OWNER_MARK).next().unwrap_or(id);
         let Some(connection) = self.sse_connections.find(&admission.principal, id) else {
             let text = "Session not found: connect to the event stream again.";
             return reply::refuse(StatusCode::NOT_FOUND, "null", reply::REFUSED, text);

@@ -9,6 +9,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use super::client_session::ClientSession;
 use crate::admission::Admission;
 use crate::config::Limits;
+use crate::fleet::OwnerTag;
 use crate::protocol_mode::ClientInfo;
 use crate::session_table::SessionTable;
 use crate::telemetry::Recorder;
@@ -17,7 +18,7 @@ use crate::telemetry::Recorder;
 const ID_BYTES: usize = 24;
 
 /// Returns a new id of a session. `None` if the system has no random numbers.
-pub(super) fn random_id() -> Option<String> {
+pub(crate) fn random_id() -> Option<String> {
     let mut random = [0u8; ID_BYTES];
     getrandom::fill(&mut random).ok()?;
     Some(URL_SAFE_NO_PAD.encode(random))
@@ -28,11 +29,18 @@ pub(super) struct Sessions {
     sessions: Mutex<SessionTable<Arc<ClientSession>>>,
     max_idle: Duration,
     recorder: Arc<Recorder>,
+    /// The tag of this replica, for the ids of questions.
+    tag: OwnerTag,
 }
 
 impl Sessions {
-    pub(super) fn new(limits: &Limits, max_idle: Duration, recorder: Arc<Recorder>) -> Self {
-        Self { sessions: Mutex::new(SessionTable::new(limits)), max_idle, recorder }
+    pub(super) fn new(
+        limits: &Limits,
+        max_idle: Duration,
+        recorder: Arc<Recorder>,
+        tag: OwnerTag,
+    ) -> Self {
+        Self { sessions: Mutex::new(SessionTable::new(limits)), max_idle, recorder, tag }
     }
 
     fn lock(&self) -> MutexGuard<'_, SessionTable<Arc<ClientSession>>> {
@@ -47,16 +55,43 @@ impl Sessions {
         info: ClientInfo,
     ) -> Option<(Arc<ClientSession>, Option<String>)> {
         let id = random_id()?;
-        let principal = Arc::clone(&admission.principal);
-        let session = Arc::new(ClientSession::new(id.clone(), principal, info));
         let mut sessions = self.lock();
-        let evicted = sessions.insert(&admission.owner, id, Arc::clone(&session));
+        Some(self.insert(&mut sessions, &admission.principal, &admission.owner, id, info))
+    }
+
+    /// Opens the session of a client that another replica began, unless it is open here.
+    /// Returns the id of the one that it evicted, if any.
+    pub(super) fn restore(
+        &self,
+        principal: &Arc<str>,
+        owner: &Arc<str>,
+        id: &str,
+        info: ClientInfo,
+    ) -> Option<String> {
+        let mut sessions = self.lock();
+        if sessions.contains(id) {
+            return None;
+        }
+        self.insert(&mut sessions, principal, owner, id.to_owned(), info).1
+    }
+
+    fn insert(
+        &self,
+        sessions: &mut SessionTable<Arc<ClientSession>>,
+        principal: &Arc<str>,
+        owner: &Arc<str>,
+        id: String,
+        info: ClientInfo,
+    ) -> (Arc<ClientSession>, Option<String>) {
+        let session = ClientSession::new(id.clone(), Arc::clone(principal), info, &self.tag);
+        let session = Arc::new(session);
+        let evicted = sessions.insert(owner, id, Arc::clone(&session));
         let evicted = evicted.map(|evicted| {
             evicted.ended.cancel();
             evicted.id.clone()
         });
         self.recorder.metrics.sessions(sessions.len());
-        Some((session, evicted))
+        (session, evicted)
     }
 
     /// Returns the session with this id. Returns `None` if it belongs to another principal, so that

@@ -157,6 +157,50 @@ impl UpstreamConnection {
         Ok(connection)
     }
 
+    /// Continues a session with a stateful upstream that another replica began, over a new
+    /// transport. `server_info` is the upstream's description of itself.
+    pub(super) fn resume(
+        server: Arc<UpstreamServer>,
+        transport: Arc<StreamableHttp>,
+        inbox: Arc<Inbox>,
+        session: (&str, &str),
+        server_info: ServerInfo,
+    ) -> Arc<Self> {
+        let mut random = [0u8; 4];
+        // Without random numbers, ids might be those of another replica, which the upstream
+        // answers all the same.
+        let _ = getrandom::fill(&mut random);
+        // Below 2^53, up to which JavaScript has exact numbers.
+        inbox.requests.begin_after(u64::from(u32::from_le_bytes(random)) << 20);
+        transport.resume(session.0, session.1);
+        transport.listen();
+        Arc::new(Self {
+            server,
+            mode: ProtocolMode::Stateful,
+            server_info: OnceLock::from(server_info),
+            inbox,
+            transport: Transport::Http(transport),
+            background_bytes: Arc::new(Semaphore::new(MAX_BACKGROUND_BYTES)),
+        })
+    }
+
+    /// Returns the id and protocol version of the session with a stateful upstream, if it has
+    /// issued one over HTTP.
+    pub(crate) fn session_id(&self) -> Option<(String, String)> {
+        match &self.transport {
+            Transport::Http(http) if self.mode == ProtocolMode::Stateful => http.session_id(),
+            _ => None,
+        }
+    }
+
+    /// Records whether other replicas use the session with the upstream. Otherwise it ends with
+    /// this connection.
+    pub(crate) fn set_portable(&self, is_portable: bool) {
+        if let Transport::Http(http) = &self.transport {
+            http.set_portable(is_portable);
+        }
+    }
+
     /// Sends `initialize` or `server/discover` with the description of `client`, and returns the
     /// upstream's response.
     async fn introduce(self: &Arc<Self>, client: &ClientInfo) -> Result<Vec<u8>, Failure> {

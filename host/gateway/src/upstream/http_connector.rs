@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::connection::{Transport, UpstreamConnection};
+use super::connection::{ServerInfo, Transport, UpstreamConnection};
 use super::http_upstream::HttpUpstream;
 use super::inbox::Inbox;
 use super::legacy_sse::LegacySse;
@@ -76,6 +76,22 @@ impl UpstreamServer {
             ))),
             (Ok(None), failure) | (Err(failure), _) => Err(failure),
         }
+    }
+
+    /// Continues a session that another replica began, by its id and protocol version.
+    /// `server_info` is the upstream's description of itself. `None` for a process.
+    pub(crate) fn resume(
+        self: &Arc<Self>,
+        caller: &CallerHeaders,
+        session: (&str, &str),
+        server_info: ServerInfo,
+    ) -> Option<Arc<UpstreamConnection>> {
+        let http = self.http.as_ref()?;
+        self.started();
+        let inbox = self.new_inbox();
+        let streamable = StreamableHttp::new(http, ProtocolMode::Stateful, caller.clone(), &inbox);
+        let server = Arc::clone(self);
+        Some(UpstreamConnection::resume(server, streamable, inbox, session, server_info))
     }
 
     /// Opens a connection over HTTP+SSE. Returns `None` if the upstream does not speak it.

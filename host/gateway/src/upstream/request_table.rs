@@ -104,6 +104,12 @@ impl RequestTable {
         Self { upstream: upstream.to_owned(), state: Mutex::default(), max_messages, is_shared }
     }
 
+    /// Sets the id after which those of requests begin. Connections of several replicas to one
+    /// session need different ids.
+    pub(super) fn begin_after(&self, id: u64) {
+        self.state().last_id = id;
+    }
+
     fn state(&self) -> MutexGuard<'_, TableState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

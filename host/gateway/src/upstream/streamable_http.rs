@@ -1,6 +1,7 @@
 //! The Streamable HTTP transport to an upstream: a session with a stateful upstream, or
 //! self-contained requests to a stateless one.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -50,6 +51,8 @@ pub(super) struct StreamableHttp {
     caller: CallerHeaders,
     inbox: Arc<Inbox>,
     session: Mutex<UpstreamSession>,
+    /// True if other replicas use the session too, so that it outlives this connection.
+    is_portable: AtomicBool,
     /// The permits of replies to pings, which are sent in the background.
     pongs: Arc<Semaphore>,
     listener: Mutex<Option<AbortOnDrop>>,
@@ -70,6 +73,7 @@ impl StreamableHttp {
             caller,
             inbox: Arc::clone(inbox),
             session: Mutex::default(),
+            is_portable: AtomicBool::new(false),
             pongs: Arc::new(Semaphore::new(MAX_PONGS)),
             listener: Mutex::default(),
             status: Mutex::default(),
@@ -83,6 +87,25 @@ impl StreamableHttp {
     /// Sets the protocol version from the handshake, which every later request carries.
     pub(super) fn set_version(&self, version: &str) {
         self.session().version = HeaderValue::from_str(version).ok();
+    }
+
+    /// Continues a session that another replica began.
+    pub(super) fn resume(&self, id: &str, version: &str) {
+        self.session().id = HeaderValue::from_str(id).ok();
+        self.set_version(version);
+        self.set_portable(true);
+    }
+
+    /// Returns the id and the protocol version of the session, if the upstream has issued one.
+    pub(super) fn session_id(&self) -> Option<(String, String)> {
+        let session = self.session();
+        let text = |value: &Option<HeaderValue>| Some(value.as_ref()?.to_str().ok()?.to_owned());
+        Some((text(&session.id)?, text(&session.version)?))
+    }
+
+    /// Records whether other replicas use the session. Otherwise it ends with this connection.
+    pub(super) fn set_portable(&self, is_portable: bool) {
+        self.is_portable.store(is_portable, Ordering::Relaxed);
     }
 
     /// Returns the status of the last response to a request. `None` before the first.
@@ -221,6 +244,7 @@ impl Drop for StreamableHttp {
     fn drop(&mut self) {
         // The server holds state for a session. DELETE frees it.
         if self.session().id.is_some()
+            && !*self.is_portable.get_mut()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
             let (http, headers) = (Arc::clone(&self.http), self.headers_for(b""));

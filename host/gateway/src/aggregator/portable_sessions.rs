@@ -1,0 +1,50 @@
+//! The sessions of stateful clients that move between the replicas of a fleet.
+
+use std::sync::Arc;
+
+use super::Aggregator;
+use crate::fleet::UpstreamSessionId;
+use crate::protocol_mode::ClientInfo;
+
+impl Aggregator {
+    /// Returns true if a session works at the replica that began it only, because an upstream is a
+    /// process, or its session is a connection (HTTP+SSE).
+    pub(crate) fn binds_sessions(&self) -> bool {
+        let mut servers = self.servers().iter();
+        servers.any(|server| server.http.is_none() || server.speaks_legacy_sse() == Some(true))
+    }
+
+    /// Returns the client of a session that is open here, and the ids of its sessions with
+    /// upstreams. `None` if it belongs to another principal.
+    pub(crate) fn describe_session(
+        &self,
+        principal: &Arc<str>,
+        id: &str,
+    ) -> Option<(ClientInfo, Vec<UpstreamSessionId>)> {
+        let session = self.sessions.find(principal, id)?;
+        Some((session.info.clone(), self.connections.session_ids(id)))
+    }
+
+    /// Opens a session that another replica began, unless it is open here.
+    pub(crate) fn restore_session(
+        &self,
+        principal: &Arc<str>,
+        owner: &Arc<str>,
+        id: &str,
+        client: &ClientInfo,
+        upstreams: &[UpstreamSessionId],
+    ) {
+        if self.sessions.contains(id) {
+            return;
+        }
+        self.connections.know_session_ids(id, upstreams);
+        if let Some(evicted) = self.sessions.restore(principal, owner, id, client.clone()) {
+            self.end_session(&evicted);
+        }
+    }
+
+    /// Returns true if a session with this id is open here.
+    pub(crate) fn has_session_id(&self, id: &str) -> bool {
+        self.sessions.contains(id)
+    }
+}
