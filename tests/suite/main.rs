@@ -31,6 +31,7 @@ mod estimates;
 mod examples;
 mod fairness;
 mod faults;
+mod fleet;
 mod floods;
 mod front;
 mod gateway;

@@ -7,6 +7,7 @@
 pub mod answer;
 pub mod artifacts;
 pub mod authorization;
+pub mod balancer;
 pub mod certificates;
 pub mod client;
 pub mod envoy;
