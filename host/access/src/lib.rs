@@ -106,7 +106,8 @@ impl Access {
     /// Counts requests in `store`, so that the rate limits hold for all replicas together.
     pub fn share_rates(&self, config: &Config, store: Arc<dyn SharedRates>) {
         if let Some(rate) = &self.rate {
-            rate.share(&config.access.rate_limit, store);
+            let replicas = config.fleet.as_ref().map_or(1, |fleet| fleet.replicas);
+            rate.share(&config.access.rate_limit, store, replicas);
         }
     }
 

@@ -47,8 +47,8 @@ impl Rate {
     }
 
     /// Counts the requests of all replicas in `store`, which must be set at most once.
-    pub(super) fn share(&self, config: &RateLimit, store: Arc<dyn SharedRates>) {
-        let _ = self.shared.set(Leases::new(store, interval(config), burst(config)));
+    pub(super) fn share(&self, config: &RateLimit, store: Arc<dyn SharedRates>, replicas: u32) {
+        let _ = self.shared.set(Leases::new(store, interval(config), burst(config), replicas));
     }
 
     /// Counts requests in the shared store. `None` if there is none, or it does not answer.

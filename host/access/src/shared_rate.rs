@@ -8,8 +8,10 @@ use std::time::{Duration, Instant};
 
 use lru::LruCache;
 
-/// The share of a burst that a replica leases at once: one in this number.
+/// The share of a burst that all replicas together lease at once: one in this number.
 const LEASES_PER_BURST: u32 = 10;
+/// The time after which an unspent lease is given back.
+const LEASE_TIME: Duration = Duration::from_secs(1);
 /// The maximum number of callers that have a lease.
 const MAX_LEASES: usize = 65_536;
 
@@ -24,6 +26,8 @@ pub struct RateRequest {
     pub tolerance: Duration,
     /// The number of requests.
     pub count: u32,
+    /// The number of requests that were admitted before but not sent, which are given back first.
+    pub unspent: u32,
 }
 
 /// The answer of a shared store to a [`RateRequest`].
@@ -58,7 +62,7 @@ pub(super) enum LeaseDecision {
 struct Lease {
     /// The number of requests that may be admitted without asking the store.
     left: u32,
-    /// The time at which what is left is forgotten.
+    /// The time at which what is left is given back.
     until: Option<Instant>,
     /// The time before which the store admits no request.
     refused_until: Option<Instant>,
@@ -79,19 +83,31 @@ pub(super) struct Leases {
 impl Leases {
     /// `interval` is the time between two requests at the permitted rate, and `burst` the maximum
     /// number at once.
-    pub(super) fn new(store: Arc<dyn SharedRates>, interval: Duration, burst: u32) -> Self {
+    pub(super) fn new(
+        store: Arc<dyn SharedRates>,
+        interval: Duration,
+        burst: u32,
+        replicas: u32,
+    ) -> Self {
         Self {
             store,
             interval,
             tolerance: interval.saturating_mul(burst.saturating_sub(1)),
-            size: (burst / LEASES_PER_BURST).max(1),
+            size: (burst / LEASES_PER_BURST / replicas.max(1)).max(1),
             leases: Arc::new(Mutex::new(LruCache::unbounded())),
         }
     }
 
     fn request(&self, key: &str, count: u32) -> RateRequest {
         let (interval, tolerance) = (self.interval, self.tolerance);
-        RateRequest { key: key.to_owned(), interval, tolerance, count }
+        RateRequest { key: key.to_owned(), interval, tolerance, count, unspent: 0 }
+    }
+
+    /// Gives back what is left of a caller's lease when its time is over, so that the caller can
+    /// spend it at other replicas.
+    fn expire(&self, key: &str) {
+        let (store, leases) = (Arc::clone(&self.store), Arc::clone(&self.leases));
+        give_back(store, leases, self.request(key, 0));
     }
 
     /// Counts requests of a caller, or refuses all of them.
@@ -100,9 +116,6 @@ impl Leases {
             let mut leases = lock(&self.leases);
             let lease = leases.get_or_insert_mut(key.to_owned(), Lease::default);
             let now = Instant::now();
-            if lease.until.is_some_and(|until| until <= now) {
-                lease.left = 0;
-            }
             if let Some(left) = lease.left.checked_sub(requests) {
                 lease.left = left;
                 if left < self.size / 2 && !lease.is_renewing && lease.refused_until.is_none() {
@@ -126,7 +139,9 @@ impl Leases {
         let Some(grant) = grant else { return LeaseDecision::Unknown };
         let mut leases = lock(&self.leases);
         let lease = leases.get_or_insert_mut(key.to_owned(), Lease::default);
-        lease.add(grant, self.interval, self.size);
+        if lease.add(grant) {
+            self.expire(key);
+        }
         match lease.left.checked_sub(requests) {
             Some(left) => {
                 lease.left = left;
@@ -139,30 +154,59 @@ impl Leases {
     /// Asks for the next lease in the background.
     fn renew(&self, key: &str) {
         let taken = self.store.take(self.request(key, self.size));
-        let (leases, key) = (Arc::clone(&self.leases), key.to_owned());
-        let (interval, size) = (self.interval, self.size);
+        let (store, leases) = (Arc::clone(&self.store), Arc::clone(&self.leases));
+        let expiry = self.request(key, 0);
         tokio::spawn(async move {
             let grant = taken.await;
-            let mut leases = lock(&leases);
-            let lease = leases.get_or_insert_mut(key, Lease::default);
-            lease.is_renewing = false;
-            if let Some(grant) = grant {
-                lease.add(grant, interval, size);
+            let is_first = {
+                let mut leases = lock(&leases);
+                let lease = leases.get_or_insert_mut(expiry.key.clone(), Lease::default);
+                lease.is_renewing = false;
+                grant.is_some_and(|grant| lease.add(grant))
+            };
+            if is_first {
+                give_back(store, leases, expiry);
             }
         });
     }
 }
 
+/// Gives back what is left of a lease when its time is over. `request` names its caller.
+fn give_back(
+    store: Arc<dyn SharedRates>,
+    leases: Arc<Mutex<LruCache<String, Lease>>>,
+    request: RateRequest,
+) {
+    tokio::spawn(async move {
+        loop {
+            let until = lock(&leases).peek(&request.key).and_then(|lease| lease.until);
+            let Some(until) = until else { return };
+            tokio::time::sleep_until(until.into()).await;
+            let unspent = {
+                let mut leases = lock(&leases);
+                let Some(lease) = leases.peek_mut(&request.key) else { return };
+                // A lease that was renewed meanwhile lasts longer.
+                if lease.until.is_some_and(|until| until > Instant::now()) {
+                    continue;
+                }
+                lease.until = None;
+                std::mem::take(&mut lease.left)
+            };
+            if unspent > 0 {
+                store.take(RateRequest { unspent, ..request }).await;
+            }
+            return;
+        }
+    });
+}
+
 impl Lease {
-    fn add(&mut self, grant: RateGrant, interval: Duration, size: u32) {
+    /// Adds what the store admits. Returns true if its expiry has to be scheduled.
+    fn add(&mut self, grant: RateGrant) -> bool {
         let now = Instant::now();
         self.left = self.left.saturating_add(grant.granted);
         self.refused_until = (!grant.wait.is_zero()).then(|| now + grant.wait);
-        if grant.granted > 0 {
-            // After this time the store would grant as much again.
-            let lifetime = interval.saturating_mul(size).max(Duration::from_secs(1));
-            self.until = Some(now + lifetime);
-        }
+        grant.granted > 0 && self.until.replace(now + LEASE_TIME).is_none()
     }
 }
 
@@ -187,6 +231,7 @@ mod tests {
         fn take(&self, request: RateRequest) -> GrantFuture {
             self.asked.fetch_add(1, Ordering::Relaxed);
             let mut left = lock(&self.left);
+            *left += request.unspent;
             let granted = request.count.min(*left);
             *left -= granted;
             let refused = granted < request.count;
@@ -208,8 +253,9 @@ mod tests {
     #[tokio::test]
     async fn leases_save_requests_to_the_store() {
         let store = Arc::new(Budget { left: Mutex::new(1_000), ..Budget::default() });
-        let replicas: Vec<Leases> =
-            (0..3).map(|_| Leases::new(store.clone(), Duration::from_millis(100), 600)).collect();
+        let replicas: Vec<Leases> = (0..3)
+            .map(|_| Leases::new(store.clone(), Duration::from_millis(100), 600, 3))
+            .collect();
         let mut total = 0;
         for _ in 0..500 {
             for replica in &replicas {
@@ -219,18 +265,29 @@ mod tests {
         // All three together have spent what the store had, and no more.
         assert_eq!(total, 1_000);
         let asked = store.asked.load(Ordering::Relaxed);
-        assert!(asked <= 40, "{asked} requests to the store for 1,500 decisions");
+        assert!(asked <= 100, "{asked} requests to the store for 1,500 decisions");
     }
 
     #[tokio::test]
     async fn several_requests_are_admitted_together_or_refused() {
         let store = Arc::new(Budget { left: Mutex::new(7), ..Budget::default() });
-        let leases = Leases::new(store, Duration::from_millis(100), 10);
+        let leases = Leases::new(store, Duration::from_millis(100), 10, 1);
         assert_eq!(leases.check("a", 5).await, LeaseDecision::Admitted);
         let refused = leases.check("a", 5).await;
         assert!(matches!(refused, LeaseDecision::Refused(_)), "{refused:?}");
         assert_eq!(leases.check("a", 2).await, LeaseDecision::Admitted);
         assert!(matches!(leases.check("b", 1).await, LeaseDecision::Refused(_)));
+    }
+
+    #[tokio::test]
+    async fn unspent_requests_are_given_back() {
+        let store = Arc::new(Budget { left: Mutex::new(100), ..Budget::default() });
+        let leases = Leases::new(store.clone(), Duration::from_millis(100), 100, 1);
+        assert_eq!(leases.check("a", 1).await, LeaseDecision::Admitted);
+        assert_eq!(*lock(&store.left), 90);
+        while *lock(&store.left) < 99 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
     }
 
     struct Silent;
@@ -243,7 +300,7 @@ mod tests {
 
     #[tokio::test]
     async fn silent_store_decides_nothing() {
-        let leases = Leases::new(Arc::new(Silent), Duration::from_millis(100), 10);
+        let leases = Leases::new(Arc::new(Silent), Duration::from_millis(100), 10, 1);
         assert_eq!(leases.check("a", 1).await, LeaseDecision::Unknown);
     }
 }

@@ -176,7 +176,15 @@ mod tests {
 
     #[test]
     fn built_in_alerts_can_be_changed_and_switched_off() {
-        let all = ["oversized", "faults", "upstream-down", "estimates", "harvesting", "audit"];
+        let all = [
+            "oversized",
+            "faults",
+            "upstream-down",
+            "store-down",
+            "estimates",
+            "harvesting",
+            "audit",
+        ];
         let rules = read("").unwrap();
         assert_eq!(names(&rules), all);
         assert!(rules.iter().all(|rule| rule.logs && !rule.notifies));
@@ -188,7 +196,7 @@ mod tests {
         let changed = &rules[0];
         assert_eq!(changed.condition.to_string(), "oversized / calls > 0.05");
         assert_eq!((changed.over.as_secs(), changed.hold.as_secs(), changed.min), (3_600, 120, 50));
-        let added = &rules[5];
+        let added = &rules[6];
         assert_eq!((added.over.as_secs(), added.hold.as_secs(), added.min), (600, 0, 5));
     }
 

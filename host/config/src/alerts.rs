@@ -15,8 +15,8 @@ use crate::secret::Secret;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AlertSettings {
-    /// The name: `oversized`, `faults`, `upstream-down`, `store-down`, `estimates`, `harvesting` and
-    /// `audit` are built in.
+    /// The name: `oversized`, `faults`, `upstream-down`, `store-down`, `estimates`, `harvesting`
+    /// and `audit` are built in.
     pub name: String,
     /// False switches the alert off.
     #[serde(default = "enabled")]

@@ -4,7 +4,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::access::{ANONYMOUS, client_network};
-use crate::fair_queue::{Caller, Place};
+use crate::config::Limits;
+use crate::fair_queue::{Caller, Place, Shares};
 use crate::front::request_body::Reservation;
 
 /// A request that the front has admitted. The request occupies its places until all clones of the
@@ -70,6 +71,16 @@ impl Admission {
             _place: None,
             _memory: None,
         }
+    }
+}
+
+/// Returns the bounds of concurrent requests.
+pub(crate) fn concurrency(limits: &Limits) -> Shares {
+    let shares = Shares::defaults(limits.concurrency);
+    Shares {
+        per_principal: limits.per_principal.unwrap_or(shares.per_principal).min(shares.total),
+        per_session: limits.per_session.unwrap_or(shares.per_session).min(shares.total),
+        ..shares
     }
 }
 

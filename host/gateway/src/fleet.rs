@@ -26,15 +26,16 @@ use tracing::warn;
 
 use self::keys::FleetKeys;
 use self::peers::Peers;
-use crate::config;
+use self::shared_rates::StoredRates;
+use crate::access::Access;
+use crate::config::{self, Config};
 use crate::filter::Filter;
 use crate::store::CursorStore;
 
 pub(crate) use self::event_ids::with_owner;
 pub(crate) use self::owner::{OWNER_MARK, Owner, OwnerTag};
 pub(crate) use self::peers::{ADDRESS, INSTANCE, PRINCIPAL, PeerError, decode_text};
-pub(crate) use self::session_token::{SessionKind, SessionState, UpstreamSessionId};
-pub(crate) use self::shared_rates::StoredRates;
+pub(crate) use self::session_token::{SessionDescription, SessionKind, UpstreamSessionId};
 
 /// The maximum age of a session id. A client whose id is older begins again.
 const MAX_SESSION_AGE: Duration = Duration::from_secs(7 * 86_400);
@@ -57,7 +58,17 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    pub(crate) fn new(settings: config::Fleet, filter: &Filter) -> Self {
+    /// Makes the gateway one of several replicas, whose rate limits hold for all together. `None`
+    /// if it is none of a fleet.
+    pub(crate) fn join(config: &Config, filter: &Filter, access: &Access) -> Option<Arc<Self>> {
+        let fleet = Self::new(config.fleet.clone()?, filter);
+        if let Some(store) = fleet.shared_store() {
+            access.share_rates(config, Arc::new(StoredRates(store)));
+        }
+        Some(Arc::new(fleet))
+    }
+
+    fn new(settings: config::Fleet, filter: &Filter) -> Self {
         let revisions = Arc::clone(filter.revisions());
         let store = Arc::clone(&revisions.services().store);
         if !store.may_block() {
@@ -77,9 +88,9 @@ impl Fleet {
         }
     }
 
-    /// Returns the counter of the requests of all replicas. `None` if the store is not shared.
-    pub(crate) fn shared_rates(&self) -> Option<StoredRates> {
-        self.store.may_block().then(|| StoredRates(Arc::clone(&self.store)))
+    /// Returns the store of all replicas. `None` if it is not shared.
+    pub(crate) fn shared_store(&self) -> Option<Arc<dyn CursorStore>> {
+        self.store.may_block().then(|| Arc::clone(&self.store))
     }
 
     /// Returns the tag of this replica, for ids of what it alone holds.
@@ -125,7 +136,7 @@ impl Fleet {
 
     /// Returns the session id for a client: an encrypted description of the session that every
     /// replica reads. `None` if the system has no random numbers.
-    pub(crate) fn seal(&self, principal: &str, mut state: SessionState) -> Option<String> {
+    pub(crate) fn seal(&self, principal: &str, mut state: SessionDescription) -> Option<String> {
         let keys = self.keys.current();
         let token = session_token::seal(&keys, principal, &state)?;
         if token.len() <= MAX_TOKEN_BYTES {
@@ -142,7 +153,7 @@ impl Fleet {
 
     /// Returns the session that a client names. `None` if the id is not one of this fleet for this
     /// principal, or too old, or its record is gone.
-    pub(crate) fn open(&self, principal: &str, token: &str) -> Option<SessionState> {
+    pub(crate) fn open(&self, principal: &str, token: &str) -> Option<SessionDescription> {
         let mut state = session_token::open(&self.keys.current(), principal, token)?;
         if session_token::age(&state) > MAX_SESSION_AGE {
             return None;
@@ -157,7 +168,7 @@ impl Fleet {
     }
 
     /// Records that the client has ended a session, so that no replica restores it.
-    pub(crate) fn set_ended(&self, principal: &str, state: &SessionState) {
+    pub(crate) fn set_ended(&self, principal: &str, state: &SessionDescription) {
         self.ended().put(state.id.clone(), ());
         if self.store.may_block() {
             let entry = vec![(session_token::end_name(&state.id), Vec::new())];
@@ -169,7 +180,7 @@ impl Fleet {
     }
 
     /// Returns true if the client has ended a session.
-    pub(crate) fn has_ended(&self, principal: &str, state: &SessionState) -> bool {
+    pub(crate) fn has_ended(&self, principal: &str, state: &SessionDescription) -> bool {
         if self.ended().contains(&state.id) {
             return true;
         }

@@ -13,7 +13,9 @@ use memchr::memmem;
 
 use crate::admission::{Admission, owner};
 use crate::aggregator::{QUESTION_ID_PREFIX, STATE_PREFIX, client_info, random_id, resumed_state};
-use crate::fleet::{Fleet, OWNER_MARK, Owner, PeerError, SessionKind, SessionState, with_owner};
+use crate::fleet::{
+    Fleet, OWNER_MARK, Owner, PeerError, SessionDescription, SessionKind, with_owner,
+};
 use crate::front::sse_paths::SseEndpoint;
 use crate::headers::{LAST_EVENT_ID, SESSION_ID, header};
 use crate::message::{Head, Kind, split_batch};
@@ -27,7 +29,7 @@ const STREAM_METHODS: [&str; 2] = ["resources/subscribe", "resources/unsubscribe
 pub(crate) struct FleetSession {
     /// The id that the client sent.
     token: HeaderValue,
-    pub(crate) state: SessionState,
+    pub(crate) state: SessionDescription,
 }
 
 /// The replica that serves a request.
@@ -133,7 +135,7 @@ impl Gateway {
         &self,
         owner: &Arc<str>,
         principal: &Arc<str>,
-        state: &SessionState,
+        state: &SessionDescription,
         headers: &HeaderMap,
     ) {
         let Some(fleet) = self.fleet.as_ref().filter(|_| !state.is_bound) else { return };
@@ -231,12 +233,12 @@ impl Gateway {
             Some((client, upstreams)) => {
                 let kind = SessionKind::Aggregated(upstreams);
                 let is_bound = self.aggregator.binds_sessions();
-                SessionState::new(issued.to_owned(), own, is_bound, kind, client)
+                SessionDescription::new(issued.to_owned(), own, is_bound, kind, client)
             }
             None => {
                 let head = split_batch(body).into_iter().find_map(Head::read)?;
                 let kind = SessionKind::Passed(issued.to_owned());
-                SessionState::new(random_id()?, own, false, kind, client_info(&head))
+                SessionDescription::new(random_id()?, own, false, kind, client_info(&head))
             }
         };
         HeaderValue::from_str(&fleet.seal(principal, state)?).ok()

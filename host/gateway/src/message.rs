@@ -1,4 +1,4 @@
-//! Re-exports the JSON-RPC message functions of the protocol crate that most modules import.
+//! The JSON-RPC message functions that most modules import, most of them of the protocol crate.
 
 pub(crate) use context_guard_protocol::batch::split_batch;
 pub(crate) use context_guard_protocol::edit::{
@@ -8,3 +8,11 @@ pub(crate) use context_guard_protocol::{
     CAPABILITIES_KEY, CLIENT_KEY, Head, Kind, LOG_LEVEL_KEY, SERVER_KEY, STATELESS_VERSION,
     SUBSCRIPTION_KEY, VERSION_KEY, is_stateless_version,
 };
+
+use serde_json::Value;
+
+/// Returns the string at a JSON Pointer in a message, or `None` if there is no string.
+pub(crate) fn text_at(message: &[u8], pointer: &str) -> Option<String> {
+    let message: Value = serde_json::from_slice(message).ok()?;
+    message.pointer(pointer)?.as_str().map(str::to_owned)
+}

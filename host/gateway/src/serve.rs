@@ -12,7 +12,7 @@ use http::{Method, StatusCode, Uri};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use super::admission::Admission;
+use super::admission::{Admission, concurrency};
 use super::aggregator::{Aggregator, route_path};
 use super::fair_queue::{FairQueue, Shares};
 use super::fleet::Fleet;
@@ -36,7 +36,7 @@ use super::upstream::server::UpstreamServer;
 use super::upstream::statuses::may_be_legacy_sse;
 use crate::access::{ANONYMOUS, Access, AdminAccess, http_client};
 use crate::code::Sandbox;
-use crate::config::{Authorization, Config, Limits, Upstream, alert_rules};
+use crate::config::{Authorization, Config, Upstream, alert_rules};
 use crate::filter::Filter;
 use crate::oauth::{TokenStore, UpstreamTokens};
 use crate::revision::Sources;
@@ -186,10 +186,7 @@ impl Gateway {
                 rest.push(Rest::new(http, api.clone(), filter, recorder));
             }
         }
-        let fleet = config.fleet.clone().map(|settings| Arc::new(Fleet::new(settings, &filter)));
-        if let Some(rates) = fleet.as_ref().and_then(|fleet| fleet.shared_rates()) {
-            access.share_rates(&config, Arc::new(rates));
-        }
+        let fleet = Fleet::join(&config, &filter, &access);
         let aggregator = Arc::new(Aggregator::new(
             &config,
             servers,
@@ -200,6 +197,10 @@ impl Gateway {
             closing.clone(),
             fleet.as_ref().map(|fleet| fleet.tag().clone()).unwrap_or_default(),
         ));
+        if let Some(store) = fleet.as_ref().map(|fleet| fleet.shared_store()) {
+            aggregator.join_fleet(store.as_ref());
+            single_upstream.iter().for_each(|single| single.join_fleet(store.as_ref()));
+        }
         if !is_loopback && !access.requires_authentication() {
             warn!(
                 "anybody who reaches {} can use this gateway: set access.keys, \
@@ -208,7 +209,8 @@ impl Gateway {
             );
         }
         let sse_paths = SsePaths::beside(&config.path);
-        let places = FairQueue::new(places(&config.limits), Shares::defaults(config.limits.queue));
+        let places =
+            FairQueue::new(concurrency(&config.limits), Shares::defaults(config.limits.queue));
         let body_memory = BodyMemory::new(&config.limits);
         let memory = MemoryMonitor::new(&config.limits);
         let admin_access =
@@ -448,15 +450,5 @@ impl Gateway {
             }
         }
         response
-    }
-}
-
-/// Returns the bounds of concurrent requests.
-fn places(limits: &Limits) -> Shares {
-    let shares = Shares::defaults(limits.concurrency);
-    Shares {
-        per_principal: limits.per_principal.unwrap_or(shares.per_principal).min(shares.total),
-        per_session: limits.per_session.unwrap_or(shares.per_session).min(shares.total),
-        ..shares
     }
 }

@@ -11,14 +11,13 @@ use context_guard_protocol::answer::{
 };
 use context_guard_protocol::batch::{Body, join_batch};
 use context_guard_protocol::{Envelope, PendingRequests, RequestId};
-use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::exchange::Exchange;
 use crate::engine::CallContext;
 use crate::filter::Filter;
 use crate::invalid_output::InvalidOutput;
-use crate::message::{Head, Kind, replace_invalid_utf8, splice};
+use crate::message::{Head, Kind, replace_invalid_utf8, splice, text_at};
 use crate::pending_filter::PendingFilter;
 use crate::telemetry::Recorder;
 use crate::unattributed::UnattributedAnswers;
@@ -417,10 +416,4 @@ impl Session {
         }
         guarded.shaped.map_or(message, Cow::Owned)
     }
-}
-
-/// Returns the string at a JSON Pointer in a message, or `None` if there is no string.
-fn text_at(message: &[u8], pointer: &str) -> Option<String> {
-    let message: Value = serde_json::from_slice(message).ok()?;
-    message.pointer(pointer)?.as_str().map(str::to_owned)
 }

@@ -9,7 +9,9 @@ mod unanswered;
 
 use std::borrow::Cow;
 use std::convert::Infallible;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::Response;
@@ -22,9 +24,10 @@ use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::request::Parts;
 use http::{Method, StatusCode};
 use hyper::body::Incoming;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use self::response_stream::{PostedRequests, ResponseStream};
+use self::response_stream::{PostedRequests, ResponseStream, StreamState};
 use self::unanswered::UnansweredRequests;
 use super::admission::Admission;
 use super::headers::{NAME, PROTOCOL_VERSION, SESSION_ID, header, storage_scope};
@@ -40,7 +43,11 @@ use crate::config::Limits;
 use crate::filter::Filter;
 use crate::message::{Head, Kind, split_batch};
 use crate::protocol_mode::ClientInfo;
+use crate::store::CursorStore;
 use crate::telemetry::Recorder;
+
+/// The maximum time for which the head of a replica's response waits for the first event.
+const MAX_HEAD_DELAY: Duration = Duration::from_secs(2);
 
 /// Passes requests to a single HTTP upstream without the aggregator, and tracks the clients'
 /// sessions with it.
@@ -51,6 +58,8 @@ pub(crate) struct SingleUpstream {
     /// The sessions whose ids the upstream has issued.
     sessions: Mutex<SessionTable<Arc<Session>>>,
     tasks: Arc<TaskOwners>,
+    /// True if the gateway is one of several replicas.
+    is_replica: AtomicBool,
     /// A token that is cancelled when the gateway stops, which ends long-lived streams.
     closing: CancellationToken,
 }
@@ -65,7 +74,8 @@ impl SingleUpstream {
     ) -> Self {
         let sessions = Mutex::new(SessionTable::new(limits));
         let tasks = Arc::new(TaskOwners::new());
-        Self { upstream, filter, recorder, sessions, tasks, closing }
+        let is_replica = AtomicBool::new(false);
+        Self { upstream, filter, recorder, sessions, tasks, is_replica, closing }
     }
 
     fn sessions(&self) -> MutexGuard<'_, SessionTable<Arc<Session>>> {
@@ -94,7 +104,9 @@ impl SingleUpstream {
         let (method, headers) = (parts.method.clone(), &parts.headers);
         match self.upstream.send_uncounted(method, None, &admission.principal, headers, body).await
         {
-            Ok(response) if is_events(response.headers()) => self.stream(session, response, None),
+            Ok(response) if is_events(response.headers()) => {
+                self.stream(session, response, None).await
+            }
             Ok(response) => unchanged(response),
             Err(failure) => transport_error(&failure),
         }
@@ -128,6 +140,15 @@ impl SingleUpstream {
             header(&parts.headers, PROTOCOL_VERSION),
         );
         Some(Arc::new(session))
+    }
+
+    /// Makes the gateway one of several replicas. They share the owners of tasks by their store, if
+    /// it is shared. Responses begin with their first event.
+    pub(crate) fn join_fleet(&self, store: Option<&Arc<dyn CursorStore>>) {
+        self.is_replica.store(true, Ordering::Relaxed);
+        if let Some(store) = store {
+            self.tasks.share(Arc::clone(store));
+        }
     }
 
     /// Opens a session that another replica began, unless it is open here. `name` is the id that
@@ -228,7 +249,7 @@ impl SingleUpstream {
         if is_events(response.headers()) {
             let post =
                 PostedRequests { unanswered, own: client, admission: admission.clone(), turn };
-            return self.stream(Arc::clone(session), response, Some(post));
+            return self.stream(Arc::clone(session), response, Some(post)).await;
         }
         if !is_plain_json(response.headers()) {
             // The upstream answers a batch without requests with 202. The guard's answers remain.
@@ -280,7 +301,7 @@ impl SingleUpstream {
 
     /// Returns the upstream's event stream with each event shaped by the guard. `post` has the
     /// requests that the stream answers. It is `None` for a GET.
-    fn stream(
+    async fn stream(
         &self,
         session: Arc<Session>,
         response: http::Response<Incoming>,
@@ -292,9 +313,18 @@ impl SingleUpstream {
         let upstream = Arc::clone(&self.upstream);
         let tasks = Arc::clone(&self.tasks);
         let stream = ResponseStream::new(upstream, session, tasks, incoming, is_long_lived, post);
-        let body = stream::unfold(stream, |mut stream| async move {
-            let event = stream.next().await?;
-            Some((Ok::<_, Infallible>(Bytes::from(event)), stream))
+        let mut state = StreamState::Next(stream);
+        // A balancer can repeat a request at another replica until the response begins.
+        if self.is_replica.load(Ordering::Relaxed) && !is_long_lived {
+            let mut first = state.first_message();
+            state = match timeout(MAX_HEAD_DELAY, &mut first).await {
+                Ok((event, stream)) => StreamState::Ready(event, stream),
+                Err(_) => StreamState::First(first),
+            };
+        }
+        let body = stream::unfold(state, |state| async move {
+            let (event, stream) = state.next().await;
+            Some((Ok::<_, Infallible>(Bytes::from(event?)), StreamState::Next(stream)))
         });
         let body = if is_long_lived {
             Body::from_stream(body.take_until(self.closing.clone().cancelled_owned()))

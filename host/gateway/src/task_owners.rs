@@ -1,26 +1,42 @@
 //! The owners of tasks, which upstreams create for calls of clients.
 
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use lru::LruCache;
 use serde_json::value::RawValue;
+use tokio::task::block_in_place;
 
+use crate::engine::digest;
 use crate::message::{Head, member, members};
+use crate::store::CursorStore;
 
 /// The maximum number of tasks whose owners are known.
 const MAX_TASKS: NonZeroUsize = NonZeroUsize::new(65_536).unwrap();
 
+/// The time for which other replicas know the owner of a task.
+const SHARED_LIFETIME: Duration = Duration::from_secs(86_400);
+
 /// The principals that own tasks, with the index of the upstream that runs each task.
-pub(crate) struct TaskOwners(Mutex<LruCache<(Arc<str>, String), usize>>);
+pub(crate) struct TaskOwners {
+    known: Mutex<LruCache<(Arc<str>, String), usize>>,
+    /// The store of a fleet, by which each replica learns the tasks of the others.
+    shared: OnceLock<Arc<dyn CursorStore>>,
+}
 
 impl TaskOwners {
     pub(crate) fn new() -> Self {
-        Self(Mutex::new(LruCache::new(MAX_TASKS)))
+        Self { known: Mutex::new(LruCache::new(MAX_TASKS)), shared: OnceLock::new() }
+    }
+
+    /// Shares the owners with the other gateways of `store`, which must have equal upstreams.
+    pub(crate) fn share(&self, store: Arc<dyn CursorStore>) {
+        let _ = self.shared.set(store);
     }
 
     fn lock(&self) -> MutexGuard<'_, LruCache<(Arc<str>, String), usize>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Records the tasks that a response to a principal's request reports as created by the
@@ -38,6 +54,11 @@ impl TaskOwners {
                 _ => None,
             };
             if let Some(id) = id.and_then(|id| serde_json::from_str::<String>(id).ok()) {
+                if let Some(store) = self.shared.get() {
+                    let entry = vec![(entry_name(&id), server.to_string().into_bytes())];
+                    // Without the store, this replica alone knows the task.
+                    let _ = block_in_place(|| store.put(principal, entry, SHARED_LIFETIME));
+                }
                 self.lock().put((principal.into(), id), server);
             }
         }
@@ -46,13 +67,28 @@ impl TaskOwners {
     /// Returns the index of the upstream that runs a principal's task. `None` if the principal has
     /// no such task.
     pub(crate) fn find(&self, principal: &str, task: &str) -> Option<usize> {
-        self.lock().get(&(principal.into(), task.to_owned())).copied()
+        let key = (principal.into(), task.to_owned());
+        if let Some(server) = self.lock().get(&key) {
+            return Some(*server);
+        }
+        let store = self.shared.get()?;
+        let found = block_in_place(|| store.get(principal, &[entry_name(task)])).ok()?;
+        let server = std::str::from_utf8(found.first()?.as_ref()?).ok()?.parse().ok()?;
+        self.lock().put(key, server);
+        Some(server)
     }
+}
+
+/// Returns the name of a task's entry in the store. The id of a task may have any length.
+fn entry_name(task: &str) -> String {
+    format!("task-{}", digest(task.as_bytes()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::clock::SystemClock;
+    use crate::store::{MemoryLimits, MemoryStore};
 
     #[test]
     fn tasks_belong_to_principals() {
@@ -63,5 +99,15 @@ mod tests {
         owners.learn(bob, br#"{"id":1,"result":{"content":[{"taskId":"t"}]}}"#, 0);
         assert_eq!((owners.find(alice, "t"), owners.find(bob, "t")), (Some(1), None));
         assert_eq!((owners.find(alice, "u"), owners.find(bob, "u")), (None, Some(0)));
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn replicas_learn_tasks_from_the_store() {
+        let store = Arc::new(MemoryStore::new(Arc::new(SystemClock), MemoryLimits::default()));
+        let [one, two] = [TaskOwners::new(), TaskOwners::new()];
+        one.share(store.clone());
+        two.share(store);
+        one.learn("alice", br#"{"id":1,"result":{"task":{"taskId":"t"}}}"#, 2);
+        assert_eq!((two.find("alice", "t"), two.find("bob", "t")), (Some(2), None));
     }
 }

@@ -157,8 +157,9 @@ impl CursorStore for LayeredStore {
         interval: Duration,
         tolerance: Duration,
         count: u32,
+        unspent: u32,
     ) -> Result<RateGrant, StoreError> {
-        self.remote.take(owner, interval, tolerance, count)
+        self.remote.take(owner, interval, tolerance, count, unspent)
     }
 
     fn rekey(&self, secrets: &[&[u8]]) {

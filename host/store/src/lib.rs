@@ -89,7 +89,8 @@ pub trait CursorStore: Send + Sync {
 
     /// Admits as many of `count` requests of `owner` as a rate limit allows, for all gateways with
     /// this store. `interval` is the time between two requests, and `tolerance` the time by which
-    /// they may come early.
+    /// they may come early. `unspent` requests that were
+    /// admitted earlier are given back first.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`], also if the store is not shared.
@@ -99,8 +100,9 @@ pub trait CursorStore: Send + Sync {
         interval: Duration,
         tolerance: Duration,
         count: u32,
+        unspent: u32,
     ) -> Result<RateGrant, StoreError> {
-        let _ = (owner, interval, tolerance, count);
+        let _ = (owner, interval, tolerance, count, unspent);
         Err(StoreError::Unavailable)
     }
 

@@ -3,6 +3,7 @@
 //! The server expires entries. The keys of one principal share a hash slot, so that one call needs
 //! one round trip.
 
+mod evictions;
 mod heartbeat;
 mod rate;
 
@@ -29,8 +30,6 @@ use crate::{CursorStore, RateGrant, StoreError};
 const INITIAL_PAUSE: Duration = Duration::from_millis(25);
 /// The maximum time between two probes of a server that failed.
 const MAX_PAUSE: Duration = Duration::from_millis(1_600);
-/// The time between two checks for entries that the server has evicted.
-const EVICTION_INTERVAL: Duration = Duration::from_secs(10);
 /// The lifetime of the entry that a probe writes.
 const PROBE_TTL: Duration = Duration::from_secs(1);
 /// The time between two checks of a waiting call for the end of the server.
@@ -147,7 +146,7 @@ impl RedisStore {
             is_connected: AtomicBool::new(false),
         };
         let remote = Arc::new(remote);
-        runtime.spawn(watch_evictions(Arc::downgrade(&remote)));
+        runtime.spawn(evictions::watch(Arc::downgrade(&remote)));
         let mut store = Self { remote, prefix: options.prefix.clone(), runtime: None };
         let probe_key = store.key(&tag(""), "probe");
         runtime.spawn(heartbeat::watch(Arc::downgrade(&store.remote), probe_key));
@@ -216,8 +215,8 @@ fn is_full(error: &RedisError) -> bool {
     error.to_string().contains("OOM")
 }
 
-/// Returns true if the server answers but accepts no writes: it is a replica, or its disk is full. A
-/// pipeline reports its first error as text only.
+/// Returns true if the server answers but accepts no writes: it is a replica, or its disk is full.
+/// A pipeline reports its first error as text only.
 fn is_read_only(error: &RedisError) -> bool {
     let text = error.to_string();
     // The client library has a name of its own for the code READONLY.
@@ -237,41 +236,6 @@ async fn probe(remote: Weak<Remote>, key: String) {
             Err(error) if !is_full(&error) => {}
             _ => return remote.health.recovered(),
         }
-    }
-}
-
-/// Reports entries that the server evicts before they expire.
-async fn watch_evictions(remote: Weak<Remote>) {
-    let mut last = None;
-    loop {
-        tokio::time::sleep(EVICTION_INTERVAL).await;
-        let Some(remote) = remote.upgrade() else { return };
-        // A gateway that stores nothing does not connect.
-        if !remote.health.is_up() || remote.connection.lock().await.is_none() {
-            continue;
-        }
-        let mut info = redis::pipe();
-        info.cmd("INFO").arg("stats");
-        let Ok(answer) = remote.query::<Value>(&info).await else { continue };
-        let now = evicted_keys(&answer);
-        // A restarted server counts from zero.
-        remote.health.evicted(last.map_or(0, |last| now.saturating_sub(last)));
-        last = Some(now);
-    }
-}
-
-/// Returns the sum of the numbers of evicted keys in the answers of one or several nodes.
-fn evicted_keys(answer: &Value) -> u64 {
-    let count = |text: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix("evicted_keys:"));
-        line.and_then(|number| number.trim().parse().ok()).unwrap_or(0)
-    };
-    match answer {
-        Value::BulkString(bytes) => count(&String::from_utf8_lossy(bytes)),
-        Value::VerbatimString { text, .. } | Value::SimpleString(text) => count(text),
-        Value::Array(answers) => answers.iter().map(evicted_keys).sum(),
-        Value::Map(answers) => answers.iter().map(|(_, answer)| evicted_keys(answer)).sum(),
-        _ => 0,
     }
 }
 
@@ -421,9 +385,10 @@ impl CursorStore for RedisStore {
         interval: Duration,
         tolerance: Duration,
         count: u32,
+        unspent: u32,
     ) -> Result<RateGrant, StoreError> {
         let tag = tag(owner);
-        let command = rate::command(&self.key(&tag, "rate"), interval, tolerance, count);
+        let command = rate::command(&self.key(&tag, "rate"), interval, tolerance, count, unspent);
         let (result,) = self.run::<((u32, u64),)>(&tag, command)?;
         Ok(rate::grant(result))
     }

@@ -119,8 +119,9 @@ impl<S: CursorStore> CursorStore for SealedStore<S> {
         interval: Duration,
         tolerance: Duration,
         count: u32,
+        unspent: u32,
     ) -> Result<RateGrant, StoreError> {
-        self.inner.take(owner, interval, tolerance, count)
+        self.inner.take(owner, interval, tolerance, count, unspent)
     }
 
     fn rekey(&self, secrets: &[&[u8]]) {

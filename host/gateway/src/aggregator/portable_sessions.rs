@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::Aggregator;
 use crate::fleet::UpstreamSessionId;
 use crate::protocol_mode::ClientInfo;
+use crate::store::CursorStore;
 
 impl Aggregator {
     /// Returns true if a session works at the replica that began it only, because an upstream is a
@@ -40,6 +41,13 @@ impl Aggregator {
         self.connections.know_session_ids(id, upstreams);
         if let Some(evicted) = self.sessions.restore(principal, owner, id, client.clone()) {
             self.end_session(&evicted);
+        }
+    }
+
+    /// Shares the owners of tasks with the other replicas of a fleet, by their store.
+    pub(crate) fn join_fleet(&self, store: Option<&Arc<dyn CursorStore>>) {
+        if let Some(store) = store {
+            self.router.tasks.share(Arc::clone(store));
         }
     }
 

@@ -51,11 +51,11 @@ pub(crate) enum PeerError {
     Lost,
 }
 
-type Sender = SendRequest<Full<Bytes>>;
+type PeerSender = SendRequest<Full<Bytes>>;
 
 /// An open connection, and the keys of its handshake.
 struct Peer {
-    sender: Sender,
+    sender: PeerSender,
     keys: Arc<DerivedKeys>,
 }
 
@@ -117,7 +117,7 @@ impl Peers {
     }
 
     /// Returns an open connection to a replica.
-    async fn connect(&self, owner: &Owner) -> Result<Sender, PeerError> {
+    async fn connect(&self, owner: &Owner) -> Result<PeerSender, PeerError> {
         let keys = self.keys.current();
         let address = &owner.address;
         if let Some(peer) = self.open().get(address)
@@ -160,7 +160,7 @@ impl Peers {
     }
 }
 
-async fn open(address: &str, keys: &DerivedKeys) -> Result<Sender, String> {
+async fn open(address: &str, keys: &DerivedKeys) -> Result<PeerSender, String> {
     let identity = keys.identity.as_ref().ok_or("there is no identity")?;
     let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
     stream.set_nodelay(true).map_err(|error| error.to_string())?;

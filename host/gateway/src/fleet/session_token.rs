@@ -44,7 +44,7 @@ pub(crate) struct UpstreamSessionId {
 
 /// The description of a session, from which a replica restores it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SessionState {
+pub(crate) struct SessionDescription {
     /// The internal id, which names the session in telemetry.
     pub(crate) id: String,
     pub(crate) owner: Owner,
@@ -58,7 +58,7 @@ pub(crate) struct SessionState {
     pub(super) has_details: bool,
 }
 
-impl SessionState {
+impl SessionDescription {
     /// Returns the description of a session that begins now.
     pub(crate) fn new(
         id: String,
@@ -123,7 +123,7 @@ fn now() -> u64 {
 }
 
 /// Returns the time since an id was issued.
-pub(super) fn age(state: &SessionState) -> Duration {
+pub(super) fn age(state: &SessionDescription) -> Duration {
     Duration::from_secs(now().saturating_sub(state.issued))
 }
 
@@ -138,13 +138,13 @@ pub(super) fn end_name(id: &str) -> String {
 }
 
 /// Returns the record of a session for the store.
-pub(super) fn record(state: &SessionState) -> Option<Vec<u8>> {
+pub(super) fn record(state: &SessionDescription) -> Option<Vec<u8>> {
     let ClientInfo { capabilities, implementation, .. } = state.client.clone();
     serde_json::to_vec(&Record { kind: state.kind.clone(), capabilities, implementation }).ok()
 }
 
 /// Adds what the record of a session contains. `None` if the record is invalid.
-pub(super) fn add_details(state: &mut SessionState, record: &[u8]) -> Option<()> {
+pub(super) fn add_details(state: &mut SessionDescription, record: &[u8]) -> Option<()> {
     let Record { kind, capabilities, implementation } = serde_json::from_slice(record).ok()?;
     state.kind = kind;
     state.client.capabilities = capabilities;
@@ -154,7 +154,11 @@ pub(super) fn add_details(state: &mut SessionState, record: &[u8]) -> Option<()>
 }
 
 /// Returns the id of a session for its client.
-pub(super) fn seal(keys: &DerivedKeys, principal: &str, state: &SessionState) -> Option<String> {
+pub(super) fn seal(
+    keys: &DerivedKeys,
+    principal: &str,
+    state: &SessionDescription,
+) -> Option<String> {
     let key = keys.ids.first()?.key(principal.as_bytes()).ok()?;
     let ClientInfo { version, capabilities, implementation } = state.client.clone();
     let sealed = Sealed {
@@ -174,7 +178,7 @@ pub(super) fn seal(keys: &DerivedKeys, principal: &str, state: &SessionState) ->
 
 /// Returns the session that an id of a principal describes. `None` if it was not sealed for the
 /// principal by one of the keys.
-pub(super) fn open(keys: &DerivedKeys, principal: &str, token: &str) -> Option<SessionState> {
+pub(super) fn open(keys: &DerivedKeys, principal: &str, token: &str) -> Option<SessionDescription> {
     let (id, sealed) = token.split_at_checked(ID_BYTES)?;
     let sealed = URL_SAFE_NO_PAD.decode(sealed).ok()?;
     let (sealed, nonce) = sealed.split_last_chunk::<NONCE_BYTES>()?;
@@ -187,7 +191,7 @@ pub(super) fn open(keys: &DerivedKeys, principal: &str, token: &str) -> Option<S
     }
     let has_details = sealed.client.is_some();
     let (capabilities, implementation) = sealed.client.unwrap_or_default();
-    Some(SessionState {
+    Some(SessionDescription {
         id: id.to_owned(),
         owner: sealed.owner,
         is_bound: sealed.is_bound,
@@ -206,7 +210,7 @@ mod tests {
         DerivedKeys::derive(secrets.iter().map(|secret| secret.as_bytes().to_vec()).collect())
     }
 
-    fn state(capabilities: &str) -> SessionState {
+    fn state(capabilities: &str) -> SessionDescription {
         let client = ClientInfo {
             version: "2025-11-25".to_owned(),
             capabilities: capabilities.to_owned(),
@@ -219,7 +223,7 @@ mod tests {
         };
         let kind = SessionKind::Aggregated(vec![upstream]);
         let owner = Owner::new("10.0.0.7:8810".to_owned());
-        SessionState::new("x".repeat(ID_BYTES), owner, false, kind, client)
+        SessionDescription::new("x".repeat(ID_BYTES), owner, false, kind, client)
     }
 
     #[test]

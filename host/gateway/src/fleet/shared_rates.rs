@@ -12,7 +12,7 @@ use crate::store::CursorStore;
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Counts the requests of all replicas in the store.
-pub(crate) struct StoredRates(pub(super) Arc<dyn CursorStore>);
+pub(super) struct StoredRates(pub(super) Arc<dyn CursorStore>);
 
 impl SharedRates for StoredRates {
     fn take(&self, request: RateRequest) -> GrantFuture {
@@ -22,8 +22,8 @@ impl SharedRates for StoredRates {
                 return None;
             }
             let taken = tokio::task::spawn_blocking(move || {
-                let RateRequest { key, interval, tolerance, count } = request;
-                store.take(&key, interval, tolerance, count)
+                let RateRequest { key, interval, tolerance, count, unspent } = request;
+                store.take(&key, interval, tolerance, count, unspent)
             });
             let grant = timeout(PATIENCE, taken).await.ok()?.ok()?.ok()?;
             Some(RateGrant { granted: grant.granted, wait: grant.wait })

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use hyper::body::Incoming;
 use tokio::time::Instant;
 
@@ -49,6 +50,55 @@ pub(super) struct ResponseStream {
     places: Option<(Admission, Place)>,
     /// Encoded events that are ready to be sent to the client.
     ready: VecDeque<Vec<u8>>,
+}
+
+/// The event at the start of a stream, or none at its end, and the rest of the stream.
+pub(super) type NextEvent = (Option<Vec<u8>>, ResponseStream);
+
+/// The state of the body of an event stream.
+pub(super) enum StreamState {
+    /// The first event is on its way.
+    First(BoxFuture<'static, NextEvent>),
+    /// The first event has arrived.
+    Ready(Option<Vec<u8>>, ResponseStream),
+    /// The next event has to be read.
+    Next(ResponseStream),
+}
+
+impl StreamState {
+    /// Waits for the next event with a message. The events without one precede it: servers begin a
+    /// stream with an empty event, from which clients resume (MCP 2025-11-25, SEP-1699).
+    pub(super) fn first_message(self) -> BoxFuture<'static, NextEvent> {
+        Box::pin(async move {
+            let (mut state, mut start) = (self, Vec::new());
+            loop {
+                let (event, stream) = state.next().await;
+                let Some(event) = event.map(Event) else {
+                    return ((!start.is_empty()).then_some(start), stream);
+                };
+                let has_message = event.data().is_some_and(|data| !data.is_empty());
+                start.extend_from_slice(&event.0);
+                if has_message {
+                    return (Some(start), stream);
+                }
+                state = Self::Next(stream);
+            }
+        })
+    }
+
+    /// Waits for the next event.
+    pub(super) fn next(self) -> BoxFuture<'static, NextEvent> {
+        Box::pin(async move {
+            match self {
+                Self::First(first) => first.await,
+                Self::Ready(event, stream) => (event, stream),
+                Self::Next(mut stream) => {
+                    let event = stream.next().await;
+                    (event, stream)
+                }
+            }
+        })
+    }
 }
 
 impl ResponseStream {

@@ -1,5 +1,6 @@
 //! A connection to an upstream over any transport, after the handshake.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 use http::HeaderMap;
@@ -197,7 +198,7 @@ impl UpstreamConnection {
     /// this connection.
     pub(crate) fn set_portable(&self, is_portable: bool) {
         if let Transport::Http(http) = &self.transport {
-            http.set_portable(is_portable);
+            http.is_portable.store(is_portable, Ordering::Relaxed);
         }
     }
 

@@ -52,7 +52,7 @@ pub(super) struct StreamableHttp {
     inbox: Arc<Inbox>,
     session: Mutex<UpstreamSession>,
     /// True if other replicas use the session too, so that it outlives this connection.
-    is_portable: AtomicBool,
+    pub(super) is_portable: AtomicBool,
     /// The permits of replies to pings, which are sent in the background.
     pongs: Arc<Semaphore>,
     listener: Mutex<Option<AbortOnDrop>>,
@@ -93,7 +93,7 @@ impl StreamableHttp {
     pub(super) fn resume(&self, id: &str, version: &str) {
         self.session().id = HeaderValue::from_str(id).ok();
         self.set_version(version);
-        self.set_portable(true);
+        self.is_portable.store(true, Ordering::Relaxed);
     }
 
     /// Returns the id and the protocol version of the session, if the upstream has issued one.
@@ -101,11 +101,6 @@ impl StreamableHttp {
         let session = self.session();
         let text = |value: &Option<HeaderValue>| Some(value.as_ref()?.to_str().ok()?.to_owned());
         Some((text(&session.id)?, text(&session.version)?))
-    }
-
-    /// Records whether other replicas use the session. Otherwise it ends with this connection.
-    pub(super) fn set_portable(&self, is_portable: bool) {
-        self.is_portable.store(is_portable, Ordering::Relaxed);
     }
 
     /// Returns the status of the last response to a request. `None` before the first.

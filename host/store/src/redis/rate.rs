@@ -7,8 +7,9 @@ use redis::Pipeline;
 
 use crate::RateGrant;
 
-/// Admits as many of `ARGV[3]` requests as fit. `KEYS[1]` is the theoretical arrival time of the
-/// caller in microseconds. `ARGV[1]` is the time between two requests, and `ARGV[2]` the tolerance.
+/// Admits as many of `ARGV[3]` requests as fit, after `ARGV[4]` were given back. `KEYS[1]` is the
+/// theoretical arrival time of the caller in microseconds. `ARGV[1]` is the time between two
+/// requests, and `ARGV[2]` the tolerance.
 ///
 /// Numbers of Lua have 53 bits, which hold microseconds since 1970 until the year 2255. `%.0f`
 /// writes all their digits.
@@ -16,12 +17,14 @@ const SCRIPT: &str = r"
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local interval, tolerance, count = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local unspent = tonumber(ARGV[4])
 local arrival = tonumber(redis.call('GET', KEYS[1])) or now
+arrival = arrival - unspent * interval
 if arrival < now then arrival = now end
 local granted = 0
 local room = now + tolerance - arrival
 if room >= 0 then granted = math.min(count, math.floor(room / interval) + 1) end
-if granted > 0 then
+if granted > 0 or unspent > 0 then
   arrival = arrival + granted * interval
   local lifetime = math.ceil((arrival - now) / 1000) + 1000
   redis.call('SET', KEYS[1], string.format('%.0f', arrival), 'PX', lifetime)
@@ -32,7 +35,13 @@ return {granted, math.floor(wait)}
 ";
 
 /// Returns the commands that admit requests of the caller with this key on the server.
-pub(super) fn command(key: &str, interval: Duration, tolerance: Duration, count: u32) -> Pipeline {
+pub(super) fn command(
+    key: &str,
+    interval: Duration,
+    tolerance: Duration,
+    count: u32,
+    unspent: u32,
+) -> Pipeline {
     let mut script = redis::pipe();
     script
         .cmd("EVAL")
@@ -41,7 +50,8 @@ pub(super) fn command(key: &str, interval: Duration, tolerance: Duration, count:
         .arg(key)
         .arg(micros(interval).max(1))
         .arg(micros(tolerance))
-        .arg(count);
+        .arg(count)
+        .arg(unspent);
     script
 }
 
