@@ -9,6 +9,7 @@ use context_guard_test_support::balancer::Balancer;
 use context_guard_test_support::gateway::{
     ConformanceServer, Gateway, HttpClient, StreamedResponse, post,
 };
+use context_guard_test_support::peers;
 use context_guard_test_support::redis::Redis;
 use context_guard_test_support::wait::wait_until;
 use context_guard_test_support::{Context, Error, Result, artifacts, bail, ensure};
@@ -100,6 +101,17 @@ impl Outcome {
     }
 }
 
+/// Sends a call in a session, and returns the status and the answer.
+fn send(url: &str, session: &HttpClient, call: &Value, id: usize) -> Result<(u16, Value)> {
+    let headers = [
+        ("accept", "application/json, text/event-stream"),
+        ("mcp-session-id", session.session.as_str()),
+        ("mcp-protocol-version", session.version.as_str()),
+    ];
+    let base = url.trim_end_matches("/mcp");
+    StreamedResponse::send(base, "POST", &headers, &call.to_string())?.read_answer(id)
+}
+
 /// Sends requests as one client, which begins again if its session is gone.
 fn run_client(url: &str, client: usize, requests: usize, tool: &str, outcome: &Outcome) {
     let open = || HttpClient::open(url, &[], json!({}));
@@ -112,8 +124,8 @@ fn run_client(url: &str, client: usize, requests: usize, tool: &str, outcome: &O
             "jsonrpc": "2.0", "id": id, "method": "tools/call",
             "params": {"name": tool, "arguments": {}},
         });
-        let mut reply = session.send(&call);
-        if matches!(&reply, Ok(reply) if reply.status == 404) {
+        let mut reply = send(url, &session, &call, id);
+        if matches!(reply, Ok((404, _))) {
             *outcome
                 .restarts
                 .lock()
@@ -124,13 +136,14 @@ fn run_client(url: &str, client: usize, requests: usize, tool: &str, outcome: &O
                 Ok(session) => session,
                 Err(error) => return outcome.fail(format!("initialize again: {error}")),
             };
-            reply = session.send(&call);
+            reply = send(url, &session, &call, id);
         }
-        let checked = reply.and_then(|reply| {
-            ensure!(reply.status == 200, "{}: {}", reply.status, reply.body);
-            let answer = reply.answer()?;
-            let is_valid = answer.0["id"] == id && answer.0.get("result").is_some();
-            ensure!(is_valid && !answer.is_error(), "{}", answer.0);
+        let checked = reply.and_then(|(status, answer)| {
+            ensure!(status == 200, "status {status}");
+            ensure!(
+                answer.get("result").is_some_and(|result| result["isError"] != true),
+                "{answer}"
+            );
             Ok(())
         });
         if let Err(error) = checked {
@@ -237,7 +250,7 @@ fn sessions_with_processes_begin_again_once() -> Result<()> {
 fn session_of_another_principal_is_rejected() -> Result<()> {
     let redis = Redis::start("fleet-principals", &[])?;
     let server = ConformanceServer::start()?;
-    let folder = context_guard_test_support::peers::folder("fleet-keys")?;
+    let folder = peers::folder("fleet-keys")?;
     let keys = folder.join("keys.json");
     let new_key = |name: &str| -> Result<String> {
         let output = std::process::Command::new(artifacts::program()?)
@@ -269,9 +282,11 @@ fn session_of_another_principal_is_rejected() -> Result<()> {
     // A changed id is invalid, too.
     client.headers = vec![("x-api-key".to_owned(), ann)];
     let valid = client.session.clone();
-    client.session = format!("{}A{}", &valid[..40], &valid[41..]);
-    if client.session != valid {
-        ensure!(client.send(&call)?.status == 404);
+    for (at, found) in valid.char_indices().skip(30).step_by(40) {
+        let other = if found == 'A' { "B" } else { "A" };
+        client.session.clone_from(&valid);
+        client.session.replace_range(at..=at, other);
+        ensure!(client.send(&call)?.status == 404, "changed at {at}");
     }
     Ok(())
 }
@@ -491,5 +506,82 @@ fn failing_redis_delays_few_calls() -> Result<()> {
     }
     let alerts = replica.get_admin("/admin/v1/alerts")?.1;
     ensure!(alerts.contains("store-down"), "{alerts}");
+    Ok(())
+}
+
+/// Runs real clients of both protocol modes while replicas are killed, one after the other.
+#[test]
+fn sdk_clients_survive_killed_replicas() -> Result<()> {
+    const DRIVERS: [(&str, &str); 6] = [
+        ("sdk_v1.mjs", "legacy"),
+        ("client_v2.mjs", "legacy"),
+        ("client_v2.mjs", "auto"),
+        ("python_mcp.py", "legacy"),
+        ("python_mcp.py", "auto"),
+        ("python_mcp.py", "2026-07-28"),
+    ];
+    const CALLS: usize = 200;
+    let redis = Redis::start("fleet-sdk", &[])?;
+    let (one, two) = (ConformanceServer::start()?, ConformanceServer::start()?);
+    let upstreams = json!([{"name": "one", "url": one.url}, {"name": "two", "url": two.url}]);
+    let mut replicas = Replicas::start(upstreams, &redis, &json!({}))?;
+    let url = replicas.balancer.url();
+    let step = json!({"op": "call", "name": "two__test_simple_text", "arguments": {}});
+    let steps = vec![step; CALLS];
+    let killed = std::thread::scope(|scope| -> Result<usize> {
+        let clients: Vec<_> = DRIVERS
+            .iter()
+            .map(|(client, mode)| {
+                let (url, steps) = (&url, &steps);
+                scope.spawn(move || -> Result<()> {
+                    let outcomes = peers::run_at(client, url, mode, steps)
+                        .with_context(|| format!("{client}, {mode}"))?;
+                    let answers = || outcomes.iter().skip(1).flatten();
+                    ensure!(answers().count() == CALLS, "{client}, {mode}: answers are missing");
+                    for answer in answers() {
+                        ensure!(!answer.is_error(), "{client}, {mode}: {}", answer.0);
+                    }
+                    Ok(())
+                })
+            })
+            .collect();
+        let mut killed = 0;
+        while clients.iter().any(|client| !client.is_finished()) {
+            replicas.kill_one()?;
+            killed += 1;
+        }
+        for client in clients {
+            client.join().map_err(|_| Error::msg("a client panicked"))??;
+        }
+        Ok(killed)
+    })?;
+    ensure!(killed > 0, "the clients finished before a replica was killed");
+    Ok(())
+}
+
+/// The files for operators contain gateway files that are valid.
+#[test]
+fn deployment_files_are_valid() -> Result<()> {
+    let packaging = artifacts::root().join("packaging/fleet");
+    let manifest = std::fs::read_to_string(packaging.join("kubernetes.yaml"))?;
+    let (_, file) = manifest.split_once("gateway.yaml: |\n").context("no gateway file")?;
+    let lines = file.lines().take_while(|line| line.starts_with("    "));
+    let embedded: String =
+        lines.map(|line| format!("{}\n", line.strip_prefix("    ").unwrap_or(line))).collect();
+    let folder = peers::folder("fleet-files")?;
+    let copy = folder.join("gateway.yaml");
+    std::fs::write(&copy, embedded)?;
+    for file in [packaging.join("gateway.yaml"), copy] {
+        let output = std::process::Command::new(artifacts::program()?)
+            .args(["config", "check"])
+            .arg(&file)
+            .env("STORE_URL", "redis://redis:6379/0")
+            .env("SIGNING_KEY", "a key of the test")
+            .env("ADMIN_TOKEN", "a token")
+            .env("CONTEXT_GUARD__FLEET__ADDRESS", "10.0.0.7:8810")
+            .output()?;
+        let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+        ensure!(output.status.success(), "{}: {printed}", file.display());
+    }
     Ok(())
 }

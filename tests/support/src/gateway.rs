@@ -472,6 +472,33 @@ impl StreamedResponse {
         Ok(())
     }
 
+    /// Reads until the answer with this id has arrived, as SDKs do. Returns the status, and the
+    /// message if it is 200.
+    ///
+    /// # Errors
+    /// The response ends first.
+    pub fn read_answer(&mut self, id: usize) -> Result<(u16, Value)> {
+        loop {
+            let text = String::from_utf8_lossy(&self.received).into_owned();
+            if let Some((head, body)) = text.split_once("\r\n\r\n") {
+                let status = head.split_whitespace().nth(1).context("no status")?.parse()?;
+                if status != 200 {
+                    return Ok((status, Value::Null));
+                }
+                let data = body.lines().map(|line| line.trim_start_matches("data:"));
+                let messages = data.filter_map(|data| serde_json::from_str(data).ok());
+                let mut answers = messages.filter(|message: &Value| message["id"] == id);
+                if let Some(answer) = answers.next() {
+                    return Ok((status, answer));
+                }
+            }
+            let mut buffer = [0u8; 4_096];
+            let read = self.connection.read(&mut buffer)?;
+            ensure!(read > 0, "no answer {id} in: {text}");
+            self.received.extend_from_slice(buffer.get(..read).unwrap_or_default());
+        }
+    }
+
     /// Reads until the response contains an event with `mark` in its data, and returns the data.
     ///
     /// # Errors
