@@ -362,7 +362,8 @@ fn streams_are_resumed_at_their_replica() -> Result<()> {
             "name": "one__test_tool_with_progress", "arguments": {}, "_meta": {"progressToken": 1},
         },
     });
-    let headers = [session[0], ("accept", "application/json, text/event-stream")];
+    let headers =
+        [session[0], ("accept", "application/json, text/event-stream"), ("connection", "close")];
     let base = replicas.running[0].base.clone();
     let mut response = StreamedResponse::send(&base, "POST", &headers, &call.to_string())?;
     response.read_until("\nid: ")?;
@@ -371,7 +372,12 @@ fn streams_are_resumed_at_their_replica() -> Result<()> {
     let first = text.lines().find_map(|line| line.strip_prefix("id: ")).context("no event id")?;
     ensure!(first.contains('~'), "the id names no replica: {first}");
     let resume = |base: &str, last: &str| {
-        let headers = [session[0], ("accept", "text/event-stream"), ("last-event-id", last)];
+        let headers = [
+            session[0],
+            ("accept", "text/event-stream"),
+            ("last-event-id", last),
+            ("connection", "close"),
+        ];
         StreamedResponse::send(base, "GET", &headers, "")
     };
     for replica in &replicas.running {
