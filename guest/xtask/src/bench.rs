@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: measurements, and the computation of the estimator's tables.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
@@ -69,6 +70,14 @@ pub(crate) enum Bench {
         #[arg(long)]
         show: Option<String>,
     },
+    /// Measure programs of models over tools: tokens, calls and correctness of 40 tasks, next to
+    /// whole answers, pages, queries and FastMCP's code mode. Also measures times and memory.
+    /// Prints the tables of benches/results/code.md.
+    Code {
+        /// A folder with payloads by class. Tasks without their payloads are left out.
+        #[arg(long)]
+        payloads: PathBuf,
+    },
     /// Compare with other proxies on the same real servers: latency, calls per second, memory,
     /// tokens. Installs them into target/. Prints the tables of benches/results/performance.md.
     Comparison,
@@ -129,6 +138,7 @@ impl Bench {
                 answers(&payloads, budget, questions, show)
             }
             Bench::Speed { compare, filter, check } => speed(compare, filter, check),
+            Bench::Code { payloads } => code(&payloads),
             Bench::Comparison => {
                 let proxies = packages::proxies()?;
                 let variables = ["CONTEXT_GUARD_BENCH_PEERS", "CONTEXT_GUARD_PEERS"];
@@ -214,6 +224,17 @@ fn catalogue(folder: &Path, offline: bool) -> Result<()> {
     if !offline {
         command.env("CONTEXT_GUARD_FASTMCP_PYTHON", packages::fastmcp()?);
     }
+    build::run(&mut command)
+}
+
+/// Runs the bench of programs with a release build.
+fn code(payloads: &Path) -> Result<()> {
+    let parts = packages::code()?;
+    let mut command = Command::new("python3");
+    command.arg(build::root().join("benches/code/main.py")).arg("--payloads").arg(payloads);
+    command.arg("--program").arg(build::all(true)?.binary);
+    command.arg("--modules").arg(parts.join("node_modules"));
+    command.arg("--fastmcp").arg(parts.join("fastmcp/bin/python"));
     build::run(&mut command)
 }
 

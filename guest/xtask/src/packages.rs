@@ -51,6 +51,10 @@ const PROXIES_PYTHON: [(&str, &str); 3] = [
     ("mcp-proxy", "mcp-proxy==0.13.0"),
 ];
 
+/// The tokenizer of the bench of programs, and the gateway that it compares with.
+const CODE_NPM: &str = "gpt-tokenizer@4.0.0";
+const CODE_PYTHON: &str = "fastmcp[code-mode]==4.2.3";
+
 /// Installs the proxies that the guard is compared with, unless they are installed, and returns
 /// their folder.
 pub(crate) fn proxies() -> Result<std::path::PathBuf> {
@@ -81,4 +85,19 @@ pub(crate) fn fastmcp() -> Result<std::path::PathBuf> {
         python(&folder, &[FASTMCP])?;
     }
     Ok(python_program)
+}
+
+/// Installs FastMCP with its code mode and a tokenizer, unless they are installed, and returns
+/// their folder.
+pub(crate) fn code() -> Result<std::path::PathBuf> {
+    let folder = build::target().join("bench-code");
+    let mark = folder.join("installed");
+    let wanted = format!("{CODE_NPM} {CODE_PYTHON}");
+    if std::fs::read_to_string(&mark).ok().as_deref() != Some(&wanted) {
+        eprintln!("Installing {wanted} from npm and PyPI into {}.", folder.display());
+        npm(&folder, &[CODE_NPM])?;
+        python(&folder.join("fastmcp"), &[CODE_PYTHON])?;
+        std::fs::write(mark, wanted)?;
+    }
+    Ok(folder)
 }
