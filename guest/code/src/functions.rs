@@ -19,8 +19,39 @@ pub(crate) fn native<'js>(ctx: &Ctx<'js>) -> Result<Object<'js>> {
     native.set("open", Func::from(open))?;
     native.set("rows", Func::from(rows))?;
     native.set("whole", Func::from(whole))?;
+    native.set("hasLong", Func::from(|text: String| has_long_number(text.as_bytes())))?;
     native.set("log", Func::from(|line: rquickjs::Coerced<String>| host::log(&line.0)))?;
     Ok(native)
+}
+
+/// The number of digits from which a number may not be exact in JavaScript.
+const LONG_DIGITS: usize = 16;
+
+/// Returns JSON for the function `decoded` of the interface: parsed, or as a text if it may contain
+/// integers that are not exact in JavaScript.
+pub(crate) fn json<'js>(ctx: &Ctx<'js>, text: &[u8]) -> Result<Array<'js>> {
+    let decoded = Array::new(ctx.clone())?;
+    let is_long = has_long_number(text);
+    decoded.set(0, is_long)?;
+    if is_long {
+        decoded.set(1, &*String::from_utf8_lossy(text))?;
+    } else {
+        decoded.set(1, ctx.json_parse(text)?)?;
+    }
+    Ok(decoded)
+}
+
+/// Returns true if a text has sixteen digits in a row.
+fn has_long_number(text: &[u8]) -> bool {
+    // A run of sixteen digits covers one place whose number is a multiple of sixteen.
+    let places = (0..text.len()).step_by(LONG_DIGITS);
+    let is_digit = |at: usize| text.get(at).is_some_and(u8::is_ascii_digit);
+    places.filter(|at| is_digit(*at)).any(|at| {
+        let before =
+            (1..LONG_DIGITS).take_while(|back| at.checked_sub(*back).is_some_and(is_digit));
+        let after = (1..LONG_DIGITS).take_while(|next| is_digit(at + next));
+        before.count() + 1 + after.count() >= LONG_DIGITS
+    })
 }
 
 fn thrown(ctx: &Ctx<'_>, error: &str) -> rquickjs::Error {
@@ -44,7 +75,7 @@ fn open<'js>(ctx: Ctx<'js>, cursor: String) -> Result<Array<'js>> {
 fn rows<'js>(ctx: Ctx<'js>, handle: u32, start: f64) -> Result<Array<'js>> {
     let part = host::read_rows(handle, start as u64).map_err(|error| thrown(&ctx, &error))?;
     let found = Array::new(ctx.clone())?;
-    found.set(0, ctx.json_parse(part.rows)?)?;
+    found.set(0, json(&ctx, &part.rows)?)?;
     found.set(1, part.next as f64)?;
     Ok(found)
 }
@@ -68,14 +99,18 @@ pub(crate) fn settle<'js>(
             let is_error = find(&result, "isError") == Some(b"true".as_slice());
             // Structured content has what the texts have. Both are parsed only if both are needed.
             let structured = match find(&result, "structuredContent").filter(|_| !is_error) {
-                Some(json) if json != b"null" => ctx.json_parse(json)?,
+                Some(text) if text != b"null" => json(ctx, text)?.into_value(),
                 _ => undefined(),
             };
             let content = match find(&result, "content").filter(|_| structured.is_undefined()) {
-                Some(json) => ctx.json_parse(json)?,
+                Some(text) => json(ctx, text)?.into_value(),
                 None => undefined(),
             };
-            settle.call((job, undefined(), structured, content, is_error))
+            // Python's FastMCP wraps results that are no objects.
+            let meta = find(&result, "_meta").and_then(|meta| find(meta, "fastmcp"));
+            let wrap = meta.and_then(|meta| find(meta, "wrap_result"));
+            let is_wrapped = wrap == Some(b"true".as_slice());
+            settle.call((job, undefined(), structured, content, is_error, is_wrapped))
         }
     }
 }

@@ -2,7 +2,7 @@
 // calls once for each run, with the functions of the host.
 (function (native) {
   "use strict";
-  const { parse, stringify } = JSON;
+  const { parse, stringify, rawJSON } = JSON;
   const waiting = new Map();
 
   class ToolError extends Error {
@@ -15,16 +15,36 @@
     }
   }
 
+  // Parses JSON, with integers that are not exact as numbers as BigInt.
+  function exact(text) {
+    return parse(text, (key, value, { source }) => {
+      if (typeof value !== "number" || Number.isSafeInteger(value) || !Number.isInteger(value)) {
+        return value;
+      }
+      try {
+        return BigInt(source);
+      } catch {
+        return value; // 1e30
+      }
+    });
+  }
+
+  const decoded = ([isText, value]) => (isText ? exact(value) : value);
+
+  // Parses a text if it is a JSON object or array.
+  function parsed(text) {
+    const first = text.trimStart()[0];
+    if (first !== "{" && first !== "[") return text;
+    try {
+      return native.hasLong(text) ? exact(text) : parse(text);
+    } catch {
+      return text;
+    }
+  }
+
   // Results of tools: structured content, else a text, parsed if it is JSON, else the content blocks.
   function block(content) {
-    if (content.type !== "text") return content;
-    const first = content.text.trimStart()[0];
-    if (first !== "{" && first !== "[") return content.text;
-    try {
-      return parse(content.text);
-    } catch {
-      return content.text;
-    }
+    return content.type === "text" ? parsed(content.text) : content;
   }
 
   function call(server, tool, args) {
@@ -34,24 +54,32 @@
         new TypeError(`${name}: pass one object with the arguments by name, as in ${name}({id: 1})`),
       );
     }
+    if (args && "_guard" in args) {
+      return Promise.reject(new TypeError(`${name}: results in programs are whole; leave out _guard`));
+    }
     const caller = new Error();
     return new Promise((resolve, reject) => {
-      const job = native.start(server, tool, stringify(args ?? {}));
+      const job = native.start(server, tool, write(args ?? {}));
       waiting.set(job, { resolve, reject, name, caller });
     });
   }
 
-  function settle(job, error, structured, content, isError) {
+  function settle(job, error, structured, blocks, isError, isWrapped) {
     const { resolve, reject, name, caller } = waiting.get(job);
     waiting.delete(job);
     if (error !== undefined) return reject(new ToolError(name, `${name}: ${error}`, caller));
+    const content = blocks === undefined ? [] : decoded(blocks);
     if (isError) {
-      const texts = (content ?? []).map((part) => (part.type === "text" ? part.text : part.type));
+      const texts = content.map((part) => (part.type === "text" ? part.text : part.type));
       return reject(new ToolError(name, `${name}: ${texts.join("\n")}`, caller));
     }
-    if (structured !== undefined) return resolve(structured);
-    const blocks = (content ?? []).map(block);
-    resolve(blocks.length === 1 ? blocks[0] : blocks);
+    if (structured !== undefined) {
+      const value = decoded(structured);
+      if (!isWrapped) return resolve(value);
+      return resolve(typeof value.result === "string" ? parsed(value.result) : value.result);
+    }
+    const values = content.map(block);
+    resolve(values.length === 1 ? values[0] : values);
   }
 
   const hidden = (key) => typeof key !== "string" || key === "then" || key === "toJSON";
@@ -68,6 +96,9 @@
     });
   }
 
+  // Programs write server.tool, clients see server__tool.
+  const clientName = (name) => name.replace(".", "__");
+
   const tools = new Proxy(Object.create(null), {
     ...fixed,
     get(_, server) {
@@ -76,7 +107,7 @@
         return (query, options) => call("$", "search", { ...options, queries: [query].flat() });
       }
       if (server === "$describe") {
-        return (names) => call("$", "describe", { names: [names].flat() });
+        return (names) => call("$", "describe", { names: [names].flat().map(clientName) });
       }
       return serverOf(server);
     },
@@ -174,6 +205,18 @@
     toArray() {
       return [...this];
     }
+    sort(compare) {
+      return this.toArray().sort(compare);
+    }
+    slice(start, end) {
+      return this.toArray().slice(start, end);
+    }
+    join(separator) {
+      return this.toArray().join(separator);
+    }
+    get length() {
+      throw new TypeError("rows have no length: use count(), or toArray().length");
+    }
     count(keep) {
       const test = keep === undefined ? () => true : field(keep);
       let count = 0;
@@ -266,21 +309,33 @@
   function open(cursor) {
     if (typeof cursor !== "string") throw new TypeError("open needs a cursor, which is a text");
     const [handle, count, hasRecords] = native.open(cursor);
+    const rows = () =>
+      new Rows(function* () {
+        let at = 0;
+        while (at < count) {
+          const [part, next] = native.rows(handle, at);
+          yield* decoded(part);
+          if (next <= at) return;
+          at = next;
+        }
+      });
+    // The methods of rows work on the answer, too.
+    const methods = {};
+    for (const name of Object.getOwnPropertyNames(Rows.prototype)) {
+      if (name !== "constructor" && name !== "count" && name !== "length") {
+        methods[name] = (...args) => rows()[name](...args);
+      }
+    }
     return Object.freeze({
+      ...methods,
       count,
       kind: hasRecords ? "records" : "lines",
-      rows: () =>
-        new Rows(function* () {
-          let at = 0;
-          while (at < count) {
-            const [rows, next] = native.rows(handle, at);
-            yield* rows;
-            if (next <= at) return;
-            at = next;
-          }
-        }),
+      rows,
       text: () => native.whole(handle),
-      value: () => parse(native.whole(handle)),
+      value: () => {
+        const text = native.whole(handle);
+        return native.hasLong(text) ? exact(text) : parse(text);
+      },
     });
   }
 
@@ -288,7 +343,7 @@
     if (typeof value === "string") return value;
     if (value instanceof Error) return `${value.name}: ${value.message}`;
     try {
-      return stringify(value) ?? String(value);
+      return write(value) ?? String(value);
     } catch {
       return String(value);
     }
@@ -301,11 +356,8 @@
     if (value instanceof Rows) return value.toArray();
     if (value instanceof Map) return Object.fromEntries(value);
     if (value instanceof Set) return [...value];
-    if (typeof value === "bigint") {
-      return value >= Number.MIN_SAFE_INTEGER && value <= Number.MAX_SAFE_INTEGER
-        ? Number(value)
-        : value.toString();
-    }
+    if (value instanceof Error) return { name: value.name, message: value.message };
+    if (typeof value === "bigint") return rawJSON(value.toString());
     if (typeof value === "number" && !Number.isFinite(value)) return null;
     return value;
   };
@@ -317,9 +369,21 @@
     });
   }
 
+  // The engine has no locales. An answer in the wrong one would be worse than none.
+  for (const type of [Date, Number, BigInt, Array, Int8Array]) {
+    for (const name of Object.getOwnPropertyNames(type.prototype)) {
+      const original = name.startsWith("toLocale") ? type.prototype[name] : undefined;
+      if (typeof original !== "function") continue;
+      type.prototype[name] = function (...args) {
+        if (args.length) throw new TypeError(`${name} takes no locale here: format the value yourself`);
+        return original.call(this);
+      };
+    }
+  }
+
   async function start(made, input) {
     let value = made;
-    if (typeof value === "function") value = value(input, tools);
+    if (typeof value === "function") value = value(decoded(input), tools);
     return write(await value);
   }
 

@@ -14,6 +14,14 @@ const PRELUDE: &str = include_str!("prelude.js");
 /// The error for a program whose promises nothing can settle.
 const STUCK: &str = "The program waits for a promise that nothing settles. Await only calls of tools, or promises that the program resolves.";
 const NO_VALUE: &str = "The program returned nothing. End it with `return value`.";
+const NO_VALUE_YET: &str = "The program returned nothing, and calls of tools have not ended: write `await` before each call, as in `(await tools.a.b()).length`, and end with `return value`.";
+
+/// Returns a program without the Markdown fence around it. None if it has none. Lines remain.
+fn without_fence(program: &str) -> Option<String> {
+    let (fence, rest) = program.trim_start().split_once('\n')?;
+    let body = rest.trim_end().strip_suffix("```")?;
+    fence.starts_with("```").then(|| format!("\n{body}"))
+}
 
 /// Runs a program to its end, and returns its value as JSON.
 pub(crate) fn run(
@@ -49,6 +57,8 @@ fn evaluate(
     let prelude = prepare(ctx, cursors);
     let prelude =
         prelude.map_err(|error| failure::of_error::<()>(ctx, Err(error), FailureKind::Thrown))?;
+    let fenced = without_fence(program);
+    let program = fenced.as_deref().unwrap_or(program);
     let syntax = |error| failure::of_error::<()>(ctx, Err(error), FailureKind::Syntax);
     let made = match compile(ctx, program) {
         Ok(made) => made,
@@ -61,7 +71,11 @@ fn evaluate(
     };
     let written = follow(ctx, &prelude, made, input)?;
     let Some(written) = written else {
-        return Err(failure::without_position(FailureKind::Value, NO_VALUE));
+        let jobs =
+            prelude.get::<_, Function<'_>>("jobs").and_then(|jobs| jobs.call::<_, Vec<u32>>(()));
+        let has_calls = jobs.is_ok_and(|jobs| !jobs.is_empty());
+        let message = if has_calls { NO_VALUE_YET } else { NO_VALUE };
+        return Err(failure::without_position(FailureKind::Value, message));
     };
     if written.len() > limits.value_bytes as usize {
         let message = format!(
@@ -96,11 +110,8 @@ fn options(file: &str) -> EvalOptions {
 /// Compiles a program. It is the body of an asynchronous function, or an expression that is such a
 /// function or a value.
 fn compile<'js>(ctx: &Ctx<'js>, program: &str) -> JsResult<Value<'js>> {
-    let trimmed = program.trim_start();
-    let may_be_expression =
-        ["async", "function", "("].iter().any(|start| trimmed.starts_with(start));
-    if may_be_expression {
-        let expression = program.trim_end().trim_end_matches(';');
+    let expression = program.trim_end().trim_end_matches(';');
+    if !expression.is_empty() {
         // A line break ends a comment in the last line.
         let function = format!("(async function (input, tools) {{ return (\n{expression}\n) }})");
         if let Ok(function) = ctx.eval_with_options::<Function<'js>, _>(function, options(FILE)) {
@@ -122,7 +133,7 @@ fn follow<'js>(
     input: &str,
 ) -> Result<Option<Vec<u8>>, Failure> {
     let thrown = |error| failure::of_error::<()>(ctx, Err(error), FailureKind::Thrown);
-    let input = ctx.json_parse(input).map_err(thrown)?;
+    let input = functions::json(ctx, input.as_bytes()).map_err(thrown)?;
     let start: Function<'js> = prelude.get("start").map_err(thrown)?;
     let settle: Function<'js> = prelude.get("settle").map_err(thrown)?;
     let jobs: Function<'js> = prelude.get("jobs").map_err(thrown)?;

@@ -33,7 +33,8 @@ static SANDBOX: LazyLock<Option<Sandbox>> = LazyLock::new(|| {
 struct TestHost {
     ended: Vec<(u32, Result<Vec<u8>, String>)>,
     started: Arc<Mutex<Vec<String>>>,
-    rows: HashMap<u32, u64>,
+    /// For each opened answer, the number of rows and the id of the first.
+    rows: HashMap<u32, (u64, u64)>,
 }
 
 impl ProgramHost for TestHost {
@@ -53,6 +54,11 @@ impl ProgramHost for TestHost {
             "plain" => self.ended.push((job, text("only words"))),
             "structured" => {
                 let result = serde_json::json!({"content": [], "structuredContent": {"n": 1}});
+                self.ended.push((job, Ok(result.to_string().into_bytes())));
+            }
+            "wrapped" => {
+                let result = serde_json::json!({"content": [], "structuredContent":
+                    {"result": "{\"n\":1}"}, "_meta": {"fastmcp": {"wrap_result": true}}});
                 self.ended.push((job, Ok(result.to_string().into_bytes())));
             }
             "fails" => {
@@ -77,16 +83,21 @@ impl ProgramHost for TestHost {
     }
 
     fn open(&mut self, cursor: &str) -> Result<StoredAnswer, String> {
-        let count = cursor.strip_prefix("rows-").and_then(|count| count.parse().ok());
+        let number = cursor.strip_prefix("rows-").or(cursor.strip_prefix("big-"));
+        let count = number.and_then(|count| count.parse().ok());
         let count = count.ok_or_else(|| "cursor_invalid: this is no cursor".to_owned())?;
         let handle = u32::try_from(self.rows.len()).unwrap();
-        self.rows.insert(handle, count);
+        let first = if cursor.starts_with("big") { 9_007_199_254_740_993 } else { 0 };
+        self.rows.insert(handle, (count, first));
         Ok(StoredAnswer { handle, count, has_records: true })
     }
 
     fn read_rows(&mut self, handle: u32, start: u64) -> Result<RowsPart, String> {
-        let next = (start + 1_000).min(self.rows[&handle]);
-        let row = |id: u64| format!(r#"{{"id":{id},"group":"g{}","amount":{}}}"#, id % 3, id * 2);
+        let (count, first) = self.rows[&handle];
+        let next = (start + 1_000).min(count);
+        let row = |id: u64| {
+            format!(r#"{{"id":{},"group":"g{}","amount":{}}}"#, first + id, id % 3, id * 2)
+        };
         let rows = (start..next).map(row).collect::<Vec<_>>().join(",");
         Ok(RowsPart { rows: format!("[{rows}]").into_bytes(), next })
     }
@@ -153,6 +164,52 @@ fn programs_compute() {
     returns!("(1 + 1);", "2");
     returns!("return new Map([['a', 1]])", r#"{"a":1}"#);
     returns!("// only a comment at the end\nreturn 1 // here", "1");
+}
+
+#[test]
+fn long_integers_remain_exact() {
+    let code = "const sent = {id: input.id, text: '9007199254740993', near: 9007199254740991};
+        const row = await tools.shop.echo(sent);
+        return [typeof row.id, row, row.id === 9007199254740993n, 1e30, 0.1234567890123456789]";
+    let Some(outcome) = run_with(code, r#"{"id":9007199254740993}"#, Duration::from_secs(30))
+    else {
+        return;
+    };
+    assert_eq!(
+        String::from_utf8(outcome.value.unwrap()).unwrap(),
+        r#"["bigint",{"id":9007199254740993,"text":"9007199254740993","near":9007199254740991},true,1e+30,0.12345678901234568]"#
+    );
+    let count = "return open('big-500').rows().distinct('id').toArray().length";
+    returns!(count, "500");
+}
+
+#[test]
+fn what_would_be_wrong_without_a_word_is_an_error() {
+    for (code, reason) in [
+        ("return open('rows-5').rows().length", "use count()"),
+        ("return new Date(0).toLocaleDateString('en-US')", "takes no locale"),
+        ("return (await tools.shop.echo({_guard: 1}))", "leave out _guard"),
+        ("const n = tools.shop.echo({}).length; ", "write `await` before each call"),
+    ] {
+        if let Some(error) = error(code) {
+            assert!(error.to_string().contains(reason), "{code}: {error}");
+        }
+    }
+    returns!(
+        "return [new Error('x'), new Date(0).toLocaleDateString()]",
+        r#"[{"name":"Error","message":"x"},"01/01/1970"]"#
+    );
+}
+
+#[test]
+fn expressions_and_fences_are_accepted() {
+    returns!("1 + 1", "2");
+    returns!("await tools.shop.echo({n: 1})", r#"{"n":1}"#);
+    returns!("tools.shop.echo({n: 1})", r#"{"n":1}"#);
+    returns!("[1, 2]", "[1,2]");
+    returns!("```js\nconst a = 1;\nreturn a;\n```", "1");
+    returns!("open('rows-5').filter(r => r.id > 3).map('id')", "[4]");
+    returns!("return (await tools.py.wrapped()).n", "1");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! A request that the front has admitted: its caller, and the places that it occupies.
 
 use std::net::IpAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::access::{ANONYMOUS, client_network};
@@ -35,18 +36,20 @@ pub(crate) struct Admission {
 pub(crate) struct Rate(Option<Arc<ChargeOne>>);
 
 /// Counts one call. Returns false if that exceeds the limit.
-type ChargeOne = dyn Fn() -> bool + Send + Sync;
+type ChargeOne = dyn Fn() -> Pin<Box<dyn Future<Output = bool> + Send>> + Send + Sync;
 
 impl Rate {
     /// Returns a limit that `charge` counts.
-    pub(crate) fn new(charge: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+    pub(crate) fn new(
+        charge: impl Fn() -> Pin<Box<dyn Future<Output = bool> + Send>> + Send + Sync + 'static,
+    ) -> Self {
         Self(Some(Arc::new(charge)))
     }
 
     /// Counts one more call.
-    pub(crate) fn charge(&self) -> Result<(), String> {
+    pub(crate) async fn charge(&self) -> Result<(), String> {
         match &self.0 {
-            Some(charge) if !charge() => {
+            Some(charge) if !charge().await => {
                 Err("the rate limit of this caller is reached: make fewer calls".to_owned())
             }
             _ => Ok(()),

@@ -33,6 +33,7 @@ mod pending_filter;
 mod probe;
 mod process_tree;
 mod protocol_mode;
+mod recorder;
 mod reply;
 mod rest;
 mod router;

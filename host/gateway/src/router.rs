@@ -208,7 +208,11 @@ async fn serve_admitted(
         let (access, principal) = (Arc::clone(&gateway.access), Arc::clone(&principal));
         // Only what tells a forwarded request from others.
         let headers = parts.headers.clone();
-        Rate::new(move || access.charge(&principal, address, &headers, 1).is_ok())
+        Rate::new(move || {
+            let (access, principal) = (Arc::clone(&access), Arc::clone(&principal));
+            let headers = headers.clone();
+            Box::pin(async move { access.charge(&principal, address, &headers, 1).await.is_ok() })
+        })
     };
     let admission = Admission {
         rate,

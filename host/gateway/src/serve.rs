@@ -22,9 +22,9 @@ use super::front::request_body::BodyMemory;
 use super::front::request_mode::{heads, inspect_discovery, mode_of, refuse_invalid};
 use super::front::sse_paths::{SseEndpoint, SsePaths};
 use super::headers;
-use super::history;
 use super::otlp::OtlpExport;
 use super::protocol_mode::ProtocolMode;
+use super::recorder;
 use super::reply;
 use super::rest::{Rest, problem};
 use super::single_upstream::SingleUpstream;
@@ -36,12 +36,12 @@ use super::upstream::server::UpstreamServer;
 use super::upstream::statuses::may_be_legacy_sse;
 use crate::access::{ANONYMOUS, Access, AdminAccess, http_client};
 use crate::code::Sandbox;
-use crate::config::{Authorization, Config, Upstream, alert_rules};
+use crate::config::{Authorization, Config, Upstream};
 use crate::filter::Filter;
 use crate::oauth::{TokenStore, UpstreamTokens};
 use crate::revision::Sources;
 use crate::telemetry::sampler::Sampler;
-use crate::telemetry::{AlertChange, AuditLog, Recorder};
+use crate::telemetry::{AlertChange, Recorder};
 use crate::{Clock, Result};
 
 /// An HTTP gateway between MCP clients and upstreams.
@@ -94,17 +94,7 @@ impl Gateway {
         clock: Arc<dyn Clock>,
         sandbox: Option<Arc<Sandbox>>,
     ) -> Result<Arc<Self>> {
-        let audit = config.audit.as_ref().map(|audit| {
-            let folder = config.folder.join(&audit.folder);
-            AuditLog::open(&folder, audit.retention_days, audit.required)
-        });
-        let audit = audit.transpose()?;
-        let recorder = Recorder::new(config.telemetry.ring, audit, clock);
-        // The file was checked when it was read.
-        let recorder = recorder.with_alerts(alert_rules(&config).unwrap_or_default());
-        let recorder = Arc::new(recorder.with_history(history::open(&config)));
-        let observer = Arc::clone(&recorder);
-        filter.revisions().observe(move |change| observer.changed(change));
+        let recorder = recorder::start(&config, &filter, clock)?;
         let export = OtlpExport::start(&config.telemetry.otlp, &recorder)?;
         let client = http_client();
         let is_loopback = config.listen.parse::<SocketAddr>();

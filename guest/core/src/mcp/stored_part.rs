@@ -11,6 +11,8 @@ use crate::text::lines::LineSpans;
 /// The size of the stored bytes from which the rows of one part are read. Larger rows are read
 /// alone.
 const PART_BYTES: u64 = 1 << 20;
+/// The same for the first part, because many programs look at a few rows only.
+const FIRST_PART_BYTES: u64 = 64 << 10;
 
 /// The error for a cursor that repeats its call instead of reading a stored answer.
 const NOT_STORED: &str = "This answer is not stored: call its tool in the program instead.";
@@ -63,6 +65,11 @@ impl SnapshotReader<'_> {
     }
 }
 
+/// Returns the size of the stored bytes to read from the row `start` on.
+fn part_bytes(start: u64) -> u64 {
+    if start == 0 { FIRST_PART_BYTES } else { PART_BYTES }
+}
+
 fn whole(stored: &StoredSnapshot<'_>) -> Result<Vec<u8>, Missing> {
     let bytes = stored.bytes(0, stored.index.bytes)?;
     Ok(visible(&bytes, stored.index.form).into_owned())
@@ -89,7 +96,7 @@ fn records(
     if let Some(mark) = list.mark(first).filter(|mark| mark.item > before) {
         (item, offset) = (mark.item, mark.offset);
     }
-    let mut length = PART_BYTES;
+    let mut length = part_bytes(start);
     loop {
         let bytes = stored.bytes(offset, offset.saturating_add(length))?;
         let is_last = offset + bytes.len() as u64 >= stored.index.bytes;
@@ -132,7 +139,7 @@ fn lines(
     }
     let mark = text.before_line(start + 1);
     let skipped = usize::try_from(start + 1 - mark.line).unwrap_or(usize::MAX);
-    let mut length = PART_BYTES;
+    let mut length = part_bytes(start);
     loop {
         let bytes = stored.bytes(mark.offset, mark.offset.saturating_add(length))?;
         let is_last = mark.offset + bytes.len() as u64 >= stored.index.bytes;

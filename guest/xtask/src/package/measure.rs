@@ -55,7 +55,7 @@ impl Session {
     fn memory(&self, name: &str) -> Result<f64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let line = status.lines().find_map(|line| line.strip_prefix(name));
-        let kilobytes = line.and_then(|line| line.split_whitespace().nth(1));
+        let kilobytes = line.and_then(|line| line.split_whitespace().next());
         Ok(kilobytes.with_context(|| format!("no {name}"))?.parse::<f64>()? * 1024.0 / 1e6)
     }
 

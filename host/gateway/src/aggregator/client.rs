@@ -101,8 +101,8 @@ impl Client {
     ///
     /// # Errors
     /// The reason why the client may make no more calls now.
-    pub(super) fn charge(&self) -> Result<(), String> {
-        self.rate.charge()
+    pub(super) async fn charge(&self) -> Result<(), String> {
+        self.rate.charge().await
     }
 
     /// Returns the client's headers that repeat arguments of a tool call. They are for one request,

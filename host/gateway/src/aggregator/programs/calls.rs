@@ -46,7 +46,7 @@ impl Aggregator {
         notes: &CallNotes,
         parent: &str,
     ) -> Result<Vec<u8>, String> {
-        origin.client.charge()?;
+        origin.client.charge().await?;
         if call.server == CATALOGUE {
             let tool = format!("context_guard_{}_tools", call.tool);
             return self.own_result(origin, &tool, &call.arguments).await;

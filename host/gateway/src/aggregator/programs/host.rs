@@ -9,7 +9,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::notes::{CallEnd, CallNotes, ProgramCall};
 use crate::code::{ProgramHost, RowsPart, StoredAnswer};
-use crate::engine::{CallContext, StoredPart, StoredRange};
+use crate::engine::{CallContext, StoredRange};
 use crate::filter::Filter;
 
 /// The maximum number of answers that a program opens.
@@ -24,13 +24,8 @@ pub(super) struct ChannelHost {
     filter: Arc<Filter>,
     context: CallContext,
     notes: Arc<CallNotes>,
-    opened: Vec<OpenedAnswer>,
-}
-
-/// An answer that the program has opened, with the first part of its rows.
-struct OpenedAnswer {
-    cursor: String,
-    first: Option<StoredPart>,
+    /// The cursors of the answers that the program has opened.
+    opened: Vec<String>,
 }
 
 impl ChannelHost {
@@ -44,9 +39,10 @@ impl ChannelHost {
         Self { calls, ended, filter, context, notes, opened: Vec::new() }
     }
 
-    fn opened(&mut self, handle: u32) -> Result<&mut OpenedAnswer, String> {
+    /// Returns the cursor of an opened answer.
+    fn opened(&self, handle: u32) -> Result<&str, String> {
         let at = usize::try_from(handle).unwrap_or(usize::MAX);
-        self.opened.get_mut(at).ok_or_else(|| "this answer is not open".to_owned())
+        self.opened.get(at).map(String::as_str).ok_or_else(|| "this answer is not open".to_owned())
     }
 }
 
@@ -72,28 +68,24 @@ impl ProgramHost for ChannelHost {
         if self.opened.len() >= MAX_OPENED {
             return Err(format!("a program opens at most {MAX_OPENED} answers"));
         }
-        let part = self.filter.read_stored(&self.context, cursor, StoredRange::Rows(0))?;
+        // No row has this number, so that only the index is read.
+        let none = StoredRange::Rows(u64::MAX);
+        let part = self.filter.read_stored(&self.context, cursor, none)?;
         let handle = u32::try_from(self.opened.len()).unwrap_or(u32::MAX);
         let answer = StoredAnswer { handle, count: part.count, has_records: part.has_records };
-        self.opened.push(OpenedAnswer { cursor: cursor.to_owned(), first: Some(part) });
+        self.opened.push(cursor.to_owned());
         Ok(answer)
     }
 
     fn read_rows(&mut self, handle: u32, start: u64) -> Result<RowsPart, String> {
-        let opened = self.opened(handle)?;
-        let part = match opened.first.take().filter(|_| start == 0) {
-            Some(first) => first,
-            None => {
-                let cursor = opened.cursor.clone();
-                self.filter.read_stored(&self.context, &cursor, StoredRange::Rows(start))?
-            }
-        };
+        let cursor = self.opened(handle)?;
+        let part = self.filter.read_stored(&self.context, cursor, StoredRange::Rows(start))?;
         Ok(RowsPart { rows: part.data, next: part.next })
     }
 
     fn read_whole(&mut self, handle: u32) -> Result<Vec<u8>, String> {
-        let cursor = self.opened(handle)?.cursor.clone();
-        let part = self.filter.read_stored(&self.context, &cursor, StoredRange::Whole)?;
+        let cursor = self.opened(handle)?;
+        let part = self.filter.read_stored(&self.context, cursor, StoredRange::Whole)?;
         if part.data.len() > MAX_WHOLE_BYTES {
             return Err("this answer is too large to be read whole: use rows()".to_owned());
         }

@@ -74,19 +74,32 @@ impl CallNotes {
     pub(super) fn describe(&self) -> String {
         let calls = self.calls();
         let mut text = String::new();
-        for call in calls.iter().take(MAX_NAMES) {
+        // Equal lines are one line with their number.
+        let mut lines: Vec<(String, usize)> = Vec::new();
+        for call in calls.iter() {
             let end = match call.succeeded {
                 Some(true) => "done",
                 Some(false) => "failed",
                 None => "not ended",
             };
-            let _ = write!(text, "\n- {}: {end}", call.name);
+            let mut line = format!("{}: {end}", call.name);
             if call.may_write && call.succeeded != Some(false) {
-                text.push_str("; it may have changed something, so do not repeat it unchecked");
+                line.push_str("; it may have changed something, so do not repeat it unchecked");
+            }
+            match lines.last_mut() {
+                Some((last, count)) if *last == line => *count += 1,
+                _ => lines.push((line, 1)),
             }
         }
-        if calls.len() > MAX_NAMES {
-            let _ = write!(text, "\n- and {} more", calls.len() - MAX_NAMES);
+        for (line, count) in lines.iter().take(MAX_NAMES) {
+            let _ = match count {
+                1 => write!(text, "\n- {line}"),
+                count => write!(text, "\n- {line} ({count} calls)"),
+            };
+        }
+        if let Some(rest) = lines.get(MAX_NAMES..).filter(|rest| !rest.is_empty()) {
+            let more: usize = rest.iter().map(|(_, count)| count).sum();
+            let _ = write!(text, "\n- and {more} more");
         }
         text
     }
