@@ -107,7 +107,6 @@ impl Aggregator {
     pub(crate) fn new(
         config: &Config,
         servers: Vec<Arc<UpstreamServer>>,
-        prefixed: bool,
         filter: Arc<Filter>,
         recorder: Arc<Recorder>,
         sandbox: Option<Arc<Sandbox>>,
@@ -117,7 +116,7 @@ impl Aggregator {
         let max_sessions = NonZeroUsize::new(config.limits.sessions).unwrap_or(NonZeroUsize::MIN);
         let max_idle = Duration::from_secs(config.limits.session_idle_seconds);
         let can_warm = config.limits.processes >= WARM_SHARE * servers.len();
-        let router = Arc::new(Router::new(&servers, prefixed));
+        let router = Arc::new(Router::new(&servers, config.is_prefixed()));
         let connections = Arc::new(Connections::new(servers, Arc::clone(&filter), max_sessions));
         let definitions = Arc::new(Definitions::new(&recorder));
         let forwarder = Arc::new(Forwarder {

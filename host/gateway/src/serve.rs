@@ -180,7 +180,6 @@ impl Gateway {
         let aggregator = Arc::new(Aggregator::new(
             &config,
             servers,
-            is_prefixed,
             Arc::clone(&filter),
             Arc::clone(&recorder),
             sandbox,

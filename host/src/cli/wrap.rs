@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 use tracing::{info, warn};
 
 use super::log::LogFormat;
-use super::wrap_programs;
+use super::wrap_programs::{self, WrappedServer};
 use super::{GuardOptions, HistoryOption, runtime};
 
 const AFTER_HELP: &str = "\
@@ -33,10 +33,10 @@ In a client's configuration, put `context-guard wrap --` before the command:
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Wrap {
     #[command(flatten)]
-    pub(super) guard: GuardOptions,
+    guard: GuardOptions,
     /// The name of the upstream in policy rules: NAME::tool.
     #[arg(long, default_value = "", hide_default_value = true)]
-    pub(super) name: String,
+    name: String,
     /// The share of answers whose tokens are counted exactly (o200k) to check the estimates, from 0
     /// to 1. Errors above 30 % are logged. The tokenizer needs 45 MB of memory.
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
@@ -44,20 +44,20 @@ pub(crate) struct Wrap {
     /// Offer the tool context_guard_run: programs over the tools and answers of the server. The
     /// exit code is then not that of the server.
     #[arg(long, conflicts_with_all = ["sample", "learn"])]
-    pub(super) code: bool,
+    code: bool,
     /// Correct the estimates of each tool by exact counts, from 0.8 to 1.5. Answers then depend on
     /// earlier ones.
     #[arg(long)]
     learn: bool,
     #[command(flatten)]
-    pub(super) history: HistoryOption,
+    history: HistoryOption,
     /// The format of the log on standard error: `text`, or `json` for one object per line.
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t, hide_possible_values = true)]
     pub(crate) log_format: LogFormat,
     /// A variable whose name begins with CONTEXT_GUARD_ that the server inherits. It inherits all
     /// others anyway.
     #[arg(long, value_name = "NAME")]
-    pub(super) inherit_env: Vec<String>,
+    inherit_env: Vec<String>,
     /// The command line of the server.
     #[arg(
         required = true,
@@ -65,13 +65,19 @@ pub(crate) struct Wrap {
         allow_hyphen_values = true,
         value_name = "COMMAND"
     )]
-    pub(super) command: Vec<String>,
+    command: Vec<String>,
 }
 
 impl Wrap {
     pub(crate) fn run(self) -> Result<ExitCode> {
         if self.code {
-            return wrap_programs::run(self);
+            return wrap_programs::run(WrappedServer {
+                guard: self.guard,
+                name: self.name,
+                history: self.history,
+                inherit_env: self.inherit_env,
+                command: self.command,
+            });
         }
         let keys = runtime::user_keys()?;
         let sampler = Sampler::start(self.sample)?;

@@ -3,30 +3,38 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use context_guard::config::Config;
+use context_guard::config::{Config, Policy};
 use serde_json::json;
 
 use super::runtime::GatewayFiles;
 use super::stdio;
-use super::wrap::Wrap;
+use super::{GuardOptions, HistoryOption};
 
 /// The name of a server without `--name`.
 const DEFAULT_NAME: &str = "server";
 
+/// The server of a command line, and its options.
+pub(super) struct WrappedServer {
+    pub(super) guard: GuardOptions,
+    pub(super) name: String,
+    pub(super) history: HistoryOption,
+    pub(super) inherit_env: Vec<String>,
+    pub(super) command: Vec<String>,
+}
+
 /// Runs the server of a command line behind a gateway that offers `context_guard_run`.
-pub(super) fn run(wrap: Wrap) -> Result<ExitCode> {
+pub(super) fn run(wrap: WrappedServer) -> Result<ExitCode> {
     let name = if wrap.name.is_empty() { DEFAULT_NAME } else { &wrap.name };
     let inherited = [vec!["*".to_owned()], wrap.inherit_env].concat();
-    let mut settings = json!({
+    let settings = json!({
         "upstreams": [{"name": name, "command": wrap.command, "inheritEnv": inherited}],
         "naming": "plain",
         "code": {"enabled": true},
     });
-    if let Some(policy) = &wrap.guard.policy {
-        // A relative path starts from the working folder.
-        settings["policy"] = json!(std::path::absolute(policy)?);
-    }
     let mut config: Config = serde_json::from_value(settings)?;
+    // A relative path starts from the working folder.
+    let policy = wrap.guard.policy.as_ref().map(std::path::absolute).transpose()?;
+    config.policy = policy.map(Policy::File);
     config.history = (!wrap.history.no_history).then(Default::default);
     stdio::run(config, GatewayFiles { config: None, component: wrap.guard.component })
 }
