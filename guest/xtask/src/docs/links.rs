@@ -83,13 +83,22 @@ fn links(text: &str) -> Vec<(usize, &str)> {
             for target in part.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
                 // A title may follow the target.
                 let target = target.split_whitespace().next().unwrap_or_default();
-                if !target.contains("://") && !target.starts_with("mailto:") && !target.is_empty() {
+                if !has_scheme(target) && !target.is_empty() {
                     found.push((number, target));
                 }
             }
         }
     }
     found
+}
+
+/// Returns true if a target begins with the scheme of a URL, such as `mailto:` (RFC 3986).
+fn has_scheme(target: &str) -> bool {
+    let scheme = target.split_once(':').map(|(scheme, _)| scheme);
+    scheme.is_some_and(|scheme| {
+        scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+            && scheme.chars().all(|one| one.is_ascii_alphanumeric() || "+-.".contains(one))
+    })
 }
 
 /// Returns the anchors that GitHub and mdBook create for the headings of a Markdown text.
