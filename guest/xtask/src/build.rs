@@ -161,8 +161,8 @@ pub(crate) fn sandbox() -> Result<Option<PathBuf>> {
     install_targets()?;
     if !has_clang() {
         eprintln!(
-            "clang is not installed: the program is built without the sandbox for programs, which \
-             the setting code.enabled needs."
+            "no clang with the target wasm32 is installed: the program is built without the \
+             sandbox for programs, which the setting code.enabled needs."
         );
         return Ok(None);
     }
@@ -171,9 +171,10 @@ pub(crate) fn sandbox() -> Result<Option<PathBuf>> {
     copy_changed(&built, SANDBOX_FILE).map(Some)
 }
 
-/// Returns true if clang is installed, which compiles C to WebAssembly.
+/// Returns true if a clang is installed that compiles C to WebAssembly. That of Apple does not.
 pub(crate) fn has_clang() -> bool {
-    Command::new("clang").arg("--version").output().is_ok_and(|output| output.status.success())
+    let targets = Command::new("clang").arg("--print-targets").output();
+    targets.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("wasm32"))
 }
 
 /// Builds the guard component with fault injection, for the tests of rollout and rollback.
