@@ -34,6 +34,7 @@ fn module(body: &str) -> String {
             (func (export "context-guard:guard/guard@0.1.0#describe") (result i32) (i32.const 16))
             (func (export "context-guard:guard/guard@0.1.0#compile-policy") (param i32 i32) (result i32) (i32.const 64))
             (func (export "context-guard:guard/guard@0.1.0#on-request") (param i32) (result i32) {body})
+            (func (export "context-guard:guard/guard@0.1.0#read-stored") (param i32) (result i32) (unreachable))
             (func (export "context-guard:guard/guard@0.1.0#on-response") (param i32) (result i32) {body}))"#
     )
 }
