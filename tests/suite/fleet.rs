@@ -507,14 +507,14 @@ fn failing_redis_is_reported_and_fails_no_call() -> Result<()> {
     redis.ask(&["replicaof", "no", "one"])?;
     wait_until("a server that accepts writes", || state(true))?;
     redis.ask(&["config", "set", "maxmemory", "1"])?;
-    call()?;
+    let has_logged = |change: &str| replica.process.output().contains(change);
+    wait_until("a full server", || call().map(|()| has_logged("the cursor store is full")))?;
     for change in [
         "the cursor store cannot be reached: no answer to a ping",
         "read only replica",
         "the cursor store is reachable again",
-        "the cursor store is full",
     ] {
-        wait_until(change, || Ok(replica.process.output().contains(change)))?;
+        wait_until(change, || Ok(has_logged(change)))?;
     }
     let alerts = replica.get_admin("/admin/v1/alerts")?.1;
     ensure!(alerts.contains("store-down"), "{alerts}");
