@@ -1,9 +1,17 @@
 //! The names of the guard's tools for the catalogue, and the facts that gateway and guard exchange
 //! about a list of tools.
 
+use std::collections::HashSet;
+use std::fmt::Write as _;
+
+use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::message::member;
+use crate::message::{Head, member};
+
+/// The names of the guard's own tool that reads the rest of an answer. The second is used if a tool
+/// of the upstream has the first.
+pub(crate) const READ_TOOLS: [&str; 2] = ["context_guard_read", "context_guard_read_more"];
 
 /// The names of the guard's tools for the catalogue. A name ends in `_2` if an upstream has a tool
 /// of that name.
@@ -22,6 +30,35 @@ pub(crate) fn is_catalogue_tool(name: &str) -> bool {
     CATALOGUE_TOOLS.contains(&name.strip_suffix("_2").unwrap_or(name))
 }
 
+/// Returns true if this is the name of one of the guard's tools that find other tools.
+pub(crate) fn finds_tools(name: &str) -> bool {
+    is_catalogue_tool(name) && !name.starts_with("context_guard_call")
+}
+
+/// Returns the call that the guard makes of a call of one of its tools, if its answer names one, as
+/// a request with the id `id` (raw JSON).
+pub(crate) fn redirected_call(answer: &[u8], id: &str) -> Option<Vec<u8>> {
+    let facts = facts_of(Head::read(answer)?.result?)?;
+    let parameters = member(facts.get(), "call")?.get();
+    let call =
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{parameters}}}"#);
+    Some(call.into_bytes())
+}
+
+/// Returns the names in a member of the guard's facts.
+pub(crate) fn names_in(facts: &Value, member: &str) -> HashSet<String> {
+    let names = facts.get(member).and_then(Value::as_array).into_iter().flatten();
+    names.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// Returns the version of a list of tools: the first half of a digest in hex.
+pub(crate) fn version_of(digest: &[u8]) -> String {
+    digest.iter().take(16).fold(String::with_capacity(32), |mut version, byte| {
+        let _ = write!(version, "{byte:02x}");
+        version
+    })
+}
+
 /// Returns the facts for the gateway in a result of the guard.
 pub(crate) fn facts_of(result: &str) -> Option<&RawValue> {
     member(member(result, "_meta")?.get(), CATALOGUE_META)
@@ -36,5 +73,7 @@ mod tests {
         assert!(is_catalogue_tool("context_guard_call"));
         assert!(is_catalogue_tool("context_guard_search_tools_2"));
         assert!(!is_catalogue_tool("context_guard_read"));
+        assert!(finds_tools("context_guard_browse_tools"));
+        assert!(!finds_tools("context_guard_call_read"));
     }
 }

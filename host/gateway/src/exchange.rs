@@ -49,12 +49,19 @@ pub(crate) struct Exchange {
     is_traced: bool,
     /// True if the request is a part of a client's request.
     is_part: bool,
-    /// The id of the request that runs the program which makes this call; empty for other requests.
-    parent: String,
-    /// The estimated tokens of the answer, as far as it was counted.
-    counted: Arc<AtomicU64>,
+    /// The program that makes this call. `None` for other requests.
+    program: Option<CallingProgram>,
     /// The tokens of results that a program kept out of the answer.
     pub(crate) kept_out: u64,
+}
+
+/// The program that makes a call.
+#[derive(Clone, Debug)]
+struct CallingProgram {
+    /// The id of the request that runs it.
+    parent: String,
+    /// The estimated tokens of the answer, once it was counted.
+    counted: Arc<AtomicU64>,
 }
 
 /// The next step for a client's request that the guard has processed.
@@ -113,8 +120,7 @@ impl Exchange {
             trace: Arc::new(trace),
             is_traced: sampler.is_some(),
             is_part: false,
-            parent: String::new(),
-            counted: Arc::default(),
+            program: None,
             kept_out: 0,
         }
     }
@@ -144,15 +150,17 @@ impl Exchange {
     /// Makes this a call of a program that the request `parent` runs: its answer is counted, and
     /// passes whole. Returns the count.
     pub(crate) fn set_parent(&mut self, parent: &str) -> Arc<AtomicU64> {
-        parent.clone_into(&mut self.parent);
+        let counted = Arc::<AtomicU64>::default();
+        let program = CallingProgram { parent: parent.to_owned(), counted: Arc::clone(&counted) };
+        self.program = Some(program);
         self.context.options.push((ONLY_COUNT.to_owned(), String::new()));
-        Arc::clone(&self.counted)
+        counted
     }
 
     /// Returns the answer that replaces a damaged one for a program: the guard failed, and the
     /// answer may be cut.
     pub(crate) fn refuse_damaged(&self, guarded: &GuardedResponse) -> Option<Vec<u8>> {
-        if self.parent.is_empty() || guarded.outcome != Outcome::Fault {
+        if self.program.is_none() || guarded.outcome != Outcome::Fault {
             return None;
         }
         let reason = "the guard could not read the result of this tool";
@@ -250,8 +258,9 @@ impl Exchange {
             return GuardedResponse { shaped: None, decision: None, outcome: Outcome::Passed };
         };
         let (shaped, decision) = filter.response_with_decision(&self.context, ticket, message);
-        let tokens = decision.as_ref().map_or(0, |decision| decision.original_tokens);
-        self.counted.store(tokens, Ordering::Relaxed);
+        if let (Some(program), Some(decision)) = (&self.program, &decision) {
+            program.counted.store(decision.original_tokens, Ordering::Relaxed);
+        }
         let outcome = Outcome::of_answer(!ticket.is_pass(), decision.as_ref());
         GuardedResponse { shaped, decision, outcome }
     }
@@ -287,7 +296,7 @@ impl Exchange {
             method: self.method,
             json_rpc_id: self.failed.as_ref().map_or("", FailedRequest::id),
             is_part: self.is_part,
-            parent: &self.parent,
+            parent: self.program.as_ref().map_or("", |program| &program.parent),
             kept_out: self.kept_out,
             trace: Some(&self.trace),
             is_read: self.is_read,

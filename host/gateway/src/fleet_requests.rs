@@ -119,11 +119,7 @@ impl Gateway {
             let refusal = reply::refuse(StatusCode::NOT_FOUND, "null", reply::REFUSED, text);
             return Err(Box::new(refusal));
         };
-        let internal = match &state.kind {
-            SessionKind::Aggregated(_) => &state.id,
-            SessionKind::Passed(id) => id,
-        };
-        if let Ok(internal) = HeaderValue::from_str(internal) {
+        if let Ok(internal) = HeaderValue::from_str(state.internal_id()) {
             parts.headers.insert(SESSION_ID, internal);
         }
         self.restore(&owner(principal, address), principal, &state, &parts.headers);
@@ -208,7 +204,9 @@ impl Gateway {
         if !issued.is_empty() {
             let token = match &session {
                 // Some upstreams repeat the id in all responses.
-                Some(session) if session.internal_id() == issued => Some(session.token.clone()),
+                Some(session) if session.state.internal_id() == issued => {
+                    Some(session.token.clone())
+                }
                 _ => self.issue(fleet, principal, &issued, &first),
             };
             let Some(token) = token else {
@@ -289,15 +287,6 @@ impl Gateway {
                 Destination::Required(state.owner.clone(), WhenGone::Session)
             }
             _ => Destination::Here,
-        }
-    }
-}
-
-impl FleetSession {
-    fn internal_id(&self) -> &str {
-        match &self.state.kind {
-            SessionKind::Aggregated(_) => &self.state.id,
-            SessionKind::Passed(id) => id,
         }
     }
 }

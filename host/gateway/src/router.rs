@@ -10,7 +10,7 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use http::header::{CONNECTION, HeaderValue, ORIGIN, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::request::Parts;
-use http::{Method, StatusCode, Version};
+use http::{HeaderMap, Method, StatusCode, Version};
 use serde_json::json;
 
 use crate::access::{Refusal, append_forwarded_for};
@@ -204,15 +204,9 @@ async fn serve_admitted(
             append_forwarded_for(&mut parts.headers, peer);
         }
     }
-    let rate = {
-        let (access, principal) = (Arc::clone(&gateway.access), Arc::clone(&principal));
-        // Only what tells a forwarded request from others.
-        let headers = parts.headers.clone();
-        Rate::new(move || {
-            let (access, principal) = (Arc::clone(&access), Arc::clone(&principal));
-            let headers = headers.clone();
-            Box::pin(async move { access.charge(&principal, address, &headers, 1).await.is_ok() })
-        })
+    let rate = match gateway.config.code.enabled {
+        true => later_calls(gateway, &principal, address, &parts.headers),
+        false => Rate::default(),
     };
     let admission = Admission {
         rate,
@@ -225,6 +219,22 @@ async fn serve_admitted(
         _memory: Some(Arc::new(memory)),
     };
     gateway.dispatch_in_fleet(&admission, session, address, is_replica, parts, body).await
+}
+
+/// Returns the rate limit for the calls that programs of an admitted caller will make.
+fn later_calls(
+    gateway: &Gateway,
+    principal: &Arc<str>,
+    address: IpAddr,
+    headers: &HeaderMap,
+) -> Rate {
+    let (access, principal) = (Arc::clone(&gateway.access), Arc::clone(principal));
+    let headers = Arc::new(headers.clone());
+    Rate::new(move || {
+        let (access, principal) = (Arc::clone(&access), Arc::clone(&principal));
+        let headers = Arc::clone(&headers);
+        Box::pin(async move { access.charge(&principal, address, &headers, 1).await.is_ok() })
+    })
 }
 
 /// Returns the refusal of a request whose body was not read.

@@ -5,7 +5,6 @@
 //! that comes earlier waits: the gateway asks for the list first.
 
 use std::collections::{HashMap, HashSet};
-use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use context_guard_protocol::RequestId;
@@ -13,15 +12,14 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::catalogue_tools::{facts_of, is_catalogue_tool};
+use crate::catalogue_tools::{
+    READ_TOOLS, facts_of, is_catalogue_tool, names_in, redirected_call, version_of,
+};
 use crate::engine::Decision;
 use crate::exchange::{Exchange, NextStep};
 use crate::filter::Filter;
 use crate::message::{Head, member, splice};
 use crate::reply;
-
-/// The names of the guard's tool that reads the rest of an answer.
-const READ_TOOLS: [&str; 2] = ["context_guard_read", "context_guard_read_more"];
 
 /// The list of an upstream's tools, as the guard expects it.
 pub(crate) struct UpstreamTools {
@@ -46,7 +44,11 @@ impl UpstreamTools {
             serde_json::from_str(member(tool.get(), "name")?.get()).ok()
         };
         // The guard adds its own tool at the end.
-        if tools.last().and_then(|tool| name(tool)).is_some_and(|name| is_read_tool(&name)) {
+        if tools
+            .last()
+            .and_then(|tool| name(tool))
+            .is_some_and(|name| READ_TOOLS.contains(&name.as_str()))
+        {
             tools.pop();
         }
         let names: Vec<String> = tools.iter().filter_map(|tool| name(tool)).collect();
@@ -62,23 +64,14 @@ impl UpstreamTools {
         });
         let list =
             format!(r#"{{"tools":[{tools}],"_meta":{{"dev.context-guard/catalogue":{facts}}}}}"#);
-        let mut version = String::with_capacity(32);
-        for byte in Sha256::digest(list.as_bytes()).iter().take(16) {
-            let _ = write!(version, "{byte:02x}");
-        }
+        let version = version_of(&Sha256::digest(list.as_bytes()));
         Some(Self { version, result: list, names: names.into_iter().collect() })
     }
-}
 
-impl UpstreamTools {
     /// Returns the list as a response to a request.
     fn response(&self, exchange: &Exchange) -> Vec<u8> {
         reply::result(exchange.id(), &self.result)
     }
-}
-
-fn is_read_tool(name: &str) -> bool {
-    READ_TOOLS.contains(&name)
 }
 
 /// A request whose answer needs the upstream's list, which is on its way.
@@ -192,15 +185,8 @@ impl UpstreamCatalogue {
             let answer = reply::failure(request, reply::UPSTREAM_UNAVAILABLE, reason);
             return CatalogueStep::Answer(answer, None);
         };
-        let result = Head::read(&answer).and_then(|head| head.result);
-        let call = result.and_then(facts_of).and_then(|facts| member(facts.get(), "call"));
-        if let Some(parameters) = call {
-            let id = exchange.id();
-            let parameters = parameters.get();
-            let call = format!(
-                r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{parameters}}}"#
-            );
-            return CatalogueStep::Call(call.into_bytes());
+        if let Some(call) = redirected_call(&answer, exchange.id()) {
+            return CatalogueStep::Call(call);
         }
         CatalogueStep::Answer(answer, guarded.decision.map(Box::new))
     }
@@ -244,12 +230,8 @@ impl UpstreamCatalogue {
         let shaped = guarded.shaped?;
         let result = Head::read(&shaped)?.result?;
         let facts: Value = serde_json::from_str(facts_of(result)?.get()).ok()?;
-        let names = |member: &str| {
-            let names = facts.get(member).and_then(Value::as_array).into_iter().flatten();
-            names.filter_map(Value::as_str).map(str::to_owned).collect::<Vec<String>>()
-        };
-        let withheld: HashSet<String> =
-            [names("hidden"), names("held")].concat().into_iter().collect();
+        let mut withheld = names_in(&facts, "hidden");
+        withheld.extend(names_in(&facts, "held"));
         let is_tiered = facts.get("tiered").and_then(Value::as_bool).unwrap_or_default();
         let is_changed = is_tiered || !withheld.is_empty();
         self.state().withheld = withheld;

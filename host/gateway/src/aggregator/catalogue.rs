@@ -2,7 +2,6 @@
 //! guard's tools for search, browsing and calls.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,9 +15,9 @@ use super::catalogue_list::{CatalogueList, DEFAULT_RECOMPUTE, parse_list};
 use super::client::{Client, Origin};
 use super::lists::MergedTools;
 use super::usage::tool_usage;
-use crate::catalogue_tools::facts_of;
+use crate::catalogue_tools::{redirected_call, version_of};
 use crate::exchange::{Exchange, NextStep};
-use crate::message::{Head, member};
+use crate::message::Head;
 use crate::protocol_mode::ProtocolMode;
 use crate::reply;
 use crate::tasks::{GuardInput, run_blocking};
@@ -127,11 +126,7 @@ impl Catalogues {
                 hash.update(tool);
             }
         }
-        let mut version = String::with_capacity(32);
-        for byte in hash.finalize().iter().take(16) {
-            let _ = write!(version, "{byte:02x}");
-        }
-        version
+        version_of(&hash.finalize())
     }
 
     fn find(&self, key: &ListKey) -> Option<Arc<CatalogueList>> {
@@ -308,15 +303,8 @@ impl Aggregator {
             let reason = "The catalogue of tools is not available now. Call a tool by its name.";
             return reply::failure(request, reply::UPSTREAM_UNAVAILABLE, reason);
         };
-        let result = Head::read(&answer).and_then(|head| head.result);
-        let call = result.and_then(|result| facts_of(result));
-        if let Some(parameters) = call.and_then(|facts| member(facts.get(), "call")) {
-            let parameters = parameters.get();
-            let call = format!(
-                r#"{{"jsonrpc":"2.0","id":{},"method":"tools/call","params":{parameters}}}"#,
-                head.raw_id()
-            );
-            return self.redirected(origin, call.as_bytes()).await;
+        if let Some(call) = redirected_call(&answer, head.raw_id()) {
+            return self.redirected(origin, &call).await;
         }
         exchange.record(&self.recorder, None, answer.len(), Outcome::Passed);
         answer

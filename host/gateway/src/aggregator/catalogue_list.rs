@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::definitions::SuspiciousText;
 use super::upstream_list::ListEntry;
-use crate::catalogue_tools::facts_of;
+use crate::catalogue_tools::{facts_of, names_in};
 use crate::message::{Head, member, with_member};
 
 /// The interval of updates of the scores of tools, if the policy sets none.
@@ -44,18 +44,14 @@ pub(super) fn parse_list(response: &[u8]) -> Option<(CatalogueList, Duration)> {
         .collect();
     // The guard's own tool is last in its list. The gateway adds it to the first page.
     let read_tool = entries.pop().map(|entry| entry.json);
-    let names = |member: &str| -> HashSet<String> {
-        let names = facts.get(member).and_then(Value::as_array).into_iter().flatten();
-        names.filter_map(Value::as_str).map(str::to_owned).collect()
-    };
     let suspicious = facts.get("suspicious").and_then(Value::as_array).into_iter().flatten();
     let seconds = facts.get("recomputeSeconds").and_then(Value::as_u64);
     let list = CatalogueList {
         entries,
         read_tool,
         is_tiered: facts.get("tiered")?.as_bool()?,
-        hidden: names("hidden"),
-        held: names("held"),
+        hidden: names_in(&facts, "hidden"),
+        held: names_in(&facts, "held"),
         suspicious: suspicious.map(suspicious_text).collect(),
     };
     Some((list, seconds.map_or(DEFAULT_RECOMPUTE, Duration::from_secs)))

@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use super::Aggregator;
 use super::client::Origin;
-use super::list_kinds::{LIST_KINDS, PROMPTS, READ_TOOLS, TOOLS};
+use super::list_kinds::{LIST_KINDS, PROMPTS, TOOLS};
 use super::programs::RUN_TOOL;
 use crate::access::ANONYMOUS;
-use crate::catalogue_tools::is_catalogue_tool;
+use crate::catalogue_tools::{READ_TOOLS, is_catalogue_tool};
 use crate::exchange::{Exchange, NextStep};
 use crate::message::{Head, member, splice, with_member};
 use crate::protocol_mode::ProtocolMode;

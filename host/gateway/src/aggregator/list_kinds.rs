@@ -1,9 +1,5 @@
 //! The kinds of MCP lists that the aggregator merges: tools, prompts, resources and so on.
 
-/// The names of the guard's own tool that reads the rest of an answer. The second is used if a tool
-/// of the upstream has the first.
-pub(super) const READ_TOOLS: [&str; 2] = ["context_guard_read", "context_guard_read_more"];
-
 /// A kind of MCP list, such as tools: the request that returns it, and the members of the result.
 pub(super) struct ListKind {
     pub(super) method: &'static str,

@@ -26,6 +26,7 @@ use super::client::Origin;
 use super::lists::ProgramTool;
 use crate::code::{Program, RunError, RunLimits, Sandbox};
 use crate::config::CodeSettings;
+use crate::engine::CallContext;
 use crate::exchange::NextStep;
 use crate::fair_queue::{FairQueue, Shares};
 use crate::message::Head;
@@ -104,13 +105,12 @@ impl Aggregator {
             }
             NextStep::Forward(changed) => changed,
         };
-        let parent = exchange.context.request_id.clone();
         let report = match RunArguments::parse(changed.as_deref().unwrap_or(request)) {
             Err(reason) => RunReport::refused(reason),
             Ok(arguments) if !arguments.declare.is_empty() => {
                 self.declare(origin, &arguments.declare).await
             }
-            Ok(arguments) => self.execute(origin, &arguments, &parent).await,
+            Ok(arguments) => self.execute(origin, &arguments, &exchange.context).await,
         };
         let response = reply::result(head.raw_id(), &report.to_result());
         let guarded = run_blocking(
@@ -131,12 +131,12 @@ impl Aggregator {
         answer
     }
 
-    /// Runs a program to its end.
+    /// Runs a program to its end. `context` is that of the request.
     async fn execute(
         &self,
         origin: &Origin<'_>,
         arguments: &RunArguments,
-        parent: &str,
+        context: &CallContext,
     ) -> RunReport {
         let Some(sandbox) = self.programs.sandbox.clone() else {
             return RunReport::refused("programs are not enabled here".to_owned());
@@ -150,19 +150,13 @@ impl Aggregator {
                 return RunReport::refused("too many programs run now: try again soon".to_owned());
             }
         };
-        let notes = CallNotes::new(arguments.max_calls);
+        let (notes, parent) = (CallNotes::new(arguments.max_calls), &context.request_id);
         let cancelled = Arc::new(AtomicBool::new(false));
         let _end = EndOnDrop(Arc::clone(&cancelled));
         let (to_calls, mut calls) = mpsc::unbounded_channel();
         let (to_program, ended) = std::sync::mpsc::channel();
-        let context = self.forwarder.begin(origin, None, &[]).context;
-        let host = ChannelHost::new(
-            to_calls,
-            ended,
-            Arc::clone(&self.filter),
-            context,
-            Arc::clone(&notes),
-        );
+        let filter = Arc::clone(&self.filter);
+        let host = ChannelHost::new(to_calls, ended, filter, context.clone(), Arc::clone(&notes));
         let limits = RunLimits {
             deadline,
             cancelled,

@@ -75,6 +75,14 @@ impl SessionDescription {
         matches!(self.kind, SessionKind::Aggregated(_))
     }
 
+    /// Returns the id of the session at the replica that serves it.
+    pub(crate) fn internal_id(&self) -> &str {
+        match &self.kind {
+            SessionKind::Aggregated(_) => &self.id,
+            SessionKind::Passed(id) => id,
+        }
+    }
+
     /// Returns the state without what its record in the store contains.
     pub(super) fn without_details(&self) -> Self {
         let kind = match &self.kind {

@@ -1,5 +1,6 @@
 //! The merged list of tools, for the guard's catalogue.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,13 +15,10 @@ use crate::aggregator::connections::SLOW_UPSTREAM_TIMEOUT;
 use crate::aggregator::list_kinds::TOOLS;
 use crate::aggregator::translate::stateless_result;
 use crate::aggregator::upstream_list::{ListEntry, UpstreamList};
+use crate::catalogue_tools::finds_tools;
 use crate::message::Head;
 use crate::protocol_mode::ProtocolMode;
 use crate::reply;
-
-/// The guard's tools that find other tools.
-const FINDERS: [&str; 3] =
-    ["context_guard_search_tools", "context_guard_describe_tools", "context_guard_browse_tools"];
 
 /// The tool that runs programs, in a list of tools.
 #[derive(Clone, Copy)]
@@ -202,31 +200,23 @@ impl Lists {
         expires: Duration,
         programs: Option<ProgramTool>,
     ) -> Vec<u8> {
-        let own_tools = |read_tool: Option<&str>| {
-            let run = programs.map(|tool| tool.definition);
-            let own: Vec<&str> = read_tool.into_iter().chain(run).collect();
-            (!own.is_empty()).then(|| own.join(","))
-        };
-        let is_listed = |entry: &&ListEntry| match programs {
-            Some(tool) if tool.is_only => FINDERS.contains(&entry.key.as_str()),
-            _ => true,
-        };
-        let page = match list {
+        let (mut entries, read_tool, size) = match list {
             Some(list) => {
                 let size = if list.is_tiered { usize::MAX } else { self.page_size };
-                let own = own_tools(list.read_tool.as_deref());
-                let entries: Vec<_> = list.entries.iter().filter(is_listed).cloned().collect();
-                self.page(head, &TOOLS, &entries, own.as_deref(), size, &merged.missing)
+                (Cow::Borrowed(list.entries.as_slice()), list.read_tool.as_deref(), size)
             }
             None => {
-                let entries = self.client_entries(merged);
                 let read_tool = merged.lists.iter().find_map(|(_, list)| list.read_tool.as_deref());
-                let entries: Vec<_> = entries.iter().filter(is_listed).cloned().collect();
-                let own = own_tools(read_tool);
-                let own = own.as_deref();
-                self.page(head, &TOOLS, &entries, own, self.page_size, &merged.missing)
+                (Cow::Owned(self.client_entries(merged)), read_tool, self.page_size)
             }
         };
+        if programs.is_some_and(|tool| tool.is_only) {
+            entries.to_mut().retain(|entry| finds_tools(&entry.key));
+        }
+        let run = programs.map(|tool| tool.definition);
+        let own: Vec<&str> = read_tool.into_iter().chain(run).collect();
+        let own = (!own.is_empty()).then(|| own.join(","));
+        let page = self.page(head, &TOOLS, &entries, own.as_deref(), size, &merged.missing);
         match page {
             Ok(result) if origin.client.mode == ProtocolMode::Stateless => {
                 let result = with_expiry(&stateless_result(TOOLS.method, &result), expires);

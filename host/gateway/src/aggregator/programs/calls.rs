@@ -10,8 +10,9 @@ use super::notes::{CallEnd, CallNotes, MAX_NAMES, ProgramCall};
 use crate::aggregator::Aggregator;
 use crate::aggregator::client::Origin;
 use crate::aggregator::input_requests::InputRequest;
-use crate::aggregator::list_kinds::{READ_TOOLS, TOOLS};
+use crate::aggregator::list_kinds::TOOLS;
 use crate::aggregator::lists::request_meta;
+use crate::catalogue_tools::READ_TOOLS;
 use crate::message::{Head, append_members, member};
 
 /// The server name of the functions for the catalogue: `tools.$search` and `tools.$describe`.
