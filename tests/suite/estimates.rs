@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use context_guard_core::tokens::Profile;
+use context_guard_core::tokens::{Estimator, Profile};
 use context_guard_core::tokens::lexical::estimate;
 use context_guard_test_support::answer::o200k;
 use context_guard_test_support::{Context, Result, artifacts, ensure};
@@ -74,6 +74,33 @@ fn lexical_is_close_to_token_count() -> Result<()> {
             && corpus.within_fifth * 100 >= corpus.texts * 99;
         ensure!(corpus.texts > 0 && is_close, "{corpus:?}");
     }
+    Ok(())
+}
+
+/// Texts are counted with a rounded vocabulary: the count may differ where a string is taken for a
+/// token.
+#[test]
+fn counted_tokens_are_those_of_the_tokenizer() -> Result<()> {
+    const PART: usize = 8_000;
+    let mut files = Vec::new();
+    collect(&artifacts::root().join("tests/captures"), &mut files)?;
+    let mut parts = 0;
+    for path in files {
+        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        let characters: Vec<char> = text.chars().collect();
+        for part in characters.chunks(PART).filter(|part| part.len() > PART / 8) {
+            let part: String = part.iter().collect();
+            let (count, estimate) = (o200k(&part), Estimator::default().price(part.as_bytes()));
+            let least = count - count / 50;
+            ensure!(
+                estimate >= least && estimate <= count + count / 10,
+                "{}: {estimate} for {count}",
+                path.display()
+            );
+            parts += 1;
+        }
+    }
+    ensure!(parts >= 20, "{parts}");
     Ok(())
 }
 

@@ -6,18 +6,27 @@ pub mod chars4;
 mod cost_model;
 pub mod lexical;
 mod original;
+pub mod vocabulary;
 
 pub use budget::{Budget, TokenBudget};
 pub use cost_model::CostModel;
-pub use lexical::{Profile, ScaledEstimate, WordCache};
+pub use lexical::{Profile, ScaledEstimate};
 pub use original::OriginalCost;
 
 use serde::{Deserialize, Serialize};
 
 use context_guard_json::blocks::is_ascii;
+use lexical::WordCosts;
+use vocabulary::PieceCache;
 
 /// The number of units per token in which costs are computed before they are rounded to tokens.
 pub const COST_SCALE: u64 = 4_096;
+
+/// The size of a text, in bytes, up to which its tokens are counted with the vocabulary. Longer
+/// texts exceed most budgets, and their tables are quicker.
+const MAX_COUNTED_BYTES: usize = 64 * 1024;
+/// The size of a text, in bytes, below which it repeats too few words for a cache of its own.
+const MIN_CACHED_BYTES: usize = 512;
 
 /// The estimation method.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,29 +93,30 @@ impl Estimator {
     /// O(n).
     #[must_use]
     pub fn scaled_cost(&self, text: &[u8]) -> u64 {
-        self.scaled(self.estimate(text, lexical::scaled_estimate).cautious)
+        self.scaled(self.estimate(text, None).cautious)
     }
 
     /// Returns the cost, in 1/4096 token and not rounded, of one of many texts that share the cache
     /// `words`. O(n).
     #[must_use]
     pub fn scaled_cost_in(&self, words: &mut WordCache, text: &[u8]) -> u64 {
-        let weigh = |text: &[u8], profile| lexical::scaled_estimate_in(words, text, profile);
-        self.scaled(self.estimate(text, weigh).cautious)
+        self.scaled(self.estimate(text, Some(words)).cautious)
     }
 
     /// Returns the tokens and the cost of a text. O(n), one pass.
     #[must_use]
     pub fn measure(&self, text: &[u8]) -> Measure {
-        self.rounded(text, self.estimate(text, lexical::scaled_estimate))
+        if text.len() < MIN_CACHED_BYTES {
+            return self.rounded(text, self.estimate(text, None));
+        }
+        self.measure_in(&mut WordCache::default(), text)
     }
 
     /// Returns the tokens and the cost of one of many texts that share the cache `words`. O(n), one
     /// pass.
     #[must_use]
     pub fn measure_in(&self, words: &mut WordCache, text: &[u8]) -> Measure {
-        let weigh = |text: &[u8], profile| lexical::scaled_estimate_in(words, text, profile);
-        self.rounded(text, self.estimate(text, weigh))
+        self.rounded(text, self.estimate(text, Some(words)))
     }
 
     fn rounded(&self, text: &[u8], weight: ScaledEstimate) -> Measure {
@@ -120,48 +130,47 @@ impl Estimator {
         }
     }
 
-    /// Estimates a text. `weigh` implements the lexical method. Adds a margin for characters beyond
-    /// ASCII, because the tables were measured on other texts. Without it, estimates were up to 29
-    /// % too low if nearly half of the characters were not ASCII. Then adds what is uncertain.
-    fn estimate(
-        &self,
-        text: &[u8],
-        weigh: impl FnOnce(&[u8], Profile) -> ScaledEstimate,
-    ) -> ScaledEstimate {
-        match self.method {
-            Method::Lexical => {
-                let weight = weigh(text, self.profile);
-                let mut cautious = weight.greatest;
-                if !is_ascii(text) {
-                    let characters = characters(text);
-                    let ascii = text.iter().filter(|byte| byte.is_ascii()).count() as u64;
-                    let wide = characters - ascii.min(characters);
-                    let other =
-                        weight.cautious + weight.cautious / 20 * 7 * wide / characters.max(1);
-                    cautious = cautious.max(other);
-                }
-                // What is unusual enough to need caution is estimated worse than other text too.
-                // A few unusual words are in any text.
-                let beyond = cautious.saturating_sub(weight.greatest) + weight.uncertain;
-                let usual = weight.estimate / 100 * 3;
-                let uncertain = (beyond.saturating_sub(usual) * 2).min(cautious / 20 * 3);
-                ScaledEstimate { cautious: cautious + uncertain, ..weight }
-            }
-            Method::Chars4 => {
-                let fine = characters(text) * COST_SCALE * 3 / 10;
-                ScaledEstimate { estimate: fine, cautious: fine, greatest: fine, uncertain: 0 }
-            }
+    /// Estimates a text. Short texts are counted where the profile has a vocabulary.
+    fn estimate(&self, text: &[u8], mut words: Option<&mut WordCache>) -> ScaledEstimate {
+        let exact = |tokens| ScaledEstimate {
+            estimate: tokens,
+            cautious: tokens,
+            greatest: tokens,
+            uncertain: 0,
+        };
+        if self.method == Method::Chars4 {
+            return exact(characters(text) * COST_SCALE * 3 / 10);
         }
+        let has_vocabulary = self.profile.has_vocabulary();
+        if has_vocabulary && text.len() <= MAX_COUNTED_BYTES {
+            let cache = words.as_deref_mut().map(|words| &mut words.pieces);
+            return exact(vocabulary::count(cache, text) * COST_SCALE);
+        }
+        let weight = match words {
+            Some(words) => lexical::scaled_estimate_in(&mut words.costs, text, self.profile),
+            None => lexical::scaled_estimate(text, self.profile),
+        };
+        let mut cautious = with_caution(text, weight);
+        if has_vocabulary {
+            // The allowance has the margin of counted texts alone.
+            cautious += cautious / (TABLE_MARGIN - 1);
+        }
+        ScaledEstimate { cautious, ..weight }
     }
 
-    /// Returns the maximum cost of a text under a limit of `budget` tokens. For the lexical method,
-    /// that is the budget less a safety margin: an eighteenth, because the costs of usual text are
-    /// up to 5 % too low, and up to ten tokens, because the error of a short text is greater
-    /// (FR-013). The formula of `chars4` has its own margin.
+    /// Returns the maximum cost of a text under a limit of `budget` tokens: the budget less a
+    /// safety margin (FR-013). Where tokens are counted, that is an eightieth and up to four
+    /// tokens, because a string that is taken for a token may repeat. Where they are estimated by
+    /// tables, it is an eighteenth, because the costs of usual text are up to 5 % too low, and up
+    /// to ten tokens, because the error of a short text is greater. The formula of `chars4` has its
+    /// own margin.
     #[must_use]
     pub fn allowance(&self, budget: u64) -> u64 {
         match self.method {
-            Method::Lexical => budget - budget.div_ceil(18) - (budget / 20).min(10),
+            Method::Lexical if self.profile.has_vocabulary() => {
+                budget - budget.div_ceil(80) - (budget / 50).min(4)
+            }
+            Method::Lexical => budget - budget.div_ceil(TABLE_MARGIN) - (budget / 20).min(10),
             Method::Chars4 => budget,
         }
     }
@@ -181,4 +190,35 @@ impl Estimator {
 /// not continuation bytes.
 fn characters(text: &[u8]) -> u64 {
     text.iter().filter(|byte| (**byte as i8) >= -0x40).count() as u64
+}
+
+/// The safety margin of the tables: one part of a budget in so many.
+const TABLE_MARGIN: u64 = 18;
+
+/// A cache of the costs of words under one profile, because texts of one kind repeat the same
+/// words. It affects speed only.
+#[derive(Default)]
+pub struct WordCache {
+    costs: WordCosts,
+    pieces: PieceCache,
+}
+
+/// Returns the cost of a text by the tables. Adds a margin for characters beyond ASCII, because the
+/// tables were measured on other texts. Without it, estimates were up to 29 % too low if nearly
+/// half of the characters were not ASCII. Then adds what is uncertain.
+fn with_caution(text: &[u8], weight: ScaledEstimate) -> u64 {
+    let mut cautious = weight.greatest;
+    if !is_ascii(text) {
+        let characters = characters(text);
+        let ascii = text.iter().filter(|byte| byte.is_ascii()).count() as u64;
+        let wide = characters - ascii.min(characters);
+        let other = weight.cautious + weight.cautious / 20 * 7 * wide / characters.max(1);
+        cautious = cautious.max(other);
+    }
+    // What is unusual enough to need caution is estimated worse than other text too. A few unusual
+    // words are in any text.
+    let beyond = cautious.saturating_sub(weight.greatest) + weight.uncertain;
+    let usual = weight.estimate / 100 * 3;
+    let uncertain = (beyond.saturating_sub(usual) * 2).min(cautious / 20 * 3);
+    cautious + uncertain
 }

@@ -12,7 +12,7 @@ mod write;
 
 use self::long_text::LongText;
 use self::schema::{Field, FieldId, Schema};
-use self::select::{SelectableField, Selection, select};
+use self::select::{SelectableField, Selection, WORTHY_ROUNDS, select};
 use self::statistics::{ListStatistics, document_statistics};
 use self::write::{FieldLookup, Writer};
 use crate::fields::Mask;
@@ -138,11 +138,24 @@ impl<'c, 'a> DocumentCondenser<'c, 'a> {
     /// identify records.
     #[must_use]
     pub fn condense(&mut self, token_limit: u64) -> Option<Condensed> {
+        // The least important fields get what is left, so that they take the place of no record.
+        let found = match self.most_records(token_limit, WORTHY_ROUNDS) {
+            Some((found, records)) => {
+                Some(self.within(token_limit, records, usize::MAX).unwrap_or(found))
+            }
+            None => self.most_records(token_limit, usize::MAX).map(|(found, _)| found),
+        };
+        found.map(|found| found.condensed)
+    }
+
+    /// Returns the document with the fields of the first `rounds` selection rounds and as many
+    /// records as leave room for those that identify them, with the maximum number of records.
+    fn most_records(&mut self, token_limit: u64, rounds: usize) -> Option<(FittedDocument, usize)> {
         let mut best: Option<FittedDocument> = None;
         // The least number of records that is known to be too many, and the greatest that is not.
         let (mut too_many, mut enough) = (self.schema.most_elements().saturating_add(1), 0);
         for records in [usize::MAX, 256, 64, 24, 10, 5, 3, 2, 1] {
-            let found = self.within(token_limit, records);
+            let found = self.within(token_limit, records, rounds);
             let is_complete = found.as_ref().is_some_and(|found| found.missing == (0, 0));
             if let Some(found) = found
                 && best.as_ref().is_none_or(|best| found.missing < best.missing)
@@ -163,19 +176,25 @@ impl<'c, 'a> DocumentCondenser<'c, 'a> {
             if records <= enough {
                 break;
             }
-            match self.within(token_limit, records).filter(|found| found.missing <= known.missing) {
+            let found = self.within(token_limit, records, rounds);
+            match found.filter(|found| found.missing <= known.missing) {
                 Some(found) => (best, enough) = (Some(found), records),
                 None => too_many = records,
             }
         }
-        best.map(|best| best.condensed)
+        Some((best?, enough))
     }
 
-    /// Returns the document with at most `records` elements of each list of records. `None` if no
-    /// field fits.
-    fn within(&mut self, token_limit: u64, records: usize) -> Option<FittedDocument> {
+    /// Returns the document with at most `records` elements of each list of records, and the fields
+    /// of the first `rounds` selection rounds. `None` if no field fits.
+    fn within(
+        &mut self,
+        token_limit: u64,
+        records: usize,
+        rounds: usize,
+    ) -> Option<FittedDocument> {
         let Self { outline, schema, leaves, options, texts, rendered } = self;
-        let choose = |target| select(schema, leaves, target, records, usize::MAX);
+        let choose = |target| select(schema, leaves, target, records, rounds);
         let (written, selection) = fit_to_budget(token_limit, choose, |selection| {
             if let Some(known) = rendered.iter().find(|known| known.selection == *selection) {
                 return Some(known.written);

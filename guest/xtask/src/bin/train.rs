@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Parser, ValueEnum};
 use context_guard_core::tokens::lexical::train::{TABLE_BYTES, Trainer, characters, estimate_with};
+use context_guard_core::tokens::vocabulary::train::{Strings, vocabulary};
 use tiktoken_rs::CoreBPE;
 
 /// The tokenizer that the tables approximate.
@@ -23,6 +24,10 @@ struct Arguments {
     /// are computed, which depend on the tokenizer alone.
     #[arg(long)]
     texts: Option<PathBuf>,
+    /// Write the ranks of the tokens, with which the tokens of short texts are counted. The texts
+    /// show which strings must not be taken for tokens.
+    #[arg(long)]
+    ranks: bool,
     /// The tokenizer that the tables approximate.
     #[arg(long, value_enum, default_value = "o200k")]
     tokenizer: Tokenizer,
@@ -41,7 +46,11 @@ fn main() -> Result<()> {
         Tokenizer::Cl100k => tiktoken_rs::cl100k_base_singleton(),
     };
     let Some(folder) = &arguments.texts else {
-        let file = characters_of(tokenizer, arguments.tokenizer);
+        let file = if arguments.ranks {
+            ranks_of(tokenizer, arguments.tokenizer, &[])?
+        } else {
+            characters_of(tokenizer, arguments.tokenizer)
+        };
         return std::fs::write(&arguments.out, file)
             .with_context(|| arguments.out.display().to_string());
     };
@@ -49,6 +58,11 @@ fn main() -> Result<()> {
     read(folder, &mut texts)?;
     ensure!(texts.len() >= 2, "{} holds fewer than two texts", folder.display());
     texts.sort();
+    if arguments.ranks {
+        let file = ranks_of(tokenizer, arguments.tokenizer, &texts)?;
+        return std::fs::write(&arguments.out, file)
+            .with_context(|| arguments.out.display().to_string());
+    }
     // Every fifth text is left out: texts that the tables were made from prove nothing.
     let mut trainer = Trainer::default();
     let mut bytes = 0;
@@ -84,14 +98,33 @@ fn main() -> Result<()> {
     Ok(())
 }
 
+/// Returns the tokens of a tokenizer in the order of their ranks.
+fn vocabulary_of(tokenizer: &CoreBPE, name: Tokenizer) -> impl Iterator<Item = Vec<u8>> {
+    let tokens = match name {
+        Tokenizer::O200k => 199_998,
+        Tokenizer::Cl100k => 100_256,
+    };
+    (0..tokens).filter_map(|token| tokenizer.decode_bytes(&[token]).ok())
+}
+
+/// Returns the file of the ranks of tokens.
+fn ranks_of(tokenizer: &CoreBPE, name: Tokenizer, texts: &[String]) -> Result<Vec<u8>> {
+    let tokens: Vec<_> = vocabulary_of(tokenizer, name).zip(0..).collect();
+    let mut strings = Strings::default();
+    for text in texts {
+        strings.add(text.as_bytes());
+    }
+    vocabulary(&tokens, &strings).context("no seed separates the tokens")
+}
+
 /// Returns the file of the greatest costs of characters under a tokenizer.
 fn characters_of(tokenizer: &CoreBPE, name: Tokenizer) -> Vec<u8> {
-    // The sizes of the vocabularies, and of sets in which at most a seventh of the bits is in use.
-    let (tokens, set_bytes) = match name {
-        Tokenizer::O200k => (199_998, 1 << 16),
-        Tokenizer::Cl100k => (100_256, 1 << 13),
+    // The sizes of sets in which at most a seventh of the bits is in use.
+    let set_bytes = match name {
+        Tokenizer::O200k => 1 << 16,
+        Tokenizer::Cl100k => 1 << 13,
     };
-    let vocabulary = (0..tokens).filter_map(|token| tokenizer.decode_bytes(&[token]).ok());
+    let vocabulary = vocabulary_of(tokenizer, name);
     characters(|text| tokenizer.encode_ordinary(text).len(), vocabulary, set_bytes)
 }
 

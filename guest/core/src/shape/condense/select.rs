@@ -67,11 +67,15 @@ const ROUNDS: [(FieldPriority, usize); 17] = [
     (FieldPriority::Plain, FULL_LENGTH),
     (FieldPriority::Prose, 4),
     (FieldPriority::Detail, FULL_LENGTH),
-    (FieldPriority::Noise, 2),
     (FieldPriority::Prose, 5),
     (FieldPriority::Prose, FULL_LENGTH),
+    (FieldPriority::Noise, 2),
     (FieldPriority::Noise, FULL_LENGTH),
 ];
+
+/// The number of rounds for fields that are worth showing: all but those of
+/// [`FieldPriority::Noise`].
+pub const WORTHY_ROUNDS: usize = ROUNDS.len() - 2;
 
 /// Selects fields whose values cost at most `token_limit` tokens, by the first `rounds` selection
 /// rounds. Lists of records are cut to `records` elements. `None` if not even identifying fields

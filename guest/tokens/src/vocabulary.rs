@@ -1,0 +1,178 @@
+//! The number of tokens that the tokenizer o200k makes of a text, from its vocabulary.
+//!
+//! The tokenizer cuts a text into pieces, and joins the bytes of each piece to tokens, in the order
+//! of their ranks. The table has the rank of each token, rounded to 6 bits. A string that is no
+//! token has a rank too with a probability of 1 in 1,024.
+
+mod map;
+mod pieces;
+#[cfg(feature = "train")]
+pub mod train;
+
+use map::RankMap;
+use pieces::Pieces;
+
+static O200K: RankMap<'static> = RankMap::read(include_bytes!("vocabulary/o200k.bin"));
+
+/// The maximum length of a piece, in bytes, that is joined as a whole. Of longer ones, parts of
+/// this length are: time grows with the square of the length.
+const MAX_JOINED: usize = 64;
+
+/// The maximum length of a token, in bytes.
+const MAX_TOKEN: usize = 128;
+
+/// The number of entries in a cache of pieces.
+const CACHED: usize = 512;
+
+/// A cache of the tokens of pieces, because texts of one kind repeat the same ones. It affects
+/// speed only.
+pub struct PieceCache([(u64, u8); CACHED]);
+
+impl Default for PieceCache {
+    fn default() -> Self {
+        Self([(0, 0); CACHED])
+    }
+}
+
+/// Returns the number of tokens of a text. O(n).
+pub(crate) fn count(mut cache: Option<&mut PieceCache>, text: &[u8]) -> u64 {
+    let pieces = Pieces::new(text);
+    pieces.map(|piece| cache.as_mut().map_or_else(|| tokens_of(piece), |it| it.tokens(piece))).sum()
+}
+
+impl PieceCache {
+    /// Returns the number of tokens of a piece.
+    #[inline]
+    fn tokens(&mut self, piece: &[u8]) -> u64 {
+        if !(2..=MAX_JOINED).contains(&piece.len()) {
+            return tokens_of(piece);
+        }
+        let hash = map::hash(piece);
+        let Some(slot) = self.0.get_mut(hash as usize % CACHED) else { return tokens_of(piece) };
+        if slot.0 != hash {
+            *slot = (hash, tokens_of_hash(piece, hash));
+        }
+        u64::from(slot.1)
+    }
+}
+
+/// Returns the number of tokens of a piece.
+fn tokens_of(piece: &[u8]) -> u64 {
+    match piece.len() {
+        length @ ..2 => length as u64,
+        ..=MAX_JOINED => u64::from(tokens_of_hash(piece, map::hash(piece))),
+        _ => long(piece),
+    }
+}
+
+/// Returns the number of tokens of a piece of at most [`MAX_JOINED`] bytes with this hash.
+fn tokens_of_hash(piece: &[u8], hash: u64) -> u8 {
+    if O200K.rank_of_hash(hash).is_some() { 1 } else { join(piece) }
+}
+
+/// Returns the number of tokens of a long piece: a run of spaces or symbols, or a word that no
+/// language has. O(n).
+fn long(mut piece: &[u8]) -> u64 {
+    let mut tokens = 0;
+    while piece.len() > MAX_JOINED {
+        let (length, joined) = first_part(piece);
+        tokens += joined;
+        piece = piece.get(length..).unwrap_or_default();
+    }
+    tokens + tokens_of(piece)
+}
+
+/// Returns the length and the tokens of a part at the beginning of a long piece: the longest token
+/// of a run of one character, or as many characters as are joined at once.
+fn first_part(piece: &[u8]) -> (usize, u64) {
+    let part = |length: usize| piece.get(..length).unwrap_or_default();
+    let is_start = |at: &usize| piece.get(*at).is_none_or(|byte| !is_continuation(*byte));
+    let character = (1..=4).find(is_start).unwrap_or(1);
+    let repeats = piece.iter().zip(piece.iter().skip(character)).take_while(|(a, b)| a == b);
+    let run = (repeats.count() + character).min(MAX_TOKEN);
+    if run > MAX_JOINED {
+        let lengths = 1..=run / character;
+        let lengths = lengths.rev().map(|count| count * character);
+        let token = lengths.into_iter().find(|length| O200K.rank(part(*length)).is_some());
+        return (token.unwrap_or(character), 1);
+    }
+    let length = (1..=MAX_JOINED).rev().find(is_start).unwrap_or(MAX_JOINED);
+    (length, u64::from(join(part(length))))
+}
+
+/// Returns true if a byte continues a character of UTF-8.
+fn is_continuation(byte: u8) -> bool {
+    byte & 0xC0 == 0x80
+}
+
+/// Returns the number of tokens of a piece of at most [`MAX_JOINED`] bytes that is no token: joins
+/// the two neighbours whose token has the lowest rank, the first of equals, until none is left.
+fn join(piece: &[u8]) -> u8 {
+    const NONE: u8 = u8::MAX;
+    // The offset at which each part begins, and the rank of each part with the next one.
+    let (mut starts, mut ranks) = ([0u8; MAX_JOINED + 1], [NONE; MAX_JOINED]);
+    let mut parts = piece.len().min(MAX_JOINED);
+    for (at, start) in starts.iter_mut().enumerate().take(parts + 1) {
+        *start = at as u8;
+    }
+    let rank = |from: u8, to: u8| {
+        let pair = piece.get(usize::from(from)..usize::from(to));
+        pair.and_then(|pair| O200K.rank(pair)).unwrap_or(NONE)
+    };
+    for (rank_at, ends) in ranks.iter_mut().zip(starts.windows(3)).take(parts - 1) {
+        if let [from, _, to] = ends {
+            *rank_at = rank(*from, *to);
+        }
+    }
+    while let Some(pairs) = ranks.get(..parts - 1) {
+        let lowest = pairs.iter().enumerate().min_by_key(|(_, rank)| **rank);
+        let Some((at, _)) = lowest.filter(|(_, rank)| **rank < NONE) else { break };
+        starts.copy_within(at + 2..=parts, at + 1);
+        ranks.copy_within(at + 1..parts, at);
+        parts -= 1;
+        let start = |at: usize| starts.get(at).copied();
+        for pair in [at.checked_sub(1), Some(at)].into_iter().flatten() {
+            if pair + 1 < parts
+                && let (Some(from), Some(to)) = (start(pair), start(pair + 2))
+                && let Some(slot) = ranks.get_mut(pair)
+            {
+                *slot = rank(from, to);
+            }
+        }
+        if parts < 2 {
+            break;
+        }
+    }
+    parts as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tokens(text: &str) -> u64 {
+        let cached = count(Some(&mut PieceCache::default()), text.as_bytes());
+        assert_eq!(cached, count(None, text.as_bytes()));
+        cached
+    }
+
+    /// The numbers are the real counts.
+    #[test]
+    fn texts_have_their_real_tokens() {
+        for (text, real) in [
+            ("The booking of the harbour house was confirmed on Monday.", 11),
+            (r#"{"id":"a81bc81b-dead-4e5d-abff-90865d1e13b1","n":12345}"#, 32),
+            ("    let Some(first) = piece.first() else { return 0 };\n", 15),
+            ("2026-11-25T13:08:16.123Z ERROR [main] c.e.Worker: it's gone\r\n\r\n", 27),
+            ("\t\tif (x) {\n\n      y  = z\t;\n", 13),
+        ] {
+            assert_eq!(tokens(text), real, "{text}");
+        }
+    }
+
+    #[test]
+    fn runs_of_one_character_have_long_tokens() {
+        assert!(tokens(&"=".repeat(1_000)) <= 20);
+        assert!(tokens(&" ".repeat(10_000)) <= 200);
+    }
+}

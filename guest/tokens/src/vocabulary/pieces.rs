@@ -1,0 +1,243 @@
+//! The pieces into which the tokenizer o200k cuts a text before it makes tokens of them.
+//!
+//! This follows the regular expression of the tokenizer.
+
+use unicode_normalization::char::is_combining_mark;
+
+/// Iterates over the pieces of a text. Together they are the whole text.
+pub(super) struct Pieces<'t> {
+    text: &'t [u8],
+    at: usize,
+}
+
+/// The kinds of characters that the cut depends on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// A small letter.
+    Lower,
+    /// A capital.
+    Upper,
+    /// A letter without case. It counts as small and as capital.
+    Letter,
+    /// A combining mark. It is like a letter without case in a word, and a symbol elsewhere.
+    Mark,
+    Number,
+    /// White space other than line breaks.
+    Space,
+    Newline,
+    Symbol,
+}
+
+impl Kind {
+    fn is_upper(self) -> bool {
+        matches!(self, Kind::Upper | Kind::Letter | Kind::Mark)
+    }
+
+    fn is_lower(self) -> bool {
+        matches!(self, Kind::Lower | Kind::Letter | Kind::Mark)
+    }
+
+    fn is_letter(self) -> bool {
+        self.is_upper() || self.is_lower()
+    }
+
+    fn is_space(self) -> bool {
+        matches!(self, Kind::Space | Kind::Newline)
+    }
+
+    fn is_symbol(self) -> bool {
+        matches!(self, Kind::Symbol | Kind::Mark)
+    }
+}
+
+impl<'t> Pieces<'t> {
+    pub(super) fn new(text: &'t [u8]) -> Self {
+        Self { text, at: 0 }
+    }
+
+    /// Returns the kind and the length of the character at an offset, or `None` at the end.
+    #[inline]
+    fn kind(&self, at: usize) -> Option<(Kind, usize)> {
+        let byte = *self.text.get(at)?;
+        Some(match byte {
+            b'a'..=b'z' => (Kind::Lower, 1),
+            b'A'..=b'Z' => (Kind::Upper, 1),
+            b'0'..=b'9' => (Kind::Number, 1),
+            b'\r' | b'\n' => (Kind::Newline, 1),
+            b' ' | b'\t' | 0x0B | 0x0C => (Kind::Space, 1),
+            0..0x80 => (Kind::Symbol, 1),
+            _ => self.wide(at),
+        })
+    }
+
+    /// Returns the kind and the length of a character beyond ASCII. A byte that is no part of a
+    /// character is a symbol.
+    #[cold]
+    fn wide(&self, at: usize) -> (Kind, usize) {
+        let rest = self.text.get(at..(at + 4).min(self.text.len())).unwrap_or_default();
+        let valid = std::str::from_utf8(rest).unwrap_or_else(|error| {
+            let valid = rest.get(..error.valid_up_to()).unwrap_or_default();
+            std::str::from_utf8(valid).unwrap_or_default()
+        });
+        let Some(character) = valid.chars().next() else { return (Kind::Symbol, 1) };
+        let kind = match character {
+            _ if is_combining_mark(character) => Kind::Mark,
+            _ if character.is_numeric() => Kind::Number,
+            _ if character.is_uppercase() => Kind::Upper,
+            _ if character.is_lowercase() => Kind::Lower,
+            _ if character.is_alphabetic() => Kind::Letter,
+            _ if character.is_whitespace() => Kind::Space,
+            _ => Kind::Symbol,
+        };
+        (kind, character.len_utf8())
+    }
+
+    /// Returns the end of the characters, from an offset on, for which `is` is true.
+    #[inline]
+    fn while_kind(&self, mut at: usize, is: impl Fn(Kind) -> bool) -> usize {
+        while let Some((kind, length)) = self.kind(at)
+            && is(kind)
+        {
+            at += length;
+        }
+        at
+    }
+
+    /// Returns the end of the word at an offset: capitals, then small letters, then `'s` and the
+    /// like.
+    fn word(&self, at: usize) -> usize {
+        let capitals = self.while_kind(at, Kind::is_upper);
+        let mut end = self.while_kind(capitals, Kind::is_lower);
+        if end == capitals {
+            // Without a small letter at the end, the expression goes back to the last letter
+            // without case.
+            let mut last = None;
+            let mut next = at;
+            while next < end
+                && let Some((kind, length)) = self.kind(next)
+            {
+                next += length;
+                if kind.is_lower() {
+                    last = Some(next);
+                }
+            }
+            end = last.unwrap_or(end);
+        }
+        end + self.contraction(end)
+    }
+
+    /// Returns the length of `'s`, `'t`, `'re`, `'ve`, `'m`, `'ll` or `'d` at an offset, or 0.
+    fn contraction(&self, at: usize) -> usize {
+        let Some([b'\'', rest @ ..]) = self.text.get(at..) else { return 0 };
+        match rest {
+            [b's' | b'S' | b't' | b'T' | b'm' | b'M' | b'd' | b'D', ..] => 2,
+            [b'r' | b'R' | b'v' | b'V', b'e' | b'E', ..] | [b'l' | b'L', b'l' | b'L', ..] => 3,
+            _ => 0,
+        }
+    }
+
+    /// Returns the end of up to three digits.
+    fn digits(&self, mut at: usize) -> usize {
+        for _ in 0..3 {
+            match self.kind(at) {
+                Some((Kind::Number, length)) => at += length,
+                _ => break,
+            }
+        }
+        at
+    }
+
+    /// Returns the end of the run of white space at an offset: with line breaks, the last of them;
+    /// before other text, its last character but one, because the last belongs to what follows.
+    fn space(&self, at: usize) -> usize {
+        let (mut end, mut last, mut after_break) = (at, at, None);
+        while let Some((kind, length)) = self.kind(end)
+            && kind.is_space()
+        {
+            last = end;
+            end += length;
+            if kind == Kind::Newline {
+                after_break = Some(end);
+            }
+        }
+        match after_break {
+            Some(after) => after,
+            None if end == self.text.len() || last == at => end,
+            None => last,
+        }
+    }
+
+    /// Returns the end of the piece at an offset, whose first character is of this kind and length.
+    fn end(&self, from: usize, kind: Kind, length: usize) -> usize {
+        let second = from + length;
+        let after = self.kind(second).map(|(kind, _)| kind);
+        match kind {
+            Kind::Lower | Kind::Upper | Kind::Letter => self.word(from),
+            Kind::Number => self.digits(from),
+            Kind::Space | Kind::Symbol | Kind::Mark if after.is_some_and(Kind::is_letter) => {
+                self.word(second)
+            }
+            Kind::Mark => self.word(from),
+            _ if kind.is_symbol()
+                || self.text.get(from) == Some(&b' ') && after.is_some_and(Kind::is_symbol) =>
+            {
+                let end = self.while_kind(second, Kind::is_symbol);
+                let tail = self.text.get(end..).unwrap_or_default();
+                end + tail.iter().take_while(|byte| matches!(byte, b'\r' | b'\n' | b'/')).count()
+            }
+            _ => self.space(from),
+        }
+    }
+}
+
+impl<'t> Iterator for Pieces<'t> {
+    type Item = &'t [u8];
+
+    fn next(&mut self) -> Option<&'t [u8]> {
+        let from = self.at;
+        let (kind, length) = self.kind(from)?;
+        self.at = self.end(from, kind, length);
+        self.text.get(from..self.at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn pieces(text: &str) -> Vec<&str> {
+        Pieces::new(text.as_bytes()).map(|piece| std::str::from_utf8(piece).unwrap()).collect()
+    }
+
+    #[test]
+    fn texts_are_cut_as_by_the_tokenizer() {
+        assert_eq!(
+            pieces("{\"userName\": 12345,  it's\r\n\r\n  x}/\n"),
+            [
+                "{\"", "user", "Name", "\":", " ", "123", "45", ",", " ", " it's", "\r\n\r\n", " ",
+                " x", "}/\n"
+            ]
+        );
+        assert_eq!(pieces("HTTPServer ABC"), ["HTTPServer", " ABC"]);
+        assert_eq!(pieces("a\tb \t(c)  "), ["a", "\tb", " ", "\t", "(c", ")", "  "]);
+        assert_eq!(pieces("F\u{fc}r \u{4e2d}\u{6587}A"), ["F\u{fc}r", " \u{4e2d}\u{6587}", "A"]);
+        assert_eq!(
+            pieces("\u{915}\u{94d}\u{937}\u{2500}\u{2500}"),
+            ["\u{915}\u{94d}\u{937}", "\u{2500}\u{2500}"]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_are_the_whole_text(text in "\\PC{0,80}|[ -~\n\t]{0,80}") {
+            prop_assert_eq!(pieces(&text).concat(), text);
+        }
+
+        #[test]
+        fn any_bytes_are_cut(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+            prop_assert_eq!(Pieces::new(&bytes).collect::<Vec<_>>().concat(), bytes);
+        }
+    }
+}
