@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use context_guard_core::tokens::{Estimator, Profile};
 use context_guard_core::tokens::lexical::estimate;
+use context_guard_core::tokens::{Estimator, Profile};
 use context_guard_test_support::answer::o200k;
 use context_guard_test_support::{Context, Result, artifacts, ensure};
 

@@ -44,6 +44,8 @@ enum Previous {
     Nothing,
     Blank,
     Sentence,
+    /// A heading, or a blank line after one. What follows belongs to it.
+    Heading,
     Other,
 }
 
@@ -79,13 +81,14 @@ impl Ranker {
         let tail = text::visible(line.get(tail_from..).unwrap_or_default(), form);
         let fence = head.trim_ascii_start().starts_with(b"```")
             || head.trim_ascii_start().starts_with(b"~~~");
+        let is_heading = self.log.is_none() && !self.in_fence && is_heading(&head);
         let rank = if self.previous == Previous::Nothing {
             Rank::Entry
         } else if let Some(format) = &self.log {
             in_log(format, line, form)
         } else if self.in_fence {
             Rank::Inside
-        } else if is_heading(&head) {
+        } else if is_heading && self.previous != Previous::Heading {
             Rank::Entry
         } else {
             match self.previous {
@@ -96,6 +99,8 @@ impl Ranker {
         };
         self.in_fence ^= fence && self.log.is_none();
         self.previous = match tail.trim_ascii_end() {
+            _ if is_heading => Previous::Heading,
+            [] if self.previous == Previous::Heading => Previous::Heading,
             [] => Previous::Blank,
             [.., b'.' | b'!' | b'?' | b':' | b';']
             | [.., b'.' | b'!' | b'?', b'"' | b'\'' | b')'] => Previous::Sentence,
@@ -152,6 +157,14 @@ mod tests {
             ranks(document),
             [Entry, Line, Line, Sentence, Line, Paragraph, Inside, Inside, Inside, Line, Entry]
         );
+    }
+
+    #[test]
+    fn heading_stays_with_its_section() {
+        use Rank::{Entry, Line, Paragraph};
+        let document = "Text\n\n## Two.\n\n### Three\nMore\n\nEnd\n";
+        let expected = [Entry, Line, Entry, Line, Line, Line, Line, Paragraph];
+        assert_eq!(ranks(document), expected);
     }
 
     #[test]

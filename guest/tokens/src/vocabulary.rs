@@ -2,7 +2,8 @@
 //!
 //! The tokenizer cuts a text into pieces, and joins the bytes of each piece to tokens, in the order
 //! of their ranks. The table has the rank of each token, rounded to 6 bits. A string that is no
-//! token has a rank too with a probability of 1 in 1,024.
+//! token has a rank too with a probability of 1 in 1,024. Texts in a script with few letters repeat
+//! a few short strings: for those, a second table makes it 1 in a million.
 
 mod map;
 mod pieces;
@@ -13,6 +14,11 @@ use map::RankMap;
 use pieces::Pieces;
 
 static O200K: RankMap<'static> = RankMap::read(include_bytes!("vocabulary/o200k.bin"));
+/// The tokens for which [`is_short_and_wide`] is true.
+static SHORT: RankMap<'static> = RankMap::read(include_bytes!("vocabulary/o200k-short.bin"));
+
+/// The maximum length of a short string, in bytes: two characters of most alphabets.
+const MAX_SHORT: usize = 4;
 
 /// The maximum length of a piece, in bytes, that is joined as a whole. Of longer ones, parts of
 /// this length are: time grows with the square of the length.
@@ -56,6 +62,19 @@ impl PieceCache {
     }
 }
 
+/// Returns true if a string has at most [`MAX_SHORT`] bytes, one of them beyond ASCII.
+fn is_short_and_wide(string: &[u8]) -> bool {
+    string.len() <= MAX_SHORT && !string.is_ascii()
+}
+
+/// Returns the rank of the string with this hash, or `None` if it is no token.
+#[inline]
+fn rank(string: &[u8], hash: u64) -> Option<u8> {
+    let rank = O200K.rank_of_hash(hash)?;
+    let is_token = !is_short_and_wide(string) || SHORT.rank_of_hash(hash).is_some();
+    is_token.then_some(rank)
+}
+
 /// Returns the number of tokens of a piece.
 fn tokens_of(piece: &[u8]) -> u64 {
     match piece.len() {
@@ -67,7 +86,7 @@ fn tokens_of(piece: &[u8]) -> u64 {
 
 /// Returns the number of tokens of a piece of at most [`MAX_JOINED`] bytes with this hash.
 fn tokens_of_hash(piece: &[u8], hash: u64) -> u8 {
-    if O200K.rank_of_hash(hash).is_some() { 1 } else { join(piece) }
+    if rank(piece, hash).is_some() { 1 } else { join(piece) }
 }
 
 /// Returns the number of tokens of a long piece: a run of spaces or symbols, or a word that no
@@ -93,7 +112,9 @@ fn first_part(piece: &[u8]) -> (usize, u64) {
     if run > MAX_JOINED {
         let lengths = 1..=run / character;
         let lengths = lengths.rev().map(|count| count * character);
-        let token = lengths.into_iter().find(|length| O200K.rank(part(*length)).is_some());
+        let token = lengths
+            .into_iter()
+            .find(|length| rank(part(*length), map::hash(part(*length))).is_some());
         return (token.unwrap_or(character), 1);
     }
     let length = (1..=MAX_JOINED).rev().find(is_start).unwrap_or(MAX_JOINED);
@@ -116,8 +137,8 @@ fn join(piece: &[u8]) -> u8 {
         *start = at as u8;
     }
     let rank = |from: u8, to: u8| {
-        let pair = piece.get(usize::from(from)..usize::from(to));
-        pair.and_then(|pair| O200K.rank(pair)).unwrap_or(NONE)
+        let pair = piece.get(usize::from(from)..usize::from(to)).unwrap_or_default();
+        rank(pair, map::hash(pair)).unwrap_or(NONE)
     };
     for (rank_at, ends) in ranks.iter_mut().zip(starts.windows(3)).take(parts - 1) {
         if let [from, _, to] = ends {

@@ -232,13 +232,14 @@ impl<'a> Shaper<'_, 'a> {
             ends: None,
             blocks: false,
         };
-        self.shape_payload(
-            &payload,
-            self.writer.cost.structured,
-            Some(Placement::Whole),
-            text,
-            token_limit,
-        )
+        let mut cost = self.writer.cost.structured;
+        if text {
+            // The text may have white space that the structured content does not have.
+            let both = (self.text_cost() + cost.cost).div_ceil(2);
+            let is_paid_twice = self.writer.context.paid_copies(true, true) == 2;
+            cost.cost = cost.cost.max(if is_paid_twice { both } else { self.text_cost() });
+        }
+        self.shape_payload(&payload, cost, Some(Placement::Whole), text, token_limit)
     }
 
     /// Shapes an answer whose text and structured content have the same data, as one payload that

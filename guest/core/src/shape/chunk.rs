@@ -220,19 +220,30 @@ impl<'a> ChunkPlanner<'a> {
 }
 
 /// Returns the length of the longest prefix of `bytes` that costs at most `token_limit` tokens. It
-/// ends at a line end, or inside the first line if that is too large.
+/// ends at a line end, or inside the first line if that is too large. A sentence or section that
+/// ends in the last tenth is a better end.
 #[must_use]
 pub fn trim(bytes: &[u8], form: Form, estimator: &Estimator, token_limit: u64) -> usize {
     let allowed = token_limit.saturating_mul(COST_SCALE);
     let (mut cost, mut end, mut words) = (0, 0, WordCache::default());
-    for line in LineSpans::new(bytes, form) {
+    let lines = || LineSpans::new(bytes, form);
+    let sample = lines().map(|line| bytes.get(line).unwrap_or_default());
+    let mut ranker = Ranker::new(sample, form);
+    let mut best = (Rank::Line, 0);
+    for line in lines() {
         let text = bytes.get(line.clone()).unwrap_or_default();
         let before = cost;
+        let rank = ranker.before(text, form);
+        if before * 10 >= allowed * 9 && rank >= best.0 && rank >= Rank::Sentence {
+            best = (rank, line.start);
+        }
         cost += estimator.scaled_cost_in(&mut words, &visible(text, form));
         if cost > allowed {
             // Rather than leave half of the limit unused, the text ends inside a line.
             if end > 0 && before < allowed / 2 {
                 end += fit(text, form, estimator, (allowed - before) / COST_SCALE);
+            } else if best.1 > 0 {
+                end = best.1;
             }
             break;
         }

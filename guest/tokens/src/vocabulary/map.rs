@@ -30,12 +30,7 @@ impl<'f> RankMap<'f> {
         }
     }
 
-    /// Returns the rank of a string, or `None` if it is no token.
-    pub(super) fn rank(&self, string: &[u8]) -> Option<u8> {
-        self.rank_of_hash(hash(string))
-    }
-
-    /// Returns the rank of the string with this hash.
+    /// Returns the rank of the string with this hash, or `None` if it is not in the map.
     #[inline]
     pub(super) fn rank_of_hash(&self, hash: u64) -> Option<u8> {
         let mixed = mix(hash, self.seed);

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::is_short_and_wide;
 use super::map::{HEAD_BYTES, RANK_BITS, RankMap, fingerprint, hash, mix, slots};
 use super::pieces::Pieces;
 
@@ -44,23 +45,31 @@ pub fn vocabulary(tokens: &[(Vec<u8>, u32)], strings: &Strings) -> Option<Vec<u8
         .filter(|(string, count)| **count >= MIN_OCCURRENCES && !known.contains(string.as_slice()))
         .map(|(string, count)| (hash(string), *count))
         .collect();
-    let tokens: Vec<(u64, u16)> = tokens
-        .iter()
-        .filter(|(token, _)| token.len() > 1)
-        .map(|(token, rank)| (hash(token), rounded(*rank)))
-        .collect();
+    let ranks = tokens.iter().filter(|(token, _)| token.len() > 1);
+    let ranks: Vec<_> = ranks.map(|(token, rank)| (hash(token), rounded(*rank))).collect();
+    files(&ranks).min_by_key(|file| {
+        let map = RankMap::read(file);
+        let mistaken = strings.iter().filter(|(hash, _)| map.rank_of_hash(*hash).is_some());
+        mistaken.map(|(_, count)| u64::from(*count)).sum::<u64>()
+    })
+}
+
+/// Returns the file of a map of the short tokens beyond ASCII. `None` as for [`vocabulary`]. O(n).
+#[must_use]
+pub fn short_tokens(tokens: &[(Vec<u8>, u32)]) -> Option<Vec<u8>> {
+    let short = tokens.iter().filter(|(token, _)| token.len() > 1 && is_short_and_wide(token));
+    files(&short.map(|(token, _)| (hash(token), 0)).collect::<Vec<_>>()).next()
+}
+
+/// Returns the files of a map for those of some seeds that separate its strings.
+fn files(tokens: &[(u64, u16)]) -> impl Iterator<Item = Vec<u8>> {
     // The length of a segment and the number of slots are those of the paper.
     let number = tokens.len() as f64;
     let segment_bits = (number.ln() / 3.33_f64.ln() + 2.25) as u32;
     let slots = number * (0.875 + 0.25 * 1e6_f64.ln() / number.ln()).max(1.125);
     let segments = (slots / f64::from(1 << segment_bits)).ceil() as u32;
     let segments = segments.saturating_sub(2).max(1);
-    let files = (0..SEEDS).filter_map(|seed| build(&tokens, seed, segment_bits, segments));
-    files.min_by_key(|file| {
-        let map = RankMap::read(file);
-        let mistaken = strings.iter().filter(|(hash, _)| map.rank_of_hash(*hash).is_some());
-        mistaken.map(|(_, count)| u64::from(*count)).sum::<u64>()
-    })
+    (0..SEEDS).filter_map(move |seed| build(tokens, seed, segment_bits, segments))
 }
 
 /// Returns a rank in 6 bits: its logarithm, so that early merges keep their order.

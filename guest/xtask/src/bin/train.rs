@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Parser, ValueEnum};
 use context_guard_core::tokens::lexical::train::{TABLE_BYTES, Trainer, characters, estimate_with};
-use context_guard_core::tokens::vocabulary::train::{Strings, vocabulary};
+use context_guard_core::tokens::vocabulary::train::{Strings, short_tokens, vocabulary};
 use tiktoken_rs::CoreBPE;
 
 /// The tokenizer that the tables approximate.
@@ -46,11 +46,10 @@ fn main() -> Result<()> {
         Tokenizer::Cl100k => tiktoken_rs::cl100k_base_singleton(),
     };
     let Some(folder) = &arguments.texts else {
-        let file = if arguments.ranks {
-            ranks_of(tokenizer, arguments.tokenizer, &[])?
-        } else {
-            characters_of(tokenizer, arguments.tokenizer)
-        };
+        if arguments.ranks {
+            return write_ranks(tokenizer, arguments.tokenizer, &[], &arguments.out);
+        }
+        let file = characters_of(tokenizer, arguments.tokenizer);
         return std::fs::write(&arguments.out, file)
             .with_context(|| arguments.out.display().to_string());
     };
@@ -59,9 +58,7 @@ fn main() -> Result<()> {
     ensure!(texts.len() >= 2, "{} holds fewer than two texts", folder.display());
     texts.sort();
     if arguments.ranks {
-        let file = ranks_of(tokenizer, arguments.tokenizer, &texts)?;
-        return std::fs::write(&arguments.out, file)
-            .with_context(|| arguments.out.display().to_string());
+        return write_ranks(tokenizer, arguments.tokenizer, &texts, &arguments.out);
     }
     // Every fifth text is left out: texts that the tables were made from prove nothing.
     let mut trainer = Trainer::default();
@@ -107,14 +104,20 @@ fn vocabulary_of(tokenizer: &CoreBPE, name: Tokenizer) -> impl Iterator<Item = V
     (0..tokens).filter_map(|token| tokenizer.decode_bytes(&[token]).ok())
 }
 
-/// Returns the file of the ranks of tokens.
-fn ranks_of(tokenizer: &CoreBPE, name: Tokenizer, texts: &[String]) -> Result<Vec<u8>> {
+/// Writes the file of the ranks of tokens, and NAME-short.bin beside it.
+fn write_ranks(tokenizer: &CoreBPE, name: Tokenizer, texts: &[String], out: &Path) -> Result<()> {
     let tokens: Vec<_> = vocabulary_of(tokenizer, name).zip(0..).collect();
     let mut strings = Strings::default();
     for text in texts {
         strings.add(text.as_bytes());
     }
-    vocabulary(&tokens, &strings).context("no seed separates the tokens")
+    let none = "no seed separates the tokens";
+    let short =
+        out.with_file_name(format!("{}-short.bin", out.file_stem().unwrap_or_default().display()));
+    std::fs::write(&short, short_tokens(&tokens).context(none)?)
+        .with_context(|| short.display().to_string())?;
+    std::fs::write(out, vocabulary(&tokens, &strings).context(none)?)
+        .with_context(|| out.display().to_string())
 }
 
 /// Returns the file of the greatest costs of characters under a tokenizer.
