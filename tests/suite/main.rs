@@ -51,6 +51,7 @@ mod processes;
 mod programs;
 mod properties;
 mod protected_resource;
+mod references;
 mod replay;
 mod rest;
 mod rollback;

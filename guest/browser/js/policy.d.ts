@@ -167,6 +167,8 @@ export type Settings = {
   keywords?: (string)[];
   /** The maximum `limit` of a caller, and the maximum of records to which a page grows. Default 200, at most 1000. */
   maxPageSize?: number;
+  /** The maximum size of the values by which the references of a call are replaced, in bytes. Default 4194304. */
+  maxReferenceBytes?: number;
   /** Treatment of an answer on which the guard fails. Default `limit`. Applies to all endpoints. */
   onFault?: OnFault;
   /** The order of lists. Default: the upstream's order. */
@@ -179,6 +181,10 @@ export type Settings = {
   previewChars?: number;
   /** The tool changes nothing, so stored answers may be served. Default: the tool's `readOnlyHint`. */
   readOnly?: boolean;
+  /** Replace references in the arguments of calls, such as `{"$ref": "<cursor>#/items/3/body"}`, by the values of stored answers. Default true. Only answers of the same upstream, unless `referencesFrom` names others. */
+  references?: boolean;
+  /** Endpoints of other upstreams whose answers may be passed to this tool by reference, such as `files::read_*`. Default: none. */
+  referencesFrom?: (string)[];
   /** Refuse calls whose arguments contain truncation marks, such as ` ... [12 more words]`. Default true. */
   refuseMarks?: boolean;
   /** Shape answers. Default true. */

@@ -186,7 +186,7 @@ impl Core {
             self.guard.on_request(&caller.context(), message, &fetched.0, milliseconds(now_ms))?;
         Ok(match plan {
             Plan::Load(keys) => Step { kind: "load", keys, ..Step::default() },
-            Plan::Forward { message, ticket } => {
+            Plan::Forward { message, ticket, .. } => {
                 Step { kind: "forward", message, ticket, ..Step::default() }
             }
             Plan::Answer { message, entries, extend, ttl_ms, record } => Step {

@@ -93,6 +93,11 @@ pub(crate) fn decision(record: Record) -> types::Decision {
     }
 }
 
+/// Returns the options of a forwarded request that name the sources of its references.
+pub(crate) fn references(sources: Vec<String>) -> Vec<(String, String)> {
+    sources.into_iter().map(|source| ("reference".to_owned(), source)).collect()
+}
+
 /// Returns the options of a decision that tell how its answer is related to stored answers.
 fn origin(origin: Origin) -> Vec<(String, String)> {
     let Origin { snapshots, continues, cursor_error } = origin;

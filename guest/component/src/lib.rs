@@ -82,9 +82,10 @@ impl Guest for Component {
                     loaded.extend(keys.into_iter().zip(found));
                 }
                 Plan::Load(keys) => load(keys, &mut loaded)?,
-                Plan::Forward { message, ticket } => {
+                Plan::Forward { message, ticket, references } => {
                     let message = message.map_or(Outcome::Unchanged, Outcome::Shaped);
-                    return Ok(RequestVerdict::Forward(Forwarded { message, ticket }));
+                    let options = convert::references(references);
+                    return Ok(RequestVerdict::Forward(Forwarded { message, ticket, options }));
                 }
                 Plan::Answer { message, entries, extend, ttl_ms, record } => {
                     if !extend.is_empty() {

@@ -108,6 +108,9 @@ pub enum Plan {
         /// Opaque bytes to pass to [`Guard::on_response`] with the upstream's response. Empty if
         /// the guard need not see that response.
         ticket: Vec<u8>,
+        /// The endpoints of the stored answers whose values replaced references in the arguments,
+        /// each once.
+        references: Vec<String>,
     },
     /// Answer the request without calling the upstream.
     Answer {
@@ -195,6 +198,7 @@ impl Guard {
             "tools/list" => Plan::Forward {
                 message: None,
                 ticket: Ticket::Tools { first: !request.continues }.to_bytes(),
+                references: Vec::new(),
             },
             "tools/call" => self.refuse_hidden(&call).unwrap_or_else(|| call.tool()),
             "resources/read" => call.resource(),
@@ -333,7 +337,7 @@ impl Guard {
 
 /// Returns a plan to forward the request unchanged. The guard does not need to see its response.
 fn pass() -> Plan {
-    Plan::Forward { message: None, ticket: Vec::new() }
+    Plan::Forward { message: None, ticket: Vec::new(), references: Vec::new() }
 }
 
 fn unchanged(record: Record) -> Shaped<'static> {

@@ -9,6 +9,7 @@ pub mod cost;
 mod json_string;
 mod override_definition;
 pub mod read;
+pub mod references;
 mod relation;
 pub mod reply;
 pub mod request;

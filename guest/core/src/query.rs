@@ -27,6 +27,7 @@ mod table;
 mod validate;
 mod value;
 pub mod values;
+pub mod verbatim;
 mod xml;
 #[cfg(feature = "yaml")]
 mod yaml;

@@ -33,6 +33,8 @@ fn defaults() -> Value {
         "highlights": endpoint.highlights,
         "previewChars": endpoint.preview_chars,
         "refuseMarks": endpoint.refuse_marks,
+        "references": endpoint.references,
+        "maxReferenceBytes": endpoint.max_reference_bytes,
         "cursorTtl": endpoint.cursor_ttl_ms / 1_000,
         "cursorMode": endpoint.cursor_mode,
         "cursorFormat": endpoint.cursor_format,

@@ -76,7 +76,7 @@ impl Shared {
                     let value = self.store.and_then(|store| store.get(&key, now_ms));
                     (key, value)
                 })),
-                Plan::Forward { message, ticket } => {
+                Plan::Forward { message, ticket, .. } => {
                     return Ok(RequestDecision::Forward(message, ticket));
                 }
                 Plan::Answer { message, entries, extend, ttl_ms, record } => {

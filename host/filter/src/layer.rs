@@ -81,7 +81,11 @@ impl<'a> Next<'a> {
         Ok(match call.revision.request(call.services, call.cx, call.message)? {
             RequestVerdict::Forward(forward) => RequestOutput::Forward {
                 changed: changed(forward.message),
-                ticket: GuardTicket::new(Arc::clone(call.revision), forward.ticket),
+                ticket: GuardTicket::new(
+                    Arc::clone(call.revision),
+                    forward.ticket,
+                    references(forward.options),
+                ),
             },
             RequestVerdict::Answer(answer) => {
                 RequestOutput::Answer(answer.message, answer.decision, AnswerSource::Guard)
@@ -102,6 +106,11 @@ impl<'a> Next<'a> {
             call.revision.response(call.services, call.cx, &ticket.bytes, call.message)?;
         Ok(ResponseOutput { shaped: changed(verdict.message), decision: verdict.decision })
     }
+}
+
+/// Returns the endpoints of the stored answers whose values replaced references in a request.
+fn references(options: Vec<(String, String)>) -> Vec<String> {
+    options.into_iter().filter(|(name, _)| name == "reference").map(|(_, source)| source).collect()
 }
 
 fn changed(outcome: Outcome) -> Option<Vec<u8>> {

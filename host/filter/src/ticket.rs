@@ -29,6 +29,8 @@ pub(super) struct GuardTicket {
     pub(super) revision: Arc<Revision>,
     /// The ticket of the guard component. Empty if the component does not need the response.
     pub(super) bytes: Vec<u8>,
+    /// The endpoints of the stored answers whose values replaced references in the request.
+    pub(super) references: Vec<String>,
     /// The client's original request, retained if a layer needs it with the response.
     pub(super) request: Option<Arc<[u8]>>,
     /// The key under which the upstream's answer is cached. `None` if it is not cacheable.
@@ -36,8 +38,8 @@ pub(super) struct GuardTicket {
 }
 
 impl GuardTicket {
-    pub(super) fn new(revision: Arc<Revision>, bytes: Vec<u8>) -> Self {
-        Self { revision, bytes, request: None, cache_key: None }
+    pub(super) fn new(revision: Arc<Revision>, bytes: Vec<u8>, references: Vec<String>) -> Self {
+        Self { revision, bytes, references, request: None, cache_key: None }
     }
 
     /// Returns true if the guard needs to process the upstream's response.
@@ -59,6 +61,15 @@ impl Ticket {
     #[must_use]
     pub fn is_pass(&self) -> bool {
         matches!(self.0, ResponseHandling::Pass)
+    }
+
+    /// Returns the endpoints of the stored answers whose values replaced references in the request.
+    #[must_use]
+    pub fn references(&self) -> &[String] {
+        match &self.0 {
+            ResponseHandling::Guard(ticket) => &ticket.references,
+            ResponseHandling::Pass | ResponseHandling::LimitBytes(_) => &[],
+        }
     }
 
     /// Returns true if the response is limited in bytes because the guard failed on the request.

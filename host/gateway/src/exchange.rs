@@ -211,6 +211,12 @@ impl Exchange {
         }
     }
 
+    /// Records in the audit log that values of stored answers replaced references in the request.
+    pub(crate) fn audit_references(&self, recorder: &Recorder) {
+        let sources = self.ticket.as_ref().map_or(&[][..], Ticket::references);
+        recorder.referenced(&self.context.principal, &self.endpoint, sources);
+    }
+
     /// Passes the upstream's response through the filter. Returns the message for the client, with
     /// the guard's decision. A message that is not valid JSON is replaced by an error.
     pub(crate) fn on_response(&self, filter: &Filter, message: &[u8]) -> GuardedResponse {

@@ -18,7 +18,7 @@ use crate::{Result, config};
 pub struct AuditEntry<'a> {
     /// The time of the event, in milliseconds since 1970.
     pub timestamp: u64,
-    /// The event: `request`, `refused`, `change` or `definition`.
+    /// The event: `request`, `refused`, `reference`, `change` or `definition`.
     pub event: &'a str,
     /// The principal of the request, or the source of a change.
     pub principal: &'a str,
@@ -27,7 +27,8 @@ pub struct AuditEntry<'a> {
     pub endpoint: &'a str,
     /// The outcome of the request, the reason of its refusal, or the kind of the change.
     pub outcome: &'a str,
-    /// The message of the refusal, or the change in JSON. May be empty.
+    /// The message of the refusal, the other end of a reference, or the change in JSON. May be
+    /// empty.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub detail: &'a str,
 }

@@ -306,6 +306,22 @@ impl Recorder {
         }
     }
 
+    /// Records in the audit log, on both ends, that values of stored answers were sent to the tool
+    /// `endpoint`. `sources` are the endpoints of these answers.
+    pub fn referenced(&self, principal: &str, endpoint: &str, sources: &[String]) {
+        let Some(audit) = self.audit.as_ref().filter(|_| !sources.is_empty()) else { return };
+        let (principal, endpoint) = (cut_name(principal), cut_name(endpoint));
+        let write = |endpoint: &str, outcome: &str, detail: &str| {
+            let (timestamp, event) = (self.now_ms(), "reference");
+            audit.write(&AuditEntry { timestamp, event, principal, endpoint, outcome, detail });
+        };
+        for source in sources {
+            let source = cut_name(source);
+            write(source, "Sent", &format!("to {endpoint}"));
+            write(endpoint, "Received", &format!("from {source}"));
+        }
+    }
+
     /// Records a change of revisions, with old and new values.
     pub fn changed(&self, change: &Change) {
         self.metrics.changed(change);

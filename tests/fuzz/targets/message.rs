@@ -34,7 +34,7 @@ fuzz_target!(|input: (u8, &[u8])| {
         for _ in 0..3 {
             match guard.on_request(&cx, message, &loaded, 0) {
                 Ok(Plan::Load(keys)) => loaded.extend(keys.into_iter().map(|key| (key, None))),
-                Ok(Plan::Forward { ticket, message: changed }) => {
+                Ok(Plan::Forward { ticket, message: changed, .. }) => {
                     assert!(changed.is_none_or(|changed| is_json(&changed)));
                     if let Ok(shaped) = guard.on_response(&cx, &ticket, input.1, 0)
                         && is_json(input.1)

@@ -129,7 +129,9 @@ impl TestGuard for NativeGuard {
                     loaded
                         .extend(keys.into_iter().map(|key| (key.clone(), all.get(&key).cloned())));
                 }
-                Plan::Forward { message, ticket } => return Ok(Verdict::Forward(message, ticket)),
+                Plan::Forward { message, ticket, .. } => {
+                    return Ok(Verdict::Forward(message, ticket));
+                }
                 Plan::Answer { message, entries, record, .. } => {
                     self.put(entries);
                     return Ok(Verdict::Answer(message, record));

@@ -1,7 +1,9 @@
 //! A client's request: forwarded to the upstream without the guard's arguments, or answered.
 
 mod answered;
+mod referenced;
 
+use self::referenced::ForwardedArguments;
 use super::replay::MAX_REPLAY_ARGUMENT_BYTES;
 use super::ticket::{CalledTool, ParsedRequest, ReplayTicket, Ticket};
 use super::{Context, Guard, Plan, pass};
@@ -25,11 +27,6 @@ use crate::shape::notice::READ_TOOL;
 use crate::snapshot::stored::Loaded;
 use crate::snapshot::{Cursor, CursorError, Replay, Scope};
 use crate::text::shorten::{TRUNCATION_MARK_PREFIX, has_truncation_mark};
-
-/// The error message for a call whose arguments contain truncation marks, which only a shortened
-/// answer has.
-const TRUNCATION_MARK_ERROR: &str = "this call was not sent: its arguments hold a mark of what context-guard left out, such as \" ... [12 more words]\", so they are a part taken for the whole. \
-     Read the whole with context_guard_read first. If the mark is really meant, add \"_guard_verbatim\": true.";
 
 /// The error message for a comparison of answers of a tool that may change something.
 const SINCE_NEEDS_READ_ONLY: &str = "since compares answers of read-only tools, and this tool is not known to be one: call it without since, or set readOnly for it in policy";
@@ -143,7 +140,7 @@ impl Call<'_> {
             return self.pass_as(name);
         }
         if settings.refuse_marks && self.has_truncation_marks() {
-            return self.refuse(name, TRUNCATION_MARK_ERROR);
+            return self.refuse(name, &referenced::truncation_mark_error(&settings));
         }
         let split = match self.split_arguments(ArgumentOwner::Tool(info.as_ref()), &settings) {
             Ok(split) => split,
@@ -164,6 +161,10 @@ impl Call<'_> {
                 read => self.serve(read, name),
             };
         }
+        let (rest, references) = match self.resolve_references(&settings, renamed, rest) {
+            Ok(resolved) => resolved,
+            Err(error) => return self.serve(Err(error), name),
+        };
         let may_be_stored = guarded.query.refers_back() || (read_only && !guarded.query.is_empty());
         if may_be_stored
             && let Some(plan) = self.stored_answer(&reader, &guarded, name, rest.as_deref())
@@ -178,7 +179,7 @@ impl Call<'_> {
             },
             None => None,
         };
-        self.forward_with(name, rest, &guarded, since, tool)
+        self.forward_with(name, ForwardedArguments { rest, references }, &guarded, since, tool)
     }
 
     /// Returns an answer from the stored answer of an earlier call with the same arguments. `rest`
@@ -335,7 +336,7 @@ impl Call<'_> {
             renamed: tool.renamed,
             replay,
         }));
-        Plan::Forward { message: Some(message), ticket: ticket.to_bytes() }
+        Plan::Forward { message: Some(message), ticket: ticket.to_bytes(), references: Vec::new() }
     }
 
     /// Returns the plan for a `resources/read` request.
@@ -363,6 +364,7 @@ impl Call<'_> {
         guarded: &GuardArguments,
         tool: CalledTool,
     ) -> Plan {
+        let arguments = ForwardedArguments { rest: arguments, references: Vec::new() };
         self.forward_with(name, arguments, guarded, None, tool)
     }
 
@@ -370,11 +372,12 @@ impl Call<'_> {
     fn forward_with(
         &self,
         name: &str,
-        arguments: Option<Vec<u8>>,
+        arguments: ForwardedArguments,
         guarded: &GuardArguments,
         since: Option<PreviousAnswer>,
         tool: CalledTool,
     ) -> Plan {
+        let ForwardedArguments { rest: arguments, references } = arguments;
         let hash = self.arguments_hash(arguments.as_deref());
         let mut edits = Edits::default();
         if self.request.method == "tools/call" {
@@ -394,10 +397,11 @@ impl Call<'_> {
             since,
             budget: self.budget(),
             tool,
-            replay: self.replay(name, tool),
+            // A repeated call would resolve its references anew.
+            replay: self.replay(name, tool).filter(|_| references.is_empty()),
         };
         let message = (!edits.is_empty()).then(|| edits.apply(self.message));
-        Plan::Forward { message, ticket: ticket.to_bytes() }
+        Plan::Forward { message, ticket: ticket.to_bytes(), references }
     }
 
     /// Returns this call for inclusion in cursors, or `None` if it may not be repeated. Only calls

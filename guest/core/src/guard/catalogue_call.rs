@@ -42,6 +42,7 @@ impl Guard {
         let stateless = call.request.stateless;
         let request = self.catalogue(call.cx, call.id, stateless);
         let compile = || Plan::Forward {
+            references: Vec::new(),
             // The host sends the merged list instead of the upstream's answer.
             message: None,
             ticket: Ticket::Catalogue {
@@ -58,7 +59,7 @@ impl Guard {
             CatalogueStep::Load(keys) => Plan::Load(keys),
             CatalogueStep::Compile => compile(),
             CatalogueStep::Call(message) => {
-                Plan::Forward { message: Some(message), ticket: Vec::new() }
+                Plan::Forward { message: Some(message), ticket: Vec::new(), references: Vec::new() }
             }
             CatalogueStep::Answer(answer) => {
                 let name = call.request.name.as_deref().unwrap_or_default();

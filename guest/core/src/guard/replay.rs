@@ -82,7 +82,9 @@ impl Guard {
             }
             Err(ReadError::InvalidRequest(reason)) => refuse(&reason, None),
             Err(ReadError::Cursor(error)) => refuse_cursor(error),
-            Err(ReadError::Load(_) | ReadError::Replay(..)) => refuse_cursor(CursorError::Changed),
+            Err(ReadError::Load(_) | ReadError::Replay(..) | ReadError::Reference(..)) => {
+                refuse_cursor(CursorError::Changed)
+            }
         }
     }
 }

@@ -39,7 +39,7 @@ impl Guard {
             Err(ReadError::Cursor(CursorError::Gone)) if cx.store_unavailable => {
                 Err(refuse(CursorError::Unavailable))
             }
-            Err(ReadError::Cursor(error)) => Err(refuse(error)),
+            Err(ReadError::Cursor(error) | ReadError::Reference(_, error)) => Err(refuse(error)),
             Err(ReadError::Replay(..)) => Err(refuse(CursorError::Gone)),
             Err(ReadError::InvalidRequest(reason)) => Err(Fault::Other(reason)),
         }

@@ -20,6 +20,6 @@ impl Call<'_> {
         let mut edits = Edits::default();
         self.write_name(name, &mut edits);
         let message = (!edits.is_empty()).then(|| edits.apply(self.message));
-        Plan::Forward { message, ticket: Vec::new() }
+        Plan::Forward { message, ticket: Vec::new(), references: Vec::new() }
     }
 }

@@ -70,6 +70,8 @@ pub enum ReadError {
     Replay(Box<Cursor>, Replay),
     /// The cursor is invalid or has expired, or the data it points to is not available.
     Cursor(CursorError),
+    /// The cursor of a reference in the arguments of a call is not served. Holds the reference.
+    Reference(String, CursorError),
     /// The request does not fit the kind of snapshot. Holds a message for the caller.
     InvalidRequest(String),
 }

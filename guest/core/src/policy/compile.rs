@@ -13,7 +13,7 @@ use crate::fields::Mask;
 
 /// The name, minimum and maximum of each policy setting that has a range, in the order in which
 /// they are checked.
-pub const RANGES: [(&str, u64, u64); 9] = [
+pub const RANGES: [(&str, u64, u64); 10] = [
     ("summaryThreshold", 500, 1_000_000),
     ("previewChars", 20, 10_000),
     ("defaultPageSize", 1, 1_000),
@@ -23,6 +23,7 @@ pub const RANGES: [(&str, u64, u64); 9] = [
     ("chunkThreshold", 1_000, 1_000_000),
     ("cursorTtl", 600, 7 * 24 * 3_600),
     ("hardByteLimit", 1_024, 100_000_000),
+    ("maxReferenceBytes", 1_024, 32 << 20),
 ];
 
 /// An error or warning about a policy document.
@@ -188,6 +189,7 @@ fn check(settings: &Settings, base: &Settings, path: &str, issues: &mut Vec<Issu
         settings.chunk_threshold,
         settings.cursor_ttl,
         settings.hard_byte_limit,
+        settings.max_reference_bytes,
     ];
     for ((name, least, most), value) in RANGES.into_iter().zip(values) {
         if let Some(value) = value.filter(|value| !(least..=most).contains(value)) {
@@ -238,7 +240,7 @@ fn check(settings: &Settings, base: &Settings, path: &str, issues: &mut Vec<Issu
 }
 
 impl Stored for Policy {
-    const FORMAT: &'static [u8; 4] = b"cgp5";
+    const FORMAT: &'static [u8; 4] = b"cgp6";
 }
 
 impl Policy {

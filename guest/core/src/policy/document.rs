@@ -113,6 +113,16 @@ pub struct Settings {
     /// Refuse calls whose arguments contain truncation marks, such as ` ... [12 more words]`.
     /// Default true.
     pub refuse_marks: Option<bool>,
+    /// Replace references in the arguments of calls, such as `{"$ref": "<cursor>#/items/3/body"}`,
+    /// by the values of stored answers. Default true. Only answers of the same upstream, unless
+    /// `referencesFrom` names others.
+    pub references: Option<bool>,
+    /// The maximum size of the values by which the references of a call are replaced, in bytes.
+    /// Default 4194304.
+    pub max_reference_bytes: Option<u64>,
+    /// Endpoints of other upstreams whose answers may be passed to this tool by reference, such as
+    /// `files::read_*`. Default: none.
+    pub references_from: Option<Vec<String>>,
     /// Lifetime of a cursor in seconds. Default and minimum 600. Applies to all endpoints.
     pub cursor_ttl: Option<u64>,
     /// Source of the rest of an answer: the store (`snapshot`), or the upstream, which is called

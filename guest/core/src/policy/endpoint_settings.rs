@@ -73,6 +73,12 @@ pub struct EndpointSettings {
     pub read_only: Option<bool>,
     /// True if calls with truncation marks in their arguments are refused.
     pub refuse_marks: bool,
+    /// True if references in the arguments of calls are replaced by stored values.
+    pub references: bool,
+    /// The maximum size of the values by which the references of a call are replaced, in bytes.
+    pub max_reference_bytes: u64,
+    /// Patterns of the endpoints of other upstreams whose answers references may name.
+    pub references_from: Vec<String>,
     /// The lifetime of a cursor in milliseconds.
     pub cursor_ttl_ms: u64,
     /// The source of the rest of an answer to which cursors lead: the store, or a repeated upstream
@@ -120,6 +126,9 @@ impl Default for EndpointSettings {
             preview_chars: 200,
             read_only: None,
             refuse_marks: true,
+            references: true,
+            max_reference_bytes: 4 << 20,
+            references_from: Vec::new(),
             cursor_ttl_ms: 600_000,
             cursor_mode: CursorMode::default(),
             cursor_format: CursorFormat::default(),
@@ -191,6 +200,9 @@ impl EndpointSettings {
         set(&mut self.highlights, settings.highlights.as_ref());
         set(&mut self.item_fields, settings.item_fields.as_ref());
         set(&mut self.refuse_marks, settings.refuse_marks.as_ref());
+        set(&mut self.references, settings.references.as_ref());
+        set(&mut self.max_reference_bytes, settings.max_reference_bytes.as_ref());
+        set(&mut self.references_from, settings.references_from.as_ref());
         set(&mut self.cursor_mode, settings.cursor_mode.as_ref());
         set(&mut self.cursor_format, settings.cursor_format.as_ref());
         set(&mut self.advertise, settings.advertise.as_ref());

@@ -202,13 +202,7 @@ impl<'a> RecordSet<'a> {
         let found = path.follow(&self.outline, self.root);
         let Some((id, node)) = found.first().and_then(|id| Some((*id, self.outline.node(*id)?)))
         else {
-            let known = crate::fields::mask::names(&self.outline, self.root);
-            let known = if known.is_empty() {
-                String::new()
-            } else {
-                format!("; the document has: {}", join_names(&known, 40))
-            };
-            return Err(format!("the path leads to nothing{known}"));
+            return Err(self.leads_to_nothing());
         };
         if path.is_many() {
             self.is_selection = true;
@@ -234,6 +228,17 @@ impl<'a> RecordSet<'a> {
                 Ok(PathTarget::Records(self))
             }
         }
+    }
+
+    /// Returns the error for a path that selects nothing, with the members that there are.
+    pub(super) fn leads_to_nothing(&self) -> String {
+        let known = crate::fields::mask::names(&self.outline, self.root);
+        let known = if known.is_empty() {
+            String::new()
+        } else {
+            format!("; the document has: {}", join_names(&known, 40))
+        };
+        format!("the path leads to nothing{known}")
     }
 
     /// Returns the JSON Pointer of the list of records in the document. None if the list is the

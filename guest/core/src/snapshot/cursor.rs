@@ -22,6 +22,8 @@ use crate::encoding::CursorFormat;
 const VERSION: u8 = 1;
 /// The maximum time by which the clocks of two guards may differ, in milliseconds.
 const MAX_CLOCK_DIFFERENCE_MS: u64 = 60_000;
+/// The length of the MAC of the signed format, in bytes.
+const MAC_BYTES: usize = 32;
 /// The name of the snapshot in placeholders.
 const PLACEHOLDER_SNAPSHOT: &str = "mQ6wgRwu_JWg";
 /// The time of issue in placeholders: ten digits, as from 2001 to 2286.
@@ -237,6 +239,21 @@ impl Cursor {
         Ok(cursor)
     }
 
+    /// Returns true if a text has the form of a cursor, genuine or not.
+    #[must_use]
+    pub fn is_like(text: &str) -> bool {
+        let Some((payload, signature)) = text.split_once('.') else {
+            return ShortCursor::is_like(text);
+        };
+        let is_signed =
+            URL_SAFE_NO_PAD.decode(signature).is_ok_and(|signature| signature.len() == MAC_BYTES);
+        let parsed = || {
+            let payload = URL_SAFE_NO_PAD.decode(payload).ok()?;
+            serde_json::from_slice::<Self>(&payload).ok()
+        };
+        is_signed && parsed().is_some()
+    }
+
     /// Verifies and parses a cursor in the signed format.
     fn open_signed(payload: &str, signature: &str, keys: &Keys, principal: &str) -> Option<Self> {
         let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
@@ -342,6 +359,33 @@ mod tests {
             assert_eq!(verify("alice", NOW + TTL), Ok(cursor));
             assert_eq!(verify("alice", NOW + TTL + 1), Err(CursorError::Expired));
             assert_eq!(verify("bob", NOW + TTL + 1), Err(CursorError::Invalid));
+        }
+    }
+
+    #[test]
+    fn form_of_cursors_is_recognized() {
+        for format in FORMATS {
+            for offset in [0, 1, 300, 70_000] {
+                let cursor = Cursor { limit: offset / 7, ..Cursor::new(NAME, offset, NOW) };
+                let text = cursor.sign(format, &keys(b"0123456789abcdef"), "alice");
+                assert!(Cursor::is_like(&text), "{text}");
+                assert!(
+                    !Cursor::is_like(&format!("{text}x"))
+                        && !Cursor::is_like(text.get(1..).unwrap())
+                );
+            }
+        }
+        for text in [
+            "",
+            "Pet",
+            "schema.json",
+            "https://json-schema.org/draft/2020-12/schema",
+            "CreateUserRequestWithDetails",
+            "definitions.AccountHolderDetail",
+            "0a1b2c3d4e5f60718293a4b5c6d7e8f9",
+            "f81d4fae-7dec-11d0-a765-00a0c91e6bf6",
+        ] {
+            assert!(!Cursor::is_like(text), "{text}");
         }
     }
 

@@ -72,9 +72,19 @@ impl ShortCursor {
         let is_genuine = keys
             .all()
             .any(|key| authenticate(key, principal, body).verify_truncated_left(mac).is_ok());
-        if !is_genuine {
-            return None;
-        }
+        is_genuine.then(|| Self::from_bytes(body)).flatten()
+    }
+
+    /// Returns true if a text has the form of a cursor, genuine or not.
+    pub(super) fn is_like(text: &str) -> bool {
+        let bytes = if text.len() > MAX_CHARS { None } else { URL_SAFE_NO_PAD.decode(text).ok() };
+        let length = bytes.as_ref().and_then(|bytes| bytes.len().checked_sub(MAC_BYTES));
+        let body = bytes.as_deref().zip(length).and_then(|(bytes, length)| bytes.get(..length));
+        // Only one spelling of a number is written.
+        body.is_some_and(|body| Self::from_bytes(body).is_some_and(|read| read.to_bytes() == body))
+    }
+
+    fn from_bytes(body: &[u8]) -> Option<Self> {
         let (name, rest) = body.split_first_chunk::<NAME_BYTES>()?;
         let (minute, rest) = rest.split_first_chunk::<2>()?;
         let (present, mut rest) = rest.split_first()?;

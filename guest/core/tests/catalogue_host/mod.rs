@@ -134,7 +134,7 @@ impl Host {
                     }
                 }
                 Plan::Answer { message, entries, .. } => break (message, entries),
-                Plan::Forward { message: Some(call), ticket } if ticket.is_empty() => {
+                Plan::Forward { message: Some(call), ticket, .. } if ticket.is_empty() => {
                     return Reaction::Call(serde_json::from_slice(&call).unwrap());
                 }
                 Plan::Forward { ticket, .. } => {

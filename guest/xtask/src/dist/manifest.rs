@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 /// The release artifacts, each with its maximum size in bytes. Find out why an artifact grew before
 /// you raise its limit.
 const BUDGETS: [(&str, u64); 14] = [
-    ("context-guard.wasm", 4_270_000),
+    ("context-guard.wasm", 4_300_000),
     ("context-guard-code.wasm", 1_300_000),
     ("context-guard-envoy.wasm", 2_600_000),
     ("context-guard-http-p2.wasm", 5_000_000),

@@ -122,6 +122,7 @@ impl Forwarder {
                 answer
             }
             NextStep::Forward(changed) => {
+                exchange.audit_references(&self.recorder);
                 let message = changed.unwrap_or_else(|| request.clone());
                 self.send_and_follow(origin, server, exchange, &request, message).await
             }

@@ -48,6 +48,9 @@ impl Session {
         match exchange.on_request(self.filter(), &message) {
             NextStep::Answer(answer, decision) => self.answered(&exchange, Some(&decision), answer),
             NextStep::Forward(changed) => {
+                if let Some(recorder) = &self.recorder {
+                    exchange.audit_references(recorder);
+                }
                 self.state().pending.insert(id, exchange);
                 let upstream = changed.map_or(message, Cow::Owned);
                 FromClient { upstream: Some(upstream), client: None }

@@ -28,6 +28,9 @@ impl Call<'_> {
                 return self.refuse_cursor(name, CursorError::Unavailable);
             }
             Err(ReadError::Cursor(error)) => return self.refuse_cursor(name, error),
+            Err(ReadError::Reference(reference, error)) => {
+                return self.refuse_reference(name, &reference, error);
+            }
             Err(ReadError::Replay(..)) => return self.refuse(name, TOOL_CURSOR_ERROR),
             Err(ReadError::InvalidRequest(reason)) => return self.refuse(name, &reason),
         };
@@ -41,6 +44,23 @@ impl Call<'_> {
     /// is the tool or resource URI that the client requested.
     pub(super) fn refuse_cursor(&self, name: &str, error: CursorError) -> Plan {
         let mut plan = self.refuse(name, &error.to_string());
+        if let Plan::Answer { record, .. } = &mut plan {
+            record.origin.cursor_error = Some(error.code());
+        }
+        plan
+    }
+
+    /// Returns a plan that answers the call with the reason why the cursor of its reference is not
+    /// served. `name` is the tool that the client called.
+    fn refuse_reference(&self, name: &str, reference: &str, error: CursorError) -> Plan {
+        let error = match error {
+            CursorError::Gone if self.cx.store_unavailable => CursorError::Unavailable,
+            error => error,
+        };
+        let mut plan = self.refuse(
+            name,
+            &format!("this call was not sent, because of its reference {reference}: {error}"),
+        );
         if let Plan::Answer { record, .. } = &mut plan {
             record.origin.cursor_error = Some(error.code());
         }

@@ -1,0 +1,50 @@
+//! Arguments of a call with parts of stored answers: references to them, and shortened copies.
+
+use super::Call;
+use crate::mcp::read::ReadError;
+use crate::mcp::references::may_have_references;
+use crate::policy::EndpointSettings;
+
+/// The error message for a call whose arguments contain truncation marks, which only a shortened
+/// answer has.
+const TRUNCATION_MARK_ERROR: &str = "this call was not sent: its arguments hold a mark of what context-guard left out, such as \" ... [12 more words]\", so they are a part taken for the whole. \
+     Read the whole with context_guard_read first. If the mark is really meant, add \"_guard_verbatim\": true.";
+
+/// The addition to [`TRUNCATION_MARK_ERROR`] where references are allowed.
+const REFERENCE_HINT: &str = " To pass a whole stored value on without reading it, write {\"$ref\": \"<nextCursor of its answer>#/path/to/the/value\"} in its place.";
+
+/// The tool's arguments of a call that is forwarded.
+pub(super) struct ForwardedArguments {
+    /// The arguments, if they are not those of the request.
+    pub(super) rest: Option<Vec<u8>>,
+    /// The endpoints of the stored answers whose values replaced references.
+    pub(super) references: Vec<String>,
+}
+
+/// Returns the error message for a call whose arguments contain truncation marks.
+pub(super) fn truncation_mark_error(settings: &EndpointSettings) -> String {
+    let hint = if settings.references { REFERENCE_HINT } else { "" };
+    format!("{TRUNCATION_MARK_ERROR}{hint}")
+}
+
+impl Call<'_> {
+    /// Replaces the references in the tool's arguments by values of stored answers. `rest` holds
+    /// the tool's arguments if guard arguments were removed from them. Also returns the endpoints
+    /// of these answers.
+    pub(super) fn resolve_references(
+        &self,
+        settings: &EndpointSettings,
+        renamed: bool,
+        rest: Option<Vec<u8>>,
+    ) -> Result<(Option<Vec<u8>>, Vec<String>), ReadError> {
+        let arguments = rest.as_deref().unwrap_or(self.arguments());
+        if !settings.references || !may_have_references(arguments) {
+            return Ok((rest, Vec::new()));
+        }
+        let reader = self.reader(renamed);
+        match reader.resolve_references(arguments, settings, self.loaded)? {
+            Some(resolved) => Ok((Some(resolved.arguments), resolved.sources)),
+            None => Ok((rest, Vec::new())),
+        }
+    }
+}
