@@ -3,6 +3,7 @@
 
 pub mod aggregate;
 pub mod comparison;
+mod compiled_regex;
 pub mod condition;
 mod date;
 mod decimal;

@@ -1,22 +1,15 @@
 //! Lines of a text, or values of a document, that match a regular expression. The engine runs in
 //! linear time, and the searched bytes are limited.
 
-use regex_lite::{Regex, RegexBuilder};
+use regex_lite::Regex;
 
+use super::compiled_regex::{CompiledRegex, MAX_SEARCHED_BYTES};
 use super::records::RecordSet;
 use crate::json::outline::{NodeId, Outline};
 use crate::json::scan::Kind;
 use crate::json::text::{Form, boundary, quoted};
 use crate::text::lines::LineSpans;
 
-/// Maximum number of bytes that one query searches.
-const MAX_SEARCHED_BYTES: usize = 8 * 1024 * 1024;
-/// Maximum number of bytes that are searched with a pattern of one KiB compiled size; fewer for
-/// larger patterns. The engine takes at most about 300 ns per byte and KiB, so that the worst
-/// pattern takes about a second.
-const SEARCHED_BYTES_PER_PATTERN_KIB: usize = 2 * 1024 * 1024;
-/// Maximum size of a compiled pattern, in bytes.
-const MAX_COMPILED_PATTERN_BYTES: usize = 64 * 1024;
 /// Maximum number of matches in the result of a search.
 const MAX_SHOWN_MATCHES: usize = 2_000;
 /// Maximum number of context lines before, and after, a match.
@@ -101,27 +94,12 @@ impl Pattern {
         }
         let (pattern, flag) = unwrap_pattern(pattern).unwrap_or((pattern, false));
         let ignore_case = ignore_case.unwrap_or_else(|| flag || !has_capital(pattern));
-        // The engine does not report the compiled size, which determines the search time. So find
-        // the smallest power of two under which the pattern compiles.
-        let mut size = 256;
-        loop {
-            let mut builder = RegexBuilder::new(pattern);
-            match builder.case_insensitive(ignore_case).size_limit(size).build() {
-                Ok(regex) => {
-                    // Small patterns take less time than their size suggests.
-                    let factor = if size <= 1_024 { 2 } else { 1 };
-                    let max_bytes = (SEARCHED_BYTES_PER_PATTERN_KIB / size * 1_024 * factor)
-                        .min(MAX_SEARCHED_BYTES);
-                    return Ok(Self { regex, max_bytes });
-                }
-                Err(error) if size >= MAX_COMPILED_PATTERN_BYTES => {
-                    return Err(format!(
-                        "grep {pattern:?} is no regular expression: {error}; put a backslash before signs such as ( [ * that are meant as text"
-                    ));
-                }
-                Err(_) => size *= 2,
-            }
-        }
+        let compiled = CompiledRegex::new(pattern, ignore_case).map_err(|error| {
+            format!(
+                "grep {pattern:?} is no regular expression: {error}; put a backslash before signs such as ( [ * that are meant as text"
+            )
+        })?;
+        Ok(Self { regex: compiled.regex, max_bytes: compiled.max_bytes })
     }
 
     /// Returns the maximum number of bytes that are searched for this pattern.

@@ -1,30 +1,21 @@
-//! Paths into a document: JSON Pointer (`/items/0/name`) and a subset of JSONPath
-//! (`$.items[0].name`, `$.items[*].id`, `$..email`).
+//! Paths into a document: JSON Pointer (`/items/0/name`, RFC 6901) and JSONPath
+//! (`$.items[?@.price<10].name`, RFC 9535).
 
+mod compare;
+mod evaluate;
+mod parse;
+mod regex;
+mod syntax;
+
+use self::evaluate::Evaluation;
+use self::syntax::{PathQuery, PathSelector, Segment};
 use crate::json::outline::{NodeId, Outline};
 use crate::json::scan::Kind;
 
-/// Maximum number of values that a path may select. Further values are ignored.
-const MAX_REACHED_VALUES: usize = 100_000;
-
-/// A step of a path, from a value of a document to values inside it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Step {
-    /// The member of an object, or the element of a list if the name is a number.
-    Name(String),
-    /// The element of a list at this index. A negative index counts from the end.
-    Index(i64),
-    /// All members of an object, or all elements of a list.
-    All,
-    /// All members of this name, at any depth.
-    Deep(String),
-}
-
 /// A parsed path from a value of a document to values inside it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Path {
-    steps: Vec<Step>,
-    many: bool,
+    query: PathQuery,
 }
 
 impl Path {
@@ -33,145 +24,65 @@ impl Path {
     /// # Errors
     /// Returns a message for the caller that shows the syntax.
     pub fn parse(path: &str) -> Result<Self, String> {
-        let steps = if path.is_empty() || path == "$" {
-            Vec::new()
-        } else if let Some(pointer) = path.strip_prefix('/') {
-            pointer
-                .split('/')
+        if path.is_empty() {
+            return Ok(Self { query: PathQuery::default() });
+        }
+        if let Some(pointer) = path.strip_prefix('/') {
+            let segments = pointer.split('/').map(|step| {
                 // RFC 6901, section 4: `~1` before `~0`, so that `~01` becomes `~1`.
-                .map(|step| Step::Name(step.replace("~1", "/").replace("~0", "~")))
-                .collect()
-        } else {
-            parse_json_path(path).ok_or_else(|| {
-                format!("path {path:?} cannot be read: write a JSON Pointer such as /items/0/name, or a JSONPath such as $.items[*].name")
-            })?
-        };
-        let many = steps.iter().any(|step| matches!(step, Step::All | Step::Deep(_)));
-        Ok(Self { steps, many })
+                let step = PathSelector::Token(step.replace("~1", "/").replace("~0", "~"));
+                Segment { is_deep: false, selectors: vec![step] }
+            });
+            return Ok(Self {
+                query: PathQuery { is_absolute: true, segments: segments.collect() },
+            });
+        }
+        let query = parse::parse(path).map_err(|reason| {
+            let shown: String = path.chars().take(200).collect();
+            format!(
+                "path {shown:?} cannot be read {reason}. Write a JSON Pointer such as /items/0/name, or a JSONPath such as $.items[?@.price<10].name"
+            )
+        })?;
+        Ok(Self { query })
     }
 
     /// Returns true if the path may select several values.
     #[must_use]
     pub fn is_many(&self) -> bool {
-        self.many
+        !self.query.is_singular()
     }
 
     /// Returns the values that the path selects from `root`.
     ///
     /// An answer shows a list as its member `items`, and a condensed document as `summary`. A path
     /// that begins with such a name is followed without it, if `root` has no member of that name.
-    #[must_use]
-    pub fn follow(&self, outline: &Outline<'_>, root: NodeId) -> Vec<NodeId> {
-        let steps = match self.steps.split_first() {
-            Some((Step::Name(name), rest)) if is_alias(outline, root, name) => rest,
-            _ => &self.steps,
+    ///
+    /// # Errors
+    /// Returns a message for the caller if the path selects too many values, or takes too long.
+    pub fn follow(&self, outline: &Outline<'_>, root: NodeId) -> Result<Vec<NodeId>, String> {
+        let segments = match self.query.segments.split_first() {
+            Some((first, rest)) if first.is_alias(outline, root) => rest,
+            _ => &self.query.segments,
         };
-        let mut at = vec![root];
-        for step in steps {
-            let mut next = Vec::new();
-            for id in at {
-                step.follow(outline, id, &mut next);
-                next.truncate(MAX_REACHED_VALUES);
-            }
-            at = next;
-        }
-        at
+        Evaluation::new(outline, root).select(segments, root)
     }
 }
 
-/// Returns true if `name` stands for the value `root` itself in answers, and for no member of it.
-fn is_alias(outline: &Outline<'_>, root: NodeId, name: &str) -> bool {
-    outline.node(root).is_some_and(|node| match node.kind {
-        Kind::Array => name == "items",
-        _ => name == "summary" && outline.member(root, name).is_none(),
-    })
-}
-
-impl Step {
-    fn follow(&self, outline: &Outline<'_>, id: NodeId, out: &mut Vec<NodeId>) {
-        let Some(node) = outline.node(id) else { return };
-        match self {
-            Step::All => out.extend(outline.children(id).map(|(child, _)| child)),
-            Step::Name(name) if node.kind == Kind::Object => {
-                out.extend(outline.member(id, name).map(|(child, _)| child));
+impl Segment {
+    /// Returns true if the step is a name that stands for the value `root` itself in answers, and
+    /// for no member of it.
+    fn is_alias(&self, outline: &Outline<'_>, root: NodeId) -> bool {
+        let [PathSelector::Name(name) | PathSelector::Token(name)] = self.selectors.as_slice()
+        else {
+            return false;
+        };
+        let kind = outline.node(root).map(|node| node.kind);
+        !self.is_deep
+            && match kind {
+                None => false,
+                Some(Kind::Array) => name == "items",
+                Some(_) => name == "summary" && outline.member(root, name).is_none(),
             }
-            Step::Name(name) => {
-                let index = name.parse::<usize>().ok().filter(|_| node.kind == Kind::Array);
-                out.extend(
-                    index.and_then(|index| outline.children(id).nth(index)).map(|(child, _)| child),
-                );
-            }
-            Step::Index(index) if node.kind == Kind::Array => {
-                let count = i64::from(node.children);
-                let index = if *index < 0 { count + index } else { *index };
-                let index = usize::try_from(index).ok();
-                out.extend(
-                    index.and_then(|index| outline.children(id).nth(index)).map(|(child, _)| child),
-                );
-            }
-            Step::Index(_) => {}
-            Step::Deep(name) => {
-                // Nodes are in document order: the descendants of a node follow it.
-                let inside = (id + 1)..node.end;
-                out.extend(inside.filter(|id| {
-                    outline.node(*id).is_some_and(|node| {
-                        !node.key.is_empty() && outline.decoded(&node.key) == *name
-                    })
-                }));
-            }
-        }
-    }
-}
-
-fn parse_json_path(path: &str) -> Option<Vec<Step>> {
-    let mut steps = Vec::new();
-    let mut rest = path.strip_prefix('$').unwrap_or(path);
-    if !rest.starts_with(['.', '[']) {
-        // `items[0].name`, without the leading `$`.
-        let end = rest.find(['.', '[']).unwrap_or(rest.len());
-        steps.push(name_step(rest.get(..end)?)?);
-        rest = rest.get(end..)?;
-    }
-    while !rest.is_empty() {
-        if let Some(after) = rest.strip_prefix("..") {
-            let end = after.find(['.', '[']).unwrap_or(after.len());
-            let deep = after.get(..end).filter(|name| !name.is_empty() && *name != "*")?;
-            steps.push(Step::Deep(deep.to_owned()));
-            rest = after.get(end..)?;
-        } else if let Some(after) = rest.strip_prefix('.') {
-            let end = after.find(['.', '[']).unwrap_or(after.len());
-            steps.push(name_step(after.get(..end)?)?);
-            rest = after.get(end..)?;
-        } else {
-            let inside = rest.strip_prefix('[')?;
-            let quote = inside.chars().next().filter(|first| matches!(first, '\'' | '"'));
-            let (step, after) = match quote {
-                Some(quote) => {
-                    let (key, after) = inside.get(1..)?.split_once(quote)?;
-                    (Step::Name(key.to_owned()), after.strip_prefix(']')?)
-                }
-                None => {
-                    let (index, after) = inside.split_once(']')?;
-                    let step = if index.trim() == "*" {
-                        Step::All
-                    } else {
-                        Step::Index(index.trim().parse().ok()?)
-                    };
-                    (step, after)
-                }
-            };
-            steps.push(step);
-            rest = after;
-        }
-    }
-    Some(steps)
-}
-
-fn name_step(name: &str) -> Option<Step> {
-    match name {
-        "" => None,
-        "*" => Some(Step::All),
-        name => Some(Step::Name(name.to_owned())),
     }
 }
 
@@ -183,7 +94,7 @@ mod tests {
     fn reach(path: &str) -> Vec<String> {
         let json = br#"{"items":[{"id":1,"a/b":"x"},{"id":2,"user":{"id":9}}],"0":"zero"}"#;
         let outline = Outline::parse(json, Form::Raw, &(0..json.len())).unwrap();
-        let ids = Path::parse(path).unwrap().follow(&outline, 0);
+        let ids = Path::parse(path).unwrap().follow(&outline, 0).unwrap();
         ids.into_iter()
             .map(|id| {
                 String::from_utf8(outline.raw(outline.node(id).unwrap()).into_owned()).unwrap()
@@ -207,7 +118,7 @@ mod tests {
     fn displayed_paths_are_followed() {
         let reach = |json: &str, path: &str| {
             let outline = Outline::parse(json.as_bytes(), Form::Raw, &(0..json.len())).unwrap();
-            Path::parse(path).unwrap().follow(&outline, 0).len()
+            Path::parse(path).unwrap().follow(&outline, 0).unwrap().len()
         };
         let list = r#"[{"title":"a"},{"title":"b"}]"#;
         assert_eq!(reach(list, "/items/1/title"), 1);
@@ -222,8 +133,48 @@ mod tests {
 
     #[test]
     fn invalid_paths_show_an_example() {
-        for path in ["$.", "$[", "$.items[?(@.id>1)]", "$..", "$.a..[0]"] {
+        for path in ["$.", "$[", "$.items[(@.length-1)]", "$..", "$.a..", "$.items[?@.id=1]"] {
             assert!(Path::parse(path).unwrap_err().contains("JSON Pointer such as"), "{path}");
         }
+    }
+
+    #[test]
+    fn filters_select_records() {
+        assert_eq!(reach("$.items[?@.id>1].id"), ["2"]);
+        assert_eq!(reach("$.items[?(@.user && @.user.id==9)].id"), ["2"]);
+        assert_eq!(reach("items[?match(@['a/b'], 'x')].id"), ["1"]);
+        assert_eq!(reach("$.items[0,1].id"), ["1", "2"]);
+        assert_eq!(reach("$.items[::-1].id"), ["2", "1"]);
+    }
+
+    #[test]
+    fn other_dialects_are_corrected() {
+        for (path, hint) in [
+            ("$.items[?(@.name =~ /a.*/)]", "match(@.a, 'x.*')"),
+            ("$.items[?(@.id = 1)]", "write =="),
+            ("$.items[?(@.id > 1 and @.id < 3)]", "write &&"),
+            ("$.items[?(@.name in ['a'])]", "where with IN"),
+            ("$.items[(@.length-1)]", "write [-1]"),
+            ("$.items.length()", "aggregate or jq"),
+            ("$.items[?@.name contains 'a']", "search(@.a, 'x')"),
+            ("$.items~", "jq: keys"),
+        ] {
+            let error = Path::parse(path).unwrap_err();
+            assert!(error.contains(hint), "{error}");
+        }
+    }
+
+    #[test]
+    fn work_is_bounded() {
+        let json = format!("[{}]", vec![r#"{"a":[1,2,3]}"#; 4_000].join(","));
+        let outline = Outline::parse(json.as_bytes(), Form::Raw, &(0..json.len())).unwrap();
+        let follow = |path: &str| Path::parse(path).unwrap().follow(&outline, 0);
+        assert!(follow("$..[?count($..*)>1]").unwrap_err().contains("too many steps"));
+        assert!(follow("$[*,*,*,*,*,*,*].a[*,*,*]").unwrap_err().contains("100000 values"));
+        let searches = "$..[?search(@.b, '(x+x+)+y')]";
+        assert!(follow(searches).is_ok());
+        assert!(Path::parse(&"(".repeat(100)).is_err());
+        assert!(Path::parse(&format!("$[?{}@.a{}]", "(".repeat(40), ")".repeat(40))).is_err());
+        assert!(Path::parse(&format!("$[?{}@.a]", "!".repeat(4_000))).is_err());
     }
 }

@@ -199,7 +199,7 @@ impl<'a> RecordSet<'a> {
     /// # Errors
     /// Returns a message for the caller if the path selects nothing.
     pub fn follow(mut self, path: &Path) -> Result<PathTarget<'a>, String> {
-        let found = path.follow(&self.outline, self.root);
+        let found = path.follow(&self.outline, self.root)?;
         let Some((id, node)) = found.first().and_then(|id| Some((*id, self.outline.node(*id)?)))
         else {
             return Err(self.leads_to_nothing());

@@ -28,7 +28,7 @@ pub fn verbatim_value(
     if !records.outline.is_complete() {
         return Err("that answer has more than a million values: write the cursor alone".to_owned());
     }
-    let follow = |text: &str| Ok::<_, String>(Path::parse(text)?.follow(&records.outline, 0));
+    let follow = |text: &str| Path::parse(text)?.follow(&records.outline, 0);
     let mut found = follow(fragment)?;
     if found.is_empty()
         && let Some(decoded) = percent_decoded(fragment)

@@ -1,0 +1,229 @@
+//! The grammar of filters.
+
+use super::PathParser;
+use crate::query::path::regex::PathRegex;
+use crate::query::path::syntax::{Comparison, PathCondition, PathOperand, PathQuery};
+
+/// The operators of comparisons. The longer ones come first.
+const COMPARISONS: [(&str, Comparison); 6] = [
+    ("==", Comparison::Equal),
+    ("!=", Comparison::NotEqual),
+    ("<=", Comparison::LessOrEqual),
+    (">=", Comparison::GreaterOrEqual),
+    ("<", Comparison::Less),
+    (">", Comparison::Greater),
+];
+
+impl PathParser<'_> {
+    /// Reads conditions of which one must hold.
+    pub(super) fn any(&mut self) -> Result<PathCondition, String> {
+        self.chain("||", Self::all, PathCondition::Any)
+    }
+
+    /// Reads conditions which must all hold.
+    fn all(&mut self) -> Result<PathCondition, String> {
+        self.chain("&&", Self::condition, PathCondition::All)
+    }
+
+    fn chain(
+        &mut self,
+        operator: &str,
+        part: impl Fn(&mut Self) -> Result<PathCondition, String>,
+        join: impl FnOnce(Vec<PathCondition>) -> PathCondition,
+    ) -> Result<PathCondition, String> {
+        let first = part(self)?;
+        let mut parts = vec![first];
+        loop {
+            let before = self.at;
+            self.skip_space();
+            if !self.eat(operator) {
+                self.at = before;
+                break;
+            }
+            self.skip_space();
+            parts.push(part(self)?);
+        }
+        Ok(match parts.len() {
+            1 => parts.remove(0),
+            _ => join(parts),
+        })
+    }
+
+    fn condition(&mut self) -> Result<PathCondition, String> {
+        if self.eat("!") {
+            self.skip_space();
+            let is_test = self.rest().starts_with(['(', '@', '$', 'm', 's']);
+            if !is_test {
+                return Err(self.error("! needs a query or parentheses"));
+            }
+            let start = self.at;
+            let condition = self.nested(Self::condition)?;
+            if matches!(condition, PathCondition::Compare(..)) && !self.is_parenthesis(start) {
+                self.at = start;
+                return Err(self.error("write !(…) around a comparison"));
+            }
+            return Ok(PathCondition::Not(Box::new(condition)));
+        }
+        if self.rest().starts_with('(') {
+            return self.nested(|parser| {
+                parser.expect("(")?;
+                parser.skip_space();
+                let condition = parser.any()?;
+                parser.skip_space();
+                parser.expect(")")?;
+                Ok(condition)
+            });
+        }
+        for (name, is_whole) in [("match(", true), ("search(", false)] {
+            if self.eat(name) {
+                let matches = self.nested(|parser| parser.matches(is_whole))?;
+                return self.without_comparison(matches);
+            }
+        }
+        let start = self.at;
+        if self.rest().starts_with(['@', '$']) {
+            let query = self.query()?;
+            let end = self.at;
+            self.skip_space();
+            if !self.is_comparison() {
+                self.at = end;
+                return Ok(PathCondition::Exists(query));
+            }
+            self.at = start;
+        }
+        let left = self.operand()?;
+        self.skip_space();
+        let Some((token, comparison)) =
+            COMPARISONS.iter().find(|(token, _)| self.rest().starts_with(token))
+        else {
+            return Err(self.error("a comparison such as ==, < or >= is expected"));
+        };
+        self.at += token.len();
+        if self.rest().starts_with('=') {
+            self.at -= token.len();
+            return Err(self.error("write == or !="));
+        }
+        self.skip_space();
+        let right = self.operand()?;
+        Ok(PathCondition::Compare(left, *comparison, right))
+    }
+
+    fn is_parenthesis(&self, at: usize) -> bool {
+        self.text.get(at..).is_some_and(|rest| rest.starts_with('('))
+    }
+
+    fn is_comparison(&self) -> bool {
+        COMPARISONS.iter().any(|(token, _)| self.rest().starts_with(token))
+    }
+
+    /// Refuses a comparison of what is true or false already.
+    fn without_comparison(&mut self, condition: PathCondition) -> Result<PathCondition, String> {
+        let end = self.at;
+        self.skip_space();
+        if self.is_comparison() {
+            return Err(self.error("match and search are conditions, and cannot be compared"));
+        }
+        self.at = end;
+        Ok(condition)
+    }
+
+    /// Reads the arguments of `match` or `search`.
+    fn matches(&mut self, is_whole: bool) -> Result<PathCondition, String> {
+        self.skip_space();
+        let text = self.operand()?;
+        self.skip_space();
+        self.expect(",")?;
+        self.skip_space();
+        let start = self.at;
+        let pattern = self.operand()?;
+        let compiled = match &pattern {
+            PathOperand::Text(text) => match PathRegex::new(text, is_whole) {
+                Ok(pattern) => Some(Box::new(pattern)),
+                Err(reason) => {
+                    self.at = start;
+                    return Err(self.error(&reason));
+                }
+            },
+            _ => None,
+        };
+        self.skip_space();
+        self.expect(")")?;
+        Ok(PathCondition::Matches { text, pattern, is_whole, compiled })
+    }
+
+    /// Reads a query that begins with `@` or `$`.
+    fn query(&mut self) -> Result<PathQuery, String> {
+        let is_absolute = self.eat("$");
+        if !is_absolute {
+            self.expect("@")?;
+        }
+        Ok(PathQuery { is_absolute, segments: self.segments()? })
+    }
+
+    /// Reads a value.
+    fn operand(&mut self) -> Result<PathOperand, String> {
+        let start = self.at;
+        match self.rest().chars().next() {
+            Some('@' | '$') => {
+                let query = self.query()?;
+                if !query.is_singular() {
+                    self.at = start;
+                    return Err(self.error(
+                        "a path to one value is expected here, without *, .., slices and filters; count(…) and value(…) take others",
+                    ));
+                }
+                return Ok(PathOperand::Value(query));
+            }
+            Some('\'' | '"') => return self.quoted().map(PathOperand::Text),
+            Some('-' | '0'..='9') => return self.number(),
+            _ => {}
+        }
+        let is_word = |rest: &str| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_');
+        let words = [
+            ("null", PathOperand::Null),
+            ("true", PathOperand::Boolean(true)),
+            ("false", PathOperand::Boolean(false)),
+        ];
+        for (word, operand) in words {
+            if self.rest().strip_prefix(word).is_some_and(is_word) {
+                self.at += word.len();
+                return Ok(operand);
+            }
+        }
+        if self.eat("length(") {
+            return self.nested(|parser| {
+                parser.skip_space();
+                let operand = parser.operand()?;
+                parser.skip_space();
+                parser.expect(")")?;
+                Ok(PathOperand::Length(Box::new(operand)))
+            });
+        }
+        for (name, function) in [
+            ("count(", PathOperand::Count as fn(PathQuery) -> PathOperand),
+            ("value(", PathOperand::Only),
+        ] {
+            if self.eat(name) {
+                return self.nested(|parser| {
+                    parser.skip_space();
+                    let query = parser.query()?;
+                    parser.skip_space();
+                    parser.expect(")")?;
+                    Ok(function(query))
+                });
+            }
+        }
+        Err(self.error("a value is expected: @.name, 'text', a number, true, false, null, length(…), count(…) or value(…)"))
+    }
+
+    /// Reads a number as JSON writes it.
+    fn number(&mut self) -> Result<PathOperand, String> {
+        let rest = self.rest();
+        let is_part = |c: char| c.is_ascii_digit() || matches!(c, '-' | '+' | '.' | 'e' | 'E');
+        let text = rest.get(..rest.find(|c| !is_part(c)).unwrap_or(rest.len()));
+        let number = text.filter(|text| serde_json::from_str::<serde_json::Number>(text).is_ok());
+        let Some(number) = number else { return Err(self.error("this is no number of JSON")) };
+        self.at += number.len();
+        Ok(PathOperand::Number(number.to_owned()))
+    }
+}

@@ -1,0 +1,50 @@
+//! Regular expressions of `match` and `search` (RFC 9485).
+
+use crate::query::compiled_regex::CompiledRegex;
+
+/// A regular expression of a JSONPath.
+#[derive(Debug)]
+pub(super) struct PathRegex(CompiledRegex);
+
+impl PathRegex {
+    /// Compiles a regular expression of a JSONPath (RFC 9485). It must match a whole text if
+    /// `is_whole`.
+    ///
+    /// # Errors
+    /// Returns the reason if the expression is invalid or too long.
+    pub(super) fn new(pattern: &str, is_whole: bool) -> Result<Self, String> {
+        if pattern.len() > 1_000 {
+            return Err("a regular expression has at most 1000 characters".to_owned());
+        }
+        let (mut translated, mut in_class, mut is_escaped) = (String::new(), false, false);
+        for character in pattern.chars() {
+            match character {
+                // A dot is any character except line feed and carriage return.
+                '.' if !in_class && !is_escaped => translated.push_str("[^\\n\\r]"),
+                '[' if !is_escaped => in_class = true,
+                ']' if !is_escaped => in_class = false,
+                _ => {}
+            }
+            if character != '.' || in_class || is_escaped {
+                translated.push(character);
+            }
+            is_escaped = character == '\\' && !is_escaped;
+        }
+        if is_whole {
+            translated = format!("^(?:{translated})$");
+        }
+        CompiledRegex::new(&translated, false)
+            .map(Self)
+            .map_err(|error| format!("{pattern:?} is no regular expression here: {error}"))
+    }
+
+    /// Returns the cost of a search in `bytes` bytes, in units of which 2^30 take about a second.
+    pub(super) fn cost(&self, bytes: usize) -> usize {
+        bytes.saturating_mul((1 << 30) / self.0.max_bytes.max(1))
+    }
+
+    /// Returns true if the text matches.
+    pub(super) fn is_match(&self, text: &str) -> bool {
+        self.0.regex.is_match(text)
+    }
+}

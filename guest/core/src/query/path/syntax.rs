@@ -1,0 +1,96 @@
+//! The parsed form of a path.
+
+use crate::query::path::regex::PathRegex;
+
+/// A query: steps from a value of a document to values inside it.
+#[derive(Debug, Default)]
+pub(super) struct PathQuery {
+    /// True if the steps begin at the document, false at the value that a filter tests.
+    pub(super) is_absolute: bool,
+    pub(super) segments: Vec<Segment>,
+}
+
+impl PathQuery {
+    /// Returns true if the query selects at most one value, whatever the document.
+    pub(super) fn is_singular(&self) -> bool {
+        self.segments.iter().all(|segment| {
+            !segment.is_deep
+                && matches!(
+                    segment.selectors.as_slice(),
+                    [PathSelector::Name(_) | PathSelector::Token(_) | PathSelector::Index(_)]
+                )
+        })
+    }
+}
+
+/// A step of a query.
+#[derive(Debug)]
+pub(super) struct Segment {
+    /// True if the selectors apply to the value and all values inside it.
+    pub(super) is_deep: bool,
+    pub(super) selectors: Vec<PathSelector>,
+}
+
+/// A selection among the members or elements of a value.
+#[derive(Debug)]
+pub(super) enum PathSelector {
+    /// The member of an object.
+    Name(String),
+    /// The member of an object, or the element of a list if the text is its number.
+    Token(String),
+    /// The element of a list at this index. A negative index counts from the end.
+    Index(i64),
+    /// All members of an object, or all elements of a list.
+    All,
+    /// Elements of a list: the first, the one after the last, and the distance between two.
+    Slice { start: Option<i64>, end: Option<i64>, step: i64 },
+    /// The members or elements that meet a condition.
+    Filter(PathCondition),
+}
+
+/// The condition of a filter.
+#[derive(Debug)]
+pub(super) enum PathCondition {
+    Any(Vec<PathCondition>),
+    All(Vec<PathCondition>),
+    Not(Box<PathCondition>),
+    /// The query selects a value.
+    Exists(PathQuery),
+    Compare(PathOperand, Comparison, PathOperand),
+    /// The text matches a regular expression: as a whole, or in a part.
+    Matches {
+        text: PathOperand,
+        pattern: PathOperand,
+        is_whole: bool,
+        compiled: Option<Box<PathRegex>>,
+    },
+}
+
+/// An operator of a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Comparison {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+/// A value in a condition.
+#[derive(Debug)]
+pub(super) enum PathOperand {
+    Null,
+    Boolean(bool),
+    /// A number as JSON.
+    Number(String),
+    Text(String),
+    /// The value that the query selects, which is singular.
+    Value(PathQuery),
+    /// `length`: the characters of a text, or the elements of a container.
+    Length(Box<PathOperand>),
+    /// `count`: the number of selected values.
+    Count(PathQuery),
+    /// `value`: the selected value, if there is exactly one.
+    Only(PathQuery),
+}
