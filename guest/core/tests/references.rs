@@ -131,6 +131,9 @@ fn other_references_pass() -> Result<()> {
     ] {
         ensure!(sent(&guard, &arguments)? == arguments, "{arguments}");
     }
+    // The host's own tools read cursors themselves.
+    let run = call("context_guard_run", &format!(r#"{{"input":{{"$ref":"{cursor}"}}}}"#));
+    ensure!(matches!(guard.request(&run)?, Verdict::Forward(None, _)));
     let off = NativeGuard::with_policy(r#"{"references": false}"#)?;
     let arguments = format!(r#"{{"a":{{"$ref":"{cursor}"}}}}"#);
     ensure!(sent(&off, &arguments)? == arguments);

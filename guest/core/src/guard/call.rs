@@ -161,7 +161,7 @@ impl Call<'_> {
                 read => self.serve(read, name),
             };
         }
-        let (rest, references) = match self.resolve_references(&settings, renamed, rest) {
+        let (rest, references) = match self.resolve_references(name, &settings, renamed, rest) {
             Ok(resolved) => resolved,
             Err(error) => return self.serve(Err(error), name),
         };

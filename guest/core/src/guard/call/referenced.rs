@@ -13,6 +13,10 @@ const TRUNCATION_MARK_ERROR: &str = "this call was not sent: its arguments hold 
 /// The addition to [`TRUNCATION_MARK_ERROR`] where references are allowed.
 const REFERENCE_HINT: &str = " To pass a whole stored value on without reading it, write {\"$ref\": \"<nextCursor of its answer>#/path/to/the/value\"} in its place.";
 
+/// The prefix of the names of the host's own tools. A program gets its references as they are, and
+/// they are replaced in the calls that it makes.
+const HOST_TOOL_PREFIX: &str = "context_guard_";
+
 /// The tool's arguments of a call that is forwarded.
 pub(super) struct ForwardedArguments {
     /// The arguments, if they are not those of the request.
@@ -28,17 +32,19 @@ pub(super) fn truncation_mark_error(settings: &EndpointSettings) -> String {
 }
 
 impl Call<'_> {
-    /// Replaces the references in the tool's arguments by values of stored answers. `rest` holds
-    /// the tool's arguments if guard arguments were removed from them. Also returns the endpoints
-    /// of these answers.
+    /// Replaces the references in the arguments of the tool `name` by values of stored answers.
+    /// `rest` holds the arguments if those of the guard were removed from them. Also returns the
+    /// endpoints of these answers.
     pub(super) fn resolve_references(
         &self,
+        name: &str,
         settings: &EndpointSettings,
         renamed: bool,
         rest: Option<Vec<u8>>,
     ) -> Result<(Option<Vec<u8>>, Vec<String>), ReadError> {
         let arguments = rest.as_deref().unwrap_or(self.arguments());
-        if !settings.references || !may_have_references(arguments) {
+        let is_of_host = name.starts_with(HOST_TOOL_PREFIX);
+        if !settings.references || is_of_host || !may_have_references(arguments) {
             return Ok((rest, Vec::new()));
         }
         let reader = self.reader(renamed);
