@@ -8,7 +8,7 @@ use anyhow::{Result, ensure};
 use client::{cursor, first, payload, read};
 use context_guard_core::json::text::Form;
 use context_guard_core::tokens::{Estimator, OriginalCost};
-use context_guard_test_kit::guard::NativeGuard;
+use context_guard_test_kit::guard::{NativeGuard, TestGuard as _, Verdict};
 use serde_json::{Value, json};
 
 fn document(changes: &[(usize, &str)], count: usize) -> String {
@@ -92,5 +92,50 @@ fn misuse_is_refused() -> Result<()> {
     ensure!(refusal(&read_only, &json!({"since": tag, "fields": "id"}))?.contains("combined"));
     let answer = read(&read_only, &json!({"cursor": tag, "since": tag}))?;
     ensure!(client::text(&answer).contains("repeat the call of the tool"), "{answer}");
+    Ok(())
+}
+
+/// Returns the answer to a call with verbatim arguments, whose upstream answers with `content`.
+fn call(guard: &NativeGuard, arguments: &str, content: &Value) -> Result<Value> {
+    let request = format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"list","arguments":{arguments}}}}}"#
+    );
+    let message = json!({"jsonrpc": "2.0", "id": 1, "result": {"content": content}}).to_string();
+    let answer = match guard.request(request.as_bytes())? {
+        Verdict::Forward(_, ticket) => guard.response(&ticket, message.as_bytes())?.0,
+        Verdict::Answer(answer, _) => Some(answer),
+    };
+    Ok(serde_json::from_slice(&answer.unwrap_or_else(|| message.into_bytes()))?)
+}
+
+#[test]
+fn only_answers_of_one_call_are_compared() -> Result<()> {
+    let guard = guard(true)?;
+    let content = json!([{"type": "text", "text": document(&[], 400)}]);
+    let tag = cursor(&call(&guard, r#"{"repo":"a","n": 1}"#, &content)?);
+    let tag = tag.ok_or_else(|| anyhow::anyhow!("no cursor"))?;
+    let since = |arguments: &str| {
+        let arguments = format!(r#"{{{arguments},"_guard":{{"since":"{tag}"}}}}"#);
+        call(&guard, &arguments, &content)
+    };
+    // The order of arguments has no meaning.
+    ensure!(payload(&since(r#""n":1,"repo":"a""#)?)? == json!({"unchanged": true}));
+    for other in [r#""repo":"b","n":1"#, r#""repo":"a""#] {
+        let answer = since(other)?;
+        ensure!(answer["result"]["isError"] == true, "{answer}");
+        ensure!(client::text(&answer).contains("a call with other arguments"), "{answer}");
+    }
+    Ok(())
+}
+
+#[test]
+fn answers_of_several_blocks_are_shown() -> Result<()> {
+    let guard = guard(true)?;
+    let block = |at: usize| json!({"type": "text", "text": format!("block {at} ").repeat(900)});
+    let content = json!((0..9).map(block).collect::<Vec<_>>());
+    let first = call(&guard, r#"{"a":1}"#, &content)?;
+    let tag = cursor(&first).ok_or_else(|| anyhow::anyhow!("no cursor: {first}"))?;
+    let again = call(&guard, &format!(r#"{{"a":1,"_guard":{{"since":"{tag}"}}}}"#), &content)?;
+    ensure!(again["result"]["isError"].is_null(), "{again}");
     Ok(())
 }

@@ -10,7 +10,8 @@ use super::{Context, Guard, Plan, pass};
 use crate::encoding::Stored;
 use crate::fields::minify;
 use crate::json::edit::Edits;
-use crate::json::text::quoted;
+use crate::json::scan::Scanner;
+use crate::json::text::{Form, quoted};
 use crate::mcp::READ_URI;
 use crate::mcp::arguments::{
     self, ArgumentOwner, GuardArguments, SplitArguments, VERBATIM_ARGUMENT,
@@ -27,6 +28,9 @@ use crate::shape::notice::READ_TOOL;
 use crate::snapshot::stored::Loaded;
 use crate::snapshot::{Cursor, CursorError, Replay, Scope};
 use crate::text::shorten::{TRUNCATION_MARK_PREFIX, has_truncation_mark};
+
+/// The maximum number of arguments whose order does not change their hash.
+const MAX_SORTED_ARGUMENTS: usize = 1_000;
 
 /// The error message for a comparison of answers of a tool that may change something.
 const SINCE_NEEDS_READ_ONLY: &str = "since compares answers of read-only tools, and this tool is not known to be one: call it without since, or set readOnly for it in policy";
@@ -173,7 +177,11 @@ impl Call<'_> {
         }
         let since = match guarded.since.as_deref() {
             Some(_) if !read_only => return self.refuse(name, SINCE_NEEDS_READ_ONLY),
-            Some(since) => match reader.previous_answer(since, self.loaded) {
+            Some(since) => match reader.previous_answer(
+                since,
+                self.arguments_hash(rest.as_deref()),
+                self.loaded,
+            ) {
                 Ok(since) => since,
                 Err(error) => return self.serve(Err(error), name),
             },
@@ -218,7 +226,7 @@ impl Call<'_> {
     }
 
     /// Returns a hash of the tool's own arguments: `rest`, or all arguments of the request if
-    /// `rest` is `None`. White space does not change the hash.
+    /// `rest` is `None`. White space and the order of the arguments do not change the hash.
     fn arguments_hash(&self, rest: Option<&[u8]>) -> u128 {
         hash(rest.unwrap_or(self.arguments()))
     }
@@ -419,7 +427,25 @@ impl Call<'_> {
     }
 }
 
-/// Returns a hash of JSON arguments. White space between their tokens does not change it.
+/// Returns a hash of JSON arguments. White space between their tokens does not change it, nor does
+/// the order of the arguments.
 fn hash(arguments: &[u8]) -> u128 {
-    xxhash_rust::xxh3::xxh3_128(&minify(arguments))
+    let minified = minify(arguments);
+    let mut members: Vec<&[u8]> = Vec::new();
+    let mut scanner = Scanner::new(&minified, Form::Raw);
+    let scan = scanner.object(|scanner, key| {
+        let value = scanner.skip_value()?;
+        let member = scanner.bytes(&(key.start - 1..value.end));
+        // Tools have few arguments, and the code of a sort is large.
+        match members.len() < MAX_SORTED_ARGUMENTS {
+            true => members.insert(members.partition_point(|other| *other < member), member),
+            false => members.push(member),
+        }
+        Ok(())
+    });
+    if scan.is_err() {
+        return xxhash_rust::xxh3::xxh3_128(&minified);
+    }
+    let sorted = [b"{".as_slice(), &members.join(&b','), b"}"].concat();
+    xxhash_rust::xxh3::xxh3_128(&sorted)
 }

@@ -29,6 +29,9 @@ const LIMIT_OF_TEXT: &str = "limit is the number of items on a page; this answer
 const SINCE_NEEDS_STORE: &str =
     "since needs an answer in the store, and this cursor repeats its call: call without since";
 
+/// The error message for a comparison with the answer of another call.
+const SINCE_NEEDS_SAME_CALL: &str = "since compares two answers of one call, and this cursor is of a call with other arguments: give the cursor of an answer to these arguments, or call without since";
+
 /// A reader that returns the parts of stored snapshots to which cursors point.
 pub struct SnapshotReader<'a> {
     /// The inputs of the call that do not depend on the snapshot.
@@ -113,13 +116,15 @@ impl SnapshotReader<'_> {
     }
 
     /// Reads the answer of the upstream to which the cursor `text` leads, to compare a later one
-    /// with it. Returns none if the answer is no longer stored. O(answer).
+    /// with it. `arguments` is a hash of the arguments of the later call, which must be those of
+    /// the earlier one. Returns none if the answer is no longer stored. O(answer).
     ///
     /// # Errors
     /// Returns [`ReadError`] if entries are not loaded, or if the cursor is invalid.
     pub fn previous_answer(
         &self,
         text: &str,
+        arguments: u128,
         loaded: &Loaded,
     ) -> Result<Option<PreviousAnswer>, ReadError> {
         let cursor = match self.verify(text) {
@@ -130,22 +135,34 @@ impl SnapshotReader<'_> {
             Err(CursorError::Expired) => return Ok(None),
             Err(error) => return Err(ReadError::Cursor(error)),
         };
-        match self.digest(&cursor.snapshot, loaded) {
+        match self.digest(&cursor.snapshot, arguments, loaded) {
             Err(Missing::Keys(keys)) => Err(ReadError::Load(keys)),
             Err(Missing::Gone) => Ok(None),
-            Ok(previous) => Ok(Some(previous)),
+            Ok(None) => Err(ReadError::InvalidRequest(SINCE_NEEDS_SAME_CALL.to_owned())),
+            Ok(Some(previous)) => Ok(Some(previous)),
         }
     }
 
-    fn digest(&self, snapshot: &str, loaded: &Loaded) -> Result<PreviousAnswer, Missing> {
+    /// Returns none if the stored answer is that of a call with other arguments.
+    fn digest(
+        &self,
+        snapshot: &str,
+        arguments: u128,
+        loaded: &Loaded,
+    ) -> Result<Option<PreviousAnswer>, Missing> {
         let named = StoredSnapshot::open(snapshot, loaded)?;
         let original = named.index.original.clone();
         let original = original.as_ref().map(|from| StoredSnapshot::open(&from.snapshot, loaded));
         let stored = original.transpose()?.unwrap_or(named);
         let bytes = stored.bytes(0, stored.index.bytes)?;
         let (is_structured, form) = (stored.index.structured.is_some(), stored.index.form);
-        let settings = self.call.endpoint(&stored.index.endpoint).settings;
-        Ok(PreviousAnswer::new(stored.name, is_structured, &bytes, form, &settings))
+        let endpoint = self.call.endpoint(&stored.index.endpoint);
+        let (scope, content) = (self.call.scope(&endpoint), xxhash_rust::xxh3::xxh3_128(&bytes));
+        if !self.call.keys.names(scope, arguments, content, stored.name) {
+            return Ok(None);
+        }
+        let settings = &endpoint.settings;
+        Ok(Some(PreviousAnswer::new(stored.name, is_structured, &bytes, form, settings)))
     }
 
     fn ttl(&self) -> u64 {

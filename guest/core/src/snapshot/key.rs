@@ -71,21 +71,15 @@ impl Keys {
     /// and `content` are hashes of the call's arguments and of the payload.
     #[must_use]
     pub fn snapshot(&self, scope: Scope<'_>, arguments: u128, content: u128) -> String {
-        let Some(key) = self.0.first() else { return String::new() };
-        let mut name = scope_tag(key, scope);
-        let parts = [
-            scope.principal.as_bytes(),
-            scope.endpoint.as_bytes(),
-            &arguments.to_le_bytes(),
-            &content.to_le_bytes(),
-        ];
-        name.push_str(&derive_name(
-            key,
-            "snapshot",
-            &parts,
-            SNAPSHOT_NAME_LENGTH - SCOPE_TAG_LENGTH,
-        ));
-        name
+        let key = self.0.first();
+        key.map(|key| snapshot_name(key, scope, arguments, content)).unwrap_or_default()
+    }
+
+    /// Returns true if a snapshot name was derived from this scope, these arguments and this
+    /// content with any valid key.
+    #[must_use]
+    pub fn names(&self, scope: Scope<'_>, arguments: u128, content: u128, snapshot: &str) -> bool {
+        self.0.iter().any(|key| snapshot_name(key, scope, arguments, content) == snapshot)
     }
 
     /// Returns true if a snapshot name was derived from this scope with any valid key.
@@ -120,6 +114,17 @@ impl Keys {
         let parts = [version.as_bytes(), &settings.to_le_bytes(), part.as_bytes()];
         self.0.iter().map(|key| derive_name(key, "catalogue", &parts, ENTRY_NAME_LENGTH)).collect()
     }
+}
+
+fn snapshot_name(key: &Hmac<Sha256>, scope: Scope<'_>, arguments: u128, content: u128) -> String {
+    let parts = [
+        scope.principal.as_bytes(),
+        scope.endpoint.as_bytes(),
+        &arguments.to_le_bytes(),
+        &content.to_le_bytes(),
+    ];
+    let length = SNAPSHOT_NAME_LENGTH - SCOPE_TAG_LENGTH;
+    scope_tag(key, scope) + &derive_name(key, "snapshot", &parts, length)
 }
 
 fn scope_tag(key: &Hmac<Sha256>, scope: Scope<'_>) -> String {
@@ -177,6 +182,8 @@ mod tests {
         }
         let others = [keys.answer(scope("a", "b"), 1), keys.tool(scope("a", "b"))];
         assert!(others.iter().flatten().all(|name| !is_snapshot_name(name)));
+        assert!(keys.names(scope("a", "b"), 1, 1, &names[0]));
+        assert!(!keys.names(scope("a", "b"), 2, 1, &names[0]));
         assert!(keys.owns(scope("a", "b"), &names[0]) && !keys.owns(scope("a", "c"), &names[0]));
     }
 
