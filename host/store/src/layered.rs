@@ -162,6 +162,20 @@ impl CursorStore for LayeredStore {
         self.remote.take(owner, interval, tolerance, count, unspent)
     }
 
+    fn read_foreign(&self, key: &str, start: usize, length: usize) -> Result<Bytes, StoreError> {
+        self.remote.read_foreign(key, start, length)
+    }
+
+    fn exchange(
+        &self,
+        board: &str,
+        written: Vec<(String, Vec<u8>)>,
+        removed: &[String],
+        ttl: Duration,
+    ) -> Result<Vec<(String, Bytes)>, StoreError> {
+        self.remote.exchange(board, written, removed, ttl)
+    }
+
     fn rekey(&self, secrets: &[&[u8]]) {
         self.remote.rekey(secrets);
     }

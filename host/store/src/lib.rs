@@ -54,6 +54,10 @@ pub struct RateGrant {
     pub wait: Duration,
 }
 
+/// The owner of values that belong to all gateways with a store. The control character keeps it
+/// apart from all principals.
+pub const FLEET_PRINCIPAL: &str = "\u{0}fleet";
+
 /// Stores bytes under keys for a limited time. Each principal has its own keys and cannot read
 /// those of others.
 pub trait CursorStore: Send + Sync {
@@ -103,6 +107,34 @@ pub trait CursorStore: Send + Sync {
         unspent: u32,
     ) -> Result<RateGrant, StoreError> {
         let _ = (owner, interval, tolerance, count, unspent);
+        Err(StoreError::Unavailable)
+    }
+
+    /// Returns up to `length` bytes of the value of a key, from the byte `start` on. Another
+    /// program has written the value: the key has no prefix, and the value is not protected. It is
+    /// empty if there is no such key.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`], also if the store is not shared.
+    fn read_foreign(&self, key: &str, start: usize, length: usize) -> Result<Bytes, StoreError> {
+        let _ = (key, start, length);
+        Err(StoreError::Unavailable)
+    }
+
+    /// Writes fields of a board, removes others, and returns all fields that the board then has.
+    /// All gateways with this store share the boards. A board that is not used for the time `ttl`
+    /// is deleted.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`], also if the store is not shared.
+    fn exchange(
+        &self,
+        board: &str,
+        written: Vec<(String, Vec<u8>)>,
+        removed: &[String],
+        ttl: Duration,
+    ) -> Result<Vec<(String, Bytes)>, StoreError> {
+        let _ = (board, written, removed, ttl);
         Err(StoreError::Unavailable)
     }
 

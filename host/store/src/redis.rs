@@ -24,7 +24,7 @@ use sha2::{Digest, Sha256};
 use tokio::runtime::Runtime;
 
 use crate::health::{Health, StoreFaults};
-use crate::{CursorStore, RateGrant, StoreError};
+use crate::{CursorStore, FLEET_PRINCIPAL, RateGrant, StoreError};
 
 /// The time between a failure and the first probe of the server. It doubles with each probe.
 const INITIAL_PAUSE: Duration = Duration::from_millis(25);
@@ -391,6 +391,37 @@ impl CursorStore for RedisStore {
         let command = rate::command(&self.key(&tag, "rate"), interval, tolerance, count, unspent);
         let (result,) = self.run::<((u32, u64),)>(&tag, command)?;
         Ok(rate::grant(result))
+    }
+
+    fn read_foreign(&self, key: &str, start: usize, length: usize) -> Result<Bytes, StoreError> {
+        let mut range = redis::pipe();
+        // The last byte is part of the range.
+        let end = start.saturating_add(length).saturating_sub(1);
+        range.cmd("GETRANGE").arg(key).arg(start).arg(end);
+        let (value,) = self.run::<(Vec<u8>,)>(&tag(FLEET_PRINCIPAL), range)?;
+        Ok(value.into())
+    }
+
+    fn exchange(
+        &self,
+        board: &str,
+        written: Vec<(String, Vec<u8>)>,
+        removed: &[String],
+        ttl: Duration,
+    ) -> Result<Vec<(String, Bytes)>, StoreError> {
+        let tag = tag(FLEET_PRINCIPAL);
+        let key = self.key(&tag, board);
+        let mut exchange = redis::pipe();
+        if !removed.is_empty() {
+            exchange.cmd("HDEL").arg(&key).arg(removed).ignore();
+        }
+        if !written.is_empty() {
+            exchange.cmd("HSET").arg(&key).arg(written).ignore();
+        }
+        exchange.cmd("PEXPIRE").arg(&key).arg(millis(ttl)).ignore();
+        exchange.cmd("HGETALL").arg(&key);
+        let (fields,) = self.run::<(Vec<(String, Vec<u8>)>,)>(&tag, exchange)?;
+        Ok(fields.into_iter().map(|(name, value)| (name, value.into())).collect())
     }
 
     fn may_block(&self) -> bool {

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use context_guard_sealing::{KeyMaterial, NONCE_BYTES, SealingKey};
 use tracing::warn;
 
-use crate::{CursorStore, RateGrant, StoreError, StoreFaults};
+use crate::{CursorStore, FLEET_PRINCIPAL, RateGrant, StoreError, StoreFaults};
 
 /// The purpose of the derived keys, so that the same secret gives other keys elsewhere.
 const PURPOSE: &[u8] = b"context-guard stored values 1";
@@ -62,6 +62,11 @@ impl<S: CursorStore> SealedStore<S> {
         }
         value
     }
+}
+
+/// Returns the name that is authenticated with a field of a board. Names of entries have no slash.
+fn field_name(board: &str, field: &str) -> String {
+    format!("{board}/{field}")
 }
 
 /// Seals a value with one key.
@@ -122,6 +127,36 @@ impl<S: CursorStore> CursorStore for SealedStore<S> {
         unspent: u32,
     ) -> Result<RateGrant, StoreError> {
         self.inner.take(owner, interval, tolerance, count, unspent)
+    }
+
+    fn read_foreign(&self, key: &str, start: usize, length: usize) -> Result<Bytes, StoreError> {
+        self.inner.read_foreign(key, start, length)
+    }
+
+    fn exchange(
+        &self,
+        board: &str,
+        written: Vec<(String, Vec<u8>)>,
+        removed: &[String],
+        ttl: Duration,
+    ) -> Result<Vec<(String, Bytes)>, StoreError> {
+        let keys = self.keys(FLEET_PRINCIPAL);
+        let Some(key) = keys.first() else {
+            return Err(StoreError::Other("the store has no key yet".to_owned()));
+        };
+        let written = written
+            .into_iter()
+            .map(|(field, value)| {
+                let value = seal(key, &field_name(board, &field), value)?;
+                Ok((field, value))
+            })
+            .collect::<Result<_, _>>()?;
+        let fields = self.inner.exchange(board, written, removed, ttl)?;
+        let opened = fields.into_iter().filter_map(|(field, sealed)| {
+            let value = self.open(&keys, &field_name(board, &field), sealed)?;
+            Some((field, value))
+        });
+        Ok(opened.collect())
     }
 
     fn rekey(&self, secrets: &[&[u8]]) {
