@@ -8,6 +8,8 @@ macro_rules! say {
     };
 }
 
+mod bundle;
+mod bundle_follower;
 mod completions;
 mod config_files;
 mod dashboard;
@@ -40,6 +42,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
+use context_guard::bundle::Error as BundleError;
 use context_guard::history::{History, HistoryOptions};
 use context_guard::{Error, access, config, oauth, revision, telemetry};
 use tracing::warn;
@@ -66,7 +69,7 @@ Environment:
 
 Exit codes:
   0  success      1  failure              2  invalid command line
-  3  invalid policy or file                 4  a cursor or limit was refused
+  3  invalid policy or file                 4  a cursor, limit or bundle was refused
   5  a limit of replay was exceeded
   wrap returns the exit code of the server, or 128 + n if signal n ended it;
   126 or 127 if its program cannot be executed or does not exist.";
@@ -117,6 +120,8 @@ enum Command {
     /// Show and change the revisions of a running gateway: reload, promote, roll back.
     #[command(alias = "generations")]
     Revisions(revisions::Revisions),
+    /// Create and verify signed bundles of policy, component and signing keys for a fleet.
+    Bundle(bundle::Bundle),
     /// Create API keys for the gateway.
     Key(key::Key),
     /// Log in at an upstream that needs OAuth, and store the token for the gateway.
@@ -202,6 +207,7 @@ impl Arguments {
             Command::Policy(policy) => policy.run(),
             Command::Replay(replay) => replay.run(),
             Command::Revisions(revisions) => revisions.run(),
+            Command::Bundle(bundle) => bundle.run(),
             Command::Key(key) => key.run(),
             Command::Login(login) => login.run(),
             Command::Logout(logout) => logout.run(),
@@ -275,6 +281,11 @@ pub(crate) fn message(error: &anyhow::Error) -> String {
 }
 
 pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
+    match error.downcast_ref() {
+        Some(BundleError::Refused(_)) => return 4,
+        Some(BundleError::Invalid(_) | BundleError::File { .. }) => return 3,
+        _ => {}
+    }
     if let Some(Error::Spawn { source, .. }) = error.downcast_ref() {
         // As shells do.
         return if source.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 };

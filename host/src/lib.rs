@@ -11,6 +11,7 @@ pub mod dry_run;
 pub mod key_facts;
 
 pub use context_guard_access as access;
+pub use context_guard_bundle as bundle;
 pub use context_guard_code as code;
 pub use context_guard_config as config;
 pub use context_guard_config::{document, policy};

@@ -16,18 +16,18 @@ use context_guard_test_support::{Context, Error, Result, artifacts, bail, ensure
 use serde_json::{Value, json};
 
 /// The number of replicas.
-const REPLICAS: usize = 3;
+pub(super) const REPLICAS: usize = 3;
 
 /// The replicas of a gateway with one configuration.
-struct Replicas {
-    upstreams: Value,
-    settings: Value,
-    running: Vec<Gateway>,
-    balancer: Balancer,
+pub(super) struct Replicas {
+    pub(super) upstreams: Value,
+    pub(super) settings: Value,
+    pub(super) running: Vec<Gateway>,
+    pub(super) balancer: Balancer,
 }
 
 impl Replicas {
-    fn start(upstreams: Value, redis: &Redis, more: &Value) -> Result<Self> {
+    pub(super) fn start(upstreams: Value, redis: &Redis, more: &Value) -> Result<Self> {
         let mut settings = json!({
             "fleet": {"listen": "127.0.0.1:0", "replicas": REPLICAS},
             "store": {"url": redis.url()},

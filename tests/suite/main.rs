@@ -32,6 +32,8 @@ mod examples;
 mod fairness;
 mod faults;
 mod fleet;
+mod fleet_bundle;
+mod fleet_rollout;
 mod floods;
 mod front;
 mod gateway;

@@ -45,6 +45,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("install", &["config"]),
     ("access", &["config", "protocol"]),
     ("oauth", &["access", "config", "sealing"]),
+    ("bundle", &["access", "config", "cursor-store", "sealing"]),
     ("engine", &["cursor-store"]),
     ("code", &["engine"]),
     ("revision", &["config", "cursor-store", "engine", "protocol"]),
@@ -71,6 +72,7 @@ const CRATES: &[(&str, &[&str])] = &[
         "",
         &[
             "access",
+            "bundle",
             "code",
             "config",
             "cursor-store",

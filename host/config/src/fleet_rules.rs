@@ -1,9 +1,10 @@
-//! The rules for the settings of a fleet.
+//! The rules for the settings of a fleet and of its bundle.
 
 use std::net::SocketAddr;
 
 use crate::document::Issue;
 use crate::gateway_file::Config;
+use crate::oauth_rules::is_url;
 
 /// Returns the faults in the settings of a fleet.
 pub(crate) fn fleet_errors(config: &Config) -> Vec<Issue> {
@@ -31,6 +32,35 @@ pub(crate) fn fleet_errors(config: &Config) -> Vec<Issue> {
     issues
 }
 
+/// Returns the faults in the settings of a bundle.
+pub(crate) fn bundle_errors(config: &Config) -> Vec<Issue> {
+    let Some(bundle) = &config.bundle else { return Vec::new() };
+    let mut issues = Vec::new();
+    let source = bundle.source.as_str();
+    let is_web = source.starts_with("http://") || source.starts_with("https://");
+    let reason = if source.is_empty() {
+        "a URL, `store:` with a key, a file or the folder of an OCI layout is needed"
+    } else if !is_web && source.contains("://") {
+        "only https:// and http:// URLs are read; a key in Redis is `store:KEY`, in the server of store.url"
+    } else if is_web && !is_url(source) {
+        "the URL is invalid"
+    } else if source.starts_with("store:") && !config.store.url.expose().contains("://") {
+        "`store:` needs a store.url of Redis or Valkey"
+    } else {
+        ""
+    };
+    if !reason.is_empty() {
+        issues.push(Issue::new(&["bundle", "source"], reason));
+    }
+    if bundle.public_keys.is_empty() {
+        issues.push(Issue::new(
+            &["bundle", "publicKeys"],
+            "at least one key is needed; `context-guard bundle key` makes one",
+        ));
+    }
+    issues
+}
+
 /// Returns true if a text is a host and a port. An IPv6 address has brackets.
 fn is_address(text: &str) -> bool {
     let Some((host, port)) = text.rsplit_once(':') else { return false };
@@ -50,6 +80,29 @@ mod tests {
         }
         for address in ["", "10.0.0.7", ":8810", "::1:8810", "host:port", "host:99999"] {
             assert!(!is_address(address), "{address}");
+        }
+    }
+
+    #[test]
+    fn places_of_bundles_are_checked() {
+        let errors = |source: &str, store: &str| {
+            let bundle = crate::Bundle {
+                source: source.to_owned(),
+                public_keys: vec!["key".to_owned()],
+                secret: None,
+                poll_seconds: 5,
+                state: None,
+            };
+            let mut config = Config { bundle: Some(bundle), ..Config::default() };
+            config.store.url = crate::Secret::new(store);
+            bundle_errors(&config).len()
+        };
+        for source in ["https://a.example/b", "http://127.0.0.1:1/b", "folder/b", "/a/b"] {
+            assert_eq!(errors(source, "memory:"), 0, "{source}");
+        }
+        assert_eq!(errors("store:guard", "redis://127.0.0.1:1/0"), 0);
+        for source in ["", "store:guard", "redis://a/0", "https://"] {
+            assert_eq!(errors(source, "memory:"), 1, "{source}");
         }
     }
 

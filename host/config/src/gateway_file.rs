@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::alerts::{AlertSettings, AlertWebhook};
+use super::bundle::Bundle;
 use super::code::CodeSettings;
 use super::fleet::Fleet;
 use super::guard::{Component, Store};
@@ -33,6 +34,9 @@ pub struct Config {
     pub policy: Option<Policy>,
     /// The guard component. Without a file, the embedded one.
     pub component: Component,
+    /// A signed bundle for all gateways that read it. Without it, policy, component and signing
+    /// keys are those of this file.
+    pub bundle: Option<Bundle>,
     /// Watches this file, the policy, the component and the files of signing keys, and deploys
     /// their changes and those of `alerts`. Changes of other settings need a restart.
     pub watch: bool,
@@ -100,6 +104,7 @@ impl Default for Config {
             tls: None,
             policy: None,
             component: Component::default(),
+            bundle: None,
             watch: true,
             rollout: RolloutOptions::default(),
             store: Store::default(),
@@ -171,6 +176,9 @@ impl Config {
             see(way(&["alertWebhook", "secret"]), &mut webhook.secret);
         }
         see(way(&["store", "url"]), &mut self.store.url);
+        if let Some(secret) = self.bundle.as_mut().and_then(|bundle| bundle.secret.as_mut()) {
+            see(way(&["bundle", "secret"]), secret);
+        }
         if let Some(key) = &mut self.tokens.key {
             see(way(&["tokens", "key"]), key);
         }

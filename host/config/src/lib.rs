@@ -6,6 +6,7 @@
 
 mod alert_rules;
 mod alerts;
+mod bundle;
 mod check;
 mod code;
 pub mod document;
@@ -34,6 +35,7 @@ pub use alerts::{
     AlertReceiver, AlertRule, AlertSettings, AlertWebhook, CALL_MEASURES, Comparison, Condition,
     GATEWAY_MEASURES,
 };
+pub use bundle::Bundle;
 pub use check::References;
 pub use code::{CodeSettings, CodeTools, ReadOnlyTools};
 pub use error::{Error, Result};

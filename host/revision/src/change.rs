@@ -54,6 +54,8 @@ pub enum Actor {
     /// A changed file.
     #[default]
     Files,
+    /// A new bundle.
+    Bundle,
     /// The gateway itself, by its limits for rollout and rollback.
     Gateway,
 }
@@ -65,6 +67,7 @@ impl Actor {
         match self {
             Self::Operator => "operator",
             Self::Files => "files",
+            Self::Bundle => "bundle",
             Self::Gateway => "gateway",
         }
     }

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use super::{VerificationPolicy, keys};
+use super::{BundleLabel, VerificationPolicy, keys};
 use crate::config::Secret;
 use crate::engine::SigningKey;
 use crate::policy::Source;
@@ -25,6 +26,37 @@ pub struct Layout {
     pub folder: PathBuf,
     /// False if removed signing keys become invalid at once.
     pub keep_dropped_keys: bool,
+    /// The parts of a bundle, which replace those of the files.
+    pub bundle: Option<Arc<BundleParts>>,
+}
+
+/// The parts of a bundle. Those that are missing are those of the files.
+pub struct BundleParts {
+    /// The place that the bundle was read from, in reports.
+    pub place: String,
+    /// The number and the salt of the bundle.
+    pub label: BundleLabel,
+    /// The policy.
+    pub policy: Option<Source>,
+    /// The bytes of the component.
+    pub component: Option<Vec<u8>>,
+    /// The signing keys.
+    pub keys: Option<Vec<SigningKey>>,
+}
+
+impl BundleParts {
+    /// Returns the name of the bundle in reports.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("bundle {} of {}", self.label.number, self.place)
+    }
+}
+
+// Reports must not contain the keys.
+impl std::fmt::Debug for BundleParts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.name())
+    }
 }
 
 /// The place of a policy.
@@ -48,27 +80,37 @@ impl Layout {
     /// # Errors
     /// [`Error::Config`] if the file cannot be read or parsed.
     pub fn policy(&self) -> Result<Source> {
+        if let Some(policy) = self.bundle.as_ref().and_then(|bundle| bundle.policy.as_ref()) {
+            return Ok(policy.clone());
+        }
         match &self.policy {
             PolicyPlace::File(path) => Ok(Source::read(path)?),
             PolicyPlace::Inline(policy) => Ok(policy.clone()),
         }
     }
 
-    /// Reads and verifies the component file. Returns `None` for the embedded component.
+    /// Returns the component of the bundle, or reads and verifies the component file. Returns
+    /// `None` for the embedded component.
     ///
     /// # Errors
     /// As [`read_component`].
     pub fn component(&self) -> Result<Option<Vec<u8>>> {
+        if let Some(bytes) = self.bundle.as_ref().and_then(|bundle| bundle.component.as_ref()) {
+            return Ok(Some(bytes.clone()));
+        }
         let Some((path, trust)) = &self.component else { return Ok(None) };
         read_component(path, trust).map(Some)
     }
 
-    /// Reads the signing keys: those of the layout, else those of the environment. Returns `None`
-    /// if neither has any.
+    /// Reads the signing keys: those of the bundle, else those of the layout, else those of the
+    /// environment. Returns `None` if none of them has any.
     ///
     /// # Errors
     /// [`Error::Refused`] if a reference cannot be resolved.
     pub fn keys(&self) -> Result<Option<Vec<SigningKey>>> {
+        if let Some(keys) = self.bundle.as_ref().and_then(|bundle| bundle.keys.as_ref()) {
+            return Ok(Some(keys.clone()));
+        }
         let Some(configured) = &self.keys else { return Ok(None) };
         let mut keys = Vec::new();
         for (at, key) in configured.iter().enumerate() {

@@ -10,10 +10,13 @@ mod change;
 mod deployment;
 mod error;
 mod file_watcher;
+mod fleet;
+mod identity;
 mod key_ring;
 pub mod keys;
 mod layout;
 mod principals;
+mod report;
 mod revisions;
 mod rolled_back;
 mod self_test;
@@ -29,7 +32,9 @@ pub use context_guard_config::{Mode, RolloutOptions};
 pub use deployment::{Deployment, Loaded};
 pub use error::{Error, Result, policy_issues};
 pub use file_watcher::watch;
-pub use layout::{Layout, PolicyPlace, read_component};
+pub use fleet::join_fleet;
+pub use identity::BundleLabel;
+pub use layout::{BundleParts, Layout, PolicyPlace, read_component};
 pub use principals::GATEWAY_PRINCIPAL;
 pub use revisions::Revisions;
 pub use rolled_back::RolledBack;
@@ -62,6 +67,10 @@ pub struct Revision {
     pub policy: String,
     /// The statistics of guard calls under this revision.
     pub stats: RevisionStats,
+    /// The identity of the revision, which is the same at all replicas of a fleet.
+    id: String,
+    /// The number by which sessions are chosen for the trial of the revision.
+    salt: u64,
     component: Arc<Component>,
     settings: ArcSwap<Settings>,
     on_fault: OnFault,
@@ -82,6 +91,8 @@ pub struct Origin {
     pub policy: String,
     /// The time of deployment, in milliseconds since 1970.
     pub since_ms: u64,
+    /// The bundle that the revision was made from, if there was one.
+    pub bundle: Option<BundleLabel>,
 }
 
 impl Revision {
@@ -96,8 +107,11 @@ impl Revision {
         for issue in compiled.warnings {
             tracing::warn!(path = issue.path, "{}", issue.reason);
         }
+        let (id, salt) = identity::identify(&origin);
         Self {
             number,
+            id,
+            salt,
             origin,
             policy: policy.to_owned(),
             stats: RevisionStats::default(),
@@ -178,6 +192,13 @@ impl Revision {
         Ok(())
     }
 
+    /// Returns the identity of the revision: its component, its policy and the number of its
+    /// bundle. It is the same at all replicas of a fleet.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
     fn rekey(&self, keys: &[SigningKey]) {
         self.settings
             .rcu(|settings| Settings { policy: settings.policy.clone(), keys: keys.to_vec() });
@@ -187,7 +208,7 @@ impl Revision {
     /// `standby`.
     #[must_use]
     pub fn json(&self, state: &str) -> Value {
-        let Origin { source, version, component, policy, since_ms } = &self.origin;
+        let Origin { source, version, component, policy, since_ms, bundle } = &self.origin;
         json!({
             "generation": self.number,
             "state": state,
@@ -195,6 +216,8 @@ impl Revision {
             "version": version,
             "component": component,
             "policy": policy,
+            "id": self.id,
+            "bundle": bundle.as_ref().map(|bundle| bundle.number),
             "since": since_ms,
             "numbers": self.stats.json(),
         })

@@ -1,8 +1,13 @@
 //! The identity of principals in statistics.
 
 use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwapOption;
+use sha2::{Digest, Sha256};
+
+use super::fleet::principal_key;
 use super::{Revision, Revisions};
 
 /// The principal of calls that the gateway makes itself, for example to list tools at its start.
@@ -18,12 +23,33 @@ pub(super) type PrincipalHash = u64;
 /// Computes hashes of principals. They are keyed: a client cannot choose a name that collides with
 /// another one.
 #[derive(Debug, Default)]
-pub(super) struct PrincipalHasher(RandomState);
+pub(super) struct PrincipalHasher {
+    random: RandomState,
+    /// The key of the fleet, whose replicas count principals together, and the secret that it was
+    /// derived from.
+    shared: ArcSwapOption<(Vec<u8>, String)>,
+}
 
 impl PrincipalHasher {
     /// Returns the hash of a principal, or `None` for the gateway itself, which is no caller.
     pub(super) fn hash(&self, principal: &str) -> Option<PrincipalHash> {
-        (principal != GATEWAY_PRINCIPAL).then(|| self.0.hash_one(principal))
+        if principal == GATEWAY_PRINCIPAL {
+            return None;
+        }
+        let Some(shared) = &*self.shared.load() else {
+            return Some(self.random.hash_one(principal));
+        };
+        let mut hash = Sha256::new();
+        hash.update(&shared.1);
+        hash.update(principal);
+        hash.finalize().first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
+    }
+
+    /// Computes hashes as all replicas with this signing key do.
+    pub(super) fn share(&self, secret: &[u8]) {
+        if self.shared.load().as_ref().is_none_or(|shared| shared.0 != secret) {
+            self.shared.store(Some(Arc::new((secret.to_vec(), principal_key(secret)))));
+        }
     }
 }
 
@@ -49,5 +75,11 @@ mod tests {
         assert_eq!(hasher.hash("alice"), hasher.hash("alice"));
         assert_ne!(hasher.hash("alice"), hasher.hash("bob"));
         assert_eq!(hasher.hash(GATEWAY_PRINCIPAL), None);
+        let other = PrincipalHasher::default();
+        hasher.share(b"secret");
+        other.share(b"secret");
+        assert_eq!(hasher.hash("alice"), other.hash("alice"));
+        other.share(b"another secret");
+        assert_ne!(hasher.hash("alice"), other.hash("alice"));
     }
 }

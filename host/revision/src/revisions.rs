@@ -2,15 +2,18 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::deployment::{ChangeTurn, Deployment, DeploymentTable, Loaded, Withdrawal};
+use super::fleet::FleetState;
 use super::key_ring::KeyRing;
 use super::keys::MIN_KEY_BYTES;
 use super::principals::PrincipalHasher;
 use super::rolled_back::RolledBack;
 use super::trial::Verdict;
-use super::{Actor, Change, ChangeEvent, Origin, Revision, RolloutOptions, Trial, digest};
+use super::{
+    Actor, BundleLabel, Change, ChangeEvent, Origin, Revision, RolloutOptions, Trial, digest,
+};
 use crate::engine::{CallContext, Component, HostServices, SigningKey};
 use crate::{Error, Result};
 
@@ -24,6 +27,7 @@ pub struct Revisions {
     ledger: Mutex<Ledger>,
     observer: OnceLock<Observer>,
     pub(super) principals: PrincipalHasher,
+    pub(super) fleet: FleetState,
 }
 
 pub(super) struct Ledger {
@@ -45,6 +49,22 @@ impl Revisions {
         keys: Vec<SigningKey>,
         options: RolloutOptions,
     ) -> Result<Self> {
+        Self::from_bundle(component, services, policy, keys, options, None)
+    }
+
+    /// Creates the revisions of a guard as [`Self::new`] does. The first one was made from
+    /// `bundle`.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn from_bundle(
+        component: Arc<Component>,
+        services: HostServices,
+        policy: &str,
+        keys: Vec<SigningKey>,
+        options: RolloutOptions,
+        bundle: Option<BundleLabel>,
+    ) -> Result<Self> {
         let keys = KeyRing::new(keys);
         let verifying = keys.protect(&services);
         let compiled = component.compile_policy(&services, policy)?;
@@ -54,6 +74,7 @@ impl Revisions {
             component: component.digest().to_owned(),
             policy: digest(policy.as_bytes()),
             since_ms: services.now_ms(),
+            bundle,
         };
         let first = Arc::new(Revision::new(1, component, policy, compiled, verifying, origin));
         let ledger = Ledger { last: 1, keys, rolled_back: RolledBack::default() };
@@ -64,6 +85,7 @@ impl Revisions {
             ledger: Mutex::new(ledger),
             observer: OnceLock::new(),
             principals: PrincipalHasher::default(),
+            fleet: FleetState::default(),
         })
     }
 
@@ -129,6 +151,7 @@ impl Revisions {
         self.table.keep(turn, revision, self.options.keep);
         self.table.activate(turn, revision, true);
         self.ledger().rolled_back.forget(revision);
+        self.fleet.activated(revision);
     }
 
     /// Returns the secrets of all keys that verify cursors, that of the signing key first.
@@ -252,7 +275,7 @@ impl Revisions {
                 ))
             })?;
         self.table.take_back(&turn, current.active.number, &target);
-        self.report_rollback(&current.active, &target, actor, reason);
+        self.report_rollback(&current.active, &target, actor, reason, true);
         Ok(target)
     }
 
@@ -261,15 +284,23 @@ impl Revisions {
     /// # Errors
     /// [`Error::Refused`] if no trial is running.
     pub fn promote(&self, actor: Actor, reason: &str) -> Result<Arc<Revision>> {
-        self.promote_trial(None, actor, reason)
+        self.promote_trial(None, actor, reason, true)
     }
 
-    /// Promotes the revision on trial. `judged` is its number if a verdict on it is the reason.
+    /// Promotes the revision on trial, as another replica did.
+    pub(super) fn follow_promotion(&self, number: u64, reason: &str) {
+        // Fails if the trial was replaced meanwhile.
+        let _ = self.promote_trial(Some(number), Actor::Gateway, reason, false);
+    }
+
+    /// Promotes the revision on trial. `judged` is its number if a verdict on it is the reason. The
+    /// other replicas follow if `is_shared`.
     fn promote_trial(
         &self,
         judged: Option<u64>,
         actor: Actor,
         reason: &str,
+        is_shared: bool,
     ) -> Result<Arc<Revision>> {
         let turn = self.table.turn();
         let current = self.table.current_full();
@@ -277,6 +308,9 @@ impl Revisions {
             return Err(Error::Refused("nothing to promote: no trial is running".to_owned()));
         };
         self.activate(&turn, &trial.revision);
+        if is_shared {
+            self.fleet.add_promotion(&trial.revision, reason, self.services.now_ms());
+        }
         self.tell(&Change::between(
             ChangeEvent::Promoted,
             actor,
@@ -297,14 +331,25 @@ impl Revisions {
         failed: bool,
     ) {
         if self.table.end_trial(turn, trial.revision.number) {
-            self.report_end_of_trial(trial, actor, reason, failed);
+            self.report_end_of_trial(trial, actor, reason, failed, failed);
         }
     }
 
-    fn report_end_of_trial(&self, trial: &Trial, actor: Actor, reason: &str, failed: bool) {
+    fn report_end_of_trial(
+        &self,
+        trial: &Trial,
+        actor: Actor,
+        reason: &str,
+        failed: bool,
+        is_shared: bool,
+    ) {
         let (from, to) = (&trial.revision, &self.active());
+        let now = self.services.now_ms();
         if failed {
-            self.ledger().rolled_back.add(from, to, reason, self.services.now_ms());
+            self.ledger().rolled_back.add(from, to, reason, now);
+        }
+        if is_shared {
+            self.fleet.add_rollback(from, to, reason, now);
         }
         self.tell(&Change::between(ChangeEvent::RolledBack, actor, from, to, reason));
     }
@@ -320,24 +365,48 @@ impl Revisions {
         revision.stats.blame(principal, self.window());
         let Some(reason) = revision.stats.is_bad(&self.options.limits) else { return };
         let Some(turn) = self.table.try_turn() else { return };
-        match self.table.withdraw(&turn, revision.number) {
+        self.withdraw(&turn, revision.number, &reason, true);
+    }
+
+    /// Ends the trial of the revision `number`, or rolls it back, and reports that. The other
+    /// replicas follow if `is_shared`. Returns false if the revision no longer serves, or is active
+    /// and has no standby.
+    pub(super) fn withdraw(
+        &self,
+        turn: &ChangeTurn<'_>,
+        number: u64,
+        reason: &str,
+        is_shared: bool,
+    ) -> bool {
+        match self.table.withdraw(turn, number) {
             Some(Withdrawal::Trial(trial)) => {
-                self.report_end_of_trial(&trial, Actor::Gateway, &reason, true);
+                self.report_end_of_trial(&trial, Actor::Gateway, reason, true, is_shared);
             }
             Some(Withdrawal::Active { from, to }) => {
-                self.report_rollback(&from, &to, Actor::Gateway, &reason);
+                self.report_rollback(&from, &to, Actor::Gateway, reason, is_shared);
             }
-            None => {}
+            None => return false,
         }
+        true
     }
 
     /// Records and reports that `bad` was rolled back to `target`.
-    fn report_rollback(&self, bad: &Revision, target: &Revision, actor: Actor, reason: &str) {
+    fn report_rollback(
+        &self,
+        bad: &Revision,
+        target: &Revision,
+        actor: Actor,
+        reason: &str,
+        is_shared: bool,
+    ) {
         let now = self.services.now_ms();
         let mut ledger = self.ledger();
         ledger.rolled_back.forget(target);
         ledger.rolled_back.add(bad, target, reason, now);
         drop(ledger);
+        if is_shared {
+            self.fleet.add_rollback(bad, target, reason, now);
+        }
         self.tell(&Change::between(ChangeEvent::RolledBack, actor, bad, target, reason));
     }
 
@@ -351,20 +420,11 @@ impl Revisions {
         let Some(trial) = &current.trial else { return };
         match trial.verdict(&self.options, &current.active.stats) {
             Verdict::Wait => {}
-            Verdict::Step(share) => {
-                let reason = format!("it takes {share} % of the sessions");
-                self.tell(&Change::between(
-                    ChangeEvent::Step,
-                    Actor::Gateway,
-                    &current.active,
-                    &trial.revision,
-                    &reason,
-                ));
-            }
+            Verdict::Step => self.report_step(&current.active, trial, ""),
             Verdict::Promote => {
                 // Fails if the trial was replaced since the verdict, which is then void.
                 let judged = Some(trial.revision.number);
-                let _ = self.promote_trial(judged, Actor::Gateway, "all steps succeeded");
+                let _ = self.promote_trial(judged, Actor::Gateway, "all steps succeeded", true);
             }
             Verdict::End(reason) => {
                 self.end_trial(&self.table.turn(), trial, Actor::Gateway, &reason, true);
@@ -372,29 +432,10 @@ impl Revisions {
         }
     }
 
-    /// Returns a JSON report of the retained revisions and of the trial.
-    #[must_use]
-    pub fn report(&self) -> Value {
-        let current = self.table.current_full();
-        let state = |revision: &Revision, sound: bool| {
-            if revision.number == current.active.number {
-                "active"
-            } else if !sound {
-                "rolled back"
-            } else if current
-                .standby
-                .as_ref()
-                .is_some_and(|standby| standby.number == revision.number)
-            {
-                "standby"
-            } else {
-                "kept"
-            }
-        };
-        let kept = self.table.kept();
-        let kept: Vec<Value> =
-            kept.iter().rev().map(|(kept, sound)| kept.json(state(kept, *sound))).collect();
-        let trial = current.trial.as_ref().map(|trial| trial.json(&current.active, &self.options));
-        json!({"active": current.active.number, "generations": kept, "trial": trial})
+    /// Reports that a trial takes its current share of sessions.
+    pub(super) fn report_step(&self, active: &Revision, trial: &Trial, cause: &str) {
+        let reason = format!("it takes {} % of the sessions{cause}", trial.percent());
+        let (event, actor) = (ChangeEvent::Step, Actor::Gateway);
+        self.tell(&Change::between(event, actor, active, &trial.revision, &reason));
     }
 }

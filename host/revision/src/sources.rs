@@ -1,16 +1,18 @@
 //! The sources of a gateway: gateway file, policy, component, signing keys. Each is read again when
 //! it changes, and a broken one does not affect the others.
 
+mod bundle;
+mod report;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use serde_json::{Value, json};
 use tracing::info;
 
-use super::layout::{Layout, PolicyPlace};
-use super::{Actor, Candidate, Revision, Revisions, digest};
+use super::layout::{BundleParts, Layout};
+use super::{Actor, BundleLabel, Candidate, Revision, Revisions, digest};
 use crate::policy::Source;
 use crate::{Error, Result};
 
@@ -35,6 +37,7 @@ struct State {
     policy: SourceState,
     component: SourceState,
     keys: SourceState,
+    bundle: SourceState,
 }
 
 /// The state of one source.
@@ -64,8 +67,13 @@ struct ComponentQueue {
 }
 
 struct ComponentJob {
-    bytes: Vec<u8>,
-    path: PathBuf,
+    bytes: Option<Vec<u8>>,
+    /// The path of the file, or the name of the bundle.
+    name: String,
+    /// The policy and the label of a bundle, which is deployed as a whole.
+    bundle: Option<(Source, BundleLabel)>,
+    /// True if an operator asked for the deployment.
+    is_forced: bool,
     done: Sender<Deployed>,
 }
 
@@ -77,6 +85,10 @@ impl Sources {
         if let Ok(layout) = read() {
             state.policy.offered = layout.policy().ok().map(|policy| policy_digest(&policy));
             state.component.offered = layout.component().ok().flatten().map(|bytes| digest(&bytes));
+            state.bundle.offered = layout.bundle.as_ref().map(|bundle| {
+                let (policy, component) = (&state.policy.offered, &state.component.offered);
+                bundle_digest(bundle, policy.as_deref(), component.as_deref())
+            });
             state.layout = layout;
         }
         Self {
@@ -130,8 +142,15 @@ impl Sources {
         let layout = self.read_layout(revisions, is_forced, &mut reload);
         // Keys come first: a leaked key must not wait for anything else.
         self.reload_keys(revisions, &layout, is_forced, &mut reload);
-        self.reload_policy(revisions, &layout, is_forced, &mut reload);
-        self.reload_component(revisions, &layout, is_forced, &mut reload);
+        match &layout.bundle {
+            Some(bundle) => {
+                self.reload_bundle(revisions, &layout, bundle, is_forced, &mut reload);
+            }
+            None => {
+                self.reload_policy(revisions, &layout, is_forced, &mut reload);
+                self.reload_component(revisions, &layout, is_forced, &mut reload);
+            }
+        }
         reload
     }
 
@@ -219,18 +238,19 @@ impl Sources {
             }
             state.policy.offered = new;
         }
-        match self.offer_policy(revisions, policy) {
+        match self.offer_policy(revisions, policy, is_forced) {
             Ok(revision) => reload.deployed = revision,
             Err(error) => reload.errors.push(error.to_string()),
         }
     }
 
-    fn offer_policy(&self, revisions: &Revisions, policy: Source) -> Deployed {
+    fn offer_policy(&self, revisions: &Revisions, policy: Source, is_forced: bool) -> Deployed {
         let source = policy.path.as_deref().map_or_else(|| "policy".to_owned(), shown);
         let deployed = revisions.deploy(&Candidate {
             source,
             policy: Some(policy),
             joins_trial: true,
+            overrides_rollback: is_forced,
             ..Candidate::default()
         });
         self.state().policy.rejected = deployed.as_ref().err().map(ToString::to_string);
@@ -266,7 +286,13 @@ impl Sources {
             state.component.is_pending = bytes.is_some();
         }
         if let (Some(bytes), Some((path, _))) = (bytes, &layout.component) {
-            reload.component = Some(self.queue_component(revisions, bytes, path.clone()));
+            reload.component = Some(self.queue_component(revisions, |done| ComponentJob {
+                bytes: Some(bytes),
+                name: shown(path),
+                bundle: None,
+                is_forced,
+                done,
+            }));
         }
     }
 
@@ -275,12 +301,11 @@ impl Sources {
     fn queue_component(
         self: &Arc<Self>,
         revisions: &Arc<Revisions>,
-        bytes: Vec<u8>,
-        path: PathBuf,
+        job: impl FnOnce(Sender<Deployed>) -> ComponentJob,
     ) -> Receiver<Deployed> {
         let (done, result) = channel();
         let mut queue = self.queue();
-        queue.next = Some(ComponentJob { bytes, path, done });
+        queue.next = Some(job(done));
         if !queue.is_running {
             let (sources, revisions) = (Arc::clone(self), Arc::clone(revisions));
             let thread = std::thread::Builder::new().name("component".to_owned());
@@ -307,10 +332,16 @@ impl Sources {
     }
 
     fn deploy_component(&self, revisions: &Revisions, job: &ComponentJob) -> Deployed {
+        let (policy, bundle) = job.bundle.clone().unzip();
+        let is_bundle = bundle.is_some();
         let candidate = Candidate {
-            source: shown(&job.path),
-            component: Some(job.bytes.clone()),
-            joins_trial: true,
+            source: job.name.clone(),
+            component: job.bytes.clone(),
+            policy,
+            joins_trial: !is_bundle,
+            actor: if is_bundle { Actor::Bundle } else { Actor::Files },
+            overrides_rollback: job.is_forced,
+            bundle,
             ..Candidate::default()
         };
         // Compiling takes seconds. A newer file in the meantime supersedes this one.
@@ -321,6 +352,12 @@ impl Sources {
             return Err(Error::Refused("superseded by a newer component".to_owned()));
         }
         let mut deployed = revisions.deploy_prepared(&candidate, prepared);
+        if is_bundle {
+            let mut state = self.state();
+            state.bundle.rejected = deployed.as_ref().err().map(ToString::to_string);
+            state.bundle.is_pending = false;
+            return deployed;
+        }
         // A policy may be valid under the new component only.
         let (layout, policy_is_rejected) = {
             let state = self.state();
@@ -328,7 +365,7 @@ impl Sources {
         };
         if policy_is_rejected && let Ok(policy) = layout.policy() {
             if deployed.is_ok() {
-                deployed = self.offer_policy(revisions, policy).or(deployed);
+                deployed = self.offer_policy(revisions, policy, job.is_forced).or(deployed);
             } else {
                 let both = Candidate { policy: Some(policy), ..candidate };
                 let prepared = revisions.prepare(&both);
@@ -343,53 +380,6 @@ impl Sources {
         state.component.is_pending = false;
         deployed
     }
-
-    /// Returns a report of all sources in JSON: the state of each, and its difference from what
-    /// serves.
-    #[must_use]
-    pub fn report(&self, revisions: &Revisions) -> Value {
-        let state = self.state();
-        let layout = &state.layout;
-        let active = revisions.active();
-        let policy = match (&layout.policy, layout.policy_file()) {
-            (PolicyPlace::Inline(policy), _) if policy.json().is_empty() => {
-                "default policy".to_owned()
-            }
-            (_, Some(path)) => shown(path),
-            (_, None) => "policy".to_owned(),
-        };
-        let component = layout
-            .component
-            .as_ref()
-            .map_or_else(|| "embedded component".to_owned(), |(path, _)| shown(path));
-        let keys = layout.key_files().map(|path| shown(path)).collect::<Vec<_>>().join(", ");
-        let mut sources = Vec::new();
-        if let Some(file) = &layout.file {
-            sources.push(entry("gateway file", &shown(file), &state.gateway_file, None));
-        }
-        let in_use = |offered: &Option<String>, of: fn(&Revision) -> &str| {
-            let offered = offered.as_deref()?;
-            revisions.difference(&active, offered, of)
-        };
-        sources.push(entry(
-            "policy",
-            &policy,
-            &state.policy,
-            in_use(&state.policy.offered, |revision| &revision.origin.policy),
-        ));
-        sources.push(entry(
-            "component",
-            &component,
-            &state.component,
-            in_use(&state.component.offered, |revision| &revision.origin.component),
-        ));
-        let mut keys = entry("signing keys", &keys, &state.keys, None);
-        if let Some(keys) = keys.as_object_mut() {
-            keys.insert("droppedKeys".to_owned(), revisions.dropped_keys());
-        }
-        sources.push(keys);
-        json!({ "sources": sources })
-    }
 }
 
 /// The results of a reload so far.
@@ -401,25 +391,14 @@ struct Reload {
     component: Option<Receiver<Deployed>>,
 }
 
-/// Returns the report of one source. `difference` is the state of readable contents that are not
-/// active, with its reason.
-fn entry(
-    name: &str,
-    place: &str,
-    source: &SourceState,
-    difference: Option<(&'static str, String)>,
-) -> Value {
-    let (state, reason) = match (source.refusal(), difference) {
-        (Some(reason), _) => ("refused", reason.clone()),
-        (None, _) if source.is_pending => ("pending", "it is compiled and tested".to_owned()),
-        (None, Some(difference)) => difference,
-        (None, None) => ("in use", String::new()),
-    };
-    json!({"source": name, "place": place, "state": state, "reason": reason})
-}
-
 fn shown(path: &Path) -> String {
     path.display().to_string()
+}
+
+/// Returns the digest of what a bundle deploys. `policy` and `component` are digests of the parts,
+/// which may be those of files.
+fn bundle_digest(bundle: &BundleParts, policy: Option<&str>, component: Option<&str>) -> String {
+    format!("{} {policy:?} {component:?}", bundle.label.number)
 }
 
 fn policy_digest(policy: &Source) -> String {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::principals::{MAX_PRINCIPALS, PrincipalHash};
@@ -14,6 +15,10 @@ use crate::engine::{Decision, LossClass};
 /// The number of latency buckets. Their bounds are powers of two in microseconds, up to half a
 /// minute.
 const LATENCY_BUCKETS: usize = 26;
+
+/// The maximum number of principals that a replica lists for the others, which bounds what they
+/// exchange.
+const MAX_LISTED: usize = 256;
 
 /// The statistics of the guard calls of one revision.
 #[derive(Debug, Default)]
@@ -36,6 +41,9 @@ struct Window {
     now: HashMap<PrincipalHash, PrincipalCalls>,
     before: HashMap<PrincipalHash, PrincipalCalls>,
 }
+
+/// The calls of each principal.
+type Tally = HashMap<PrincipalHash, PrincipalCalls>;
 
 /// The calls of one principal.
 #[derive(Clone, Copy, Debug, Default)]
@@ -61,7 +69,7 @@ impl Window {
     }
 
     /// Returns the numbers of each principal over both time spans.
-    fn total(&self) -> HashMap<PrincipalHash, PrincipalCalls> {
+    fn total(&self) -> Tally {
         let mut total = self.before.clone();
         for (hash, now) in &self.now {
             let sum = total.entry(*hash).or_default();
@@ -70,6 +78,54 @@ impl Window {
         }
         total
     }
+}
+
+/// The recent calls of a revision at one replica.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct WindowReport {
+    /// The number of principals.
+    pub(super) principals: u64,
+    /// The number of failures.
+    pub(super) faults: u64,
+    /// Principals with their numbers of calls and failures.
+    listed: Vec<(PrincipalHash, u64, u64)>,
+}
+
+/// Returns the reason for a rollback, by the calls at several replicas together. See
+/// [`RevisionStats::is_bad`].
+pub(super) fn judge(windows: &[WindowReport], limits: &RollbackLimits) -> Option<String> {
+    let (mut tally, mut others) = (Tally::new(), 0);
+    for window in windows {
+        others += window.principals.saturating_sub(window.listed.len() as u64);
+        for (hash, calls, faults) in &window.listed {
+            let sum = tally.entry(*hash).or_default();
+            sum.calls += calls;
+            sum.faults += faults;
+        }
+    }
+    judge_tally(&tally, others, limits)
+}
+
+/// Returns the reason for a rollback by the calls of principals. `others` is the number of further
+/// principals, whose calls did not fail.
+fn judge_tally(window: &Tally, others: u64, limits: &RollbackLimits) -> Option<String> {
+    let principals = window.len() as u64 + others;
+    let max_faults = limits.faults.div_ceil(principals.clamp(1, limits.faults.max(1)));
+    let counted: u64 = window.values().map(|own| own.faults.min(max_faults)).sum();
+    #[allow(clippy::cast_precision_loss, reason = "a rate")]
+    let rates = window.values().map(|own| own.faults as f64 / own.calls.max(1) as f64);
+    #[allow(clippy::cast_precision_loss, reason = "a rate")]
+    let rate = rates.sum::<f64>() / principals.max(1) as f64;
+    (counted >= limits.faults && rate > limits.fault_rate).then(|| {
+        let sum = |number: fn(&PrincipalCalls) -> u64| window.values().map(number).sum::<u64>();
+        format!(
+            "{} of its last {} calls failed, of {} principals, and another revision answered them (rollout.limits.faultRate is {})",
+            sum(|own| own.faults),
+            sum(|own| own.calls),
+            window.values().filter(|own| own.faults > 0).count(),
+            limits.fault_rate
+        )
+    })
 }
 
 /// The statistics of a revision at one point in time, counted since its deployment.
@@ -149,23 +205,23 @@ impl RevisionStats {
     /// protected too. The rate of failed calls is the mean over principals for the same reason.
     pub(super) fn is_bad(&self, limits: &RollbackLimits) -> Option<String> {
         let window = self.window.lock().unwrap_or_else(PoisonError::into_inner).total();
-        let max_faults =
-            limits.faults.div_ceil((window.len() as u64).clamp(1, limits.faults.max(1)));
-        let counted: u64 = window.values().map(|own| own.faults.min(max_faults)).sum();
-        #[allow(clippy::cast_precision_loss, reason = "a rate")]
-        let rates = window.values().map(|own| own.faults as f64 / own.calls.max(1) as f64);
-        #[allow(clippy::cast_precision_loss, reason = "a rate")]
-        let rate = rates.sum::<f64>() / window.len().max(1) as f64;
-        (counted >= limits.faults && rate > limits.fault_rate).then(|| {
-            let sum = |number: fn(&PrincipalCalls) -> u64| window.values().map(number).sum::<u64>();
-            format!(
-                "{} of its last {} calls failed, of {} principals, and another revision answered them (rollout.limits.faultRate is {})",
-                sum(|own| own.faults),
-                sum(|own| own.calls),
-                window.values().filter(|own| own.faults > 0).count(),
-                limits.fault_rate
-            )
-        })
+        judge_tally(&window, 0, limits)
+    }
+
+    /// Returns the calls in the window, for other replicas. Lists principals if `is_listed`, or if
+    /// there are failures.
+    pub(super) fn window(&self, is_listed: bool) -> WindowReport {
+        let window = self.window.lock().unwrap_or_else(PoisonError::into_inner).total();
+        let faults: u64 = window.values().map(|own| own.faults).sum();
+        let principals = window.len() as u64;
+        let mut listed: Vec<(PrincipalHash, u64, u64)> = Vec::new();
+        if is_listed || faults > 0 {
+            listed.extend(window.iter().map(|(hash, own)| (*hash, own.calls, own.faults)));
+            // Those with failures come first.
+            listed.sort_unstable_by_key(|(_, _, faults)| std::cmp::Reverse(*faults));
+            listed.truncate(MAX_LISTED);
+        }
+        WindowReport { principals, faults, listed }
     }
 
     /// Returns the current statistics.
@@ -273,6 +329,27 @@ mod tests {
         assert!(stats.is_bad(&limits()).is_some());
         (5..60).for_each(|principal| succeed(&stats, principal, 1));
         assert_eq!(stats.is_bad(&limits()), None);
+    }
+
+    #[test]
+    fn faults_at_several_replicas_add_up() {
+        let replicas = [(); 3].map(|()| RevisionStats::default());
+        // One principal: each replica alone has too few of its failures.
+        replicas.iter().for_each(|replica| fail(replica, 1, 1));
+        assert!(replicas.iter().all(|replica| replica.is_bad(&limits()).is_none()));
+        let windows = || [0, 1, 2].map(|at: usize| replicas[at].window(true));
+        assert!(judge(&windows()[..2], &limits()).is_none());
+        assert!(judge(&windows(), &limits()).is_some());
+        // A principal counts once, at however many replicas.
+        replicas.iter().for_each(|replica| succeed(replica, 2, 1));
+        assert!(judge(&windows(), &limits()).is_none());
+        // Principals that are not listed lower the rate.
+        replicas.iter().for_each(|replica| fail(replica, 2, 5));
+        assert!(judge(&windows(), &limits()).is_some());
+        let healthy = RevisionStats::default();
+        (100..200).for_each(|principal| succeed(&healthy, principal, 1));
+        let all = [windows().to_vec(), vec![healthy.window(false)]].concat();
+        assert!(judge(&all, &limits()).is_none());
     }
 
     #[test]

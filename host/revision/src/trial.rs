@@ -1,12 +1,13 @@
 //! The trial of a new revision: the share of sessions it serves, and the verdict on it.
 
 use std::collections::HashSet;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+
+use sha2::{Digest, Sha256};
 
 use super::Revision;
 use super::shadow::Shadow;
@@ -51,7 +52,7 @@ impl Callers {
 /// The verdict on a running trial: to wait, to take a larger share, to promote or to end.
 pub(super) enum Verdict {
     Wait,
-    Step(u8),
+    Step,
     Promote,
     End(String),
 }
@@ -87,10 +88,28 @@ impl Trial {
         self.percent.load(Ordering::Relaxed)
     }
 
+    /// Returns the step of a canary, counted from 0.
+    pub(super) fn step(&self) -> usize {
+        self.step.load(Ordering::Relaxed)
+    }
+
+    /// Continues a canary at a step that another replica has reached. Returns false if this one has
+    /// reached it too.
+    pub(super) fn join_step(&self, step: usize, options: &RolloutOptions) -> bool {
+        let Some(percent) = options.steps.get(step).filter(|_| step > self.step()) else {
+            return false;
+        };
+        let mut began = self.began.lock().unwrap_or_else(PoisonError::into_inner);
+        *began = (Instant::now(), self.revision.stats.snapshot());
+        self.step.store(step, Ordering::Relaxed);
+        self.percent.store(*percent, Ordering::Relaxed);
+        true
+    }
+
     /// Returns true if the revision on trial serves this caller, which is identified by session or
     /// by principal. Counts the caller. When the share grows, the trial retains its sessions.
     pub(super) fn takes(&self, cx: &CallContext) -> bool {
-        let takes = session_percentile(cx, self.revision.number) < self.percent();
+        let takes = session_percentile(cx, self.revision.salt) < self.percent();
         let caller = caller_hash(cx, 0);
         let mut callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
         let [active, candidate] = &mut *callers;
@@ -131,7 +150,7 @@ impl Trial {
         match options.steps.get(step) {
             Some(percent) => {
                 self.percent.store(*percent, Ordering::Relaxed);
-                Verdict::Step(*percent)
+                Verdict::Step
             }
             None => Verdict::Promote,
         }
@@ -192,16 +211,19 @@ impl Trial {
 }
 
 /// Returns a number from 0 to 99 that is constant for a session or, without a session, for a
-/// principal. Different values of `salt` give independent numbers.
+/// principal, at all replicas of a fleet. Different values of `salt` give independent numbers.
 pub fn session_percentile(cx: &CallContext, salt: u64) -> u8 {
     u8::try_from(caller_hash(cx, salt) % 100).unwrap_or(0)
 }
 
 fn caller_hash(cx: &CallContext, salt: u64) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    salt.hash(&mut hasher);
-    if cx.session.is_empty() { &cx.principal } else { &cx.session }.hash(&mut hasher);
-    hasher.finish()
+    // All replicas of a fleet must agree, also those of another version of the program. The hashers
+    // of the standard library may change.
+    let caller = if cx.session.is_empty() { &cx.principal } else { &cx.session };
+    let mut hash = Sha256::new();
+    hash.update(salt.to_le_bytes());
+    hash.update(caller);
+    hash.finalize().first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use super::change::{Actor, Change, ChangeEvent};
 use super::deployment::ChangeTurn;
 use super::shadow::Shadow;
 use super::trial::Trial;
-use super::{Origin, Revision, Revisions, digest, self_test};
+use super::{BundleLabel, Origin, Revision, Revisions, digest, self_test};
 use crate::engine::Component;
 use crate::engine::background;
 use crate::policy::Source;
@@ -29,6 +29,10 @@ pub struct Candidate {
     pub joins_trial: bool,
     /// The cause of the deployment.
     pub actor: Actor,
+    /// True if the candidate is deployed even if another replica of the fleet has rolled it back.
+    pub overrides_rollback: bool,
+    /// The bundle that the candidate is made from, if there is one.
+    pub bundle: Option<BundleLabel>,
 }
 
 /// The compiled and tested component of a candidate.
@@ -71,6 +75,7 @@ impl Revisions {
         match prepared.and_then(|component| self.validate(candidate, component)) {
             Ok(revision) => {
                 if let Some(revision) = &revision {
+                    self.respect_fleet(candidate, revision)?;
                     self.begin(&turn, revision, candidate);
                 }
                 Ok(revision)
@@ -80,6 +85,21 @@ impl Revisions {
                 Err(error)
             }
         }
+    }
+
+    /// Rejects a revision that the fleet has rolled back, unless an operator deploys it.
+    fn respect_fleet(&self, candidate: &Candidate, revision: &Revision) -> Result<()> {
+        let Some(rollback) = self.fleet.rollback(revision.id()) else { return Ok(()) };
+        if candidate.actor == Actor::Operator || candidate.overrides_rollback {
+            self.fleet.forget_rollback(revision.id());
+            return Ok(());
+        }
+        let error = Error::Refused(format!(
+            "replica {} rolled it back: {}; `context-guard revisions reload` deploys it nevertheless",
+            rollback.by, rollback.reason
+        ));
+        self.refuse(candidate.actor, &candidate.source, &error);
+        Err(error)
     }
 
     /// Reports that the candidate from `source` was rejected because of `error`.
@@ -125,6 +145,7 @@ impl Revisions {
             component: component.digest().to_owned(),
             policy: policy_digest,
             since_ms: self.services.now_ms(),
+            bundle: candidate.bundle.clone(),
         };
         let (number, keys) = {
             let mut ledger = self.ledger();

@@ -54,7 +54,7 @@ impl Config {
 fn check(file: &Path, no_secrets: bool) -> Result<()> {
     let references = if no_secrets { References::Keep } else { References::Resolve };
     let config = config::read_with(file, references)?;
-    let files = GatewayFiles { config: Some(file.to_owned()), component: None };
+    let files = GatewayFiles { config: Some(file.to_owned()), component: None, bundle: None };
     runtime::check(&files.layout_of(&config)?)?;
     for upstream in &config.upstreams {
         if let Some(reason) = missing_program(upstream, &config.folder) {

@@ -86,6 +86,7 @@ impl Revisions {
         } else if self.command.is_none() {
             show(&answer);
             show_sources(&answer);
+            show_fleet(value_at(&answer, "/fleet"));
         } else if value_at(&answer, "/changed") == true {
             let (new, active) = (value_at(&answer, "/generation"), value_at(&answer, "/active"));
             if new == active {
@@ -240,6 +241,48 @@ fn show_sources(report: &Value) {
                 "the removed signing key {} still verifies cursors until {}",
                 text(key, "key"),
                 time(value_at(key, "/until").as_u64().unwrap_or_default())
+            );
+        }
+    }
+}
+
+/// Prints the revisions of all replicas, and what they have decided together.
+fn show_fleet(fleet: &Value) {
+    if fleet.is_null() {
+        return;
+    }
+    let text = |value: &Value| match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let mut all = table::texts(&[
+        "replica", "address", "state", "active", "bundle", "calls", "faults", "trial", "percent",
+    ]);
+    for replica in value_at(fleet, "/replicas").as_array().into_iter().flatten() {
+        let cell = |path: &str| text(value_at(replica, path));
+        all.add_row([
+            cell("/id"),
+            cell("/address"),
+            cell("/state"),
+            cell("/active/id"),
+            cell("/active/bundle"),
+            cell("/active/calls"),
+            cell("/active/faults"),
+            cell("/trial/generation/id"),
+            cell("/trial/percent"),
+        ]);
+    }
+    say!("\n{all}");
+    for (path, word) in [("/rollbacks", "rolled back"), ("/promotions", "promoted")] {
+        for record in value_at(fleet, path).as_array().into_iter().flatten() {
+            let cell = |path: &str| text(value_at(record, path));
+            say!(
+                "{} was {word} by replica {} at {}: {}",
+                cell("/id"),
+                cell("/by"),
+                time(value_at(record, "/at").as_u64().unwrap_or_default()),
+                cell("/reason")
             );
         }
     }

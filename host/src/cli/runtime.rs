@@ -1,7 +1,7 @@
 //! Builds the guard for a command, and reloads its files while it runs.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
@@ -24,6 +24,7 @@ use context_guard::{Clock, Filter, embedded_component, embedded_sandbox, keys};
 use tracing::warn;
 
 use super::GuardOptions;
+use super::bundle_follower::CurrentBundle;
 
 /// The maximum number of concurrent guard calls for one client.
 const SINGLE_CLIENT_CALLS: u32 = 4;
@@ -57,12 +58,15 @@ fn component(
     record: &RolledBack,
 ) -> Result<Arc<Component>> {
     let engine = Engine::new(EngineOptions { compiled: compiled_folder(), ..options })?;
-    let component = match (layout.component()?, &layout.component) {
-        (Some(bytes), Some((path, _))) => {
-            let bytes = record.component_instead_of(path, &bytes).unwrap_or(bytes);
+    let component = match layout.component()? {
+        Some(bytes) => {
+            let path = layout.component.as_ref().map(|(path, _)| path.clone());
+            let bundle = layout.bundle.as_ref().filter(|bundle| bundle.component.is_some());
+            let name = bundle.map(|bundle| bundle.name().into()).or(path).unwrap_or_default();
+            let bytes = record.component_instead_of(&name, &bytes).unwrap_or(bytes);
             Component::load(&engine, &bytes)?
         }
-        _ => {
+        None => {
             let embedded = embedded_component().ok_or_else(|| {
                 anyhow!("this program has no embedded guard component: build it with `cargo xtask build` or pass --component FILE")
             })?;
@@ -86,7 +90,8 @@ pub(crate) fn revisions(
     let policy = layout.policy()?;
     let json = record.policy_instead_of(&policy).unwrap_or_else(|| policy.json());
     let component = component(layout, engine, &record)?;
-    let revisions = Revisions::new(component, services, &json, keys, options);
+    let bundle = layout.bundle.as_ref().map(|bundle| bundle.label.clone());
+    let revisions = Revisions::from_bundle(component, services, &json, keys, options, bundle);
     let revisions = revisions.map_err(|error| located(error, &policy))?;
     revisions.remember_rollbacks(record);
     Ok(Arc::new(revisions))
@@ -189,6 +194,8 @@ pub(crate) struct GatewayFiles {
     pub(crate) config: Option<PathBuf>,
     /// The component file that the command line names instead of the gateway file.
     pub(crate) component: Option<PathBuf>,
+    /// The bundle that replaces parts of the files, if there is one.
+    pub(crate) bundle: Option<CurrentBundle>,
 }
 
 impl GatewayFiles {
@@ -213,6 +220,10 @@ impl GatewayFiles {
             keys: Some(config.signing_keys.clone()),
             folder: config.folder.clone(),
             keep_dropped_keys: config.keep_dropped_keys,
+            bundle: self
+                .bundle
+                .as_ref()
+                .and_then(|bundle| bundle.lock().unwrap_or_else(PoisonError::into_inner).clone()),
         })
     }
 }

@@ -13,12 +13,13 @@ use context_guard::engine::{AddressSpace, EngineOptions, HostServices};
 use context_guard::filter::FilterOptions;
 use context_guard::gateway::Gateway;
 use context_guard::recording::Recording;
-use context_guard::revision::{self, Revisions, Sources};
+use context_guard::revision::{self, Layout, Revisions, Sources};
 use context_guard::sampler::Sampler;
 use context_guard::{Clock, Filter};
 use tracing::{info, warn};
 
 use super::HistoryOption;
+use super::bundle_follower::BundleFollower;
 use super::log::LogFormat;
 use super::runtime::{self, GatewayFiles};
 
@@ -64,7 +65,8 @@ impl Serve {
         if self.history.no_history {
             config.history = None;
         }
-        let files = GatewayFiles { config: Some(self.config), component: self.component };
+        let files =
+            GatewayFiles { config: Some(self.config), component: self.component, bundle: None };
         let parts = GatewayParts::build(config, files, Front::Http)?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let config = &parts.config;
@@ -142,15 +144,22 @@ pub(super) struct GatewayParts {
     clock: Arc<dyn Clock>,
     /// The gateway, as soon as it runs: it receives changed alerts of its file.
     running: Arc<OnceLock<Weak<Gateway>>>,
+    /// Deploys newer bundles, if the gateway file names a place for them.
+    follower: Option<BundleFollower>,
 }
 
 impl GatewayParts {
     /// Loads the policy, the component, the keys and the store that a gateway file names.
-    pub(super) fn build(config: Config, files: GatewayFiles, front: Front) -> Result<Self> {
-        let layout = files.layout_of(&config)?;
-        let keys = layout.keys()?;
+    pub(super) fn build(config: Config, mut files: GatewayFiles, front: Front) -> Result<Self> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let store = runtime::store(&config, &clock)?;
+        let mut follower = BundleFollower::open(&config, files.config.as_deref(), &store)?;
+        if let Some(follower) = &mut follower {
+            follower.read_first()?;
+            files.bundle = Some(follower.current());
+        }
+        let layout = files.layout_of(&config)?;
+        let keys = layout.keys()?;
         if store.may_block() && keys.is_none() {
             warn!(
                 "the store is shared but the signing key is random: set signingKeys, or other gateways will reject the cursors of this one"
@@ -166,16 +175,31 @@ impl GatewayParts {
             (None, Front::Stdio) => runtime::user_keys()?,
             (keys, _) => runtime::keys_or_random(keys)?,
         };
-        let revisions = runtime::revisions(
-            &layout,
-            EngineOptions {
-                address_space: front.address_space(),
-                ..runtime::engine_options(&config.component)
-            },
-            services,
-            keys,
-            config.rollout.clone(),
-        )?;
+        let engine = || EngineOptions {
+            address_space: front.address_space(),
+            ..runtime::engine_options(&config.component)
+        };
+        let build = |layout: &Layout| {
+            // Those of the bundle come first.
+            let keys = layout.keys()?.unwrap_or_else(|| keys.clone());
+            let services = services.clone();
+            runtime::revisions(layout, engine(), services, keys, config.rollout.clone())
+        };
+        let revisions = match &mut follower {
+            Some(follower) => {
+                let secrets: Vec<&[u8]> = keys.iter().map(|key| key.secret.as_slice()).collect();
+                services.store.rekey(&secrets);
+                follower.compare_with_fleet()?;
+                match build(&files.layout_of(&config)?) {
+                    Err(error) => {
+                        follower.use_last_deployed(&format!("{error:#}"))?;
+                        build(&files.layout_of(&config)?)?
+                    }
+                    Ok(revisions) => revisions,
+                }
+            }
+            None => build(&layout)?,
+        };
         let cache =
             config.cache.clone().map(|options| Arc::new(Cache::new(options, Arc::clone(&clock))));
         let recording = match &config.recording {
@@ -196,7 +220,7 @@ impl GatewayParts {
             }
             files.layout_of(&config)
         }));
-        Ok(Self { config, filter, sampler, revisions, sources, clock, running })
+        Ok(Self { config, filter, sampler, revisions, sources, clock, running, follower })
     }
 
     /// Builds the gateway, and follows changes of its files. Runs inside of the async runtime.
@@ -204,6 +228,7 @@ impl GatewayParts {
         let is_watched = self.config.watch;
         let sandbox = runtime::sandbox(&self.config, &self.revisions)?;
         let filter = Arc::new(self.filter);
+        let fleet = self.config.fleet.clone();
         let gateway = Gateway::new(self.config, filter, self.clock, sandbox)?;
         let gateway = gateway.with_sources(Arc::clone(&self.sources));
         if let Some(sampler) = &self.sampler {
@@ -212,6 +237,13 @@ impl GatewayParts {
         let _ = self.running.set(Arc::downgrade(&gateway));
         if is_watched {
             revision::watch(&self.revisions, Arc::clone(&self.sources))?;
+        }
+        let fleet = fleet.filter(|_| self.revisions.services().store.may_block());
+        if let Some(fleet) = fleet {
+            revision::join_fleet(&self.revisions, fleet.address.unwrap_or(fleet.listen))?;
+        }
+        if let Some(follower) = self.follower {
+            follower.follow(&self.revisions, &self.sources)?;
         }
         reload_on_hangup(&self.revisions, &self.sources);
         Ok(gateway)

@@ -42,7 +42,8 @@ impl Stdio {
         } else {
             config.history.get_or_insert_default();
         }
-        let files = GatewayFiles { config: Some(self.config), component: self.component };
+        let files =
+            GatewayFiles { config: Some(self.config), component: self.component, bundle: None };
         run(config, files)
     }
 }

@@ -36,5 +36,5 @@ pub(super) fn run(wrap: WrappedServer) -> Result<ExitCode> {
     let policy = wrap.guard.policy.as_ref().map(std::path::absolute).transpose()?;
     config.policy = policy.map(Policy::File);
     config.history = (!wrap.history.no_history).then(Default::default);
-    stdio::run(config, GatewayFiles { config: None, component: wrap.guard.component })
+    stdio::run(config, GatewayFiles { config: None, component: wrap.guard.component, bundle: None })
 }

@@ -29,7 +29,7 @@ pub(super) fn checks(file: &Path, checks: &mut Vec<Check>) {
             return;
         }
     };
-    let files = GatewayFiles { config: Some(file.to_owned()), component: None };
+    let files = GatewayFiles { config: Some(file.to_owned()), component: None, bundle: None };
     match files.layout_of(&config).map_err(anyhow::Error::from) {
         Ok(layout) => match layout.keys() {
             Ok(None) => checks.push(
