@@ -2,16 +2,17 @@
 
 mod answered;
 mod referenced;
+mod repeated;
 
 use self::referenced::ForwardedArguments;
 use super::replay::MAX_REPLAY_ARGUMENT_BYTES;
-use super::ticket::{CalledTool, ParsedRequest, ReplayTicket, Ticket};
+use super::ticket::{CalledTool, Ticket};
 use super::{Context, Guard, Plan, pass};
 use crate::encoding::Stored;
 use crate::fields::minify;
 use crate::json::edit::Edits;
 use crate::json::scan::Scanner;
-use crate::json::text::{Form, quoted};
+use crate::json::text::Form;
 use crate::mcp::READ_URI;
 use crate::mcp::arguments::{
     self, ArgumentOwner, GuardArguments, SplitArguments, VERBATIM_ARGUMENT,
@@ -26,7 +27,7 @@ use crate::policy::{EndpointSettings, endpoint_name};
 use crate::query::comparison::PreviousAnswer;
 use crate::shape::notice::READ_TOOL;
 use crate::snapshot::stored::Loaded;
-use crate::snapshot::{Cursor, CursorError, Replay, Scope};
+use crate::snapshot::{Cursor, Replay, Scope};
 use crate::text::shorten::{TRUNCATION_MARK_PREFIX, has_truncation_mark};
 
 /// The maximum number of arguments whose order does not change their hash.
@@ -286,65 +287,6 @@ impl Call<'_> {
             }
             read => self.serve(read, name),
         }
-    }
-
-    /// Returns a plan that repeats the call `replay`, to serve a cursor of an answer that is not
-    /// stored. The tool is named `upstream::tool` if the host does not name the upstream. `now`
-    /// holds the guard's arguments of the current request.
-    fn replay_call(
-        &self,
-        cursor: &Cursor,
-        replay: Replay,
-        now: GuardArguments,
-        tool: CalledTool,
-        structured: bool,
-    ) -> Plan {
-        let settings = self.guard.policy.settings_for(&replay.upstream, &replay.name);
-        let arguments = replay.arguments.as_bytes();
-        let info = match self.look_up_tool(&replay.upstream, &replay.name) {
-            ToolLookup::Load(keys) => return Plan::Load(keys),
-            ToolLookup::Known(info) => Some(info),
-            ToolLookup::Unknown => None,
-        };
-        let owner = ArgumentOwner::Tool(info.as_ref());
-        let split = arguments::split(arguments, &(0..arguments.len()), owner, &settings);
-        let Ok(SplitArguments { guarded: first, rest }) = split else {
-            return self.refuse_cursor(&replay.name, CursorError::Invalid);
-        };
-        let own = rest.as_deref().unwrap_or(arguments);
-        let name = if self.cx.upstream.is_empty() {
-            endpoint_name(&replay.upstream, &replay.name)
-        } else {
-            replay.name.clone()
-        };
-        let call = [b"\"name\":".as_slice(), &quoted(&name), b",\"arguments\":", own].concat();
-        let meta =
-            self.request.meta.as_ref().map_or_else(Vec::new, |meta| {
-                [b",\"_meta\":{".as_slice(), &meta.rest, b"}"].concat()
-            });
-        let message = [
-            b"{\"jsonrpc\":\"2.0\",\"id\":".as_slice(),
-            self.id,
-            b",\"method\":\"tools/call\",\"params\":{",
-            &call,
-            &meta,
-            b"}}",
-        ]
-        .concat();
-        let ticket = Ticket::Replay(Box::new(ReplayTicket {
-            id: self.id.to_vec(),
-            stateless: self.envelope().stateless,
-            structured,
-            cursor: cursor.into(),
-            arguments: hash(own),
-            first: ParsedRequest { options: first.options, query: first.query },
-            now: ParsedRequest { options: now.options, query: now.query },
-            budget: self.budget(),
-            output: tool.output,
-            renamed: tool.renamed,
-            replay,
-        }));
-        Plan::Forward { message: Some(message), ticket: ticket.to_bytes(), references: Vec::new() }
     }
 
     /// Returns the plan for a `resources/read` request.

@@ -1,0 +1,71 @@
+//! Calls that the guard repeats, to serve a cursor of an answer that is not stored.
+
+use super::{Call, ToolLookup, hash};
+use crate::encoding::Stored;
+use crate::guard::Plan;
+use crate::guard::ticket::{CalledTool, ParsedRequest, ReplayTicket, Ticket};
+use crate::json::text::quoted;
+use crate::mcp::arguments::{self, ArgumentOwner, GuardArguments, SplitArguments};
+use crate::policy::endpoint_name;
+use crate::snapshot::{Cursor, CursorError, Replay};
+
+impl Call<'_> {
+    /// Returns a plan that repeats the call `replay`, to serve a cursor of an answer that is not
+    /// stored. The tool is named `upstream::tool` if the host does not name the upstream. `now`
+    /// holds the guard's arguments of the current request.
+    pub(super) fn replay_call(
+        &self,
+        cursor: &Cursor,
+        replay: Replay,
+        now: GuardArguments,
+        tool: CalledTool,
+        structured: bool,
+    ) -> Plan {
+        let settings = self.guard.policy.settings_for(&replay.upstream, &replay.name);
+        let arguments = replay.arguments.as_bytes();
+        let info = match self.look_up_tool(&replay.upstream, &replay.name) {
+            ToolLookup::Load(keys) => return Plan::Load(keys),
+            ToolLookup::Known(info) => Some(info),
+            ToolLookup::Unknown => None,
+        };
+        let owner = ArgumentOwner::Tool(info.as_ref());
+        let split = arguments::split(arguments, &(0..arguments.len()), owner, &settings);
+        let Ok(SplitArguments { guarded: first, rest }) = split else {
+            return self.refuse_cursor(&replay.name, CursorError::Invalid);
+        };
+        let own = rest.as_deref().unwrap_or(arguments);
+        let name = if self.cx.upstream.is_empty() {
+            endpoint_name(&replay.upstream, &replay.name)
+        } else {
+            replay.name.clone()
+        };
+        let call = [b"\"name\":".as_slice(), &quoted(&name), b",\"arguments\":", own].concat();
+        let meta =
+            self.request.meta.as_ref().map_or_else(Vec::new, |meta| {
+                [b",\"_meta\":{".as_slice(), &meta.rest, b"}"].concat()
+            });
+        let message = [
+            b"{\"jsonrpc\":\"2.0\",\"id\":".as_slice(),
+            self.id,
+            b",\"method\":\"tools/call\",\"params\":{",
+            &call,
+            &meta,
+            b"}}",
+        ]
+        .concat();
+        let ticket = Ticket::Replay(Box::new(ReplayTicket {
+            id: self.id.to_vec(),
+            stateless: self.envelope().stateless,
+            structured,
+            cursor: cursor.into(),
+            arguments: hash(own),
+            first: ParsedRequest { options: first.options, query: first.query },
+            now: ParsedRequest { options: now.options, query: now.query },
+            budget: self.budget(),
+            output: tool.output,
+            renamed: tool.renamed,
+            replay,
+        }));
+        Plan::Forward { message: Some(message), ticket: ticket.to_bytes(), references: Vec::new() }
+    }
+}
