@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::stats::WindowReport;
 use super::{Actor, Mode, Revision, Revisions};
-use crate::{Error, Result, digest};
+use crate::{Error, Result};
 
 /// The time between two exchanges. A rollback reaches all replicas within two of them.
 const INTERVAL: Duration = Duration::from_millis(500);
@@ -421,9 +421,4 @@ impl Revisions {
         // The refusal is reported.
         let _ = self.deploy(&candidate);
     }
-}
-
-/// Returns the key for hashes of principals that all replicas compute, from a signing key.
-pub(super) fn principal_key(secret: &[u8]) -> String {
-    digest(&[b"context-guard principals 1 ", secret].concat())
 }

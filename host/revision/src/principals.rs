@@ -7,8 +7,8 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use sha2::{Digest, Sha256};
 
-use super::fleet::principal_key;
 use super::{Revision, Revisions};
+use crate::digest;
 
 /// The principal of calls that the gateway makes itself, for example to list tools at its start.
 /// The control character keeps it apart from all others.
@@ -51,6 +51,11 @@ impl PrincipalHasher {
             self.shared.store(Some(Arc::new((secret.to_vec(), principal_key(secret)))));
         }
     }
+}
+
+/// Returns the key for hashes of principals that all replicas compute, from a signing key.
+fn principal_key(secret: &[u8]) -> String {
+    digest(&[b"context-guard principals 1 ", secret].concat())
 }
 
 impl Revisions {
