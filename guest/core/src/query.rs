@@ -66,7 +66,7 @@ const TOO_MANY_VALUES: &str = "this answer has more than a million values, too m
 /// A query on the answer of a tool call, in the words of the caller.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Query {
-    /// The path of the value to query: a JSON Pointer, or a JSONPath of the supported subset.
+    /// The path of the value to query: a JSON Pointer, or a JSONPath.
     pub path: Option<String>,
     /// The fields to return, of each record or of the document, as dotted paths separated by
     /// commas.

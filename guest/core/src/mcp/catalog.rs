@@ -18,7 +18,7 @@ use crate::shape::notice::READ_TOOL;
 pub const READ_TOOL_RENAMED: &str = "context_guard_read_more";
 
 /// The description of the read tool, as JSON text. Its examples cover the most common questions.
-const READ_DESCRIPTION: &str = r#"Reads an answer that context-guard cut, by its cursor: the next part, or what other arguments select from all of it. fields=all: all, in parts. Examples: {\"where\":\"state=open AND n>5 order by n desc\",\"fields\":\"id,n\"}, {\"aggregate\":\"count, sum(n) by user.id order by sum desc limit 3\"}, {\"jq\":\".items|map(.n)|add\"}. Other tools take these as JSON in _guard, and {\"$ref\":\"CURSOR#/items/0/n\"} for a stored value."#;
+const READ_DESCRIPTION: &str = r#"Reads an answer that context-guard cut: the next part, or what other arguments select from all of it. fields=all: all. Examples: {\"where\":\"state=open AND n>5 order by n desc\",\"fields\":\"id,n\"}, {\"aggregate\":\"count, sum(n) by user.id order by sum desc limit 3\"}, {\"jq\":\".items|map(.n)|add\"}. Other tools take these as JSON in _guard, and {\"$ref\":\"CURSOR#/a/0\"} for a stored value."#;
 
 /// The schema of the argument that holds the guard's arguments, without a description: it is
 /// repeated in every tool. A string, because some model APIs reject an object without listed

@@ -160,7 +160,7 @@ impl SnapshotReader<'_> {
         let is_allowed = |pattern: &String| glob::matches(pattern, &source);
         if upstream != self.call.upstream && !settings.references_from.iter().any(is_allowed) {
             let reason = format!(
-                "policy does not allow to pass answers of {source} to this upstream: the operator allows it with referencesFrom: [\"{source}\"] for this tool. Write the value itself"
+                "policy does not let answers of {source} reach this server; the operator permits it with referencesFrom: [\"{source}\"] for this tool. Write the value itself"
             );
             return Err(refuse(reference, &reason));
         }
