@@ -17,7 +17,6 @@ pub struct Bundle {
     #[schemars(example = "https://config.example/guard.bundle")]
     pub source: String,
     /// minisign public keys in base64. A bundle needs a signature by one of them.
-    #[schemars(length(min = 1))]
     pub public_keys: Vec<String>,
     /// The secret that decrypts the signing keys in the bundle.
     #[serde(default)]
