@@ -17,6 +17,8 @@ use characters::Characters;
 use tables::{Sum, Tables};
 use words::{ONE, WORDS, Word};
 
+use super::MIN_CACHED_BYTES;
+
 /// The tokenizer that the tables were measured with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -119,9 +121,7 @@ impl Default for WordCosts {
 /// Returns the estimate for a text, not rounded to whole tokens. O(n), one pass.
 #[must_use]
 pub fn scaled_estimate(text: &[u8], profile: Profile) -> ScaledEstimate {
-    // Shorter texts repeat too few words.
-    const SHORT: usize = 512;
-    if text.len() < SHORT {
+    if text.len() < MIN_CACHED_BYTES {
         Sum::new(profile.tables(), profile.characters(), None).scan(text)
     } else {
         scaled_estimate_in(&mut WordCosts::default(), text, profile)

@@ -9,8 +9,8 @@ use super::endpoint_name;
 
 /// The maximum length of a name that all model APIs accept.
 const MAX_NAME_LENGTH: usize = 64;
-/// The prefix of the names of the guard's own tools.
-const GUARD_PREFIX: &str = "context_guard_";
+/// The prefix of the names of the tools of the guard and of its host.
+pub const GUARD_PREFIX: &str = "context_guard_";
 
 /// The operator's change of the definitions of some tools. Members that are not set remain as the
 /// upstream defines them.

@@ -3,7 +3,7 @@
 use super::Call;
 use crate::mcp::read::ReadError;
 use crate::mcp::references::may_have_references;
-use crate::policy::EndpointSettings;
+use crate::policy::{EndpointSettings, GUARD_PREFIX};
 
 /// The error message for a call whose arguments contain truncation marks, which only a shortened
 /// answer has.
@@ -12,10 +12,6 @@ const TRUNCATION_MARK_ERROR: &str = "this call was not sent: its arguments hold 
 
 /// The addition to [`TRUNCATION_MARK_ERROR`] where references are allowed.
 const REFERENCE_HINT: &str = " To pass a whole stored value on without reading it, write {\"$ref\": \"<nextCursor of its answer>#/path/to/the/value\"} in its place.";
-
-/// The prefix of the names of the host's own tools. A program gets its references as they are, and
-/// they are replaced in the calls that it makes.
-const HOST_TOOL_PREFIX: &str = "context_guard_";
 
 /// The tool's arguments of a call that is forwarded.
 pub(super) struct ForwardedArguments {
@@ -43,7 +39,8 @@ impl Call<'_> {
         rest: Option<Vec<u8>>,
     ) -> Result<(Option<Vec<u8>>, Vec<String>), ReadError> {
         let arguments = rest.as_deref().unwrap_or(self.arguments());
-        let is_of_host = name.starts_with(HOST_TOOL_PREFIX);
+        // A program gets its references as they are. They are replaced in the calls that it makes.
+        let is_of_host = name.starts_with(GUARD_PREFIX);
         if !settings.references || is_of_host || !may_have_references(arguments) {
             return Ok((rest, Vec::new()));
         }
