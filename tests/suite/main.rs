@@ -33,6 +33,7 @@ mod fairness;
 mod faults;
 mod fleet;
 mod fleet_bundle;
+mod fleet_cache;
 mod fleet_rollout;
 mod floods;
 mod front;

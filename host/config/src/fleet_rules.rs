@@ -61,6 +61,16 @@ pub(crate) fn bundle_errors(config: &Config) -> Vec<Issue> {
     issues
 }
 
+/// Returns the faults in the settings of a shared cache.
+pub(crate) fn cache_errors(config: &Config) -> Vec<Issue> {
+    let is_shared = config.cache.as_ref().is_some_and(|cache| cache.shared);
+    if is_shared && !config.store.url.expose().contains("://") {
+        let reason = "answers are shared in Redis or Valkey: set store.url";
+        return vec![Issue::new(&["cache", "shared"], reason)];
+    }
+    Vec::new()
+}
+
 /// Returns true if a text is a host and a port. An IPv6 address has brackets.
 fn is_address(text: &str) -> bool {
     let Some((host, port)) = text.rsplit_once(':') else { return false };

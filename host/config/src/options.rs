@@ -97,6 +97,9 @@ pub struct CacheOptions {
     pub metadata_seconds: u64,
     /// The maximum age of an answer that is shown in full, in seconds.
     pub full_seconds: u64,
+    /// Shares the answers with all gateways that have the same Redis and signing keys. Other
+    /// gateways learn of removed answers within milliseconds. It needs a `store.url` of Redis.
+    pub shared: bool,
     /// The endpoints that are cached if the tool is read-only by its hint or by policy; `*` matches
     /// any characters.
     pub endpoints: Vec<String>,
@@ -108,6 +111,7 @@ impl Default for CacheOptions {
             bytes: 35 << 20,
             metadata_seconds: 3_600,
             full_seconds: 1_800,
+            shared: false,
             endpoints: vec!["*".to_owned()],
         }
     }

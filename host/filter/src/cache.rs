@@ -4,18 +4,21 @@
 //! from that original. A purge therefore removes an answer for all tiers (full and metadata) at
 //! once, but each tier has its own maximum age.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use context_guard_protocol::{Head, glob};
 use lru::LruCache;
-use serde::Deserialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+
+use context_guard_cursor_store::CursorStore;
 
 use crate::Clock;
 use crate::config::CacheOptions;
 use crate::engine::{CacheTier, CallContext, Decision};
+pub use crate::purge::Purge;
+use crate::shared_cache::SharedAnswers;
 
 /// The maximum size, in bytes, of a cacheable request. Hashing larger ones costs more than a hit is
 /// likely to save.
@@ -26,6 +29,7 @@ const ENTRY_OVERHEAD_BYTES: usize = 256;
 /// The identity of a tool call. The digest covers principal, policy, endpoint and arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CacheKey {
+    principal: String,
     endpoint: String,
     digest: [u8; 32],
 }
@@ -42,16 +46,6 @@ pub struct CacheHit {
     age: Duration,
 }
 
-/// A selection of cached answers to remove. Members that are `None` match every answer.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Purge {
-    /// A pattern of endpoints, such as `upstream::tool`; `*` matches any characters.
-    pub tool: Option<String>,
-    /// A document id or resource URI. Every answer whose bytes contain this text is removed.
-    pub document: Option<String>,
-}
-
 struct CacheState {
     entries: LruCache<CacheKey, CachedAnswer>,
     bytes: usize,
@@ -61,7 +55,9 @@ struct CacheState {
 pub struct Cache {
     options: CacheOptions,
     clock: Arc<dyn Clock>,
-    state: Mutex<CacheState>,
+    state: Arc<Mutex<CacheState>>,
+    /// The second tier, if answers are shared.
+    shared: Option<SharedAnswers>,
 }
 
 impl Cache {
@@ -71,8 +67,27 @@ impl Cache {
         Self {
             options,
             clock,
-            state: Mutex::new(CacheState { entries: LruCache::unbounded(), bytes: 0 }),
+            state: Arc::new(Mutex::new(CacheState { entries: LruCache::unbounded(), bytes: 0 })),
+            shared: None,
         }
+    }
+
+    /// Shares the answers with all gateways that have the same store, if that is shared.
+    #[must_use]
+    pub fn share(mut self, store: Arc<dyn CursorStore>) -> Self {
+        let state = Arc::downgrade(&self.state);
+        let on_purge = move |purge: &Purge| {
+            if let Some(state) = Weak::upgrade(&state) {
+                state.lock().unwrap_or_else(PoisonError::into_inner).purge(purge);
+            }
+        };
+        let ttl = Duration::from_secs(self.max_age_seconds());
+        self.shared = SharedAnswers::open(store, Arc::clone(&self.clock), ttl, on_purge);
+        self
+    }
+
+    fn max_age_seconds(&self) -> u64 {
+        self.options.metadata_seconds.max(self.options.full_seconds)
     }
 
     fn state(&self) -> MutexGuard<'_, CacheState> {
@@ -111,23 +126,37 @@ impl Cache {
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);
         }
-        Some(CacheKey { endpoint, digest: hash.finalize().into() })
+        let principal = cx.principal.to_string();
+        Some(CacheKey { principal, endpoint, digest: hash.finalize().into() })
     }
 
     /// Returns the cached answer to a call, or `None` if there is none or it is too old for every
     /// tier.
     #[must_use]
     pub fn get(&self, key: &CacheKey) -> Option<CacheHit> {
+        self.get_own(key).or_else(|| self.get_shared(key))
+    }
+
+    fn get_own(&self, key: &CacheKey) -> Option<CacheHit> {
         let now = self.clock.now();
-        let max_age = self.options.metadata_seconds.max(self.options.full_seconds);
         let mut state = self.state();
         let entry = state.entries.get(key)?;
         let age = now.saturating_sub(entry.since);
-        if age > Duration::from_secs(max_age) {
+        if age > Duration::from_secs(self.max_age_seconds()) {
             state.remove(|other, _| other == key);
             return None;
         }
         Some(CacheHit { message: Arc::clone(&entry.message), age })
+    }
+
+    /// Returns the answer that another gateway has cached. It is not copied: each use compares it
+    /// with the purges of all gateways.
+    fn get_shared(&self, key: &CacheKey) -> Option<CacheHit> {
+        let shared = self.shared.as_ref()?;
+        let (message, stored) = shared.get(&key.principal, &key.name(), &key.endpoint)?;
+        let age = self.clock.now().saturating_sub(stored);
+        let is_fresh = age <= Duration::from_secs(self.max_age_seconds());
+        is_fresh.then(|| CacheHit { message: message.into(), age })
     }
 
     /// Returns the tier (full or metadata) of the answer that was shaped from `hit`. `None` if the
@@ -150,6 +179,9 @@ impl Cache {
         if !decision.read_only || cost > self.options.bytes || is_error(message) {
             return;
         }
+        if let Some(shared) = &self.shared {
+            shared.put(&key.principal, key.name(), message);
+        }
         let entry = CachedAnswer { message: message.into(), since: self.clock.now() };
         let mut state = self.state();
         state.bytes += cost;
@@ -164,11 +196,10 @@ impl Cache {
 
     /// Removes the cached answers that `purge` selects. Returns the number of removed answers.
     pub fn purge(&self, purge: &Purge) -> usize {
-        let document = purge.document.as_deref().map(memchr::memmem::Finder::new);
-        self.state().remove(|key, entry| {
-            purge.tool.as_deref().is_none_or(|tool| glob::matches(tool, &key.endpoint))
-                && document.as_ref().is_none_or(|id| id.find(&entry.message).is_some())
-        })
+        if let Some(shared) = &self.shared {
+            shared.purge(purge);
+        }
+        self.state().purge(purge)
     }
 
     /// Removes the cached answers that the upstream's notification makes invalid. A changed list
@@ -195,7 +226,22 @@ impl Cache {
     }
 }
 
+impl CacheKey {
+    /// Returns the name of the answer in a shared store.
+    fn name(&self) -> String {
+        use std::fmt::Write as _;
+        self.digest.iter().fold("answer-".to_owned(), |mut name, byte| {
+            let _ = write!(name, "{byte:02x}");
+            name
+        })
+    }
+}
+
 impl CacheState {
+    fn purge(&mut self, purge: &Purge) -> usize {
+        self.remove(|key, entry| purge.selects(&key.endpoint, &entry.message))
+    }
+
     fn remove(&mut self, is_removed: impl Fn(&CacheKey, &CachedAnswer) -> bool) -> usize {
         let removed: Vec<CacheKey> = self
             .entries

@@ -200,8 +200,12 @@ impl GatewayParts {
             }
             None => build(&layout)?,
         };
-        let cache =
-            config.cache.clone().map(|options| Arc::new(Cache::new(options, Arc::clone(&clock))));
+        let cache = config.cache.clone().map(|options| {
+            let is_shared = options.shared;
+            let cache = Cache::new(options, Arc::clone(&clock));
+            let store = Arc::clone(&revisions.services().store);
+            Arc::new(if is_shared { cache.share(store) } else { cache })
+        });
         let recording = match &config.recording {
             Some(options) => Recording::start(options, &config.folder, Arc::clone(&clock))?,
             None => None,

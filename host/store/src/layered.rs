@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::Clock;
-use crate::{CursorStore, MemoryStore, RateGrant, StoreError, StoreFaults};
+use crate::{ChannelFollower, CursorStore, MemoryStore, RateGrant, StoreError, StoreFaults};
 
 /// The age, in milliseconds, up to which a local copy of a mutable entry is used without asking the
 /// shared store.
@@ -174,6 +174,14 @@ impl CursorStore for LayeredStore {
         ttl: Duration,
     ) -> Result<Vec<(String, Bytes)>, StoreError> {
         self.remote.exchange(board, written, removed, ttl)
+    }
+
+    fn publish(&self, channel: &str, message: Vec<u8>) -> Result<(), StoreError> {
+        self.remote.publish(channel, message)
+    }
+
+    fn follow(&self, channel: &str, follower: ChannelFollower) -> Result<(), StoreError> {
+        self.remote.follow(channel, follower)
     }
 
     fn rekey(&self, secrets: &[&[u8]]) {

@@ -54,6 +54,20 @@ pub struct RateGrant {
     pub wait: Duration,
 }
 
+/// An event of a channel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChannelEvent {
+    /// All messages from now on are received.
+    Connected,
+    /// Messages may be lost until the next connection.
+    Lost,
+    /// A message of one of the gateways.
+    Message(Bytes),
+}
+
+/// A function that follows a channel. It returns false to end that.
+pub type ChannelFollower = Box<dyn Fn(ChannelEvent) -> bool + Send + Sync>;
+
 /// The owner of values that belong to all gateways with a store. The control character keeps it
 /// apart from all principals.
 pub const FLEET_PRINCIPAL: &str = "\u{0}fleet";
@@ -135,6 +149,25 @@ pub trait CursorStore: Send + Sync {
         ttl: Duration,
     ) -> Result<Vec<(String, Bytes)>, StoreError> {
         let _ = (board, written, removed, ttl);
+        Err(StoreError::Unavailable)
+    }
+
+    /// Publishes a message to all gateways that follow a channel of this store.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`], also if the store is not shared.
+    fn publish(&self, channel: &str, message: Vec<u8>) -> Result<(), StoreError> {
+        let _ = (channel, message);
+        Err(StoreError::Unavailable)
+    }
+
+    /// Calls `follower` with the messages of a channel, in their order, until it returns false or
+    /// the store is dropped.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] if the store is not shared.
+    fn follow(&self, channel: &str, follower: ChannelFollower) -> Result<(), StoreError> {
+        let _ = (channel, follower);
         Err(StoreError::Unavailable)
     }
 

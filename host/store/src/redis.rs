@@ -3,11 +3,13 @@
 //! The server expires entries. The keys of one principal share a hash slot, so that one call needs
 //! one round trip.
 
+mod channel;
 mod evictions;
 mod heartbeat;
 mod rate;
+mod remote;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -17,14 +19,13 @@ use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::cluster::{ClusterClient, ClusterClientBuilder};
 use redis::cluster_async::ClusterConnection;
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, Pipeline, RedisError,
-    RedisFuture, RedisResult, Value,
+    AsyncConnectionConfig, Client, Cmd, FromRedisValue, Pipeline, RedisError, RedisFuture, Value,
 };
 use sha2::{Digest, Sha256};
 use tokio::runtime::Runtime;
 
 use crate::health::{Health, StoreFaults};
-use crate::{CursorStore, FLEET_PRINCIPAL, RateGrant, StoreError};
+use crate::{ChannelFollower, CursorStore, FLEET_PRINCIPAL, RateGrant, StoreError};
 
 /// The time between a failure and the first probe of the server. It doubles with each probe.
 const INITIAL_PAUSE: Duration = Duration::from_millis(25);
@@ -91,6 +92,8 @@ impl ConnectionLike for Connection {
 
 struct Remote {
     server: Server,
+    /// The client for channels. Every node of a cluster passes messages on to the others.
+    channels: Client,
     connection: tokio::sync::Mutex<Option<Connection>>,
     timeout: Duration,
     health: Health,
@@ -118,6 +121,8 @@ impl RedisStore {
             // The URL is not part of the message because it may contain a password.
             StoreError::InvalidUrl(format!("invalid store.url: {error}"))
         };
+        let first = options.urls.first().map(String::as_str).unwrap_or_default();
+        let channels = Client::open(first).map_err(setup)?;
         let server = if options.cluster {
             let nodes = ClusterClientBuilder::new(options.urls.iter().map(String::as_str))
                 .connection_timeout(options.timeout)
@@ -126,11 +131,10 @@ impl RedisStore {
                 .build();
             Server::Cluster(nodes.map_err(setup)?)
         } else {
-            let url = options.urls.first().map(String::as_str).unwrap_or_default();
             let config = AsyncConnectionConfig::new()
                 .set_connection_timeout(Some(options.timeout))
                 .set_response_timeout(Some(options.timeout));
-            Server::One(Client::open(url).map_err(setup)?, config)
+            Server::One(channels.clone(), config)
         };
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -140,6 +144,7 @@ impl RedisStore {
             .map_err(|error| StoreError::Other(error.to_string()))?;
         let remote = Remote {
             server,
+            channels,
             connection: tokio::sync::Mutex::default(),
             timeout: options.timeout,
             health: Health::default(),
@@ -236,68 +241,6 @@ async fn probe(remote: Weak<Remote>, key: String) {
             Err(error) if !is_full(&error) => {}
             _ => return remote.health.recovered(),
         }
-    }
-}
-
-impl Remote {
-    async fn query<T: FromRedisValue>(&self, pipeline: &Pipeline) -> RedisResult<T> {
-        // The server may have closed an idle connection. The second attempt uses a new one.
-        let result = self.once(pipeline).await;
-        if result.as_ref().is_err_and(RedisError::is_connection_dropped) {
-            return self.once(pipeline).await;
-        }
-        result
-    }
-
-    async fn once<T: FromRedisValue>(&self, pipeline: &Pipeline) -> RedisResult<T> {
-        let mut connection = self.connect().await?;
-        let asked = tokio::time::timeout(self.timeout, pipeline.query_async(&mut connection)).await;
-        let result = asked.unwrap_or_else(|_| {
-            Err(std::io::Error::new(std::io::ErrorKind::TimedOut, "no answer in time").into())
-        });
-        // After a failover, the connection may still lead to the former master, which is read-only.
-        if result
-            .as_ref()
-            .is_err_and(|error: &RedisError| error.kind() == ErrorKind::Io || is_read_only(error))
-        {
-            *self.connection.lock().await = None;
-        }
-        result
-    }
-
-    /// Drops the connection, so that the next call opens one.
-    fn forget_connection(&self) {
-        self.is_connected.store(false, Ordering::Relaxed);
-        if let Ok(mut connection) = self.connection.try_lock() {
-            *connection = None;
-        }
-    }
-
-    async fn connect(&self) -> RedisResult<Connection> {
-        let mut slot = self.connection.lock().await;
-        if let Some(connection) = &*slot {
-            return Ok(connection.clone());
-        }
-        let opening = async {
-            match &self.server {
-                Server::One(client, config) => client
-                    .get_multiplexed_async_connection_with_config(config)
-                    .await
-                    .map(Connection::One),
-                Server::Cluster(client) => {
-                    client.get_async_connection().await.map(Connection::Cluster)
-                }
-            }
-        };
-        let connection = tokio::time::timeout(self.timeout, opening).await.map_err(|_| {
-            RedisError::from(std::io::Error::new(
-                std::io::ErrorKind::TimedOut,
-                "no connection in time",
-            ))
-        })??;
-        *slot = Some(connection.clone());
-        self.is_connected.store(true, Ordering::Relaxed);
-        Ok(connection)
     }
 }
 
@@ -422,6 +365,20 @@ impl CursorStore for RedisStore {
         exchange.cmd("HGETALL").arg(&key);
         let (fields,) = self.run::<(Vec<(String, Vec<u8>)>,)>(&tag, exchange)?;
         Ok(fields.into_iter().map(|(name, value)| (name, value.into())).collect())
+    }
+
+    fn publish(&self, channel: &str, message: Vec<u8>) -> Result<(), StoreError> {
+        let tag = tag(FLEET_PRINCIPAL);
+        let mut publish = redis::pipe();
+        publish.cmd("PUBLISH").arg(self.key(&tag, channel)).arg(message).ignore();
+        self.run(&tag, publish)
+    }
+
+    fn follow(&self, channel: &str, follower: ChannelFollower) -> Result<(), StoreError> {
+        let runtime = self.runtime.as_ref().ok_or(StoreError::Unavailable)?;
+        let name = self.key(&tag(FLEET_PRINCIPAL), channel);
+        runtime.spawn(channel::follow(Arc::downgrade(&self.remote), name, follower));
+        Ok(())
     }
 
     fn may_block(&self) -> bool {

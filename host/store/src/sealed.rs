@@ -9,7 +9,9 @@ use bytes::Bytes;
 use context_guard_sealing::{KeyMaterial, NONCE_BYTES, SealingKey};
 use tracing::warn;
 
-use crate::{CursorStore, FLEET_PRINCIPAL, RateGrant, StoreError, StoreFaults};
+use crate::{
+    ChannelEvent, ChannelFollower, CursorStore, FLEET_PRINCIPAL, RateGrant, StoreError, StoreFaults,
+};
 
 /// The purpose of the derived keys, so that the same secret gives other keys elsewhere.
 const PURPOSE: &[u8] = b"context-guard stored values 1";
@@ -25,7 +27,7 @@ const PURPOSE: &[u8] = b"context-guard stored values 1";
 pub struct SealedStore<S> {
     inner: S,
     /// The secrets from which keys are derived. The first one seals; all open.
-    secrets: RwLock<Arc<[KeyMaterial]>>,
+    secrets: Arc<RwLock<Arc<[KeyMaterial]>>>,
     rejected: AtomicU64,
     is_warned: AtomicBool,
 }
@@ -37,7 +39,7 @@ impl<S: CursorStore> SealedStore<S> {
     pub fn new(inner: S) -> Self {
         Self {
             inner,
-            secrets: RwLock::new(Arc::new([])),
+            secrets: Arc::new(RwLock::new(Arc::new([]))),
             rejected: AtomicU64::new(0),
             is_warned: AtomicBool::new(false),
         }
@@ -45,8 +47,7 @@ impl<S: CursorStore> SealedStore<S> {
 
     /// Returns the keys of a principal. The first one seals.
     fn keys(&self, principal: &str) -> Vec<SealingKey> {
-        let secrets = Arc::clone(&self.secrets.read().unwrap_or_else(PoisonError::into_inner));
-        secrets.iter().filter_map(|secret| secret.key(principal.as_bytes()).ok()).collect()
+        keys(&self.secrets, principal)
     }
 
     /// Returns the value in `sealed`, or `None` if no key opens it.
@@ -67,6 +68,12 @@ impl<S: CursorStore> SealedStore<S> {
 /// Returns the name that is authenticated with a field of a board. Names of entries have no slash.
 fn field_name(board: &str, field: &str) -> String {
     format!("{board}/{field}")
+}
+
+/// Returns the keys of a principal. The first one seals.
+fn keys(secrets: &RwLock<Arc<[KeyMaterial]>>, principal: &str) -> Vec<SealingKey> {
+    let secrets = Arc::clone(&secrets.read().unwrap_or_else(PoisonError::into_inner));
+    secrets.iter().filter_map(|secret| secret.key(principal.as_bytes()).ok()).collect()
 }
 
 /// Seals a value with one key.
@@ -157,6 +164,29 @@ impl<S: CursorStore> CursorStore for SealedStore<S> {
             Some((field, value))
         });
         Ok(opened.collect())
+    }
+
+    fn publish(&self, channel: &str, message: Vec<u8>) -> Result<(), StoreError> {
+        let keys = self.keys(FLEET_PRINCIPAL);
+        let Some(key) = keys.first() else {
+            return Err(StoreError::Other("the store has no key yet".to_owned()));
+        };
+        self.inner.publish(channel, seal(key, &field_name("channel", channel), message)?)
+    }
+
+    fn follow(&self, channel: &str, follower: ChannelFollower) -> Result<(), StoreError> {
+        let secrets = Arc::clone(&self.secrets);
+        let name = field_name("channel", channel);
+        let opening = move |event: ChannelEvent| match event {
+            ChannelEvent::Message(sealed) => {
+                let keys = keys(&secrets, FLEET_PRINCIPAL);
+                let message = keys.iter().find_map(|key| open(key, &name, &sealed));
+                // A message of nobody with a signing key is none.
+                message.is_none_or(|message| follower(ChannelEvent::Message(message)))
+            }
+            event => follower(event),
+        };
+        self.inner.follow(channel, Box::new(opening))
     }
 
     fn rekey(&self, secrets: &[&[u8]]) {
