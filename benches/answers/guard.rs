@@ -124,6 +124,11 @@ impl Answer {
         metadata["nextCursor"].as_str().or_else(|| metadata["cursor"].as_str())
     }
 
+    /// Returns true if the answer has a cursor to a next part.
+    pub(crate) fn has_next(&self) -> bool {
+        self.metadata()["nextCursor"].is_string()
+    }
+
     /// Returns the kind of the answer: `whole` if it is unchanged.
     pub(crate) fn kind(&self) -> String {
         self.metadata()["kind"].as_str().unwrap_or("whole").to_owned()

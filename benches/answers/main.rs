@@ -32,9 +32,11 @@ use payload::Payload;
 use questions::{Questions, Score, plain};
 use serde_json::json;
 
-/// The name of the environment variable that prints the first answers whose file name contains its
-/// value.
+/// The name of the environment variable that prints the first answers and reads of payloads whose
+/// file name contains its value.
 const SHOW: &str = "CONTEXT_GUARD_BENCH_SHOW";
+/// The maximum number of parts that are read after a first answer.
+const MAX_LATER_PARTS: usize = 4;
 
 fn main() -> Result<()> {
     let mut arguments = std::env::args_os().skip(1);
@@ -50,6 +52,7 @@ fn main() -> Result<()> {
     let mut scores: BTreeMap<&str, Score> = BTreeMap::new();
     let show = std::env::var(SHOW).ok();
     let (mut uses, mut over, mut shaped, mut shares) = (Vec::new(), 0, 0, Vec::new());
+    let mut later_uses = Vec::new();
     for payload in Payload::read_all(&folder)? {
         let contents = Contents::possible(&payload);
         for content in contents {
@@ -77,25 +80,28 @@ fn main() -> Result<()> {
             over += u64::from(after > budget);
             let used = after as f64 / budget as f64;
             uses.push(used);
+            let planned = answer.planned(budget);
+            let later = later_parts(&client, answer)?;
+            over += later.iter().filter(|part| part.tokens() > budget).count() as u64;
+            let continued = later.iter().filter(|part| part.has_next());
+            let later: Vec<f64> =
+                continued.map(|part| part.tokens() as f64 / budget as f64).collect();
+            let shown: String = later.iter().map(|used| format!(" {used:.2}")).collect();
+            later_uses.extend(later);
             if show.is_none() {
                 println!(
-                    "{used:.2} {:.2} {before:>8} {after:>6} {kind:<12} {:<6} {}",
-                    answer.planned(budget),
+                    "{used:.2} {planned:.2} {before:>8} {after:>6} {kind:<12} {:<6} {}{shown}",
                     content.name(),
                     payload.name
                 );
             }
         }
     }
-    uses.sort_by(f64::total_cmp);
-    let at = |share: f64| uses.get((uses.len() as f64 * share) as usize).copied().unwrap_or(0.0);
+    println!("{shaped} reduced; used of the budget: {}; over budget: {over}", quantiles(uses));
     println!(
-        "{shaped} reduced; used of the budget: least {:.2}, tenth {:.2}, quarter {:.2}, median \
-         {:.2}; over budget: {over}",
-        at(0.0),
-        at(0.1),
-        at(0.25),
-        at(0.5)
+        "{} later parts with more behind them; used of the budget: {}",
+        later_uses.len(),
+        quantiles(later_uses)
     );
     if !shares.is_empty() {
         let mean = shares.iter().sum::<f64>() / shares.len() as f64;
@@ -111,6 +117,34 @@ fn main() -> Result<()> {
     }
     ensure!(over == 0, "{over} answers exceed the budget");
     Ok(())
+}
+
+/// Returns the least value, and the values below which a tenth, a quarter and half of all are.
+fn quantiles(mut values: Vec<f64>) -> String {
+    values.sort_by(f64::total_cmp);
+    let at = |share: f64| {
+        values.get((values.len() as f64 * share) as usize).copied().unwrap_or_default()
+    };
+    format!(
+        "least {:.2}, tenth {:.2}, quarter {:.2}, median {:.2}",
+        at(0.0),
+        at(0.1),
+        at(0.25),
+        at(0.5)
+    )
+}
+
+/// Reads the next parts after an answer, at most [`MAX_LATER_PARTS`].
+fn later_parts(client: &Client, answer: Answer) -> Result<Vec<Answer>> {
+    let (mut parts, mut last) = (Vec::new(), answer);
+    while parts.len() < MAX_LATER_PARTS
+        && last.has_next()
+        && let Some(next) = client.read(&last, &json!({}))?
+    {
+        parts.push(std::mem::replace(&mut last, next));
+    }
+    parts.push(last);
+    Ok(parts.split_off(1))
 }
 
 /// Asks all questions about a payload, and prints those that the first answer does not answer.
@@ -142,6 +176,11 @@ fn ask(
         // Without a read that answers it, the next part is read.
         let arguments = question.follow.clone().unwrap_or_else(|| json!({}));
         let read = client.read(answer, &arguments)?;
+        if std::env::var(SHOW).is_ok_and(|show| payload.name.contains(&show))
+            && let Some(read) = &read
+        {
+            println!("{arguments}\n{}\n", read.shown());
+        }
         let read = read.map(|read| plain(&read.shown())).unwrap_or_default();
         let still = question.missing(&read);
         let both = format!("{shown} {read}");

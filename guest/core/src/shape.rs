@@ -9,6 +9,7 @@ pub mod condense;
 pub mod content_block;
 pub mod context;
 pub mod coverage;
+mod first_chunk;
 pub mod highlight;
 mod index;
 pub mod item;

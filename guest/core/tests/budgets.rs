@@ -11,6 +11,7 @@ mod client;
 use std::collections::BTreeSet;
 
 use client::first;
+use context_guard_core::tokens::Estimator;
 use context_guard_test_kit::guard::NativeGuard;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -56,7 +57,8 @@ fn shown(budget: u64, document: &str, records: &[Value]) -> (u64, [usize; 3]) {
     let answer = first(&guard, &json!({}), document).unwrap();
     let meta = &answer["result"]["_meta"]["dev.context-guard/result"];
     // What fits is divided into pages only because it is longer than one.
-    if meta["originalTokens"].as_u64().unwrap_or_default() < budget * 19 / 20 {
+    let allowance = Estimator::default().allowance(budget);
+    if meta["originalTokens"].as_u64().unwrap_or_default() <= allowance {
         return (records.len() as u64, [usize::MAX; 3]);
     }
     let items = meta["shown"].as_u64().unwrap();

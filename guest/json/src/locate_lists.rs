@@ -41,6 +41,8 @@ pub struct DocumentInfo {
     pub lists: Vec<List>,
     /// The longest string outside of lists, or `None` if there is no string.
     pub text: Option<Text>,
+    /// True if the root is no JSON value but JSON Lines: each line is an element of the only list.
+    pub is_lines: bool,
 }
 
 impl DocumentInfo {
@@ -52,7 +54,8 @@ impl DocumentInfo {
     pub fn read(scanner: &mut Scanner<'_>) -> Scan<Self> {
         let kind = scanner.kind()?;
         let start = scanner.position();
-        let mut info = Self { root: start..start, kind, lists: Vec::new(), text: None };
+        let (lists, text) = (Vec::new(), None);
+        let mut info = Self { root: start..start, kind, lists, text, is_lines: false };
         info.value(scanner, &mut Vec::new())?;
         info.root = start..scanner.position();
         Ok(info)
@@ -66,6 +69,14 @@ impl DocumentInfo {
         let info = Self::read(&mut scanner).ok()?;
         scanner.end().ok()?;
         Some(info)
+    }
+
+    /// Describes JSON Lines as a list of the values at `lines`. Returns `None` without lines.
+    #[must_use]
+    pub fn of_lines(lines: Vec<Span>) -> Option<Self> {
+        let root = lines.first()?.start..lines.last()?.end;
+        let list = List { path: Vec::new(), span: root.clone(), items: lines };
+        Some(Self { root, kind: Kind::Array, lists: vec![list], text: None, is_lines: true })
     }
 
     /// Adds the lists and the longest text in the scanner's next value to this information. `path`

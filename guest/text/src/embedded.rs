@@ -16,6 +16,8 @@ const MAX_CANDIDATES: usize = 64;
 /// Number of bytes of words beside which half of a text is its main content. Beside more words, it
 /// takes three quarters: a long manual may have an example of that size.
 const MAX_FEW_WORDS_BYTES: usize = 2_048;
+/// Maximum number of JSON Lines that are read as records. Their positions take 16 bytes each.
+const MAX_RECORDS: usize = 1 << 20;
 
 /// Locates the JSON object or array that forms most of a text, with words before or after it.
 ///
@@ -82,6 +84,17 @@ pub fn locate_lines(bytes: &[u8], form: Form) -> Option<Vec<Span>> {
     }
     let whole = spans.first()?.start..spans.last()?.end;
     (spans.len() >= 2 && forms_most(whole.len(), bytes.len(), true)).then_some(spans)
+}
+
+/// Locates the records of JSON Lines that form most of a text, as [`locate_lines`] does. Returns
+/// `None` for any other text, and for entries of a log with severities, which are read as lines.
+/// O(n).
+#[must_use]
+pub fn locate_records(bytes: &[u8], form: Form) -> Option<DocumentInfo> {
+    let lines = locate_lines(bytes, form).filter(|lines| lines.len() <= MAX_RECORDS)?;
+    let (kind, format) = Kind::detect_with_format(&IndexedText::new(bytes, form));
+    let is_log = kind == Kind::Log && format.has_severities();
+    if is_log { None } else { DocumentInfo::of_lines(lines) }
 }
 
 /// Returns the offsets in a line at which a document may begin: at the first character, or after a

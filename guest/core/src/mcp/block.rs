@@ -5,6 +5,7 @@ use crate::json::locate_lists::DocumentInfo;
 use crate::json::scan::{Kind, Scan, Scanner};
 use crate::json::text::{Form, boundary, visible};
 use crate::shape::content_block::BlockKind;
+use crate::text::embedded::{locate_document, locate_records};
 use crate::text::line_index::LineIndex;
 
 /// Minimum size, in bytes, of a message whose first text is searched for lists or line ends while
@@ -104,4 +105,15 @@ pub fn begins_as_json(escaped: &[u8]) -> bool {
         Form::Escaped,
     );
     matches!(head.trim_ascii_start().first(), Some(b'{' | b'['))
+}
+
+/// Returns the positions of lists in a JSON-escaped text. None if neither the text nor most of it
+/// is JSON or JSON Lines.
+#[must_use]
+pub fn locate_json_lists(escaped: &[u8]) -> Option<DocumentInfo> {
+    let whole = begins_as_json(escaped).then(|| DocumentInfo::parse(escaped, Form::Escaped));
+    whole
+        .flatten()
+        .or_else(|| locate_document(escaped, Form::Escaped))
+        .or_else(|| locate_records(escaped, Form::Escaped))
 }

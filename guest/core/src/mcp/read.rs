@@ -217,7 +217,7 @@ impl SnapshotReader<'_> {
         let base = Cursor::new(stored.name, 0, self.call.now_ms);
         let (excerpt, rendered, transformed) = if query.is_empty() {
             let excerpt = match &stored.index.body {
-                SnapshotBody::List(list) if context.options.ranged() && !list.words.is_empty() => {
+                SnapshotBody::List(list) if context.options.ranged() && list.has_lines() => {
                     let bytes = stored.bytes(0, stored.index.bytes)?;
                     show_lines(&context, &bytes, stored.index.form, &base, &pricer)
                         .map_err(ReadError::InvalidRequest)?

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::answer::Answer;
-use super::block::{ContentBlock, begins_as_json};
+use super::block::{ContentBlock, locate_json_lists};
 use super::cost::AnswerCost;
 use super::json_string::{JSON_STRING, UnwrappedText};
 use super::relation::Relation;
@@ -21,7 +21,6 @@ use crate::shape::plan::{ShapedPayload, shape_payload};
 use crate::shape::transform::{self, Transformed};
 use crate::snapshot::stored::Entry;
 use crate::snapshot::{Cursor, Placement};
-use crate::text::embedded::locate_document;
 use crate::tokens::OriginalCost;
 
 /// Reduces an upstream's answer until it costs at most `token_limit`. `cost` is that of the answer
@@ -344,7 +343,8 @@ impl<'a> Shaper<'_, 'a> {
         let items = self.writer.answer.blocks.iter().map(|block| shift(&block.span)).collect();
         let root = 0..content.len();
         let list = List { path: Vec::new(), span: root.clone(), items };
-        let survey = DocumentInfo { root, kind: Kind::Array, lists: vec![list], text: None };
+        let (kind, lists) = (Kind::Array, vec![list]);
+        let survey = DocumentInfo { root, kind, lists, text: None, is_lines: false };
         let payload = Payload {
             bytes: self.writer.bytes(&content),
             form: Form::Raw,
@@ -429,13 +429,6 @@ impl Shaper<'_, '_> {
             transform::fit(context, &transformed, None, None, true, token_limit)
         })
     }
-}
-
-/// Returns the positions of lists in a JSON-escaped text. None if neither the text nor most of it
-/// is JSON.
-fn locate_json_lists(escaped: &[u8]) -> Option<DocumentInfo> {
-    let whole = begins_as_json(escaped).then(|| DocumentInfo::parse(escaped, Form::Escaped));
-    whole.flatten().or_else(|| locate_document(escaped, Form::Escaped))
 }
 
 /// Returns the end of an error message that must be cut: about `token_limit` tokens, at most 600

@@ -42,19 +42,54 @@ struct OpenLine {
 ///
 /// Chunks end at log entries, paragraphs, sections or sentences if possible, else at lines. A line
 /// that is larger than a chunk is divided at sentences or words. In texts of more than 64 kB only
-/// the first chunk is priced exactly, and the others by samples.
+/// the first chunk is priced exactly, and the others by samples. O(n).
 #[must_use]
 pub fn plan_chunks(text: &IndexedText<'_>, estimator: &Estimator, size: ChunkLimits) -> TextIndex {
-    let (bytes, form) = (text.bytes(), text.form());
-    // Whether a line is inside a code fence depends on all lines before it, so no line may be
-    // skipped.
-    if bytes.len() > MAX_EXACT_BYTES && !text.fenced() {
-        return stride::plan(text, estimator, size);
+    let mut index = plan_first_chunk(text, estimator, size);
+    if let [_, second] = *index.chunks.as_slice() {
+        index.chunks.pop();
+        index.chunks.extend(plan_later_chunks(text, estimator, size, second));
     }
-    let mut plan = ChunkPlanner::new(bytes, form, estimator, size);
-    let lines = plan.read(|_| false);
+    index
+}
+
+/// Returns the first chunk of a text and, unless that holds the whole text, the second, as
+/// [`plan_chunks`] begins. O(first chunk).
+pub(super) fn plan_first_chunk(
+    text: &IndexedText<'_>,
+    estimator: &Estimator,
+    size: ChunkLimits,
+) -> TextIndex {
+    let (bytes, form) = (text.bytes(), text.form());
+    let second = match is_sampled(text) {
+        true => stride::second_chunk(text, estimator, size),
+        false => second_chunk(bytes, form, estimator, size),
+    };
+    let chunks = [ChunkMark { offset: 0, line: 1 }].into_iter().chain(second).collect();
+    TextIndex { lines: text.len() as u64, chunks }
+}
+
+/// Returns `second`, and the chunks after the one that it begins, as [`plan_chunks`] ends. O(n).
+pub(super) fn plan_later_chunks(
+    text: &IndexedText<'_>,
+    estimator: &Estimator,
+    size: ChunkLimits,
+    second: ChunkMark,
+) -> Vec<ChunkMark> {
+    if is_sampled(text) {
+        return stride::later_chunks(text, estimator, size, second);
+    }
+    let size = ChunkLimits { first: size.tokens, ..size };
+    let mut plan = ChunkPlanner::new(text.bytes(), text.form(), estimator, size);
+    plan.read(second.offset, |_| false);
     plan.close();
-    TextIndex { lines, chunks: plan.chunks }
+    plan.chunks
+}
+
+/// Returns true if the costs of the lines of a text are estimated from samples. Whether a line is
+/// inside a code fence depends on all lines before it, so none may be skipped.
+fn is_sampled(text: &IndexedText<'_>) -> bool {
+    text.bytes().len() > MAX_EXACT_BYTES && !text.fenced()
 }
 
 /// Returns the cost of the lines of a text, priced one by one as for chunks. It is mostly more than
@@ -75,7 +110,7 @@ pub(super) fn second_chunk(
     size: ChunkLimits,
 ) -> Option<ChunkMark> {
     let mut plan = ChunkPlanner::new(bytes, form, estimator, size);
-    plan.read(|plan| plan.second().is_some());
+    plan.read(0, |plan| plan.second().is_some());
     plan.second()
 }
 
@@ -95,24 +130,27 @@ impl<'a> ChunkPlanner<'a> {
         Self { bytes, form, estimator, size, chunks: Vec::new(), open: VecDeque::new(), cost: 0 }
     }
 
-    /// Reads lines until `enough` returns true, or the text ends. Returns the number of lines read.
-    /// O(n).
-    fn read(&mut self, enough: impl Fn(&Self) -> bool) -> u64 {
+    /// Reads lines from byte `from` on until `enough` returns true, or the text ends. O(n).
+    fn read(&mut self, from: u64, enough: impl Fn(&Self) -> bool) {
         let (bytes, form) = (self.bytes, self.form);
+        let from = usize::try_from(from).unwrap_or(usize::MAX);
         let text = |line: Span| bytes.get(line).unwrap_or_default();
         let mut ranker = Ranker::new(LineSpans::new(bytes, form).map(text), form);
         let (mut number, mut words) = (0, WordCache::default());
         for line in LineSpans::new(bytes, form) {
             number += 1;
-            let text = text(line.clone());
+            let rank = ranker.before(text(line.clone()), form);
+            if line.end <= from {
+                continue;
+            }
+            let start = line.start.max(from);
+            let text = text(start..line.end);
             let cost = self.estimator.scaled_cost_in(&mut words, &visible(text, form));
-            let rank = ranker.before(text, form);
-            self.add(OpenLine { start: line.start, cost, rank, number }, line.end);
+            self.add(OpenLine { start, cost, rank, number }, line.end);
             if enough(self) {
                 break;
             }
         }
-        number
     }
 
     /// Returns the position of the second chunk. `None` if too few lines were read to know it.
@@ -133,9 +171,9 @@ impl<'a> ChunkPlanner<'a> {
     /// Adds a line that ends at byte `end` to the open lines. Emits chunks of open lines first,
     /// until a chunk has room for it.
     fn add(&mut self, line: OpenLine, end: usize) {
-        // A line that must be divided continues a chunk that would otherwise be mostly empty.
+        // A line that must be divided continues a chunk that has room for a part of it.
         let continues = line.cost > self.max_cost()
-            && self.cost < self.max_cost() / 2
+            && self.cost < self.max_cost() / 8 * 7
             && (self.open.len() as u64) < self.size.lines;
         while !continues
             && !self.open.is_empty()
@@ -237,10 +275,13 @@ pub fn trim(bytes: &[u8], form: Form, estimator: &Estimator, token_limit: u64) -
         if before * 10 >= allowed * 9 && rank >= best.0 && rank >= Rank::Sentence {
             best = (rank, line.start);
         }
-        cost += estimator.scaled_cost_in(&mut words, &visible(text, form));
+        let line_cost = estimator.scaled_cost_in(&mut words, &visible(text, form));
+        cost += line_cost;
         if cost > allowed {
-            // Rather than leave half of the limit unused, the text ends inside a line.
-            if end > 0 && before < allowed / 2 {
+            // Rather than leave half of the limit unused, the text ends inside a line. So it does
+            // inside a line that must be divided anyway.
+            let is_long = line_cost > allowed && before < allowed / 8 * 7;
+            if end > 0 && (before < allowed / 2 || is_long) {
                 end += fit(text, form, estimator, (allowed - before) / COST_SCALE);
             } else if best.1 > 0 {
                 end = best.1;

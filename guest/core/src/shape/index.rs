@@ -23,7 +23,7 @@ pub(super) fn payload_index(
     let lists = lists.unwrap_or_default();
     let body = if lists.is_empty() {
         let limit = context.limits.budget(1).allowance();
-        SnapshotBody::Text(range::text_index(context, &payload.lined(), limit, None))
+        SnapshotBody::Text(range::text_index(context, &payload.lined(), limit))
     } else {
         SnapshotBody::List(list_index(context, payload, &lists))
     };
@@ -133,7 +133,9 @@ pub(super) fn list_index(
     };
     let mut at = survey.root.start;
     for (number, list) in lists.iter().enumerate() {
-        let (open, close) = (list.span.start + BRACKET_BYTES, list.span.end - BRACKET_BYTES);
+        // JSON Lines have no brackets.
+        let bracket = if survey.is_lines { 0 } else { BRACKET_BYTES };
+        let (open, close) = (list.span.start + bracket, list.span.end - bracket);
         index.skeleton.push(payload.bytes.get(at..open).unwrap_or_default().to_vec());
         index.lists.push(ListMark {
             path: list.path.join("."),

@@ -1,10 +1,12 @@
 //! Highlights of a page: the names and ids of the items after it.
 
-use super::Excerpt;
+use std::collections::BTreeMap;
+
 use super::condense::records::{IdentitySummary, RecordCondenser};
 use super::item::Item;
 use super::list::MIN_ITEM_TOKENS;
 use super::pricing::ExcerptPricer;
+use super::{Coverage, Excerpt};
 
 /// Minimum token limit of a page, per copy in the result, at which the items after the page are
 /// summarized.
@@ -44,6 +46,9 @@ pub(super) fn with_others(
     let most = usize::try_from(tokens / MIN_ITEM_TOKENS).unwrap_or(usize::MAX);
     let mut count = most.min(others.len());
     let probe = PROBE_ITEMS.min(others.len());
+    let lists = list_names(&page);
+    let in_turn = (lists.len() > 1).then(|| in_turn(others));
+    let others = in_turn.as_deref().unwrap_or(others);
     let mut summarizer = records.identity_summarizer(others);
     if let Some(summary) = summarizer.summarize(probe, UNLIMITED_TOKENS) {
         let cost = pricer.estimator.cost(&summary.values.join(&b','));
@@ -62,7 +67,7 @@ pub(super) fn with_others(
         if summarizer.summarize(probe, share).is_some_and(|summary| says_enough(&summary))
             && let Some(summary) = summarizer.summarize(count, tokens).filter(says_enough)
         {
-            let others = text(&summary, count, count == others.len());
+            let others = text(&summary, others, &lists);
             let parts = page.highlights.iter().map(String::as_str).chain([others.as_str()]);
             let highlights = Some(parts.collect::<Vec<_>>().join("\n"));
             let longer = Excerpt { highlights, ..page.clone() };
@@ -76,10 +81,47 @@ pub(super) fn with_others(
     page
 }
 
-fn text(summary: &IdentitySummary, count: usize, is_all: bool) -> String {
-    let which = if is_all { "other" } else { "next" };
-    let list = summary.values.join(&b',');
-    format!("The {which} {count} items in short: [{}]", String::from_utf8_lossy(&list))
+/// Returns the paths of the lists of a page. Empty if it has one list.
+fn list_names(page: &Excerpt) -> Vec<&str> {
+    match &page.coverage {
+        Coverage::Page { lists, .. } => lists.iter().map(|(path, ..)| path.as_str()).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Returns the items of several lists in turn: the first of each list, then the second, and so on,
+/// so that each list is shown. O(n log n).
+fn in_turn<'i>(items: &[Item<'i>]) -> Vec<Item<'i>> {
+    let mut counts = BTreeMap::new();
+    let turn = |item: &Item<'i>| {
+        let count = counts.entry(item.list).or_insert(0_usize);
+        *count += 1;
+        (*count, item.list)
+    };
+    let turns: Vec<_> = items.iter().map(turn).collect();
+    let mut order: Vec<_> = turns.into_iter().zip(items).collect();
+    order.sort_by_key(|(turn, _)| *turn);
+    order.into_iter().map(|(_, item)| item.clone()).collect()
+}
+
+/// Returns the text with the summaries of the first of `others`, by the name of their list if there
+/// are several.
+fn text(summary: &IdentitySummary, others: &[Item<'_>], lists: &[&str]) -> String {
+    let count = summary.values.len();
+    let which = if count == others.len() { "other" } else { "next" };
+    let join = |values: &[&[u8]]| format!("[{}]", String::from_utf8_lossy(&values.join(&b',')));
+    if lists.len() < 2 {
+        let values: Vec<&[u8]> = summary.values.iter().map(Vec::as_slice).collect();
+        return format!("The {which} {count} items in short: {}", join(&values));
+    }
+    let of_list = |(list, name): (usize, &&str)| {
+        let values = summary.values.iter().zip(others);
+        let values = values.filter(|(_, item)| item.list == list);
+        let values: Vec<&[u8]> = values.map(|(value, _)| value.as_slice()).collect();
+        (!values.is_empty()).then(|| format!("{name} {}", join(&values)))
+    };
+    let parts: Vec<String> = lists.iter().enumerate().filter_map(of_list).collect();
+    format!("The {which} items in short: {}", parts.join("; "))
 }
 
 /// Returns true if a field path ends with the name of an id, such as `id` or `uuid`. Ids alone tell

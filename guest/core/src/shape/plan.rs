@@ -1,8 +1,10 @@
 //! Reduction of a payload: divides it into pages or chunks, tries the strategies, and renders the
 //! excerpt.
 
+use super::chunk::plan_first_chunk;
 use super::condense::CondenseOptions;
 use super::context::ShapeContext;
+use super::first_chunk::FirstChunk;
 use super::highlight::Highlights;
 use super::index::{list_index, pageable_lists, snapshot_index};
 use super::item::Item;
@@ -23,11 +25,6 @@ use crate::tokens::OriginalCost;
 
 /// Maximum number of items that one result shows condensed, even if more would fit.
 const MAX_ITEMS_AT_ONCE: usize = 2_000;
-
-/// The maximum number of times that the first chunk of a text grows to fill the token limit.
-const MAX_CHUNK_GROWTHS: usize = 3;
-/// The first chunk of a text grows if it leaves more than this part of the token limit unused.
-const MIN_GROWTH: u64 = 25;
 
 /// A reduced payload: its excerpt for the client, and the entries to store.
 pub struct ShapedPayload<'a> {
@@ -102,6 +99,7 @@ pub fn shape_payload<'a>(
         && payload.is_text()
         && range::has_highlights(context, payload, is_over_limit, each);
     let highlights = has_highlights.then(|| Highlights::new(&lined));
+    let mut chunks = None;
     let (body, items) = match &division {
         Division::Pages(lists) => {
             let all = shows_all_at_once(context, lists);
@@ -112,9 +110,15 @@ pub fn shape_payload<'a>(
                 first_items(payload, lists, limit),
             )
         }
-        Division::Chunks | Division::Document => {
-            let index = range::text_index(context, &lined, each, highlights.as_ref());
+        // The later chunks begin where the first ends.
+        Division::Chunks if !context.options.ranged() && context.options.pages <= 1 => {
+            let size = range::chunk_limits(context, &lined, each, highlights.as_ref());
+            chunks = Some(size);
+            let index = plan_first_chunk(&lined, &context.limits.estimator, size);
             (SnapshotBody::Text(index), Vec::new())
+        }
+        Division::Chunks | Division::Document => {
+            (SnapshotBody::Text(range::text_index(context, &lined, each)), Vec::new())
         }
     };
     // A text of one chunk passes through: nothing would be withheld.
@@ -145,39 +149,24 @@ pub fn shape_payload<'a>(
             Content::List(Box::new(list.with_statistics(all)))
         }
         SnapshotBody::Text(text) => {
-            Content::Text(TextTask::first(context, payload, text, highlights.as_ref()))
+            let task = TextTask::first(context, payload, text, highlights.as_ref());
+            Content::Text(if chunks.is_some() { task.with_unknown_total() } else { task })
         }
         SnapshotBody::Projected(_) => return None,
     };
     let whole = Some(WholePayload { context, payload, is_over_limit, is_document });
     let mut excerpt = reduce(&Task { pricer: &pricer, base: &base, content, whole });
-    let is_filled = highlights.as_ref().is_some_and(|highlights| {
-        highlights.is_long_markup(&context.limits.estimator, each * 17 / 20)
-    });
-    if matches!(division, Division::Chunks) && !is_filled {
-        for _ in 0..MAX_CHUNK_GROWTHS {
-            let grown = grown_chunk(context, payload, &index.body, &excerpt, &pricer).map(|text| {
-                let task = TextTask::first(context, payload, &text, highlights.as_ref());
-                let content = Content::Text(task);
-                let excerpt = reduce(&Task { pricer: &pricer, base: &base, content, whole: None });
-                (text, excerpt)
-            });
-            let is_better = |(_, grown): &(TextIndex, Excerpt)| {
-                let keeps_quotes = highlights.as_ref().is_none_or(|highlights| {
-                    let length =
-                        |excerpt: &Excerpt| excerpt.highlights.as_ref().map_or(0, String::len);
-                    match highlights.is_markup() {
-                        true => grown.highlights == excerpt.highlights,
-                        false => {
-                            !highlights.are_sampled() || length(grown) * 5 >= length(&excerpt) * 4
-                        }
-                    }
-                });
-                pricer.fits(grown) && (keeps_quotes || !grown.more)
-            };
-            let Some((text, grown)) = grown.filter(is_better) else { break };
-            (index.body, excerpt) = (SnapshotBody::Text(text), grown);
-        }
+    if let (Some(size), SnapshotBody::Text(text)) = (chunks, &mut index.body) {
+        let first = FirstChunk {
+            context,
+            payload,
+            text: &lined,
+            size,
+            highlights: highlights.as_ref(),
+            pricer: &pricer,
+            base: &base,
+        };
+        (*text, excerpt) = first.grow(std::mem::take(text), excerpt);
     }
     if shows_all_items(&excerpt) && excerpt.words == payload.words(usize::MAX) {
         // Only white space is missing, so this is no partial list.
@@ -186,30 +175,6 @@ pub fn shape_payload<'a>(
     let rendered = pricer.render(&excerpt);
     let entries = entries(&snapshot, &index, payload.bytes);
     Some(ShapedPayload { excerpt, rendered, entries, whole: None })
-}
-
-/// Returns the chunks of a text with a longer first one, if `excerpt`, which shows the first one of
-/// `body`, leaves a part of the token limit unused. `None` if it does not, if it is no chunk, or if
-/// policy or caller set the size of chunks. O(first chunk).
-fn grown_chunk(
-    context: &ShapeContext<'_>,
-    payload: &Payload<'_, '_>,
-    body: &SnapshotBody,
-    excerpt: &Excerpt,
-    pricer: &ExcerptPricer<'_>,
-) -> Option<TextIndex> {
-    let SnapshotBody::Text(text) = body else { return None };
-    let remaining = pricer.remaining(excerpt) / pricer.copies();
-    let is_exact = !matches!(excerpt.coverage, Coverage::Chunk { .. })
-        || context.limits.has_exact_chunks
-        || context.options.ranged()
-        || context.options.pages > 1
-        || text.chunks.len() < 2;
-    if is_exact || remaining * MIN_GROWTH < pricer.token_limit() / pricer.copies() {
-        return None;
-    }
-    // The quotes that follow a longer chunk may cost more.
-    range::with_longer_first_chunk(context, payload, text, remaining * 9 / 10)
 }
 
 /// Returns the excerpt for a page of lists. `items` begin with the first requested one. They are
@@ -240,7 +205,8 @@ pub fn show_text(
     base: &Cursor,
     pricer: &ExcerptPricer<'_>,
 ) -> Excerpt {
-    let text = TextTask { index, bytes, form, position, highlights: None };
+    let total_chunks = index.chunks.len() as u64;
+    let text = TextTask { index, bytes, form, position, highlights: None, total_chunks };
     reduce(&Task { pricer, base, content: Content::Text(text), whole: None })
 }
 
@@ -256,7 +222,7 @@ pub fn show_lines(
     pricer: &ExcerptPricer<'_>,
 ) -> Result<Excerpt, String> {
     let payload = Payload { bytes, form, survey: None, ends: None, blocks: false };
-    let index = range::text_index(context, &payload.lined(), pricer.token_limit(), None);
+    let index = range::text_index(context, &payload.lined(), pricer.token_limit());
     range::check_start(context.options.start_line, index.lines)?;
     let text = TextTask::first(context, &payload, &index, None);
     let excerpt = reduce(&Task { pricer, base, content: Content::Text(text), whole: None });
@@ -302,6 +268,7 @@ fn divide<'s>(
         });
         let is_document =
             is_over && may_summarize && context.options.limit == 0 && has_one_item(payload, &lists);
+        let is_long = is_long && !survey.is_lines;
         if !lists.is_empty() && (is_over || is_long) && !is_document {
             return Some(Division::Pages(lists));
         }

@@ -108,7 +108,11 @@ impl<'a> ExcerptPricer<'a> {
             if cost <= self.token_limit() || tokens <= 1 {
                 return excerpt;
             }
-            tokens -= self.excess(cost, self.token_limit()).min(tokens - 1).max(1);
+            let less = tokens.saturating_sub(self.excess(cost, self.token_limit()));
+            // The cost of a text that a client limits in bytes is far from its tokens.
+            let share = tokens.saturating_mul(self.token_limit()) / cost;
+            let next = if less < tokens / 2 { share } else { less };
+            tokens = next.clamp(1, tokens - 1);
         }
     }
 

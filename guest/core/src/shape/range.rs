@@ -10,7 +10,7 @@ use crate::text::lines::{IndexedText, LineSpans};
 
 /// Tokens that are reserved for the result notice after a chunk, per copy of the chunk in the
 /// result.
-const NOTICE_TOKENS: u64 = 190;
+const NOTICE_TOKENS: u64 = 120;
 
 /// Minimum token limit of a chunk, per copy in the result, at which important lines of other chunks
 /// are quoted.
@@ -29,6 +29,8 @@ pub(super) struct TextTask<'t> {
     /// The important lines of the whole text, to be quoted outside the shown part. `None` if
     /// nothing is quoted.
     pub highlights: Option<&'t Highlights<'t>>,
+    /// The number of chunks in the whole text.
+    pub total_chunks: u64,
 }
 
 /// The position in a text of the part to show, and the end of the requested range.
@@ -69,7 +71,9 @@ impl<'t> TextTask<'t> {
         let line = line_number(payload.bytes, form, index, from);
         let range_end = options.ranged().then_some(end);
         let position = TextPosition { from, line, total, range_end };
-        Self { index, bytes: slice(payload.bytes, from, end), form, position, highlights }
+        let bytes = slice(payload.bytes, from, end);
+        let total_chunks = index.chunks.len() as u64;
+        Self { index, bytes, form, position, highlights, total_chunks }
     }
 }
 
@@ -89,19 +93,30 @@ pub(super) fn has_highlights(
     wanted && token_limit >= MIN_HIGHLIGHT_TOKENS && (is_over_limit || is_long())
 }
 
-/// Divides a text into chunks and returns their positions. If `highlights` are given, the first
-/// chunk leaves room to quote important lines of later chunks. `token_limit` applies to each copy
-/// of a chunk in the result.
+/// Divides a text into chunks and returns their positions. `token_limit` applies to each copy of a
+/// chunk in the result.
 pub(super) fn text_index(
     context: &ShapeContext<'_>,
     text: &IndexedText<'_>,
     token_limit: u64,
-    highlights: Option<&Highlights<'_>>,
 ) -> TextIndex {
+    let size = chunk_limits(context, text, token_limit, None);
+    chunk::plan_chunks(text, &context.limits.estimator, size)
+}
+
+/// Returns the size of the chunks of a text. If `highlights` are given, the first chunk leaves room
+/// to quote important lines of later chunks. `token_limit` applies to each copy of a chunk in the
+/// result.
+pub(super) fn chunk_limits(
+    context: &ShapeContext<'_>,
+    text: &IndexedText<'_>,
+    token_limit: u64,
+    highlights: Option<&Highlights<'_>>,
+) -> ChunkLimits {
     let each = context.limits.budget(1).allowance().min(token_limit);
     // The lines of a chunk may cost a little more together than one by one. A chunk that does not
     // fit would end at any line.
-    let tokens = (each.saturating_sub(NOTICE_TOKENS) * 7 / 8).max(each / 4).max(8);
+    let tokens = (each.saturating_sub(NOTICE_TOKENS) * 31 / 32).max(each / 4).max(8);
     let lines = chunk_lines(context);
     let chunk_lines = usize::try_from(context.limits.chunk_size).unwrap_or(usize::MAX);
     let wanted = highlights.map_or(0, |highlights| {
@@ -115,37 +130,13 @@ pub(super) fn text_index(
         Some(highlights) if highlights.is_markup() => tokens / 10,
         _ => least_first(context, text, tokens),
     };
-    let first = tokens.saturating_sub(wanted).max(least).max(8);
-    chunk::plan_chunks(text, &context.limits.estimator, ChunkLimits { lines, tokens, first })
+    ChunkLimits { lines, tokens, first: tokens.saturating_sub(wanted).max(least).max(8) }
 }
 
 /// Returns the maximum number of lines in a chunk: unlimited unless policy sets it, so that chunks
 /// fill the budget.
 fn chunk_lines(context: &ShapeContext<'_>) -> u64 {
     if context.limits.has_exact_chunks { context.limits.chunk_size } else { u64::MAX }
-}
-
-/// Returns the chunks of a text, of which the first costs up to `tokens` tokens more than in
-/// `index`. `None` if it cannot be longer. O(first chunk).
-pub(super) fn with_longer_first_chunk(
-    context: &ShapeContext<'_>,
-    payload: &Payload<'_, '_>,
-    index: &TextIndex,
-    tokens: u64,
-) -> Option<TextIndex> {
-    let [first, second, later @ ..] = index.chunks.as_slice() else { return None };
-    let (estimator, form) = (&context.limits.estimator, payload.form);
-    let head = slice(payload.bytes, 0, second.offset);
-    // The planner adds up the costs of lines, which are more than their cost together.
-    let lines = chunk::lines_cost(head, form, estimator);
-    let together = estimator.cost(&visible(head, form)).max(1);
-    let tokens = lines.saturating_add(tokens.saturating_mul(lines.max(together)) / together);
-    let size = ChunkLimits { lines: chunk_lines(context), tokens, first: tokens };
-    let longer = chunk::second_chunk(payload.bytes, form, estimator, size);
-    let longer = longer.filter(|longer| longer.offset > second.offset)?;
-    let later = later.iter().filter(|mark| mark.offset > longer.offset);
-    let chunks = [*first, longer].into_iter().chain(later.copied()).collect();
-    Some(TextIndex { lines: index.lines, chunks })
 }
 
 /// Returns the number of tokens that highlights must leave to the first chunk, out of `tokens`.
@@ -175,7 +166,7 @@ pub fn check_start(start_line: u64, lines: u64) -> Result<(), String> {
     Err(format!("startLine {start_line} is beyond the end: the text has {lines} lines"))
 }
 
-fn slice(bytes: &[u8], from: u64, to: u64) -> &[u8] {
+pub(super) fn slice(bytes: &[u8], from: u64, to: u64) -> &[u8] {
     let index = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(bytes.len());
     bytes.get(index(from)..index(to)).unwrap_or_default()
 }
@@ -188,7 +179,7 @@ fn line_offset(bytes: &[u8], form: Form, index: &TextIndex, line: u64) -> u64 {
 }
 
 /// Returns the number of the line that contains the byte `offset`, counted from 1.
-fn line_number(bytes: &[u8], form: Form, index: &TextIndex, offset: u64) -> u64 {
+pub(super) fn line_number(bytes: &[u8], form: Form, index: &TextIndex, offset: u64) -> u64 {
     let mark = index.chunks.get(index.chunk_at(offset)).copied();
     let mark = mark.unwrap_or(ChunkMark { offset: 0, line: 1 });
     mark.line + count_line_ends(slice(bytes, mark.offset, offset), form)

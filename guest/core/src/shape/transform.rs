@@ -92,7 +92,7 @@ impl Transformed {
         let texts = payload.blocks.then(|| blocks(payload.bytes));
         let (bytes, form) =
             texts.as_deref().map_or((payload.bytes, payload.form), |bytes| (bytes, Form::Raw));
-        let survey = payload.survey.filter(|_| !payload.blocks);
+        let survey = payload.survey.filter(|survey| !payload.blocks && !survey.is_lines);
         let list = survey.and_then(|survey| record_list(survey, context.limits));
         // A token has three or more bytes in most JSON, so shorter results probably fit. Pricing
         // again only after the size has doubled keeps the total cost linear.
@@ -204,7 +204,8 @@ impl Transformed {
             return None;
         }
         let survey = payload.survey.filter(|survey| {
-            survey.kind != Kind::Scalar && !payload.blocks && context.original.is_none()
+            let is_document = survey.kind != Kind::Scalar && !survey.is_lines;
+            is_document && !payload.blocks && context.original.is_none()
         })?;
         let mut bytes = visible(payload.bytes.get(survey.root.clone())?, payload.form).into_owned();
         let mut done = Vec::new();

@@ -169,6 +169,15 @@ impl ListIndex {
         self.lists.iter().map(|list| list.count).sum()
     }
 
+    /// Returns true if the payload can be read by its lines too: JSON Lines, or a document between
+    /// words.
+    #[must_use]
+    pub fn has_lines(&self) -> bool {
+        // Only JSON Lines have no bracket before the first item.
+        let is_lines = self.bare && self.skeleton.first().is_some_and(Vec::is_empty);
+        is_lines || !self.words.is_empty()
+    }
+
     /// Returns the position of the last indexed item at or before the number `item`. None if there
     /// is none. O(log n).
     #[must_use]

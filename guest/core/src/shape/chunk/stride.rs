@@ -1,9 +1,9 @@
 //! Chunks of a long text, whose lengths are estimated from samples.
 
 use super::fit::settle;
-use super::{ChunkLimits, MAX_EXACT_BYTES, second_chunk};
+use super::{ChunkLimits, MAX_EXACT_BYTES};
 use crate::json::text::{Form, boundary, sample};
-use crate::snapshot::index::{ChunkMark, TextIndex};
+use crate::snapshot::index::ChunkMark;
 use crate::text::boundary::{Rank, Ranker};
 use crate::text::lines::IndexedText;
 use crate::tokens::{COST_SCALE, Estimator, WordCache};
@@ -12,53 +12,80 @@ use crate::tokens::{COST_SCALE, Estimator, WordCache};
 const STRIDE_BYTES: usize = 64 * 1024;
 /// The size of the sample of a stride, in bytes.
 const SAMPLE_BYTES: usize = 512;
+/// The maximum number of samples of a stride.
+const MAX_SAMPLES: usize = 16;
+/// The size of all samples of a text, in bytes, if each stride has more than one.
+const MAX_SAMPLED_BYTES: usize = 64 * 1024;
+/// The number of samples of a stride that describe it.
+const FEW_SAMPLES: usize = 4;
+/// The part by which the cost of a stride with few samples is raised: a twelfth.
+const MARGIN: (u64, u64) = (1, 12);
+/// The same for a stride with more samples.
+const SMALL_MARGIN: (u64, u64) = (1, 24);
 /// The maximum number of lines before the end of a chunk that are searched for a boundary.
 const MAX_LOOKBACK_LINES: usize = 24;
 
-/// Divides a text into chunks. The first is priced exactly, the others by samples. A chunk that
-/// exceeds its token limit is cut when it is shown. O(n).
-pub(super) fn plan(text: &IndexedText<'_>, estimator: &Estimator, size: ChunkLimits) -> TextIndex {
+/// Returns the position of the second chunk of a text. `None` if one chunk holds all of it. The
+/// first is priced exactly, if it lies in the first 64 kB. O(first chunk).
+pub(super) fn second_chunk(
+    text: &IndexedText<'_>,
+    estimator: &Estimator,
+    size: ChunkLimits,
+) -> Option<ChunkMark> {
     let (bytes, form) = (text.bytes(), text.form());
-    let mut plan = SampledPlanner {
-        text,
-        prices: prices(bytes, form, estimator),
-        ranker: Ranker::new((0..text.len()).map(|line| text.raw(line)), form),
-        size,
-        chunks: vec![ChunkMark { offset: 0, line: 1 }],
-    };
     let head = bytes.get(..boundary(bytes, MAX_EXACT_BYTES, form)).unwrap_or(bytes);
-    let (mut at, mut line) = match second_chunk(head, form, estimator, size) {
-        Some(second) => {
-            let line = usize::try_from(second.line).unwrap_or(1) - 1;
-            (usize::try_from(second.offset).unwrap_or(usize::MAX), line)
-        }
+    let exact = super::second_chunk(head, form, estimator, size);
+    exact.or_else(|| {
         // The first chunk is longer than the part of the text that is priced exactly.
-        None => plan.next_chunk(0, 0, size.first),
-    };
-    while at < bytes.len() {
-        plan.chunks.push(ChunkMark { offset: at as u64, line: line as u64 + 1 });
-        (at, line) = plan.next_chunk(at, line, size.tokens);
+        let plan = SampledPlanner::new(text, estimator, size);
+        plan.mark(plan.next_chunk(0, 0, size.first))
+    })
+}
+
+/// Returns `second` and the chunks after the one that it begins, priced by samples. A chunk that
+/// exceeds its token limit is cut when it is shown. O(n).
+pub(super) fn later_chunks(
+    text: &IndexedText<'_>,
+    estimator: &Estimator,
+    size: ChunkLimits,
+    second: ChunkMark,
+) -> Vec<ChunkMark> {
+    let plan = SampledPlanner::new(text, estimator, size);
+    let (mut chunks, mut next) = (Vec::new(), Some(second));
+    while let Some(mark) = next {
+        chunks.push(mark);
+        let at = usize::try_from(mark.offset).unwrap_or(usize::MAX);
+        let line = usize::try_from(mark.line).unwrap_or(usize::MAX).saturating_sub(1);
+        next = plan.mark(plan.next_chunk(at, line, size.tokens));
     }
-    let chunks = plan.chunks;
-    TextIndex { lines: text.len() as u64, chunks }
+    chunks
 }
 
 /// Returns the estimated cost per byte for each section of [`STRIDE_BYTES`] of a text, in
-/// 1/[`COST_SCALE`] token. It has a margin of a twelfth, because a sample may be cheaper than the
-/// rest.
+/// 1/[`COST_SCALE`] token. It has a margin, because samples may be cheaper than the rest.
 fn prices(bytes: &[u8], form: Form, estimator: &Estimator) -> Vec<u64> {
     let mut words = WordCache::default();
-    let samples: Vec<u64> = (0..bytes.len())
+    let strides = bytes.len().div_ceil(STRIDE_BYTES).max(1);
+    let samples = (MAX_SAMPLED_BYTES / SAMPLE_BYTES / strides).clamp(1, MAX_SAMPLES);
+    let prices: Vec<u64> = (0..bytes.len())
         .step_by(STRIDE_BYTES)
         .map(|from| {
-            let middle = from + STRIDE_BYTES.min(bytes.len() - from) / 2;
-            let (part, length) = sample(bytes, middle, SAMPLE_BYTES, form);
-            estimator.scaled_cost_in(&mut words, &part) / (length as u64).max(1)
+            let length = STRIDE_BYTES.min(bytes.len() - from);
+            let (mut cost, mut sampled) = (0, 0);
+            for number in 0..samples {
+                let middle = from + length * (2 * number + 1) / (2 * samples);
+                let (part, length) = sample(bytes, middle, SAMPLE_BYTES, form);
+                cost += estimator.scaled_cost_in(&mut words, &part);
+                sampled += length as u64;
+            }
+            cost / sampled.max(1)
         })
         .collect();
-    // A stride that is cheaper than the average may be so in its sample only.
-    let mean = samples.iter().sum::<u64>() / (samples.len() as u64).max(1);
-    samples.into_iter().map(|price| price.max(mean).max(1) * 13 / 12).collect()
+    // A stride that is cheaper than the average may be so in its few samples only.
+    let mean = prices.iter().sum::<u64>() / (prices.len() as u64).max(1);
+    let (least, (more, of)) =
+        if samples < FEW_SAMPLES { (mean, MARGIN) } else { (0, SMALL_MARGIN) };
+    prices.into_iter().map(|price| price.max(least).max(1) * (of + more) / of).collect()
 }
 
 struct SampledPlanner<'a> {
@@ -66,10 +93,22 @@ struct SampledPlanner<'a> {
     prices: Vec<u64>,
     ranker: Ranker,
     size: ChunkLimits,
-    chunks: Vec<ChunkMark>,
 }
 
-impl SampledPlanner<'_> {
+impl<'a> SampledPlanner<'a> {
+    fn new(text: &'a IndexedText<'a>, estimator: &Estimator, size: ChunkLimits) -> Self {
+        let form = text.form();
+        let ranker = Ranker::new((0..text.len()).map(|line| text.raw(line)), form);
+        Self { text, prices: prices(text.bytes(), form, estimator), ranker, size }
+    }
+
+    /// Returns the position of the chunk that begins at a byte offset, in a line counted from 0.
+    /// `None` at the end of the text.
+    fn mark(&self, (at, line): (usize, usize)) -> Option<ChunkMark> {
+        let mark = ChunkMark { offset: at as u64, line: line as u64 + 1 };
+        (at < self.text.bytes().len()).then_some(mark)
+    }
+
     /// Returns the byte offset and line at which a chunk ends. It begins at byte `at` of line
     /// `line`, counted from 0, and costs about `tokens`.
     fn next_chunk(&self, at: usize, line: usize, tokens: u64) -> (usize, usize) {
@@ -86,8 +125,9 @@ impl SampledPlanner<'_> {
             return (self.end_inside_line(at, most), line);
         }
         let (end, next_end) = (self.line_end(last - 1), self.line_end(last));
-        // A line that must be divided continues a chunk that would otherwise be mostly empty.
-        if (end - at) * 2 < most - at && next_end - end > most - at && last - line < self.lines() {
+        // A line that must be divided continues a chunk that has room for a part of it.
+        let is_nearly_full = (end - at) * 8 >= (most - at) * 7;
+        if !is_nearly_full && next_end - end > most - at && last - line < self.lines() {
             return (self.end_inside_line(at, most), last);
         }
         let next = self.best_end(line, last);

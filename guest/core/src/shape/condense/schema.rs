@@ -20,7 +20,7 @@ pub const TEXT_LENGTH: usize = FULL_LENGTH - 1;
 pub const FULL_LENGTH: usize = VALUE_LENGTHS.len() - 1;
 /// The maximum numbers of elements that condensing may leave in lists inside records. The last is
 /// unlimited.
-pub const LIST_LENGTHS: [usize; 4] = [1, 3, 8, usize::MAX];
+pub const LIST_LENGTHS: [usize; 7] = [1, 2, 3, 5, 8, 20, usize::MAX];
 
 /// The position of a field in its document.
 #[derive(Clone, Copy, Default)]

@@ -133,28 +133,31 @@ impl Readable {
             out = format!("failures and errors ({}{hidden}):\n{out}", self.failures.len());
         }
         out.push_str(&self.heading);
-        // A document may be much longer than what fits, so that not all of it is priced.
-        let at_most = |lines: &mut dyn Iterator<Item = &Line>, each: u64, limit: u64| {
-            let mut sum = 0;
-            while sum <= limit
-                && let Some(line) = lines.next()
-            {
-                sum += cost(&line.text).min(each);
-            }
-            sum.min(limit + 1)
-        };
-        let fits = |each: &u64| at_most(&mut self.lines.iter(), *each, room) <= room;
         // One long block, such as an example, must not displace all that follows it.
-        let caps = [room, room / 2, room / 4, room / LONGEST_SHARE];
-        let (cap, fits) = match caps.iter().find(|each| fits(each)) {
-            Some(cap) => (*cap, true),
-            None => (room / LONGEST_SHARE, false),
-        };
+        let least_cap = room / LONGEST_SHARE;
+        // A document may be much longer than what fits, so that not all of it is priced.
+        let mut least = 0;
+        let costs = self.lines.iter().map_while(|line| {
+            let cost = (least <= room).then(|| cost(&line.text))?;
+            least += cost.min(least_cap);
+            Some(cost)
+        });
+        let costs: Vec<u64> = costs.collect();
+        let fits = costs.len() == self.lines.len() && least <= room;
+        // A shortened block may cost a little more than planned.
+        let cap = if fits { largest_cap(&costs, least_cap, room - room / 16) } else { least_cap };
         // Headings that do not fit the rest say what else there is.
         let for_headings = if fits { 0 } else { room * HEADING_TENTHS / 10 };
         let reserve = |lines: &[&Line]| {
-            let mut headings = lines.iter().copied().filter(|line| line.is_heading);
-            at_most(&mut headings, u64::MAX, for_headings).min(for_headings)
+            let headings = lines.iter().filter(|line| line.is_heading);
+            let mut sum = 0;
+            for heading in headings {
+                sum += cost(&heading.text);
+                if sum >= for_headings {
+                    break;
+                }
+            }
+            sum.min(for_headings)
         };
         let all: Vec<&Line> = self.lines.iter().collect();
         let for_asides = if fits { room } else { room * ASIDE_TENTHS / 10 };
@@ -203,6 +206,18 @@ impl Readable {
         }
         (rest.len() < self.lines.len() || shown > 0).then_some(out)
     }
+}
+
+/// Returns the largest cost to which each of some lines must be shortened so that they cost at most
+/// `room` together. They do so if each costs at most `least`.
+fn largest_cap(costs: &[u64], least: u64, room: u64) -> u64 {
+    let fits = |cap: u64| costs.iter().map(|cost| (*cost).min(cap)).sum::<u64>() <= room;
+    let (mut cap, mut too_large) = (least, room + 1);
+    while cap + 1 < too_large {
+        let middle = u64::midpoint(cap, too_large);
+        if fits(middle) { cap = middle } else { too_large = middle }
+    }
+    cap
 }
 
 /// Returns a text that costs `cost` tokens, shortened to about `limit` tokens if it costs more.

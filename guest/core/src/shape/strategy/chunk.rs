@@ -26,7 +26,7 @@ impl Strategy for Chunk {
 }
 
 fn chunk(text: &TextTask<'_>, base: &Cursor, pricer: &ExcerptPricer<'_>) -> Excerpt {
-    let TextTask { index, bytes, form, position, .. } = *text;
+    let TextTask { index, bytes, form, position, total_chunks, .. } = *text;
     let make = |length: usize| {
         let content = bytes.get(..length).unwrap_or(bytes);
         let to = position.from + length as u64;
@@ -42,7 +42,7 @@ fn chunk(text: &TextTask<'_>, base: &Cursor, pricer: &ExcerptPricer<'_>) -> Exce
         let cursor_end = position.range_end.filter(|end| *end < position.total).unwrap_or(0);
         let coverage = Coverage::Chunk {
             index: index.chunk_at(position.from) as u64,
-            total: index.chunks.len() as u64,
+            total: total_chunks,
             start_line: position.line,
             end_line: last.max(position.line),
             lines: index.lines,
