@@ -186,7 +186,7 @@ impl Query {
             },
             None => records,
         };
-        self.check_options(input)?;
+        check_range(input)?;
         let aggregates = self.aggregate.as_deref().map(Aggregates::parse).transpose()?;
         if self.filters() || aggregates.is_some() {
             self.require_list(&mut records, aggregates.as_ref())?;
@@ -271,17 +271,6 @@ impl Query {
     #[cfg(not(feature = "jq"))]
     fn run_jq(&self, _: &[u8]) -> Result<QueryResult, String> {
         Err(NO_JQ.to_owned())
-    }
-
-    /// Checks that the options apply to JSON.
-    fn check_options(&self, input: &QueryInput<'_>) -> Result<(), String> {
-        if self.context > 0 {
-            return Err("context shows the lines around matches in a text; this answer is JSON, whose matches have a path: use path to read around one".to_owned());
-        }
-        if input.from_line > 0 || input.until_line > 0 {
-            return Err("startLine and endLine choose lines of a text; this answer is JSON: use path, where or limit".to_owned());
-        }
-        Ok(())
     }
 
     /// Makes sure that the records are a list: the members of an object that a path selects, too.
@@ -437,4 +426,12 @@ impl Query {
 
 fn minify_if_json(text: &[u8]) -> Vec<u8> {
     if crate::json::scan::is_json(text, Form::Raw) { minify(text) } else { text.to_vec() }
+}
+
+/// Checks that no lines are requested of JSON.
+fn check_range(input: &QueryInput<'_>) -> Result<(), String> {
+    if input.from_line > 0 || input.until_line > 0 {
+        return Err("startLine and endLine choose lines of a text; this answer is JSON: use path, where or limit".to_owned());
+    }
+    Ok(())
 }

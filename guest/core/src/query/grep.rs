@@ -5,6 +5,7 @@ use regex_lite::Regex;
 
 use super::compiled_regex::{CompiledRegex, MAX_SEARCHED_BYTES};
 use super::records::RecordSet;
+use crate::fields::minify;
 use crate::json::outline::{NodeId, Outline};
 use crate::json::scan::Kind;
 use crate::json::text::{Form, boundary, quoted};
@@ -14,6 +15,8 @@ use crate::text::lines::LineSpans;
 const MAX_SHOWN_MATCHES: usize = 2_000;
 /// Maximum number of context lines before, and after, a match.
 const MAX_CONTEXT_LINES: u64 = 50;
+/// Maximum number of bytes of a member beside a match that is shown whole.
+const MAX_MEMBER_BYTES: usize = 400;
 /// Maximum number of bytes of a line or value that is shown whole.
 const MAX_LINE_BYTES: usize = 1_000;
 /// Number of bytes that are shown before, and after, a match in a longer line or value.
@@ -32,7 +35,8 @@ pub struct Pattern {
 /// The options of a search.
 #[derive(Clone, Copy, Debug)]
 pub struct SearchOptions {
-    /// Number of context lines to return before and after a matching line.
+    /// Number of context lines to return before and after a matching line, or of members before and
+    /// after a matching one.
     pub context: u64,
     /// The line at which the search begins, from 1.
     pub from_line: u64,
@@ -218,8 +222,9 @@ impl Pattern {
         shown
     }
 
-    /// Returns the values of a document that match, as JSON with the path of each, and a summary in
-    /// words. Searches all of the document, or the records if they are only some of its values.
+    /// Returns the values of a document that match, as JSON with the path of each, the `context`
+    /// members before and after it, and a summary in words. Searches all of the document, or the
+    /// records if they are only some of its values.
     #[must_use]
     pub fn search_json(
         &self,
@@ -235,6 +240,9 @@ impl Pattern {
             count: 0,
             bytes: 0,
             max_matches: options.max_matches(),
+            context: usize::try_from(options.context.min(MAX_CONTEXT_LINES)).unwrap_or(0),
+            parents: Vec::new(),
+            shown: None,
         };
         let paths = records.paths(is_filtered);
         for (id, path) in paths {
@@ -294,6 +302,12 @@ struct Search<'s, 'a> {
     count: usize,
     bytes: usize,
     max_matches: usize,
+    /// The number of members to show before and after the one that matches, in its object.
+    context: usize,
+    /// The containers around the visited node, each with the number of its visited child.
+    parents: Vec<(NodeId, usize)>,
+    /// The object whose members were shown last.
+    shown: Option<NodeId>,
 }
 
 impl Search<'_, '_> {
@@ -313,7 +327,9 @@ impl Search<'_, '_> {
                 let length = self.path.len();
                 self.path.push('/');
                 self.path.push_str(&step);
+                self.parents.push((id, at));
                 self.visit(child);
+                self.parents.pop();
                 self.path.truncate(length);
             }
             return;
@@ -334,6 +350,41 @@ impl Search<'_, '_> {
         self.out.extend(quoted(&self.path));
         self.out.extend_from_slice(b",\"value\":");
         self.out.extend(quoted(&self.pattern.show(&value)));
+        self.write_context();
+        self.out.push(b'}');
+    }
+
+    /// Writes the members beside the one that matches, in the nearest object around it. Writes them
+    /// once for matches of one object.
+    fn write_context(&mut self) {
+        let is_object = |(id, _): &&(NodeId, usize)| {
+            self.outline.node(*id).is_some_and(|node| node.kind == Kind::Object)
+        };
+        let around = self.parents.iter().rev().find(is_object).filter(|_| self.context > 0);
+        let Some((object, at)) = around.copied().filter(|(id, _)| self.shown != Some(*id)) else {
+            return;
+        };
+        self.shown = Some(object);
+        let from = at.saturating_sub(self.context);
+        let members = self.outline.children(object).enumerate().skip(from);
+        let members = members.take_while(|(number, _)| *number <= at + self.context);
+        self.out.extend_from_slice(b",\"beside\":{");
+        let mut is_first = true;
+        for (_, (_, member)) in members.filter(|(number, _)| *number != at) {
+            if !std::mem::take(&mut is_first) {
+                self.out.push(b',');
+            }
+            self.out.extend(quoted(&self.outline.decoded(&member.key)));
+            self.out.push(b':');
+            let value = minify(&self.outline.raw(member));
+            if value.len() <= MAX_MEMBER_BYTES {
+                self.out.extend_from_slice(&value);
+            } else {
+                let end = boundary(&value, MAX_MEMBER_BYTES, Form::Raw);
+                let head = String::from_utf8_lossy(value.get(..end).unwrap_or_default());
+                self.out.extend(quoted(&format!("{head}\u{2026}")));
+            }
+        }
         self.out.push(b'}');
     }
 }
@@ -354,6 +405,27 @@ mod tests {
     fn search(pattern: &str, text: &[u8], context: u64, from_line: u64) -> FoundLines {
         let options = SearchOptions { context, from_line, limit: 0 };
         Pattern::new(pattern, None).unwrap().search_text(text, options)
+    }
+
+    #[test]
+    fn matching_members_have_their_neighbours() {
+        let long = "x".repeat(900);
+        let document = format!(
+            r#"{{"places":[{{"id":1,"name":"360 Bar","vicinity":"100 Market St","tags":["a","b"],"url":"{long}","rating":4}},{{"name":"Other"}}]}}"#
+        );
+        let limits = EndpointSettings::default();
+        let records = RecordSet::locate(document.as_bytes(), &limits).unwrap();
+        let found = |context| {
+            let pattern = Pattern::new("360|^a$|^b$", None).unwrap();
+            let options = SearchOptions { context, ..ALL };
+            String::from_utf8(pattern.search_json(&records, false, options).0).unwrap()
+        };
+        assert!(!found(0).contains("beside"));
+        let one = r#"{"path":"/places/0/name","value":"360 Bar","beside":{"id":1,"vicinity":"100 Market St"}},{"path":"/places/0/tags/0","value":"a"}"#;
+        assert!(found(1).contains(one), "{}", found(1));
+        let all = found(50);
+        assert!(all.contains(r#""tags":["a","b"],"url":"\"xxx"#), "{all}");
+        assert!(all.contains(r#""rating":4}"#) && !all.contains("Other"), "{all}");
     }
 
     #[test]

@@ -54,8 +54,11 @@ impl Source<'_> {
             return Some(Projected { within: true, ..each });
         }
         let names = names();
-        if mask.names().all(|name| names.iter().any(|known| known == name)) {
-            return self.document(mask);
+        // The records may be inside a member that each of them has too, such as `data`.
+        if mask.names().all(|name| names.iter().any(|known| known == name))
+            && let Some(document) = self.document(mask)
+        {
+            return Some(document);
         }
         self.each(records, mask, is_enough).or_else(|| self.document(mask))
     }

@@ -1,10 +1,12 @@
-//! Tables in texts as JSON: CSV and its variants, Markdown, the output of SQL clients, and HTML.
+//! Tables in texts as JSON: CSV and its variants, Markdown, the output of SQL clients, HTML, and
+//! logs whose columns a directive names.
 //!
 //! The first row names the columns. Each other row is an object. Numbers that are written as in
 //! JSON are numbers, `true` and `false` are booleans, and empty cells are null. A column with a
 //! number that begins with zeros, such as `007`, consists of texts.
 
 mod delimited;
+mod extended_log;
 mod html;
 mod markdown;
 
@@ -26,8 +28,10 @@ struct Table {
 /// Returns the table in a text as a JSON list of objects. None if it has no table. O(text).
 #[must_use]
 pub(super) fn to_json(text: &str) -> Option<Vec<u8>> {
-    let table =
-        html::parse(text).or_else(|| markdown::parse(text)).or_else(|| delimited::parse(text))?;
+    let table = html::parse(text)
+        .or_else(|| markdown::parse(text))
+        .or_else(|| extended_log::parse(text))
+        .or_else(|| delimited::parse(text))?;
     table.to_json()
 }
 

@@ -48,7 +48,7 @@ impl Query {
             return Err("context and ignoreCase belong to grep, which is missing".to_owned());
         }
         if self.grep.is_some() && self.context > 0 && (self.filters() || self.greps_records()) {
-            return Err("context shows the lines around matches in a text: leave it out with where, fields, aggregate and response_mode".to_owned());
+            return Err("context shows what is around matches: leave it out with where, fields, aggregate and response_mode".to_owned());
         }
         Ok(())
     }
