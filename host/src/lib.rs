@@ -33,20 +33,21 @@ pub mod answer {
     pub use context_guard_telemetry::{COUNTS_EXACTLY, o200k, require_exact_tokens};
 }
 
+/// The components that the build script embeds.
+mod embedded {
+    use crate::engine::EmbeddedComponent;
+
+    include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
+}
+
 /// Returns the guard component that is embedded in this build. `None` if the build has none.
 #[must_use]
-pub fn embedded_component() -> Option<&'static [u8]> {
-    #[cfg(embedded_component)]
-    return Some(include_bytes!(env!("CONTEXT_GUARD_COMPONENT_PATH")));
-    #[cfg(not(embedded_component))]
-    None
+pub fn embedded_component() -> Option<engine::EmbeddedComponent> {
+    embedded::COMPONENT
 }
 
 /// Returns the sandbox for programs that is embedded in this build. `None` if the build has none.
 #[must_use]
-pub fn embedded_sandbox() -> Option<&'static [u8]> {
-    #[cfg(embedded_sandbox)]
-    return Some(include_bytes!(env!("CONTEXT_GUARD_SANDBOX_PATH")));
-    #[cfg(not(embedded_sandbox))]
-    None
+pub fn embedded_sandbox() -> Option<engine::EmbeddedComponent> {
+    embedded::SANDBOX
 }

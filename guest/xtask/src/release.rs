@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 
 use crate::build::{self, cargo, target};
 use crate::{packages, tools};
@@ -19,6 +19,9 @@ const GLIBC: &str = "2.28";
 
 /// The profile of cargo, optimized for size.
 const PROFILE: &str = "dist";
+
+/// The maximum size of the program, in bytes. Find out why it grew before you raise the limit.
+const MAX_BYTES: u64 = 25_000_000;
 
 /// A program that was built.
 pub(crate) struct Program {
@@ -37,6 +40,7 @@ pub(crate) fn run() -> Result<()> {
 /// Builds the program for this machine.
 pub(crate) fn build() -> Result<Program> {
     let component = build::component()?;
+    build::sandbox()?;
     let triple = host_triple()?;
     let auditable = tools::install("cargo-auditable", AUDITABLE, &[])?;
     let mut folders: Vec<PathBuf> = auditable.parent().map(PathBuf::from).into_iter().collect();
@@ -67,7 +71,12 @@ pub(crate) fn build() -> Result<Program> {
             .args(["--package", "context-guard", "--bin", "context-guard"]),
     )?;
     let name = format!("context-guard{}", std::env::consts::EXE_SUFFIX);
-    Ok(Program { file: target().join(&triple).join(PROFILE).join(name), triple })
+    let file = target().join(&triple).join(PROFILE).join(name);
+    let bytes = std::fs::metadata(&file)?.len();
+    if bytes > MAX_BYTES {
+        bail!("{} has {bytes} bytes, more than {MAX_BYTES}", file.display());
+    }
+    Ok(Program { file, triple })
 }
 
 /// Returns the target of rustc for this machine.

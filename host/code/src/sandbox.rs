@@ -3,8 +3,8 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::Ordering;
 
-use context_guard_engine::{Engine, Error, Pace};
-use wasmtime::component::{HasSelf, Linker};
+use context_guard_engine::{EmbeddedComponent, Engine, Error, Pace};
+use wasmtime::component::{Component, HasSelf, Linker};
 use wasmtime::{Store, Trap};
 
 use crate::bindings::CodePre;
@@ -51,12 +51,23 @@ impl Sandbox {
     /// # Errors
     /// [`Error::Load`] if the bytes are not a component or do not match this host.
     pub fn load(engine: &Engine, bytes: &[u8]) -> Result<Self, Error> {
+        Self::link(engine, &engine.compile(bytes)?)
+    }
+
+    /// Compiles the sandbox that the program contains.
+    ///
+    /// # Errors
+    /// [`Error::Load`].
+    pub fn load_embedded(engine: &Engine, component: EmbeddedComponent) -> Result<Self, Error> {
+        Self::link(engine, &engine.compile_embedded(component)?)
+    }
+
+    fn link(engine: &Engine, component: &Component) -> Result<Self, Error> {
         let load = |error: wasmtime::Error| Error::Load(format!("{error:#}"));
-        let component = engine.compile(bytes)?;
         let mut linker = Linker::<State>::new(engine.wasmtime());
         host::add_to_linker::<_, HasSelf<_>>(&mut linker, |state| state).map_err(load)?;
         types::add_to_linker::<_, HasSelf<_>>(&mut linker, |state| state).map_err(load)?;
-        let linked = linker.instantiate_pre(&component).map_err(load)?;
+        let linked = linker.instantiate_pre(component).map_err(load)?;
         Ok(Self { engine: engine.clone(), sandbox: CodePre::new(linked).map_err(load)? })
     }
 

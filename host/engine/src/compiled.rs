@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use tracing::warn;
 use wasmtime::component::Component;
 
+use crate::component_bytes::ComponentBytes;
+
 /// The ending of the names of compiled components.
 const ENDING: &str = "cwasm";
 /// The maximum number of compiled components that are kept.
@@ -48,25 +50,27 @@ pub(super) fn open_folder(folder: &Path) -> bool {
     true
 }
 
-/// Returns the compiled component with these bytes and this digest, from the cache if it is there.
+/// Returns the compiled component with these bytes and this digest, from the cache if it is there:
+/// then the bytes are not read.
 pub(super) fn component(
     engine: &wasmtime::Engine,
     folder: Option<&Path>,
-    bytes: &[u8],
+    bytes: &ComponentBytes,
     digest: &str,
 ) -> wasmtime::Result<Component> {
-    let Some(folder) = folder else { return Component::new(engine, bytes) };
+    let Some(folder) = folder else { return Component::new(engine, bytes.read()?) };
     let mut hasher = DefaultHasher::new();
     engine.precompile_compatibility_hash().hash(&mut hasher);
     let path = folder.join(format!("{digest}-{:016x}.{ENDING}", hasher.finish()));
     if let Some(component) = mapped(engine, &path) {
         return Ok(component);
     }
-    let artifact = engine.precompile_component(bytes)?;
+    let bytes = bytes.read()?;
+    let artifact = engine.precompile_component(&bytes)?;
     match store(folder, &path, &artifact) {
-        Ok(()) => mapped(engine, &path).map_or_else(|| Component::new(engine, bytes), Ok),
+        Ok(()) => mapped(engine, &path).map_or_else(|| Component::new(engine, &bytes), Ok),
         // The folder is full or read-only.
-        Err(_) => Component::new(engine, bytes),
+        Err(_) => Component::new(engine, &bytes),
     }
 }
 

@@ -1,11 +1,13 @@
 //! A guard component: compiled once, and called in a fresh instance each time.
 
+use std::borrow::Cow;
+
 use wasmtime::Store;
 
 use super::bindings::ContextGuard;
 use super::bindings::exports::context_guard::guard::guard::Guest;
 use super::compiled_variants::{CompiledVariants, ComponentSource};
-use super::component_bytes::ComponentBytes;
+use super::component_bytes::{ComponentBytes, EmbeddedComponent};
 use super::imports::State;
 use super::services::HostServices;
 use crate::{
@@ -31,21 +33,21 @@ impl Component {
     /// # Errors
     /// [`Error::Load`] if the bytes are not a component or do not match this host.
     pub fn load(engine: &Engine, bytes: &[u8]) -> Result<Self> {
-        Self::load_shared(engine, bytes.into())
+        Self::load_with_digest(engine, ComponentBytes::Shared(bytes.into()), digest(bytes))
     }
 
-    /// Compiles a component that the program contains, as [`Self::load`] does, without a copy of
-    /// its bytes.
+    /// Compiles a component that the program contains, as [`Self::load`] does. Decompresses it only
+    /// if the cache of compiled components does not have it.
     ///
     /// # Errors
     /// [`Error::Load`].
-    pub fn load_static(engine: &Engine, bytes: &'static [u8]) -> Result<Self> {
-        Self::load_shared(engine, ComponentBytes::Static(bytes))
+    pub fn load_embedded(engine: &Engine, component: EmbeddedComponent) -> Result<Self> {
+        let digest = component.digest().to_owned();
+        Self::load_with_digest(engine, ComponentBytes::Embedded(component), digest)
     }
 
-    fn load_shared(engine: &Engine, bytes: ComponentBytes) -> Result<Self> {
+    fn load_with_digest(engine: &Engine, bytes: ComponentBytes, digest: String) -> Result<Self> {
         let load = |error: wasmtime::Error| Error::Load(format!("{error:#}"));
-        let digest = digest(&bytes);
         let source = ComponentSource {
             engine: engine.inner.clone(),
             folder: engine.compiled.clone(),
@@ -68,10 +70,12 @@ impl Component {
         &self.digest
     }
 
-    /// Returns the component's bytes.
-    #[must_use]
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes
+    /// Returns the component's bytes. Decompresses those of an embedded component.
+    ///
+    /// # Errors
+    /// [`Error::Load`] if an embedded component cannot be decompressed.
+    pub fn bytes(&self) -> Result<Cow<'_, [u8]>> {
+        self.bytes.read()
     }
 
     /// Returns the names of the interfaces that the component imports.

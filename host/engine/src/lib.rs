@@ -26,6 +26,7 @@ pub use bindings::context_guard::guard::types::{
 pub use bindings::exports::context_guard::guard::guard::Description;
 pub use compiled::compiled_folder;
 pub use component::{Component, Instance};
+pub use component_bytes::EmbeddedComponent;
 pub use digest::digest;
 pub use error::{Error, Result};
 pub use pace::Pace;
@@ -38,6 +39,7 @@ use std::time::Duration;
 
 use wasmtime::{Config, Enabled, InstanceAllocationStrategy, PoolingAllocationConfig};
 
+use self::component_bytes::ComponentBytes;
 use self::long_calls::LongCalls;
 
 /// The address space into which a compact memory can grow before it moves.
@@ -140,8 +142,26 @@ impl Engine {
     /// # Errors
     /// [`Error::Load`] if the bytes are not a component.
     pub fn compile(&self, bytes: &[u8]) -> Result<wasmtime::component::Component> {
-        let folder = self.compiled.as_deref();
-        compiled::component(&self.inner, folder, bytes, &digest(bytes))
+        self.compile_with_digest(&ComponentBytes::Shared(bytes.into()), &digest(bytes))
+    }
+
+    /// Compiles a component that the program contains, or takes it from the cache.
+    ///
+    /// # Errors
+    /// [`Error::Load`].
+    pub fn compile_embedded(
+        &self,
+        component: EmbeddedComponent,
+    ) -> Result<wasmtime::component::Component> {
+        self.compile_with_digest(&ComponentBytes::Embedded(component), component.digest())
+    }
+
+    fn compile_with_digest(
+        &self,
+        bytes: &ComponentBytes,
+        digest: &str,
+    ) -> Result<wasmtime::component::Component> {
+        compiled::component(&self.inner, self.compiled.as_deref(), bytes, digest)
             .map_err(|error| Error::Load(format!("{error:#}")))
     }
 

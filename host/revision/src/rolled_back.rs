@@ -171,7 +171,7 @@ impl RolledBack {
             && let Some(path) = self.component_file(&target.origin.component)
             && self.replaces(&target.origin.component)
         {
-            std::fs::write(path, target.component.bytes())?;
+            std::fs::write(path, target.component.bytes()?)?;
         }
         // A process that ends while it writes must leave the old record.
         let new = file.with_extension("new");

@@ -70,7 +70,7 @@ fn component(
             let embedded = embedded_component().ok_or_else(|| {
                 anyhow!("this program has no embedded guard component: build it with `cargo xtask build` or pass --component FILE")
             })?;
-            Component::load_static(&engine, embedded)?
+            Component::load_embedded(&engine, embedded)?
         }
     };
     Ok(Arc::new(component))
@@ -110,7 +110,7 @@ pub(crate) fn sandbox(config: &Config, revisions: &Revisions) -> Result<Option<A
             let bytes = std::fs::read(&file).with_context(|| file.display().to_string())?;
             Sandbox::load(&engine, &bytes).with_context(|| file.display().to_string())?
         }
-        (None, Some(embedded)) => Sandbox::load(&engine, embedded)?,
+        (None, Some(embedded)) => Sandbox::load_embedded(&engine, embedded)?,
         (None, None) => bail!(
             "code.enabled: this program has no embedded sandbox: build it with `cargo xtask build`, which needs clang, or set code.file"
         ),

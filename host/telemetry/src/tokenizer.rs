@@ -1,5 +1,8 @@
 //! Exact token counts with the o200k tokenizer.
 
+#[cfg(feature = "exact-tokens")]
+mod vocabulary;
+
 use crate::{Result, config};
 
 /// True if [`o200k`] counts with the real tokenizer, which needs the cargo feature `exact-tokens`.
@@ -20,7 +23,7 @@ pub fn require_exact_tokens(setting: &'static str) -> Result<()> {
 #[cfg(feature = "exact-tokens")]
 #[must_use]
 pub fn o200k(text: &str) -> u64 {
-    tiktoken_rs::o200k_base_singleton().encode_ordinary(text).len() as u64
+    vocabulary::count(text)
 }
 
 /// Estimates the number of o200k tokens of a text: four characters are one token.

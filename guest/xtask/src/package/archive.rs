@@ -6,6 +6,7 @@ use std::io::{Cursor, Write as _};
 use anyhow::Result;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use lzma_rust2::{FilterType, XzOptions, XzWriter};
 use sha2::{Digest as _, Sha256};
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
@@ -65,6 +66,20 @@ pub(crate) fn gzip(bytes: &[u8]) -> Result<Vec<u8>> {
     Ok(encoder.finish()?)
 }
 
+/// Returns the bytes compressed with xz: a quarter smaller than with gzip. `filter` prepares the
+/// machine code of a processor for compression.
+pub(crate) fn xz(bytes: &[u8], filter: Option<FilterType>) -> Result<Vec<u8>> {
+    let mut options = XzOptions::with_preset(9);
+    if let Some(filter) = filter {
+        options.prepend_pre_filter(filter, 0);
+    }
+    // A dictionary beyond the length of the data only takes memory.
+    options.lzma_options.dict_size = u32::try_from(bytes.len())?.next_power_of_two().max(1 << 16);
+    let mut writer = XzWriter::new(Vec::new(), options)?;
+    writer.write_all(bytes)?;
+    Ok(writer.finish()?)
+}
+
 /// Returns a zip archive.
 pub(crate) fn zip(entries: &[Entry]) -> Result<Vec<u8>> {
     let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
@@ -111,6 +126,8 @@ mod tests {
         assert_eq!(tar(&entries()).unwrap(), tar(&entries()).unwrap());
         assert_eq!(zip(&entries()).unwrap(), zip(&entries()).unwrap());
         assert_eq!(gzip(b"abc").unwrap(), gzip(b"abc").unwrap());
+        let xz = || xz(b"abc", Some(FilterType::BcjX86)).unwrap();
+        assert_eq!(xz(), xz());
         let archive = ar(&[("odd", b"123"), ("even", b"12")]);
         assert_eq!(archive.len(), 8 + 60 + 4 + 60 + 2);
     }

@@ -6,7 +6,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-use super::archive::{Entry, ar, gzip, sha256, tar, zip};
+use super::archive::{Entry, ar, gzip, sha256, tar, xz, zip};
 use super::table::{LICENSE, REGISTRY_NAME, REPOSITORY, SUMMARY, TARGETS, Target, VERSION};
 
 /// The program for one target, and the texts that it generates.
@@ -162,9 +162,9 @@ pub(crate) fn debian(input: &Input, architecture: &str) -> Result<Package> {
         Entry::file("./conffiles", "/etc/context-guard/gateway.yaml\n"),
         Entry::file("./md5sums", sums),
     ])?)?;
-    let data = gzip(&tar(&files)?)?;
+    let data = xz(&tar(&files)?, input.target.xz_filter())?;
     let archive =
-        ar(&[("debian-binary", b"2.0\n"), ("control.tar.gz", &control), ("data.tar.gz", &data)]);
+        ar(&[("debian-binary", b"2.0\n"), ("control.tar.gz", &control), ("data.tar.xz", &data)]);
     Ok((format!("context-guard_{VERSION}_{architecture}.deb"), archive))
 }
 
@@ -195,7 +195,7 @@ pub(crate) fn tarball(input: &Input) -> Result<Package> {
         let kind = if name.ends_with(".1") { "man" } else { "completions" };
         entries.push(Entry::file(format!("{folder}/{kind}/{name}"), text.clone()));
     }
-    Ok((format!("{folder}.tar.gz"), gzip(&tar(&entries)?)?))
+    Ok((format!("{folder}.tar.xz"), xz(&tar(&entries)?, input.target.xz_filter())?))
 }
 
 /// Returns the bundle for desktop clients: the gateway over stdio, with the user's gateway file.

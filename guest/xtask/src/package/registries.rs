@@ -120,7 +120,7 @@ mod tests {
         let tarballs: Vec<(&Target, Package)> =
             ["aarch64-apple-darwin", "x86_64-unknown-linux-gnu"]
                 .map(|triple| Target::find(triple).unwrap())
-                .map(|target| (target, (format!("{}.tar.gz", target.archive()), b"x".to_vec())))
+                .map(|target| (target, (format!("{}.tar.xz", target.archive()), b"x".to_vec())))
                 .into();
         let text = formula(&tarballs);
         for (target, package) in &tarballs {

@@ -1,6 +1,7 @@
 //! The one table of names, versions and targets, from which all packages are made.
 
 use anyhow::{Context as _, Result};
+use lzma_rust2::FilterType;
 
 /// The version of all packages.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -82,6 +83,12 @@ impl Target {
         TARGETS.iter().find(|target| target.triple == triple).with_context(|| {
             format!("no packages for the target {triple}: expected one of {known}")
         })
+    }
+
+    /// Returns the filter of xz for the machine code of this target. That for arm64 needs xz 5.4,
+    /// which older systems do not have.
+    pub(crate) fn xz_filter(&self) -> Option<FilterType> {
+        self.triple.starts_with("x86_64").then_some(FilterType::BcjX86)
     }
 
     /// Returns the name of the npm package with the program.

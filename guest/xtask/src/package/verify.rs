@@ -82,8 +82,8 @@ pub(crate) fn all(folder: &Path, inputs: &[Input]) -> Result<()> {
         )?;
         build::run(
             Command::new("tar")
-                .arg("-xzf")
-                .arg(file(&format!("{archive}.tar.gz")))
+                .arg("-xf")
+                .arg(file(&format!("{archive}.tar.xz")))
                 .arg("-C")
                 .arg(&to),
         )?;
