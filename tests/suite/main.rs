@@ -51,6 +51,7 @@ mod odd_answers;
 mod opentelemetry;
 mod operations;
 mod processes;
+mod program_clients;
 mod programs;
 mod properties;
 mod protected_resource;

@@ -176,9 +176,15 @@ fn writing_tools_need_the_operator() -> Result<()> {
     ensure!(failed.contains("at line 2") && failed.contains("shop.look: done\n"), "{failed}");
     ensure!(failed.contains("shop.add: done; it may have changed something"), "{failed}");
     let unknown = error(&mut client, "return tools.shop.lok()")?;
-    ensure!(unknown.contains("its tools are look, add, drop"), "{unknown}");
+    ensure!(unknown.contains("(did you mean `look`?)"), "{unknown}");
+    ensure!(unknown.ends_with("its tools for programs are look, add"), "{unknown}");
     let elsewhere = error(&mut client, "return tools.shops.look()")?;
+    ensure!(elsewhere.contains("no server `shops` (did you mean `shop`?)"), "{elsewhere}");
     ensure!(elsewhere.contains("the servers are shop, houses"), "{elsewhere}");
+    let unnamed = error(&mut client, "return tools.shop__lock()")?;
+    ensure!(unnamed.contains("(did you mean `shop__look`?)"), "{unnamed}");
+    let listed = value(&mut client, "return [Object.keys(tools), Object.keys(tools.shop)]")?;
+    ensure!(listed == json!([["shop", "houses"], ["look", "add"]]), "{listed}");
     let itself = error(&mut client, "return tools.context_guard_run({code: 'return 1'})")?;
     ensure!(itself.contains("a program cannot run programs"), "{itself}");
     Ok(())
@@ -194,9 +200,15 @@ fn hidden_tools_are_not_callable() -> Result<()> {
         Ok(client.request("tools/list", json!({}))?.result().to_string().contains("shop__look"))
     })?;
     let refused = error(&mut client, "return tools.shop.secret()")?;
-    ensure!(refused.contains("has no tool `secret`"), "{refused}");
+    ensure!(refused.contains("no tool `secret`; its tools for programs are look"), "{refused}");
+    ensure!(value(&mut client, "return Object.keys(tools.shop)")? == json!(["look"]));
     let declared = client.call(RUN, json!({"declare": ["shop.*"]}))?.all_texts().concat();
     ensure!(declared.contains("tools.shop.look(") && !declared.contains("secret"), "{declared}");
+    // The first line has the price of what follows.
+    let (head, rest) = declared.split_once('\n').context("no lines")?;
+    let price = head.strip_prefix("// 1 tool, about ").and_then(|rest| rest.split(' ').next());
+    let price: u64 = price.with_context(|| declared.clone())?.parse()?;
+    ensure!(price.abs_diff(o200k(rest)) <= 10, "{declared}: {} tokens", o200k(rest));
     Ok(())
 }
 
@@ -233,8 +245,10 @@ fn calls_of_programs_count_for_the_rate_limit() -> Result<()> {
 
 #[test]
 fn calls_of_programs_are_recorded_under_their_run() -> Result<()> {
-    let (gateway, mut client) = start(&[houses()?], json!({"admin": admin_config()}))?;
-    value(&mut client, "await tools.list_bookings(); await tools.short_note(); return 1")?;
+    let audit = peers::folder("programs-audit")?.join("audit");
+    let settings = json!({"admin": admin_config(), "audit": {"folder": audit}});
+    let (gateway, mut client) = start(&[houses()?], settings)?;
+    value(&mut client, "await tools.list_bookings(); await tools.$search('notes'); return 1")?;
     let (_, records) = gateway.get_admin("/admin/telemetry")?;
     let records: Value = serde_json::from_str(&records)?;
     let all = records.as_array().or(records["records"].as_array()).context("no records")?;
@@ -247,6 +261,26 @@ fn calls_of_programs_are_recorded_under_their_run() -> Result<()> {
     ensure!(booked["parent"] == run["requestId"], "{booked} of {run}");
     ensure!(run["tokensKeptOut"].as_u64() > Some(10_000), "{run}");
     ensure!(run.get("parent").is_none(), "{run}");
+    // The audit log has the same links, also for the guard's own tools.
+    let mut entries: Vec<Value> = Vec::new();
+    wait_until("audit entries", || {
+        entries.clear();
+        for file in std::fs::read_dir(&audit)? {
+            let text = std::fs::read_to_string(file?.path())?;
+            entries.extend(text.lines().filter_map(|line| serde_json::from_str(line).ok()));
+        }
+        Ok(entries.iter().any(|entry| entry["endpoint"] == RUN))
+    })?;
+    let audited = |name: &str| {
+        let entry = entries.iter().find(|entry| entry["endpoint"] == name);
+        entry.with_context(|| format!("no entry of {name}: {entries:?}"))
+    };
+    let outer = audited(RUN)?;
+    ensure!(outer["requestId"] == run["requestId"] && outer.get("parent").is_none(), "{outer}");
+    for name in ["houses::list_bookings", "context_guard_search_tools"] {
+        let inner = audited(name)?;
+        ensure!(inner["parent"] == outer["requestId"], "{inner} of {outer}");
+    }
     Ok(())
 }
 

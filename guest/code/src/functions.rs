@@ -16,6 +16,12 @@ pub(crate) fn native<'js>(ctx: &Ctx<'js>) -> Result<Object<'js>> {
             host::start_call(&server, &tool, &arguments).map_err(|error| thrown(&ctx, &error))
         }),
     )?;
+    native.set(
+        "names",
+        Func::from(|ctx: Ctx<'js>, server: String| {
+            host::list_names(&server).map_err(|error| thrown(&ctx, &error))
+        }),
+    )?;
     native.set("open", Func::from(open))?;
     native.set("rows", Func::from(rows))?;
     native.set("whole", Func::from(whole))?;

@@ -88,9 +88,31 @@
   };
   const fixed = { set: refuse, defineProperty: refuse, deleteProperty: refuse, setPrototypeOf: refuse };
 
+  // The names of the servers, under "", and of the tools of each server, once they are asked for.
+  const names = new Map();
+
+  function namesOf(server) {
+    if (!names.has(server)) names.set(server, native.names(server));
+    return names.get(server);
+  }
+
+  // Lets Object.keys, `in` and `for` see the names of a server, or of all servers.
+  function listed(server) {
+    return {
+      has: (_, name) => namesOf(server).includes(name),
+      ownKeys: () => namesOf(server),
+      getOwnPropertyDescriptor: (_, name) =>
+        namesOf(server).includes(name)
+          ? { value: undefined, enumerable: true, configurable: true }
+          : undefined,
+    };
+  }
+
   function serverOf(server) {
-    return new Proxy(function () {}, {
+    // An arrow function has no members that every list of keys must contain.
+    return new Proxy(() => {}, {
       ...fixed,
+      ...listed(server),
       get: (_, tool) => (hidden(tool) ? undefined : (args) => call(server, tool, args)),
       apply: (_, self, [args]) => call("", server, args),
     });
@@ -101,6 +123,7 @@
 
   const tools = new Proxy(Object.create(null), {
     ...fixed,
+    ...listed(""),
     get(_, server) {
       if (hidden(server)) return undefined;
       if (server === "$search") {

@@ -10,7 +10,7 @@ use crate::failure::{self, FILE};
 use crate::{clock, functions, types};
 
 /// The interface of programs, in JavaScript.
-const PRELUDE: &str = include_str!("prelude.js");
+const PRELUDE: &str = include_str!(concat!(env!("OUT_DIR"), "/prelude.js"));
 /// The error for a program whose promises nothing can settle.
 const STUCK: &str = "The program waits for a promise that nothing settles. Await only calls of tools, or promises that the program resolves.";
 const NO_VALUE: &str = "The program returned nothing. End it with `return value`.";
@@ -121,7 +121,8 @@ fn compile<'js>(ctx: &Ctx<'js>, program: &str) -> JsResult<Value<'js>> {
         }
         let _ = ctx.catch();
     }
-    let function = format!("(async function (input, tools) {{\n{program}\n}})");
+    // In the block, a program may declare variables with the names of the parameters.
+    let function = format!("(async function (input, tools) {{{{\n{program}\n}}}})");
     ctx.eval_with_options(function, options(FILE))
 }
 

@@ -5,6 +5,7 @@
 //! here changes no valid program. Constructs that do more than state types, such as `enum`, remain,
 //! and are errors.
 
+mod classes;
 mod tokens;
 
 use std::ops::Range;
@@ -43,6 +44,8 @@ struct Remover<'t> {
 }
 
 impl Remover<'_> {
+    // Speed does not matter here, but size does.
+    #[inline(never)]
     fn is(&self, at: usize, text: &str) -> bool {
         self.tokens.get(at).is_some_and(|token| token.is(text))
     }
@@ -51,11 +54,18 @@ impl Remover<'_> {
         self.tokens.get(at).is_some_and(|token| token.kind == TokenKind::Word)
     }
 
+    /// Returns true if the token before `at` is `text`.
+    #[inline(never)]
+    fn is_after(&self, at: usize, text: &str) -> bool {
+        at.checked_sub(1).is_some_and(|before| self.is(before, text))
+    }
+
     fn begins_line(&self, at: usize) -> bool {
         self.tokens.get(at).is_none_or(|token| token.begins_line)
     }
 
     /// Removes the tokens from `from` to before `to`.
+    #[inline(never)]
     fn remove(&mut self, from: usize, to: usize) {
         if let (Some(first), Some(last)) =
             (self.tokens.get(from), to.checked_sub(1).and_then(|last| self.tokens.get(last)))
@@ -92,10 +102,8 @@ impl Remover<'_> {
                 }
                 "<" => self.type_arguments(at),
                 "(" => self.parenthesis(at),
-                "implements" if self.is_word(at + 1) => {
-                    let end = (at..).find(|at| self.is(*at, "{") || *at >= self.tokens.len());
-                    self.remove(at, end.unwrap_or(at));
-                    at + 1
+                "class" if !before.is_some_and(|before| before.is(".") || before.is("?.")) => {
+                    self.class(at)
                 }
                 // The next binding of a declaration: `let a: A = 1, b: B`.
                 "," if self.is_word(at + 1) && self.is(at + 2, ":") && self.in_declaration(at) => {
@@ -109,13 +117,15 @@ impl Remover<'_> {
     /// Returns true if the comma at `at` separates bindings of a declaration.
     fn in_declaration(&self, at: usize) -> bool {
         let mut depth = 0_usize;
-        for token in self.tokens.get(..at).unwrap_or_default().iter().rev() {
+        for (at, token) in self.tokens.iter().enumerate().take(at).rev() {
             match token.text {
                 ")" | "]" | "}" if token.kind == TokenKind::Mark => depth += 1,
                 "(" | "[" | "{" if token.kind == TokenKind::Mark => match depth.checked_sub(1) {
                     Some(outer) => depth = outer,
                     None => return false,
                 },
+                // `as const` is no declaration.
+                "const" if depth == 0 && self.is_after(at, "as") => {}
                 "let" | "const" | "var" if depth == 0 => return true,
                 ";" if depth == 0 => return false,
                 _ => {}
@@ -144,8 +154,7 @@ impl Remover<'_> {
             let open = (at..self.tokens.len()).find(|at| self.is(*at, "{"));
             open.and_then(|open| self.closing(open)).map(|close| close + 1)
         } else {
-            let rest = at + 1..self.tokens.len();
-            rest.clone().find(|at| self.is(*at, ";")).map(|end| end + 1).or(Some(rest.end))
+            Some(self.declared_end(at + 1))
         };
         match end {
             Some(end) => {
@@ -154,6 +163,22 @@ impl Remover<'_> {
             }
             None => at + 1,
         }
+    }
+
+    /// Returns the position after a declaration without values: that of its semicolon, or of the
+    /// next line.
+    fn declared_end(&self, mut at: usize) -> usize {
+        while at < self.tokens.len() {
+            if self.is(at, ";") {
+                return at + 1;
+            }
+            let nested = ["(", "[", "{"].iter().any(|mark| self.is(at, mark));
+            at = if nested { self.closing(at).unwrap_or(at) + 1 } else { at + 1 };
+            if self.begins_line(at) {
+                break;
+            }
+        }
+        at
     }
 
     /// Removes the type of a binding: a name or a pattern. Returns the position after it.
@@ -188,21 +213,47 @@ impl Remover<'_> {
         if !self.has_parameters(open, close) {
             return open + 1;
         }
-        // The type of the result.
-        if self.is(close + 1, ":")
+        let end = self.signature(open, close);
+        if let Some(function) = self.function_before(open)
+            && !self.is(end, "{")
+        {
+            // A signature of an overloaded function.
+            let end = if self.is(end, ";") { end + 1 } else { end };
+            self.remove(function, end);
+            return end;
+        }
+        // Default values and the parameters of functions in them are looked at next.
+        open + 1
+    }
+
+    /// Returns the position of the declaration of a function whose parameters begin at `open`.
+    fn function_before(&self, open: usize) -> Option<usize> {
+        let name = self.before_type_parameters(open).checked_sub(1)?;
+        let function = name.checked_sub(1).filter(|at| self.is(*at, "function"))?;
+        match self.is_after(function, "async") {
+            true => function.checked_sub(1),
+            false => Some(function),
+        }
+    }
+
+    /// Removes the types of parameters and of the result. Returns the position after the latter.
+    fn signature(&mut self, open: usize, close: usize) -> usize {
+        let mut result = close + 1;
+        if self.is(result, ":")
             && let Some(end) = self.type_at(close + 2, 0)
         {
             self.remove(close + 1, end);
+            result = end;
         }
         let mut at = open + 1;
+        if self.is(at, "this") {
+            // The type of `this` is no parameter.
+            let end = self.type_at(at + 2, 0).filter(|_| self.is(at + 1, ":")).unwrap_or(at);
+            let end = if self.is(end, ",") { end + 1 } else { end };
+            self.remove(at, end);
+            at = end;
+        }
         while at < close {
-            while ["public", "private", "protected", "readonly"]
-                .iter()
-                .any(|word| self.is(at, word) && self.is_word(at + 1))
-            {
-                self.remove(at, at + 1);
-                at += 1;
-            }
             if self.is(at, "...") {
                 at += 1;
             }
@@ -225,8 +276,7 @@ impl Remover<'_> {
             }
             at += 1;
         }
-        // Default values and the parameters of functions in them are looked at next.
-        open + 1
+        result
     }
 
     /// Returns true if the parenthesis encloses the parameters of a function.
@@ -236,11 +286,14 @@ impl Remover<'_> {
         }
         let word_before = |at: usize| at.checked_sub(1).filter(|before| self.is_word(*before));
         let name = word_before(self.before_type_parameters(open));
+        // `function*`, and generators among the methods of objects.
+        let skip_star = |at: usize| if self.is_after(at, "*") { at - 1 } else { at };
         let is_named = |word: &str| name.is_some_and(|name| self.is(name, word));
-        if is_named("function") || is_named("catch") {
+        if is_named("function") || is_named("catch") && self.is(close + 1, "{") {
             return true;
         }
-        if name.and_then(word_before).is_some_and(|before| self.is(before, "function")) {
+        let before_name = |name: usize| word_before(skip_star(name));
+        if name.and_then(before_name).is_some_and(|before| self.is(before, "function")) {
             return true;
         }
         let is_control = CONTROL.iter().any(|word| is_named(word));
@@ -252,9 +305,8 @@ impl Remover<'_> {
         }
         let Some(end) = self.type_at(close + 2, 0) else { return false };
         let is_method = name.is_some_and(|name| {
-            let before = name.checked_sub(1);
-            before
-                .is_some_and(|at| ["{", "}", ",", ";", "async"].iter().any(|one| self.is(at, one)))
+            let begins = ["{", "}", ",", ";", "async", "get", "set"];
+            begins.iter().any(|one| self.is_after(skip_star(name), one))
         });
         self.is(end, "=>") || (is_method && self.is(end, "{"))
     }
@@ -290,10 +342,14 @@ impl Remover<'_> {
     }
 
     /// Returns the position after `<…>` at `at`, if it encloses types.
+    #[inline(never)]
     fn angle_end(&self, at: usize, depth: usize) -> Option<usize> {
         let mut at = at + 1;
         loop {
-            // `T extends U = V` in type parameters.
+            // `const T extends U = V` in type parameters.
+            if self.is(at, "const") {
+                at += 1;
+            }
             at = self.type_at(at, depth + 1)?;
             for word in ["extends", "="] {
                 if self.is(at, word) {
@@ -311,6 +367,7 @@ impl Remover<'_> {
     }
 
     /// Returns the position after the type at `at`. None if there is no type.
+    #[inline(never)]
     fn type_at(&self, at: usize, depth: usize) -> Option<usize> {
         if depth > MAX_DEPTH {
             return None;
@@ -326,14 +383,33 @@ impl Remover<'_> {
                 at += 1;
                 continue;
             }
-            return Some(at);
+            return Some(self.conditional_end(at, depth).unwrap_or(at));
         }
+    }
+
+    /// Returns the position after the conditions of a type: `extends A ? B : C` at `at`.
+    fn conditional_end(&self, at: usize, depth: usize) -> Option<usize> {
+        if !self.is(at, "extends") {
+            return None;
+        }
+        let question = self.type_at(at + 1, depth + 1)?;
+        let colon = self.type_at(question + 1, depth + 1).filter(|_| self.is(question, "?"))?;
+        self.type_at(colon + 1, depth + 1).filter(|_| self.is(colon, ":"))
     }
 
     /// Returns the position after one part of a union type.
     fn part_of_type(&self, mut at: usize, depth: usize) -> Option<usize> {
-        while TYPE_OPERATORS.iter().any(|word| self.is(at, word)) && self.is_word(at + 1) {
+        let is_prefix = |at: usize| {
+            let is_operator = TYPE_OPERATORS.iter().any(|word| self.is(at, word));
+            is_operator && (self.is_word(at + 1) || self.is(at + 1, "["))
+                || self.is(at, "new") && (self.is(at + 1, "(") || self.is(at + 1, "<"))
+        };
+        while is_prefix(at) {
             at += 1;
+        }
+        if self.is(at, "<") {
+            // The type of a generic function.
+            at = self.angle_end(at, depth + 1).filter(|end| self.is(*end, "("))?;
         }
         let token = self.tokens.get(at)?;
         let mut end = match token.text {
@@ -364,6 +440,7 @@ impl Remover<'_> {
     }
 
     /// Returns the position of the bracket that closes the one at `open`.
+    #[inline(never)]
     fn closing(&self, open: usize) -> Option<usize> {
         let mut depth = 0_usize;
         for (at, token) in self.tokens.iter().enumerate().skip(open) {

@@ -24,6 +24,11 @@ pub trait ProgramHost: Send {
     /// its result as JSON or the reason why it has none. `None` if none ended.
     fn wait(&mut self, jobs: &[u32], deadline: Instant) -> Option<(u32, Result<Vec<u8>, String>)>;
 
+    /// Returns the names of the servers, or of the tools of `server` that the program may call, at
+    /// `deadline` at the latest. `None` if they are not known by then. The inner error is the
+    /// reason for the author of the program.
+    fn names(&mut self, server: &str, deadline: Instant) -> Option<Result<Vec<String>, String>>;
+
     /// Opens the stored answer to which a cursor leads.
     ///
     /// # Errors
@@ -98,6 +103,11 @@ impl host::Host for State {
     fn wait(&mut self, jobs: Vec<u32>) -> wasmtime::Result<(u32, Result<Vec<u8>, String>)> {
         self.yield_turn();
         self.host.wait(&jobs, self.deadline).ok_or_else(|| Trap::Interrupt.into())
+    }
+
+    fn list_names(&mut self, server: String) -> wasmtime::Result<Result<Vec<String>, String>> {
+        self.yield_turn();
+        self.host.names(&server, self.deadline).ok_or_else(|| Trap::Interrupt.into())
     }
 
     fn open_answer(

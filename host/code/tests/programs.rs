@@ -82,6 +82,14 @@ impl ProgramHost for TestHost {
         None
     }
 
+    fn names(&mut self, server: &str, _: Instant) -> Option<Result<Vec<String>, String>> {
+        Some(match server {
+            "" => Ok(vec!["shop".to_owned(), "my server".to_owned()]),
+            "shop" => Ok(vec!["echo".to_owned(), "fails".to_owned()]),
+            _ => Err(format!("there is no server `{server}`; the servers are shop")),
+        })
+    }
+
     fn open(&mut self, cursor: &str) -> Result<StoredAnswer, String> {
         let number = cursor.strip_prefix("rows-").or(cursor.strip_prefix("big-"));
         let count = number.and_then(|count| count.parse().ok());
@@ -252,7 +260,18 @@ fn types_of_typescript_are_removed() {
         "[1]"
     );
     // Words of types are names elsewhere.
+    returns!(
+        "const kinds = [{kind: 'a' as const,\nfunction: {n: 1}}]; return kinds[0].function.n",
+        "1"
+    );
+    returns!("const n: number = await Promise.reject(1).catch(() => 2); return n", "2");
+    returns!("const n: number = 0; return n ? await Promise.reject(1).catch(() => 2) : 3", "3");
     returns!("const type = 1, as = 2; return type + as", "3");
+    // Parameter properties and `enum` make code, so that they remain, and are errors.
+    for program in ["class A { constructor(private x: number) {} }", "enum A { B }"] {
+        let refused = error(program);
+        assert!(refused.is_none_or(|error| error.to_string().contains("SyntaxError")), "{program}");
+    }
     // Positions remain.
     let Some(RunError::Thrown(thrown)) =
         error("const a: number = 1;\nconst b: any = null;\nreturn b.x")
@@ -261,6 +280,50 @@ fn types_of_typescript_are_removed() {
         return;
     };
     assert_eq!((thrown.line, thrown.source.as_str()), (3, "return b.x"));
+}
+
+#[test]
+fn types_of_classes_are_removed() {
+    returns!(
+        "interface Named { name: string }
+abstract class Base<T> {
+  protected items: T[] = []
+  readonly limit?: number
+  static made: number = 0;
+  abstract size(): number;
+  [key: string]: unknown;
+  add(item: T): this
+  add(item: T): this { this.items.push(item); Base.made++; return this }
+}
+class Shop extends Base<string> implements Named, Iterable<string> {
+  private declare hidden: string;
+  public constructor(public_: boolean, private_?: string) { super() }
+  override size(): number { return this.items.length }
+  get name(): string { return 'shop' }
+  async wait<X>(x: X): Promise<X> { return x }
+  *[Symbol.iterator](): Iterator<string> { yield* this.items }
+}
+const shop = new Shop(true).add('a').add('b');
+return [shop.size(), shop.name, await shop.wait<number>(3), [...shop], Base.made, 'hidden' in shop]",
+        r#"[2,"shop",3,["a","b"],2,false]"#
+    );
+    returns!(
+        "function* upTo(n: number): Generator<number> { for (let i = 0; i < n; i++) yield i }
+function twice(n: number): number;
+function twice(n: string): string;
+function twice(n: any): any { return n + n }
+type Only<T> = T extends { id: infer I } ? I : never;
+declare function other(a: { b: string; c: number }): void;
+const call: <T>(make: new () => T) => T = (make) => new make();
+const ids: Only<{ id: number }>[] = [...upTo(3)];
+return [ids, twice(2), call(Map) instanceof Map]",
+        "[[0,1,2],4,true]"
+    );
+}
+
+#[test]
+fn programs_may_redeclare_their_variables() {
+    returns!("const input = 2, tools = 3; return input + tools", "5");
 }
 
 #[test]
@@ -276,6 +339,31 @@ fn programs_call_tools() {
         "try { await tools.shop.fails(); } catch (error) { return [error.name, error.message] }",
         r#"["ToolError","shop.fails: no such order"]"#
     );
+}
+
+#[test]
+fn names_of_servers_and_tools_are_listed() {
+    returns!(
+        "return [Object.keys(tools), Object.keys(tools.shop)]",
+        r#"[["shop","my server"],["echo","fails"]]"#
+    );
+    returns!(
+        "return ['echo' in tools.shop, 'x' in tools.shop, 'shop' in tools]",
+        "[true,false,true]"
+    );
+    returns!(
+        "const all = []; for (const name in tools.shop) all.push(name); return all",
+        r#"["echo","fails"]"#
+    );
+    returns!(
+        "const [[name, echo]] = Object.entries(tools.shop); return [name, (await echo({n: 1})).n]",
+        r#"["echo",1]"#
+    );
+    // A listed name adds no member.
+    let refused = error("tools.shop.other = 1").unwrap().to_string();
+    assert!(refused.contains("tools cannot be changed"), "{refused}");
+    let unknown = error("return Object.keys(tools.nope)").unwrap().to_string();
+    assert!(unknown.contains("there is no server `nope`"), "{unknown}");
 }
 
 #[test]

@@ -49,19 +49,12 @@ pub(crate) struct Exchange {
     is_traced: bool,
     /// True if the request is a part of a client's request.
     is_part: bool,
-    /// The program that makes this call. `None` for other requests.
-    program: Option<CallingProgram>,
+    /// The id of the request that runs the program that makes this call. Empty for other requests.
+    pub(crate) parent: String,
+    /// The estimated tokens of the answer, once it was counted, if it passes whole to a program.
+    counted: Option<Arc<AtomicU64>>,
     /// The tokens of results that a program kept out of the answer.
     pub(crate) kept_out: u64,
-}
-
-/// The program that makes a call.
-#[derive(Clone, Debug)]
-struct CallingProgram {
-    /// The id of the request that runs it.
-    parent: String,
-    /// The estimated tokens of the answer, once it was counted.
-    counted: Arc<AtomicU64>,
 }
 
 /// The next step for a client's request that the guard has processed.
@@ -120,7 +113,8 @@ impl Exchange {
             trace: Arc::new(trace),
             is_traced: sampler.is_some(),
             is_part: false,
-            program: None,
+            parent: String::new(),
+            counted: None,
             kept_out: 0,
         }
     }
@@ -147,12 +141,10 @@ impl Exchange {
         Self { kind, failed, method, ..Self::begin(context, endpoint, recorder, head) }
     }
 
-    /// Makes this a call of a program that the request `parent` runs: its answer is counted, and
-    /// passes whole. Returns the count.
-    pub(crate) fn set_parent(&mut self, parent: &str) -> Arc<AtomicU64> {
+    /// Makes this a call of a program: its answer is counted, and passes whole. Returns the count.
+    pub(crate) fn count_only(&mut self) -> Arc<AtomicU64> {
         let counted = Arc::<AtomicU64>::default();
-        let program = CallingProgram { parent: parent.to_owned(), counted: Arc::clone(&counted) };
-        self.program = Some(program);
+        self.counted = Some(Arc::clone(&counted));
         self.context.options.push((ONLY_COUNT.to_owned(), String::new()));
         counted
     }
@@ -160,7 +152,7 @@ impl Exchange {
     /// Returns the answer that replaces a damaged one for a program: the guard failed, and the
     /// answer may be cut.
     pub(crate) fn refuse_damaged(&self, guarded: &GuardedResponse) -> Option<Vec<u8>> {
-        if self.program.is_none() || guarded.outcome != Outcome::Fault {
+        if self.counted.is_none() || guarded.outcome != Outcome::Fault {
             return None;
         }
         let reason = "the guard could not read the result of this tool";
@@ -224,6 +216,15 @@ impl Exchange {
         self.checked(self.shape(filter, message), message)
     }
 
+    /// Returns the estimated tokens of a response, without shaping it. 0 if the guard fails.
+    pub(crate) fn estimate(&self, filter: &Filter, message: &[u8]) -> u64 {
+        let Some(ticket) = &self.ticket else { return 0 };
+        let mut context = self.context.clone();
+        context.options.push((ONLY_COUNT.to_owned(), String::new()));
+        let (_, decision) = filter.response_with_decision(&context, ticket, message);
+        decision.map_or(0, |decision| decision.original_tokens)
+    }
+
     /// Returns the response to a handshake, which the guard does not process.
     pub(crate) fn on_handshake(&self, message: &[u8]) -> GuardedResponse {
         self.note_answer(message);
@@ -264,8 +265,8 @@ impl Exchange {
             return GuardedResponse { shaped: None, decision: None, outcome: Outcome::Passed };
         };
         let (shaped, decision) = filter.response_with_decision(&self.context, ticket, message);
-        if let (Some(program), Some(decision)) = (&self.program, &decision) {
-            program.counted.store(decision.original_tokens, Ordering::Relaxed);
+        if let (Some(counted), Some(decision)) = (&self.counted, &decision) {
+            counted.store(decision.original_tokens, Ordering::Relaxed);
         }
         let outcome = Outcome::of_answer(!ticket.is_pass(), decision.as_ref());
         GuardedResponse { shaped, decision, outcome }
@@ -302,7 +303,7 @@ impl Exchange {
             method: self.method,
             json_rpc_id: self.failed.as_ref().map_or("", FailedRequest::id),
             is_part: self.is_part,
-            parent: self.program.as_ref().map_or("", |program| &program.parent),
+            parent: &self.parent,
             kept_out: self.kept_out,
             trace: Some(&self.trace),
             is_read: self.is_read,

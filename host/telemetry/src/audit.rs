@@ -13,13 +13,20 @@ use tracing_appender::rolling::{RollingFileAppender, Rotation};
 use crate::{Result, config};
 
 /// An entry of the audit log.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditEntry<'a> {
     /// The time of the event, in milliseconds since 1970.
     pub timestamp: u64,
     /// The event: `request`, `refused`, `reference`, `change` or `definition`.
     pub event: &'a str,
+    /// The number of the request, as in its record. Empty for other events.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub request_id: &'a str,
+    /// The number of the request that runs the program that made this call. Empty for requests of
+    /// clients.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub parent: &'a str,
     /// The principal of the request, or the source of a change.
     pub principal: &'a str,
     /// The endpoint of the request: `upstream::tool`, a resource URI or the method. May be empty.

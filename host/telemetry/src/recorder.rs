@@ -237,10 +237,12 @@ impl Recorder {
             audit.write(&AuditEntry {
                 timestamp: record.timestamp,
                 event: "request",
+                request_id: &record.request_id,
+                parent: &record.parent,
                 principal: &record.principal,
                 endpoint: &record.endpoint,
                 outcome: &format!("{:?}", record.outcome),
-                detail: "",
+                ..AuditEntry::default()
             });
         }
         if self.capacity > 0 {
@@ -299,9 +301,9 @@ impl Recorder {
                 timestamp: self.now_ms(),
                 event: "refused",
                 principal,
-                endpoint: "",
                 outcome: reason,
                 detail,
+                ..AuditEntry::default()
             });
         }
     }
@@ -313,7 +315,8 @@ impl Recorder {
         let (principal, endpoint) = (cut_name(principal), cut_name(endpoint));
         let write = |endpoint: &str, outcome: &str, detail: &str| {
             let (timestamp, event) = (self.now_ms(), "reference");
-            audit.write(&AuditEntry { timestamp, event, principal, endpoint, outcome, detail });
+            let names = AuditEntry { principal, endpoint, ..AuditEntry::default() };
+            audit.write(&AuditEntry { timestamp, event, outcome, detail, ..names });
         };
         for source in sources {
             let source = cut_name(source);
@@ -330,9 +333,9 @@ impl Recorder {
                 timestamp: self.now_ms(),
                 event: "change",
                 principal: change.actor.name(),
-                endpoint: "",
                 outcome: change.event.name(),
                 detail: &serde_json::to_string(change).unwrap_or_default(),
+                ..AuditEntry::default()
             });
         }
     }
@@ -355,9 +358,9 @@ impl Recorder {
 
     fn audit_definition(&self, principal: &str, endpoint: &str, outcome: &str, detail: &str) {
         if let Some(audit) = &self.audit {
-            let timestamp = self.now_ms();
-            let event = "definition";
-            audit.write(&AuditEntry { timestamp, event, principal, endpoint, outcome, detail });
+            let (timestamp, event) = (self.now_ms(), "definition");
+            let names = AuditEntry { principal, endpoint, ..AuditEntry::default() };
+            audit.write(&AuditEntry { timestamp, event, outcome, detail, ..names });
         }
     }
 

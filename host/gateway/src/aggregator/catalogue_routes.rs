@@ -43,7 +43,7 @@ impl Aggregator {
         }
         let client = Client::stateless(admission, ClientInfo::gateway(), &parts.headers);
         let (out, _ignored) = byte_channel(MAX_WAITING_BYTES);
-        let origin = Origin { client: &client, out: &out };
+        let origin = Origin::new(&client, &out);
         let merged = self.lists.known_tools(&origin).await;
         if merged.lists.is_empty() {
             let detail = "tools are not listed yet: retry in 2 s";

@@ -136,9 +136,17 @@ impl Client {
 pub(super) struct Origin<'a> {
     pub(super) client: &'a Client,
     pub(super) out: &'a ByteSender<Vec<u8>>,
+    /// The id of the request that runs the program that sends this one. Empty for requests of
+    /// clients.
+    pub(super) parent: &'a str,
 }
 
-impl Origin<'_> {
+impl<'a> Origin<'a> {
+    /// Returns the origin of a request that the client itself sent.
+    pub(super) fn new(client: &'a Client, out: &'a ByteSender<Vec<u8>>) -> Self {
+        Self { client, out, parent: "" }
+    }
+
     /// Sends a notification to the client. Waits for a slow client for a moment, so that the
     /// upstream slows down, and then drops the notification.
     pub(super) async fn notify(&self, message: Vec<u8>) {

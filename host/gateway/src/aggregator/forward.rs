@@ -64,7 +64,8 @@ impl Forwarder {
             ..CallContext::default()
         };
         let head = Head::read(request);
-        let exchange = Exchange::of_request(context, head.as_ref(), Some(&self.recorder));
+        let mut exchange = Exchange::of_request(context, head.as_ref(), Some(&self.recorder));
+        origin.parent.clone_into(&mut exchange.parent);
         // The aggregator records the client's request, for which several may be sent.
         match exchange.is_no_call() && server.is_some() {
             true => exchange.into_part(&self.recorder),
@@ -88,17 +89,15 @@ impl Forwarder {
     }
 
     /// Forwards a call of a program, whose names are already those of the upstream. Returns the
-    /// upstream's whole response in the client's protocol mode, and its estimated tokens. `parent`
-    /// is the id of the request that runs the program.
+    /// upstream's whole response in the client's protocol mode, and its estimated tokens.
     pub(super) async fn forward_whole(
         &self,
         origin: &Origin<'_>,
         server: usize,
         request: Vec<u8>,
-        parent: &str,
     ) -> (Vec<u8>, u64) {
         let mut exchange = self.begin(origin, Some(server), &request);
-        let counted = exchange.set_parent(parent);
+        let counted = exchange.count_only();
         let answer = self.forward_as(origin, server, exchange, request).await;
         (answer, counted.load(Ordering::Relaxed))
     }

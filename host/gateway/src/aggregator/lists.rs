@@ -247,7 +247,7 @@ impl Lists {
         let (lists, meta) = (Arc::clone(self), meta.map(ToOwned::to_owned));
         AbortOnDropHandle::new(tokio::spawn(trace_context::for_task(async move {
             let (out, _ignored) = byte_channel(MAX_WAITING_BYTES);
-            let origin = Origin { client: &client, out: &out };
+            let origin = Origin::new(&client, &out);
             lists.fetch(&origin, server, kind, meta.as_deref()).await
         })))
     }
@@ -256,7 +256,7 @@ impl Lists {
     /// are known before the first client asks.
     pub(super) async fn warm(&self, server: usize) {
         let (client, (out, _ignored)) = (Client::gateway(), byte_channel(MAX_WAITING_BYTES));
-        let origin = Origin { client: &client, out: &out };
+        let origin = Origin::new(&client, &out);
         match self.connections.get(&client, server).await {
             Ok(_) => {
                 for kind in LIST_KINDS.iter().filter(|kind| !kind.changed.is_empty()) {
@@ -291,7 +291,7 @@ impl Lists {
         }
         // Messages of the upstream in the course of these requests are not for the client.
         let (out, _ignored) = byte_channel(MAX_WAITING_BYTES);
-        let origin = Origin { client: origin.client, out: &out };
+        let origin = Origin { out: &out, ..*origin };
         let mut seen_cursors = HashSet::new();
         for _ in 0..MAX_UPSTREAM_PAGES {
             let request = list_request(kind, cursor.as_deref(), meta);

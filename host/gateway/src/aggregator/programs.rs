@@ -5,6 +5,7 @@ mod calls;
 mod declarations;
 mod definition;
 mod host;
+mod names;
 mod notes;
 mod report;
 
@@ -19,7 +20,7 @@ use self::arguments::RunArguments;
 use self::definition::DEFINITION;
 pub(super) use self::definition::RUN_TOOL;
 use self::host::ChannelHost;
-use self::notes::CallNotes;
+use self::notes::{CallNotes, ProgramRequest};
 use self::report::RunReport;
 use super::Aggregator;
 use super::client::Origin;
@@ -108,7 +109,15 @@ impl Aggregator {
         let report = match RunArguments::parse(changed.as_deref().unwrap_or(request)) {
             Err(reason) => RunReport::refused(reason),
             Ok(arguments) if !arguments.declare.is_empty() => {
-                self.declare(origin, &arguments.declare).await
+                let estimate = async |report: &RunReport| {
+                    let response = reply::result(head.raw_id(), &report.to_result());
+                    let input = GuardInput::Response(&response);
+                    run_blocking(&self.filter, &origin.client.caller, input, || {
+                        exchange.estimate(&self.filter, &response)
+                    })
+                    .await
+                };
+                self.declare(origin, &arguments.declare, estimate).await
             }
             Ok(arguments) => self.execute(origin, &arguments, &exchange.context).await,
         };
@@ -150,13 +159,14 @@ impl Aggregator {
                 return RunReport::refused("too many programs run now: try again soon".to_owned());
             }
         };
-        let (notes, parent) = (CallNotes::new(arguments.max_calls), &context.request_id);
+        let notes = CallNotes::new(arguments.max_calls);
+        let inner = Origin { parent: &context.request_id, ..*origin };
         let cancelled = Arc::new(AtomicBool::new(false));
         let _end = EndOnDrop(Arc::clone(&cancelled));
-        let (to_calls, mut calls) = mpsc::unbounded_channel();
+        let (to_task, mut requests) = mpsc::unbounded_channel();
         let (to_program, ended) = std::sync::mpsc::channel();
         let filter = Arc::clone(&self.filter);
-        let host = ChannelHost::new(to_calls, ended, filter, context.clone(), Arc::clone(&notes));
+        let host = ChannelHost::new(to_task, ended, filter, context.clone(), Arc::clone(&notes));
         let limits = RunLimits {
             deadline,
             cancelled,
@@ -180,13 +190,23 @@ impl Aggregator {
             drop(place);
             outcome
         });
-        let mut running = FuturesUnordered::new();
+        let (mut running, mut listing) = (FuturesUnordered::new(), FuturesUnordered::new());
         let outcome = loop {
             tokio::select! {
                 ended = &mut run => break ended.ok(),
-                Some(call) = calls.recv() => {
-                    running.push(self.program_call(origin, call, &notes, parent));
+                Some(request) = requests.recv() => match request {
+                    ProgramRequest::Call(call) => {
+                        running.push(self.program_call(&inner, call, &notes));
+                    }
+                    ProgramRequest::Names { server, reply } => {
+                        let inner = &inner;
+                        listing.push(async move {
+                            // The program may have ended.
+                            let _ = reply.send(self.program_names(inner, &server).await);
+                        });
+                    }
                 },
+                Some(()) = listing.next(), if !listing.is_empty() => {}
                 Some(result) = running.next(), if !running.is_empty() => {
                     // The program may have ended.
                     let _ = to_program.send(result);

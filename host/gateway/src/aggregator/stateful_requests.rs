@@ -100,7 +100,7 @@ impl Aggregator {
         let id = raw_id(request).to_owned();
         let cancelled = session.begin(&id);
         let (out, mut related) = byte_channel(MAX_WAITING_BYTES);
-        let origin = Origin { client, out: &out };
+        let origin = Origin::new(client, &out);
         let mut is_patient = true;
         let mut answer = std::pin::pin!(self.answer(&origin, request));
         let answer = loop {

@@ -75,7 +75,7 @@ impl Aggregator {
         let mut answer = Box::pin(async move {
             // The request occupies its place until it is answered.
             let _admission = admission;
-            let origin = Origin { client: &client, out: &out };
+            let origin = Origin::new(&client, &out);
             aggregator.answer(&origin, &message).await
         });
         let first = tokio::select! {

@@ -6,7 +6,8 @@ use context_guard_protocol::glob;
 use serde_json::{Value, json};
 
 use super::RUN_TOOL;
-use super::notes::{CallEnd, CallNotes, MAX_NAMES, ProgramCall};
+use super::names::{hint, joined};
+use super::notes::{CallEnd, CallNotes, ProgramCall};
 use crate::aggregator::Aggregator;
 use crate::aggregator::client::Origin;
 use crate::aggregator::input_requests::InputRequest;
@@ -26,15 +27,15 @@ struct Callable {
 }
 
 impl Aggregator {
-    /// Makes a call of a program to its end.
+    /// Makes a call of a program to its end. `origin` has the request that runs the program as its
+    /// parent.
     pub(super) async fn program_call(
         &self,
         origin: &Origin<'_>,
         call: ProgramCall,
         notes: &CallNotes,
-        parent: &str,
     ) -> CallEnd {
-        let result = self.program_result(origin, &call, notes, parent).await;
+        let result = self.program_result(origin, &call, notes).await;
         let has_succeeded = result.as_ref().is_ok_and(|result| !is_tool_error(result));
         notes.change(call.job, |note| note.succeeded = Some(has_succeeded));
         (call.job, result)
@@ -45,7 +46,6 @@ impl Aggregator {
         origin: &Origin<'_>,
         call: &ProgramCall,
         notes: &CallNotes,
-        parent: &str,
     ) -> Result<Vec<u8>, String> {
         origin.client.charge().await?;
         if call.server == CATALOGUE {
@@ -61,8 +61,7 @@ impl Aggregator {
         let found = self.callable(origin, &call.server, &call.tool).await?;
         notes.change(call.job, |note| note.may_write = found.may_write);
         let request = tool_call(origin, call.job, &found.name, &call.arguments);
-        let (answer, tokens) =
-            self.forwarder.forward_whole(origin, found.server, request, parent).await;
+        let (answer, tokens) = self.forwarder.forward_whole(origin, found.server, request).await;
         notes.change(call.job, |note| note.tokens = tokens);
         if InputRequest::parse(&answer).is_some() {
             return Err("this tool asks for input: call it outside of a program".to_owned());
@@ -96,24 +95,40 @@ impl Aggregator {
         let (upstream, definition) = self.program_definition(origin, server, &name).await?;
         let client_name = self.router.client_names.to_client_name(server, &name);
         if self.is_hidden_tool(origin, &client_name) {
-            return Err(format!("{upstream} has no tool `{name}`"));
+            return Err(self.unknown_tool(origin, server, &upstream, &name).await);
         }
-        let is_read_only =
-            definition.pointer("/annotations/readOnlyHint") == Some(&Value::Bool(true));
-        let endpoint = format!("{upstream}::{name}");
-        let is_allowed = self
-            .programs
-            .settings
-            .tools
-            .globs()
-            .iter()
-            .any(|pattern| glob::matches(pattern, &endpoint));
-        if !is_read_only && !is_allowed {
+        if !self.may_call(&upstream, &name, &definition) {
             return Err(
                 "programs may call tools with readOnlyHint only, and this tool may change something: call it outside of a program, or let the operator add it to code.tools".to_owned(),
             );
         }
-        Ok(Callable { server, name, may_write: !is_read_only })
+        Ok(Callable { server, name, may_write: !is_read_only(&definition) })
+    }
+
+    /// Returns true if programs may call a tool: it reads only, or the operator allows it.
+    pub(super) fn may_call(&self, upstream: &str, name: &str, definition: &Value) -> bool {
+        let endpoint = format!("{upstream}::{name}");
+        let allowed = self.programs.settings.tools.globs();
+        is_read_only(definition) || allowed.iter().any(|glob| glob::matches(glob, &endpoint))
+    }
+
+    /// Returns the error for a tool that an upstream does not have, or that is hidden.
+    async fn unknown_tool(
+        &self,
+        origin: &Origin<'_>,
+        server: usize,
+        upstream: &str,
+        name: &str,
+    ) -> String {
+        let names = self.callable_names(origin, server).await.unwrap_or_default();
+        let names = || names.iter().map(String::as_str);
+        let hint = hint(name, names());
+        match joined(names()) {
+            names if names.is_empty() => format!("{upstream} has no tool `{name}`"),
+            names => {
+                format!("{upstream} has no tool `{name}`{hint}; its tools for programs are {names}")
+            }
+        }
     }
 
     /// Returns the index of a server and the tool's own name.
@@ -127,14 +142,27 @@ impl Aggregator {
         if !server.is_empty() {
             let found = servers.iter().position(|known| known.name == server);
             return found.map(|found| (found, tool.to_owned())).ok_or_else(|| {
-                let names = servers.iter().map(|known| known.name.as_str());
-                format!("there is no server `{server}`; the servers are {}", joined(names))
+                let names = || servers.iter().map(|known| known.name.as_str());
+                let (hint, names) = (hint(server, names()), joined(names()));
+                format!("there is no server `{server}`{hint}; the servers are {names}")
             });
         }
         match self.lists.find_named(origin, &TOOLS, tool).await {
             Some((server, name)) => Ok((server, Cow::into_owned(name))),
             None if servers.len() == 1 => Ok((0, tool.to_owned())),
-            None => Err(format!("there is no tool `{tool}`: write tools.SERVER.TOOL")),
+            None => {
+                let merged = self.lists.known_tools(origin).await;
+                let names = merged.each().flat_map(|(server, (_, list))| {
+                    let names = list.entries.iter();
+                    names.map(move |entry| {
+                        self.router.client_names.to_client_name(server, &entry.key)
+                    })
+                });
+                let names: Vec<_> =
+                    names.filter(|name| !self.is_hidden_tool(origin, name)).collect();
+                let hint = hint(tool, names.iter().map(|name| &**name));
+                Err(format!("there is no tool `{tool}`{hint}: write tools.SERVER.TOOL"))
+            }
         }
     }
 
@@ -149,21 +177,10 @@ impl Aggregator {
         let upstream = upstream.unwrap_or_default();
         let list = self.lists.tools_of(origin, server).await?;
         let entry = list.entries.iter().find(|entry| entry.key == name);
-        let definition = entry.and_then(|entry| serde_json::from_str(&entry.json).ok());
-        definition.map(|definition| (upstream.clone(), definition)).ok_or_else(|| {
-            let names = list.entries.iter().map(|entry| entry.key.as_str());
-            format!("{upstream} has no tool `{name}`; its tools are {}", joined(names))
-        })
-    }
-}
-
-/// Returns names with commas, the first few of many.
-fn joined<'n>(names: impl Iterator<Item = &'n str>) -> String {
-    let names: Vec<&str> = names.collect();
-    let shown = names.get(..MAX_NAMES).unwrap_or(&names).join(", ");
-    match names.len().saturating_sub(MAX_NAMES) {
-        0 => shown,
-        more => format!("{shown}, and {more} more"),
+        match entry.and_then(|entry| serde_json::from_str(&entry.json).ok()) {
+            Some(definition) => Ok((upstream, definition)),
+            None => Err(self.unknown_tool(origin, server, &upstream, name).await),
+        }
     }
 }
 
@@ -176,6 +193,11 @@ fn tool_call(origin: &Origin<'_>, job: u32, name: &str, arguments: &str) -> Vec<
     }
     format!(r#"{{"jsonrpc":"2.0","id":"program {job}","method":"tools/call","params":{params}}}"#)
         .into_bytes()
+}
+
+/// Returns true if a tool says that it changes nothing.
+fn is_read_only(definition: &Value) -> bool {
+    definition.pointer("/annotations/readOnlyHint") == Some(&Value::Bool(true))
 }
 
 /// Returns true if a result says that the tool failed.

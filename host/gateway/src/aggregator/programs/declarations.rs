@@ -13,8 +13,13 @@ const MAX_TOOLS: usize = 200;
 
 impl Aggregator {
     /// Returns the declarations of the tools that match `names`: `server.tool`, with `*` for any
-    /// characters.
-    pub(super) async fn declare(&self, origin: &Origin<'_>, names: &[String]) -> RunReport {
+    /// characters. `estimate` returns the estimated tokens of a result, for the first line.
+    pub(super) async fn declare(
+        &self,
+        origin: &Origin<'_>,
+        names: &[String],
+        estimate: impl AsyncFnOnce(&RunReport) -> u64,
+    ) -> RunReport {
         let merged = self.lists.known_tools(origin).await;
         let (mut text, mut count) = (String::new(), 0_usize);
         for (server, (upstream, list)) in merged.each() {
@@ -34,16 +39,18 @@ impl Aggregator {
                 }
             }
         }
-        match count {
-            0 => RunReport::refused(format!(
-                "no tool matches {}: write SERVER.TOOL or SERVER.*",
-                names.join(", ")
-            )),
-            count if count > MAX_TOOLS => {
-                let more = count - MAX_TOOLS;
-                RunReport::of_text(format!("{text}// {more} more tools match: name fewer.\n"))
-            }
-            _ => RunReport::of_text(text),
+        if count == 0 {
+            let names = names.join(", ");
+            return RunReport::refused(format!(
+                "no tool matches {names}: write SERVER.TOOL or SERVER.*"
+            ));
         }
+        if let Some(more @ 1..) = count.checked_sub(MAX_TOOLS) {
+            text.push_str(&format!("// {more} more tools match: name fewer.\n"));
+        }
+        let report = RunReport::of_text(text);
+        let tokens = estimate(&report).await;
+        let tools = if count == 1 { "tool" } else { "tools" };
+        report.headed(&format!("// {count} {tools}, about {tokens} tokens\n"))
     }
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::notes::{CallEnd, CallNotes, ProgramCall};
+use super::notes::{CallEnd, CallNotes, ProgramCall, ProgramRequest};
 use crate::code::{ProgramHost, RowsPart, StoredAnswer};
 use crate::engine::{CallContext, StoredRange};
 use crate::filter::Filter;
@@ -19,7 +19,7 @@ const MAX_WHOLE_BYTES: usize = 64 << 20;
 
 /// The host of one program.
 pub(super) struct ChannelHost {
-    calls: UnboundedSender<ProgramCall>,
+    requests: UnboundedSender<ProgramRequest>,
     ended: Receiver<CallEnd>,
     filter: Arc<Filter>,
     context: CallContext,
@@ -30,13 +30,13 @@ pub(super) struct ChannelHost {
 
 impl ChannelHost {
     pub(super) fn new(
-        calls: UnboundedSender<ProgramCall>,
+        requests: UnboundedSender<ProgramRequest>,
         ended: Receiver<CallEnd>,
         filter: Arc<Filter>,
         context: CallContext,
         notes: Arc<CallNotes>,
     ) -> Self {
-        Self { calls, ended, filter, context, notes, opened: Vec::new() }
+        Self { requests, ended, filter, context, notes, opened: Vec::new() }
     }
 
     /// Returns the cursor of an opened answer.
@@ -55,13 +55,21 @@ impl ProgramHost for ChannelHost {
             tool: tool.to_owned(),
             arguments: arguments.to_owned(),
         };
-        self.calls.send(call).map_err(|_| "the run has ended".to_owned())?;
+        self.requests
+            .send(ProgramRequest::Call(call))
+            .map_err(|_| "the run has ended".to_owned())?;
         Ok(job)
     }
 
     fn wait(&mut self, _jobs: &[u32], deadline: Instant) -> Option<CallEnd> {
         // The program waits for all calls that it has started, so that any may end next.
         self.ended.recv_timeout(deadline.saturating_duration_since(Instant::now())).ok()
+    }
+
+    fn names(&mut self, server: &str, deadline: Instant) -> Option<Result<Vec<String>, String>> {
+        let (reply, names) = std::sync::mpsc::channel();
+        self.requests.send(ProgramRequest::Names { server: server.to_owned(), reply }).ok()?;
+        names.recv_timeout(deadline.saturating_duration_since(Instant::now())).ok()
     }
 
     fn open(&mut self, cursor: &str) -> Result<StoredAnswer, String> {

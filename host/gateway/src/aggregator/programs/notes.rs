@@ -1,6 +1,7 @@
 //! The calls that a program has made so far.
 
 use std::fmt::Write as _;
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The maximum number of names in an error.
@@ -8,6 +9,14 @@ pub(super) const MAX_NAMES: usize = 20;
 
 /// The end of a call: its number, and its result as JSON or the reason why it has none.
 pub(super) type CallEnd = (u32, Result<Vec<u8>, String>);
+
+/// What the thread of a program asks of the task of its request.
+pub(super) enum ProgramRequest {
+    /// Makes a call.
+    Call(ProgramCall),
+    /// Sends the names of the servers, or of the tools of `server`, to `reply`.
+    Names { server: String, reply: Sender<Result<Vec<String>, String>> },
+}
 
 /// A call that a program has started.
 pub(super) struct ProgramCall {

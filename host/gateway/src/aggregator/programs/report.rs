@@ -30,6 +30,14 @@ impl RunReport {
         Self { texts: vec![text], is_error: false, calls: 0, tokens: 0 }
     }
 
+    /// Returns the report with a head before its first text.
+    pub(super) fn headed(mut self, head: &str) -> Self {
+        if let Some(text) = self.texts.first_mut() {
+            text.insert_str(0, head);
+        }
+        self
+    }
+
     /// Returns the report of a run that ended.
     pub(super) fn of_run(outcome: Outcome, notes: &CallNotes) -> Self {
         let (calls, tokens) = notes.totals();
