@@ -10,7 +10,7 @@ pub(super) const MAX_NAMES: usize = 20;
 /// The end of a call: its number, and its result as JSON or the reason why it has none.
 pub(super) type CallEnd = (u32, Result<Vec<u8>, String>);
 
-/// What the thread of a program asks of the task of its request.
+/// A request of the thread of a program to the task of its request.
 pub(super) enum ProgramRequest {
     /// Makes a call.
     Call(ProgramCall),
