@@ -39,6 +39,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("property-server", &[]),
     // Hosts.
     ("history", &["protocol"]),
+    ("grpc", &[]),
     ("sealing", &[]),
     ("cursor-store", &["sealing"]),
     ("config", &["protocol"]),
@@ -60,6 +61,7 @@ const CRATES: &[(&str, &[&str])] = &[
             "cursor-store",
             "engine",
             "filter",
+            "grpc",
             "history",
             "oauth",
             "protocol",

@@ -16,6 +16,8 @@ pub(crate) fn run() -> Result<()> {
         let core = ["--package", "context-guard-core", "--features", "schema", "--test", name];
         test::cargo_test(None, &environment, &core)?;
     }
+    let grpc = ["--package", "context-guard-grpc", "--test", "generated"];
+    test::cargo_test(None, &environment, &grpc)?;
     let links = ["--package", "context-guard-install", "--test", "install", "--", "page_has"];
     test::cargo_test(None, &environment, &links)?;
     let built = build::for_tests()?;
@@ -23,7 +25,7 @@ pub(crate) fn run() -> Result<()> {
     let only = ["--test", "suite", "--", "config_docs"];
     test::cargo_test(Some(&built), &environment, &[build::native().as_slice(), &only].concat())?;
     eprintln!(
-        "Written: guest/core/policy.schema.json, docs/reference/*, \
+        "Written: guest/core/policy.schema.json, docs/reference/*, host/grpc/src/*, \
          tests/vectors/*.expected.json. Read the difference before you commit it."
     );
     Ok(())

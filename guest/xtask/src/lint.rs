@@ -63,7 +63,8 @@ fn report(findings: &[Finding]) -> Result<()> {
     bail!("{} violations ({})", findings.len(), counts.join(", "))
 }
 
-/// Reads the files at or below `paths`: tracked ones, and new ones that git does not ignore.
+/// Reads the files at or below `paths`: tracked ones, and new ones that git does not ignore. Leaves
+/// out files that a program generated.
 fn sources(paths: &[PathBuf]) -> Result<Vec<Source>> {
     let mut git = Command::new("git");
     git.args(["ls-files", "--cached", "--others", "--exclude-standard", "--full-name", "--"]);
@@ -77,10 +78,12 @@ fn sources(paths: &[PathBuf]) -> Result<Vec<Source>> {
         bail!("git ls-files: {}", String::from_utf8_lossy(&output.stderr).trim());
     }
     let names = String::from_utf8(output.stdout)?;
-    Ok(names
-        .lines()
-        .filter_map(|name| Source::parse(name, &std::fs::read_to_string(root().join(name)).ok()?))
-        .collect())
+    let read = |name: &str| {
+        let text = std::fs::read_to_string(root().join(name)).ok()?;
+        let is_generated = text.lines().next().is_some_and(|line| line.contains("@generated"));
+        if is_generated { None } else { Source::parse(name, &text) }
+    };
+    Ok(names.lines().filter_map(read).collect())
 }
 
 /// Returns the names of the rules that `text` in a file called `name` violates, according to
