@@ -15,6 +15,8 @@ mod config_files;
 mod dashboard;
 mod demo;
 mod doctor;
+#[cfg(feature = "grpc")]
+mod external;
 mod install;
 mod key;
 mod log;
@@ -111,6 +113,12 @@ enum Command {
     Serve(serve::Serve),
     /// Run the gateway for one client over stdio: many MCP servers as one.
     Stdio(stdio::Stdio),
+    /// Guard the MCP traffic of an Envoy, as its external processor.
+    #[cfg(feature = "grpc")]
+    ExtProc(external::ExtProc),
+    /// Guard the MCP traffic of an agentgateway, as its policy server.
+    #[cfg(feature = "grpc")]
+    ExtMcp(external::ExtMcp),
     /// Check, import and describe gateway files.
     Config(config_files::Config),
     /// Check, explain and compare policies.
@@ -148,6 +156,18 @@ enum Command {
     /// Run the example server of `demo`: MCP over stdio, with long answers.
     #[command(hide = true)]
     ExampleServer,
+}
+
+impl Command {
+    /// Returns true for commands that serve many clients until they are stopped.
+    fn is_gateway(&self) -> bool {
+        match self {
+            Self::Serve(_) => true,
+            #[cfg(feature = "grpc")]
+            Self::ExtProc(_) | Self::ExtMcp(_) => true,
+            _ => false,
+        }
+    }
 }
 
 /// Options of all commands that run the guard.
@@ -203,6 +223,10 @@ impl Arguments {
             Command::Wrap(wrap) => wrap.run(),
             Command::Serve(serve) => serve.run(),
             Command::Stdio(stdio) => stdio.run(),
+            #[cfg(feature = "grpc")]
+            Command::ExtProc(external) => external.run(),
+            #[cfg(feature = "grpc")]
+            Command::ExtMcp(external) => external.run(),
             Command::Config(config) => config.run(),
             Command::Policy(policy) => policy.run(),
             Command::Replay(replay) => replay.run(),
@@ -241,10 +265,10 @@ pub(crate) fn start_log(arguments: &Arguments) {
     // A gateway reports changes of state, and requests only with `-v`: one line for each, from the
     // recorder of requests rather than from the filter. `wrap` reports only what the filter did.
     let default = match (&arguments.command, arguments.verbose) {
-        (Some(Command::Serve(_)), false) => {
+        (Some(command), false) if command.is_gateway() => {
             "info,context_guard::decisions=warn,context_guard::requests=warn"
         }
-        (Some(Command::Serve(_)), true) => {
+        (Some(command), true) if command.is_gateway() => {
             "info,context_guard::decisions=warn,context_guard::stderr=debug"
         }
         (Some(Command::Wrap(_)), true) => "info,context_guard::requests=warn",
@@ -256,6 +280,9 @@ pub(crate) fn start_log(arguments: &Arguments) {
     let format = match &arguments.command {
         Some(Command::Serve(serve)) => serve.log_format,
         Some(Command::Wrap(wrap)) => wrap.log_format,
+        #[cfg(feature = "grpc")]
+        Some(Command::ExtProc(external::ExtProc { options }))
+        | Some(Command::ExtMcp(external::ExtMcp { options })) => options.log_format,
         _ => LogFormat::Text,
     };
     log::start(filter, format);

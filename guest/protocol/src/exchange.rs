@@ -58,13 +58,13 @@ impl HttpExchange {
         });
         let kind = match api {
             Some(api) if api.guard => ExchangeKind::Api(ApiExchange {
-                caller: identify_caller(settings, head),
+                caller: identify_caller(settings, head.header),
                 request: RestRequest::parse(head.method, head.target, &api.own),
                 ticket: Ticket::Pass,
                 status: 200,
             }),
             None if is_mcp(settings, head, path) => {
-                ExchangeKind::Mcp(McpExchange::new(identify_caller(settings, head)))
+                ExchangeKind::Mcp(McpExchange::new(identify_caller(settings, head.header)))
             }
             _ => ExchangeKind::Ignored,
         };
@@ -80,6 +80,16 @@ impl HttpExchange {
     #[must_use]
     pub fn is_ignored(&self) -> bool {
         matches!(self.kind, ExchangeKind::Ignored)
+    }
+
+    /// Returns the caller of the request. None if the exchange is ignored.
+    #[must_use]
+    pub fn caller(&self) -> Option<&Caller> {
+        match &self.kind {
+            ExchangeKind::Ignored => None,
+            ExchangeKind::Mcp(mcp) => Some(mcp.caller()),
+            ExchangeKind::Api(api) => Some(&api.caller),
+        }
     }
 
     /// Returns true while the guard waits for a response to an MCP request of this exchange.
@@ -264,10 +274,11 @@ fn is_mcp(settings: &Settings, head: &RequestHead<'_>, path: &str) -> bool {
         && settings.mcp.iter().any(|pattern| glob::matches(pattern, path))
 }
 
-/// Returns the caller of a request. Its identity is the configured principal, or else a digest of
-/// its credentials.
-fn identify_caller(settings: &Settings, head: &RequestHead<'_>) -> Caller {
-    let header = |name: &str| (head.header)(name).unwrap_or_default();
+/// Returns the caller of a request with these headers, which are looked up by their names in lower
+/// case. Its identity is the configured principal, or else a digest of its credentials.
+#[must_use]
+pub fn identify_caller(settings: &Settings, header: &dyn Fn(&str) -> Option<String>) -> Caller {
+    let header = |name: &str| header(name).unwrap_or_default();
     let credentials: Vec<String> =
         settings.principal_headers.iter().map(|name| header(&name.to_lowercase())).collect();
     let principal = if let Some(principal) = &settings.principal {

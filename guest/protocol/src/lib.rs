@@ -74,7 +74,7 @@ pub mod rest;
 mod settings;
 pub mod sse;
 
-pub use exchange::HttpExchange;
+pub use exchange::{HttpExchange, identify_caller};
 pub use filter::{Caller, MessageFilter, Ticket, Verdict};
 pub use head::{
     CAPABILITIES_KEY, CLIENT_KEY, Envelope, Head, Kind, LOG_LEVEL_KEY, Parameters, SERVER_KEY,

@@ -36,6 +36,10 @@ impl McpExchange {
         Self { caller, ..Self::default() }
     }
 
+    pub(crate) fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
     /// Passes each message of the request's body through the filter. Returns the action for the
     /// request: forward or answer it.
     pub(crate) fn on_request(

@@ -128,7 +128,7 @@ fn without(mut document: Value, issues: &[Issue]) -> Value {
 fn semantic_errors(config: &Config) -> Vec<Issue> {
     let mut issues = Vec::new();
     let mut names = BTreeSet::new();
-    if config.upstreams.is_empty() {
+    if config.upstreams.is_empty() && config.external.is_none() {
         issues.push(Issue::new(&["upstreams"], "at least one upstream is needed"));
     }
     for (at, upstream) in config.upstreams.iter().enumerate() {

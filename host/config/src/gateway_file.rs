@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::alerts::{AlertSettings, AlertWebhook};
 use super::bundle::Bundle;
 use super::code::CodeSettings;
+use super::external::External;
 use super::fleet::Fleet;
 use super::guard::{Component, Store};
 use super::records::{Audit, Telemetry};
@@ -59,6 +60,9 @@ pub struct Config {
     pub list_page: usize,
     /// The upstreams, in the order of merged lists.
     pub upstreams: Vec<Upstream>,
+    /// The guard as a service for other gateways, instead of `upstreams`. `ext-proc` and `ext-mcp`
+    /// read it, and `serve` does not.
+    pub external: Option<External>,
     /// The store of tokens for upstreams with `oauth`.
     pub tokens: Tokens,
     /// The rules for access.
@@ -115,6 +119,7 @@ impl Default for Config {
             naming: Naming::default(),
             list_page: 500,
             upstreams: Vec::new(),
+            external: None,
             tokens: Tokens::default(),
             access: Access::default(),
             limits: Limits::default(),

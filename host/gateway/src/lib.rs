@@ -16,6 +16,8 @@ mod catalogue_tools;
 mod dashboard;
 mod error;
 mod exchange;
+#[cfg(feature = "grpc")]
+mod external;
 mod fair_queue;
 mod fleet;
 mod fleet_front;
@@ -64,6 +66,8 @@ use context_guard_telemetry as telemetry;
 pub use aggregator::event_streams::{EventReader, EventStreams, StreamEvent};
 pub use dashboard::Dashboard;
 pub use error::{Error, Result};
+#[cfg(feature = "grpc")]
+pub use external::ExternalService;
 pub(crate) use headers::header;
 pub use otlp::OtlpExport;
 pub use pending_filter::PendingFilter;

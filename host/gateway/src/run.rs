@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::JoinHandle;
 use tracing::info;
 
 use super::front::certificates::Certificates;
@@ -40,6 +41,30 @@ impl Gateway {
         }
     }
 
+    /// Starts the admin endpoint, if there is one. Returns its address, and its task, which ends
+    /// when the gateway has stopped.
+    pub(crate) async fn start_admin(
+        self: &Arc<Self>,
+    ) -> Result<(Option<SocketAddr>, Option<JoinHandle<()>>)> {
+        let Some(config) = &self.config.admin else { return Ok((None, None)) };
+        let listener = listener::bind(&config.listen).await?;
+        let address = listener.local_addr()?;
+        let stopped = self.stopped.clone().cancelled_owned();
+        let router = admin::router(Arc::clone(self));
+        let max = ADMIN_CONNECTIONS;
+        let listener = Listener {
+            socket: listener,
+            tls: None,
+            connections: ClientConnections::new("of the admin endpoint", max, max),
+            timeouts: self.config.timeouts.clone(),
+            is_proxy: Box::new(|_| false),
+            uses_proxy_protocol: false,
+            recorder: Arc::clone(&self.recorder),
+        };
+        let server = async move { listener.serve(router, stopped, ADMIN_DRAIN).await };
+        Ok((Some(address), Some(tokio::spawn(server))))
+    }
+
     /// Serves until `stop` resolves and the requests in flight have ended. `ready` is called with
     /// the addresses of the front and of the admin endpoint, if there is one.
     ///
@@ -55,27 +80,7 @@ impl Gateway {
         let listener = listener::bind(&self.config.listen).await?;
         let address = listener.local_addr()?;
         let drain = Duration::from_secs(self.config.limits.drain_seconds);
-        let mut admin_address = None;
-        let mut admin_server = None;
-        if let Some(config) = &self.config.admin {
-            let listener = listener::bind(&config.listen).await?;
-            admin_address = Some(listener.local_addr()?);
-            let stopped = self.stopped.clone().cancelled_owned();
-            let router = admin::router(Arc::clone(self));
-            let max = ADMIN_CONNECTIONS;
-            let listener = Listener {
-                socket: listener,
-                tls: None,
-                connections: ClientConnections::new("of the admin endpoint", max, max),
-                timeouts: self.config.timeouts.clone(),
-                is_proxy: Box::new(|_| false),
-                uses_proxy_protocol: false,
-                recorder: Arc::clone(&self.recorder),
-            };
-            admin_server = Some(tokio::spawn(async move {
-                listener.serve(router, stopped, ADMIN_DRAIN).await;
-            }));
-        }
+        let (admin_address, admin_server) = self.start_admin().await?;
         let mut replicas = None;
         if let Some(fleet) = &self.fleet {
             let listener = listener::bind(&fleet.settings.listen).await?;

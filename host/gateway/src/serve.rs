@@ -242,9 +242,12 @@ impl Gateway {
         sampler.observe(move |counted| recorder.sampled(counted));
     }
 
-    /// Returns true if the gateway accepts requests and at least one upstream may answer.
+    /// Returns true if the gateway accepts requests and at least one upstream may answer. A guard
+    /// for other gateways has no upstreams.
     pub(crate) fn is_ready(&self) -> bool {
-        self.availability().any(|upstream| !upstream.is_down()) && !self.closing.is_cancelled()
+        let has_upstream = self.availability().any(|upstream| !upstream.is_down());
+        let can_answer = has_upstream || self.availability().next().is_none();
+        can_answer && !self.closing.is_cancelled()
     }
 
     fn availability(&self) -> impl Iterator<Item = &Availability> {

@@ -30,6 +30,9 @@ pub(crate) enum GuardInput<'m> {
     Request(&'m [u8]),
     /// An upstream's response, or a batch of them.
     Response(&'m [u8]),
+    /// Several parts of a body, of which the last is not the whole message.
+    #[cfg(feature = "grpc")]
+    Parts,
 }
 
 impl GuardInput<'_> {
@@ -42,6 +45,8 @@ impl GuardInput<'_> {
             }
 
             Self::Response(message) => message.len() > MAX_INLINE_BYTES,
+            #[cfg(feature = "grpc")]
+            Self::Parts => true,
         }
     }
 }

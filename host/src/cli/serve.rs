@@ -109,7 +109,11 @@ impl Serve {
 pub(super) fn read(path: &Path) -> Result<Config> {
     let config = config::read(path)?;
     if config.upstreams.is_empty() {
-        bail!("{}: every upstream is disabled: enable at least one", path.display());
+        let reason = match config.disabled.is_empty() {
+            true => "there are no upstreams: add one (`external` is for ext-proc and ext-mcp)",
+            false => "every upstream is disabled: enable at least one",
+        };
+        bail!("{}: {reason}", path.display());
     }
     Ok(config)
 }

@@ -171,11 +171,7 @@ fn credentials_identify_callers() {
     let who = |headers: &[(&str, &str)]| {
         let headers: BTreeMap<&str, &str> = headers.iter().copied().collect();
         let header = |name: &str| headers.get(name).map(|value| (*value).to_owned());
-        identify_caller(
-            &Settings::default(),
-            &RequestHead { method: "POST", target: "/", header: &header },
-        )
-        .principal
+        identify_caller(&Settings::default(), &header).principal
     };
     assert_eq!(who(&[]), "anonymous");
     let all = [who(&[]), who(&[("authorization", "a")]), who(&[("cookie", "a")])];

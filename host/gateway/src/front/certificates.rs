@@ -20,7 +20,7 @@ pub(crate) struct Acceptor(Arc<RwLock<Arc<ServerConfig>>>);
 
 impl Acceptor {
     /// Returns the acceptor of the next connection.
-    pub(super) fn current(&self) -> TlsAcceptor {
+    pub(crate) fn current(&self) -> TlsAcceptor {
         let config = self.0.read().unwrap_or_else(PoisonError::into_inner);
         TlsAcceptor::from(Arc::clone(&config))
     }
