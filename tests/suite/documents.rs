@@ -10,8 +10,19 @@ use serde_json::{Value, json};
 /// Commands that need servers from the network or recorded calls, run until they are stopped, or
 /// change the clients of this user. Other tests run them with other arguments, or in another home
 /// folder.
-const NOT_RUN: [&str; 9] =
-    ["serve", "stdio", "wrap", "replay", "login", "install", "doctor", "stats", "dashboard"];
+const NOT_RUN: [&str; 11] = [
+    "serve",
+    "stdio",
+    "ext-proc",
+    "ext-mcp",
+    "wrap",
+    "replay",
+    "login",
+    "install",
+    "doctor",
+    "stats",
+    "dashboard",
+];
 
 /// The command of a server that the reader of a document has.
 const READERS_SERVER: &str = "node dist/index.js";

@@ -16,7 +16,7 @@ use context_guard_test_support::{Context, Result, artifacts, bail, ensure};
 use serde_json::{Value, json};
 
 /// Starts a server that returns lists of the requested length. Each record names its request.
-fn lists() -> Result<ScriptedServer> {
+pub(crate) fn lists() -> Result<ScriptedServer> {
     ScriptedServer::from_fn(|request: &ReceivedRequest| {
         let call: Value = serde_json::from_slice(&request.body).unwrap_or_default();
         let arguments = &call["params"]["arguments"];
@@ -43,11 +43,11 @@ fn lists() -> Result<ScriptedServer> {
     })
 }
 
-fn request(id: u64, arguments: &Value) -> String {
+pub(crate) fn request(id: u64, arguments: &Value) -> String {
     json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "records", "arguments": arguments}}).to_string()
 }
 
-fn ask(url: &str, id: u64, arguments: &Value) -> Result<Answer> {
+pub(crate) fn ask(url: &str, id: u64, arguments: &Value) -> Result<Answer> {
     let reply = post(&format!("{url}/mcp"), &[], &request(id, arguments))?;
     ensure!(reply.status == 200, "{}: {}", reply.status, reply.body);
     Ok(Answer(reply.messages()?.pop().context("no message")?))

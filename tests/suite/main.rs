@@ -29,6 +29,7 @@ mod envoy;
 mod envoy_setup;
 mod estimates;
 mod examples;
+mod external;
 mod fairness;
 mod faults;
 mod fleet;

@@ -1,6 +1,6 @@
 //! Golden vectors, run through every form of the guard: native core, component, Envoy filter,
-//! wasi:http middleware, npm package. Messages, records and store must be identical. See
-//! tests/vectors/README.md.
+//! external processor, wasi:http middleware, npm package. Messages, records and store must be
+//! identical. See tests/vectors/README.md.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -11,6 +11,7 @@ use context_guard_test_kit::vectors::{
     self, Case, Exchange, cases, compare, native, outcome, read,
 };
 use context_guard_test_support::envoy::{Envoy, Listener};
+use context_guard_test_support::external::{Bodies, ProcessedListener, VectorGuard, envoy_with};
 use context_guard_test_support::gateway::agent;
 use context_guard_test_support::guards::{ComponentGuard, NOW_MS, SIGNING_KEY, component};
 use context_guard_test_support::scripted::{ScriptedResponse, ScriptedServer};
@@ -52,8 +53,9 @@ fn unseen(form: &str, outcome: &Value) -> Value {
     {
         members.remove("stored");
     }
-    // wasi:http has no log that a handler could write a record to.
-    if form.starts_with("http") {
+    // wasi:http has no log that a handler could write a record to, and the history of an external
+    // processor has other records.
+    if form.starts_with("http") || form.starts_with("ext-proc") {
         for exchange in outcome["exchanges"].as_array_mut().into_iter().flatten() {
             exchange["record"] = Value::Null;
         }
@@ -158,6 +160,39 @@ fn filter_in_a_real_envoy() -> Result<()> {
         Ok(json!({"exchanges": exchanges}))
     })?;
     envoy.is_alive()
+}
+
+fn external_processor(form: &str, bodies: Bodies) -> Result<()> {
+    let mut guards = Vec::new();
+    let mut upstreams = Vec::new();
+    for path in cases()? {
+        guards.push(VectorGuard::start(&read(&path)?.policy)?);
+        upstreams.push(ScriptedServer::start()?);
+    }
+    let listeners = guards
+        .iter()
+        .zip(&upstreams)
+        .map(|(guard, upstream)| ProcessedListener::new(upstream.address, guard.address, bodies));
+    let envoy = envoy_with(&listeners.collect::<Vec<_>>())?;
+    let mut at = 0;
+    agree(form, |_, case| {
+        let exchanges = over_http(case, &envoy.url(at)?, &upstreams[at])?;
+        let stored = guards[at].store.all().into_iter();
+        let stored = stored.map(|(key, value)| (key, STANDARD.encode(value).into()));
+        at += 1;
+        Ok(json!({"exchanges": exchanges, "stored": stored.collect::<serde_json::Map<_, _>>()}))
+    })?;
+    envoy.is_alive()
+}
+
+#[test]
+fn external_processor_of_full_duplex_bodies() -> Result<()> {
+    external_processor("ext-proc duplex", Bodies::FullDuplex)
+}
+
+#[test]
+fn external_processor_of_bodies_on_demand() -> Result<()> {
+    external_processor("ext-proc on demand", Bodies::OnDemand)
 }
 
 fn middleware(form: &str, composition: &str) -> Result<()> {

@@ -126,22 +126,37 @@ impl Envoy {
         listeners: &[(Value, SocketAddr)],
         workers: usize,
     ) -> Result<Self> {
+        Self::start_with_clusters(folder, listeners, Vec::new(), workers)
+    }
+
+    /// Returns a cluster with one endpoint.
+    pub(crate) fn cluster(name: &str, address: SocketAddr) -> Value {
+        let (ip, port) = (address.ip().to_string(), address.port());
+        let endpoint = json!({"endpoint": {"address": {"socket_address": {"address": ip, "port_value": port}}}});
+        json!({
+            "name": name,
+            "type": "STATIC",
+            "connect_timeout": "5s",
+            "load_assignment": {"cluster_name": name, "endpoints": [{"lb_endpoints": [endpoint]}]},
+        })
+    }
+
+    /// Starts Envoy with these listener resources, and with clusters beside those of the listeners.
+    pub(crate) fn start_with_clusters(
+        folder: PathBuf,
+        listeners: &[(Value, SocketAddr)],
+        mut clusters: Vec<Value>,
+        workers: usize,
+    ) -> Result<Self> {
         let name = |listener: &Value| listener["name"].as_str().map(str::to_owned);
         let names = listeners.iter().map(|(listener, _)| name(listener).context("no name"));
         let names = names.collect::<Result<Vec<_>>>()?;
-        let mut clusters = Vec::new();
         for ((_, upstream), name) in listeners.iter().zip(&names) {
-            let (address, port) = (upstream.ip().to_string(), upstream.port());
-            let endpoint = json!({"endpoint": {"address": {"socket_address": {"address": address, "port_value": port}}}});
-            clusters.push(json!({
-                "name": name,
-                "type": "STATIC",
-                "connect_timeout": "5s",
-                // Half of the listener's limit, so that the data of one read fits into a stream
-                // that is held back.
-                "per_connection_buffer_limit_bytes": 512 << 10,
-                "load_assignment": {"cluster_name": name, "endpoints": [{"lb_endpoints": [endpoint]}]},
-            }));
+            let mut cluster = Self::cluster(name, *upstream);
+            // Half of the listener's limit, so that the data of one read fits into a stream that
+            // is held back.
+            cluster["per_connection_buffer_limit_bytes"] = (512 << 10).into();
+            clusters.push(cluster);
         }
         let resources: Vec<&Value> = listeners.iter().map(|(listener, _)| listener).collect();
         let admin = folder.join("admin");

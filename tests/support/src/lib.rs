@@ -11,6 +11,7 @@ pub mod balancer;
 pub mod certificates;
 pub mod client;
 pub mod envoy;
+pub mod external;
 pub mod faulty_server;
 pub mod gateway;
 pub mod guards;
@@ -24,3 +25,4 @@ pub mod wait;
 pub mod walk;
 
 pub use anyhow::{Context, Error, Result, bail, ensure};
+pub use context_guard_grpc as grpc;
