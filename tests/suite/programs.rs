@@ -181,7 +181,7 @@ fn writing_tools_need_the_operator() -> Result<()> {
     let elsewhere = error(&mut client, "return tools.shops.look()")?;
     ensure!(elsewhere.contains("no server `shops` (did you mean `shop`?)"), "{elsewhere}");
     ensure!(elsewhere.contains("the servers are shop, houses"), "{elsewhere}");
-    let unnamed = error(&mut client, "return tools.shop__lock()")?;
+    let unnamed = error(&mut client, "return tools.shop_look()")?;
     ensure!(unnamed.contains("(did you mean `shop__look`?)"), "{unnamed}");
     let listed = value(&mut client, "return [Object.keys(tools), Object.keys(tools.shop)]")?;
     ensure!(listed == json!([["shop", "houses"], ["look", "add"]]), "{listed}");
