@@ -54,7 +54,8 @@ mod tests {
     fn vocabulary_has_all_tokens() {
         let (own, whole) = (tokenizer().unwrap(), tiktoken_rs::o200k_base_singleton());
         for rank in 0..199_998 {
-            assert_eq!(own.decode_bytes(&[rank]), whole.decode_bytes(&[rank]), "{rank}");
+            let bytes = |tokenizer: &CoreBPE| tokenizer.decode_bytes(&[rank]).ok();
+            assert_eq!(bytes(&own), bytes(whole), "{rank}");
         }
         assert!(own.decode_bytes(&[199_998]).is_err());
         let text = include_str!("vocabulary.rs");
