@@ -161,7 +161,7 @@ impl Estimator {
     /// Returns the maximum cost of a text under a limit of `budget` tokens: the budget less a
     /// safety margin (FR-013). Where tokens are counted, that is an eightieth and up to four
     /// tokens, because a string that is taken for a token may repeat. Where they are estimated by
-    /// tables, it is an eighteenth, because the costs of usual text are up to 5 % too low, and up
+    /// tables, it is a seventeenth, because the costs of usual text are up to 5 % too low, and up
     /// to ten tokens, because the error of a short text is greater. The formula of `chars4` has its
     /// own margin.
     #[must_use]
@@ -193,7 +193,7 @@ fn characters(text: &[u8]) -> u64 {
 }
 
 /// The safety margin of the tables: one part of a budget in so many.
-const TABLE_MARGIN: u64 = 18;
+const TABLE_MARGIN: u64 = 17;
 
 /// A cache of the costs of words under one profile, because texts of one kind repeat the same
 /// words. It affects speed only.
