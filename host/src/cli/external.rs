@@ -123,8 +123,7 @@ impl ExternalOptions {
         }
         let files = GatewayFiles { config: self.config, component: self.component, bundle: None };
         let parts = GatewayParts::build(config, files, Front::Http)?;
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-        runtime.block_on(async {
+        serve::run_until_stopped(async {
             let gateway = parts.start()?;
             gateway
                 .run_external(service, serve::stopped(), |address, admin| {
@@ -134,10 +133,7 @@ impl ExternalOptions {
                     }
                 })
                 .await?;
-            anyhow::Ok(())
-        })?;
-        info!("Stopped.");
-        runtime.shutdown_background();
-        Ok(ExitCode::SUCCESS)
+            Ok(())
+        })
     }
 }

@@ -68,13 +68,12 @@ impl Serve {
         let files =
             GatewayFiles { config: Some(self.config), component: self.component, bundle: None };
         let parts = GatewayParts::build(config, files, Front::Http)?;
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let config = &parts.config;
         let path = config.path.clone();
         let scheme = if config.tls.is_some() { "https" } else { "http" };
         let names: Vec<String> =
             config.upstreams.iter().map(|upstream| upstream.name.clone()).collect();
-        runtime.block_on(async {
+        run_until_stopped(async {
             let gateway = parts.start()?;
             gateway
                 .run(stopped(), |address, admin| {
@@ -97,12 +96,18 @@ impl Serve {
                     }
                 })
                 .await?;
-            anyhow::Ok(())
-        })?;
-        info!("Stopped.");
-        runtime.shutdown_background();
-        Ok(ExitCode::SUCCESS)
+            Ok(())
+        })
     }
+}
+
+/// Runs a gateway that serves over a network, on a runtime of its own, until it is stopped.
+pub(super) fn run_until_stopped(gateway: impl Future<Output = Result<()>>) -> Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(gateway)?;
+    info!("Stopped.");
+    runtime.shutdown_background();
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Reads a gateway file, in which at least one upstream is enabled.
