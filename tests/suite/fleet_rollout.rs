@@ -96,8 +96,11 @@ fn failures_at_one_replica_roll_the_fleet_back() -> Result<()> {
     let report = revision_report(&fleet.gateways()[1])?;
     let rollbacks = report["fleet"]["rollbacks"].as_array().context("no records")?;
     ensure!(rollbacks.len() == 1, "{report}");
-    let log = fleet.gateways()[1].process.output();
-    ensure!(log.contains("rolled it back: 3 of its last"), "{log}");
+    // The report changes before the log does.
+    wait_until("the reason in the log", || {
+        let log = fleet.gateways()[1].process.output();
+        Ok(log.contains("rolled it back: 3 of its last"))
+    })?;
     // The same contents with another number are another revision.
     fleet.publish_faulty(3)?;
     fleet.wait("bundle 3", |report| active_bundle(report) == Some(3))?;
