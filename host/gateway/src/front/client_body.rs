@@ -5,6 +5,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use axum::body::{Body, HttpBody};
 use bytes::Bytes;
@@ -19,6 +20,8 @@ use super::client_stream::MAX_LINGER;
 
 /// The maximum length of a part of a response, in bytes.
 const MAX_PART_BYTES: usize = 64 << 10;
+/// The maximum time for which the rest of a refused request is read.
+const MAX_DISCARD: Duration = Duration::from_secs(20);
 
 /// The body of a client's request. If it is dropped before its end, the rest is discarded.
 pub(super) struct RequestBody {
@@ -48,14 +51,14 @@ impl Drop for RequestBody {
             // Without a reader, the stream would be reset after the response (RFC 9113, 8.1). Some
             // clients that are still sending, such as curl 7.88, then report the reset and lose the
             // response.
-            runtime.spawn(timeout(MAX_LINGER, discard(body)));
+            runtime.spawn(timeout(MAX_DISCARD, discard(body)));
         }
     }
 }
 
-/// Reads a body until it ends or breaks, and forgets it.
+/// Reads a body until it ends, breaks or pauses for [`MAX_LINGER`], and forgets it.
 async fn discard(mut body: Incoming) {
-    while let Some(Ok(_)) = body.frame().await {}
+    while let Ok(Some(Ok(_))) = timeout(MAX_LINGER, body.frame()).await {}
 }
 
 impl HttpBody for RequestBody {

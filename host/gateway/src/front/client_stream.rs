@@ -13,7 +13,8 @@ use tokio::time::{Sleep, sleep};
 
 use super::activity::Activity;
 
-/// The maximum time for which bytes of a client are discarded after its last response.
+/// The maximum time for which a connection waits for bytes of a client that it discards after the
+/// last response.
 pub(super) const MAX_LINGER: Duration = Duration::from_secs(2);
 /// The size of the buffer for discarded bytes.
 pub(super) const DISCARD_BYTES: usize = 16 << 10;
