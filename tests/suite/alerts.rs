@@ -76,7 +76,7 @@ fn oversized_share_fires_and_resolves_under_load() -> Result<()> {
         }
         result
     })?;
-    let log = gateway.process.output();
+    let log = gateway.process.wait_for_output(&["alert is firing", "alert is resolved"])?;
     ensure!(log.matches("alert is firing").count() == 1, "{log}");
     ensure!(log.matches("alert is resolved").count() == 1, "{log}");
     ensure!(!log.contains("key=hidden"), "the log contains the URL:\n{log}");

@@ -204,7 +204,7 @@ fn unfinished_bodies_do_not_fill_memory() -> Result<()> {
 #[test]
 fn silent_connections_do_not_use_all_descriptors() -> Result<()> {
     let gateway = Gateway::start_with_files(houses()?, json!({}), 256)?;
-    ensure!(gateway.process.output().contains("client connections"), "the limit is logged");
+    gateway.process.wait_for_output(&["client connections"])?;
     let silent = (0..400).map(|_| connect(&gateway, b"")).collect::<Result<Vec<_>>>()?;
     ensure!(get(&format!("{}/healthz", gateway.base), &[])?.status == 200);
     ensure!(gateway.get_admin("/healthz")?.0 == 200);
@@ -234,7 +234,7 @@ fn connections_of_one_address_are_limited() -> Result<()> {
     ensure!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("Retry-After: 1"), "{answer}");
     let metrics = gateway.get_admin("/metrics")?.1;
     ensure!(metrics.contains("context_guard_refused_total{reason=\"connections\"}"), "{metrics}");
-    let log = gateway.process.output();
+    let log = gateway.process.wait_for_output(&["access.trustedProxies if it is"])?;
     ensure!(log.matches("access.trustedProxies if it is").count() == 1, "{log}");
     // A place is free again.
     drop(busy.pop());

@@ -59,7 +59,7 @@ fn missing_setting_is_reported_to_the_client_and_in_the_log() -> Result<()> {
             ensure!(reply.status == 500 && error["error"]["code"] == -31006, "{error}");
             ensure!(error["error"]["message"].to_string().contains(SETTING), "{error}");
         }
-        ensure!(envoy.process.output().contains(SETTING), "{}", envoy.process.output());
+        envoy.process.wait_for_output(&[SETTING])?;
         let forwarded = server.requests().iter().any(|one| one.line.starts_with("POST"));
         ensure!(!forwarded, "a request was forwarded unread");
         envoy.is_alive()?;

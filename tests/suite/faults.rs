@@ -205,8 +205,9 @@ fn repeated_failures_open_the_circuit() -> Result<()> {
         ensure!(answer.is_error() || text(&answer).contains("all is well: 5"), "{}", answer.0);
         Ok(!answer.is_error())
     })?;
-    let log = gateway.process.output();
-    for change in ["upstream is down", "circuit opened", "upstream is up again"] {
+    let changes = ["upstream is down", "circuit opened", "upstream is up again"];
+    let log = gateway.process.wait_for_output(&changes)?;
+    for change in changes {
         ensure!(log.matches(change).count() == 1, "{change}: {log}");
     }
     Ok(())

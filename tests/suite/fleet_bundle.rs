@@ -292,7 +292,7 @@ fn replayed_and_forged_bundles_are_refused() -> Result<()> {
     // The number survives a restart, and the last deployed bundle serves.
     web.set(first);
     let gateway = gateway.restart()?;
-    ensure!(gateway.process.output().contains("bundle 2 serves"), "{}", gateway.process.output());
+    gateway.process.wait_for_output(&["bundle 2 serves"])?;
     ensure!(budget(&gateway)? == 6_000);
     web.set(maker.create(3, &policy(8_000), &[])?);
     wait_until("bundle 3", || Ok(budget(&gateway)? == 8_000))?;

@@ -96,11 +96,7 @@ fn failures_at_one_replica_roll_the_fleet_back() -> Result<()> {
     let report = revision_report(&fleet.gateways()[1])?;
     let rollbacks = report["fleet"]["rollbacks"].as_array().context("no records")?;
     ensure!(rollbacks.len() == 1, "{report}");
-    // The report changes before the log does.
-    wait_until("the reason in the log", || {
-        let log = fleet.gateways()[1].process.output();
-        Ok(log.contains("rolled it back: 3 of its last"))
-    })?;
+    fleet.gateways()[1].process.wait_for_output(&["rolled it back: 3 of its last"])?;
     // The same contents with another number are another revision.
     fleet.publish_faulty(3)?;
     fleet.wait("bundle 3", |report| active_bundle(report) == Some(3))?;
@@ -117,9 +113,10 @@ fn failures_at_all_replicas_count_together() -> Result<()> {
         fault(&mut HttpClient::open(&gateway.url(), &[], json!({}))?)?;
     }
     fleet.wait("a rollback", |report| active_bundle(report) == Some(1))?;
-    let logs: Vec<String> =
-        fleet.gateways().iter().map(|gateway| gateway.process.output()).collect();
-    ensure!(logs.iter().any(|log| log.contains("at 3 replicas, 3 of its last")), "{}", logs[0]);
+    wait_until("the reason in a log", || {
+        let mut logs = fleet.gateways().iter().map(|gateway| gateway.process.output());
+        Ok(logs.any(|log| log.contains("at 3 replicas, 3 of its last")))
+    })?;
     Ok(())
 }
 

@@ -94,8 +94,7 @@ fn lost_audit_entries_are_counted() -> Result<()> {
                 metrics.lines().find_map(|l| l.strip_prefix("context_guard_audit_lost_total "));
             Ok(lost.context("no metric")?.parse::<u64>()? > 0)
         })?;
-        let log = gateway.process.output();
-        ensure!(log.contains("audit log cannot be written"), "{log}");
+        gateway.process.wait_for_output(&["audit log cannot be written"])?;
         let reply = post(&gateway.url(), &[], PING)?;
         ensure!((reply.status == 503) == is_required, "{} {}", reply.status, reply.body);
         ensure!(!is_required || reply.body.contains("audit.required"), "{}", reply.body);
@@ -116,7 +115,7 @@ fn requests_are_refused_while_memory_is_short() -> Result<()> {
     ensure!(deleted.status() == 404, "{}", deleted.status());
     let metrics = gateway.get_admin("/metrics")?.1;
     ensure!(metrics.contains("context_guard_memory_pressure 1"), "{metrics}");
-    let log = gateway.process.output();
+    let log = gateway.process.wait_for_output(&["memory is short"])?;
     ensure!(log.matches("memory is short").count() == 1, "{log}");
     Ok(())
 }

@@ -63,7 +63,7 @@ fn names_that_models_refuse_are_replaced() -> Result<()> {
     ensure!(!prompts.is_empty() && prompts.iter().all(|name| is_accepted(name)), "{prompts:?}");
     let simple = prompts.iter().find(|name| name.contains("simple")).context("no prompt")?.clone();
     client.request("prompts/get", json!({"name": simple}))?;
-    let log = gateway.process.output();
+    let log = gateway.process.wait_for_output(&["models refuse some names"])?;
     ensure!(log.matches("models refuse some names").count() == 1, "{log}");
     // A client that knows the names need not list them again.
     let gateway = gateway.restart()?;

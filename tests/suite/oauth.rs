@@ -231,7 +231,7 @@ fn expired_token_is_refreshed_before_use() -> Result<()> {
     for _ in 0..3 {
         ensure!(text(&mut client, "whoami")?.contains("user-1"));
     }
-    ensure!(gateway.process.output().contains("token refreshed"));
+    gateway.process.wait_for_output(&["token refreshed"])?;
     Ok(())
 }
 

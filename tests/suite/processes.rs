@@ -49,8 +49,7 @@ fn all_end(pids: &[u32]) -> Result<()> {
 }
 
 fn log_has(gateway: &Gateway, text: &str) -> Result<()> {
-    wait_until(text, || Ok(gateway.process.output().contains(text)))
-        .with_context(|| gateway.process.output())?;
+    gateway.process.wait_for_output(&[text])?;
     Ok(())
 }
 
@@ -310,8 +309,8 @@ fn ended_sessions_are_no_failures_of_their_upstream() -> Result<()> {
         ensure!(!client.call("get_booking", json!({"id": "BK-0007"}))?.is_error());
         agent().delete(gateway.url()).header("mcp-session-id", &client.session).call()?;
     }
-    let log = gateway.process.output();
-    ensure!(log.contains("upstream is up") && !log.contains("upstream is down"), "{log}");
+    let log = gateway.process.wait_for_output(&["upstream is up"])?;
+    ensure!(!log.contains("upstream is down"), "{log}");
     Ok(())
 }
 
@@ -347,8 +346,8 @@ fn plain_output_is_reported_once() -> Result<()> {
     for _ in 0..2 {
         ensure!(client.call("chat", json!({}))?.texts()[0] == "chatted");
     }
-    let log = gateway.process.output();
-    ensure!(log.matches(warning).count() == 1 && log.contains(first), "{log}");
+    let log = gateway.process.wait_for_output(&[warning, first])?;
+    ensure!(log.matches(warning).count() == 1, "{log}");
     let mut client = Client::wrap(["--", "node", &script(), "--polite"])?;
     client.open("2025-11-25")?;
     for _ in 0..2 {

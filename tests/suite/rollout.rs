@@ -75,14 +75,10 @@ fn healthy_canary_is_promoted() -> Result<()> {
         before.iter().all(|budget| *budget == 5_000)
             || served(&mut clients)?.iter().all(|budget| *budget == 5_000)
     );
-    wait_until("the log of the promotion", || {
-        Ok(gateway.process.output().contains("revision change: promoted"))
-    })?;
     // The log has each step, however long the calls between two reports take.
-    let log = gateway.process.output();
     let steps = ["takes 25 %", "takes 50 %", "takes 100 %", "revision change: promoted"];
-    let places: Vec<Option<usize>> = steps.iter().map(|step| log.find(step)).collect();
-    ensure!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?} in {log}");
+    let log = gateway.process.wait_for_output(&steps)?;
+    ensure!(steps.iter().map(|step| log.find(step)).is_sorted(), "{log}");
     ensure!(active_revision(&gateway)? == 2);
     let metrics = gateway.get_admin("/metrics")?.1;
     ensure!(
@@ -112,7 +108,7 @@ fn failing_canary_is_rolled_back() -> Result<()> {
         Ok(revision_report(&gateway)?["trial"].is_null())
     })?;
     ensure!(active_revision(&gateway)? == 1);
-    ensure!(gateway.process.output().contains("of its last"), "{}", gateway.process.output());
+    gateway.process.wait_for_output(&["of its last"])?;
     Ok(())
 }
 

@@ -214,8 +214,7 @@ fn rollback_survives_restart() -> Result<()> {
     let mut files = Files { gateway: gateway.restart()?, folder, last };
     ensure!(active_component(&files.gateway)? == good && good != bad);
     ensure!(budget(&files.gateway)? == 4_000.0, "{}", budget(&files.gateway)?);
-    let printed = files.gateway.process.output();
-    ensure!(printed.contains("was rolled back before this start"), "{printed}");
+    files.gateway.process.wait_for_output(&["was rolled back before this start"])?;
     ensure!(files.table()?.contains("policy.yaml differs from the active one (rolled back: "));
     // A changed file is deployed, and an operator can deploy the same again.
     files.change_policy()?;

@@ -468,11 +468,7 @@ fn restarted_redis_fails_no_call() -> Result<()> {
         // again.
         ensure!(count(&down.replayed) > 20 && count(&down.truncated) == 0, "{down:?}");
         ensure!(count(&back.pages) > 50, "{back:?}");
-        let printed = gateway.process.output();
-        ensure!(
-            printed.contains("cannot be reached") && printed.contains("reachable again"),
-            "{printed}"
-        );
+        gateway.process.wait_for_output(&["cannot be reached", "reachable again"])?;
         let mut client = session(&gateway)?;
         let cursor = client
             .call("list_bookings", json!({"limit": 5}))?

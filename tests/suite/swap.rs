@@ -403,7 +403,7 @@ fn failing_component_is_rolled_back() -> Result<()> {
         wait_until("a rollback", || Ok(active_revision(&gateway)? == 1))?;
         let state = revision_report(&gateway)?["generations"][0]["state"].clone();
         ensure!(state == "rolled back", "{fault}: {state}");
-        ensure!(gateway.process.output().contains("revision 2 was rolled back"), "{fault}");
+        gateway.process.wait_for_output(&["revision 2 was rolled back"])?;
     }
     Ok(())
 }

@@ -36,7 +36,7 @@ fn upstream_receives_the_certificate_of_the_gateway() -> Result<()> {
         Ok(get(&format!("{}/things", gateway.base), &[])?.status)
     };
     ensure!(status(Some(json!({"ca": ca, "cert": client.cert, "key": client.key})))? == 200);
-    ensure!(proxy.process.output().contains("client gateway"), "{}", proxy.process.output());
+    proxy.process.wait_for_output(&["client gateway"])?;
     // Without a certificate, with that of another authority, and if the authority of the server is
     // not trusted.
     let foreign = Authority::create(peers::folder("mtls-upstream-foreign")?.join("ca"))?;

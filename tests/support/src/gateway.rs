@@ -70,6 +70,18 @@ impl Process {
         self.printed.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Waits until the output contains each of `expected`, and returns it. A line arrives after the
+    /// change that it reports.
+    ///
+    /// # Errors
+    /// A timeout, with the output.
+    pub fn wait_for_output(&self, expected: &[&str]) -> Result<String> {
+        for text in expected {
+            wait_until(text, || Ok(self.output().contains(text))).with_context(|| self.output())?;
+        }
+        Ok(self.output())
+    }
+
     /// Returns the process id.
     #[must_use]
     pub fn pid(&self) -> u32 {
