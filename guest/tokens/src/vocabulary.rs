@@ -28,11 +28,13 @@ const MAX_JOINED: usize = 64;
 const MAX_TOKEN: usize = 128;
 
 /// The number of entries in a cache of pieces.
-const CACHED: usize = 512;
+const CACHED: usize = 1_024;
 
 /// A cache of the tokens of pieces, because texts of one kind repeat the same ones. It affects
 /// speed only.
-pub struct PieceCache([(u64, u8); CACHED]);
+///
+/// An entry has the upper half of the hash of a piece, and its tokens.
+pub struct PieceCache([(u32, u8); CACHED]);
 
 impl Default for PieceCache {
     fn default() -> Self {
@@ -50,13 +52,21 @@ impl PieceCache {
     /// Returns the number of tokens of a piece.
     #[inline]
     fn tokens(&mut self, piece: &[u8]) -> u64 {
+        // Numbers of up to three digits are tokens.
+        if let [b'0'..=b'9']
+        | [b'0'..=b'9', b'0'..=b'9']
+        | [b'0'..=b'9', b'0'..=b'9', b'0'..=b'9'] = piece
+        {
+            return 1;
+        }
         if !(2..=MAX_JOINED).contains(&piece.len()) {
             return tokens_of(piece);
         }
         let hash = map::hash(piece);
         let Some(slot) = self.0.get_mut(hash as usize % CACHED) else { return tokens_of(piece) };
-        if slot.0 != hash {
-            *slot = (hash, tokens_of_hash(piece, hash));
+        let tag = (hash >> 32) as u32;
+        if slot.0 != tag || slot.1 == 0 {
+            *slot = (tag, tokens_of_hash(piece, hash));
         }
         u64::from(slot.1)
     }

@@ -89,8 +89,10 @@ pub(super) fn fingerprint(mixed: u64) -> u16 {
 /// Returns the three slots of a mixed hash, in segments that follow each other.
 #[inline]
 pub(super) fn slots(mixed: u64, segment_bits: u32, segments: u32) -> [u32; 3] {
-    let length = u64::from(segments) << segment_bits;
-    let first = ((u128::from(mixed) * u128::from(length)) >> 64) as u32;
+    // The upper half of a product of 96 bits. WebAssembly multiplies 128 bits slowly.
+    let length = u64::from(segments << segment_bits);
+    let low = ((mixed & 0xFFFF_FFFF) * length) >> 32;
+    let first = (((mixed >> 32) * length + low) >> 32) as u32;
     let (segment, mask) = (1u32 << segment_bits, (1u32 << segment_bits) - 1);
     let (high, low) = ((mixed >> 18) as u32 & mask, mixed as u32 & mask);
     [first, (first + segment) ^ high, (first + 2 * segment) ^ low]
