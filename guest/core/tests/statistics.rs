@@ -37,9 +37,67 @@ fn categories_numbers_and_times_are_counted_over_all_records() {
     assert_eq!(
         found,
         "Over all 600 items: status: open 400, held 199, failed 1; created_at: \
-         2026-01-01T10:00:00Z to 2026-12-28T10:00:00Z; price.total: 0.1 to 599.1, sum 179760, \
-         mean 299.6"
+         2026-01-01T10:00:00Z to 2026-12-28T10:00:00Z; price.total: 0.1 to 599.1 (name: Order 599 \
+         of the harbour house), sum 179760, mean 299.6"
     );
+}
+
+#[test]
+fn record_with_the_greatest_number_is_named_if_it_is_one() {
+    let records = |change: fn(&mut Value, usize)| {
+        let mut items: Vec<Value> = (0..600).map(record).collect();
+        items.iter_mut().enumerate().for_each(|(at, item)| change(item, at));
+        statistics(items).unwrap()
+    };
+    // The name may follow the number.
+    let found = records(|item, at| item["count"] = json!(if at == 5 { 9_000 } else { at }));
+    assert!(found.contains("count: 0 to 9000 (name: Order 5 of the harbour house)"), "{found}");
+    let tied = records(|item, at| item["price"]["total"] = json!(at.min(598)));
+    assert!(tied.contains("price.total: 0 to 598, sum"), "{tied}");
+    // A record without a name borrows none.
+    let unnamed = records(|item, at| {
+        if at == 599 {
+            item.as_object_mut().unwrap().remove("name");
+        }
+    });
+    assert!(unnamed.contains("price.total: 0.1 to 599.1, sum"), "{unnamed}");
+}
+
+#[test]
+fn times_as_numbers_have_no_sum() {
+    for second in [1, 1_000] {
+        let item = |at: usize| {
+            let mut item = record(at);
+            item["seen"] = json!((1_770_000_000 + at * 60) * second);
+            item
+        };
+        let found = statistics((0..600).map(item).collect()).unwrap();
+        let range = format!("seen: {} to {}", 1_770_000_000 * second, 1_770_035_940 * second);
+        let (_, seen) = found.split_once(&range).unwrap();
+        assert!(!seen.split(';').next().unwrap().contains("sum"), "{found}");
+    }
+}
+
+#[test]
+fn equal_numbers_are_stated_once() {
+    let item = |at: usize| {
+        let mut item = record(at);
+        item["price"]["value"] = item["price"]["total"].clone();
+        item
+    };
+    let found = statistics((0..600).map(item).collect()).unwrap();
+    assert!(found.contains("price.total: ") && !found.contains("price.value"), "{found}");
+}
+
+#[test]
+fn large_records_in_a_text_have_statistics() {
+    let item = |at: usize| {
+        let mut item = record(at);
+        item["log"] = json!("A \"quoted\" word. ".repeat(300));
+        item
+    };
+    let found = statistics((0..60).map(item).collect()).unwrap();
+    assert!(found.starts_with("Over all 60 items: status: open 40, held 20"), "{found}");
 }
 
 #[test]

@@ -168,7 +168,7 @@ impl<'t> ListTask<'t> {
                 Some(own) => own.as_ref()?,
                 None => self.records()?,
             };
-            let mut found = statistics(records, all.items())?;
+            let mut found = statistics(records, all.items(), self.form)?;
             let of = if all.path.is_empty() {
                 String::new()
             } else {

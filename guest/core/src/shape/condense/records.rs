@@ -77,11 +77,6 @@ impl<'r> RecordCondenser<'r> {
         &self.schema
     }
 
-    /// Returns the form of the records: raw, or escaped as in a JSON string.
-    pub(super) fn form(&self) -> Form {
-        self.form
-    }
-
     /// Returns all `items`, condensed to about `token_limit` tokens. `None` if no field fits. O(n)
     /// for each of at most eight iterations.
     #[must_use]

@@ -90,7 +90,7 @@ pub struct Field {
     /// The number of values that are short texts of several words.
     phrases: u64,
     /// The number of values that are URLs.
-    links: u64,
+    pub(super) links: u64,
     /// The number of values that contain a hash or a random identifier.
     opaque: u64,
     /// The number of values that are numbers.

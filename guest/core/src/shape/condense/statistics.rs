@@ -1,29 +1,27 @@
 //! Statistics over all records of a list: counts of categories, ranges and sums of numbers, and
-//! ranges of times. An answer shows some records, but questions are often about all.
+//! ranges of times. The record with the greatest number is named. An answer shows some records, but
+//! questions are often about all.
+
+mod statistic;
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::ops::Range;
 
+use self::statistic::{Kind, MAX_VALUES, Statistic};
 use super::records::{RecordCondenser, SelectedFields};
 use super::schema::{Field, FieldId, Schema};
 use crate::fields::priority::{FieldPriority, is_quantity};
 use crate::json::outline::{Node, Outline};
-use crate::text::shorten::shorten;
+use crate::json::text::Form;
 use crate::tokens::Estimator;
 
 /// The maximum number of different values of a category in the sample.
 const MAX_CATEGORIES: usize = 16;
-/// The number of different values in all records from which a field is no category.
-const MAX_VALUES: usize = 256;
 /// The minimum number of records of a list in a document that has statistics. A model can count
 /// fewer.
 const MIN_RECORDS: u64 = 12;
 /// The maximum number of lists in a document that have statistics.
 const MAX_LISTS: usize = 3;
-/// The maximum number of values of a category that are listed with their counts.
-const MAX_LISTED_VALUES: usize = 6;
-/// The maximum length of a listed value, in characters.
-const MAX_VALUE_CHARS: usize = 40;
 /// The minimum token limit of an answer, per copy in the result, beside which statistics are shown.
 const MIN_TOKENS: u64 = 600;
 /// The share of the token limit that statistics may cost, as a divisor.
@@ -37,30 +35,6 @@ const MAX_LEVEL: u32 = 3;
 const ORDER: [(Kind, usize); 4] =
     [(Kind::Category, 5), (Kind::Time, 1), (Kind::Number, 3), (Kind::Time, 1)];
 
-/// The kind of a field's values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    /// A value of a small set, such as a state.
-    Category,
-    /// A number that adds up or has a range.
-    Number,
-    /// A date or time that sorts as text.
-    Time,
-}
-
-/// The statistics of one field over the records so far.
-struct Statistic {
-    kind: Kind,
-    /// The number of records that have a value of the kind. `u64::MAX` if there are too many
-    /// different values.
-    count: u64,
-    /// The number of records by value, as raw JSON.
-    values: BTreeMap<Vec<u8>, u64>,
-    sum: f64,
-    least: Option<(f64, String)>,
-    greatest: Option<(f64, String)>,
-}
-
 /// Returns the number of tokens that statistics may cost beside an answer of `token_limit` tokens.
 /// `None` if the answer is too small for them.
 #[must_use]
@@ -69,26 +43,23 @@ pub fn statistics_limit(token_limit: u64) -> Option<u64> {
 }
 
 /// Returns the statistics of the most telling fields of all `items`, each as text, the most useful
-/// first. `None` if an item is invalid JSON. O(n).
+/// first. `form` is that of the items, which may differ from that of the records that were read.
+/// `None` if an item is invalid JSON. O(n).
 #[must_use]
 pub fn statistics<'i>(
     records: &RecordCondenser<'_>,
     items: impl Iterator<Item = &'i [u8]>,
+    form: Form,
 ) -> Option<Vec<String>> {
     let schema = records.schema();
     let root = schema.child(0, b"[]")?;
-    let fields = chosen_fields(schema, root, schema.sampled());
-    if fields.is_empty() {
+    let mut found = FieldStatistics::new(schema, &[(root, schema.sampled())]);
+    if found.fields.is_empty() {
         return Some(Vec::new());
     }
-    let mut read = vec![false; schema.fields.len()];
-    for (field, _) in &fields {
-        schema.mark_with_containers(&mut read, *field);
-    }
+    let read = found.read_fields(schema);
     let enough = schema.members(root, &read);
-    let form = records.form();
     let mut filter = SelectedFields { schema, read: &read, form, unknown: None, enough };
-    let mut found = FieldStatistics::new(schema, fields);
     let path = u32::try_from(root).ok()?;
     let mut total = 0;
     for item in items {
@@ -101,7 +72,7 @@ pub fn statistics<'i>(
             }
         }
     }
-    Some(found.texts(schema, "", total))
+    Some(found.texts(schema, root, "", total))
 }
 
 /// Returns the number of records of the largest lists and maps in a document, each with the
@@ -116,8 +87,8 @@ pub fn document_statistics(schema: &Schema, outline: &Outline<'_>) -> Vec<ListSt
         .collect();
     lists.sort_unstable();
     lists.truncate(MAX_LISTS);
-    let fields = lists.iter().flat_map(|(_, total, at)| chosen_fields(schema, *at, total.0));
-    let mut found = FieldStatistics::new(schema, fields.collect());
+    let records: Vec<_> = lists.iter().map(|(_, total, at)| (*at, total.0)).collect();
+    let mut found = FieldStatistics::new(schema, &records);
     let nodes = (0..outline.len()).filter_map(|id| Some((schema.field_of(id), outline.node(id)?)));
     for (at, node) in nodes {
         // The members of a closed container are not in the outline.
@@ -128,15 +99,15 @@ pub fn document_statistics(schema: &Schema, outline: &Outline<'_>) -> Vec<ListSt
             found.add(at, outline, node);
         }
     }
-    let list = |&(_, Reverse(total), at): &(u8, Reverse<u64>, FieldId)| {
+    let mut list = |&(at, total): &(FieldId, u64)| {
         // The paths of fields are relative to the document, if that is the list.
         let path = Some(schema.path(at)).filter(|path| path != "[]" && path != "*");
         let path = path.unwrap_or_default();
-        let fields = found.texts(schema, &path, total);
+        let fields = found.texts(schema, at, &path, total);
         let path = path.trim_end_matches("[]").trim_end_matches(".*").to_owned();
         ListStatistics { path, total, fields }
     };
-    lists.iter().map(list).collect()
+    records.iter().map(&mut list).collect()
 }
 
 /// The statistics of a list in a document.
@@ -182,40 +153,128 @@ impl ListStatistics {
 /// The statistics of the chosen fields of a schema.
 struct FieldStatistics {
     fields: Vec<(FieldId, Statistic)>,
-    /// For each field of the schema, its index in `fields`.
-    places: Vec<Option<usize>>,
+    lists: Vec<ListRecords>,
+    /// For each field of the schema, what its values are used for.
+    uses: Vec<Use>,
     /// A buffer for values without escapes.
     scratch: Vec<u8>,
 }
 
+/// The records of one list that has statistics.
+struct ListRecords {
+    /// The field of the records.
+    record: FieldId,
+    /// The statistics of their fields, in [`FieldStatistics::fields`].
+    fields: Range<usize>,
+    /// The field that names a record.
+    name: Option<FieldId>,
+    /// The name of the record that is being read, as raw JSON. Empty if it has none.
+    value: Vec<u8>,
+}
+
+/// The use of the values of a field for statistics.
+#[derive(Clone, Copy)]
+enum Use {
+    None,
+    /// They begin a record of the list with this number.
+    Record(usize),
+    /// They name a record of the list with this number.
+    Name(usize),
+    /// They count in the statistic with this number.
+    Statistic(usize),
+}
+
 impl FieldStatistics {
-    fn new(schema: &Schema, fields: Vec<(FieldId, Kind)>) -> Self {
-        let mut places = vec![None; schema.fields.len()];
-        for (number, (field, _)) in fields.iter().enumerate() {
-            if let Some(place) = places.get_mut(*field) {
-                *place = Some(number);
-            }
+    /// Creates the statistics of lists, of whose records the fields and the numbers are given.
+    fn new(schema: &Schema, records: &[(FieldId, u64)]) -> Self {
+        let mut new = Self {
+            fields: Vec::new(),
+            lists: Vec::new(),
+            uses: vec![Use::None; schema.fields.len()],
+            scratch: Vec::new(),
+        };
+        for (list, (record, count)) in records.iter().enumerate() {
+            let first = new.fields.len();
+            let chosen = chosen_fields(schema, *record, *count);
+            new.fields.extend(chosen.into_iter().map(|(at, kind)| (at, Statistic::new(kind))));
+            let (record, fields) = (*record, first..new.fields.len());
+            let name = schema.name_field(record, *count).filter(|_| !fields.is_empty());
+            new.set_use(Some(record), Use::Record(list));
+            new.set_use(name, Use::Name(list));
+            new.lists.push(ListRecords { record, fields, name, value: Vec::new() });
         }
-        let fields = fields.into_iter().map(|(at, kind)| (at, Statistic::new(kind)));
-        Self { fields: fields.collect(), places, scratch: Vec::new() }
+        for number in 0..new.fields.len() {
+            let at = new.fields.get(number).map(|(at, _)| *at);
+            new.set_use(at, Use::Statistic(number));
+        }
+        new
+    }
+
+    fn set_use(&mut self, at: Option<FieldId>, to: Use) {
+        if let Some(place) = at.and_then(|at| self.uses.get_mut(at)) {
+            *place = to;
+        }
+    }
+
+    /// Returns, for each field of the schema, true if its values are needed.
+    fn read_fields(&self, schema: &Schema) -> Vec<bool> {
+        let mut read = vec![false; schema.fields.len()];
+        let names = self.lists.iter().filter_map(|list| list.name);
+        for at in self.fields.iter().map(|(at, _)| *at).chain(names) {
+            schema.mark_with_containers(&mut read, at);
+        }
+        read
     }
 
     /// Adds the value `node` of the field `at`.
     fn add(&mut self, at: FieldId, outline: &Outline<'_>, node: &Node) {
-        let place = self.places.get(at).copied().flatten();
-        if let Some((_, statistic)) = place.and_then(|place| self.fields.get_mut(place)) {
-            statistic.add(outline.raw_in(&mut self.scratch, node));
+        match self.uses.get(at).copied().unwrap_or(Use::None) {
+            Use::None => {}
+            Use::Record(list) => self.end_record(list),
+            Use::Name(list) => {
+                if let Some(list) = self.lists.get_mut(list).filter(|_| node.children == 0) {
+                    list.value.clear();
+                    list.value.extend_from_slice(outline.raw_in(&mut self.scratch, node));
+                }
+            }
+            Use::Statistic(number) => {
+                if let Some((_, statistic)) = self.fields.get_mut(number) {
+                    statistic.add(outline.raw_in(&mut self.scratch, node));
+                }
+            }
         }
     }
 
-    /// Returns the statistics of the fields below the path `record`, over `total` records.
-    fn texts(&self, schema: &Schema, record: &str, total: u64) -> Vec<String> {
-        let text = |(at, found): &(FieldId, Statistic)| {
-            let path = schema.path(*at);
-            let path = path.strip_prefix(record)?;
-            found.text(path.strip_prefix('.').unwrap_or(path), total)
+    /// Ends a record: those of its values that are the greatest so far have its name.
+    fn end_record(&mut self, list: usize) {
+        let Some(list) = self.lists.get_mut(list) else { return };
+        for (_, statistic) in self.fields.get_mut(list.fields.clone()).unwrap_or_default() {
+            statistic.end_record(&list.value);
+        }
+        list.value.clear();
+    }
+
+    /// Returns the statistics of the fields of the records `record`, whose path is `path`, over
+    /// `total` of them.
+    fn texts(&mut self, schema: &Schema, record: FieldId, path: &str, total: u64) -> Vec<String> {
+        let Some(number) = self.lists.iter().position(|list| list.record == record) else {
+            return Vec::new();
         };
-        self.fields.iter().filter_map(text).collect()
+        self.end_record(number);
+        let Some(list) = self.lists.get(number) else { return Vec::new() };
+        let of_record = |at: FieldId| {
+            let field = schema.path(at);
+            let field = field.strip_prefix(path)?;
+            Some(field.strip_prefix('.').unwrap_or(field).to_owned())
+        };
+        let name = list.name.and_then(of_record).unwrap_or_default();
+        let fields = self.fields.get(list.fields.clone()).unwrap_or_default();
+        // Numbers are often there twice, by two names.
+        let is_new = |(number, (_, found)): &(usize, &(FieldId, Statistic))| {
+            !fields.iter().take(*number).any(|(_, earlier)| earlier.is_same(found))
+        };
+        let fields = fields.iter().enumerate().filter(is_new);
+        fields.filter_map(|(_, (at, found))| found.text(&of_record(*at)?, &name, total)).collect()
     }
 }
 
@@ -270,139 +329,8 @@ fn kind(schema: &Schema, at: FieldId, field: &Field) -> Option<Kind> {
     let recurs_often = distinct <= MAX_VALUES
         && distinct * 8 <= usize::try_from(field.values).unwrap_or(usize::MAX);
     let is_category = is_short
+        && field.links == 0
         && (distinct <= MAX_CATEGORIES && recurs || recurs_often)
         && (distinct > 1 || is_state);
     is_category.then_some(Kind::Category)
-}
-
-impl Statistic {
-    fn new(kind: Kind) -> Self {
-        let values = BTreeMap::new();
-        Self { kind, count: 0, values, sum: 0.0, least: None, greatest: None }
-    }
-
-    /// Adds the value of a record, as raw JSON. Values of another kind count as absent.
-    fn add(&mut self, raw: &[u8]) {
-        if raw == b"null" || self.count == u64::MAX {
-            return;
-        }
-        match self.kind {
-            Kind::Category => self.add_category(raw),
-            Kind::Number => {
-                let text = std::str::from_utf8(raw).unwrap_or_default();
-                if let Ok(number) = text.parse::<f64>()
-                    && number.is_finite()
-                {
-                    self.sum += number;
-                    self.add_bounds(number, text);
-                }
-            }
-            Kind::Time => {
-                let text = std::str::from_utf8(raw).unwrap_or_default().trim_matches('"');
-                // Times of equal form sort as text.
-                let is_same = |(_, known): &(f64, String)| known.len() == text.len();
-                if self.least.as_ref().is_none_or(is_same) {
-                    self.add_time(text);
-                }
-            }
-        }
-    }
-
-    fn add_category(&mut self, raw: &[u8]) {
-        self.count += 1;
-        if let Some(count) = self.values.get_mut(raw) {
-            *count += 1;
-        } else if self.values.len() < MAX_VALUES {
-            self.values.insert(raw.to_vec(), 1);
-        } else {
-            self.count = u64::MAX;
-        }
-    }
-
-    fn add_bounds(&mut self, number: f64, text: &str) {
-        self.count += 1;
-        if self.least.as_ref().is_none_or(|(least, _)| number < *least) {
-            self.least = Some((number, text.to_owned()));
-        }
-        if self.greatest.as_ref().is_none_or(|(greatest, _)| number > *greatest) {
-            self.greatest = Some((number, text.to_owned()));
-        }
-    }
-
-    fn add_time(&mut self, text: &str) {
-        self.count += 1;
-        if self.least.as_ref().is_none_or(|(_, least)| text < least.as_str()) {
-            self.least = Some((0.0, text.to_owned()));
-        }
-        if self.greatest.as_ref().is_none_or(|(_, greatest)| text > greatest.as_str()) {
-            self.greatest = Some((0.0, text.to_owned()));
-        }
-    }
-
-    /// Returns the statistics of the field `path` over `total` records. `None` if the records have
-    /// too few values in common, or one value only.
-    #[allow(clippy::cast_precision_loss, reason = "a mean is rounded")]
-    fn text(&self, path: &str, total: u64) -> Option<String> {
-        // A record may have a member twice, so that nothing can be said of the number of records.
-        if self.count > total || self.count * 2 < total {
-            return None;
-        }
-        let values = match self.kind {
-            Kind::Category => self.counts()?,
-            Kind::Number | Kind::Time => {
-                let ((_, least), (_, greatest)) = (self.least.as_ref()?, self.greatest.as_ref()?);
-                if least == greatest {
-                    return None;
-                }
-                let range = format!("{least} to {greatest}");
-                match self.kind {
-                    Kind::Number => {
-                        let mean = self.sum / self.count as f64;
-                        format!("{range}, sum {}, mean {}", rounded(self.sum), rounded(mean))
-                    }
-                    _ => range,
-                }
-            }
-        };
-        let absent = total - self.count;
-        let absent = if absent > 0 { format!(", absent in {absent}") } else { String::new() };
-        Some(format!("{path}: {values}{absent}"))
-    }
-
-    /// Returns the values of a category with their counts, the most frequent first.
-    fn counts(&self) -> Option<String> {
-        // Values of one record each are names or notes, not categories.
-        let single = self.values.values().filter(|count| **count == 1).count();
-        if self.values.len() < 2 || (self.values.len() > 3 && single * 2 > self.values.len()) {
-            return None;
-        }
-        let mut counts: Vec<(&Vec<u8>, u64)> =
-            self.values.iter().map(|(value, count)| (value, *count)).collect();
-        counts.sort_by_key(|(_, count)| Reverse(*count));
-        let listed =
-            if counts.len() <= MAX_LISTED_VALUES + 1 { counts.len() } else { MAX_LISTED_VALUES };
-        let (listed, others) = counts.split_at_checked(listed)?;
-        let mut texts: Vec<String> =
-            listed.iter().map(|(value, count)| format!("{} {count}", plain(value))).collect();
-        if !others.is_empty() {
-            let sum: u64 = others.iter().map(|(_, count)| count).sum();
-            texts.push(format!("{} other values {sum}", others.len()));
-        }
-        Some(texts.join(", "))
-    }
-}
-
-/// Returns a number with up to four decimal places.
-fn rounded(number: f64) -> String {
-    let text = format!("{number:.4}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
-}
-
-/// Returns a value without quotes, shortened. An empty string keeps its quotes.
-fn plain(raw: &[u8]) -> String {
-    match serde_json::from_slice::<String>(raw) {
-        Ok(text) if text.is_empty() => "\"\"".to_owned(),
-        Ok(text) => shorten(&text, MAX_VALUE_CHARS, &[]),
-        Err(_) => String::from_utf8_lossy(raw).into_owned(),
-    }
 }

@@ -93,6 +93,36 @@ impl Schema {
         }
     }
 
+    /// Returns the field that names the records `record` for a reader, of which there are `count`:
+    /// a short text that nearly all have, and that differs. `None` if they have none. O(fields).
+    pub fn name_field(&self, record: FieldId, count: u64) -> Option<FieldId> {
+        let fields = self.fields.iter().enumerate().filter(|(at, field)| {
+            !field.container
+                && !field.nested
+                && field.values * 10 >= count * 9
+                && field.strings * 10 >= field.values * 9
+                && field.distinct.len() as u64 * 10
+                    >= field.values.min(MAX_DISTINCT_VALUES as u64) * 7
+                && field.dates * 2 <= field.values
+                && field.opaque * 2 <= field.values
+                && field.characters <= field.strings * MAX_NAME_CHARS
+                && self.record_of(*at) == Some(record)
+                && self.level_in_record(*at) <= MAX_OWN_LEVEL
+        });
+        let rank = |(at, field): &(FieldId, &Field)| {
+            let is_phrase = field.phrases * 2 > field.values;
+            let is_named = field.priority == FieldPriority::Identity;
+            (
+                field.links == 0,
+                is_named,
+                is_phrase,
+                Reverse(self.level_in_record(*at)),
+                Reverse(*at),
+            )
+        };
+        fields.max_by_key(rank).map(|(at, _)| at)
+    }
+
     /// Returns true if the values of a field tell the records apart for a reader.
     fn may_identify(&self, at: FieldId, field: &Field) -> bool {
         let counted = field.count.min(MAX_DISTINCT_VALUES as u64);
