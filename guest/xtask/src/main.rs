@@ -105,7 +105,11 @@ enum Command {
     /// Build all release artifacts in target/dist, with sizes and digests.
     Dist,
     /// Build the program for this machine as it is released, and print its path.
-    Release,
+    Release {
+        /// Build a program without any library, for an image from scratch. Linux only.
+        #[arg(long = "static")]
+        is_static: bool,
+    },
     /// Package the program: npm, wheel, .deb, tarball, .mcpb, OCI; `-- --verify` runs each.
     Package {
         /// The arguments of the packager: `cargo xtask package -- --help`.
@@ -188,7 +192,7 @@ impl Command {
             Command::Docs => docs::run(),
             Command::Generate => generate::run(),
             Command::Dist => dist::run().map(drop),
-            Command::Release => release::run(),
+            Command::Release { is_static } => release::run(is_static),
             Command::Package { arguments } => package::run(&arguments),
             Command::Bench { bench } => bench.run(),
             Command::Train { texts, tokenizer, out } => bench::train(&texts, &tokenizer, &out, 0),

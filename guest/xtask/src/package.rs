@@ -13,7 +13,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         |option: &str| arguments.iter().any(|argument| argument.split('=').next() == Some(option));
     let mut arguments = arguments.to_vec();
     if !["--program", "--help", "-h"].into_iter().any(names) {
-        let program = release::build()?;
+        let program = release::build(false)?;
         arguments.push(format!("--program={}={}", program.triple, program.file.display()));
     }
     let package = ["--package", "context-guard-xtask", "--features", "package", "--bin", "package"];

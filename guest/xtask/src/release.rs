@@ -31,21 +31,31 @@ pub(crate) struct Program {
 }
 
 /// Builds the program for this machine, and prints its path.
-pub(crate) fn run() -> Result<()> {
-    let program = build()?;
+pub(crate) fn run(is_static: bool) -> Result<()> {
+    let program = build(is_static)?;
     eprintln!("{}={}", program.triple, program.file.display());
     Ok(())
 }
 
-/// Builds the program for this machine.
-pub(crate) fn build() -> Result<Program> {
+/// Builds the program for this machine. A static program contains its C library, and runs without
+/// any file beside it.
+pub(crate) fn build(is_static: bool) -> Result<Program> {
     let component = build::component()?;
     build::sandbox()?;
     let triple = host_triple()?;
     let auditable = tools::install("cargo-auditable", AUDITABLE, &[])?;
     let mut folders: Vec<PathBuf> = auditable.parent().map(PathBuf::from).into_iter().collect();
     let is_gnu = triple.ends_with("-linux-gnu");
-    let (command, linked) = if is_gnu {
+    if is_static && !is_gnu {
+        bail!("a static program is built on Linux with glibc only, not for {triple}");
+    }
+    let mut flags = build::remapped_paths();
+    let mut folder = target();
+    if is_static {
+        flags.push("-Ctarget-feature=+crt-static".to_owned());
+        folder.push("static");
+    }
+    let (command, linked) = if is_gnu && !is_static {
         folders.push(zig()?);
         ("zigbuild", format!("{triple}.{GLIBC}"))
     } else {
@@ -66,12 +76,13 @@ pub(crate) fn build() -> Result<Program> {
     build::run(
         cargo
             .env("PATH", path)
-            .env("CARGO_ENCODED_RUSTFLAGS", build::remapped_paths().join("\u{1f}"))
+            .env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"))
+            .env("CARGO_TARGET_DIR", &folder)
             .args(["auditable", command, "--profile", PROFILE, "--target", linked.as_str()])
             .args(["--package", "context-guard", "--bin", "context-guard"]),
     )?;
     let name = format!("context-guard{}", std::env::consts::EXE_SUFFIX);
-    let file = target().join(&triple).join(PROFILE).join(name);
+    let file = folder.join(&triple).join(PROFILE).join(name);
     let bytes = std::fs::metadata(&file)?.len();
     if bytes > MAX_BYTES {
         bail!("{} has {bytes} bytes, more than {MAX_BYTES}", file.display());

@@ -50,6 +50,10 @@ struct Arguments {
     /// builds the program for this machine if there is none.
     #[arg(long, value_name = "TRIPLE=FILE", required = true)]
     program: Vec<String>,
+    /// A static program for this machine's architecture, as `cargo xtask release --static` builds.
+    /// Without it, and without a program for musl, there is no image.
+    #[arg(long, value_name = "FILE")]
+    image: Option<PathBuf>,
     /// The newest glibc that a program may need.
     #[arg(long, value_name = "VERSION", default_value = "2.28")]
     max_glibc: String,
@@ -104,10 +108,14 @@ fn run(arguments: &Arguments) -> Result<()> {
     }
     let mut image = Layout::new();
     // The image has no libraries: a program with glibc would not start in it.
-    for input in inputs.iter().filter(|input| input.target.triple.ends_with("-musl")) {
+    let own = arguments.image.as_deref().map(|file| inputs::static_program(file, &inputs));
+    let own = own.transpose()?;
+    let musl = inputs.iter().find(|input| input.target.triple.ends_with("-musl"));
+    if let Some(input) = own.as_ref().or(musl) {
         image.add_image(input)?;
         write_layout(&folder.join("image"), image)?;
-        image = Layout::new();
+    } else {
+        eprintln!("left out: the image: no static program (--image)");
     }
     let mut wasm = Layout::new();
     let component = dist.join("context-guard.wasm");

@@ -53,6 +53,27 @@ pub(crate) fn read(programs: &[String], max_glibc: &str) -> Result<Vec<Input>> {
     Ok(inputs)
 }
 
+/// Returns a static program for this machine, for an image without other files.
+///
+/// # Errors
+/// The program needs a library.
+pub(crate) fn static_program(file: &Path, inputs: &[Input]) -> Result<Input> {
+    let host = host_triple()?;
+    let own = inputs.iter().find(|input| input.target.triple == host);
+    let own = own.with_context(|| format!("there is no program for {host}"))?;
+    let output = Command::new("objdump").arg("-p").arg(file).output();
+    let output = output.context("objdump cannot be started: install binutils")?;
+    let headers = String::from_utf8_lossy(&output.stdout);
+    if !output.status.success() || headers.contains("INTERP") || headers.contains("NEEDED") {
+        bail!(
+            "{}: is no static program: build one with `cargo xtask release --static`",
+            file.display()
+        );
+    }
+    let program = std::fs::read(file)?;
+    Ok(Input { program, glibc: None, ..own.clone() })
+}
+
 /// Returns the target of rustc for this machine.
 pub(crate) fn host_triple() -> Result<String> {
     let output = Command::new("rustc").current_dir(build::root()).arg("-vV").output()?;

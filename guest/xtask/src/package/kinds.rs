@@ -10,6 +10,7 @@ use super::archive::{Entry, ar, gzip, sha256, tar, xz, zip};
 use super::table::{LICENSE, REGISTRY_NAME, REPOSITORY, SUMMARY, TARGETS, Target, VERSION};
 
 /// The program for one target, and the texts that it generates.
+#[derive(Clone)]
 pub(crate) struct Input {
     pub(crate) target: &'static Target,
     pub(crate) program: Vec<u8>,

@@ -1,6 +1,7 @@
 //! Installs each package in an empty folder without a network, and runs it: a handshake of MCP and
 //! a call whose answer exceeds the budget.
 
+use std::ffi::{OsStr, OsString};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -18,6 +19,19 @@ use super::table::VERSION;
 
 /// The time from the start of an installation to the first guarded answer.
 const MAX_SECONDS: u64 = 60;
+
+/// An installed program.
+struct Installed {
+    /// The command that starts it, such as that of a container. Empty for the program itself.
+    launcher: Vec<OsString>,
+    program: PathBuf,
+}
+
+impl Installed {
+    fn at(program: PathBuf) -> Self {
+        Self { launcher: Vec::new(), program }
+    }
+}
 
 /// Verifies the packages of this machine's target in `folder`.
 pub(crate) fn all(folder: &Path, inputs: &[Input]) -> Result<()> {
@@ -50,7 +64,7 @@ pub(crate) fn all(folder: &Path, inputs: &[Input]) -> Result<()> {
                 .arg(file(&format!("{}-{VERSION}.tgz", target.npm_name())))
                 .arg(file(&format!("context-guard-{VERSION}.tgz"))),
         )?;
-        Ok(vec![folder.join("node_modules/.bin/context-guard")])
+        Ok(Installed::at(folder.join("node_modules/.bin/context-guard")))
     })?;
     verify("wheel", || {
         let folder = empty("wheel")?;
@@ -60,19 +74,22 @@ pub(crate) fn all(folder: &Path, inputs: &[Input]) -> Result<()> {
                 .args(["install", "--quiet", "--disable-pip-version-check", "--no-index"])
                 .arg(&wheel),
         )?;
-        Ok(vec![folder.join("bin/context-guard")])
+        Ok(Installed::at(folder.join("bin/context-guard")))
     })?;
     if let Some(architecture) = target.debian {
         verify("deb", || {
             let folder = empty("deb")?;
             let package = file(&format!("context-guard_{VERSION}_{architecture}.deb"));
             build::run(Command::new("dpkg-deb").arg("-x").arg(package).arg(&folder))?;
-            Ok(vec![folder.join("usr/bin/context-guard")])
+            Ok(Installed::at(folder.join("usr/bin/context-guard")))
         })?;
     }
     signature::verify(&folder.join("SHA256SUMS"), &empty("signature")?)?;
     eprintln!("verified: signature: minisign accepts it, and refuses it for another text");
     layouts(folder, &empty("layouts")?)?;
+    if folder.join("image").exists() {
+        verify("image", || image(&folder.join("image"), empty("image")?))?;
+    }
     verify("tarball", || {
         let to = empty("tarball")?;
         build::run(
@@ -87,7 +104,7 @@ pub(crate) fn all(folder: &Path, inputs: &[Input]) -> Result<()> {
                 .arg("-C")
                 .arg(&to),
         )?;
-        Ok(vec![to.join(&archive).join(target.program())])
+        Ok(Installed::at(to.join(&archive).join(target.program())))
     })?;
     verify("mcpb", || {
         let to = empty("mcpb")?;
@@ -98,7 +115,7 @@ pub(crate) fn all(folder: &Path, inputs: &[Input]) -> Result<()> {
         let program = to.join(entry.context("the manifest has no entry point")?);
         #[cfg(unix)]
         std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
-        Ok(vec![program])
+        Ok(Installed::at(program))
     })
 }
 
@@ -155,39 +172,66 @@ fn layouts(folder: &Path, copies: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Unpacks the image in `layout` into the folder `root`, and returns its program, which is started
+/// with no other files than those of the image.
+fn image(layout: &Path, root: PathBuf) -> Result<Installed> {
+    let read = |descriptor: Option<&Value>| -> Result<PathBuf> {
+        let digest = descriptor.and_then(|it| it.get("digest")).and_then(Value::as_str);
+        let digest = digest.and_then(|digest| digest.strip_prefix("sha256:"));
+        Ok(layout.join("blobs/sha256").join(digest.context("no digest")?))
+    };
+    let json =
+        |path: &Path| -> Result<Value> { Ok(serde_json::from_slice(&std::fs::read(path)?)?) };
+    let index = json(&layout.join("index.json"))?;
+    let manifest = json(&read(index.pointer("/manifests/0"))?)?;
+    let config = json(&read(manifest.pointer("/config"))?)?;
+    let layer = read(manifest.pointer("/layers/0"))?;
+    build::run(Command::new("tar").arg("-xzf").arg(layer).arg("-C").arg(&root))?;
+    // Programs write the compiled guard there.
+    std::fs::create_dir(root.join("tmp"))?;
+    let program = config.pointer("/config/Entrypoint/0").and_then(Value::as_str);
+    let program = PathBuf::from(program.context("the image has no entry point")?);
+    let launcher = ["unshare", "--map-root-user", "chroot"].map(OsString::from);
+    let launcher = launcher.into_iter().chain([root.into_os_string()]).collect();
+    Ok(Installed { launcher, program })
+}
+
 /// Installs a package, and compares an answer with and without the guard.
-fn verify(kind: &str, install: impl FnOnce() -> Result<Vec<PathBuf>>) -> Result<()> {
+fn verify(kind: &str, install: impl FnOnce() -> Result<Installed>) -> Result<()> {
     let started = Instant::now();
-    let programs = install().with_context(|| format!("{kind}: installation"))?;
-    for program in programs {
-        let direct = call(&[program.as_os_str(), "example-server".as_ref()]);
-        let direct = direct.with_context(|| format!("{kind}: example server"))?;
-        let own = program.as_os_str();
-        let guarded = call(&[own, "wrap".as_ref(), "--".as_ref(), own, "example-server".as_ref()]);
-        let guarded = guarded.with_context(|| format!("{kind}: wrap"))?;
-        if guarded.len() * 2 > direct.len() {
-            bail!(
-                "{kind}: an answer of {} bytes has {} bytes behind the guard",
-                direct.len(),
-                guarded.len()
-            );
-        }
-        let elapsed = started.elapsed();
-        if elapsed > Duration::from_secs(MAX_SECONDS) {
-            bail!("{kind}: {} s to the first guarded answer", elapsed.as_secs());
-        }
-        eprintln!(
-            "verified: {kind}: {} bytes become {}, {:.1} s after the start of the installation",
+    let Installed { launcher, program } =
+        install().with_context(|| format!("{kind}: installation"))?;
+    let run = |arguments: &[&OsStr]| {
+        let launcher = launcher.iter().map(OsString::as_os_str);
+        call(&launcher.chain(arguments.iter().copied()).collect::<Vec<_>>())
+    };
+    let own = program.as_os_str();
+    let direct = run(&[own, "example-server".as_ref()]);
+    let direct = direct.with_context(|| format!("{kind}: example server"))?;
+    let guarded = run(&[own, "wrap".as_ref(), "--".as_ref(), own, "example-server".as_ref()]);
+    let guarded = guarded.with_context(|| format!("{kind}: wrap"))?;
+    if guarded.len() * 2 > direct.len() {
+        bail!(
+            "{kind}: an answer of {} bytes has {} bytes behind the guard",
             direct.len(),
-            guarded.len(),
-            elapsed.as_secs_f64()
+            guarded.len()
         );
     }
+    let elapsed = started.elapsed();
+    if elapsed > Duration::from_secs(MAX_SECONDS) {
+        bail!("{kind}: {} s to the first guarded answer", elapsed.as_secs());
+    }
+    eprintln!(
+        "verified: {kind}: {} bytes become {}, {:.1} s after the start of the installation",
+        direct.len(),
+        guarded.len(),
+        elapsed.as_secs_f64()
+    );
     Ok(())
 }
 
 /// Starts a server, and returns its answer to a call with a long result.
-fn call(command: &[&std::ffi::OsStr]) -> Result<String> {
+fn call(command: &[&OsStr]) -> Result<String> {
     let (program, arguments) = command.split_first().context("the command is empty")?;
     let mut child = Command::new(program)
         .args(arguments)
