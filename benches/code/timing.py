@@ -1,4 +1,4 @@
-"""Times of programs next to plain tool calls, and the memory of many runs."""
+"""Times of programs next to plain tool calls, their ends at a deadline, and the memory of many."""
 
 import concurrent.futures
 import json
@@ -14,8 +14,45 @@ RUNS = 1_000
 CLIENTS = 40
 # Processor time has a resolution of 10 ms, so that it is that of many calls.
 PROCESSOR_CALLS = 50
+# The deadline of programs that do not end, in milliseconds, and how often each runs.
+DEADLINE = 500
+ENDLESS_RUNS = 5
+ENDLESS = {
+    "loop": "for (;;);",
+    "loop of promises": "for (;;) await null",
+    "microtasks": "const next = () => Promise.resolve().then(next); await next()",
+    "one replacement": "'x'.repeat(1e6).replace(/(x+x+)+y/, '')",
+    "one regular expression": "/^(a|a)*$/.test('a'.repeat(40) + 'b')",
+    "one sort": "[...Array(3e5).keys()].sort(() => { for (let i = 0; i < 1e4; i++); return 1 })",
+    "one search of a text": "for (;;) 'a'.repeat(3e7).indexOf('a'.repeat(1e6) + 'b')",
+    "one parse": "const text = '[' + '1,'.repeat(2e6) + '1]'; for (;;) JSON.parse(text)",
+    "calls": "for (;;) await tools.clock.now()",
+    "tool that never answers": "await tools.silent.wait()",
+    "many pending calls": "await Promise.all(Array(50).fill().map(() => tools.silent.wait()))",
+    "growing text": "let text = 'x'; for (;;) { text += text; if (text.length > 1e7) text = 'x' }",
+}
 # Runs before the measured ones, so that pools and caches have their size.
 WARM_UP = 200
+
+
+# A server with a tool that never answers.
+SILENT = """
+import json, sys
+tool = {"name": "wait", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}}
+for line in sys.stdin:
+    message = json.loads(line)
+    results = {
+        "initialize": {
+            "protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+            "serverInfo": {"name": "silent", "version": "1"},
+        },
+        "tools/list": {"tools": [tool]},
+        "ping": {},
+    }
+    if message.get("method") in results and "id" in message:
+        answer = {"jsonrpc": "2.0", "id": message["id"], "result": results[message["method"]]}
+        print(json.dumps(answer), flush=True)
+"""
 
 
 def milliseconds(call):
@@ -48,7 +85,9 @@ def write_megabyte(folder):
 
 def report(bench, folder: pathlib.Path):
     megabyte, size = write_megabyte(folder)
-    bench.servers = [server for server in bench.servers if server["name"] == "clock"] + [megabyte]
+    silent = {"name": "silent", "command": ["python3", "-c", SILENT]}
+    clock = [server for server in bench.servers if server["name"] == "clock"]
+    bench.servers = [*clock, megabyte, silent]
     print("\n| | least ms | median ms | processor ms |\n|---|---|---|---|")
     cold = []
     for _ in range(5):
@@ -62,8 +101,11 @@ def report(bench, folder: pathlib.Path):
     try:
         measure(gateway, size, bench.fastmcp)
         memory(gateway)
+        endless(gateway)
+        at_once(gateway)
     finally:
         gateway.close()
+    least_memory(bench)
 
 
 def measure(gateway, size, fastmcp):
@@ -131,3 +173,55 @@ def memory(gateway):
         f"{CLIENTS} at a time: {shown} MB. {failed} runs failed; "
         f"{3 * RUNS / elapsed:.0f} runs per second."
     )
+
+
+def endless(gateway):
+    """Programs that do not end: how long after their deadline their answer arrives."""
+    client, late, unended = gateway.client(), {}, []
+    client.call(RUN, EMPTY)
+    for label, code in ENDLESS.items():
+        times = []
+        for _ in range(ENDLESS_RUNS):
+            began = time.perf_counter()
+            result = client.call(RUN, {"code": code, "timeoutMs": DEADLINE})
+            times.append((time.perf_counter() - began) * 1_000 - DEADLINE)
+            if "deadline" not in clients.text(result):
+                unended.append(f"{label}: {clients.text(result)[:200]}")
+            if client.call(RUN, {"code": "return 1 + 1"}).get("isError"):
+                unended.append(f"{label}: the next program failed")
+        late[label] = max(times)
+    print(f"\n| program | ms after its deadline, most of {ENDLESS_RUNS} |\n|---|---|")
+    for label, most in late.items():
+        print(f"| {label} | {most:.0f} |")
+    print("".join(f"\n**{fault}**\n" for fault in unended))
+
+
+def at_once(gateway):
+    """Many programs at once, each of a session of its own."""
+    every = [gateway.client() for _ in range(RUNS)]
+    code = {"code": "return (await tools.clock.now()).timezone", "timeoutMs": 30_000}
+    sizes, failed = [gateway.resident()], []
+    with concurrent.futures.ThreadPoolExecutor(RUNS) as pool:
+        for _ in range(3):
+            results = list(pool.map(lambda client: client.call(RUN, code), every))
+            failed += [clients.text(result) for result in results if result.get("isError")]
+            sizes.append(gateway.resident())
+    shown = ", ".join(f"{size:.0f}" for size in sizes)
+    print(
+        f"Resident memory before, and after each of three times {RUNS:,} programs at once: {shown} "
+        f"MB. {len(failed)} failed. {failed[:1]}"
+    )
+
+
+def least_memory(bench):
+    """The least memory limit with which an empty program runs, in steps of 0.1 MB."""
+    least, most = 1, 160
+    while least < most:
+        middle = (least + most) // 2
+        gateway = bench.start_gateway({"memoryBytes": middle * 100_000})
+        try:
+            runs = not gateway.client().call(RUN, EMPTY).get("isError")
+        finally:
+            gateway.close()
+        least, most = (least, middle) if runs else (middle + 1, most)
+    print(f"An empty program runs with {least / 10:.1f} MB of memory.")

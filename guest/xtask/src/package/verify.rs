@@ -28,7 +28,7 @@ struct Installed {
 }
 
 impl Installed {
-    fn at(program: PathBuf) -> Self {
+    fn direct(program: PathBuf) -> Self {
         Self { launcher: Vec::new(), program }
     }
 }
@@ -64,7 +64,7 @@ pub(crate) fn all(folder: &Path, inputs: &[Input]) -> Result<()> {
                 .arg(file(&format!("{}-{VERSION}.tgz", target.npm_name())))
                 .arg(file(&format!("context-guard-{VERSION}.tgz"))),
         )?;
-        Ok(Installed::at(folder.join("node_modules/.bin/context-guard")))
+        Ok(Installed::direct(folder.join("node_modules/.bin/context-guard")))
     })?;
     verify("wheel", || {
         let folder = empty("wheel")?;
@@ -74,14 +74,14 @@ pub(crate) fn all(folder: &Path, inputs: &[Input]) -> Result<()> {
                 .args(["install", "--quiet", "--disable-pip-version-check", "--no-index"])
                 .arg(&wheel),
         )?;
-        Ok(Installed::at(folder.join("bin/context-guard")))
+        Ok(Installed::direct(folder.join("bin/context-guard")))
     })?;
     if let Some(architecture) = target.debian {
         verify("deb", || {
             let folder = empty("deb")?;
             let package = file(&format!("context-guard_{VERSION}_{architecture}.deb"));
             build::run(Command::new("dpkg-deb").arg("-x").arg(package).arg(&folder))?;
-            Ok(Installed::at(folder.join("usr/bin/context-guard")))
+            Ok(Installed::direct(folder.join("usr/bin/context-guard")))
         })?;
     }
     signature::verify(&folder.join("SHA256SUMS"), &empty("signature")?)?;
@@ -104,7 +104,7 @@ pub(crate) fn all(folder: &Path, inputs: &[Input]) -> Result<()> {
                 .arg("-C")
                 .arg(&to),
         )?;
-        Ok(Installed::at(to.join(&archive).join(target.program())))
+        Ok(Installed::direct(to.join(&archive).join(target.program())))
     })?;
     verify("mcpb", || {
         let to = empty("mcpb")?;
@@ -115,7 +115,7 @@ pub(crate) fn all(folder: &Path, inputs: &[Input]) -> Result<()> {
         let program = to.join(entry.context("the manifest has no entry point")?);
         #[cfg(unix)]
         std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
-        Ok(Installed::at(program))
+        Ok(Installed::direct(program))
     })
 }
 
