@@ -118,7 +118,9 @@ class Bench:
             "upstreams": [{**server, "isolation": "shared"} for server in self.servers],
             "code": {"enabled": True, "tools": ["notes::put_record"], **code},
             "access": {"rateLimit": {"perMinute": 0}},
-            "limits": {"sessions": 4_000, "sessionsPerPrincipal": 4_000},
+            "limits": {
+                "sessions": 4_000, "sessionsPerPrincipal": 4_000, "connectionsPerAddress": 4_000
+            },
         }
         config.write_text(json.dumps(settings), encoding="utf-8")
         command = [self.options.program, "serve", "--config", str(config)]

@@ -26,7 +26,6 @@ ENDLESS = {
     "one sort": "[...Array(3e5).keys()].sort(() => { for (let i = 0; i < 1e4; i++); return 1 })",
     "one search of a text": "for (;;) 'a'.repeat(3e7).indexOf('a'.repeat(1e6) + 'b')",
     "one parse": "const text = '[' + '1,'.repeat(2e6) + '1]'; for (;;) JSON.parse(text)",
-    "calls": "for (;;) await tools.clock.now()",
     "tool that never answers": "await tools.silent.wait()",
     "many pending calls": "await Promise.all(Array(50).fill().map(() => tools.silent.wait()))",
     "growing text": "let text = 'x'; for (;;) { text += text; if (text.length > 1e7) text = 'x' }",
@@ -89,14 +88,17 @@ def report(bench, folder: pathlib.Path):
     clock = [server for server in bench.servers if server["name"] == "clock"]
     bench.servers = [*clock, megabyte, silent]
     print("\n| | least ms | median ms | processor ms |\n|---|---|---|---|")
-    cold = []
+    cold, sizes = [], []
     for _ in range(5):
         gateway = bench.start_gateway({})
         client = gateway.client()
         client.call("clock__now", {})
+        before = gateway.resident()
         cold.append(milliseconds(lambda client=client: client.call(RUN, EMPTY)))
+        sizes.append(gateway.resident() - before)
         gateway.close()
     print(f"| first empty program of a gateway, 5 gateways | {spread(cold)} | |")
+    first = statistics.median(sizes)
     gateway = bench.start_gateway({})
     try:
         measure(gateway, size, bench.fastmcp)
@@ -105,7 +107,7 @@ def report(bench, folder: pathlib.Path):
         at_once(gateway)
     finally:
         gateway.close()
-    least_memory(bench)
+    print(f"The first empty program adds {first:.1f} MB of resident memory at the median.")
 
 
 def measure(gateway, size, fastmcp):
@@ -211,17 +213,3 @@ def at_once(gateway):
         f"Resident memory before, and after each of three times {RUNS:,} programs at once: {shown} "
         f"MB. {len(failed)} failed. {failed[:1]}"
     )
-
-
-def least_memory(bench):
-    """The least memory limit with which an empty program runs, in steps of 0.1 MB."""
-    least, most = 1, 160
-    while least < most:
-        middle = (least + most) // 2
-        gateway = bench.start_gateway({"memoryBytes": middle * 100_000})
-        try:
-            runs = not gateway.client().call(RUN, EMPTY).get("isError")
-        finally:
-            gateway.close()
-        least, most = (least, middle) if runs else (middle + 1, most)
-    print(f"An empty program runs with {least / 10:.1f} MB of memory.")

@@ -120,11 +120,20 @@ const DEADLINE: Duration = Duration::from_millis(400);
 const MEMORY: usize = 48 << 20;
 
 fn run_with(source: &str, input: &str, deadline: Duration) -> Option<Outcome> {
+    run_within(MEMORY, source, input, deadline)
+}
+
+fn run_within(
+    memory_bytes: usize,
+    source: &str,
+    input: &str,
+    deadline: Duration,
+) -> Option<Outcome> {
     let sandbox = SANDBOX.as_ref()?;
     let limits = RunLimits {
         deadline: Instant::now() + deadline,
         cancelled: Arc::new(AtomicBool::new(false)),
-        memory_bytes: MEMORY,
+        memory_bytes,
         value_bytes: 1 << 20,
         log_bytes: 2_000,
     };
@@ -172,6 +181,12 @@ fn programs_compute() {
     returns!("(1 + 1);", "2");
     returns!("return new Map([['a', 1]])", r#"{"a":1}"#);
     returns!("// only a comment at the end\nreturn 1 // here", "1");
+}
+
+#[test]
+fn programs_run_with_the_least_memory_that_can_be_set() {
+    let outcome = run_within(20 << 20, "return 0", "null", Duration::from_secs(30));
+    assert!(outcome.is_none_or(|outcome| outcome.value.is_ok()));
 }
 
 #[test]

@@ -16,8 +16,9 @@ pub struct CodeSettings {
     /// Lists only the tools that search and describe tools, read answers and run programs. All
     /// others remain callable by name.
     pub only: bool,
-    /// The maximum memory of one program, in bytes.
-    #[schemars(range(min = 8_388_608, max = 536_870_912))]
+    /// The maximum memory of one program, in bytes. It starts with 17 MB, of which an empty program
+    /// uses a small part.
+    #[schemars(range(min = 20_971_520, max = 536_870_912))]
     pub memory_bytes: usize,
     /// The maximum number of programs that run at once. Others wait for their turn.
     #[schemars(range(min = 1, max = 16))]
