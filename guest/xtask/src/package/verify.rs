@@ -172,6 +172,11 @@ fn layouts(folder: &Path, copies: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Runs a command in a folder that has only the devices and processes of the system, as containers
+/// do.
+const CONTAINER: &str = "mount --rbind /dev \"$0/dev\" && mount --rbind /proc \"$0/proc\" \
+                         && exec chroot \"$0\" \"$@\"";
+
 /// Unpacks the image in `layout` into the folder `root`, and returns its program, which is started
 /// with no other files than those of the image.
 fn image(layout: &Path, root: PathBuf) -> Result<Installed> {
@@ -187,12 +192,14 @@ fn image(layout: &Path, root: PathBuf) -> Result<Installed> {
     let config = json(&read(manifest.pointer("/config"))?)?;
     let layer = read(manifest.pointer("/layers/0"))?;
     build::run(Command::new("tar").arg("-xzf").arg(layer).arg("-C").arg(&root))?;
-    // Programs write the compiled guard there.
-    std::fs::create_dir(root.join("tmp"))?;
+    for folder in ["dev", "proc", "tmp"] {
+        std::fs::create_dir(root.join(folder))?;
+    }
     let program = config.pointer("/config/Entrypoint/0").and_then(Value::as_str);
     let program = PathBuf::from(program.context("the image has no entry point")?);
-    let launcher = ["unshare", "--map-root-user", "chroot"].map(OsString::from);
-    let launcher = launcher.into_iter().chain([root.into_os_string()]).collect();
+    let launcher = ["unshare", "--map-root-user", "--mount", "sh", "-c", CONTAINER];
+    let launcher = launcher.into_iter().map(OsString::from).chain([root.into_os_string()]);
+    let launcher = launcher.collect();
     Ok(Installed { launcher, program })
 }
 
