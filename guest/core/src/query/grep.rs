@@ -13,6 +13,11 @@ use crate::text::lines::LineSpans;
 
 /// Maximum number of matches in the result of a search.
 const MAX_SHOWN_MATCHES: usize = 2_000;
+/// The maximum number of matches in JSON beside which the members of their objects are shown
+/// unasked.
+const FEW_MATCHES: usize = 3;
+/// The number of members before, and after, each of few matches.
+const FEW_MATCHES_CONTEXT: usize = 12;
 /// Maximum number of context lines before, and after, a match.
 const MAX_CONTEXT_LINES: u64 = 50;
 /// Maximum number of bytes of a member beside a match that is shown whole.
@@ -236,7 +241,8 @@ impl Pattern {
             pattern: self,
             outline: &records.outline,
             path: String::new(),
-            out: b"{\"matches\":[".to_vec(),
+            out: Vec::new(),
+            few: Vec::new(),
             count: 0,
             bytes: 0,
             max_matches: options.max_matches(),
@@ -249,18 +255,7 @@ impl Pattern {
             search.path = path;
             search.visit(id);
         }
-        let mut out = search.out;
-        let complete = search.bytes <= self.max_bytes;
-        out.extend_from_slice(
-            format!("],\"count\":{},\"complete\":{complete}}}", search.count).as_bytes(),
-        );
-        let rest = if complete { "" } else { "; NOT all of it was searched: narrow it by path" };
-        let shown = if search.count > search.max_matches {
-            format!(", the first {} shown", search.max_matches)
-        } else {
-            String::new()
-        };
-        (out, format!("{} matches{shown}{rest}", search.count))
+        search.result()
     }
 
     /// Returns true if a value inside the node `id` matches, or none if `budget`, the number of
@@ -298,7 +293,10 @@ struct Search<'s, 'a> {
     pattern: &'s Pattern,
     outline: &'s Outline<'a>,
     path: String,
+    /// The matches, as elements of a JSON array.
     out: Vec<u8>,
+    /// The first [`FEW_MATCHES`] with the members around them, if no context is asked for.
+    few: Vec<u8>,
     count: usize,
     bytes: usize,
     max_matches: usize,
@@ -311,6 +309,26 @@ struct Search<'s, 'a> {
 }
 
 impl Search<'_, '_> {
+    /// Returns the matches as JSON, and a summary in words.
+    fn result(self) -> (Vec<u8>, String) {
+        // A value alone says little: of few matches, their objects are shown unasked.
+        let few = self.few.as_slice();
+        let is_few = self.context == 0 && self.count <= FEW_MATCHES;
+        let matches = if is_few { few } else { self.out.as_slice() };
+        let mut out = [b"{\"matches\":[", matches].concat();
+        let complete = self.bytes <= self.pattern.max_bytes;
+        out.extend_from_slice(
+            format!("],\"count\":{},\"complete\":{complete}}}", self.count).as_bytes(),
+        );
+        let rest = if complete { "" } else { "; NOT all of it was searched: narrow it by path" };
+        let shown = if self.count > self.max_matches {
+            format!(", the first {} shown", self.max_matches)
+        } else {
+            String::new()
+        };
+        (out, format!("{} matches{shown}{rest}", self.count))
+    }
+
     fn visit(&mut self, id: NodeId) {
         let outline = self.outline;
         let Some(node) = outline.node(id) else { return };
@@ -343,49 +361,57 @@ impl Search<'_, '_> {
         if self.count > self.max_matches {
             return;
         }
-        if self.count > 1 {
-            self.out.push(b',');
+        let mut found = if self.count > 1 { b",".to_vec() } else { Vec::new() };
+        found.extend_from_slice(b"{\"path\":");
+        found.extend(quoted(&self.path));
+        found.extend_from_slice(b",\"value\":");
+        found.extend(quoted(&self.pattern.show(&value)));
+        if self.context == 0 && self.count <= FEW_MATCHES {
+            let mut few = std::mem::take(&mut self.few);
+            few.extend_from_slice(&found);
+            self.write_context(&mut few, FEW_MATCHES_CONTEXT);
+            few.push(b'}');
+            self.few = few;
+        } else if self.context > 0 {
+            self.write_context(&mut found, self.context);
         }
-        self.out.extend_from_slice(b"{\"path\":");
-        self.out.extend(quoted(&self.path));
-        self.out.extend_from_slice(b",\"value\":");
-        self.out.extend(quoted(&self.pattern.show(&value)));
-        self.write_context();
-        self.out.push(b'}');
+        found.push(b'}');
+        self.out.extend_from_slice(&found);
     }
 
     /// Writes the members beside the one that matches, in the nearest object around it. Writes them
     /// once for matches of one object.
-    fn write_context(&mut self) {
+    fn write_context(&mut self, out: &mut Vec<u8>, context: usize) {
         let is_object = |(id, _): &&(NodeId, usize)| {
             self.outline.node(*id).is_some_and(|node| node.kind == Kind::Object)
         };
-        let around = self.parents.iter().rev().find(is_object).filter(|_| self.context > 0);
+        let around = self.parents.iter().rev().find(is_object);
         let Some((object, at)) = around.copied().filter(|(id, _)| self.shown != Some(*id)) else {
             return;
         };
         self.shown = Some(object);
-        let from = at.saturating_sub(self.context);
+        let from = at.saturating_sub(context);
         let members = self.outline.children(object).enumerate().skip(from);
-        let members = members.take_while(|(number, _)| *number <= at + self.context);
-        self.out.extend_from_slice(b",\"beside\":{");
+        let members = members.take_while(|(number, _)| *number <= at + context);
         let mut is_first = true;
         for (_, (_, member)) in members.filter(|(number, _)| *number != at) {
-            if !std::mem::take(&mut is_first) {
-                self.out.push(b',');
-            }
-            self.out.extend(quoted(&self.outline.decoded(&member.key)));
-            self.out.push(b':');
+            let start: &[u8] = if is_first { b",\"beside\":{" } else { b"," };
+            out.extend_from_slice(start);
+            is_first = false;
+            out.extend(quoted(&self.outline.decoded(&member.key)));
+            out.push(b':');
             let value = minify(&self.outline.raw(member));
             if value.len() <= MAX_MEMBER_BYTES {
-                self.out.extend_from_slice(&value);
+                out.extend_from_slice(&value);
             } else {
                 let end = boundary(&value, MAX_MEMBER_BYTES, Form::Raw);
                 let head = String::from_utf8_lossy(value.get(..end).unwrap_or_default());
-                self.out.extend(quoted(&format!("{head}\u{2026}")));
+                out.extend(quoted(&format!("{head}\u{2026}")));
             }
         }
-        self.out.push(b'}');
+        if !is_first {
+            out.push(b'}');
+        }
     }
 }
 
@@ -415,12 +441,15 @@ mod tests {
         );
         let limits = EndpointSettings::default();
         let records = RecordSet::locate(document.as_bytes(), &limits).unwrap();
-        let found = |context| {
-            let pattern = Pattern::new("360|^a$|^b$", None).unwrap();
+        let search = |pattern, context| {
+            let pattern = Pattern::new(pattern, None).unwrap();
             let options = SearchOptions { context, ..ALL };
             String::from_utf8(pattern.search_json(&records, false, options).0).unwrap()
         };
-        assert!(!found(0).contains("beside"));
+        let found = |context| search("360|^a$|^b$", context);
+        // Of few matches, the members are shown unasked.
+        assert!(found(0).contains(r#""beside":{"id":1,"#) && found(0).contains(r#""rating":4}"#));
+        assert!(!search("360|^a$|^b$|Other", 0).contains("beside"));
         let one = r#"{"path":"/places/0/name","value":"360 Bar","beside":{"id":1,"vicinity":"100 Market St"}},{"path":"/places/0/tags/0","value":"a"}"#;
         assert!(found(1).contains(one), "{}", found(1));
         let all = found(50);
