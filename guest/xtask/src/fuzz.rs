@@ -11,11 +11,15 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::build::{self, cargo, root, target};
 
 /// The targets, which are files of `tests/fuzz/targets`.
-const TARGETS: [&str; 13] = [
+const TARGETS: [&str; 17] = [
     "scanner",
     "message",
     "payload",
     "query",
+    "jsonpath",
+    "converted",
+    "texts",
+    "references",
     "cursor",
     "imports",
     "http_head",
