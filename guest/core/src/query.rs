@@ -15,6 +15,7 @@ mod jq;
 mod known_fields;
 pub mod names;
 mod needed;
+mod objects;
 mod operand;
 mod order;
 pub mod path;
@@ -177,7 +178,10 @@ impl Query {
     ) -> Result<QueryResult, String> {
         let limits = input.limits;
         let mut records = match &self.path {
-            Some(path) => match records.follow(&Path::parse(path)?)? {
+            Some(path) => match records
+                .follow(&Path::parse(path)?)
+                .map_err(|reason| format!("{reason}{}", Path::correction(path)))?
+            {
                 PathTarget::Text(text) if self.jq.is_some() => {
                     return self.run_jq(&crate::json::text::quoted(&text));
                 }
@@ -230,6 +234,7 @@ impl Query {
             let options = input.search_options(self.context);
             let found = Pattern::new(pattern, self.ignore_case)?;
             let found = found.search_json(&records, self.filters(), options);
+            grep::check_quotes(pattern, found.1.starts_with("0 matches"))?;
             return Ok(QueryResult::new(found.0, false, format!("{} in {of}", found.1)));
         }
         let Some(fields) = &self.fields else {
@@ -408,6 +413,7 @@ impl Query {
             let text = input.head(text);
             let found = Pattern::new(pattern, self.ignore_case)?
                 .search_text(text, input.search_options(self.context));
+            grep::check_quotes(pattern, found.text.is_empty())?;
             if counts.is_some() {
                 return Ok(QueryResult::new(found.counts.into_bytes(), false, found.description));
             }
@@ -420,7 +426,8 @@ impl Query {
             let bytes = minify_if_json(input.lines(text)?);
             return Ok(QueryResult::new(bytes, true, self.path.clone().unwrap_or_default()));
         }
-        Err("this answer is a text, not JSON: use grep, or startLine and endLine".to_owned())
+        let hint = grep::search_hint(self.condition.as_deref().unwrap_or_default());
+        Err(format!("this answer is a text, not JSON: use grep{hint}, or startLine and endLine"))
     }
 }
 

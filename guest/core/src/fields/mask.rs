@@ -21,7 +21,11 @@ impl Mask {
     /// # Errors
     /// Returns a message for the caller if a path is empty or too long.
     pub fn parse(fields: &str) -> Result<Self, String> {
-        Self::from_paths(fields.split(','))
+        if fields.contains(['{', '}']) {
+            let paths = selection(fields)?;
+            return Self::from_paths(paths.iter().map(String::as_str));
+        }
+        Self::from_paths(fields.split([',', ';']))
     }
 
     /// Creates a mask from dotted paths.
@@ -122,6 +126,36 @@ pub fn names(outline: &Outline<'_>, id: NodeId) -> Vec<String> {
     };
     let Some(object) = object else { return Vec::new() };
     outline.children(object).map(|(_, member)| outline.decoded(&member.key)).collect()
+}
+
+/// Returns the paths of a selection in the way of GraphQL, such as `{ id user { name } }`.
+fn selection(fields: &str) -> Result<Vec<String>, String> {
+    let spaced = fields.replace('{', " { ").replace('}', " } ").replace([',', ';'], " ");
+    let (mut paths, mut around, mut last) = (Vec::new(), Vec::new(), None::<&str>);
+    for word in spaced.split_whitespace() {
+        match word {
+            "{" => around.push(last.take().unwrap_or_default()),
+            "}" => {
+                paths.extend(last.take().map(|name| join(&around, name)));
+                if around.pop().is_none() {
+                    return Err(format!(
+                        "fields has a closing brace too many in {fields:?}: write id,user.name"
+                    ));
+                }
+            }
+            name => paths.extend(last.replace(name).map(|name| join(&around, name))),
+        }
+    }
+    paths.extend(last.map(|name| join(&around, name)));
+    if !around.is_empty() || paths.is_empty() {
+        return Err(format!("fields has no complete selection in {fields:?}: write id,user.name"));
+    }
+    Ok(paths)
+}
+
+fn join(around: &[&str], name: &str) -> String {
+    let names = around.iter().copied().filter(|name| !name.is_empty()).chain([name]);
+    names.collect::<Vec<_>>().join(".")
 }
 
 #[cfg(test)]

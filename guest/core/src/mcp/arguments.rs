@@ -82,7 +82,7 @@ pub fn split(
     let mut scanner = Scanner::starting_at(bytes, Form::Raw, span.start);
     let mut sorted = SplitArguments::default();
     let (mut kept, mut taken) = (Vec::new(), Map::new());
-    let (mut unknown, mut twice) = (Vec::new(), None);
+    let (mut unknown, mut twice): (Vec<(String, Value)>, _) = (Vec::new(), None);
     let scan = scanner.object(|scanner, key| {
         let value = scanner.skip_value()?;
         let name = scanner.decode(&key);
@@ -95,7 +95,10 @@ pub fn split(
                 taken.insert(guarded.to_owned(), value);
             }
             None => {
-                unknown.push(name);
+                if matches!(owner, ArgumentOwner::ReadTool) && unknown.is_empty() {
+                    let value = serde_json::from_slice(scanner.bytes(&value)).unwrap_or_default();
+                    unknown.push((name, value));
+                }
                 kept.push(scanner.bytes(&(key.start - 1..value.end)));
             }
         }
@@ -107,8 +110,8 @@ pub fn split(
             resolve_alias(&name)
         ));
     }
-    if let (ArgumentOwner::ReadTool, Some(name)) = (owner, unknown.first()) {
-        return Err(unknown_argument("context_guard_read", name));
+    if let Some((name, value)) = unknown.first() {
+        return Err(unknown_argument("context_guard_read", name, Some(value)));
     }
     if scan.is_err() || taken.is_empty() {
         return Ok(SplitArguments::default());
@@ -223,7 +226,7 @@ impl GuardArguments {
                 for (name, value) in members {
                     let known = resolve_alias(name);
                     if !ARGUMENT_NAMES.contains(&known) {
-                        return Err(unknown_argument(ARGUMENTS_OBJECT, name));
+                        return Err(unknown_argument(ARGUMENTS_OBJECT, name, Some(value)));
                     }
                     if resolved.insert(known.to_owned(), value.clone()).is_some() {
                         return Err(format!("_guard has {known} twice, once by another name"));
@@ -288,9 +291,9 @@ impl GuardArguments {
                     if value.as_u64() == Some(0) { 0 } else { parse_number(name, value, 50)? }
             }
             "grep" => self.query.grep = Some(parse_text(name, value)?),
-            "aggregate" => self.query.aggregate = Some(parse_text(name, value)?),
+            "aggregate" => self.query.aggregate = Some(parse_expression(name, value)?),
             _ => {
-                let condition = parse_text(name, value)?;
+                let condition = parse_expression(name, value)?;
                 match jq_program(&condition) {
                     Some(program) => self.query.jq = Some(program),
                     None if is_jq_filter(&condition) => self.query.jq = Some(condition),
@@ -330,11 +333,17 @@ fn is_jq_filter(text: &str) -> bool {
 }
 
 /// Returns the error for an argument that `owner` does not have, with what to use instead.
-fn unknown_argument(owner: &str, name: &str) -> String {
+fn unknown_argument(owner: &str, name: &str, value: Option<&Value>) -> String {
     let lower = name.to_lowercase().replace(['_', '-'], "");
     let hint = match lower.as_str() {
         "sort" | "sortby" | "order" | "orderby" | "sortorder" | "desc" => {
-            "; to sort, write where: \"order by price desc limit 5\", also after a condition".to_owned()
+            // `-price`, as interfaces of web services write it.
+            let given = value.and_then(Value::as_str).unwrap_or("price desc").trim();
+            let order = match given.strip_prefix('-') {
+                Some(field) => format!("{field} desc"),
+                None => given.replace(':', " "),
+            };
+            format!("; to sort, write where: \"order by {order} limit 5\", also after a condition")
         }
         "offset" | "skip" | "page" | "start" | "from" => {
             "; for the next page, give the nextCursor of the answer as cursor".to_owned()
@@ -364,6 +373,11 @@ fn unknown_argument(owner: &str, name: &str) -> String {
 fn parse_text(name: &str, value: &Value) -> Result<String, String> {
     let text = value.as_str().filter(|text| !text.trim().is_empty());
     text.map(str::to_owned).ok_or_else(|| format!("{name} must be a string that is not empty"))
+}
+
+/// Parses an argument that is a text, or an object in the way of document databases.
+fn parse_expression(name: &str, value: &Value) -> Result<String, String> {
+    if value.is_object() { Ok(value.to_string()) } else { parse_text(name, value) }
 }
 
 /// Parses an argument that is a list of strings, or one string with commas. Numbers are accepted as

@@ -13,6 +13,7 @@ use self::total::{AggregateFunction, Key, Total, write_value};
 use super::condition::{Source, TotalsCondition};
 use super::field::{FieldName, FieldPath};
 use super::names::join_names;
+use super::objects;
 use super::operand::Operand;
 use super::order;
 use super::reader::Reader;
@@ -87,7 +88,13 @@ impl Aggregates {
     /// # Errors
     /// Returns a message for the caller that shows the syntax, or the limit that is exceeded.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let mut segments = parse::parse(&mut Reader::new("aggregate", text)?)?;
+        let mut reader = Reader::new("aggregate", text)?;
+        let rewritten;
+        if objects::is_object(text) {
+            rewritten = objects::totals(text)?;
+            reader = Reader::new("aggregate", &rewritten)?;
+        }
+        let mut segments = parse::parse(&mut reader)?;
         segments.iter_mut().try_for_each(GroupedTotals::add_hidden_items)?;
         Ok(Self(segments))
     }

@@ -7,7 +7,9 @@ mod build;
 mod correlate;
 mod diagnose;
 mod evaluate;
+mod frame;
 mod literal;
+mod lucene;
 mod operator;
 mod parse;
 mod pattern;
@@ -16,6 +18,7 @@ use std::cell::Cell;
 
 use self::pattern::TextPattern;
 use super::field::FieldName;
+use super::objects;
 use super::operand::Operand;
 use super::order::Order;
 use super::reader::Reader;
@@ -96,6 +99,14 @@ impl Condition {
     /// Returns a message for the caller that shows the syntax, or the limit that is exceeded.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut reader = Reader::new("where", text)?;
+        let rewritten;
+        if objects::is_object(text) {
+            rewritten = objects::condition(text)?;
+            reader = Reader::new("where", &rewritten)?;
+        } else if let Some(condition) = frame::condition(text) {
+            rewritten = condition;
+            reader = Reader::new("where", &rewritten)?;
+        }
         let reader = &mut reader;
         let explained = |reason: String| match reason.contains("cannot be read") {
             true if !reason.contains("write ") => format!("{reason}; {SYNTAX}"),

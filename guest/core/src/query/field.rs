@@ -98,10 +98,14 @@ impl FieldName {
             (Some(key), "") => Ok(Some(NameSegment::Key(key))),
             (None, "" | "*" | ":") => Ok(None),
             (None, index) => {
+                // SQL Server writes `[Body Mass (g)]`.
+                let is_key = index.chars().all(|c| is_word_character(c) || " ()/%.#-".contains(c));
                 match index.parse() {
                     Ok(index) => Ok(Some(NameSegment::Index(index))),
-                    Err(_) => Err(reader
-                        .error(&format!("[{index}] is neither an index, [*] nor a quoted key"))),
+                    Err(_) if is_key => Ok(Some(NameSegment::Key(index.to_owned()))),
+                    Err(_) => {
+                        Err(reader.error(&format!("[{index}] is neither an index, [*] nor a key")))
+                    }
                 }
             }
             (Some(_), _) => Err(reader.error("a bracket holds one key, one index or *")),

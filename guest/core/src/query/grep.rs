@@ -1,7 +1,12 @@
 //! Lines of a text, or values of a document, that match a regular expression. The engine runs in
 //! linear time, and the searched bytes are limited.
 
+mod command_line;
+
 use regex_lite::Regex;
+
+use self::command_line::unwrap_pattern;
+pub use self::command_line::{check_quotes, search_hint};
 
 use super::compiled_regex::{CompiledRegex, MAX_SEARCHED_BYTES};
 use super::records::RecordSet;
@@ -78,19 +83,6 @@ fn has_capital(pattern: &str) -> bool {
     })
 }
 
-/// Splits a pattern that is written as on a command line or in a script: `-i warn`, `/warn/i`.
-/// Returns the pattern, and true if it matches any case. None if it is written plainly.
-fn unwrap_pattern(pattern: &str) -> Option<(&str, bool)> {
-    if let Some((flags, rest)) = pattern.strip_prefix('-').and_then(|rest| rest.split_once(' ')) {
-        let known = !flags.is_empty() && flags.chars().all(|flag| "iEGPne".contains(flag));
-        return known.then_some((rest.trim(), flags.contains('i')));
-    }
-    let (rest, flags) = pattern.strip_prefix('/')?.rsplit_once('/')?;
-    let known = flags.chars().all(|flag| "igmsu".contains(flag));
-    // `/a/b/` is a path.
-    (known && !rest.is_empty() && !rest.contains('/')).then_some((rest, flags.contains('i')))
-}
-
 impl Pattern {
     /// Compiles a regular expression. `ignore_case` is none for smart case: an expression without
     /// capital letters matches any case.
@@ -101,7 +93,7 @@ impl Pattern {
         if pattern.is_empty() || pattern.len() > 1_000 {
             return Err("grep takes a regular expression of 1 to 1000 characters".to_owned());
         }
-        let (pattern, flag) = unwrap_pattern(pattern).unwrap_or((pattern, false));
+        let (pattern, flag) = unwrap_pattern(pattern)?.unwrap_or((pattern, false));
         let ignore_case = ignore_case.unwrap_or_else(|| flag || !has_capital(pattern));
         let compiled = CompiledRegex::new(pattern, ignore_case).map_err(|error| {
             format!(

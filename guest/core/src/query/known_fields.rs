@@ -41,10 +41,33 @@ pub(super) fn unknown(records: &RecordSet<'_>, all: &[NodeId], name: &str) -> St
         true => String::new(),
         false => format!(" (did you mean {}?)", near.join(" or ")),
     };
+    let hint = as_function(&known, name).map_or(hint, |call| format!("; write {call}"));
     format!(
         "no record has a field {name}{hint}; there are: {}",
         join_names(&known, MAX_NAMED_FIELDS)
     )
+}
+
+/// Returns the function that a name of other languages means, such as `year(created)` for
+/// `created.dt.year`, and `length(tags)` for `tags.length`. None if there is no such field.
+fn as_function(known: &[String], name: &str) -> Option<String> {
+    let (field, function) = name.rsplit_once('.')?;
+    let field = ["dt", "str"].iter().find_map(|part| field.strip_suffix(&format!(".{part}")));
+    let field = field.or_else(|| name.rsplit_once('.').map(|(field, _)| field))?;
+    let function = match function.to_lowercase().as_str() {
+        "length" | "len" | "size" | "count" => "length",
+        "year" => "year",
+        "quarter" => "quarter",
+        "month" => "month",
+        "week" => "week",
+        "day" | "date" => "date",
+        "hour" => "hour",
+        "weekday" | "dayofweek" => "weekday",
+        "lower" => "lower",
+        "upper" => "upper",
+        _ => return None,
+    };
+    known.iter().any(|known| known == field).then(|| format!("{function}({field})"))
 }
 
 /// Returns the error for a field that holds objects: with the names of the fields inside it.

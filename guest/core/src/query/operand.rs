@@ -81,8 +81,33 @@ impl Operand {
         }
         reader.reset(start);
         let name = FieldName::read(reader)?;
-        let slice = if reader.eat("[") { Some(Self::slice(reader)?) } else { None };
-        Ok(Self { function: slice, ..Self::new(name) })
+        let mut function = if reader.eat("[") { Some(Self::slice(reader)?) } else { None };
+        if reader.eat("::") {
+            function = Self::cast(reader)?;
+        }
+        Ok(Self { function, ..Self::new(name) })
+    }
+
+    /// Reads the type of a cast. Texts with numbers compare as numbers without one.
+    fn cast(reader: &mut Reader<'_>) -> Result<Option<FieldFunction>, String> {
+        let verbatim = reader.peek_word();
+        let function = match verbatim.to_lowercase().as_str() {
+            "date" => Some(FieldFunction::Date(DatePart::Day)),
+            "int" | "integer" | "bigint" | "smallint" | "signed" | "unsigned" | "int64"
+            | "float" | "float64" | "real" | "double" | "decimal" | "numeric" | "number"
+            | "timestamp" | "timestamptz" | "datetime" => None,
+            _ => return Err(reader.error("a type such as int, numeric or date is expected here")),
+        };
+        reader.eat(verbatim);
+        // `decimal(10,2)`, `double precision`, `unsigned integer`
+        if reader.eat("(") {
+            while reader.peek().is_some_and(|c| c.is_ascii_digit() || ", ".contains(c)) {
+                reader.next();
+            }
+            Self::close(reader)?;
+        }
+        let _ = reader.keyword(&["precision", "integer"]);
+        Ok(function)
     }
 
     /// Reads the arguments of the function `word`, after the opening parenthesis.
@@ -109,6 +134,15 @@ impl Operand {
             let name = FieldName::read(reader)?;
             Self::close(reader)?;
             return Ok(Some(Self { function: Some(*function), ..Self::new(name) }));
+        }
+        if matches!(word, "cast" | "try_cast" | "safe_cast") {
+            let name = FieldName::read(reader)?;
+            if reader.keyword(&["as"]).is_none() {
+                return Err(reader.error("write CAST(field AS int)"));
+            }
+            let function = Self::cast(reader)?;
+            Self::close(reader)?;
+            return Ok(Some(Self { function, ..Self::new(name) }));
         }
         let sliced = matches!(word, "substr" | "substring" | "left");
         let Some((_, function)) = FUNCTIONS

@@ -6,6 +6,7 @@ mod evaluate;
 mod parse;
 mod regex;
 mod syntax;
+mod xpath;
 
 use self::evaluate::Evaluation;
 use self::syntax::{PathQuery, PathSelector, Segment};
@@ -44,6 +45,14 @@ impl Path {
             )
         })?;
         Ok(Self { query })
+    }
+
+    /// Returns what to write instead of a path that leads to nothing, for an error. Empty if it is
+    /// no XPath.
+    pub(super) fn correction(path: &str) -> String {
+        let json_path = xpath::to_json_path(path);
+        json_path
+            .map_or_else(String::new, |path| format!("; this is no JSON Pointer: write {path}"))
     }
 
     /// Returns true if the path may select several values.

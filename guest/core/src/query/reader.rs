@@ -147,6 +147,25 @@ impl<'t> Reader<'t> {
         rest.get(..end).unwrap_or_default()
     }
 
+    /// Reads a unit in parentheses that is the end of a name, as in `Mass (g) > 5`. `follows`
+    /// returns true if the rest after it can follow a name. None if no unit follows.
+    pub(super) fn unit(&mut self, follows: impl Fn(&mut Self) -> bool) -> Option<&'t str> {
+        let start = self.at;
+        let inside = |c: char| c.is_alphanumeric() || " _%/.°-".contains(c);
+        self.skip_space();
+        let begin = self.at;
+        if self.eat("(") {
+            while self.peek().is_some_and(inside) {
+                self.next();
+            }
+            if self.peek() == Some(')') && self.next().is_some() && follows(&mut self.clone()) {
+                return self.text.get(begin..self.at);
+            }
+        }
+        self.at = start;
+        None
+    }
+
     /// Reads one of the keywords `words`, in any case, after white space. A keyword may have
     /// several words. Returns the keyword that was read.
     pub(super) fn keyword(&mut self, words: &[&'static str]) -> Option<&'static str> {

@@ -67,8 +67,11 @@ pub(super) fn left_out(
     if without == 0 || with == 0 {
         return Ok(None);
     }
-    let have = if without == 1 { "record has" } else { "records have" };
-    Ok(Some(format!("{without} {have} no number at {} and were left out", operand.field)))
+    let (have, were) = match without {
+        1 => ("record has", "was"),
+        _ => ("records have", "were"),
+    };
+    Ok(Some(format!("{without} {have} no number at {} and {were} left out", operand.field)))
 }
 
 /// Returns the error for selected fields of which no record has any.

@@ -12,7 +12,7 @@ use super::{Aggregate, GroupedTotals, SortKey};
 use crate::query::condition::TotalsCondition;
 use crate::query::operand::Operand;
 use crate::query::order::{Order, read_direction};
-use crate::query::reader::Reader;
+use crate::query::reader::{Position, Reader};
 
 /// The functions with their names.
 const FUNCTIONS: [(&str, AggregateFunction); 24] = [
@@ -77,6 +77,9 @@ pub(super) fn parse(reader: &mut Reader<'_>) -> Result<Vec<GroupedTotals>, Strin
 fn segment(reader: &mut Reader<'_>) -> Result<GroupedTotals, String> {
     reader.skip_space();
     let start = reader.position();
+    if let Some(totals) = grouped(reader, start)? {
+        return Ok(totals);
+    }
     let _ = reader.keyword(&["select"]);
     let (mut items, mut fields) = (Vec::new(), Vec::new());
     loop {
@@ -112,7 +115,7 @@ fn segment(reader: &mut Reader<'_>) -> Result<GroupedTotals, String> {
         let _ = reader.eat(":");
         loop {
             reader.count_part()?;
-            by.push(Operand::read(reader).map_err(|reason| syntax(&reason))?);
+            by.push(field(reader)?);
             let comma = reader.position();
             let more = (reader.eat(",") && !is_total(reader)) || {
                 reader.reset(comma);
@@ -205,6 +208,80 @@ fn is_total(reader: &Reader<'_>) -> bool {
     rest.eat("(") || (is_count && (is_end || clause))
 }
 
+/// Reads a field. Its name may have several words and a unit: `Body Mass (g)`.
+fn field(reader: &mut Reader<'_>) -> Result<Operand, String> {
+    let mut operand = Operand::read(reader).map_err(|reason| syntax(&reason))?;
+    let ends = |rest: &mut Reader<'_>| {
+        rest.is_at_end()
+            || rest.rest().starts_with([',', ';', ')'])
+            || rest.keyword(&CLAUSES).is_some()
+            || rest.keyword(&["and", "where", "asc", "desc"]).is_some()
+    };
+    while operand.function.is_none() && !ends(&mut reader.clone()) {
+        let unit = reader.unit(|rest| ends(&mut rest.clone()) || !rest.peek_word().is_empty());
+        let word = reader.peek_word();
+        let Some(part) = unit.or_else(|| Some(word).filter(|word| reader.eat(word))) else { break };
+        if part.is_empty() {
+            break;
+        }
+        operand.name = operand.name.with_word(part);
+    }
+    Ok(operand)
+}
+
+/// Reads totals that begin with their groups: `count_by(kind)`, or `top 3 city by sum(price)`.
+fn grouped(reader: &mut Reader<'_>, start: Position) -> Result<Option<GroupedTotals>, String> {
+    let count = || Aggregate {
+        function: AggregateFunction::Count,
+        operand: None,
+        verbatim: "count".to_owned(),
+        alias: None,
+    };
+    let mut totals = GroupedTotals {
+        items: vec![count()],
+        by: Vec::new(),
+        having: None,
+        order: Vec::new(),
+        limit: None,
+        verbatim: String::new(),
+    };
+    let word = reader.peek_word();
+    match word.to_lowercase().as_str() {
+        "count_by" | "countby" | "value_counts" if reader.eat(word) && reader.eat("(") => loop {
+            totals.by.push(field(reader)?);
+            if reader.eat(")") {
+                break;
+            }
+            if !reader.eat(",") {
+                return Err(syntax(&reader.error("a closing parenthesis is missing here")));
+            }
+        },
+        "top" if reader.eat(word) && reader.peek_word().parse::<usize>().is_ok() => {
+            let number = reader.peek_word();
+            reader.eat(number);
+            let of = field(reader)?;
+            let name = of.name.verbatim.clone();
+            totals.by.push(of);
+            totals.limit = number.parse().ok();
+            if reader.keyword(&["by"]).is_none() || !is_total(reader) {
+                return Err(format!(
+                    "aggregate: top {number} of what? For the most frequent values write count by {name} order by count desc limit {number}; for the records with the highest {name}, where: \"order by {name} desc limit {number}\""
+                ));
+            }
+            let total = item(reader)?;
+            let name = total.verbatim.split_whitespace().collect();
+            totals.order.push(SortKey { name, descending: true });
+            totals.items = vec![total];
+        }
+        _ => {
+            reader.reset(start);
+            return Ok(None);
+        }
+    }
+    totals.verbatim = reader.since(start).to_owned();
+    Ok(Some(totals))
+}
+
 fn function(word: &str) -> Option<AggregateFunction> {
     let word = word.to_lowercase();
     if let Some((_, function)) = FUNCTIONS.iter().find(|(name, _)| *name == word) {
@@ -236,7 +313,7 @@ pub(super) fn item(reader: &mut Reader<'_>) -> Result<Aggregate, String> {
                 return Err(syntax(&reader.error(&format!("{word} takes a field"))));
             }
         } else {
-            operand = Some(Operand::read(reader).map_err(|reason| syntax(&reason))?);
+            operand = Some(field(reader)?);
         }
         if matches!(function, AggregateFunction::Percentile(share) if share.is_nan()) {
             function = AggregateFunction::Percentile(share(reader, word)?);

@@ -16,7 +16,7 @@ fn run(aggregate: &str) -> String {
 
 #[test]
 fn totals_cover_every_record() {
-    let note = r#""notes":["1 record has no number at p and were left out"]"#;
+    let note = r#""notes":["1 record has no number at p and was left out"]"#;
     assert_eq!(run("count"), r#"{"records":4,"count":4}"#);
     assert_eq!(run("count, sum(p), count"), run("count, sum(p)"));
     assert_eq!(run("count by s"), r#"{"records":4,"count by s":{"open":2,"done":1,"null":1}}"#);
@@ -30,4 +30,12 @@ fn totals_cover_every_record() {
     );
     assert_eq!(run("distinct(t)"), r#"{"records":4,"distinct(t)":{"count":2,"values":["a","b"]}}"#);
     assert_eq!(run("count(p)"), r#"{"records":4,"count(p)":3}"#);
+}
+
+#[test]
+fn groups_may_come_first() {
+    assert_eq!(run("count_by(s)"), r#"{"records":4,"count_by(s)":{"open":2,"done":1,"null":1}}"#);
+    assert!(run("top 1 s by sum(p)").contains(r#""top 1 s by sum(p)":{"open":10.1}"#));
+    assert!(run("top 1 s").contains("write count by s order by count desc limit 1"));
+    assert!(run(r#"{"terms": {"field": "s"}}"#).contains(r#"{"open":2,"done":1,"null":1}"#));
 }

@@ -56,7 +56,11 @@ impl Test {
         notes: &mut Vec<String>,
     ) -> Result<(), String> {
         match self {
-            Test::All(tests) | Test::Any(tests) => {
+            Test::Any(tests) => tests
+                .iter()
+                .filter(|test| !test.is_empty_text() || !tests.iter().any(Test::is_null_test))
+                .try_for_each(|test| test.diagnose_in(records, all, is_negated, notes)),
+            Test::All(tests) => {
                 tests.iter().try_for_each(|test| test.diagnose_in(records, all, is_negated, notes))
             }
             Test::Not(test) => test.diagnose_in(records, all, !is_negated, notes),
@@ -72,7 +76,22 @@ impl Test {
     }
 }
 
+impl Test {
+    fn is_empty_text(&self) -> bool {
+        matches!(self, Test::Leaf(leaf) if leaf.is_empty_text())
+    }
+
+    fn is_null_test(&self) -> bool {
+        matches!(self, Test::Leaf(leaf) if matches!(leaf.check, Check::IsNull))
+    }
+}
+
 impl Leaf {
+    /// Returns true if the comparison is with an empty text.
+    fn is_empty_text(&self) -> bool {
+        matches!(&self.check, Check::Compare(Operator::Equal, literal) if literal.text.is_empty())
+    }
+
     fn diagnose(
         &self,
         records: &RecordSet<'_>,
@@ -82,6 +101,7 @@ impl Leaf {
     ) -> Result<(), String> {
         if let Check::Matches(pattern) = &self.check {
             pattern.check_budget()?;
+            notes.extend(pattern.case_note());
         }
         // A list may match although some of its values occur in no record. A comparison may not
         // have been evaluated, because another one decided.
@@ -90,6 +110,12 @@ impl Leaf {
             let values = self.values(records, all);
             if is_list || !values.has_match {
                 self.check_values(&values, records, all)?;
+                if self.is_empty_text() && values.nulls > 0 && !is_negated {
+                    return Err(format!(
+                        "where: no record has an empty text at {0}, and {1} have no value: write {0} IS NULL",
+                        self.operand, values.nulls
+                    ));
+                }
                 notes.extend(self.absent_value(&values));
             }
         }
@@ -104,9 +130,12 @@ impl Leaf {
                 Check::Matches(_) => "text",
                 _ => "value",
             };
-            let records = if unknown == 1 { "record has" } else { "records have" };
+            let (records, were) = match unknown {
+                1 => ("record has", "was"),
+                _ => ("records have", "were"),
+            };
             notes.push(format!(
-                "{unknown} {records} no {kind} at {} and were left out",
+                "{unknown} {records} no {kind} at {} and {were} left out",
                 self.operand
             ));
         }
@@ -215,7 +244,8 @@ impl Leaf {
                 ));
             }
             let is_nothing =
-                ["none", "nil", "undefined"].contains(&literal.text.to_lowercase().as_str());
+                ["none", "nil", "undefined", "missing", "absent", "unset", "nan", "na"]
+                    .contains(&literal.text.to_lowercase().as_str());
             if is_nothing && !literal.is_quoted {
                 return Err(format!(
                     "where: no record has the text {} at {field}; for absent values write {field} IS NULL",

@@ -10,6 +10,7 @@
 
 use super::build::{empty, equal, negate, pattern, single};
 use super::literal::{ENDS, read_literal, regex_literal};
+use super::lucene;
 use super::operator::{SYMBOLS, Sign, is_comparison, sign};
 use super::pattern::TextPattern;
 use super::{Check, Operator, Test};
@@ -85,6 +86,15 @@ impl Parser {
                 reader.leave();
                 return Ok(negate(test));
             }
+        }
+        // `-kind:new`, as search engines write it.
+        let mut rest = reader.clone();
+        let is_minus = rest.eat("-")
+            && rest.rest().starts_with(char::is_alphabetic)
+            && Operand::read(&mut rest).is_ok()
+            && rest.rest().starts_with(':');
+        if is_minus && reader.eat("-") {
+            return self.comparison(reader).map(negate);
         }
         if reader.eat("(") {
             reader.enter()?;
@@ -206,12 +216,21 @@ impl Parser {
             if let Some(found) = sign(reader) {
                 break found;
             }
+            let unit = reader.unit(|rest| sign(rest).is_some() || !rest.peek_word().is_empty());
+            if let Some(unit) = unit.filter(|_| operand.function.is_none()) {
+                operand.name = operand.name.with_word(unit);
+                continue;
+            }
             let word = reader.peek_word();
             let is_name = !word.is_empty() && !ENDS.contains(&word.to_lowercase().as_str());
             if !is_name || operand.function.is_some() || !reader.eat(word) {
                 let name = reader.since(start).to_owned();
                 reader.reset(start);
                 return Err(reader.error(&self.missing_sign(&name)));
+            }
+            let is_element = ["any", "some"].iter().any(|any| any.eq_ignore_ascii_case(word));
+            if is_element && is_comparison(&mut reader.clone()) {
+                return Ok(Test::Element(operand, Box::new(self.comparison(reader)?)));
             }
             operand.name = operand.name.with_word(word);
         };
@@ -324,6 +343,9 @@ impl Parser {
                 let literal = read_literal(reader, false)?;
                 self.last = None;
                 equal(operand, literal).map(negate)
+            }
+            Sign::Compare(Operator::Equal) if lucene::follows(reader) => {
+                lucene::read(reader, &operand)
             }
             Sign::Compare(operator) => {
                 let literal = read_literal(reader, false)?;

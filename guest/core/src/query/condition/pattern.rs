@@ -11,6 +11,8 @@ pub(super) struct TextPattern {
     kind: PatternKind,
     /// The text of the pattern, as the caller wrote it.
     text: String,
+    /// True once a text matched only because case does not matter.
+    has_other_case: Cell<bool>,
 }
 
 #[derive(Debug)]
@@ -28,19 +30,23 @@ enum PatternKind {
 }
 
 impl TextPattern {
+    fn new(kind: PatternKind, text: &str) -> Self {
+        Self { kind, text: text.to_owned(), has_other_case: Cell::new(false) }
+    }
+
     /// Creates a pattern that matches texts with this part, in any case.
     pub(super) fn contains(text: &str) -> Self {
-        Self { kind: PatternKind::Contains(text.to_lowercase()), text: text.to_owned() }
+        Self::new(PatternKind::Contains(text.to_lowercase()), text)
     }
 
     /// Creates a pattern that matches texts with this beginning, in any case.
     pub(super) fn starts_with(text: &str) -> Self {
-        Self { kind: PatternKind::StartsWith(text.to_lowercase()), text: text.to_owned() }
+        Self::new(PatternKind::StartsWith(text.to_lowercase()), text)
     }
 
     /// Creates a pattern that matches texts with this end, in any case.
     pub(super) fn ends_with(text: &str) -> Self {
-        Self { kind: PatternKind::EndsWith(text.to_lowercase()), text: text.to_owned() }
+        Self::new(PatternKind::EndsWith(text.to_lowercase()), text)
     }
 
     /// Creates a pattern of SQL `LIKE`: `%` is any text, `_` any character, in any case.
@@ -56,20 +62,20 @@ impl TextPattern {
             (false, false) if simple => PatternKind::Equals(lower),
             _ => Self::regex_kind(&glob_regex(text, '%', '_'), Some(true), "LIKE")?,
         };
-        Ok(Self { kind, text: text.to_owned() })
+        Ok(Self::new(kind, text))
     }
 
     /// Creates a pattern of `GLOB`: `*` is any text, `?` any character.
     pub(super) fn glob(text: &str) -> Result<Self, String> {
         let kind = Self::regex_kind(&glob_regex(text, '*', '?'), Some(false), "GLOB")?;
-        Ok(Self { kind, text: text.to_owned() })
+        Ok(Self::new(kind, text))
     }
 
     /// Creates a pattern from a regular expression. `ignore_case` is none for smart case: lower
     /// case matches any case.
     pub(super) fn regex(text: &str, ignore_case: Option<bool>) -> Result<Self, String> {
         let kind = Self::regex_kind(text, ignore_case, "=~")?;
-        Ok(Self { kind, text: text.to_owned() })
+        Ok(Self::new(kind, text))
     }
 
     fn regex_kind(
@@ -85,6 +91,28 @@ impl TextPattern {
 
     /// Returns true if a text matches.
     pub(super) fn is_match(&self, text: &str) -> bool {
+        let is_match = self.matches(text);
+        let is_other = || !text.contains(self.text.trim_matches('%'));
+        if is_match && !matches!(self.kind, PatternKind::Regex(..)) && is_other() {
+            self.has_other_case.set(true);
+        }
+        is_match
+    }
+
+    /// Returns a note if a text matched that is written in another case than a pattern with
+    /// capital letters.
+    pub(super) fn case_note(&self) -> Option<String> {
+        let has_capital = self.text.chars().any(char::is_uppercase);
+        (has_capital && self.has_other_case.get()).then(|| {
+            let part = self.text.trim_matches('%');
+            format!(
+                "texts with {0} in another case match, too; for this case only write =~ {0}",
+                quote(part)
+            )
+        })
+    }
+
+    fn matches(&self, text: &str) -> bool {
         match &self.kind {
             PatternKind::Contains(part) => text.to_lowercase().contains(part),
             PatternKind::StartsWith(part) => text.to_lowercase().starts_with(part),

@@ -46,6 +46,49 @@ fn records_without_a_comparable_value_are_reported() {
 }
 
 #[test]
+fn texts_in_another_case_are_reported() {
+    let json = r#"[{"a":"Main Street"},{"a":"mainstreet 5"},{"a":null}]"#;
+    let (count, note) = select(json, "contains(a, 'Street')").unwrap();
+    assert!(count == 2 && note.contains("write =~ 'Street'"), "{note}");
+    assert!(!select(json, "a =~ 'Street'").unwrap().1.contains("another case"));
+    assert!(!select(json, "a ~ street").unwrap().1.contains("another case"));
+}
+
+#[test]
+fn empty_texts_are_not_null() {
+    let json = r#"[{"a":"x"},{"a":null},{}]"#;
+    assert!(select(json, "a = ''").unwrap_err().contains("2 have no value: write a IS NULL"));
+    assert_eq!(select(json, "a = '' OR a IS NULL").unwrap().0, 2);
+    assert_eq!(select(json, "a IS EMPTY").unwrap().0, 2);
+    assert_eq!(select(json, "a != ''").unwrap().0, 1);
+    assert_eq!(select(r#"[{"a":""},{"a":null}]"#, "a = ''").unwrap().0, 1);
+}
+
+#[test]
+fn spellings_of_search_engines_are_read() {
+    let json = r#"[{"k":"a b","n":1},{"k":"c","n":5},{"k":"d","n":9},{"k":null,"n":null}]"#;
+    for (text, expected) in [
+        ("k:(c OR d)", 2),
+        ("k:(\"a b\" OR c)", 2),
+        ("n:[1 TO 5]", 2),
+        ("n:{1 TO 5]", 1),
+        ("n:[5 TO *]", 2),
+        ("n:[* TO *]", 3),
+        ("-k:c", 2),
+        ("n::int > 4", 2),
+        ("CAST(n AS DECIMAL(5, 2)) > 4", 2),
+        ("df[(df['k'] == 'c') & (df.n > 4)]", 1),
+        ("{\"n\": {\"$gt\": 4}}", 2),
+    ] {
+        assert_eq!(select(json, text).unwrap().0, expected, "{text}");
+    }
+    assert_eq!(select(r#"[{"Mass (g)":5},{"Mass (g)":1}]"#, "Mass (g) > 2").unwrap().0, 1);
+    for text in ["k:(c OR d", "n:[1 TO ]x", "n:[1 TO 5", "CAST(n AS blob) > 4", "-k = "] {
+        assert!(select(json, text).is_err(), "{text}");
+    }
+}
+
+#[test]
 fn conditions_on_one_list_hold_for_one_element() {
     let json = r#"[{"c":[{"t":"Ready","s":"False"},{"t":"Disk","s":"True"}]},{"c":[{"t":"Ready","s":"True"},{"t":"Disk","s":"False"}]}]"#;
     assert_eq!(

@@ -30,6 +30,9 @@ struct PathParser<'t> {
     text: &'t str,
     at: usize,
     depth: usize,
+    /// True if names in filters may stand alone, as in `[?price>5]` of JMESPath. A path of RFC 9535
+    /// begins with `$`, which JMESPath does not have.
+    has_bare_names: bool,
 }
 
 /// Parses a JSONPath.
@@ -40,7 +43,7 @@ pub(super) fn parse(text: &str) -> Result<PathQuery, String> {
     if text.len() > MAX_BYTES {
         return Err(format!("it has {} bytes, and at most {MAX_BYTES} are accepted", text.len()));
     }
-    let mut parser = PathParser { text, at: 0, depth: 0 };
+    let mut parser = PathParser { text, at: 0, depth: 0, has_bare_names: !text.starts_with('$') };
     let mut segments = Vec::new();
     if !parser.eat("$") && !parser.rest().starts_with(['.', '[']) {
         // `items[0].name`, without the leading `$`.
@@ -134,6 +137,16 @@ impl<'t> PathParser<'t> {
         self.at += name.len();
         if self.rest().starts_with('(') {
             self.at -= name.len();
+            let argument = self.rest().split_once('(').and_then(|(_, rest)| rest.split_once(')'));
+            let argument =
+                argument.map(|(argument, _)| argument.trim().trim_start_matches(['@', '$', '.']));
+            let known =
+                ["keys", "length", "sort", "reverse", "type", "max", "min", "values", "add"];
+            if let Some(argument) =
+                argument.filter(|text| !text.is_empty() && known.contains(&name))
+            {
+                return Err(self.error(&format!("for this use jq: .{argument} | {name}")));
+            }
             let reason = "functions are for filters only, such as [?length(@.a)>2]; for totals use aggregate or jq";
             return Err(self.error(reason));
         }
@@ -143,6 +156,10 @@ impl<'t> PathParser<'t> {
     fn brackets(&mut self) -> Result<Vec<PathSelector>, String> {
         self.expect("[")?;
         let mut selectors = Vec::new();
+        // `[]` of JMESPath.
+        if self.has_bare_names && self.eat("]") {
+            return Ok(vec![PathSelector::All]);
+        }
         loop {
             self.skip_space();
             selectors.push(self.selector()?);

@@ -2,7 +2,7 @@
 
 use super::PathParser;
 use crate::query::path::regex::PathRegex;
-use crate::query::path::syntax::{Comparison, PathCondition, PathOperand, PathQuery};
+use crate::query::path::syntax::{Comparison, PathCondition, PathOperand, PathQuery, Segment};
 
 /// The operators of comparisons. The longer ones come first.
 const COMPARISONS: [(&str, Comparison); 6] = [
@@ -52,7 +52,8 @@ impl PathParser<'_> {
     fn condition(&mut self) -> Result<PathCondition, String> {
         if self.eat("!") {
             self.skip_space();
-            let is_test = self.rest().starts_with(['(', '@', '$', 'm', 's']);
+            let is_test =
+                self.rest().starts_with(['(', '@', '$', 'm', 's']) || self.has_bare_name();
             if !is_test {
                 return Err(self.error("! needs a query or parentheses"));
             }
@@ -81,7 +82,7 @@ impl PathParser<'_> {
             }
         }
         let start = self.at;
-        if self.rest().starts_with(['@', '$']) {
+        if self.rest().starts_with(['@', '$']) || self.has_bare_name() {
             let query = self.query()?;
             let end = self.at;
             self.skip_space();
@@ -153,11 +154,28 @@ impl PathParser<'_> {
 
     /// Reads a query that begins with `@` or `$`.
     fn query(&mut self) -> Result<PathQuery, String> {
+        if self.has_bare_name() {
+            let first = Segment { is_deep: false, selectors: vec![self.shorthand()?] };
+            let mut segments = vec![first];
+            segments.extend(self.segments()?);
+            return Ok(PathQuery { is_absolute: false, segments });
+        }
         let is_absolute = self.eat("$");
         if !is_absolute {
             self.expect("@")?;
         }
         Ok(PathQuery { is_absolute, segments: self.segments()? })
+    }
+
+    /// Returns true if a name follows that stands for a member of the element.
+    fn has_bare_name(&self) -> bool {
+        let rest = self.rest();
+        let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
+        let (name, after) = rest.split_at(rest.find(|c| !is_part(c)).unwrap_or(rest.len()));
+        self.has_bare_names
+            && name.starts_with(|c: char| c.is_alphabetic() || c == '_')
+            && !after.starts_with('(')
+            && !["true", "false", "null"].contains(&name)
     }
 
     /// Reads a value.
@@ -175,6 +193,8 @@ impl PathParser<'_> {
                 return Ok(PathOperand::Value(query));
             }
             Some('\'' | '"') => return self.quoted().map(PathOperand::Text),
+            Some('`') if self.has_bare_names => return self.literal(),
+            Some(_) if self.has_bare_name() => return self.query().map(PathOperand::Value),
             Some('-' | '0'..='9') => return self.number(),
             _ => {}
         }
@@ -214,6 +234,21 @@ impl PathParser<'_> {
             }
         }
         Err(self.error("a value is expected: @.name, 'text', a number, true, false, null, length(…), count(…) or value(…)"))
+    }
+
+    /// Reads a value of JSON between backticks, as JMESPath writes it.
+    fn literal(&mut self) -> Result<PathOperand, String> {
+        let inside = self.rest().get(1..).and_then(|rest| rest.split_once('`'));
+        let Some((inside, _)) = inside else { return Err(self.error("` is expected")) };
+        let operand = match serde_json::from_str(inside) {
+            Ok(serde_json::Value::Null) => PathOperand::Null,
+            Ok(serde_json::Value::Bool(value)) => PathOperand::Boolean(value),
+            Ok(serde_json::Value::Number(_)) => PathOperand::Number(inside.trim().to_owned()),
+            Ok(serde_json::Value::String(text)) => PathOperand::Text(text),
+            _ => return Err(self.error("a number, a text, true, false or null is expected")),
+        };
+        self.at += inside.len() + 2;
+        Ok(operand)
     }
 
     /// Reads a number as JSON writes it.

@@ -1,0 +1,399 @@
+//! Filters and totals that are written as JSON, in the way of document databases and search
+//! engines: `{"price": {"$gt": 5}}`, `{"term": {"kind": "new"}}`. They are rewritten in the
+//! language of `where` and `aggregate`, in which the answer then shows them.
+
+use serde_json::{Map, Value};
+
+use super::reader::is_word_character;
+use super::value::quote;
+
+/// Returns true if an expression is written as a JSON object.
+pub(super) fn is_object(text: &str) -> bool {
+    text.trim_start().starts_with('{')
+}
+
+fn parse(argument: &str, text: &str, example: &str) -> Result<Map<String, Value>, String> {
+    match serde_json::from_str(text) {
+        Ok(Value::Object(members)) => Ok(members),
+        _ => Err(format!("{argument} is no valid JSON object; write {example}")),
+    }
+}
+
+/// Rewrites a filter as a condition.
+///
+/// # Errors
+/// Returns a message for the caller if the filter is invalid, or has an unknown operator.
+pub(super) fn condition(text: &str) -> Result<String, String> {
+    all(&parse("where", text, "status='open' AND price>5")?)
+}
+
+/// Rewrites totals, such as `{"terms": {"field": "kind"}}` and `{"$group": …}`.
+///
+/// # Errors
+/// Returns a message for the caller if the totals are invalid or unknown.
+pub(super) fn totals(text: &str) -> Result<String, String> {
+    let example = "count by status, or sum(price) by city";
+    let members = parse("aggregate", text, example)?;
+    let unknown = || format!("aggregate: this object is not known; write {example}");
+    let mut parts = members.iter();
+    let (Some((name, value)), None) = (parts.next(), parts.next()) else { return Err(unknown()) };
+    let object = value.as_object().ok_or_else(unknown)?;
+    match name.as_str() {
+        "$group" => group(object),
+        "aggs" | "aggregations" => {
+            let parts: Result<Vec<String>, String> =
+                object.values().map(|total| totals(&total.to_string())).collect();
+            Ok(parts?.join(", "))
+        }
+        _ => {
+            let field = object.get("field").and_then(Value::as_str).ok_or_else(unknown)?;
+            let field = field_name(field);
+            let interval = ["calendar_interval", "interval", "fixed_interval"];
+            let interval = interval.iter().find_map(|name| object.get(*name)?.as_str());
+            match (name.as_str(), interval) {
+                ("terms", _) => {
+                    let size = object.get("size").and_then(Value::as_u64);
+                    let top = size.map(|size| format!(" order by count desc limit {size}"));
+                    Ok(format!("count by {field}{}", top.unwrap_or_default()))
+                }
+                ("avg" | "sum" | "min" | "max", _) => Ok(format!("{name}({field})")),
+                ("value_count", _) => Ok(format!("count({field})")),
+                ("cardinality", _) => Ok(format!("count(distinct {field})")),
+                (
+                    "date_histogram",
+                    Some(part @ ("year" | "quarter" | "month" | "week" | "day" | "hour")),
+                ) => Ok(format!("count by {part}({field})")),
+                _ => Err(unknown()),
+            }
+        }
+    }
+}
+
+/// Rewrites the stage `$group` of a pipeline.
+fn group(members: &Map<String, Value>) -> Result<String, String> {
+    let path =
+        |value: &Value| -> Option<String> { value.as_str()?.strip_prefix('$').map(field_name) };
+    let mut totals = Vec::new();
+    let mut by = Vec::new();
+    for (name, value) in members {
+        if name == "_id" {
+            match value {
+                Value::Null => {}
+                Value::Object(keys) => by.extend(keys.values().filter_map(path)),
+                key => by.extend(path(key)),
+            }
+            let count = value.as_object().map_or(usize::from(!value.is_null()), Map::len);
+            if by.len() != count {
+                return Err("aggregate: _id of $group is a field such as \"$status\"; for parts of dates write count by month(created_at)".to_owned());
+            }
+            continue;
+        }
+        let total = value.as_object().and_then(|total| total.iter().next());
+        let total = total.and_then(|(function, of)| {
+            let function = function.strip_prefix('$')?;
+            let is_count = function == "count" || (function == "sum" && of.as_i64() == Some(1));
+            match (function, path(of)) {
+                _ if is_count => Some("count".to_owned()),
+                ("sum" | "avg" | "min" | "max", Some(field)) => {
+                    Some(format!("{function}({field})"))
+                }
+                _ => None,
+            }
+        });
+        let total = total.ok_or_else(|| {
+            format!("aggregate: {name} of $group is not known; write sum(price) by city, with sum, avg, min, max, count or median")
+        })?;
+        totals.push(format!("{total} as {}", quote(name)));
+    }
+    if totals.is_empty() {
+        totals.push("count".to_owned());
+    }
+    let by = if by.is_empty() { String::new() } else { format!(" by {}", by.join(", ")) };
+    Ok(format!("{}{by}", totals.join(", ")))
+}
+
+fn join(parts: Vec<String>, word: &str) -> String {
+    match parts.as_slice() {
+        [part] => part.clone(),
+        parts => {
+            let parts: Vec<String> = parts.iter().map(|part| format!("({part})")).collect();
+            parts.join(word)
+        }
+    }
+}
+
+/// Rewrites members that must all hold.
+fn all(members: &Map<String, Value>) -> Result<String, String> {
+    if members.is_empty() {
+        return Err("where: the filter is empty; leave where out for all records".to_owned());
+    }
+    let parts: Result<Vec<String>, String> =
+        members.iter().map(|(name, value)| member(name, value)).collect();
+    Ok(join(parts?, " AND "))
+}
+
+/// Rewrites a filter, or each filter of a list.
+fn several(name: &str, value: &Value, word: &str) -> Result<String, String> {
+    let filters = match value {
+        Value::Array(filters) => filters.iter().collect(),
+        filter => vec![filter],
+    };
+    let parts: Result<Vec<String>, String> = filters
+        .into_iter()
+        .map(|filter| match filter.as_object() {
+            Some(members) => all(members),
+            None => Err(format!("where: {name} takes a list of objects; {NO_FILTER}")),
+        })
+        .collect();
+    let parts = parts?;
+    if parts.is_empty() {
+        return Err(format!("where: {name} has no filters; {NO_FILTER}"));
+    }
+    Ok(join(parts, word))
+}
+
+const NO_FILTER: &str = "write a='x' AND (b>5 OR c IS NULL)";
+
+fn member(name: &str, value: &Value) -> Result<String, String> {
+    match name {
+        "$and" | "must" | "filter" | "query" | "AND" | "_and"
+            if value.is_array() || value.is_object() =>
+        {
+            several(name, value, " AND ")
+        }
+        "$or" | "should" | "OR" | "_or" if value.is_array() => several(name, value, " OR "),
+        "$nor" | "must_not" | "NOT" | "_not" if value.is_array() || value.is_object() => {
+            Ok(format!("NOT ({})", several(name, value, " OR ")?))
+        }
+        "$match" | "bool" if value.is_object() => all(object(value)?),
+        "term" | "terms" | "range" | "prefix" | "wildcard" if is_clause(name, value) => {
+            let parts: Result<Vec<String>, String> =
+                object(value)?.iter().map(|(field, value)| clause(name, field, value)).collect();
+            Ok(join(parts?, " AND "))
+        }
+        "exists" if value["field"].is_string() => {
+            let field = value["field"].as_str().unwrap_or_default();
+            Ok(format!("{} IS NOT NULL", field_name(field)))
+        }
+        _ if name.starts_with('$') => Err(unknown(name)),
+        _ => comparisons(&field_name(name), value),
+    }
+}
+
+fn object(value: &Value) -> Result<&Map<String, Value>, String> {
+    value.as_object().ok_or_else(|| format!("where: an object is expected; {NO_FILTER}"))
+}
+
+/// Returns true if a member is a clause of a search engine, and no field of that name.
+fn is_clause(name: &str, value: &Value) -> bool {
+    value.as_object().is_some_and(|fields| {
+        !fields.is_empty()
+            && fields.iter().all(|(field, value)| match name {
+                "range" => value.is_object(),
+                "terms" => value.is_array(),
+                _ => !field.starts_with('$') && operator(field).is_none(),
+            })
+    })
+}
+
+fn clause(name: &str, field: &str, value: &Value) -> Result<String, String> {
+    let field = field_name(field);
+    let inner = value.get("value").unwrap_or(value);
+    match name {
+        "prefix" => Ok(format!("{field} ^= {}", literal(inner)?)),
+        "wildcard" => Ok(format!("{field} GLOB {}", literal(inner)?)),
+        "terms" => compare(&field, "in", value),
+        "range" => comparisons(&field, value),
+        _ => comparisons(&field, inner),
+    }
+}
+
+/// Rewrites the value of a field: one that it equals, or an object of operators.
+fn comparisons(field: &str, value: &Value) -> Result<String, String> {
+    match value {
+        Value::Object(members) => {
+            let mut parts = Vec::new();
+            let has_options = members.contains_key("$options");
+            for (name, value) in members {
+                if name == "$options" {
+                    continue;
+                }
+                match operator(name) {
+                    Some("regex") if has_options => {
+                        let flags = members["$options"].as_str().unwrap_or_default();
+                        let pattern = value.as_str().unwrap_or_default().replace('/', "\\/");
+                        parts.push(format!("{field} =~ /{pattern}/{flags}"));
+                    }
+                    Some(operator) => parts.push(compare(field, operator, value)?),
+                    None if name.starts_with('$') => return Err(unknown(name)),
+                    None => {
+                        parts.push(comparisons(&format!("{field}.{}", field_name(name)), value)?)
+                    }
+                }
+            }
+            if parts.is_empty() {
+                return Err(format!("where: {field} has no comparison; {NO_FILTER}"));
+            }
+            Ok(join(parts, " AND "))
+        }
+        Value::Array(_) => Err(format!(
+            "where: {field} is compared with a list; write {{\"{field}\": {{\"$in\": {value}}}}}, or {field} IN (…)"
+        )),
+        Value::Null => Ok(format!("{field} IS NULL")),
+        value => Ok(format!("{field} = {}", literal(value)?)),
+    }
+}
+
+/// Returns the plain name of an operator such as `$gte`, `_gte` or `gte`.
+fn operator(name: &str) -> Option<&str> {
+    let plain = name.strip_prefix(['$', '_']).unwrap_or(name);
+    let known = [
+        "eq",
+        "ne",
+        "neq",
+        "gt",
+        "gte",
+        "lt",
+        "lte",
+        "in",
+        "nin",
+        "exists",
+        "regex",
+        "not",
+        "size",
+        "elemMatch",
+        "contains",
+        "startsWith",
+        "endsWith",
+        "like",
+        "ilike",
+        "is_null",
+    ];
+    known.contains(&plain).then_some(plain)
+}
+
+fn compare(field: &str, operator: &str, value: &Value) -> Result<String, String> {
+    let list = || -> Result<String, String> {
+        let values = value.as_array().ok_or_else(|| {
+            format!("where: {operator} takes a list; write {field} IN ('a', 'b')")
+        })?;
+        let values: Result<Vec<String>, String> = values.iter().map(literal).collect();
+        Ok(format!("IN ({})", values?.join(", ")))
+    };
+    let flag = |if_true: &str, if_false: &str| match value.as_bool() {
+        Some(true) => Ok(format!("{field} {if_true}")),
+        Some(false) => Ok(format!("{field} {if_false}")),
+        None => Err(format!("where: {operator} takes true or false; write {field} IS NOT NULL")),
+    };
+    let has_null = |values: &Value| {
+        values.is_null() || values.as_array().is_some_and(|values| values.contains(&Value::Null))
+    };
+    Ok(match operator {
+        "eq" => comparisons(field, value)?,
+        "gt" => format!("{field} > {}", literal(value)?),
+        "gte" => format!("{field} >= {}", literal(value)?),
+        "lt" => format!("{field} < {}", literal(value)?),
+        "lte" => format!("{field} <= {}", literal(value)?),
+        "ne" | "neq" if value.is_null() => format!("{field} IS NOT NULL"),
+        // In document databases, null differs from any other value.
+        "ne" => format!("({field} != {} OR {field} IS NULL)", literal(value)?),
+        "neq" => format!("{field} != {}", literal(value)?),
+        "in" => format!("{field} {}", list()?),
+        "nin" if has_null(value) => format!("NOT ({field} {})", list()?),
+        "nin" => format!("({field} NOT {} OR {field} IS NULL)", list()?),
+        "exists" => flag("IS NOT NULL", "IS NULL")?,
+        "is_null" => flag("IS NULL", "IS NOT NULL")?,
+        "regex" => format!("{field} =~ {}", literal(value)?),
+        "size" => format!("length({field}) = {}", literal(value)?),
+        "not" => format!("NOT ({})", comparisons(field, value)?),
+        "elemMatch" => format!("any({field}; {})", all(object(value)?)?),
+        "contains" => format!("{field} ~ {}", literal(value)?),
+        "startsWith" => format!("{field} ^= {}", literal(value)?),
+        "endsWith" => format!("{field} $= {}", literal(value)?),
+        "like" | "ilike" => format!("{field} LIKE {}", literal(value)?),
+        other => return Err(unknown(other)),
+    })
+}
+
+fn unknown(name: &str) -> String {
+    format!(
+        "where: {name} is not known; there are $eq, $ne, $gt, $gte, $lt, $lte, $in, $nin, $exists, $regex, $size, $elemMatch, $not, $and and $or; or {NO_FILTER}"
+    )
+}
+
+/// Writes a value. Texts are in quotes.
+fn literal(value: &Value) -> Result<String, String> {
+    match value {
+        Value::String(text) => Ok(quote(text)),
+        Value::Array(_) | Value::Object(_) => {
+            Err(format!("where: {value} is not a single value; {NO_FILTER}"))
+        }
+        value => Ok(value.to_string()),
+    }
+}
+
+/// Writes a name. Keys with other characters than those of words are in quotes.
+fn field_name(name: &str) -> String {
+    let is_plain = |key: &str| {
+        !key.is_empty() && key.chars().all(|c| is_word_character(c) || "-/@#".contains(c))
+    };
+    let keys: Vec<String> = name
+        .split('.')
+        .map(|key| if is_plain(key) { key.to_owned() } else { quote(key) })
+        .collect();
+    keys.join(".")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filters_are_rewritten() {
+        for (filter, expected) in [
+            (r#"{"a": 1, "b": "x'y"}"#, "(a = 1) AND (b = 'x''y')"),
+            (r#"{"a (g)": {"$gt": 1, "$lte": 5}}"#, "('a (g)' > 1) AND ('a (g)' <= 5)"),
+            (r#"{"a": {"$ne": 1}}"#, "(a != 1 OR a IS NULL)"),
+            (r#"{"a.b": {"$in": ["x", 2]}}"#, "a.b IN ('x', 2)"),
+            (r#"{"$or": [{"a": null}, {"b": {"$exists": false}}]}"#, "(a IS NULL) OR (b IS NULL)"),
+            (r#"{"a": {"b": {"gte": 2}}}"#, "a.b >= 2"),
+            (r#"{"tags": {"$elemMatch": {"k": "v"}}}"#, "any(tags; k = 'v')"),
+            (r#"{"name": {"$regex": "^a/b", "$options": "i"}}"#, r"name =~ /^a\/b/i"),
+            (r#"{"term": {"kind": "new"}}"#, "kind = 'new'"),
+            (r#"{"term": {"gte": 5}}"#, "term >= 5"),
+            (
+                r#"{"query": {"bool": {"must": [{"term": {"a": 1}}], "must_not": [{"exists": {"field": "b"}}]}}}"#,
+                "(a = 1) AND (NOT (b IS NOT NULL))",
+            ),
+            (r#"{"range": {"at": {"gte": "2024-01-01"}}}"#, "at >= '2024-01-01'"),
+        ] {
+            assert_eq!(condition(filter).unwrap(), expected, "{filter}");
+        }
+        for filter in [r#"{"a": {"$near": 1}}"#, r#"{"a": [1]}"#, "{}", "{", r#"{"$where": "x"}"#] {
+            assert!(condition(filter).unwrap_err().contains("where"), "{filter}");
+        }
+    }
+
+    #[test]
+    fn totals_are_rewritten() {
+        for (text, expected) in [
+            (
+                r#"{"terms": {"field": "kind", "size": 5}}"#,
+                "count by kind order by count desc limit 5",
+            ),
+            (r#"{"aggs": {"x": {"avg": {"field": "a b"}}}}"#, "avg('a b')"),
+            (
+                r#"{"$group": {"_id": "$c", "n": {"$sum": 1}, "t": {"$sum": "$p"}}}"#,
+                "count as 'n', sum(p) as 't' by c",
+            ),
+            (
+                r#"{"date_histogram": {"field": "at", "calendar_interval": "month"}}"#,
+                "count by month(at)",
+            ),
+        ] {
+            assert_eq!(totals(text).unwrap(), expected, "{text}");
+        }
+        assert!(totals(r#"{"$group": {"_id": {"$month": 1}}}"#).is_err());
+        assert!(totals(r#"{"histogram": {"field": "a"}}"#).is_err());
+    }
+}
