@@ -78,6 +78,15 @@ impl NativeGuard {
         Self::new(policy, "tester", NOW_MS, &[SIGNING_KEY])
     }
 
+    /// Changes the policy, and keeps the store.
+    ///
+    /// # Errors
+    /// Fails if the policy is invalid.
+    pub fn change_policy(&mut self, policy: &str) -> Result<()> {
+        self.guard = Self::with_policy(policy)?.guard;
+        Ok(())
+    }
+
     /// Advances the clock.
     pub fn advance_ms(&mut self, by: u64) {
         self.now_ms += by;
