@@ -89,6 +89,8 @@ fn of_record(random: &mut Random, depth: u64) -> String {
         ".id * 2",
         ".id - 3",
         ".id / 4",
+        "[.id, 1] | .[0] += 2",
+        "(.n // 1) / (.o.k)",
         ".id % 3",
         ".n + 1",
         "(.n // 0) * 2",

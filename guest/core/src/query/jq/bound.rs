@@ -17,6 +17,8 @@ pub(super) const MEASURE: &str = "!measure";
 /// The functions that check their operands before they compute.
 pub(super) const MULTIPLY: &str = "!multiply";
 pub(super) const SUBTRACT: &str = "!subtract";
+/// The function that divides, and refuses to divide by zero as jq does. jaq returns infinity.
+pub(super) const DIVIDE: &str = "!divide";
 /// The function that checks the cost of a regular expression.
 pub(super) const CHECK_REGEX: &str = "!check_regex";
 /// The function that checks that its input has elements with numbers. jaq returns null for the
@@ -125,8 +127,11 @@ pub(super) fn rewrite(term: T<'_>) -> T<'_> {
             for (part, optional) in path.0 {
                 let is_number = matches!(part, Part::Index(Term::Num(_)));
                 if is_number && matches!(optional, Opt::Essential) {
-                    inner = before(Term::Path(Box::new(inner), Path(parts)), CHECK_LIST);
-                    parts = Vec::new();
+                    // jaq updates nothing at a path without parts.
+                    if !parts.is_empty() {
+                        inner = Term::Path(Box::new(inner), Path(std::mem::take(&mut parts)));
+                    }
+                    inner = before(inner, CHECK_LIST);
                 }
                 let part = match part {
                     Part::Index(index) => Part::Index(rewrite_key(index)),
@@ -230,6 +235,7 @@ fn apply<'s>(left: T<'s>, operator: BinaryOp<&'s str>, right: T<'s>) -> T<'s> {
     match operator {
         BinaryOp::Math(Math::Mul) => before(call(MULTIPLY, vec![left, right]), TICK),
         BinaryOp::Math(Math::Sub) => before(call(SUBTRACT, vec![left, right]), TICK),
+        BinaryOp::Math(Math::Div) => before(call(DIVIDE, vec![left, right]), TICK),
         BinaryOp::Math(_) => before(binary(left, operator, right), TICK),
         BinaryOp::Cmp(_) => before(binary(measured(left), operator, measured(right)), TICK),
         operator => binary(left, operator, right),

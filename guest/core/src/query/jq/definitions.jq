@@ -1,4 +1,13 @@
 # Definitions of jq that jaq lacks, or defines with another meaning.
+# Division by zero is an error, so that infinity is computed in another way.
+def infinite: 400 | exp10;
+def nan: infinite - infinite;
+def isnan: . < nan and nan < .;
+def isinfinite: . == infinite or . == -infinite;
+def isfinite: isnumber and (isinfinite | not);
+def isnormal: isnumber and ((. == 0 or isnan or isinfinite) | not);
+def logb: if . == 0 then -infinite elif isinfinite then infinite elif isnan then .
+  else ilogb end;
 def IN(s): any(s == .; .);
 def IN(src; s): any(src == s; .);
 def INDEX(stream; f): reduce stream as $row ({}; .[$row | f | tostring] |= $row);
@@ -21,5 +30,5 @@ def trimstr($x): ltrimstr($x) | rtrimstr($x);
 def tostream: path(def r: (.[]? | r), .; r) as $p | getpath($p) |
   reduce path(.[]?) as $q ([$p, .]; [$p + $q]);
 def have_decnum: false;
-def @csv: [.[] | if isstring then "\"" + (split("\"") | join("\"\"")) + "\"" elif . == null then "" else tostring end] | join(",");
-def @tsv: [.[] | if isstring then (split("\\") | join("\\\\") | split("\t") | join("\\t") | split("\n") | join("\\n") | split("\r") | join("\\r")) elif . == null then "" else tostring end] | join("\t");
+def @csv: [.[] | if isstring then "\"" + (split("\"") | join("\"\"")) + "\"" elif isarray or isobject then error("\(type) (\(tojson)) is not valid in a csv row") elif . == null then "" else tostring end] | join(",");
+def @tsv: [.[] | if isstring then (split("\\") | join("\\\\") | split("\t") | join("\\t") | split("\n") | join("\\n") | split("\r") | join("\\r")) elif isarray or isobject then error("\(type) (\(tojson)) is not valid in a tsv row") elif . == null then "" else tostring end] | join("\t");

@@ -7,7 +7,9 @@ use jaq_core::native::{Fun, bome, v};
 use jaq_core::{Exn, Lut, Native, ValXs};
 use jaq_json::{Num, Val};
 
-use super::bound::{CHECK_JSON, CHECK_LIST, CHECK_REGEX, MEASURE, MULTIPLY, SUBTRACT, TICK};
+use super::bound::{
+    CHECK_JSON, CHECK_LIST, CHECK_REGEX, DIVIDE, MEASURE, MULTIPLY, SUBTRACT, TICK,
+};
 use crate::query::grep::Pattern;
 
 /// The maximum number of steps of a program. A step takes up to a microsecond.
@@ -318,6 +320,22 @@ pub(super) fn functions() -> impl Iterator<Item = Fun<JqData>> {
             }
         }),
     );
+    let divide: Fun<JqData> = (
+        DIVIDE,
+        v(2),
+        Native::<JqData>::new(|(mut context, _)| {
+            let right = context.pop_var();
+            let left = context.pop_var();
+            let is_zero =
+                matches!(&right, Val::Num(number) if number.to_string().parse() == Ok(0.0));
+            if is_zero && matches!(left, Val::Num(_)) {
+                return bome(Err(jaq_core::Error::str(format_args!(
+                    "{left} and {right} cannot be divided because the divisor is zero"
+                ))));
+            }
+            bome(left / right)
+        }),
+    );
     let subtract: Fun<JqData> = (
         SUBTRACT,
         v(2),
@@ -355,5 +373,5 @@ pub(super) fn functions() -> impl Iterator<Item = Fun<JqData>> {
     core.chain(library)
         .chain(jaq_json::funs::<JqData>())
         .filter(|(name, ..)| *name != "halt")
-        .chain([tick, measure, list, multiply, subtract, regex, json])
+        .chain([tick, measure, list, multiply, divide, subtract, regex, json])
 }

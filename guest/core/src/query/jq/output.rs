@@ -89,11 +89,8 @@ impl Output {
         let text = match number {
             Num::Float(float) if float.is_nan() => "null".to_owned(),
             Num::Float(float) if float.is_infinite() => {
-                if *float > 0.0 {
-                    f64::MAX.to_string()
-                } else {
-                    f64::MIN.to_string()
-                }
+                // All digits of these numbers exceed the range of some parsers.
+                format!("{:e}", if *float > 0.0 { f64::MAX } else { f64::MIN })
             }
             // A whole result of a division has no decimal places, as in jq.
             Num::Float(float) if float.fract() == 0.0 && float.abs() < 1e17 => {

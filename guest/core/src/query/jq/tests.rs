@@ -10,6 +10,39 @@ fn text(program: &str, input: &str) -> String {
 }
 
 #[test]
+fn division_by_zero_is_an_error() {
+    for program in ["7 / 0 + 3", ".[0] / .[1]", "1 as $x | $x / (.[1] * 1.0)"] {
+        let reason = text(program, "[7,0]");
+        assert!(reason.contains("divisor is zero"), "{program}: {reason}");
+    }
+    assert_eq!(text("try (1 / 0) catch \"none\"", "[]"), "none");
+    assert_eq!(text("0 / 5", "[]"), "0");
+    assert!(text("[1 % 0]", "[]").contains("cannot calculate 1 % 0"));
+    assert_eq!(
+        text("[infinite, -infinite]", "[]"),
+        "[1.7976931348623157e308,-1.7976931348623157e308]"
+    );
+}
+
+#[test]
+fn elements_of_a_list_are_updated() {
+    for (program, expected) in [
+        (".[0] |= 2", "[2,0]"),
+        (".[0] = 5", "[5,0]"),
+        (".[0] /= 2", "[3.5,0]"),
+        (".[1] += 3", "[7,3]"),
+        ("(.[0], .[1]) |= . + 1", "[8,1]"),
+        (".[-1] |= 9", "[7,9]"),
+        ("del(.[0])", "[0]"),
+    ] {
+        assert_eq!(text(program, "[7,0]"), expected, "{program}");
+    }
+    assert!(text(".[0] /= 0", "[7,0]").contains("divisor is zero"));
+    assert_eq!(text(".[0][1] |= 4", "[[1,2]]"), "[[1,4]]");
+    assert_eq!(text(".a[0][1].b |= 4", r#"{"a":[[1,{"b":2}]]}"#), r#"{"a":[[1,{"b":4}]]}"#);
+}
+
+#[test]
 fn programs_return_their_results() {
     let json = r#"{"items":[{"a":"x","n":1},{"a":"y","n":2.5},{"a":"x","n":null}],"name":"t"}"#;
     for (program, expected) in [
