@@ -139,3 +139,121 @@ fn answers_of_several_blocks_are_shown() -> Result<()> {
     ensure!(again["result"]["isError"].is_null(), "{again}");
     Ok(())
 }
+
+/// Returns the answer to a call of `tool` whose upstream answers with `result`.
+fn answer_to(
+    guard: &NativeGuard,
+    tool: &str,
+    since: Option<&Value>,
+    result: &Value,
+) -> Result<Value> {
+    let arguments = since.map_or(json!({}), |since| json!({"_guard": {"since": since}}));
+    let params = json!({"name": tool, "arguments": arguments});
+    let request = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+    let message = json!({"jsonrpc": "2.0", "id": 1, "result": result}).to_string();
+    let answer = match guard.request(request.to_string().as_bytes())? {
+        Verdict::Forward(_, ticket) => guard.response(&ticket, message.as_bytes())?.0,
+        Verdict::Answer(answer, _) => Some(answer),
+    };
+    Ok(serde_json::from_slice(&answer.unwrap_or_else(|| message.into_bytes()))?)
+}
+
+fn in_text(text: &str) -> Value {
+    json!({"content": [{"type": "text", "text": text}]})
+}
+
+#[test]
+fn other_shapes_are_shown_whole() -> Result<()> {
+    let guard = guard(true)?;
+    let list = document(&[], 400);
+    let tag = json!(tag(&guard, &list)?);
+    let results = [
+        in_text("words"),
+        in_text("{\"items\":\"none\"}"),
+        in_text("{}"),
+        in_text("[]"),
+        in_text("7"),
+        in_text("null"),
+        in_text(""),
+        json!({"content": []}),
+        json!({"content": [], "structuredContent": {"items": []}}),
+        json!({"content": [{"type": "text", "text": "no access"}], "isError": true}),
+        json!({"content": [{"type": "image", "data": "AAAA", "mimeType": "image/png"}]}),
+    ];
+    for result in results {
+        let answer = answer_to(&guard, "list", Some(&tag), &result)?;
+        let shown = &answer["result"];
+        let is_shown = *shown == result
+            || shown["content"][0]["text"] == "[]"
+            || shown["content"][0]["text"]
+                .as_str()
+                .is_some_and(|text| text.contains("\"removed\""));
+        ensure!(is_shown && !answer.to_string().contains("unchanged\\\":true"), "{answer}");
+        ensure!(shown["isError"] == result["isError"], "{answer}");
+    }
+    Ok(())
+}
+
+#[test]
+fn errors_are_never_unchanged() -> Result<()> {
+    let guard = guard(true)?;
+    let content = json!([{"type": "text", "text": document(&[], 400)}]);
+    let (good, bad) = (json!({"content": content}), json!({"content": content, "isError": true}));
+    for (first, second) in [(&good, &bad), (&bad, &good), (&bad, &bad)] {
+        let answer = answer_to(&guard, "list", None, first)?;
+        let Some(tag) = cursor(&answer) else { continue };
+        let answer = answer_to(&guard, "list", Some(&json!(tag)), second)?;
+        let is_refused = client::text(&answer).contains("or of an error");
+        let is_same = answer["result"]["isError"] == second["isError"];
+        ensure!(is_refused == (first == &bad) && (is_refused || is_same), "{answer}");
+        ensure!(!answer.to_string().contains("unchanged\\\":true"), "{answer}");
+    }
+    Ok(())
+}
+
+#[test]
+fn documents_without_a_list_are_equal_or_whole() -> Result<()> {
+    let guard = guard(true)?;
+    let document = |word: &str| {
+        let members =
+            (0..900).map(|at| (format!("key{at}"), json!(format!("{word} {at} of many"))));
+        Value::from(serde_json::Map::from_iter(members)).to_string()
+    };
+    let text = |word: &str| format!("{word} and more words of a text\n").repeat(1_500);
+    for (before, after) in [(document("a"), document("b")), (text("a"), text("b"))] {
+        let tag = json!(tag(&guard, &before)?);
+        let same = answer_to(&guard, "list", Some(&tag), &in_text(&before))?;
+        ensure!(payload(&same)? == json!({"unchanged": true}), "{same}");
+        let changed = answer_to(&guard, "list", Some(&tag), &in_text(&after))?;
+        let plain = answer_to(&guard, "list", None, &in_text(&after))?;
+        ensure!(client::text(&changed) == client::text(&plain), "{changed}");
+    }
+    Ok(())
+}
+
+#[test]
+fn wrong_tags_are_refused_or_have_no_effect() -> Result<()> {
+    let mut guard = guard(true)?;
+    let result = in_text(&document(&[], 400));
+    let tag = tag(&guard, &document(&[], 400))?;
+    let long = "A".repeat(20_000);
+    for wrong in [json!(7), json!(""), json!(null), json!({}), json!("a.b"), json!(long)] {
+        let answer = answer_to(&guard, "list", Some(&wrong), &result)?;
+        let is_refused = answer["result"]["isError"] == true;
+        // Null counts as absent.
+        ensure!(is_refused != wrong.is_null(), "{wrong}: {answer}");
+        ensure!(answer.to_string().len() < 60_000, "{} bytes", answer.to_string().len());
+    }
+    let other = answer_to(&guard, "search", Some(&json!(tag)), &result)?;
+    ensure!(other["result"]["isError"] == true, "{other}");
+    let guard_of_bob = guard.with_principal("bob");
+    let stolen = answer_to(&guard_of_bob, "list", Some(&json!(tag)), &result)?;
+    ensure!(client::text(&stolen).contains("cursor_invalid"), "{stolen}");
+    guard = guard_of_bob.with_principal("tester");
+    guard.advance_ms(30 * 24 * 3_600_000);
+    let expired = answer_to(&guard, "list", Some(&json!(tag)), &result)?;
+    // The whole answer is shown, as to a call without a tag.
+    let plain = answer_to(&guard, "list", None, &result)?;
+    ensure!(client::text(&expired) == client::text(&plain), "{expired}");
+    Ok(())
+}

@@ -45,9 +45,11 @@ pub fn shape<'a>(
     if answer.is_error && !over {
         return None;
     }
-    // A query applies to results, not to errors.
+    // A query applies to results, not to errors. The name of a stored error is not that of a result
+    // with the same text, so that `since` never takes one for the other.
     let query = Query::default();
-    let plain = ShapeContext { query: &query, since: None, ..*context };
+    let arguments = !context.arguments;
+    let plain = ShapeContext { query: &query, since: None, arguments, ..*context };
     let context = if answer.is_error { &plain } else { context };
     let links: u64 = answer
         .blocks

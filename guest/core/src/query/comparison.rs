@@ -40,11 +40,37 @@ struct RecordDigests {
 /// The records of a document, with their digests.
 struct DigestedRecords<'a> {
     records: RecordSet<'a>,
+    /// True if the document has text before or after it.
+    is_in_text: bool,
     digests: RecordDigests,
 }
 
 fn digest(bytes: &[u8]) -> u64 {
     xxhash_rust::xxh3::xxh3_64(bytes)
+}
+
+/// Returns the text before, between and after the values of `records` that is no part of their
+/// document, without white space at its ends. A document may be a part of a text.
+fn text_around(raw: &[u8], records: &RecordSet<'_>) -> Vec<u8> {
+    let outline = &records.outline;
+    let span = |id| outline.node(id).map(|node| node.span.clone()).unwrap_or_default();
+    // Lines of JSON have no document, and an empty span.
+    let spans = if span(0).is_empty() {
+        outline.children(0).map(|(id, _)| span(id)).collect()
+    } else {
+        vec![span(0)]
+    };
+    let (mut text, mut at) = (Vec::new(), 0);
+    let ends = spans.iter().map(|span| (span.start, span.end)).chain([(raw.len(), raw.len())]);
+    for (start, end) in ends {
+        let part = raw.get(at..start).unwrap_or_default().trim_ascii();
+        if !part.is_empty() {
+            text.extend_from_slice(part);
+            text.push(b'\n');
+        }
+        at = end;
+    }
+    text
 }
 
 impl<'a> DigestedRecords<'a> {
@@ -66,8 +92,14 @@ impl<'a> DigestedRecords<'a> {
         let ids = ids.unwrap_or_else(|| vec![String::new(); records.ids.len()]);
         let all = records.ids.iter().map(|id| digest(&records.raw(*id)));
         let digests = ids.into_iter().zip(all).collect();
-        let around = records.envelope().map_or(0, |around| digest(&around.wrap(b"[]")));
-        Some(Self { records, digests: RecordDigests { around, records: digests } })
+        let mut around = records.envelope().map_or(0, |around| digest(&around.wrap(b"[]")));
+        let text = text_around(raw, &records);
+        let is_in_text = !text.is_empty();
+        if is_in_text {
+            around ^= digest(&text);
+        }
+        let digests = RecordDigests { around, records: digests };
+        Some(Self { records, is_in_text, digests })
     }
 }
 
@@ -101,10 +133,17 @@ impl PreviousAnswer {
         }
         let raw = visible(bytes, form);
         let now = DigestedRecords::read(&raw, limits)?;
-        let changes = Changes::find(self.records.as_ref()?, &now.digests);
-        if now.digests == *self.records.as_ref()? {
+        let before = self.records.as_ref()?;
+        if now.digests == *before {
             return Some(unchanged());
         }
+        // Only the whole answer shows the text around a document.
+        if now.digests.around != before.around
+            && (now.is_in_text || now.records.envelope().is_none())
+        {
+            return None;
+        }
+        let changes = Changes::find(before, &now.digests);
         Some(changes.into_result(&now, self.records.as_ref()?.around))
     }
 }
@@ -251,6 +290,21 @@ mod tests {
             found.starts_with(r#"{"added":[[5,6]],"unchanged":1} 1 added, 0 changed, 2 removed"#)
         );
         assert!(compare("[[1],[2]]", "[[2],[1]]").ends_with("their order differs"));
+    }
+
+    #[test]
+    fn text_around_a_document_is_compared() {
+        let list = r#"{"page":1,"items":[{"id":1},{"id":2}]}"#;
+        for (before, after) in [
+            (list.to_owned(), format!("{list}\n\nNote: the list is old.")),
+            (format!("{list}\nNote: old"), format!("{list}\nNote: new")),
+            (format!("Found: {list}"), list.replace("\"page\":1", "\"page\":2")),
+        ] {
+            assert!(!compare(&before, &after).contains("{\"unchanged\":true}"), "{after}");
+        }
+        let lines = "{\"id\":1}\n{\"id\":2}\n{\"id\":3}\n";
+        let windows = lines.replace('\n', "\r\n");
+        assert!(compare(lines, &windows).starts_with("{\"unchanged\":true}"));
     }
 
     #[test]
