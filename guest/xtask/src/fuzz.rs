@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::build::{self, cargo, root, target};
 
 /// The targets, which are files of `tests/fuzz/targets`.
-const TARGETS: [&str; 17] = [
+const TARGETS: [&str; 18] = [
     "scanner",
     "message",
     "payload",
@@ -20,6 +20,7 @@ const TARGETS: [&str; 17] = [
     "converted",
     "texts",
     "references",
+    "since",
     "cursor",
     "imports",
     "http_head",
