@@ -74,6 +74,9 @@ fn document_moves_between_servers() -> Result<()> {
         ensure!(std::fs::read(&copy)? == std::fs::read(&file)?, "other bytes");
         // Reading and writing costs the model little of the document.
         ensure!(written.tokens() < 100, "{} tokens", written.tokens());
+        let path = copy.display().to_string();
+        let arguments = json!({"path": path, "content": {"$ref": cursor}}).to_string();
+        ensure!(o200k(&arguments) < 300, "{arguments}");
         if is_json {
             let title = two.join("title.txt");
             let written = write(&mut client, "two", &title, &format!("{cursor}#/items/9/title"))?;
@@ -151,5 +154,43 @@ fn references_work_behind_one_server() -> Result<()> {
     ensure!(schema.0.to_string().contains("content"), "{}", schema.0);
     ensure!(!schema.0.to_string().contains("reference"), "{}", schema.0);
     ensure!(!copy.exists(), "a call was sent");
+    Ok(())
+}
+
+#[test]
+fn unusable_references_say_what_to_do() -> Result<()> {
+    let (upstreams, [one, _]) = two_file_servers("references-unusable")?;
+    let more = json!({"signingKeys": ["a key of this test alone"]});
+    let gateway = Gateway::start(upstreams.clone(), more.clone())?;
+    let mut client = HttpClient::open(&gateway.url(), &[], json!({}))?;
+    let file = document(&one, true)?;
+    let cursor = read(&mut client, &file)?;
+    let target = one.join("not-written.txt");
+    let mut refused = |reference: &str| refusal(&write(&mut client, "one", &target, reference)?);
+    let forged = format!("AAAA{}", cursor.get(4..).context("a short cursor")?);
+    for (reference, reason, advice) in [
+        (forged, "cursor_invalid", "without a cursor"),
+        (format!("{cursor}#/items/99999/title"), "leads to nothing", "items"),
+        (format!("{cursor}#$.items[*].title"), "values, and one is needed", "one"),
+        (format!("{cursor}#$.items[?"), "cannot be read", "JSON Pointer"),
+    ] {
+        let message = refused(&reference)?;
+        ensure!(message.contains("was not sent"), "{reference}: {message}");
+        ensure!(message.contains(reason) && message.contains(advice), "{reference}: {message}");
+    }
+    // A path leads into the whole answer, also with the cursor of a later page.
+    let page = client.call("context_guard_read", json!({"cursor": cursor}))?;
+    let later = page.cursor().context("no later page")?;
+    ensure!(later != cursor, "the same page");
+    let copy = one.join("title.txt");
+    ensure!(!write(&mut client, "one", &copy, &format!("{later}#/items/2/title"))?.is_error());
+    ensure!(std::fs::read_to_string(&copy)? == "no. 2 \u{e9}\u{1F600}");
+    drop(gateway);
+    // The answer was in memory. The key is the same, so that the cursor remains genuine.
+    let gateway = Gateway::start(upstreams, more)?;
+    let mut client = HttpClient::open(&gateway.url(), &[], json!({}))?;
+    let lost = refusal(&write(&mut client, "one", &target, &cursor)?)?;
+    ensure!(lost.contains("cursor_expired") && lost.contains("was not sent"), "{lost}");
+    ensure!(!target.exists(), "a call was sent");
     Ok(())
 }
