@@ -11,20 +11,20 @@ use sha2::{Digest, Sha256};
 /// The release artifacts, each with its maximum size in bytes. Find out why an artifact grew before
 /// you raise its limit.
 const BUDGETS: [(&str, u64); 14] = [
-    ("context-guard.wasm", 4_900_000),
+    ("context-guard.wasm", 4_980_000),
     ("context-guard-code.wasm", 1_300_000),
-    ("context-guard-envoy.wasm", 3_200_000),
-    ("context-guard-http-p2.wasm", 5_630_000),
-    ("context-guard-http-p2-spin.wasm", 5_630_000),
-    ("context-guard-http-p2-replay.wasm", 5_630_000),
-    ("context-guard-http-p3.wasm", 5_580_000),
-    ("context-guard-http-p3-spin.wasm", 5_580_000),
-    ("context-guard-http-p3-replay.wasm", 5_580_000),
-    ("context-guard-http-p3-proxy.wasm", 5_840_000),
-    ("context-guard-http-p3-proxy-spin.wasm", 5_840_000),
-    ("context-guard-http-p3-proxy-replay.wasm", 5_840_000),
+    ("context-guard-envoy.wasm", 3_280_000),
+    ("context-guard-http-p2.wasm", 5_710_000),
+    ("context-guard-http-p2-spin.wasm", 5_710_000),
+    ("context-guard-http-p2-replay.wasm", 5_710_000),
+    ("context-guard-http-p3.wasm", 5_660_000),
+    ("context-guard-http-p3-spin.wasm", 5_660_000),
+    ("context-guard-http-p3-replay.wasm", 5_660_000),
+    ("context-guard-http-p3-proxy.wasm", 5_920_000),
+    ("context-guard-http-p3-proxy-spin.wasm", 5_920_000),
+    ("context-guard-http-p3-proxy-replay.wasm", 5_920_000),
     ("context-guard-http-forward.wasm", 300_000),
-    ("context-guard-0.1.0.tgz", 1_150_000),
+    ("context-guard-0.1.0.tgz", 1_180_000),
 ];
 
 /// Writes `manifest.json` and `SHA256SUMS` of the artifacts in `folder`, and prints sizes and
