@@ -38,7 +38,7 @@ pub struct ScriptedResponse {
     pub chunks: Vec<Vec<u8>>,
     /// True for a response with a content length, false for a chunked one.
     pub sized: bool,
-    /// The pause after each chunk, in milliseconds.
+    /// The pause between two chunks, in milliseconds.
     pub pause_ms: u64,
 }
 
@@ -209,7 +209,13 @@ fn write(connection: &mut TcpStream, answer: &ScriptedResponse) -> Result<()> {
     if answer.sized {
         let length: usize = answer.chunks.iter().map(Vec::len).sum();
         head.push_str(&format!("content-length: {length}\r\n\r\n"));
-        connection.write_all(&[head.as_bytes(), &answer.chunks.concat()].concat())?;
+        let mut chunks = answer.chunks.iter();
+        let first = chunks.next().map_or(&[][..], Vec::as_slice);
+        connection.write_all(&[head.as_bytes(), first].concat())?;
+        for chunk in chunks {
+            std::thread::sleep(std::time::Duration::from_millis(answer.pause_ms));
+            connection.write_all(chunk)?;
+        }
         return Ok(());
     }
     head.push_str("transfer-encoding: chunked\r\n\r\n");
