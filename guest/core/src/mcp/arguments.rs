@@ -82,7 +82,7 @@ pub fn split(
     let mut scanner = Scanner::starting_at(bytes, Form::Raw, span.start);
     let mut sorted = SplitArguments::default();
     let (mut kept, mut taken) = (Vec::new(), Map::new());
-    let (mut unknown, mut twice): (Vec<(String, Value)>, _) = (Vec::new(), None);
+    let (mut unknown, mut twice): (Option<(String, Value)>, _) = (None, None);
     let scan = scanner.object(|scanner, key| {
         let value = scanner.skip_value()?;
         let name = scanner.decode(&key);
@@ -95,9 +95,9 @@ pub fn split(
                 taken.insert(guarded.to_owned(), value);
             }
             None => {
-                if matches!(owner, ArgumentOwner::ReadTool) && unknown.is_empty() {
+                if matches!(owner, ArgumentOwner::ReadTool) && unknown.is_none() {
                     let value = serde_json::from_slice(scanner.bytes(&value)).unwrap_or_default();
-                    unknown.push((name, value));
+                    unknown = Some((name, value));
                 }
                 kept.push(scanner.bytes(&(key.start - 1..value.end)));
             }
@@ -110,8 +110,8 @@ pub fn split(
             resolve_alias(&name)
         ));
     }
-    if let Some((name, value)) = unknown.first() {
-        return Err(unknown_argument("context_guard_read", name, Some(value)));
+    if let Some((name, value)) = unknown {
+        return Err(unknown_argument("context_guard_read", &name, Some(&value)));
     }
     if scan.is_err() || taken.is_empty() {
         return Ok(SplitArguments::default());

@@ -359,27 +359,25 @@ impl Search<'_, '_> {
         found.extend_from_slice(b",\"value\":");
         found.extend(quoted(&self.pattern.show(&value)));
         if self.context == 0 && self.count <= FEW_MATCHES {
-            let mut few = std::mem::take(&mut self.few);
-            few.extend_from_slice(&found);
-            self.write_context(&mut few, FEW_MATCHES_CONTEXT);
-            few.push(b'}');
-            self.few = few;
+            let beside = self.beside(FEW_MATCHES_CONTEXT);
+            self.few.extend([found.as_slice(), &beside, b"}"].concat());
         } else if self.context > 0 {
-            self.write_context(&mut found, self.context);
+            found.extend(self.beside(self.context));
         }
         found.push(b'}');
         self.out.extend_from_slice(&found);
     }
 
-    /// Writes the members beside the one that matches, in the nearest object around it. Writes them
-    /// once for matches of one object.
-    fn write_context(&mut self, out: &mut Vec<u8>, context: usize) {
+    /// Returns the member `beside` of a match: the members beside the one that matches, in the
+    /// nearest object around it. Empty after the first match of an object.
+    fn beside(&mut self, context: usize) -> Vec<u8> {
+        let mut out = Vec::new();
         let is_object = |(id, _): &&(NodeId, usize)| {
             self.outline.node(*id).is_some_and(|node| node.kind == Kind::Object)
         };
         let around = self.parents.iter().rev().find(is_object);
         let Some((object, at)) = around.copied().filter(|(id, _)| self.shown != Some(*id)) else {
-            return;
+            return out;
         };
         self.shown = Some(object);
         let from = at.saturating_sub(context);
@@ -404,6 +402,7 @@ impl Search<'_, '_> {
         if !is_first {
             out.push(b'}');
         }
+        out
     }
 }
 

@@ -117,3 +117,12 @@ fn add_fields(
         add(name);
     }
 }
+
+/// Returns the note on `count` records that have no value of a kind at a field.
+pub(super) fn left_out_note(count: u64, kind: &str, field: &impl std::fmt::Display) -> String {
+    let (have, were) = match count {
+        1 => ("record has", "was"),
+        _ => ("records have", "were"),
+    };
+    format!("{count} {have} no {kind} at {field} and {were} left out")
+}

@@ -2,7 +2,7 @@
 
 use super::Aggregate;
 use crate::json::outline::NodeId;
-use crate::query::known_fields::{known_fields, not_a_value};
+use crate::query::known_fields::{known_fields, left_out_note, not_a_value};
 use crate::query::names::join_names;
 use crate::query::operand::Operand;
 use crate::query::records::RecordSet;
@@ -67,11 +67,7 @@ pub(super) fn left_out(
     if without == 0 || with == 0 {
         return Ok(None);
     }
-    let (have, were) = match without {
-        1 => ("record has", "was"),
-        _ => ("records have", "were"),
-    };
-    Ok(Some(format!("{without} {have} no number at {} and {were} left out", operand.field)))
+    Ok(Some(left_out_note(without, "number", &operand.field)))
 }
 
 /// Returns the error for selected fields of which no record has any.

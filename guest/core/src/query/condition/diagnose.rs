@@ -2,7 +2,7 @@
 
 use super::{Check, Leaf, Operator, Test};
 use crate::json::outline::NodeId;
-use crate::query::known_fields::not_a_value;
+use crate::query::known_fields::{left_out_note, not_a_value};
 use crate::query::names::join_names;
 use crate::query::records::RecordSet;
 use crate::query::value::{Literal, Value, quote};
@@ -130,14 +130,7 @@ impl Leaf {
                 Check::Matches(_) => "text",
                 _ => "value",
             };
-            let (records, were) = match unknown {
-                1 => ("record has", "was"),
-                _ => ("records have", "were"),
-            };
-            notes.push(format!(
-                "{unknown} {records} no {kind} at {} and {were} left out",
-                self.operand
-            ));
+            notes.push(left_out_note(unknown, kind, &self.operand));
         }
         Ok(())
     }

@@ -30,6 +30,17 @@ const MIN_PHRASES: u64 = 3;
 /// The average length, in characters, of the longest names of categories.
 const MAX_CATEGORY_CHARS: u64 = 24;
 
+impl Field {
+    /// Returns true if nearly all values are texts that differ, mostly neither dates nor random.
+    fn has_different_texts(&self) -> bool {
+        let counted = self.count.min(MAX_DISTINCT_VALUES as u64);
+        self.strings * 10 >= self.count * 9
+            && self.distinct.len() as u64 * 10 >= counted * 7
+            && self.dates * 2 <= self.count
+            && self.opaque * 2 <= self.count
+    }
+}
+
 impl Schema {
     /// Sets the priority and the section of each field.
     pub(super) fn score_fields(&mut self) {
@@ -100,11 +111,7 @@ impl Schema {
             !field.container
                 && !field.nested
                 && field.values * 10 >= count * 9
-                && field.strings * 10 >= field.values * 9
-                && field.distinct.len() as u64 * 10
-                    >= field.values.min(MAX_DISTINCT_VALUES as u64) * 7
-                && field.dates * 2 <= field.values
-                && field.opaque * 2 <= field.values
+                && field.has_different_texts()
                 && field.characters <= field.strings * MAX_NAME_CHARS
                 && self.record_of(*at) == Some(record)
                 && self.level_in_record(*at) <= MAX_OWN_LEVEL
@@ -125,16 +132,12 @@ impl Schema {
 
     /// Returns true if the values of a field tell the records apart for a reader.
     fn may_identify(&self, at: FieldId, field: &Field) -> bool {
-        let counted = field.count.min(MAX_DISTINCT_VALUES as u64);
         field.count >= MIN_VALUES
             && matches!(
                 field.priority,
                 FieldPriority::State | FieldPriority::Key | FieldPriority::Plain
             )
-            && field.strings * 10 >= field.count * 9
-            && field.distinct.len() as u64 * 10 >= counted * 7
-            && field.dates * 2 <= field.count
-            && field.opaque * 2 <= field.count
+            && field.has_different_texts()
             && (MIN_NAME_CHARS..=MAX_NAME_CHARS)
                 .contains(&(field.characters / field.strings.max(1)))
             && self.level_in_record(at) <= MAX_OWN_LEVEL
