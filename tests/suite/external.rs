@@ -293,9 +293,7 @@ fn missing_body_modes_are_reported() -> Result<()> {
     let (guard, envoy, url) = before(server.address, Bodies::Never, json!({}))?;
     let reply = post(&format!("{url}/mcp"), &[], &request(1, &json!({"count": 900, "mark": 1})))?;
     ensure!(reply.status == 500 && reply.body.contains("allow_mode_override"), "{}", reply.body);
-    wait_until("the reason in the log", || {
-        Ok(guard.process.output().contains("allow_mode_override"))
-    })?;
+    guard.process.wait_for_output(&["allow_mode_override"])?;
     let reply = get(&format!("{url}/other"), &[])?;
     ensure!(reply.status == 200, "other traffic passes: {}", reply.status);
     envoy.is_alive()

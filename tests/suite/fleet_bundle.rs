@@ -213,7 +213,7 @@ fn bundle_of_an_oci_layout_is_deployed_under_load() -> Result<()> {
     let digest = index["manifests"][0]["digest"].as_str().context("no digest")?;
     let blob = digest.replace("sha256:", "blobs/sha256/");
     std::fs::write(Path::new(&layout).join(blob), "{}")?;
-    wait_until("a refusal", || Ok(gateway.process.output().contains("has another digest")))?;
+    gateway.process.wait_for_output(&["has another digest"])?;
     ensure!(active_revision(&gateway)? == 2);
     Ok(())
 }
@@ -244,7 +244,7 @@ fn bundle_of_a_redis_key_is_deployed_under_load() -> Result<()> {
     ensure!(budget(&gateway)? == 6_000);
     // A replica without a state of its own knows the number from the store.
     publish(&maker.create(1, &policy(7_000), &[])?)?;
-    wait_until("a refusal", || Ok(gateway.process.output().contains("number 2 was accepted")))?;
+    gateway.process.wait_for_output(&["number 2 was accepted"])?;
     let refused = Gateway::start(houses()?, settings);
     let reason = refused.err().context("a replayed bundle was used")?.to_string();
     ensure!(reason.contains("number 2 was accepted before"), "{reason}");
@@ -325,7 +325,7 @@ fn signing_keys_of_a_bundle_are_rotated() -> Result<()> {
     // Without the secret, the gateway does not use the keys of the file instead.
     std::fs::write(&secret, "another secret of gateways\n")?;
     web.set(maker.create(3, &policy(2_000), &more)?);
-    wait_until("a refusal", || Ok(gateway.process.output().contains("another secret")))?;
+    gateway.process.wait_for_output(&["another secret"])?;
     ensure!(budget(&gateway)? == 1_000);
     Ok(())
 }

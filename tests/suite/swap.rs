@@ -129,9 +129,7 @@ fn us3_4_invalid_policy_is_rejected() -> Result<()> {
         &file,
         "tokenBudgetThreshold: 4000\nendpoints:\n  - match: a\n    chunksize: 5\n    hardCap: 5\n",
     )?;
-    wait_until("an error in the log", || {
-        Ok(gateway.process.output().contains("candidate rejected"))
-    })?;
+    gateway.process.wait_for_output(&["candidate rejected"])?;
     let printed = gateway.process.output();
     for expected in [
         "policy.yaml",
@@ -318,7 +316,7 @@ fn checksum_or_signature_is_required() -> Result<()> {
         Gateway::start(houses()?, json!({"component": component, "admin": admin_config()}))?;
     let other = std::fs::read(artifacts::other_component()?)?;
     replace_file(&file, &other)?;
-    wait_until("a refusal", || Ok(gateway.process.output().contains("signature does not match")))?;
+    gateway.process.wait_for_output(&["signature does not match"])?;
     minisign(&["-S", "-W", "-s", "other.sec", "-m", "guard.wasm"])?;
     ensure!(admin_call(&gateway, "POST", "/admin/reload", b"")?.status == 422);
     ensure!(active_revision(&gateway)? == 1);
@@ -339,7 +337,7 @@ fn checksum_or_signature_is_required() -> Result<()> {
     let gateway =
         Gateway::start(houses()?, json!({"component": component, "admin": admin_config()}))?;
     replace_file(&file, &other)?;
-    wait_until("a refusal", || Ok(gateway.process.output().contains("SHA-256")))?;
+    gateway.process.wait_for_output(&["SHA-256"])?;
     std::fs::write(folder.join("guard.wasm.sha256"), sum(&other)?)?;
     wait_until("the checked component", || Ok(active_revision(&gateway)? == 2))?;
     Ok(())
@@ -442,7 +440,7 @@ fn keys_rotate_without_a_restart() -> Result<()> {
     }
     // The old key was removed too early: it verifies until its cursors have expired.
     std::fs::write(&second, "another key of this test\n")?;
-    wait_until("a warning", || Ok(gateway.process.output().contains("a signing key was removed")))?;
+    gateway.process.wait_for_output(&["a signing key was removed"])?;
     ensure!(!client.call("context_guard_read", json!({"cursor": old}))?.is_error());
     let shown = run_program(&["revisions", "--admin", &gateway.admin, "--token", TOKEN])?;
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
@@ -457,9 +455,7 @@ fn keys_rotate_without_a_restart() -> Result<()> {
         Ok(old.is_error() && old.all_texts()[0].contains("cursor_invalid"))
     })?;
     std::fs::write(&first, "short\n")?;
-    wait_until("a refusal", || {
-        Ok(gateway.process.output().contains("the current keys remain in use"))
-    })?;
+    gateway.process.wait_for_output(&["the current keys remain in use"])?;
     let last = page(&mut client)?;
     ensure!(!client.call("context_guard_read", json!({"cursor": last}))?.is_error());
     Ok(())
