@@ -1,5 +1,6 @@
 //! Access control: keys, tokens, limits, TLS and invalid configuration.
 
+use context_guard_test_support::audit::audit_text;
 use context_guard_test_support::faulty_server::FaultyServer;
 use context_guard_test_support::gateway::{Gateway, HttpClient, Process, get, post};
 use context_guard_test_support::wait::wait_until;
@@ -116,11 +117,8 @@ fn access_keys_separate_principals() -> Result<()> {
         body,
     )?;
     ensure!(other.status == 404, "{} {}", other.status, other.body);
-    drop(gateway);
-    let printed: String = std::fs::read_dir(&audit)?
-        .map(|entry| std::fs::read_to_string(entry?.path()))
-        .collect::<std::io::Result<Vec<_>>>()?
-        .concat();
+    gateway.stop()?;
+    let printed = audit_text(&audit)?;
     ensure!(
         printed.contains(r#""principal":"key:alice""#) && printed.contains(r#""event":"refused""#),
         "{printed}"

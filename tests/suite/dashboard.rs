@@ -379,7 +379,7 @@ fn themes_and_narrow_screens_fit() -> Result<()> {
     let folder = peers::folder("dashboard-screens")?;
     let history = folder.join("history.db");
     record_week(&history, "search_files")?;
-    let command = dashboard(&history)?;
+    let mut command = dashboard(&history)?;
     let shots = folder.display().to_string();
     let seen = finish(start("screens", &command.address, &command.code, &shots)?)?;
     ensure!(seen["overflow"] == json!({}), "{}", seen["overflow"]);

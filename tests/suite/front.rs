@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use context_guard_test_support::audit::audit_text;
 use context_guard_test_support::gateway::{Gateway, Process, agent, get, post};
 use context_guard_test_support::operations::{TOKEN, admin_config};
 use context_guard_test_support::scripted::{ScriptedResponse, ScriptedServer};
@@ -13,11 +14,6 @@ const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 
 fn houses() -> Result<Value> {
     Ok(json!([{"name": "houses", "command": [artifacts::property_server()?]}]))
-}
-
-fn audit_text(folder: &std::path::Path) -> Result<String> {
-    let files = std::fs::read_dir(folder)?.map(|entry| std::fs::read_to_string(entry?.path()));
-    Ok(files.collect::<std::io::Result<Vec<_>>>()?.concat())
 }
 
 #[test]

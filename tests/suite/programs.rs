@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use context_guard_test_support::answer::{Answer, o200k};
+use context_guard_test_support::audit::audit_entries;
 use context_guard_test_support::client::Client;
 use context_guard_test_support::gateway::{Gateway, HttpClient};
 use context_guard_test_support::operations::admin_config;
@@ -262,13 +263,9 @@ fn calls_of_programs_are_recorded_under_their_run() -> Result<()> {
     ensure!(run["tokensKeptOut"].as_u64() > Some(10_000), "{run}");
     ensure!(run.get("parent").is_none(), "{run}");
     // The audit log has the same links, also for the guard's own tools.
-    let mut entries: Vec<Value> = Vec::new();
+    let mut entries = Vec::new();
     wait_until("audit entries", || {
-        entries.clear();
-        for file in std::fs::read_dir(&audit)? {
-            let text = std::fs::read_to_string(file?.path())?;
-            entries.extend(text.lines().filter_map(|line| serde_json::from_str(line).ok()));
-        }
+        entries = audit_entries(&audit)?;
         Ok(entries.iter().any(|entry| entry["endpoint"] == RUN))
     })?;
     let audited = |name: &str| {

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use context_guard_test_support::answer::{Answer, o200k};
+use context_guard_test_support::audit::audit_entries;
 use context_guard_test_support::client::Client;
 use context_guard_test_support::gateway::{Gateway, HttpClient};
 use context_guard_test_support::peers::{self, Server};
@@ -84,12 +85,8 @@ fn document_moves_between_servers() -> Result<()> {
             ensure!(std::fs::read_to_string(&title)? == "no. 9 \u{e9}\u{1F600}");
         }
     }
-    drop(gateway);
-    let log: String = std::fs::read_dir(&audit)?
-        .map(|entry| std::fs::read_to_string(entry?.path()))
-        .collect::<std::io::Result<Vec<_>>>()?
-        .concat();
-    let entries: Vec<Value> = log.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
+    gateway.stop()?;
+    let entries = audit_entries(&audit)?;
     for (endpoint, outcome, detail) in [
         ("one::read_text_file", "Sent", "to two::write_file"),
         ("two::write_file", "Received", "from one::read_text_file"),
@@ -100,7 +97,7 @@ fn document_moves_between_servers() -> Result<()> {
                 && entry["outcome"] == outcome
                 && entry["detail"] == detail
         };
-        ensure!(entries.iter().filter(is_this).count() == 3, "{endpoint}: {log}");
+        ensure!(entries.iter().filter(is_this).count() == 3, "{endpoint}: {entries:?}");
     }
     Ok(())
 }

@@ -92,7 +92,7 @@ impl Process {
     ///
     /// # Errors
     /// The signal cannot be sent.
-    pub fn stop(mut self) -> Result<Option<i32>> {
+    pub fn stop(&mut self) -> Result<Option<i32>> {
         signal(self.pid(), "TERM")?;
         Ok(self.child.wait()?.code())
     }
@@ -287,6 +287,16 @@ impl Gateway {
         Self::launch(Self::configure(upstreams, more)?, command)
     }
 
+    /// Terminates the gateway, which then has written all of its records.
+    ///
+    /// # Errors
+    /// The signal cannot be sent, or the gateway reports a failure.
+    pub fn stop(mut self) -> Result<()> {
+        let code = self.process.stop()?;
+        ensure!(code == Some(0), "{code:?}: {}", self.process.output());
+        Ok(())
+    }
+
     /// Stops the gateway, and starts it again with its configuration.
     ///
     /// # Errors
@@ -294,8 +304,7 @@ impl Gateway {
     pub fn restart(mut self) -> Result<Self> {
         // The folder belongs to the new gateway.
         let folder = std::mem::take(&mut self.folder);
-        signal(self.process.pid(), "TERM")?;
-        self.process.child.wait()?;
+        self.process.stop()?;
         Self::launch(folder, Command::new(artifacts::program()?))
     }
 

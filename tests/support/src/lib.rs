@@ -6,6 +6,7 @@
 
 pub mod answer;
 pub mod artifacts;
+pub mod audit;
 pub mod authorization;
 pub mod balancer;
 pub mod certificates;
