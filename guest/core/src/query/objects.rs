@@ -165,7 +165,8 @@ fn member(name: &str, value: &Value) -> Result<String, String> {
         "$nor" | "must_not" | "NOT" | "_not" if value.is_array() || value.is_object() => {
             Ok(format!("NOT ({})", several(name, value, " OR ")?))
         }
-        "$match" | "bool" if value.is_object() => all(object(value)?),
+        "$match" if value.is_object() => all(object(value)?),
+        "bool" if value.is_object() => clauses(object(value)?),
         "term" | "terms" | "range" | "prefix" | "wildcard" if is_clause(name, value) => {
             let parts: Result<Vec<String>, String> =
                 object(value)?.iter().map(|(field, value)| clause(name, field, value)).collect();
@@ -178,6 +179,26 @@ fn member(name: &str, value: &Value) -> Result<String, String> {
         _ if name.starts_with('$') => Err(unknown(name)),
         _ => comparisons(&field_name(name), value),
     }
+}
+
+/// Rewrites the clauses of a search engine. Beside `must` or `filter`, its `should` selects nothing
+/// unless `minimum_should_match` asks for it, so that such a filter has two readings.
+fn clauses(members: &Map<String, Value>) -> Result<String, String> {
+    let minimum = members.get("minimum_should_match");
+    let is_one = minimum.is_some_and(|value| *value == 1 || *value == "1");
+    let has_must = members.contains_key("must") || members.contains_key("filter");
+    if !members.contains_key("should") || (minimum.is_none() && !has_must) {
+        return all(members);
+    }
+    if !is_one {
+        return Err(format!(
+            "where: should beside must or filter selects nothing unless minimum_should_match is 1, \
+             the only value; {NO_FILTER}"
+        ));
+    }
+    let mut others = members.clone();
+    others.remove("minimum_should_match");
+    all(&others)
 }
 
 fn object(value: &Value) -> Result<&Map<String, Value>, String> {
@@ -366,10 +387,27 @@ mod tests {
                 "(a = 1) AND (NOT (b IS NOT NULL))",
             ),
             (r#"{"range": {"at": {"gte": "2024-01-01"}}}"#, "at >= '2024-01-01'"),
+            (
+                r#"{"bool": {"should": [{"term": {"a": 1}}, {"term": {"a": 2}}]}}"#,
+                "(a = 1) OR (a = 2)",
+            ),
+            (
+                r#"{"bool": {"filter": {"term": {"b": 3}}, "minimum_should_match": 1, "should": [{"term": {"a": 1}}, {"term": {"a": 2}}]}}"#,
+                "(b = 3) AND ((a = 1) OR (a = 2))",
+            ),
         ] {
             assert_eq!(condition(filter).unwrap(), expected, "{filter}");
         }
-        for filter in [r#"{"a": {"$near": 1}}"#, r#"{"a": [1]}"#, "{}", "{", r#"{"$where": "x"}"#] {
+        for filter in [
+            r#"{"a": {"$near": 1}}"#,
+            r#"{"a": [1]}"#,
+            "{}",
+            "{",
+            r#"{"$where": "x"}"#,
+            // Search engines take the second clause as a wish, databases as a condition.
+            r#"{"bool": {"must": [{"term": {"b": 3}}], "should": [{"term": {"a": 1}}]}}"#,
+            r#"{"bool": {"should": [{"term": {"a": 1}}], "minimum_should_match": 2}}"#,
+        ] {
             assert!(condition(filter).unwrap_err().contains("where"), "{filter}");
         }
     }

@@ -3,7 +3,6 @@
 /// Returns the condition inside an expression on a table. None if the text is no such expression.
 pub(super) fn condition(text: &str) -> Option<String> {
     let text = text.trim();
-    let is_part = |c: char| c.is_alphanumeric() || c == '_';
     let (table, rest) = text.split_at(text.find(|c| !is_part(c))?);
     if table.is_empty() || table.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
@@ -16,9 +15,40 @@ pub(super) fn condition(text: &str) -> Option<String> {
         return quoted.map(str::to_owned);
     }
     let inner = rest.strip_prefix(".loc").unwrap_or(rest).strip_prefix('[')?.strip_suffix(']')?;
-    let (item, member) = (format!("{table}["), format!("{table}."));
-    let names_table = inner.contains(&item) || inner.contains(&member);
-    names_table.then(|| inner.replace(&item, "[").replace(&member, ""))
+    without_table(inner, table)
+}
+
+/// Returns an expression without the name of its table, or None if it does not name the table.
+/// Quoted values are not changed.
+fn without_table(text: &str, table: &str) -> Option<String> {
+    let mut condition = String::new();
+    let (mut quote, mut before, mut is_named) = (None, ' ', false);
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let is_start = quote.is_none() && !is_part(before) && before != '.';
+        let after = if is_start { rest.strip_prefix(table) } else { None };
+        if let Some(after) = after.filter(|after| after.starts_with(['[', '.'])) {
+            is_named = true;
+            rest = after.strip_prefix('.').unwrap_or(after);
+            before = ' ';
+            continue;
+        }
+        match quote {
+            _ if before == '\\' => {}
+            None if matches!(c, '"' | '\'') => quote = Some(c),
+            Some(open) if open == c => quote = None,
+            _ => {}
+        }
+        // An escaped backslash escapes nothing.
+        before = if before == '\\' && c == '\\' { ' ' } else { c };
+        condition.push(c);
+        rest = rest.get(c.len_utf8()..).unwrap_or_default();
+    }
+    is_named.then_some(condition)
+}
+
+fn is_part(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
 }
 
 #[cfg(test)]
@@ -31,7 +61,11 @@ mod tests {
             ("df[df['a'] == 'x']", Some("['a'] == 'x'")),
             ("df.loc[(df.a > 5) & (df['b c'] < 3)]", Some("(a > 5) & (['b c'] < 3)")),
             ("df.query(\"a > 5\")", Some("a > 5")),
+            ("df[df.file == 'df.csv, df[0]']", Some("file == 'df.csv, df[0]'")),
+            (r"df[df.text == 'it\'s df.a']", Some(r"text == 'it\'s df.a'")),
+            ("d[d.id > 1 & b.d.x == 2]", Some("id > 1 & b.d.x == 2")),
             ("tags[0] = 'x'", None),
+            ("df['a' == 'df.a']", None),
             ("a[*].b = [1]", None),
             ("a = 5", None),
         ] {
