@@ -1,5 +1,5 @@
 //! Reads from the store: pages, selected fields and chunks, at the start and the end of a small
-//! snapshot and of the largest possible one.
+//! snapshot and of the largest possible one, and queries over all records.
 
 use anyhow::{Context, Result, ensure};
 use context_guard_core::encoding::CursorFormat;
@@ -26,21 +26,33 @@ fn at_offset(cursor: &str, offset: u64) -> Result<String> {
     Ok(cursor.sign(CursorFormat::Short, &keys, PRINCIPAL))
 }
 
-/// Returns a read of three records of a list, or of a chunk of a text.
-fn read(cursor: &str, is_list: bool) -> Vec<u8> {
-    let mut arguments = json!({ "cursor": cursor });
-    if is_list {
-        arguments["limit"] = 3.into();
-        arguments["fields"] = "all".into();
+/// A read of a stored answer.
+struct Reading {
+    /// The position in the list or text.
+    offset: u64,
+    /// The arguments beside the cursor.
+    arguments: Value,
+    /// A part of the answer.
+    says: String,
+}
+
+impl Reading {
+    /// Reads three records of a list.
+    fn records(offset: u64, says: String) -> Self {
+        Self { offset, arguments: json!({"limit": 3, "fields": "all"}), says }
     }
-    call("context_guard_read", &arguments)
+
+    /// Returns the call with the cursor of an answer.
+    fn call(&self, answer: &[u8]) -> Result<Vec<u8>> {
+        let mut arguments = self.arguments.clone();
+        arguments["cursor"] = at_offset(&next(answer)?, self.offset)?.into();
+        Ok(call("context_guard_read", &arguments))
+    }
 }
 
 /// A stored answer in each form of the guard.
 struct StoredAnswer {
     size: &'static str,
-    /// True if the answer is a list, false if it is a text.
-    is_list: bool,
     request: Vec<u8>,
     answer: Vec<u8>,
     core: Core,
@@ -49,22 +61,18 @@ struct StoredAnswer {
 }
 
 impl StoredAnswer {
-    fn list(size: &'static str, request: Vec<u8>, answer: Vec<u8>) -> Result<Self> {
-        Ok(Self { is_list: true, ..Self::text(size, request, answer)? })
-    }
-
-    fn text(size: &'static str, request: Vec<u8>, answer: Vec<u8>) -> Result<Self> {
+    fn new(size: &'static str, request: Vec<u8>, answer: Vec<u8>) -> Result<Self> {
         let (core, sandbox, whole) = (Core::new("{}")?, Sandbox::new("{}")?, Whole::new("{}")?);
-        Ok(Self { size, is_list: false, request, answer, core, sandbox, whole })
+        Ok(Self { size, request, answer, core, sandbox, whole })
     }
 
-    /// Returns benches that read at an offset, one per form.
-    fn benches(&self, what: &str, offset: u64, says: &str) -> Result<[Bench<'_>; 3]> {
+    /// Returns benches of a reading, one per form.
+    fn benches(&self, what: &str, reading: &Reading) -> Result<[Bench<'_>; 3]> {
         let group = format!("{what}-of-{}", self.size);
         Ok([
-            self.bench(&group, "core", &self.core, offset, says)?,
-            self.bench(&group, "component", &self.sandbox, offset, says)?,
-            self.bench(&group, "filter", &self.whole, offset, says)?,
+            self.bench(&group, "core", &self.core, reading)?,
+            self.bench(&group, "component", &self.sandbox, reading)?,
+            self.bench(&group, "filter", &self.whole, reading)?,
         ])
     }
 
@@ -73,14 +81,14 @@ impl StoredAnswer {
         group: &str,
         form: &'static str,
         side: &'a S,
-        offset: u64,
-        says: &str,
+        reading: &Reading,
     ) -> Result<Bench<'a>> {
         let shaped = side.shape(&side.forward(&self.request)?, &self.answer)?;
         let shaped = shaped.context("the answer was not shaped")?;
-        let read = read(&at_offset(&next(&shaped)?, offset)?, self.is_list);
+        let read = reading.call(&shaped)?;
         let page = String::from_utf8(side.read(&read)?)?;
-        ensure!(page.contains(says) && !page.contains("isError"), "{group}, {form}: {page}");
+        let is_right = page.contains(&reading.says) && !page.contains("isError");
+        ensure!(is_right, "{group}, {form}: {page}");
         Ok(Bench::new(group, form, move || side.read(&read)))
     }
 }
@@ -93,18 +101,29 @@ pub(crate) fn run(turns: &mut Turns) -> Result<()> {
             let list = bookings(bytes);
             let items = list.matches("\"id\":\"bk_").count() as u64;
             let request = call("list", &json!({"_guard_limit": 3, "_guard_fields": fields}));
-            lists.push((StoredAnswer::list(size, request, structured(&list))?, items));
+            lists.push((StoredAnswer::new(size, request, structured(&list))?, items));
         }
         for place in ["first", "last"] {
             let mut benches = Vec::new();
             for (stored, items) in &lists {
                 let offset = if place == "first" { 3 } else { items - 3 };
-                let says = format!("bk_{:06}", offset + 1);
-                benches.extend(stored.benches(&format!("{what}-{place}"), offset, &says)?);
+                let reading = Reading::records(offset, format!("bk_{:06}", offset + 1));
+                benches.extend(stored.benches(&format!("{what}-{place}"), &reading)?);
             }
             turns.run(benches)?;
         }
     }
-    let log = StoredAnswer::text("3MB", call("list", &json!({})), text(&log(3_000_000)))?;
-    turns.run(log.benches("chunk-last", 2_900_000, "request")?.into())
+    let log = StoredAnswer::new("3MB", call("list", &json!({})), text(&log(3_000_000)))?;
+    let end = Reading { offset: 2_900_000, arguments: json!({}), says: "request".to_owned() };
+    turns.run(log.benches("chunk-last", &end)?.into())?;
+    let list = bookings(10_000_000);
+    let list = StoredAnswer::new("10MB", call("list", &json!({})), structured(&list))?;
+    let total =
+        json!({"where": "price.base > 250", "aggregate": "count, avg(price.base) by status"});
+    let program = json!({"jq": ".bookings | map(select(.price.base > 499) | {id, status})"});
+    for (what, arguments) in [("where", total), ("jq", program)] {
+        let reading = Reading { offset: 0, arguments, says: "cancelled".to_owned() };
+        turns.run(list.benches(what, &reading)?.into())?;
+    }
+    Ok(())
 }

@@ -2,6 +2,7 @@
 //! correct although an excerpt hides rows.
 
 mod check;
+mod frame;
 mod parse;
 mod total;
 
@@ -90,8 +91,11 @@ impl Aggregates {
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut reader = Reader::new("aggregate", text)?;
         let rewritten;
-        if objects::is_object(text) {
+        if objects::is_object(text) || objects::is_pipeline(text) {
             rewritten = objects::totals(text)?;
+            reader = Reader::new("aggregate", &rewritten)?;
+        } else if let Some(totals) = frame::totals(text) {
+            rewritten = totals;
             reader = Reader::new("aggregate", &rewritten)?;
         }
         let mut segments = parse::parse(&mut reader)?;

@@ -4,6 +4,7 @@
 //! or of another type. A record for which the whole condition is unknown is left out and counted.
 
 mod build;
+mod calls;
 mod correlate;
 mod diagnose;
 mod evaluate;
@@ -13,6 +14,7 @@ mod lucene;
 mod operator;
 mod parse;
 mod pattern;
+mod wrapper;
 
 use std::cell::Cell;
 
@@ -27,6 +29,7 @@ use super::value::Literal;
 use crate::json::outline::NodeId;
 
 pub(super) use self::evaluate::Source;
+pub(super) use self::wrapper::{end_of_group, parts};
 
 /// The syntax of conditions, as errors show it.
 pub(super) const SYNTAX: &str = "write comparisons such as status=confirmed, price.total>=100, city~lis (=, !=, <, <=, >, >=, ~ for contains, AND, OR, NOT, IN (a, b), BETWEEN a AND b, LIKE 'a%', IS NULL), and quote texts that contain operators or commas";
@@ -36,6 +39,8 @@ pub(super) const SYNTAX: &str = "write comparisons such as status=confirmed, pri
 pub struct Condition {
     test: Test,
     order: Order,
+    /// The number of records to leave out at the start.
+    offset: u64,
     /// The maximum number of records to return. None for all.
     limit: Option<u64>,
 }
@@ -103,7 +108,8 @@ impl Condition {
         if objects::is_object(text) {
             rewritten = objects::condition(text)?;
             reader = Reader::new("where", &rewritten)?;
-        } else if let Some(condition) = frame::condition(text) {
+        } else if let Some(condition) = frame::condition(text).or_else(|| wrapper::condition(text))
+        {
             rewritten = condition;
             reader = Reader::new("where", &rewritten)?;
         }
@@ -113,18 +119,18 @@ impl Condition {
             _ => reason,
         };
         let _ = reader.keyword(&["where"]);
-        let test = match reader.clone().keyword(&["order by", "sort by", "limit"]) {
+        let test = match reader.clone().keyword(&["order by", "sort by", "limit", "offset"]) {
             Some(_) => Test::All(Vec::new()),
             None => parse::parse(reader, parse::Names::Fields).map_err(explained)?,
         };
         let order = Order::read(reader).map_err(explained)?;
-        let limit = Order::read_limit(reader)?;
+        let (offset, limit) = Order::read_page(reader)?;
         if !reader.is_at_end() {
             return Err(explained(
                 reader.error("AND, OR or the end of the condition is expected here"),
             ));
         }
-        Ok(Self { test, order, limit })
+        Ok(Self { test, order, offset, limit })
     }
 
     /// Calls `visit` with the name of each field that the condition may read: also with words that
@@ -157,12 +163,16 @@ impl Condition {
         if !self.order.is_empty() {
             notes.push(self.order.to_string());
         }
+        let all = ids.len();
+        let offset = usize::try_from(self.offset).unwrap_or(usize::MAX).min(all);
+        ids.drain(..offset);
         if let Some(limit) = self.limit {
-            let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-            if ids.len() > limit {
-                notes.push(format!("the first {limit} of {}", ids.len()));
-            }
-            ids.truncate(limit);
+            ids.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+        }
+        if offset > 0 {
+            notes.push(format!("{} of {all}, after the first {offset}", ids.len()));
+        } else if ids.len() < all {
+            notes.push(format!("the first {} of {all}", ids.len()));
         }
         notes.retain(|note| !note.is_empty());
         Ok(ChosenRecords { ids, description: notes.join("; ") })

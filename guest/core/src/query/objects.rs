@@ -12,6 +12,11 @@ pub(super) fn is_object(text: &str) -> bool {
     text.trim_start().starts_with('{')
 }
 
+/// Returns true if an expression is a JSON list of objects.
+pub(super) fn is_pipeline(text: &str) -> bool {
+    text.trim_start().strip_prefix('[').is_some_and(is_object)
+}
+
 fn parse(argument: &str, text: &str, example: &str) -> Result<Map<String, Value>, String> {
     match serde_json::from_str(text) {
         Ok(Value::Object(members)) => Ok(members),
@@ -33,6 +38,9 @@ pub(super) fn condition(text: &str) -> Result<String, String> {
 /// Returns a message for the caller if the totals are invalid or unknown.
 pub(super) fn totals(text: &str) -> Result<String, String> {
     let example = "count by status, or sum(price) by city";
+    if text.trim_start().starts_with('[') {
+        return stages(text, example);
+    }
     let members = parse("aggregate", text, example)?;
     let unknown = || format!("aggregate: this object is not known; write {example}");
     let mut parts = members.iter();
@@ -67,6 +75,50 @@ pub(super) fn totals(text: &str) -> Result<String, String> {
             }
         }
     }
+}
+
+/// Rewrites a pipeline that begins with `$group`.
+fn stages(text: &str, example: &str) -> Result<String, String> {
+    let unknown = |name: &str| {
+        format!(
+            "aggregate: a pipeline has $group, then $sort and $limit, not {name}; write {example}"
+        )
+    };
+    let stages: Vec<Map<String, Value>> = serde_json::from_str(text)
+        .map_err(|error| format!("aggregate: this is no valid pipeline: {error}"))?;
+    let mut totals = String::new();
+    for (at, stage) in stages.iter().enumerate() {
+        let mut members = stage.iter();
+        let (Some((name, value)), None) = (members.next(), members.next()) else {
+            return Err(unknown("several members in one stage"));
+        };
+        match (name.as_str(), value) {
+            ("$match", _) => {
+                return Err(
+                    "aggregate: put the filter of $match into the argument where".to_owned()
+                );
+            }
+            ("$group", Value::Object(members)) if at == 0 => totals = group(members)?,
+            ("$sort", Value::Object(keys)) if at == 1 => {
+                let key = |(name, direction): (&String, &Value)| match direction.as_i64() {
+                    Some(1) => Ok(field_name(name)),
+                    Some(-1) => Ok(format!("{} desc", field_name(name))),
+                    _ => Err(unknown("a direction other than 1 and -1")),
+                };
+                // The keys of a group are known by the names of their fields.
+                if keys.contains_key("_id") || keys.len() != 1 {
+                    return Err(unknown("a sort by other than one total"));
+                }
+                let keys: Result<Vec<String>, String> = keys.iter().map(key).collect();
+                totals = format!("{totals} order by {}", keys?.join(", "));
+            }
+            ("$limit", Value::Number(limit)) if at > 0 => {
+                totals = format!("{totals} limit {limit}")
+            }
+            (name, _) => return Err(unknown(name)),
+        }
+    }
+    Ok(totals)
 }
 
 /// Rewrites the stage `$group` of a pipeline.
@@ -431,6 +483,10 @@ mod tests {
         ] {
             assert_eq!(totals(text).unwrap(), expected, "{text}");
         }
+        let pipeline = r#"[{"$group": {"_id": "$c", "t": {"$sum": "$p"}}}, {"$sort": {"t": -1}}, {"$limit": 3}]"#;
+        assert_eq!(totals(pipeline).unwrap(), "sum(p) as 't' by c order by t desc limit 3");
+        assert!(totals(r#"[{"$match": {"a": 1}}]"#).unwrap_err().contains("where"));
+        assert!(totals(r#"[{"$limit": 3}, {"$group": {"_id": "$c"}}]"#).is_err());
         assert!(totals(r#"{"$group": {"_id": {"$month": 1}}}"#).is_err());
         assert!(totals(r#"{"histogram": {"field": "a"}}"#).is_err());
     }

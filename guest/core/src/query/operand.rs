@@ -144,6 +144,12 @@ impl Operand {
             Self::close(reader)?;
             return Ok(Some(Self { function, ..Self::new(name) }));
         }
+        if matches!(word, "float" | "int" | "number" | "parsefloat" | "parseint" | "tonumber") {
+            // Texts with numbers compare as numbers.
+            let name = FieldName::read(reader)?;
+            Self::close(reader)?;
+            return Ok(Some(Self::new(name)));
+        }
         let sliced = matches!(word, "substr" | "substring" | "left");
         let Some((_, function)) = FUNCTIONS
             .iter()

@@ -19,6 +19,7 @@ impl Order {
     /// # Errors
     /// Returns a message for the caller if no field follows.
     pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, String> {
+        let is_piped = eat_pipe(reader, &["order by", "sort by"]);
         if reader.keyword(&["order by", "sort by", "sorted by", "orderby"]).is_none() {
             return Ok(Self::default());
         }
@@ -27,7 +28,13 @@ impl Order {
             reader.count_part()?;
             let descending = reader.eat("-");
             let operand = Operand::read(reader)?;
-            keys.push((operand, read_direction(reader) || descending));
+            let position = reader.position();
+            let is_descending = read_direction(reader) || descending;
+            // Without a direction, languages with stages sort from the greatest, others do not.
+            if is_piped && reader.since(position).is_empty() {
+                return Err(reader.error("write asc or desc after the field of a sort stage"));
+            }
+            keys.push((operand, is_descending));
             if !reader.eat(",") {
                 return Ok(Self(keys));
             }
@@ -40,7 +47,8 @@ impl Order {
     /// Returns a message for the caller if no whole number follows.
     pub(super) fn read_limit(reader: &mut Reader<'_>) -> Result<Option<u64>, String> {
         let _ = reader.eat(",");
-        if reader.keyword(&["limit", "top", "first"]).is_none() {
+        eat_pipe(reader, &["limit", "take", "head"]);
+        if reader.keyword(&["limit", "top", "first", "take", "head"]).is_none() {
             return Ok(None);
         }
         let _ = reader.eat("=");
@@ -52,6 +60,34 @@ impl Order {
             }
             _ => Err(reader.error("limit takes a whole number from 1")),
         }
+    }
+
+    /// Reads `limit` and `offset` in any order, if they follow. Returns the number of records to
+    /// leave out at the start, and the maximum number of the others.
+    ///
+    /// # Errors
+    /// Returns a message for the caller if no whole number follows.
+    pub(super) fn read_page(reader: &mut Reader<'_>) -> Result<(u64, Option<u64>), String> {
+        let first = Self::read_offset(reader)?;
+        let limit = Self::read_limit(reader)?;
+        let offset = match first {
+            None => Self::read_offset(reader)?,
+            found => found,
+        };
+        Ok((offset.unwrap_or_default(), limit))
+    }
+
+    fn read_offset(reader: &mut Reader<'_>) -> Result<Option<u64>, String> {
+        if reader.keyword(&["offset", "skip"]).is_none() {
+            return Ok(None);
+        }
+        let word = reader.peek_word();
+        let Ok(offset) = word.parse() else {
+            return Err(reader.error("offset takes a whole number"));
+        };
+        reader.eat(word);
+        let _ = reader.keyword(&["rows", "row"]);
+        Ok(Some(offset))
     }
 
     /// Returns the names of the fields by which records are sorted.
@@ -111,6 +147,35 @@ impl std::fmt::Display for Order {
             .collect();
         write!(f, "sorted by {}", keys.join(", "))
     }
+}
+
+/// The words that begin a stage after a pipe, as in `kind=new | sort by price desc | take 5`.
+const STAGES: [&str; 13] = [
+    "where",
+    "order by",
+    "sort by",
+    "take",
+    "limit",
+    "head",
+    "top",
+    "project",
+    "summarize",
+    "stats",
+    "count",
+    "extend",
+    "fields",
+];
+
+/// Returns true if a pipe and a stage follow, which is no alternative value.
+pub(super) fn stage_follows(reader: &Reader<'_>) -> bool {
+    let mut rest = reader.clone();
+    rest.eat("|") && rest.keyword(&STAGES).is_some() && rest.peek() != Some('=')
+}
+
+/// Reads a pipe if one of `stages` follows. Returns true if it was read.
+pub(super) fn eat_pipe(reader: &mut Reader<'_>, stages: &[&'static str]) -> bool {
+    let mut rest = reader.clone();
+    rest.eat("|") && rest.keyword(stages).is_some() && reader.eat("|")
 }
 
 /// Reads `asc` or `desc`, if one follows. Returns true for `desc`.

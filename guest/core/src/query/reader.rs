@@ -44,6 +44,16 @@ impl<'t> Reader<'t> {
         Ok(Self { argument, text, at: 0, parts: 0, depth: 0 })
     }
 
+    /// Creates a reader for a part of this expression that is written in another way.
+    pub(super) fn inner<'i>(&self, text: &'i str) -> Reader<'i> {
+        Reader { argument: self.argument, text, at: 0, parts: self.parts, depth: self.depth }
+    }
+
+    /// Returns true if `symbol` is before the current position.
+    pub(super) fn is_after(&self, symbol: &str) -> bool {
+        self.text.get(..self.at).is_some_and(|before| before.ends_with(symbol))
+    }
+
     /// Counts a comparison or total.
     ///
     /// # Errors

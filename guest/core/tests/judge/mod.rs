@@ -18,15 +18,20 @@ pub(crate) fn ask(guard: &NativeGuard, cursor: &str, arguments: &Value) -> (Stri
     (answer["result"]["content"][0]["text"].as_str().unwrap_or_default().to_owned(), is_error)
 }
 
-/// Returns the records in an answer.
+/// Returns the records in an answer: the longest list of objects, or else the longest list.
 fn records(answer: &Value) -> Vec<Value> {
     fn longest(value: &Value) -> Option<&Vec<Value>> {
         let lists = value.as_object()?.values();
         let lists = lists.filter_map(|value| value.as_array().or_else(|| longest(value)));
-        lists.max_by_key(|list| list.len())
+        lists.max_by_key(|list| (list.first().is_some_and(Value::is_object), list.len()))
     }
     let list = answer.as_array().or_else(|| answer["items"].as_array());
     list.or_else(|| longest(answer)).cloned().unwrap_or_else(|| panic!("no list in {answer}"))
+}
+
+/// Returns the member of a record at a path of names.
+fn member<'v>(record: &'v Value, path: &str) -> &'v Value {
+    record.get(path).unwrap_or_else(|| path.split('.').fold(record, |value, name| &value[name]))
 }
 
 fn close(left: &Value, right: &Value) -> bool {
@@ -121,7 +126,11 @@ pub(crate) fn is_right(row: &Value, text: &str) -> bool {
             let expected = rows(expected).into_iter().map(sorted_row).collect();
             all_close(&sorted(groups(&answer, text)), &sorted(expected))
         }
-        "ordered" => expected.is_null() || all_close(&groups(&answer, text), &rows(expected)),
+        "ordered" => {
+            let cells = |row: Vec<Value>| if row.len() > 2 { sorted_row(row) } else { row };
+            let sorted = || rows(expected).into_iter().map(cells).collect::<Vec<_>>();
+            expected.is_null() || all_close(&groups(&answer, text), &sorted())
+        }
         "numbers" => {
             let is_total = |(name, value): &(&String, &Value)| {
                 !["records", "notes"].contains(&name.as_str()) && !value.is_object()
@@ -140,7 +149,7 @@ pub(crate) fn is_right(row: &Value, text: &str) -> bool {
         }
         "picked" => expected.as_object().unwrap().iter().all(|(field, expected)| {
             let found: Vec<Value> =
-                records(&answer).iter().map(|record| record[field].clone()).collect();
+                records(&answer).iter().map(|record| member(record, field).clone()).collect();
             json!(found) == *expected
         }),
         "json" => close(&answer, expected) || answer["items"] == *expected,

@@ -31,6 +31,8 @@ struct Values {
     folded: Vec<Option<String>>,
     /// A value that begins with the date that is the literal of the check.
     begins: bool,
+    /// The number of values that contain the literal of the check, and are longer.
+    contains: u64,
     /// Different values, as a note names them.
     samples: Vec<String>,
 }
@@ -149,6 +151,12 @@ impl Leaf {
         let literals = self.literals();
         found.exact.resize(literals.len(), false);
         found.folded.resize(literals.len(), None);
+        let searched: Option<String> = match literals.as_slice() {
+            [literal] if literal.text.chars().filter(|c| c.is_alphabetic()).count() > 2 => {
+                Some(literal.text.to_lowercase())
+            }
+            _ => None,
+        };
         for id in all {
             self.operand.visit(&records.outline, *id, &mut |value| {
                 match &value {
@@ -162,6 +170,10 @@ impl Leaf {
                 found.comparable += u64::from(result.is_some());
                 found.has_match |= result == Some(true);
                 let Some(text) = value.text() else { return };
+                let searched = searched.as_ref();
+                found.contains += u64::from(searched.is_some_and(|searched| {
+                    text.len() > searched.len() && text.to_lowercase().contains(searched)
+                }));
                 let flags = found.exact.iter_mut().zip(&mut found.folded);
                 for (literal, (exact, folded)) in literals.iter().zip(flags) {
                     if literal.equals(&value) == Some(true) {
@@ -227,6 +239,13 @@ impl Leaf {
                 return Err(format!(
                     "where: {field} has times, such as {}; for a whole day write date({field})={literal}",
                     quote(values.samples.first().map_or("", String::as_str))
+                ));
+            }
+            if values.contains > 0 {
+                return Err(format!(
+                    "where: no record has {0} at {field}, but {1} contain it: write {field} ~ {0}",
+                    quote(&literal.text),
+                    values.contains
                 ));
             }
             let is_flag = ["0", "1", "yes", "no", "y", "n", "on", "off"]

@@ -20,7 +20,7 @@ pub(super) fn condition(text: &str) -> Option<String> {
 
 /// Returns an expression without the name of its table, or None if it does not name the table.
 /// Quoted values are not changed.
-fn without_table(text: &str, table: &str) -> Option<String> {
+pub(super) fn without_table(text: &str, table: &str) -> Option<String> {
     let mut condition = String::new();
     let (mut quote, mut before, mut is_named) = (None, ' ', false);
     let mut rest = text;

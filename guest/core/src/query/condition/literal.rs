@@ -5,7 +5,7 @@ use crate::query::reader::Reader;
 use crate::query::value::Literal;
 
 /// Words that end a value without quotes.
-pub(super) const ENDS: [&str; 5] = ["and", "or", "order by", "sort by", "limit"];
+pub(super) const ENDS: [&str; 7] = ["and", "or", "order by", "sort by", "limit", "offset", "skip"];
 
 /// Reads a value, in quotes or without.
 pub(super) fn read_literal(reader: &mut Reader<'_>, is_pattern: bool) -> Result<Literal, String> {
@@ -13,12 +13,14 @@ pub(super) fn read_literal(reader: &mut Reader<'_>, is_pattern: bool) -> Result<
     if let Some(text) = reader.quoted()? {
         reader.skip_space();
         let is_end = reader.peek().is_none_or(|next| ",;)]}&|".contains(next))
+            || qualifier_follows(reader)
             || reader.clone().keyword(&ENDS).is_some();
         if !is_end {
             return Err(reader.error("AND, OR or a comma is expected after a quoted value"));
         }
         return Ok(Literal::new(text, true));
     }
+    let is_qualifier = reader.is_after(":");
     reader.skip_space();
     let mut depth = 0usize;
     let begin = reader.position();
@@ -36,6 +38,7 @@ pub(super) fn read_literal(reader: &mut Reader<'_>, is_pattern: bool) -> Result<
             }
             '&' | '|' if is_boundary(reader, next, is_pattern) => break,
             next if next.is_whitespace() && is_end_word(reader) => break,
+            next if is_qualifier && next.is_whitespace() && qualifier_follows(reader) => break,
             _ => {}
         }
         reader.next();
@@ -64,11 +67,27 @@ fn is_boundary(reader: &Reader<'_>, sign: char, is_pattern: bool) -> bool {
     is_comparison(&mut rest)
 }
 
+/// Returns true if another comparison of a search follows, such as `kind:new` or `-kind:new`.
+pub(super) fn qualifier_follows(reader: &Reader<'_>) -> bool {
+    let mut rest = reader.clone();
+    let _ = rest.eat("-");
+    rest.skip_space();
+    let name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '-' | '@');
+    let is_start = rest.peek().is_some_and(|first| first.is_alphabetic() || first == '@');
+    while rest.peek().is_some_and(name) {
+        rest.next();
+    }
+    // A colon before a slash is part of an address.
+    is_start
+        && rest.eat(":")
+        && rest.peek().is_some_and(|next| !next.is_whitespace() && next != '/')
+}
+
 /// Returns true if a word follows that ends a value.
 fn is_end_word(reader: &Reader<'_>) -> bool {
     let mut rest = reader.clone();
     match rest.keyword(&ENDS) {
-        Some("limit") => rest.peek_word().parse::<u64>().is_ok(),
+        Some("limit" | "offset" | "skip") => rest.peek_word().parse::<u64>().is_ok(),
         found => found.is_some(),
     }
 }

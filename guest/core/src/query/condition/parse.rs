@@ -9,13 +9,14 @@
 //! ```
 
 use super::build::{empty, equal, negate, pattern, single};
-use super::literal::{ENDS, read_literal, regex_literal};
+use super::literal::{ENDS, qualifier_follows, read_literal, regex_literal};
 use super::lucene;
 use super::operator::{SYMBOLS, Sign, is_comparison, sign};
 use super::pattern::TextPattern;
 use super::{Check, Operator, Test};
 use crate::query::field::FieldName;
 use crate::query::operand::{FieldFunction, Operand};
+use crate::query::order::{eat_pipe, stage_follows};
 use crate::query::reader::Reader;
 use crate::query::value::{Literal, Number, quote};
 
@@ -36,14 +37,14 @@ pub(super) fn parse(reader: &mut Reader<'_>, names: Names) -> Result<Test, Strin
     Parser { names, last: None }.list(reader)
 }
 
-struct Parser {
-    names: Names,
+pub(super) struct Parser {
+    pub(super) names: Names,
     /// The operand and the value of the last comparison with `=`, for suggestions.
     last: Option<(String, String)>,
 }
 
 impl Parser {
-    fn list(&mut self, reader: &mut Reader<'_>) -> Result<Test, String> {
+    pub(super) fn list(&mut self, reader: &mut Reader<'_>) -> Result<Test, String> {
         let mut tests = vec![self.or(reader)?];
         while self.names == Names::Fields && (reader.eat(",") || reader.eat(";")) {
             let is_end = reader.is_at_end()
@@ -58,7 +59,10 @@ impl Parser {
 
     fn or(&mut self, reader: &mut Reader<'_>) -> Result<Test, String> {
         let mut tests = vec![self.and(reader)?];
-        while reader.keyword(&["or"]).is_some() || reader.eat("||") || reader.eat("|") {
+        while reader.keyword(&["or"]).is_some()
+            || reader.eat("||")
+            || (!stage_follows(reader) && reader.eat("|"))
+        {
             tests.push(self.and(reader)?);
         }
         Ok(single(tests, Test::Any))
@@ -66,7 +70,12 @@ impl Parser {
 
     fn and(&mut self, reader: &mut Reader<'_>) -> Result<Test, String> {
         let mut tests = vec![self.not(reader)?];
-        while reader.keyword(&["and"]).is_some() || reader.eat("&&") || reader.eat("&") {
+        while reader.keyword(&["and"]).is_some()
+            || reader.eat("&&")
+            || reader.eat("&")
+            || qualifier_follows(reader)
+            || (eat_pipe(reader, &["where"]) && reader.keyword(&["where"]).is_some())
+        {
             tests.push(self.not(reader)?);
         }
         Ok(single(tests, Test::All))
@@ -106,92 +115,13 @@ impl Parser {
             return Ok(test);
         }
         reader.count_part()?;
-        if let Some(test) = self.function(reader)? {
+        if let Some(test) = self.call(reader)? {
             return Ok(test);
         }
         self.comparison(reader)
     }
 
-    /// Reads a test that is written as a function, such as `any(labels; name=bug)` or `exists(x)`.
-    fn function(&mut self, reader: &mut Reader<'_>) -> Result<Option<Test>, String> {
-        let start = reader.position();
-        let verbatim = reader.peek_word();
-        let word = verbatim.to_lowercase();
-        reader.eat(verbatim);
-        let has_parenthesis = reader.eat("(");
-        let names_field = !has_parenthesis
-            && word == "exists"
-            && sign(&mut reader.clone()).is_none()
-            && !reader.is_at_end();
-        if names_field {
-            let operand = self.operand(reader)?;
-            return Ok(Some(negate(Test::leaf(operand, Check::IsNull))));
-        }
-        let known = [
-            "any",
-            "some",
-            "all",
-            "every",
-            "none",
-            "exists",
-            "has",
-            "isnull",
-            "contains",
-            "icontains",
-            "startswith",
-            "starts_with",
-            "endswith",
-            "ends_with",
-            "regexp_like",
-            "matches",
-            "like",
-        ];
-        if !has_parenthesis || self.names == Names::Totals || !known.contains(&word.as_str()) {
-            reader.reset(start);
-            return Ok(None);
-        }
-        let operand = self.operand(reader)?;
-        let test = match word.as_str() {
-            "exists" | "has" => negate(Test::leaf(operand, Check::IsNull)),
-            "isnull" => Test::leaf(operand, Check::IsNull),
-            "any" | "some" | "all" | "every" | "none" => {
-                if !reader.eat(";") && !reader.eat(",") {
-                    return Err(reader.error(&format!(
-                        "{word} takes a list and a condition: any(conditions; type=Ready, status=False)"
-                    )));
-                }
-                reader.enter()?;
-                let test = self.list(reader)?;
-                reader.leave();
-                match word.as_str() {
-                    "any" | "some" => Test::Element(operand, Box::new(test)),
-                    "none" => negate(Test::Element(operand, Box::new(test))),
-                    _ => negate(Test::Element(operand, Box::new(negate(test)))),
-                }
-            }
-            _ => {
-                if !reader.eat(",") {
-                    return Err(reader.error(&format!("write {word}(field, 'text')")));
-                }
-                let literal = read_literal(reader, false)?;
-                let sign = match word.as_str() {
-                    "contains" | "icontains" => Sign::Contains,
-                    "startswith" | "starts_with" => Sign::StartsWith,
-                    "endswith" | "ends_with" => Sign::EndsWith,
-                    "like" => Sign::Like,
-                    _ => Sign::Regex,
-                };
-                let literal = Literal::new(literal.text, true);
-                Test::leaf(operand, Check::Matches(pattern(sign, &literal)?))
-            }
-        };
-        if !reader.eat(")") {
-            return Err(reader.error("a closing parenthesis is missing here"));
-        }
-        Ok(Some(test))
-    }
-
-    fn operand(&self, reader: &mut Reader<'_>) -> Result<Operand, String> {
+    pub(super) fn operand(&self, reader: &mut Reader<'_>) -> Result<Operand, String> {
         let start = reader.position();
         let word = reader.peek_word();
         let is_call =
@@ -362,7 +292,9 @@ impl Parser {
                     return leaf(operand, Check::Compare(operator, literal));
                 }
                 self.last = Some((operand.name.verbatim.clone(), literal.text.clone()));
-                if !reader.rest().trim_start().starts_with("||") && reader.eat("|") {
+                let is_other =
+                    reader.rest().trim_start().starts_with("||") || stage_follows(reader);
+                if !is_other && reader.eat("|") {
                     return self.alternatives(reader, operand, literal);
                 }
                 equal(operand, literal)
@@ -384,7 +316,8 @@ impl Parser {
         let mut list = vec![first];
         loop {
             list.push(read_literal(reader, false)?);
-            if reader.rest().trim_start().starts_with("||") || !reader.eat("|") {
+            let is_other = reader.rest().trim_start().starts_with("||") || stage_follows(reader);
+            if is_other || !reader.eat("|") {
                 break;
             }
             if is_comparison(&mut reader.clone()) {

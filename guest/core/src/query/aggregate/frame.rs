@@ -1,0 +1,283 @@
+//! Totals as libraries for tables write them: `df.groupby('kind')['price'].mean()` and
+//! `group_by(kind) %>% summarise(mean(price))`.
+
+use crate::query::condition::{end_of_group, parts};
+use crate::query::value::quote;
+
+/// The methods of a column, and the totals that they compute.
+const METHODS: [(&str, &str); 9] = [
+    ("sum", "sum"),
+    ("mean", "avg"),
+    ("median", "median"),
+    ("min", "min"),
+    ("max", "max"),
+    ("nunique", "nunique"),
+    ("unique", "distinct"),
+    ("count", "count"),
+    ("n_distinct", "nunique"),
+];
+
+/// Returns the totals that such an expression computes. None if the text is no such expression, or
+/// has a part that is not known.
+pub(super) fn totals(text: &str) -> Option<String> {
+    let text = text.trim();
+    let steps: Vec<&str> = ["%>%", "|>"]
+        .iter()
+        .map(|pipe| parts(text, pipe))
+        .find(|steps| steps.len() > 1)
+        .unwrap_or_default();
+    if !steps.is_empty() {
+        return piped(&steps);
+    }
+    if let Some(table) = text.strip_prefix("len(").and_then(|text| text.strip_suffix(')')) {
+        return is_name(table).then(|| "count".to_owned());
+    }
+    Chain::read(text)?.totals()
+}
+
+/// Calls on a table: its groups, the columns, and the totals of them.
+#[derive(Default)]
+struct Chain {
+    by: Vec<String>,
+    columns: Vec<String>,
+    items: Vec<String>,
+    order: Option<&'static str>,
+    limit: Option<usize>,
+}
+
+impl Chain {
+    fn read(text: &str) -> Option<Self> {
+        let (table, mut rest) = text.split_at_checked(text.find(['.', '['])?)?;
+        if !is_name(table) {
+            return None;
+        }
+        let mut chain = Self::default();
+        while !rest.is_empty() {
+            rest = if let Some(inner) = rest.strip_prefix('[') {
+                let end = end_of_group(inner)?;
+                chain.columns = texts(inner.get(..end)?)?;
+                inner.get(end + 1..)?
+            } else {
+                let inner = rest.strip_prefix('.')?;
+                let end = inner.find(|c| !is_part(c)).unwrap_or(inner.len());
+                let (name, after) = inner.split_at_checked(end)?;
+                if let Some(arguments) = after.strip_prefix('(') {
+                    let end = end_of_group(arguments)?;
+                    chain.call(name, arguments.get(..end)?.trim())?;
+                    arguments.get(end + 1..)?
+                } else {
+                    chain.columns = vec![quote(name)];
+                    after
+                }
+            };
+        }
+        Some(chain)
+    }
+
+    /// Adds a call of a method.
+    fn call(&mut self, name: &str, arguments: &str) -> Option<()> {
+        let method = METHODS.iter().find(|(method, _)| *method == name);
+        let has_totals = !self.items.is_empty();
+        match name {
+            "groupby" if !has_totals => {
+                let mut arguments = parts(arguments, ",").into_iter();
+                self.by = texts(arguments.next()?)?;
+                let is_known = |argument: &str| {
+                    ["as_index", "sort"].contains(&argument.split('=').next().unwrap_or_default())
+                };
+                arguments.all(is_known).then_some(())
+            }
+            "size" if !has_totals && arguments.is_empty() && !self.by.is_empty() => {
+                self.items.push("count".to_owned());
+                Some(())
+            }
+            "value_counts" if !has_totals && arguments.is_empty() => {
+                self.by.append(&mut self.columns);
+                self.items.push("count".to_owned());
+                self.order = Some("desc");
+                (!self.by.is_empty()).then_some(())
+            }
+            "quantile" if !has_totals => {
+                let part: f64 = arguments.parse().ok()?;
+                self.add(&format!("percentile({{}}, {part})"))
+            }
+            "agg" | "aggregate" if !has_totals => self.aggregate(arguments),
+            "sort_values" if has_totals => {
+                self.order = match arguments {
+                    "" | "ascending=True" => Some("asc"),
+                    "ascending=False" => Some("desc"),
+                    _ => return None,
+                };
+                Some(())
+            }
+            "nlargest" if has_totals => {
+                self.order = Some("desc");
+                self.limit = Some(arguments.parse().ok()?);
+                Some(())
+            }
+            "head" if has_totals => {
+                self.limit = Some(if arguments.is_empty() { 5 } else { arguments.parse().ok()? });
+                Some(())
+            }
+            "reset_index" | "to_dict" | "to_frame" if has_totals => {
+                (arguments.is_empty() || arguments.starts_with("name=")).then_some(())
+            }
+            _ if !has_totals && arguments.is_empty() => self.add(&format!("{}({{}})", method?.1)),
+            _ => None,
+        }
+    }
+
+    /// Adds a total of each column.
+    fn add(&mut self, total: &str) -> Option<()> {
+        self.items.extend(self.columns.iter().map(|column| total.replace("{}", column)));
+        (!self.columns.is_empty()).then_some(())
+    }
+
+    /// Adds the totals of `.agg('mean')`, `.agg(['min', 'max'])` or `.agg({'price': 'mean'})`.
+    fn aggregate(&mut self, arguments: &str) -> Option<()> {
+        let function = |name: &str| {
+            METHODS.iter().find(|(method, _)| *method == name).map(|(_, total)| *total)
+        };
+        if let Some(inner) = arguments.strip_prefix('{').and_then(|text| text.strip_suffix('}')) {
+            for pair in parts(inner, ",") {
+                let pair = parts(pair, ":");
+                let [column, functions] = pair.as_slice() else { return None };
+                let column = texts(column)?.pop()?;
+                for name in texts(functions)? {
+                    self.items.push(format!("{}({column})", function(plain(&name))?));
+                }
+            }
+            return Some(());
+        }
+        for name in texts(arguments)? {
+            self.add(&format!("{}({{}})", function(plain(&name))?))?;
+        }
+        Some(())
+    }
+
+    fn totals(self) -> Option<String> {
+        let first = self.items.first()?;
+        let mut text = self.items.join(", ");
+        if self.by.is_empty() {
+            // One value has no order.
+            return (self.order.is_none() && self.limit.is_none()).then_some(text);
+        }
+        text.push_str(&format!(" by {}", self.by.join(", ")));
+        if let Some(direction) = self.order {
+            text.push_str(&format!(" order by {first} {direction}"));
+        }
+        if let Some(limit) = self.limit {
+            text.push_str(&format!(" limit {limit}"));
+        }
+        Some(text)
+    }
+}
+
+/// Reads `group_by(a, b) %>% summarise(n = n(), mean(c))`. A table may come first.
+fn piped(steps: &[&str]) -> Option<String> {
+    let steps = match steps {
+        [table, rest @ ..] if is_name(table) => rest,
+        steps => steps,
+    };
+    let inside = |step: &&str, names: &[&str]| -> Option<Vec<String>> {
+        let inner = names.iter().find_map(|name| step.strip_prefix(name)?.strip_prefix('('))?;
+        let inner = inner.strip_suffix(')').filter(|inner| end_of_group(inner).is_none())?;
+        Some(parts(inner, ",").into_iter().map(str::to_owned).collect())
+    };
+    let (by, items) = match steps {
+        [count] => (inside(count, &["count"])?, vec!["n()".to_owned()]),
+        [groups, totals] => {
+            let items = inside(totals, &["summarise", "summarize", "tally"])?;
+            let is_tally = totals.starts_with("tally");
+            (inside(groups, &["group_by"])?, if is_tally { vec!["n()".to_owned()] } else { items })
+        }
+        _ => return None,
+    };
+    let item = |text: &String| -> Option<String> {
+        let pair = parts(text, "=");
+        let (name, total) = match pair.as_slice() {
+            [total] => ("", *total),
+            [name, total] => (*name, *total),
+            _ => return None,
+        };
+        let (function, arguments) = total.strip_suffix(')')?.split_once('(')?;
+        let arguments = parts(arguments, ",");
+        let total = match (function, arguments.as_slice()) {
+            ("n", [""]) => "count".to_owned(),
+            (_, [column] | [column, "na.rm = TRUE" | "na.rm=TRUE" | "na.rm = T" | "na.rm=T"]) => {
+                let total = METHODS.iter().find(|(method, _)| *method == function)?.1;
+                format!("{total}({column})")
+            }
+            _ => return None,
+        };
+        Some(if name.is_empty() { total } else { format!("{total} as {name}") })
+    };
+    let items: Option<Vec<String>> = items.iter().map(item).collect();
+    Some(format!("{} by {}", items?.join(", "), by.join(", ")))
+}
+
+/// Returns the texts of one text in quotes, or of a list of them, each quoted.
+fn texts(text: &str) -> Option<Vec<String>> {
+    let text = text.trim();
+    let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    let unquoted = |text: &str| {
+        ['\'', '"'].iter().find_map(|mark| {
+            let inner = text.strip_prefix(*mark)?.strip_suffix(*mark)?;
+            (!inner.contains(*mark) && !inner.contains('\\')).then(|| quote(inner))
+        })
+    };
+    parts(inner, ",").into_iter().map(unquoted).collect()
+}
+
+/// Returns a text without its quotes.
+fn plain(text: &str) -> &str {
+    text.trim_matches('\'')
+}
+
+fn is_name(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_alphabetic() || c == '_') && text.chars().all(is_part)
+}
+
+fn is_part(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::totals;
+
+    #[test]
+    fn expressions_on_tables_are_totals() {
+        for (text, expected) in [
+            ("df['a b'].value_counts()", Some("count by 'a b' order by count desc")),
+            ("df.a.value_counts().head(3)", Some("count by 'a' order by count desc limit 3")),
+            ("df.groupby('a')['b'].mean()", Some("avg('b') by 'a'")),
+            ("df.groupby(['a', 'b']).size().reset_index(name='n')", Some("count by 'a', 'b'")),
+            ("df.groupby(\"a\")[\"b\"].agg(['min', 'max'])", Some("min('b'), max('b') by 'a'")),
+            (
+                "df.groupby('a').agg({'b': 'sum', 'c': ['mean']}).reset_index()",
+                Some("sum('b'), avg('c') by 'a'"),
+            ),
+            (
+                "df.groupby('a').b.sum().sort_values(ascending=False).head(2)",
+                Some("sum('b') by 'a' order by sum('b') desc limit 2"),
+            ),
+            ("df['a'].nunique()", Some("nunique('a')")),
+            ("df['a'].quantile(0.9)", Some("percentile('a', 0.9)")),
+            ("len(df)", Some("count")),
+            ("rows %>% group_by(a) %>% summarise(n = n())", Some("count as n by a")),
+            ("group_by(a, b) |> summarize(mean(c, na.rm = TRUE))", Some("avg(c) by a, b")),
+            ("rows %>% count(a)", Some("count by a")),
+            ("df['a'].value_counts(normalize=True)", None),
+            ("df.groupby('a', dropna=False).size()", None),
+            ("df[df.a > 5]['b'].mean()", None),
+            ("df['a'].mean().round(2)", None),
+            ("df['a'].mean().head(2)", None),
+            ("rows %>% filter(a > 1) %>% count(a)", None),
+            ("count by a.b", None),
+            ("sum(price)", None),
+        ] {
+            assert_eq!(totals(text).as_deref(), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Tests that are written as calls: `any(labels; name=bug)`, `tags.some(t => t.name == 'x')` and
+//! `/^new/i.test(kind)`.
+
+use super::build::{negate, pattern};
+use super::literal::{read_literal, regex_literal};
+use super::operator::{Sign, sign};
+use super::parse::{Names, Parser};
+use super::pattern::TextPattern;
+use super::{Check, Test, wrapper};
+use crate::query::operand::Operand;
+use crate::query::reader::Reader;
+use crate::query::value::Literal;
+
+impl Parser {
+    /// Reads a test that is a call, if one follows.
+    pub(super) fn call(&mut self, reader: &mut Reader<'_>) -> Result<Option<Test>, String> {
+        for read in [Self::function, Self::method, Self::regex_test] {
+            if let Some(test) = read(self, reader)? {
+                return Ok(Some(test));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads a test that is written as a function, such as `any(labels; name=bug)` or `exists(x)`.
+    fn function(&mut self, reader: &mut Reader<'_>) -> Result<Option<Test>, String> {
+        let start = reader.position();
+        let verbatim = reader.peek_word();
+        let word = verbatim.to_lowercase();
+        reader.eat(verbatim);
+        let has_parenthesis = reader.eat("(");
+        let names_field = !has_parenthesis
+            && word == "exists"
+            && sign(&mut reader.clone()).is_none()
+            && !reader.is_at_end();
+        if names_field {
+            let operand = self.operand(reader)?;
+            return Ok(Some(negate(Test::leaf(operand, Check::IsNull))));
+        }
+        let known = [
+            "any",
+            "some",
+            "all",
+            "every",
+            "none",
+            "exists",
+            "has",
+            "isnull",
+            "contains",
+            "icontains",
+            "startswith",
+            "starts_with",
+            "endswith",
+            "ends_with",
+            "regexp_like",
+            "matches",
+            "like",
+        ];
+        if !has_parenthesis || self.names == Names::Totals || !known.contains(&word.as_str()) {
+            reader.reset(start);
+            return Ok(None);
+        }
+        if matches!(word.as_str(), "any" | "some" | "all" | "every" | "none") {
+            let test = self.elements(&word, reader)?;
+            return closed(reader, test).map(Some);
+        }
+        let operand = self.operand(reader)?;
+        let test = match word.as_str() {
+            "exists" | "has" => negate(Test::leaf(operand, Check::IsNull)),
+            "isnull" => Test::leaf(operand, Check::IsNull),
+            _ => {
+                if !reader.eat(",") {
+                    return Err(reader.error(&format!("write {word}(field, 'text')")));
+                }
+                let literal = read_literal(reader, false)?;
+                let sign = match word.as_str() {
+                    "regexp_like" | "matches" => Sign::Regex,
+                    "like" => Sign::Like,
+                    word => text_method(word).unwrap_or(Sign::Contains),
+                };
+                let literal = Literal::new(literal.text, true);
+                Test::leaf(operand, Check::Matches(pattern(sign, &literal)?))
+            }
+        };
+        closed(reader, test).map(Some)
+    }
+
+    /// Reads a list and the test that its elements must pass, in any way of writing them.
+    fn elements(&mut self, word: &str, reader: &mut Reader<'_>) -> Result<Test, String> {
+        let inside = wrapper::end_of_group(reader.rest()).and_then(|end| reader.rest().get(..end));
+        if let Some(inside) = inside
+            && let Some(text) = wrapper::generator(inside)
+        {
+            let mut inner = reader.inner(&text);
+            let test = self.elements(word, &mut inner)?;
+            at_end(&mut inner)?;
+            reader.eat(inside);
+            return Ok(test);
+        }
+        let operand = self.operand(reader)?;
+        if !reader.eat(";") && !reader.eat(",") {
+            return Err(reader.error(&format!(
+                "{word} takes a list and a condition: any(conditions; type=Ready, status=False)"
+            )));
+        }
+        self.element_test(word, operand, reader)
+    }
+
+    /// Reads the test of the elements of a list, which may be a function of an element.
+    fn element_test(
+        &mut self,
+        word: &str,
+        operand: Operand,
+        reader: &mut Reader<'_>,
+    ) -> Result<Test, String> {
+        reader.enter()?;
+        let rest = reader.rest();
+        let inside = rest.get(..wrapper::end_of_group(rest).unwrap_or(rest.len()));
+        let function = inside.and_then(|inside| Some((inside, wrapper::lambda(inside)?)));
+        let test = if let Some((inside, body)) = function {
+            let mut inner = reader.inner(&body);
+            let test = self.list(&mut inner)?;
+            at_end(&mut inner)?;
+            reader.eat(inside.trim_start());
+            test
+        } else {
+            self.list(reader)?
+        };
+        reader.leave();
+        Ok(match word {
+            "any" | "some" => Test::Element(operand, Box::new(test)),
+            "none" => negate(Test::Element(operand, Box::new(test))),
+            _ => negate(Test::Element(operand, Box::new(negate(test)))),
+        })
+    }
+
+    /// Reads a test that is written as a method: `tags.some(t => t.name == 'x')`.
+    fn method(&mut self, reader: &mut Reader<'_>) -> Result<Option<Test>, String> {
+        let rest = reader.rest().trim_start();
+        let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '-' | '@');
+        let end = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
+        let (path, after) = rest.split_at_checked(end).unwrap_or_default();
+        let found = path.rsplit_once('.').filter(|_| after.starts_with('('));
+        let Some((list, word)) = found else { return Ok(None) };
+        let word = word.to_lowercase();
+        let text_sign = text_method(&word);
+        if text_sign.is_none() && !matches!(word.as_str(), "any" | "some" | "all" | "every") {
+            return Ok(None);
+        }
+        // Tables have their methods of texts in `str`.
+        let list = text_sign.and_then(|_| list.strip_suffix(".str")).unwrap_or(list);
+        let operand = Operand::read(&mut reader.inner(list))?;
+        reader.eat(path);
+        reader.eat("(");
+        if let Some(sign) = text_sign {
+            let check = match regex_literal(reader, sign) {
+                Some((text, ignore_case)) => TextPattern::regex(&text, ignore_case)?,
+                None => pattern(sign, &Literal::new(read_literal(reader, false)?.text, true))?,
+            };
+            return closed(reader, Test::leaf(operand, Check::Matches(check))).map(Some);
+        }
+        let test = self.element_test(&word, operand, reader)?;
+        closed(reader, test).map(Some)
+    }
+
+    /// Reads the test of a regular expression: `/^new/i.test(kind)`.
+    fn regex_test(&mut self, reader: &mut Reader<'_>) -> Result<Option<Test>, String> {
+        let start = reader.position();
+        let Some((text, ignore_case)) = regex_literal(reader, Sign::Regex) else { return Ok(None) };
+        if !reader.eat(".test(") {
+            reader.reset(start);
+            return Ok(None);
+        }
+        let operand = self.operand(reader)?;
+        let test = Test::leaf(operand, Check::Matches(TextPattern::regex(&text, ignore_case)?));
+        closed(reader, test).map(Some)
+    }
+}
+
+/// Reads the parenthesis that closes the arguments of a test.
+fn closed(reader: &mut Reader<'_>, test: Test) -> Result<Test, String> {
+    if reader.eat(")") {
+        return Ok(test);
+    }
+    Err(reader.error("a closing parenthesis is missing here"))
+}
+
+/// Checks that nothing follows a condition.
+fn at_end(reader: &mut Reader<'_>) -> Result<(), String> {
+    if reader.is_at_end() {
+        return Ok(());
+    }
+    Err(reader.error("AND, OR or the end of the condition is expected here"))
+}
+
+/// Returns the comparison that a method of texts makes.
+fn text_method(word: &str) -> Option<Sign> {
+    match word {
+        "contains" | "icontains" | "includes" => Some(Sign::Contains),
+        "startswith" | "starts_with" => Some(Sign::StartsWith),
+        "endswith" | "ends_with" => Some(Sign::EndsWith),
+        "match" => Some(Sign::Regex),
+        _ => None,
+    }
+}

@@ -1,0 +1,297 @@
+//! Conditions inside the calls with which programming languages filter a list:
+//! `items.filter(x => x.price > 5)`, `[x for x in items if x.price > 5]`, `filter(price > 5)`,
+//! `//item[price > 5]`.
+
+use super::frame::without_table;
+
+/// Calls that take a condition on an element.
+const FILTERS: [&str; 8] =
+    ["filter", "where", "Where", "find_all", "findAll", "FindAll", "subset", "select"];
+
+/// Names of a record in programs. Only before a key in brackets, because a field may have the name.
+const RECORDS: [&str; 5] = ["df", "row", "rec", "x", "r"];
+
+/// The operators of OData.
+const WORD_OPERATORS: [&str; 6] = [" eq ", " ne ", " gt ", " ge ", " lt ", " le "];
+
+/// Returns the condition inside such a call. None if the text is no such call.
+pub(super) fn condition(text: &str) -> Option<String> {
+    let text = text.trim();
+    lambda(text)
+        .or_else(|| method(text))
+        .or_else(|| function(text))
+        .or_else(|| comprehension(text))
+        .or_else(|| predicate(text))
+        .or_else(|| selected(text))
+        .or_else(|| indexed(text))
+        .or_else(|| paths(text))
+}
+
+/// Returns the condition of a function without a name, such as `x => x.price > 5`.
+pub(super) fn lambda(text: &str) -> Option<String> {
+    let text = text.trim();
+    if let Some(rest) = text.strip_prefix("lambda ") {
+        let (name, body) = rest.split_once(':')?;
+        return body_of(name, body);
+    }
+    if let Some(rest) = text.strip_prefix('|') {
+        let (name, body) = rest.split_once('|')?;
+        return body_of(name, body);
+    }
+    let arrow = ["=>", "->"].iter().filter_map(|arrow| Some((text.find(arrow)?, arrow))).min()?;
+    let (name, body) = text.split_once(arrow.1)?;
+    let name = name.trim();
+    let name = name.strip_prefix('(').and_then(|name| name.strip_suffix(')')).unwrap_or(name);
+    body_of(name, body)
+}
+
+/// Returns the body of a function whose argument is `name`.
+fn body_of(name: &str, body: &str) -> Option<String> {
+    let name = name.trim();
+    is_name(name).then(|| without_table(body.trim(), name)).flatten()
+}
+
+/// Reads `items.filter(x => …)` and `items %>% filter(…)`.
+fn method(text: &str) -> Option<String> {
+    let at = text.find(|c: char| !is_part(c))?;
+    let (list, rest) = text.split_at_checked(at)?;
+    if !is_name(list) {
+        return None;
+    }
+    let rest = rest.trim_start();
+    if let Some(rest) = rest.strip_prefix("%>%").or_else(|| rest.strip_prefix("|>")) {
+        return function(rest.trim());
+    }
+    lambda(call(rest.strip_prefix('.')?)?)
+}
+
+/// Reads `filter(x -> …, items)`, `list(filter(…))` and `filter(a > 5, b == "x")`.
+fn function(text: &str) -> Option<String> {
+    let inner = text.strip_prefix("list(").and_then(|text| text.strip_suffix(')')).unwrap_or(text);
+    let inner = call(inner)?;
+    let parts = parts(inner, ",");
+    if text.starts_with("select") {
+        // The function of jq. In other languages it takes columns.
+        let is_condition = inner.contains(['=', '<', '>']) || inner.contains('(');
+        return (parts.len() == 1 && is_condition).then(|| inner.to_owned());
+    }
+    if let Some(condition) = parts.first().and_then(|first| lambda(first)) {
+        // The second argument is the list.
+        return (parts.len() <= 2).then_some(condition);
+    }
+    // `subset(items, a > 5)`
+    let conditions = if text.starts_with("subset") { parts.get(1..)? } else { &parts };
+    if conditions.is_empty() || conditions.iter().any(|part| part.is_empty()) {
+        return None;
+    }
+    let conditions: Vec<String> =
+        conditions.iter().map(|part| format!("({})", with_lists(part))).collect();
+    Some(conditions.join(" AND "))
+}
+
+/// Reads `[x for x in items if x.price > 5]`.
+fn comprehension(text: &str) -> Option<String> {
+    let inner = text.strip_prefix('[')?.strip_suffix(']')?;
+    let (name, rest) = inner.split_once(" for ")?;
+    let (again, rest) = rest.split_once(" in ")?;
+    let (list, body) = rest.split_once(" if ")?;
+    (name.trim() == again.trim() && is_name(list.trim())).then(|| body_of(name, body)).flatten()
+}
+
+/// Reads the predicate of a path in XML: `//item[@price > 5]`.
+fn predicate(text: &str) -> Option<String> {
+    let path = text.strip_prefix('/')?;
+    let (path, rest) = path.split_at_checked(path.find('[')?)?;
+    let is_path = path.chars().all(|c| is_part(c) || "/-:".contains(c));
+    let inner = rest.strip_prefix('[')?.strip_suffix(']')?;
+    (is_path && closes_last(rest) && !inner.is_empty()).then(|| inner.to_owned())
+}
+
+/// Reads the filter of a path in JSON: `$.items[?(@.price > 5)]`.
+fn selected(text: &str) -> Option<String> {
+    let path = text.strip_prefix('$')?;
+    let (_, rest) = path.split_at_checked(path.find("[?")?)?;
+    let inner = rest.strip_prefix("[?")?.strip_suffix(']')?.trim();
+    let inner = match inner.strip_prefix('(') {
+        Some(rest) if closes_last(inner) => rest.strip_suffix(')')?,
+        _ => inner,
+    };
+    closes_last(rest).then(|| without_table(inner, "@")).flatten()
+}
+
+/// Reads conditions on the columns of a table: `(df['a'] > 5) & (df['b'] == 'x')`.
+fn indexed(text: &str) -> Option<String> {
+    let is_key =
+        |name: &&&str| ['\'', '"'].iter().any(|quote| text.contains(&format!("{name}[{quote}")));
+    RECORDS.iter().find(is_key).and_then(|name| without_table(text, name))
+}
+
+/// Reads paths of OData: `owner/name eq 'x'`. A key with dots may contain a slash.
+fn paths(text: &str) -> Option<String> {
+    let is_odata = WORD_OPERATORS.iter().any(|word| text.contains(word));
+    if !is_odata || text.contains(['=', '<', '>', '~', '.']) {
+        return None;
+    }
+    let slashes: Vec<usize> =
+        outside_quotes(text).filter(|(_, c)| *c == '/').map(|(at, _)| at).collect();
+    let mut path = text.to_owned();
+    for at in &slashes {
+        let is_between = |at: usize| text.get(at..).is_some_and(|rest| rest.starts_with(is_part));
+        if *at == 0 || !is_between(at - 1) || !is_between(at + 1) {
+            return None;
+        }
+        path.replace_range(*at..=*at, ".");
+    }
+    (!slashes.is_empty()).then_some(path)
+}
+
+/// Reads the test of the elements of a list, `x.price > 5 for x in items`, as `items; price > 5`.
+pub(super) fn generator(text: &str) -> Option<String> {
+    let (body, rest) = text.rsplit_once(" for ")?;
+    let (name, list) = rest.split_once(" in ")?;
+    Some(format!("{}; {}", list.trim(), body_of(name, body)?))
+}
+
+/// Returns the arguments of a call of a filter that is the whole text.
+fn call(text: &str) -> Option<&str> {
+    let name = FILTERS.iter().find_map(|name| text.strip_prefix(name))?;
+    let inner = name.strip_prefix('(')?.strip_suffix(')')?;
+    closes_last(name).then_some(inner)
+}
+
+/// Returns true if the bracket that opens a text closes at its end.
+fn closes_last(text: &str) -> bool {
+    let inner = text.get(1..).unwrap_or_default();
+    end_of_group(inner).is_some_and(|end| end + 1 == inner.len())
+}
+
+/// Returns the position of the bracket that closes the group in which a text begins.
+pub(in crate::query) fn end_of_group(text: &str) -> Option<usize> {
+    let mut depth = 0usize;
+    outside_quotes(text).find_map(|(at, c)| match c {
+        '(' | '[' | '{' => {
+            depth += 1;
+            None
+        }
+        ')' | ']' | '}' if depth == 0 => Some(at),
+        ')' | ']' | '}' => {
+            depth -= 1;
+            None
+        }
+        _ => None,
+    })
+}
+
+/// Splits a text at a separator outside of quotes and brackets.
+pub(in crate::query) fn parts<'t>(text: &'t str, separator: &str) -> Vec<&'t str> {
+    let (mut depth, mut start, mut parts) = (0usize, 0, Vec::new());
+    for (at, c) in outside_quotes(text) {
+        match c {
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' => depth = depth.saturating_sub(1),
+            _ if depth == 0 && text.get(at..).is_some_and(|rest| rest.starts_with(separator)) => {
+                parts.push(text.get(start..at).unwrap_or_default().trim());
+                start = at + separator.len();
+            }
+            _ => {}
+        }
+    }
+    parts.push(text.get(start..).unwrap_or_default().trim());
+    parts
+}
+
+/// Replaces `%in% c(…)` by `IN (…)`.
+fn with_lists(text: &str) -> String {
+    let parts = parts(text, "%in%");
+    let mut parts = parts.iter();
+    let mut condition = parts.next().copied().unwrap_or_default().to_owned();
+    for part in parts {
+        condition.push_str(" IN ");
+        condition.push_str(part.strip_prefix('c').filter(|p| p.starts_with('(')).unwrap_or(part));
+    }
+    condition
+}
+
+/// Returns the characters of a text outside of quotes, with their positions.
+fn outside_quotes(text: &str) -> impl Iterator<Item = (usize, char)> {
+    let (mut quote, mut is_escaped) = (None, false);
+    text.char_indices().filter(move |(_, c)| {
+        let c = *c;
+        if quote.is_some() {
+            if is_escaped {
+                is_escaped = false;
+            } else if c == '\\' {
+                is_escaped = true;
+            } else if quote == Some(c) {
+                quote = None;
+            }
+            return false;
+        }
+        if matches!(c, '"' | '\'' | '`') {
+            quote = Some(c);
+        }
+        quote.is_none()
+    })
+}
+
+fn is_name(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_alphabetic() || c == '_' || c == '$')
+        && text.chars().all(is_part)
+}
+
+fn is_part(c: char) -> bool {
+    c.is_alphanumeric() || c == '_' || c == '$'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{condition, generator};
+
+    #[test]
+    fn conditions_are_unwrapped() {
+        for (text, expected) in [
+            ("items.filter(i => i.a == 'i.b')", Some("a == 'i.b'")),
+            ("x => x.a > 5 && x['b c'] == 2", Some("a > 5 && ['b c'] == 2")),
+            ("(m) => m.year >= 2000", Some("year >= 2000")),
+            (
+                "items.Where(m => m.Rating > 7 && m.Name == \"a)\")",
+                Some("Rating > 7 && Name == \"a)\""),
+            ),
+            ("filter(lambda r: r['a'] > 5, rows)", Some("['a'] > 5")),
+            ("list(filter(lambda r: r['a'] > 5, rows))", Some("['a'] > 5")),
+            ("[m for m in movies if m['a'] > 5]", Some("['a'] > 5")),
+            (
+                "filter(`Major Genre` %in% c(\"Horror\", \"Action\"), b > 3e7)",
+                Some("(`Major Genre` IN (\"Horror\", \"Action\")) AND (b > 3e7)"),
+            ),
+            ("rows %>% filter(a == 1)", Some("(a == 1)")),
+            ("subset(rows, a > 5)", Some("(a > 5)")),
+            ("select(.a < 1 and .b == \"x\")", Some(".a < 1 and .b == \"x\"")),
+            ("select(a, b)", None),
+            ("$.items[?(@.a.b > 5)]", Some("a.b > 5")),
+            ("$.items[?@.a > 5 && (@.b == 1)]", Some("a > 5 && (b == 1)")),
+            ("$.items[?(@.a > 5)].b", None),
+            ("(df['a'] == 'x') & (df['b'] > 2)", Some("(['a'] == 'x') & (['b'] > 2)")),
+            ("row['a'] is None", Some("['a'] is None")),
+            ("owner/name eq 'a/b' or b gt 5", Some("owner.name eq 'a/b' or b gt 5")),
+            ("k8s.io/os eq 'linux'", None),
+            ("//testcase[contains(@name, 'x]')]", Some("contains(@name, 'x]')")),
+            ("/a/b[@c='1']", Some("@c='1'")),
+            // The last step is not the records.
+            ("//a[@b='1']/c", None),
+            ("//a[@b='1'][@c='2']", None),
+            ("items.filter(i => i.a == 1).map(i => i.b)", None),
+            ("age => 60", None),
+            ("a -> 5", None),
+            ("filter = 'x'", None),
+            ("[x.a for x in rows if x.b > 1]", None),
+            ("a > 5", None),
+        ] {
+            assert_eq!(condition(text).as_deref(), expected, "{text}");
+        }
+        assert_eq!(
+            generator("t['company'] == 'x' for t in leads['tech']").as_deref(),
+            Some("leads['tech']; ['company'] == 'x'")
+        );
+    }
+}
