@@ -250,7 +250,7 @@ impl Query {
             Some(projected) => {
                 let of = if projected.of_document { "the document" } else { of.as_str() };
                 let envelope = if projected.of_document { None } else { records.envelope() };
-                let what = format!("fields {fields} of {of}");
+                let what = format!("fields {fields} of {of}{}", projected.note());
                 Ok(QueryResult { envelope, ..QueryResult::new(projected.bytes, false, what) })
             }
             None => Err(aggregate::no_field(&records, fields)),
@@ -344,7 +344,7 @@ impl Query {
             fields: fields.to_owned(),
             within: if projected.within { list.path.clone() } else { Vec::new() },
         });
-        let what = format!("fields {fields} of {of}");
+        let what = format!("fields {fields} of {of}{}", projected.note());
         let envelope = list
             .filter(|_| !projected.of_document)
             .and_then(|list| ListEnvelope::around(bytes, form, &survey, list));

@@ -105,6 +105,11 @@ impl Mask {
         self.members.keys().map(String::as_str)
     }
 
+    /// Returns the names of members and what the mask selects in their values.
+    pub(super) fn members(&self) -> impl Iterator<Item = (&str, &Mask)> {
+        self.members.iter().map(|(name, mask)| (name.as_str(), mask))
+    }
+
     /// Returns true if the mask selects the value itself, not single members of it, so that the
     /// value is copied whole.
     pub(crate) fn is_end(&self) -> bool {

@@ -57,6 +57,27 @@ impl<'m> Projection<'m> {
         self.value(&mut Scanner::starting_at(bytes, self.form, at), 0)
     }
 
+    /// Returns the paths of the mask that no copied value had, in the order of their names.
+    #[must_use]
+    pub fn missing(&self) -> Vec<String> {
+        let mut missing = Vec::new();
+        if let Some(root) = self.nodes.first() {
+            self.add_missing(root.mask, "", &mut missing);
+        }
+        missing
+    }
+
+    fn add_missing(&self, mask: &Mask, path: &str, missing: &mut Vec<String>) {
+        for (name, inner) in mask.members() {
+            let path = if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+            if !self.nodes.iter().any(|node| std::ptr::eq(node.mask, inner)) {
+                missing.push(path);
+            } else if !inner.is_end() {
+                self.add_missing(inner, &path, missing);
+            }
+        }
+    }
+
     fn value(&mut self, scanner: &mut Scanner<'_>, node: usize) -> Scan<bool> {
         if self.nodes.get(node).is_none_or(|node| node.mask.is_end()) {
             return self.whole(scanner).map(|()| true);
@@ -216,5 +237,20 @@ impl MaskNode<'_> {
     #[inline]
     fn follow(&mut self, at: usize) {
         self.next = if at + 1 < self.members.len() { at + 1 } else { 0 };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_fields_are_those_of_no_record() {
+        let mask = Mask::parse("id,owner.name,owner.nmae,*Plus,size").unwrap();
+        let mut projection = Projection::new(&mask, Form::Raw);
+        for record in [r#"{"id":1,"owner":{"name":"a"}}"#, r#"{"id":2,"size":null}"#] {
+            assert!(projection.copy(record.as_bytes(), 0).unwrap());
+        }
+        assert_eq!(projection.missing(), ["*Plus", "owner.nmae"]);
     }
 }

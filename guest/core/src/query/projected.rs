@@ -1,9 +1,13 @@
 //! Projections of a document or of its records to selected fields.
 
+use super::names::join_names;
 use crate::fields::{Mask, Projection};
 use crate::json::locate_lists::{DocumentInfo, List};
 use crate::json::scan::{Kind, Scanner};
 use crate::json::text::Form;
+
+/// The maximum number of missing fields that a note names.
+const MAX_NAMED_FIELDS: usize = 8;
 
 /// A callback that returns true if the projected records suffice, so that the projection stops. Its
 /// argument is the JSON list so far, without the closing bracket.
@@ -20,6 +24,18 @@ pub struct Projected {
     /// True if the projection stopped before the last record, because the [`IsEnough`] callback
     /// returned true.
     pub is_partial: bool,
+    /// The selected fields that nothing has. Empty if the projection stopped early.
+    pub missing: Vec<String>,
+}
+
+impl Projected {
+    /// Returns a note about selected fields that nothing has. Empty if there are none.
+    pub(super) fn note(&self) -> String {
+        match self.missing.as_slice() {
+            [] => String::new(),
+            missing => format!("; no field {}", join_names(missing, MAX_NAMED_FIELDS)),
+        }
+    }
 }
 
 /// A document to select fields from, with the positions of its records.
@@ -66,8 +82,15 @@ impl Source<'_> {
     fn document(&self, mask: &Mask) -> Option<Projected> {
         let mut projection = Projection::new(mask, self.form);
         let copied = projection.copy(self.bytes, self.root).ok()?;
+        let missing = projection.missing();
         let bytes = projection.out;
-        copied.then_some(Projected { bytes, of_document: true, within: false, is_partial: false })
+        copied.then_some(Projected {
+            bytes,
+            of_document: true,
+            within: false,
+            is_partial: false,
+            missing,
+        })
     }
 
     fn each(&self, records: &[usize], mask: &Mask, is_enough: IsEnough<'_>) -> Option<Projected> {
@@ -89,8 +112,10 @@ impl Source<'_> {
             }
         }
         projection.out.push(b']');
+        let is_partial = left > 0;
+        let missing = if is_partial { Vec::new() } else { projection.missing() };
         let bytes = projection.out;
-        any.then_some(Projected { bytes, of_document: false, within: false, is_partial: left > 0 })
+        any.then_some(Projected { bytes, of_document: false, within: false, is_partial, missing })
     }
 }
 

@@ -4,6 +4,7 @@ use super::{Check, Leaf, Operator, Test};
 use crate::json::outline::NodeId;
 use crate::query::known_fields::{left_out_note, not_a_value};
 use crate::query::names::join_names;
+use crate::query::operand::FieldFunction;
 use crate::query::records::RecordSet;
 use crate::query::value::{Literal, Value, quote};
 
@@ -210,6 +211,13 @@ impl Leaf {
         }
         if values.objects > 0 && present == 0 {
             return Err(format!("where: {}", not_a_value(records, all, &field.to_string())));
+        }
+        let is_date = matches!(field.function, Some(FieldFunction::Date(_)));
+        if is_date && values.comparable == 0 && present == 0 && values.nulls > 0 {
+            let name = &field.name.verbatim;
+            return Err(format!(
+                "where: no record has an ISO date, or an epoch, at {name}: compare texts, such as {name} ~ '2013', or convert them with jq"
+            ));
         }
         if let Check::Compare(operator, literal) = &self.check
             && *operator != Operator::Equal
