@@ -8,7 +8,7 @@ use context_guard_test_support::gateway::{Gateway, HttpClient};
 use context_guard_test_support::guards::{NOW_MS, SIGNING_KEY};
 use context_guard_test_support::operations::admin_config;
 use context_guard_test_support::peers::{self, Server};
-use context_guard_test_support::redis::Redis;
+use context_guard_test_support::redis::{self, Redis, Sentinel};
 use context_guard_test_support::wait::wait_until;
 use context_guard_test_support::{Context, Result, artifacts, bail, ensure};
 use serde_json::{Value, json};
@@ -263,6 +263,49 @@ fn redis_cluster_conforms() -> Result<()> {
     // Principals are distributed over the nodes.
     let used = nodes.iter().map(|node| node.ask(&["dbsize"])).collect::<Result<Vec<_>>>()?;
     ensure!(used.iter().filter(|size| size.trim() != "0").count() > 1, "{used:?}");
+    Ok(())
+}
+
+#[test]
+fn sentinels_lead_to_the_next_master() -> Result<()> {
+    let mut master = Redis::start("master", &[])?;
+    let port = master.port.to_string();
+    let replica = Redis::start("replica", &["--replicaof", "127.0.0.1", &port])?;
+    let replication = || replica.ask(&["info", "replication"]);
+    wait_until("a replica", || Ok(replication()?.contains("master_link_status:up")))?;
+    let sentinel = Sentinel::start("one", &master)?;
+    // A Sentinel that accepts connections and never answers, and one that does not run.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0")?;
+    let hosts = [silent.local_addr()?.port(), redis::free_port()?, sentinel.port];
+    let hosts = hosts.map(|port| format!("127.0.0.1:{port}")).join(",");
+    let url = format!("redis-sentinel://{hosts}/main/0");
+    conforms(&open(&url, 0)?, &server_time)?;
+    let known = || {
+        let output = Command::new("redis-cli")
+            .args(["-p", &sentinel.port.to_string(), "sentinel", "replicas", "main"])
+            .output()?;
+        Ok(String::from_utf8_lossy(&output.stdout).contains(&replica.port.to_string()))
+    };
+    wait_until("a Sentinel that knows the replica", known)?;
+    let store = json!({"url": url, "timeoutMs": 300, "localBytes": 0});
+    let gateway = Gateway::start(houses()?, json!({"store": store}))?;
+    let mut client = session(&gateway)?;
+    let mut page = || {
+        let answer = client.call("list_bookings", json!({"limit": 5}))?;
+        answer.next_cursor().context("no cursor")
+    };
+    let before = page()?;
+    ensure!(before.len() < 60, "{before} is no handle of the store");
+    let size = |server: &Redis| server.ask(&["dbsize"]);
+    wait_until("a copy at the replica", || Ok(size(&replica)? == size(&master)?))?;
+    master.down();
+    wait_until("a failover", || Ok(replication()?.contains("role:master")))?;
+    gateway.process.wait_for_output(&["cannot be reached", "reachable again"])?;
+    let after = page()?;
+    for cursor in [before, after] {
+        let read = session(&gateway)?.call("context_guard_read", json!({"cursor": cursor}))?;
+        ensure!(!read.is_error(), "{cursor}: {}", read.0);
+    }
     Ok(())
 }
 

@@ -57,7 +57,9 @@ pub enum Requirement {
 pub struct Store {
     /// `memory:`, `none:`, `redis://`, `rediss://` (TLS), `valkey://` or `valkeys://` with host,
     /// port and database. `redis-cluster://` or `rediss-cluster://` take several hosts, separated
-    /// by commas. Gateways with one Redis and the same signing keys accept each other's cursors.
+    /// by commas, and `redis-sentinel://` or `rediss-sentinel://` several Sentinels and the name of
+    /// their master: `redis-sentinel://a:26379,b:26379/NAME/0`. Gateways with one Redis and the same
+    /// signing keys accept each other's cursors.
     pub url: Secret,
     /// The prefix of every key.
     pub prefix: String,

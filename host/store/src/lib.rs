@@ -25,7 +25,7 @@ pub use health::StoreFaults;
 pub use layered::LayeredStore;
 pub use memory::{MemoryLimits, MemoryStore};
 pub use none::NoStore;
-pub use open::{StoreOptions, open};
+pub use open::{StoreOptions, Topology, open};
 pub use sealed::SealedStore;
 
 /// The reason why a cursor store cannot serve a call.

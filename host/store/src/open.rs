@@ -25,18 +25,21 @@ pub struct StoreOptions<'a> {
     pub local_bytes: usize,
 }
 
-/// The URL schemes of shared stores: the scheme in the configuration, that for the client library,
-/// and true for a cluster.
-const SCHEMES: [(&str, &str, bool); 8] = [
-    ("redis", "redis", false),
-    ("rediss", "rediss", false),
-    ("valkey", "redis", false),
-    ("valkeys", "rediss", false),
-    ("redis-cluster", "redis", true),
-    ("rediss-cluster", "rediss", true),
-    ("valkey-cluster", "redis", true),
-    ("valkeys-cluster", "rediss", true),
-];
+/// The servers at the URLs of a store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Topology {
+    /// One server.
+    One,
+    /// Nodes of a cluster.
+    Cluster,
+    /// Sentinels, which know the master of this name.
+    Sentinel(String),
+}
+
+/// The URL schemes of shared stores: the scheme without its topology, and that for the client
+/// library.
+const SCHEMES: [(&str, &str); 4] =
+    [("redis", "redis"), ("rediss", "rediss"), ("valkey", "redis"), ("valkeys", "rediss")];
 
 /// Opens the cursor store that the URL in `options` names. Does not connect yet. Values in a
 /// shared store are sealed with the keys that [`CursorStore::rekey`] sets.
@@ -59,27 +62,47 @@ pub fn open(
         _ => {}
     }
     let Some((scheme, rest)) = options.url.split_once("://") else { return Err(unknown()) };
-    let known = SCHEMES.iter().find(|(name, ..)| *name == scheme);
-    let &(_, scheme, cluster) = known.ok_or_else(unknown)?;
+    let (scheme, topology) = scheme.split_once('-').unwrap_or((scheme, ""));
+    let &(_, scheme) = SCHEMES.iter().find(|(name, _)| *name == scheme).ok_or_else(unknown)?;
     // `redis-cluster://user:password@a:6379,b:6379`: the login before the first host is for all hosts.
     let (login, hosts) = rest.rsplit_once('@').map_or(("", rest), |(login, hosts)| (login, hosts));
     let login = if login.is_empty() { String::new() } else { format!("{login}@") };
-    let hosts = if cluster { hosts.split(',').collect() } else { vec![hosts] };
-    let urls = hosts.into_iter().map(|host| format!("{scheme}://{login}{host}")).collect();
-    open_shared(options, urls, cluster, || memory(options.local_bytes, options.local_bytes), clock)
+    let (topology, hosts, path) = match topology {
+        "" => (Topology::One, hosts, ""),
+        "cluster" => (Topology::Cluster, hosts, ""),
+        "sentinel" => {
+            let (hosts, path) = hosts.split_once('/').unwrap_or((hosts, ""));
+            let (name, database) = path.split_once('/').unwrap_or((path, ""));
+            if name.is_empty() {
+                return Err(StoreError::InvalidUrl(
+                    "store.url names no master: write redis-sentinel://host:26379,host:26379/NAME"
+                        .to_owned(),
+                ));
+            }
+            (Topology::Sentinel(name.to_owned()), hosts, database)
+        }
+        _ => return Err(unknown()),
+    };
+    let hosts = if topology == Topology::One { vec![hosts] } else { hosts.split(',').collect() };
+    let url = |host: &str| {
+        let path = if path.is_empty() { String::new() } else { format!("/{path}") };
+        format!("{scheme}://{login}{host}{path}")
+    };
+    let urls = hosts.into_iter().map(url).collect();
+    open_shared(options, urls, topology, || memory(options.local_bytes, options.local_bytes), clock)
 }
 
 #[cfg(feature = "redis")]
 fn open_shared(
     options: &StoreOptions<'_>,
     urls: Vec<String>,
-    cluster: bool,
+    topology: Topology,
     near: impl FnOnce() -> MemoryStore,
     clock: &Arc<dyn Clock>,
 ) -> Result<Arc<dyn CursorStore>, StoreError> {
     let remote = RedisStore::new(&RedisOptions {
         urls,
-        cluster,
+        topology,
         prefix: options.prefix.to_owned(),
         timeout: options.timeout,
     })?;
@@ -94,7 +117,7 @@ fn open_shared(
 fn open_shared(
     _: &StoreOptions<'_>,
     _: Vec<String>,
-    _: bool,
+    _: Topology,
     _: impl FnOnce() -> MemoryStore,
     _: &Arc<dyn Clock>,
 ) -> Result<Arc<dyn CursorStore>, StoreError> {
@@ -107,9 +130,10 @@ fn open_shared(
 
 fn unknown() -> StoreError {
     // The URL is not part of the message because it may contain a password.
-    let names = SCHEMES.map(|(name, ..)| format!("{name}://")).join(", ");
+    let names = SCHEMES.map(|(name, _)| format!("{name}://")).join(", ");
     StoreError::InvalidUrl(format!(
-        "store.url names no supported store: use memory:, none:, {names}"
+        "store.url names no supported store: use memory:, none:, {names}, or one of these with \
+         -cluster or -sentinel, such as redis-sentinel://"
     ))
 }
 
@@ -136,7 +160,15 @@ mod tests {
         assert!(opened("none:").unwrap().put("", Vec::new(), Duration::ZERO).is_err());
         assert!(opened("valkey://127.0.0.1:1/2").unwrap().may_block());
         assert!(opened("redis-cluster://u:secret@127.0.0.1:1,127.0.0.1:2").unwrap().may_block());
-        for url in ["postgres://u:secret@h/db", "secret", "redis://u:secret@h:notaport"] {
+        assert!(opened("valkey-sentinel://u:secret@127.0.0.1:1,127.0.0.1:2/main/3").is_ok());
+        let nameless = opened("redis-sentinel://u:secret@127.0.0.1:1").err().unwrap().to_string();
+        assert!(nameless.contains("names no master"), "{nameless}");
+        for url in [
+            "redis-ring://u:secret@h",
+            "postgres://u:secret@h/db",
+            "secret",
+            "redis://u:secret@h:notaport",
+        ] {
             let refused = opened(url).err().unwrap().to_string();
             assert!(!refused.contains("secret"), "{refused}");
         }

@@ -1,4 +1,4 @@
-//! A cursor store in Redis or Valkey, on one server or a cluster.
+//! A cursor store in Redis or Valkey, on one server, a cluster, or the master that Sentinels name.
 //!
 //! The server expires entries. The keys of one principal share a hash slot, so that one call needs
 //! one round trip.
@@ -8,6 +8,7 @@ mod evictions;
 mod heartbeat;
 mod rate;
 mod remote;
+mod server;
 
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
@@ -15,17 +16,13 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use redis::aio::{ConnectionLike, MultiplexedConnection};
-use redis::cluster::{ClusterClient, ClusterClientBuilder};
-use redis::cluster_async::ClusterConnection;
-use redis::{
-    AsyncConnectionConfig, Client, Cmd, FromRedisValue, Pipeline, RedisError, RedisFuture, Value,
-};
+use redis::{FromRedisValue, Pipeline, RedisError};
 use sha2::{Digest, Sha256};
 use tokio::runtime::Runtime;
 
+use self::server::{Connection, Server};
 use crate::health::{Health, StoreFaults};
-use crate::{ChannelFollower, CursorStore, FLEET_PRINCIPAL, RateGrant, StoreError};
+use crate::{ChannelFollower, CursorStore, FLEET_PRINCIPAL, RateGrant, StoreError, Topology};
 
 /// The time between a failure and the first probe of the server. It doubles with each probe.
 const INITIAL_PAUSE: Duration = Duration::from_millis(25);
@@ -41,59 +38,18 @@ const MAX_BATCH_BYTES: usize = 4 << 20;
 /// The options of a [`RedisStore`].
 #[derive(Clone, Debug)]
 pub struct RedisOptions {
-    /// The URL of the server, or those of several cluster nodes.
+    /// The URL of the server, or those of several cluster nodes or Sentinels.
     pub urls: Vec<String>,
-    /// True if the URLs are nodes of a cluster.
-    pub cluster: bool,
+    /// The meaning of the URLs.
+    pub topology: Topology,
     /// The prefix of every key on the server.
     pub prefix: String,
     /// The timeout of connecting and of one operation.
     pub timeout: Duration,
 }
 
-enum Server {
-    One(Client, AsyncConnectionConfig),
-    Cluster(ClusterClient),
-}
-
-#[derive(Clone)]
-enum Connection {
-    One(MultiplexedConnection),
-    Cluster(ClusterConnection),
-}
-
-impl ConnectionLike for Connection {
-    fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
-        match self {
-            Self::One(connection) => connection.req_packed_command(cmd),
-            Self::Cluster(connection) => connection.req_packed_command(cmd),
-        }
-    }
-
-    fn req_packed_commands<'a>(
-        &'a mut self,
-        cmd: &'a Pipeline,
-        offset: usize,
-        count: usize,
-    ) -> RedisFuture<'a, Vec<Value>> {
-        match self {
-            Self::One(connection) => connection.req_packed_commands(cmd, offset, count),
-            Self::Cluster(connection) => connection.req_packed_commands(cmd, offset, count),
-        }
-    }
-
-    fn get_db(&self) -> i64 {
-        match self {
-            Self::One(connection) => connection.get_db(),
-            Self::Cluster(connection) => connection.get_db(),
-        }
-    }
-}
-
 struct Remote {
     server: Server,
-    /// The client for channels. Every node of a cluster passes messages on to the others.
-    channels: Client,
     connection: tokio::sync::Mutex<Option<Connection>>,
     timeout: Duration,
     health: Health,
@@ -121,21 +77,7 @@ impl RedisStore {
             // The URL is not part of the message because it may contain a password.
             StoreError::InvalidUrl(format!("invalid store.url: {error}"))
         };
-        let first = options.urls.first().map(String::as_str).unwrap_or_default();
-        let channels = Client::open(first).map_err(setup)?;
-        let server = if options.cluster {
-            let nodes = ClusterClientBuilder::new(options.urls.iter().map(String::as_str))
-                .connection_timeout(options.timeout)
-                .response_timeout(options.timeout)
-                .retries(2)
-                .build();
-            Server::Cluster(nodes.map_err(setup)?)
-        } else {
-            let config = AsyncConnectionConfig::new()
-                .set_connection_timeout(Some(options.timeout))
-                .set_response_timeout(Some(options.timeout));
-            Server::One(channels.clone(), config)
-        };
+        let server = Server::new(options).map_err(setup)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("store")
@@ -144,7 +86,6 @@ impl RedisStore {
             .map_err(|error| StoreError::Other(error.to_string()))?;
         let remote = Remote {
             server,
-            channels,
             connection: tokio::sync::Mutex::default(),
             timeout: options.timeout,
             health: Health::default(),

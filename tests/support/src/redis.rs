@@ -109,6 +109,46 @@ impl Redis {
     }
 }
 
+/// A Sentinel that watches a master by the name `main`. It is stopped when dropped.
+pub struct Sentinel {
+    _process: Process,
+    /// The port of 127.0.0.1 on which the Sentinel listens.
+    pub port: u16,
+    folder: PathBuf,
+}
+
+impl Sentinel {
+    /// Starts a Sentinel, which alone decides on a failover.
+    ///
+    /// # Errors
+    /// The Sentinel does not start.
+    pub fn start(name: &str, master: &Redis) -> Result<Self> {
+        let folder = peers::folder(&format!("sentinel-{name}"))?;
+        let (port, watched) = (free_port()?, master.port);
+        let file = folder.join("sentinel.conf");
+        std::fs::write(
+            &file,
+            format!(
+                "port {port}\nbind 127.0.0.1\ndir {}\n\
+                 sentinel monitor main 127.0.0.1 {watched} 1\n\
+                 sentinel down-after-milliseconds main 500\n\
+                 sentinel failover-timeout main 3000\n",
+                folder.display()
+            ),
+        )?;
+        let mut command = Command::new("redis-server");
+        command.arg(&file).arg("--sentinel");
+        let process = Process::start(command, true, "+monitor master main")?;
+        Ok(Self { _process: process, port, folder })
+    }
+}
+
+impl Drop for Sentinel {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
 impl Drop for Redis {
     fn drop(&mut self) {
         self.down();

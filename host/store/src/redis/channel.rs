@@ -21,9 +21,13 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 /// when the connection is lost, and reports both, because messages are lost in between.
 pub(super) async fn follow(remote: Weak<Remote>, channel: String, follower: ChannelFollower) {
     loop {
-        let Some(client) = remote.upgrade().map(|remote| remote.channels.clone()) else { return };
-        // The reason is that of the store, which reports its own state.
-        let _ = receive(&client, &channel, &follower).await;
+        let Some(open) = remote.upgrade() else { return };
+        let client = timeout(PATIENCE, open.server.client()).await;
+        drop(open);
+        if let Ok(Ok(client)) = client {
+            // The reason is that of the store, which reports its own state.
+            let _ = receive(&client, &channel, &follower).await;
+        }
         if !follower(ChannelEvent::Lost) {
             return;
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use tokio::time::{sleep, timeout};
 
-use super::{Remote, Server, probe};
+use super::{Remote, probe};
 
 /// The time between two heartbeats.
 const INTERVAL: Duration = Duration::from_millis(250);
@@ -21,7 +21,9 @@ pub(super) async fn watch(remote: Weak<Remote>, probe_key: String) {
     loop {
         sleep(INTERVAL).await;
         let Some(remote) = remote.upgrade() else { return };
-        let Server::One(client, config) = &remote.server else { return };
+        if remote.server.is_cluster() {
+            return;
+        }
         // A gateway that stores nothing does not connect.
         if !remote.health.is_up() || !remote.is_connected.load(std::sync::atomic::Ordering::Relaxed)
         {
@@ -32,7 +34,7 @@ pub(super) async fn watch(remote: Weak<Remote>, probe_key: String) {
         let beat = async {
             let mut open = match connection.take() {
                 Some(open) => open,
-                None => client.get_multiplexed_async_connection_with_config(config).await?,
+                None => remote.server.open_node().await?,
             };
             redis::cmd("PING").query_async::<()>(&mut open).await?;
             Ok::<MultiplexedConnection, redis::RedisError>(open)

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use redis::{ErrorKind, FromRedisValue, Pipeline, RedisError, RedisResult};
 
-use super::{Connection, Remote, Server, is_read_only};
+use super::{Connection, Remote, is_read_only};
 
 impl Remote {
     pub(super) async fn query<T: FromRedisValue>(&self, pipeline: &Pipeline) -> RedisResult<T> {
@@ -45,23 +45,13 @@ impl Remote {
         if let Some(connection) = &*slot {
             return Ok(connection.clone());
         }
-        let opening = async {
-            match &self.server {
-                Server::One(client, config) => client
-                    .get_multiplexed_async_connection_with_config(config)
-                    .await
-                    .map(Connection::One),
-                Server::Cluster(client) => {
-                    client.get_async_connection().await.map(Connection::Cluster)
-                }
-            }
-        };
-        let connection = tokio::time::timeout(self.timeout, opening).await.map_err(|_| {
-            RedisError::from(std::io::Error::new(
-                std::io::ErrorKind::TimedOut,
-                "no connection in time",
-            ))
-        })??;
+        let connection =
+            tokio::time::timeout(self.timeout, self.server.open()).await.map_err(|_| {
+                RedisError::from(std::io::Error::new(
+                    std::io::ErrorKind::TimedOut,
+                    "no connection in time",
+                ))
+            })??;
         *slot = Some(connection.clone());
         self.is_connected.store(true, Ordering::Relaxed);
         Ok(connection)
