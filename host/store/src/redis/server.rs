@@ -23,7 +23,7 @@ pub(super) struct Server {
 enum Kind {
     One(Client),
     /// A cluster, and the client of one node. Every node passes messages on to the others.
-    Cluster(ClusterClient, Client),
+    Cluster(Box<ClusterClient>, Client),
     /// A client for each Sentinel. All are asked at once, because some may not answer.
     Sentinel(Vec<Mutex<SentinelClient>>),
 }
@@ -54,7 +54,7 @@ impl Server {
                     .response_timeout(options.timeout)
                     .retries(2)
                     .build()?;
-                Kind::Cluster(nodes, Client::open(first)?)
+                Kind::Cluster(Box::new(nodes), Client::open(first)?)
             }
             Topology::Sentinel(name) => {
                 let clients: RedisResult<Vec<_>> =
