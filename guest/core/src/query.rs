@@ -2,6 +2,7 @@
 //! matching lines, totals over all records.
 
 pub mod aggregate;
+mod code;
 pub mod comparison;
 mod compiled_regex;
 pub mod condition;

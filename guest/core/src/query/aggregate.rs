@@ -90,13 +90,13 @@ impl Aggregates {
     /// Returns a message for the caller that shows the syntax, or the limit that is exceeded.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut reader = Reader::new("aggregate", text)?;
-        let rewritten;
-        if objects::is_object(text) || objects::is_pipeline(text) {
-            rewritten = objects::totals(text)?;
-            reader = Reader::new("aggregate", &rewritten)?;
-        } else if let Some(totals) = frame::totals(text) {
-            rewritten = totals;
-            reader = Reader::new("aggregate", &rewritten)?;
+        let rewritten = if objects::is_object(text) || objects::is_pipeline(text) {
+            Some(objects::totals(text)?)
+        } else {
+            frame::totals(text)
+        };
+        if let Some(rewritten) = &rewritten {
+            reader = Reader::new("aggregate", rewritten)?;
         }
         let mut segments = parse::parse(&mut reader)?;
         segments.iter_mut().try_for_each(GroupedTotals::add_hidden_items)?;

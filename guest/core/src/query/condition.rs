@@ -29,7 +29,6 @@ use super::value::Literal;
 use crate::json::outline::NodeId;
 
 pub(super) use self::evaluate::Source;
-pub(super) use self::wrapper::{end_of_group, parts};
 
 /// The syntax of conditions, as errors show it.
 pub(super) const SYNTAX: &str = "write comparisons such as status=confirmed, price.total>=100, city~lis (=, !=, <, <=, >, >=, ~ for contains, AND, OR, NOT, IN (a, b), BETWEEN a AND b, LIKE 'a%', IS NULL), and quote texts that contain operators or commas";
@@ -104,14 +103,13 @@ impl Condition {
     /// Returns a message for the caller that shows the syntax, or the limit that is exceeded.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut reader = Reader::new("where", text)?;
-        let rewritten;
-        if objects::is_object(text) {
-            rewritten = objects::condition(text)?;
-            reader = Reader::new("where", &rewritten)?;
-        } else if let Some(condition) = frame::condition(text).or_else(|| wrapper::condition(text))
-        {
-            rewritten = condition;
-            reader = Reader::new("where", &rewritten)?;
+        let rewritten = if objects::is_object(text) {
+            Some(objects::condition(text)?)
+        } else {
+            frame::condition(text).or_else(|| wrapper::condition(text))
+        };
+        if let Some(rewritten) = &rewritten {
+            reader = Reader::new("where", rewritten)?;
         }
         let reader = &mut reader;
         let explained = |reason: String| match reason.contains("cannot be read") {
@@ -125,11 +123,7 @@ impl Condition {
         };
         let order = Order::read(reader).map_err(explained)?;
         let (offset, limit) = Order::read_page(reader)?;
-        if !reader.is_at_end() {
-            return Err(explained(
-                reader.error("AND, OR or the end of the condition is expected here"),
-            ));
-        }
+        parse::expect_end(reader).map_err(explained)?;
         Ok(Self { test, order, offset, limit })
     }
 

@@ -38,7 +38,7 @@ pub(super) fn condition(text: &str) -> Result<String, String> {
 /// Returns a message for the caller if the totals are invalid or unknown.
 pub(super) fn totals(text: &str) -> Result<String, String> {
     let example = "count by status, or sum(price) by city";
-    if text.trim_start().starts_with('[') {
+    if is_pipeline(text) {
         return stages(text, example);
     }
     let members = parse("aggregate", text, example)?;
@@ -100,17 +100,18 @@ fn stages(text: &str, example: &str) -> Result<String, String> {
             }
             ("$group", Value::Object(members)) if at == 0 => totals = group(members)?,
             ("$sort", Value::Object(keys)) if at == 1 => {
-                let key = |(name, direction): (&String, &Value)| match direction.as_i64() {
-                    Some(1) => Ok(field_name(name)),
-                    Some(-1) => Ok(format!("{} desc", field_name(name))),
-                    _ => Err(unknown("a direction other than 1 and -1")),
+                let mut keys = keys.iter();
+                let (Some((key, direction)), None) = (keys.next(), keys.next()) else {
+                    return Err(unknown("a sort by other than one total"));
                 };
                 // The keys of a group are known by the names of their fields.
-                if keys.contains_key("_id") || keys.len() != 1 {
-                    return Err(unknown("a sort by other than one total"));
-                }
-                let keys: Result<Vec<String>, String> = keys.iter().map(key).collect();
-                totals = format!("{totals} order by {}", keys?.join(", "));
+                let order = match direction.as_i64() {
+                    _ if key == "_id" => return Err(unknown("a sort by other than one total")),
+                    Some(1) => "",
+                    Some(-1) => " desc",
+                    _ => return Err(unknown("a direction other than 1 and -1")),
+                };
+                totals = format!("{totals} order by {}{order}", field_name(key));
             }
             ("$limit", Value::Number(limit)) if at > 0 => {
                 totals = format!("{totals} limit {limit}")

@@ -104,7 +104,7 @@ impl Operand {
             while reader.peek().is_some_and(|c| c.is_ascii_digit() || ", ".contains(c)) {
                 reader.next();
             }
-            Self::close(reader)?;
+            reader.close()?;
         }
         let _ = reader.keyword(&["precision", "integer"]);
         Ok(function)
@@ -132,7 +132,7 @@ impl Operand {
                 );
             };
             let name = FieldName::read(reader)?;
-            Self::close(reader)?;
+            reader.close()?;
             return Ok(Some(Self { function: Some(*function), ..Self::new(name) }));
         }
         if matches!(word, "cast" | "try_cast" | "safe_cast") {
@@ -141,13 +141,13 @@ impl Operand {
                 return Err(reader.error("write CAST(field AS int)"));
             }
             let function = Self::cast(reader)?;
-            Self::close(reader)?;
+            reader.close()?;
             return Ok(Some(Self { function, ..Self::new(name) }));
         }
         if matches!(word, "float" | "int" | "number" | "parsefloat" | "parseint" | "tonumber") {
             // Texts with numbers compare as numbers.
             let name = FieldName::read(reader)?;
-            Self::close(reader)?;
+            reader.close()?;
             return Ok(Some(Self::new(name)));
         }
         let sliced = matches!(word, "substr" | "substring" | "left");
@@ -178,15 +178,8 @@ impl Operand {
                 _ => return Err(reader.error("write substr(field, 1, 7) or left(field, 7)")),
             };
         }
-        Self::close(reader)?;
+        reader.close()?;
         Ok(Some(Self { function: Some(function), ..Self::new(name) }))
-    }
-
-    fn close(reader: &mut Reader<'_>) -> Result<(), String> {
-        if reader.eat(")") {
-            return Ok(());
-        }
-        Err(reader.error("a closing parenthesis is missing here"))
     }
 
     fn number(reader: &mut Reader<'_>) -> Result<usize, String> {

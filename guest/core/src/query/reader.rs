@@ -150,6 +150,17 @@ impl<'t> Reader<'t> {
         false
     }
 
+    /// Reads the parenthesis that closes the arguments of a call.
+    ///
+    /// # Errors
+    /// Returns a message for the caller if something else follows.
+    pub(super) fn close(&mut self) -> Result<(), String> {
+        if self.eat(")") {
+            return Ok(());
+        }
+        Err(self.error("a closing parenthesis is missing here"))
+    }
+
     /// Returns the next word after white space, without reading it. Empty if no word follows.
     pub(super) fn peek_word(&self) -> &'t str {
         let rest = self.rest().trim_start();

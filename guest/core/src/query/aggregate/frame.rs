@@ -1,7 +1,8 @@
 //! Totals as libraries for tables write them: `df.groupby('kind')['price'].mean()` and
 //! `group_by(kind) %>% summarise(mean(price))`.
 
-use crate::query::condition::{end_of_group, parts};
+use crate::query::code::{end_of_group, parts};
+use crate::query::reader::is_word_character;
 use crate::query::value::quote;
 
 /// The methods of a column, and the totals that they compute.
@@ -17,16 +18,17 @@ const METHODS: [(&str, &str); 9] = [
     ("n_distinct", "nunique"),
 ];
 
+/// Returns the total that a method or function of a column computes.
+fn total_of(method: &str) -> Option<&'static str> {
+    METHODS.iter().find(|(name, _)| *name == method).map(|(_, total)| *total)
+}
+
 /// Returns the totals that such an expression computes. None if the text is no such expression, or
 /// has a part that is not known.
 pub(super) fn totals(text: &str) -> Option<String> {
     let text = text.trim();
-    let steps: Vec<&str> = ["%>%", "|>"]
-        .iter()
-        .map(|pipe| parts(text, pipe))
-        .find(|steps| steps.len() > 1)
-        .unwrap_or_default();
-    if !steps.is_empty() {
+    let mut pipes = ["%>%", "|>"].iter().map(|pipe| parts(text, pipe));
+    if let Some(steps) = pipes.find(|steps| steps.len() > 1) {
         return piped(&steps);
     }
     if let Some(table) = text.strip_prefix("len(").and_then(|text| text.strip_suffix(')')) {
@@ -38,6 +40,7 @@ pub(super) fn totals(text: &str) -> Option<String> {
 /// Calls on a table: its groups, the columns, and the totals of them.
 #[derive(Default)]
 struct Chain {
+    /// The names of columns, in quotes.
     by: Vec<String>,
     columns: Vec<String>,
     items: Vec<String>,
@@ -55,11 +58,11 @@ impl Chain {
         while !rest.is_empty() {
             rest = if let Some(inner) = rest.strip_prefix('[') {
                 let end = end_of_group(inner)?;
-                chain.columns = texts(inner.get(..end)?)?;
+                chain.columns = columns(inner.get(..end)?)?;
                 inner.get(end + 1..)?
             } else {
                 let inner = rest.strip_prefix('.')?;
-                let end = inner.find(|c| !is_part(c)).unwrap_or(inner.len());
+                let end = inner.find(|c| !is_word_character(c)).unwrap_or(inner.len());
                 let (name, after) = inner.split_at_checked(end)?;
                 if let Some(arguments) = after.strip_prefix('(') {
                     let end = end_of_group(arguments)?;
@@ -76,12 +79,11 @@ impl Chain {
 
     /// Adds a call of a method.
     fn call(&mut self, name: &str, arguments: &str) -> Option<()> {
-        let method = METHODS.iter().find(|(method, _)| *method == name);
         let has_totals = !self.items.is_empty();
         match name {
             "groupby" if !has_totals => {
                 let mut arguments = parts(arguments, ",").into_iter();
-                self.by = texts(arguments.next()?)?;
+                self.by = columns(arguments.next()?)?;
                 let is_known = |argument: &str| {
                     ["as_index", "sort"].contains(&argument.split('=').next().unwrap_or_default())
                 };
@@ -99,7 +101,9 @@ impl Chain {
             }
             "quantile" if !has_totals => {
                 let part: f64 = arguments.parse().ok()?;
-                self.add(&format!("percentile({{}}, {part})"))
+                let item = |column: &String| format!("percentile({column}, {part})");
+                self.items.extend(self.columns.iter().map(item));
+                (!self.columns.is_empty()).then_some(())
             }
             "agg" | "aggregate" if !has_totals => self.aggregate(arguments),
             "sort_values" if has_totals => {
@@ -122,35 +126,30 @@ impl Chain {
             "reset_index" | "to_dict" | "to_frame" if has_totals => {
                 (arguments.is_empty() || arguments.starts_with("name=")).then_some(())
             }
-            _ if !has_totals && arguments.is_empty() => self.add(&format!("{}({{}})", method?.1)),
+            _ if !has_totals && arguments.is_empty() => self.add(total_of(name)?),
             _ => None,
         }
     }
 
     /// Adds a total of each column.
     fn add(&mut self, total: &str) -> Option<()> {
-        self.items.extend(self.columns.iter().map(|column| total.replace("{}", column)));
+        self.items.extend(self.columns.iter().map(|column| format!("{total}({column})")));
         (!self.columns.is_empty()).then_some(())
     }
 
     /// Adds the totals of `.agg('mean')`, `.agg(['min', 'max'])` or `.agg({'price': 'mean'})`.
     fn aggregate(&mut self, arguments: &str) -> Option<()> {
-        let function = |name: &str| {
-            METHODS.iter().find(|(method, _)| *method == name).map(|(_, total)| *total)
+        let inner = arguments.strip_prefix('{').and_then(|text| text.strip_suffix('}'));
+        let Some(inner) = inner else {
+            return texts(arguments)?.into_iter().try_for_each(|name| self.add(total_of(name)?));
         };
-        if let Some(inner) = arguments.strip_prefix('{').and_then(|text| text.strip_suffix('}')) {
-            for pair in parts(inner, ",") {
-                let pair = parts(pair, ":");
-                let [column, functions] = pair.as_slice() else { return None };
-                let column = texts(column)?.pop()?;
-                for name in texts(functions)? {
-                    self.items.push(format!("{}({column})", function(plain(&name))?));
-                }
+        for pair in parts(inner, ",") {
+            let pair = parts(pair, ":");
+            let [column, functions] = pair.as_slice() else { return None };
+            let column = quote(texts(column)?.pop()?);
+            for name in texts(functions)? {
+                self.items.push(format!("{}({column})", total_of(name)?));
             }
-            return Some(());
-        }
-        for name in texts(arguments)? {
-            self.add(&format!("{}({{}})", function(plain(&name))?))?;
         }
         Some(())
     }
@@ -179,21 +178,16 @@ fn piped(steps: &[&str]) -> Option<String> {
         [table, rest @ ..] if is_name(table) => rest,
         steps => steps,
     };
-    let inside = |step: &&str, names: &[&str]| -> Option<Vec<String>> {
-        let inner = names.iter().find_map(|name| step.strip_prefix(name)?.strip_prefix('('))?;
-        let inner = inner.strip_suffix(')').filter(|inner| end_of_group(inner).is_none())?;
-        Some(parts(inner, ",").into_iter().map(str::to_owned).collect())
-    };
     let (by, items) = match steps {
-        [count] => (inside(count, &["count"])?, vec!["n()".to_owned()]),
-        [groups, totals] => {
-            let items = inside(totals, &["summarise", "summarize", "tally"])?;
-            let is_tally = totals.starts_with("tally");
-            (inside(groups, &["group_by"])?, if is_tally { vec!["n()".to_owned()] } else { items })
+        [step] => (arguments(step, &["count"])?, vec!["n()"]),
+        [groups, step] => {
+            let tally = arguments(step, &["tally"]).map(|_| vec!["n()"]);
+            let items = tally.or_else(|| arguments(step, &["summarise", "summarize"]))?;
+            (arguments(groups, &["group_by"])?, items)
         }
         _ => return None,
     };
-    let item = |text: &String| -> Option<String> {
+    let item = |text: &&str| -> Option<String> {
         let pair = parts(text, "=");
         let (name, total) = match pair.as_slice() {
             [total] => ("", *total),
@@ -205,8 +199,7 @@ fn piped(steps: &[&str]) -> Option<String> {
         let total = match (function, arguments.as_slice()) {
             ("n", [""]) => "count".to_owned(),
             (_, [column] | [column, "na.rm = TRUE" | "na.rm=TRUE" | "na.rm = T" | "na.rm=T"]) => {
-                let total = METHODS.iter().find(|(method, _)| *method == function)?.1;
-                format!("{total}({column})")
+                format!("{}({column})", total_of(function)?)
             }
             _ => return None,
         };
@@ -216,30 +209,34 @@ fn piped(steps: &[&str]) -> Option<String> {
     Some(format!("{} by {}", items?.join(", "), by.join(", ")))
 }
 
-/// Returns the texts of one text in quotes, or of a list of them, each quoted.
-fn texts(text: &str) -> Option<Vec<String>> {
+/// Returns the arguments of a call of one of `names` that is the whole step.
+fn arguments<'t>(step: &'t str, names: &[&str]) -> Option<Vec<&'t str>> {
+    let inner = names.iter().find_map(|name| step.strip_prefix(name)?.strip_prefix('('))?;
+    let inner = inner.strip_suffix(')').filter(|inner| end_of_group(inner).is_none())?;
+    Some(parts(inner, ","))
+}
+
+/// Returns one text in quotes, or a list of them, without their quotes.
+fn texts(text: &str) -> Option<Vec<&str>> {
     let text = text.trim();
     let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
-    let unquoted = |text: &str| {
-        ['\'', '"'].iter().find_map(|mark| {
-            let inner = text.strip_prefix(*mark)?.strip_suffix(*mark)?;
-            (!inner.contains(*mark) && !inner.contains('\\')).then(|| quote(inner))
-        })
-    };
     parts(inner, ",").into_iter().map(unquoted).collect()
 }
 
-/// Returns a text without its quotes.
-fn plain(text: &str) -> &str {
-    text.trim_matches('\'')
+fn unquoted(text: &str) -> Option<&str> {
+    ['\'', '"'].iter().find_map(|mark| {
+        let inner = text.strip_prefix(*mark)?.strip_suffix(*mark)?;
+        (!inner.contains(*mark) && !inner.contains('\\')).then_some(inner)
+    })
+}
+
+/// Returns the names of one or several columns, as expressions quote them.
+fn columns(text: &str) -> Option<Vec<String>> {
+    Some(texts(text)?.into_iter().map(quote).collect())
 }
 
 fn is_name(text: &str) -> bool {
-    text.starts_with(|c: char| c.is_alphabetic() || c == '_') && text.chars().all(is_part)
-}
-
-fn is_part(c: char) -> bool {
-    c.is_alphanumeric() || c == '_'
+    text.starts_with(|c: char| c.is_alphabetic() || c == '_') && text.chars().all(is_word_character)
 }
 
 #[cfg(test)]

@@ -4,9 +4,10 @@
 use super::build::{negate, pattern};
 use super::literal::{read_literal, regex_literal};
 use super::operator::{Sign, sign};
-use super::parse::{Names, Parser};
+use super::parse::{Names, Parser, expect_end};
 use super::pattern::TextPattern;
 use super::{Check, Test, wrapper};
+use crate::query::code::end_of_group;
 use crate::query::operand::Operand;
 use crate::query::reader::Reader;
 use crate::query::value::Literal;
@@ -62,7 +63,8 @@ impl Parser {
         }
         if matches!(word.as_str(), "any" | "some" | "all" | "every" | "none") {
             let test = self.elements(&word, reader)?;
-            return closed(reader, test).map(Some);
+            reader.close()?;
+            return Ok(Some(test));
         }
         let operand = self.operand(reader)?;
         let test = match word.as_str() {
@@ -82,18 +84,19 @@ impl Parser {
                 Test::leaf(operand, Check::Matches(pattern(sign, &literal)?))
             }
         };
-        closed(reader, test).map(Some)
+        reader.close()?;
+        Ok(Some(test))
     }
 
     /// Reads a list and the test that its elements must pass, in any way of writing them.
     fn elements(&mut self, word: &str, reader: &mut Reader<'_>) -> Result<Test, String> {
-        let inside = wrapper::end_of_group(reader.rest()).and_then(|end| reader.rest().get(..end));
+        let inside = end_of_group(reader.rest()).and_then(|end| reader.rest().get(..end));
         if let Some(inside) = inside
             && let Some(text) = wrapper::generator(inside)
         {
             let mut inner = reader.inner(&text);
             let test = self.elements(word, &mut inner)?;
-            at_end(&mut inner)?;
+            expect_end(&mut inner)?;
             reader.eat(inside);
             return Ok(test);
         }
@@ -115,12 +118,12 @@ impl Parser {
     ) -> Result<Test, String> {
         reader.enter()?;
         let rest = reader.rest();
-        let inside = rest.get(..wrapper::end_of_group(rest).unwrap_or(rest.len()));
+        let inside = rest.get(..end_of_group(rest).unwrap_or(rest.len()));
         let function = inside.and_then(|inside| Some((inside, wrapper::lambda(inside)?)));
         let test = if let Some((inside, body)) = function {
             let mut inner = reader.inner(&body);
             let test = self.list(&mut inner)?;
-            at_end(&mut inner)?;
+            expect_end(&mut inner)?;
             reader.eat(inside.trim_start());
             test
         } else {
@@ -157,10 +160,12 @@ impl Parser {
                 Some((text, ignore_case)) => TextPattern::regex(&text, ignore_case)?,
                 None => pattern(sign, &Literal::new(read_literal(reader, false)?.text, true))?,
             };
-            return closed(reader, Test::leaf(operand, Check::Matches(check))).map(Some);
+            reader.close()?;
+            return Ok(Some(Test::leaf(operand, Check::Matches(check))));
         }
         let test = self.element_test(&word, operand, reader)?;
-        closed(reader, test).map(Some)
+        reader.close()?;
+        Ok(Some(test))
     }
 
     /// Reads the test of a regular expression: `/^new/i.test(kind)`.
@@ -173,24 +178,9 @@ impl Parser {
         }
         let operand = self.operand(reader)?;
         let test = Test::leaf(operand, Check::Matches(TextPattern::regex(&text, ignore_case)?));
-        closed(reader, test).map(Some)
+        reader.close()?;
+        Ok(Some(test))
     }
-}
-
-/// Reads the parenthesis that closes the arguments of a test.
-fn closed(reader: &mut Reader<'_>, test: Test) -> Result<Test, String> {
-    if reader.eat(")") {
-        return Ok(test);
-    }
-    Err(reader.error("a closing parenthesis is missing here"))
-}
-
-/// Checks that nothing follows a condition.
-fn at_end(reader: &mut Reader<'_>) -> Result<(), String> {
-    if reader.is_at_end() {
-        return Ok(());
-    }
-    Err(reader.error("AND, OR or the end of the condition is expected here"))
 }
 
 /// Returns the comparison that a method of texts makes.

@@ -152,9 +152,14 @@ impl Leaf {
         let literals = self.literals();
         found.exact.resize(literals.len(), false);
         found.folded.resize(literals.len(), None);
-        let searched: Option<String> = match literals.as_slice() {
-            [literal] if literal.text.chars().filter(|c| c.is_alphabetic()).count() > 2 => {
-                Some(literal.text.to_lowercase())
+        let lower: Vec<String> =
+            literals.iter().map(|literal| literal.text.to_lowercase()).collect();
+        let is_letter = |c: &char| c.is_alphabetic();
+        let searched = match (&self.check, lower.as_slice()) {
+            (Check::Compare(Operator::Equal, _), [text])
+                if text.chars().filter(is_letter).count() > 2 =>
+            {
+                Some(text)
             }
             _ => None,
         };
@@ -171,16 +176,15 @@ impl Leaf {
                 found.comparable += u64::from(result.is_some());
                 found.has_match |= result == Some(true);
                 let Some(text) = value.text() else { return };
-                let searched = searched.as_ref();
+                let folded_text = text.to_lowercase();
                 found.contains += u64::from(searched.is_some_and(|searched| {
-                    text.len() > searched.len() && text.to_lowercase().contains(searched)
+                    text.len() > searched.len() && folded_text.contains(searched)
                 }));
                 let flags = found.exact.iter_mut().zip(&mut found.folded);
-                for (literal, (exact, folded)) in literals.iter().zip(flags) {
+                for ((literal, lower), (exact, folded)) in literals.iter().zip(&lower).zip(flags) {
                     if literal.equals(&value) == Some(true) {
                         *exact = true;
-                    } else if folded.is_none() && text.to_lowercase() == literal.text.to_lowercase()
-                    {
+                    } else if folded.is_none() && folded_text == *lower {
                         *folded = Some(text.to_owned());
                     }
                     found.begins |= is_date(&literal.text)

@@ -1,9 +1,12 @@
 //! Conditions as libraries for tables write them: `df[df['kind'] == 'new']`.
 
+use crate::query::code::outside_quotes;
+use crate::query::reader::is_word_character;
+
 /// Returns the condition inside an expression on a table. None if the text is no such expression.
 pub(super) fn condition(text: &str) -> Option<String> {
     let text = text.trim();
-    let (table, rest) = text.split_at(text.find(|c| !is_part(c))?);
+    let (table, rest) = text.split_at(text.find(|c| !is_word_character(c))?);
     if table.is_empty() || table.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
     }
@@ -21,34 +24,18 @@ pub(super) fn condition(text: &str) -> Option<String> {
 /// Returns an expression without the name of its table, or None if it does not name the table.
 /// Quoted values are not changed.
 pub(super) fn without_table(text: &str, table: &str) -> Option<String> {
-    let mut condition = String::new();
-    let (mut quote, mut before, mut is_named) = (None, ' ', false);
-    let mut rest = text;
-    while let Some(c) = rest.chars().next() {
-        let is_start = quote.is_none() && !is_part(before) && before != '.';
-        let after = if is_start { rest.strip_prefix(table) } else { None };
-        if let Some(after) = after.filter(|after| after.starts_with(['[', '.'])) {
-            is_named = true;
-            rest = after.strip_prefix('.').unwrap_or(after);
-            before = ' ';
-            continue;
+    let (mut condition, mut copied) = (String::new(), 0);
+    for (at, _) in outside_quotes(text).filter(|(_, c)| table.starts_with(*c)) {
+        let (before, rest) = text.split_at_checked(at)?;
+        let is_start = at >= copied && !before.ends_with(|c| is_word_character(c) || c == '.');
+        let after = rest.strip_prefix(table).filter(|after| after.starts_with(['[', '.']));
+        if let Some(after) = after.filter(|_| is_start) {
+            condition.push_str(text.get(copied..at)?);
+            copied = text.len() - after.strip_prefix('.').unwrap_or(after).len();
         }
-        match quote {
-            _ if before == '\\' => {}
-            None if matches!(c, '"' | '\'') => quote = Some(c),
-            Some(open) if open == c => quote = None,
-            _ => {}
-        }
-        // An escaped backslash escapes nothing.
-        before = if before == '\\' && c == '\\' { ' ' } else { c };
-        condition.push(c);
-        rest = rest.get(c.len_utf8()..).unwrap_or_default();
     }
-    is_named.then_some(condition)
-}
-
-fn is_part(c: char) -> bool {
-    c.is_alphanumeric() || c == '_'
+    condition.push_str(text.get(copied..)?);
+    (copied > 0).then_some(condition)
 }
 
 #[cfg(test)]

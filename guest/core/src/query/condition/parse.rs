@@ -59,10 +59,7 @@ impl Parser {
 
     fn or(&mut self, reader: &mut Reader<'_>) -> Result<Test, String> {
         let mut tests = vec![self.and(reader)?];
-        while reader.keyword(&["or"]).is_some()
-            || reader.eat("||")
-            || (!stage_follows(reader) && reader.eat("|"))
-        {
+        while reader.keyword(&["or"]).is_some() || reader.eat("||") || eat_alternative(reader) {
             tests.push(self.and(reader)?);
         }
         Ok(single(tests, Test::Any))
@@ -109,9 +106,7 @@ impl Parser {
             reader.enter()?;
             let test = self.list(reader)?;
             reader.leave();
-            if !reader.eat(")") {
-                return Err(reader.error("a closing parenthesis is missing here"));
-            }
+            reader.close()?;
             return Ok(test);
         }
         reader.count_part()?;
@@ -242,8 +237,8 @@ impl Parser {
                     return Err(reader.error("BETWEEN takes two values: BETWEEN 1 AND 5"));
                 }
                 let high = read_literal(reader, false)?;
-                if has_parenthesis && !reader.eat(")") {
-                    return Err(reader.error("a closing parenthesis is missing here"));
+                if has_parenthesis {
+                    reader.close()?;
                 }
                 leaf(operand, Check::Between(low, high))
             }
@@ -292,9 +287,7 @@ impl Parser {
                     return leaf(operand, Check::Compare(operator, literal));
                 }
                 self.last = Some((operand.name.verbatim.clone(), literal.text.clone()));
-                let is_other =
-                    reader.rest().trim_start().starts_with("||") || stage_follows(reader);
-                if !is_other && reader.eat("|") {
+                if eat_alternative(reader) {
                     return self.alternatives(reader, operand, literal);
                 }
                 equal(operand, literal)
@@ -316,8 +309,7 @@ impl Parser {
         let mut list = vec![first];
         loop {
             list.push(read_literal(reader, false)?);
-            let is_other = reader.rest().trim_start().starts_with("||") || stage_follows(reader);
-            if is_other || !reader.eat("|") {
+            if !eat_alternative(reader) {
                 break;
             }
             if is_comparison(&mut reader.clone()) {
@@ -359,4 +351,18 @@ impl Parser {
         }
         Ok(Test::Any(vec![Test::leaf(operand, Check::IsNull), test]))
     }
+}
+
+/// Reads the sign `|` between alternatives. The sign before a stage is none.
+fn eat_alternative(reader: &mut Reader<'_>) -> bool {
+    let is_other = reader.rest().trim_start().starts_with("||") || stage_follows(reader);
+    !is_other && reader.eat("|")
+}
+
+/// Checks that nothing follows a condition.
+pub(super) fn expect_end(reader: &mut Reader<'_>) -> Result<(), String> {
+    if reader.is_at_end() {
+        return Ok(());
+    }
+    Err(reader.error("AND, OR or the end of the condition is expected here"))
 }

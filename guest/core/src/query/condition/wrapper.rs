@@ -3,6 +3,8 @@
 //! `//item[price > 5]`.
 
 use super::frame::without_table;
+use crate::query::code::{end_of_group, outside_quotes, parts};
+use crate::query::reader::is_word_character;
 
 /// Calls that take a condition on an element.
 const FILTERS: [&str; 8] =
@@ -165,41 +167,6 @@ fn closes_last(text: &str) -> bool {
     end_of_group(inner).is_some_and(|end| end + 1 == inner.len())
 }
 
-/// Returns the position of the bracket that closes the group in which a text begins.
-pub(in crate::query) fn end_of_group(text: &str) -> Option<usize> {
-    let mut depth = 0usize;
-    outside_quotes(text).find_map(|(at, c)| match c {
-        '(' | '[' | '{' => {
-            depth += 1;
-            None
-        }
-        ')' | ']' | '}' if depth == 0 => Some(at),
-        ')' | ']' | '}' => {
-            depth -= 1;
-            None
-        }
-        _ => None,
-    })
-}
-
-/// Splits a text at a separator outside of quotes and brackets.
-pub(in crate::query) fn parts<'t>(text: &'t str, separator: &str) -> Vec<&'t str> {
-    let (mut depth, mut start, mut parts) = (0usize, 0, Vec::new());
-    for (at, c) in outside_quotes(text) {
-        match c {
-            '(' | '[' | '{' => depth += 1,
-            ')' | ']' | '}' => depth = depth.saturating_sub(1),
-            _ if depth == 0 && text.get(at..).is_some_and(|rest| rest.starts_with(separator)) => {
-                parts.push(text.get(start..at).unwrap_or_default().trim());
-                start = at + separator.len();
-            }
-            _ => {}
-        }
-    }
-    parts.push(text.get(start..).unwrap_or_default().trim());
-    parts
-}
-
 /// Replaces `%in% c(…)` by `IN (…)`.
 fn with_lists(text: &str) -> String {
     let parts = parts(text, "%in%");
@@ -212,35 +179,14 @@ fn with_lists(text: &str) -> String {
     condition
 }
 
-/// Returns the characters of a text outside of quotes, with their positions.
-fn outside_quotes(text: &str) -> impl Iterator<Item = (usize, char)> {
-    let (mut quote, mut is_escaped) = (None, false);
-    text.char_indices().filter(move |(_, c)| {
-        let c = *c;
-        if quote.is_some() {
-            if is_escaped {
-                is_escaped = false;
-            } else if c == '\\' {
-                is_escaped = true;
-            } else if quote == Some(c) {
-                quote = None;
-            }
-            return false;
-        }
-        if matches!(c, '"' | '\'' | '`') {
-            quote = Some(c);
-        }
-        quote.is_none()
-    })
-}
-
 fn is_name(text: &str) -> bool {
     text.starts_with(|c: char| c.is_alphabetic() || c == '_' || c == '$')
         && text.chars().all(is_part)
 }
 
 fn is_part(c: char) -> bool {
-    c.is_alphanumeric() || c == '_' || c == '$'
+    // Scripts have names with a dollar sign.
+    is_word_character(c) || c == '$'
 }
 
 #[cfg(test)]
