@@ -19,6 +19,7 @@ struct State {
     servers: Mutex<Vec<String>>,
     next: AtomicUsize,
     retries: AtomicUsize,
+    broken: AtomicUsize,
 }
 
 impl State {
@@ -35,8 +36,12 @@ impl Balancer {
     pub fn start() -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
-        let (servers, next, retries) = (Mutex::default(), AtomicUsize::new(0), AtomicUsize::new(0));
-        let state = Arc::new(State { servers, next, retries });
+        let state = Arc::new(State {
+            servers: Mutex::default(),
+            next: AtomicUsize::new(0),
+            retries: AtomicUsize::new(0),
+            broken: AtomicUsize::new(0),
+        });
         let shared = Arc::clone(&state);
         std::thread::spawn(move || {
             for client in listener.incoming().map_while(std::io::Result::ok) {
@@ -70,6 +75,12 @@ impl Balancer {
     pub fn retries(&self) -> usize {
         self.state.retries.load(Ordering::Relaxed)
     }
+
+    /// Returns the number of responses that a server had begun and did not end.
+    #[must_use]
+    pub fn broken(&self) -> usize {
+        self.state.broken.load(Ordering::Relaxed)
+    }
 }
 
 fn serve(state: &State, mut client: TcpStream) {
@@ -80,7 +91,10 @@ fn serve(state: &State, mut client: TcpStream) {
         let server = state.servers().get(at % count.max(1)).cloned();
         let Some(server) = server else { break };
         match pass(&request, &server, &mut client) {
-            Ok(()) => return,
+            Ok(is_whole) => {
+                state.broken.fetch_add(usize::from(!is_whole), Ordering::Relaxed);
+                return;
+            }
             Err(_) => state.retries.fetch_add(1, Ordering::Relaxed),
         };
     }
@@ -114,25 +128,33 @@ fn read_request(client: &mut TcpStream) -> Result<Vec<u8>> {
     }
 }
 
-/// Passes a request to a server, and its response to the client as it arrives.
-fn pass(request: &[u8], server: &str, client: &mut TcpStream) -> Result<()> {
+/// Passes a request to a server, and its response to the client as it arrives. Returns false if the
+/// server did not end the response: no other server can continue it.
+fn pass(request: &[u8], server: &str, client: &mut TcpStream) -> Result<bool> {
     let address = server.parse().context("an address")?;
     let mut upstream = TcpStream::connect_timeout(&address, Duration::from_secs(2))?;
     upstream.write_all(request)?;
-    let (mut buffer, mut has_begun) = ([0u8; 16_384], false);
+    let (mut buffer, mut response) = ([0u8; 16_384], Vec::new());
     loop {
         match upstream.read(&mut buffer) {
-            Ok(0) if has_begun => return Ok(()),
-            Ok(0) => bail!("no response"),
-            // The client sees a broken response; no other server can continue it.
-            Err(_) if has_begun => return Ok(()),
+            Ok(0) if response.is_empty() => bail!("no response"),
+            Ok(0) => return Ok(is_whole(&response)),
+            Err(_) if !response.is_empty() => return Ok(false),
             Err(error) => return Err(error.into()),
             Ok(read) => {
-                has_begun = true;
-                if client.write_all(buffer.get(..read).unwrap_or_default()).is_err() {
-                    return Ok(());
+                let part = buffer.get(..read).unwrap_or_default();
+                response.extend_from_slice(part);
+                if client.write_all(part).is_err() {
+                    return Ok(true);
                 }
             }
         }
     }
+}
+
+/// Returns true unless the response is sent in chunks, and the last one is missing.
+fn is_whole(response: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(response);
+    let head = text.split("\r\n\r\n").next().unwrap_or_default().to_ascii_lowercase();
+    !head.contains("transfer-encoding: chunked") || response.ends_with(b"0\r\n\r\n")
 }
