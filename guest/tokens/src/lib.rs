@@ -11,7 +11,7 @@ pub mod vocabulary;
 pub use budget::{Budget, TokenBudget};
 pub use cost_model::CostModel;
 pub use lexical::{Profile, ScaledEstimate};
-pub use original::OriginalCost;
+pub use original::{OriginalCost, PriceLimits};
 
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +25,9 @@ pub const COST_SCALE: u64 = 4_096;
 /// The size of a text, in bytes, up to which its tokens are counted with the vocabulary. Longer
 /// texts exceed most budgets, and their tables are quicker.
 const MAX_COUNTED_BYTES: usize = 64 * 1024;
+/// The number of bytes per token that no usual text exceeds. A text that would fit only with more
+/// is counted at once.
+const MOST_BYTES_PER_TOKEN: u64 = 5;
 /// The size of a text, in bytes, below which it repeats too few words for a cache of its own.
 const MIN_CACHED_BYTES: usize = 512;
 
@@ -119,6 +122,24 @@ impl Estimator {
         self.rounded(text, self.estimate(text, Some(words)))
     }
 
+    /// Returns the tokens and the cost of a text for a caller that needs exact ones near `limit`
+    /// only. A text that costs far less by the tables is not counted: they take a third of the
+    /// time. O(n).
+    #[must_use]
+    pub fn measure_up_to(&self, text: &[u8], limit: u64) -> Measure {
+        let is_counted = self.is_counted(text) && is_ascii(text);
+        if is_counted && text.len() as u64 / MOST_BYTES_PER_TOKEN <= limit {
+            let measure = match text.len() < MIN_CACHED_BYTES {
+                true => self.rounded(text, self.by_tables(text, None)),
+                false => self.rounded(text, self.by_tables(text, Some(&mut WordCosts::default()))),
+            };
+            if with_slack(measure.cost) <= limit {
+                return measure;
+            }
+        }
+        self.measure(text)
+    }
+
     fn rounded(&self, text: &[u8], weight: ScaledEstimate) -> Measure {
         let tokens = match self.method {
             Method::Lexical => (weight.estimate + COST_SCALE / 2) / COST_SCALE,
@@ -141,17 +162,28 @@ impl Estimator {
         if self.method == Method::Chars4 {
             return exact(characters(text) * COST_SCALE * 3 / 10);
         }
-        let has_vocabulary = self.profile.has_vocabulary();
-        if has_vocabulary && text.len() <= MAX_COUNTED_BYTES {
+        if self.is_counted(text) {
             let cache = words.as_deref_mut().map(|words| &mut words.pieces);
             return exact(vocabulary::count(cache, text) * COST_SCALE);
         }
+        self.by_tables(text, words.map(|words| &mut words.costs))
+    }
+
+    /// Returns true if the tokens of a text are counted: if it is short, and its profile has a
+    /// vocabulary.
+    fn is_counted(&self, text: &[u8]) -> bool {
+        let has_vocabulary = self.method == Method::Lexical && self.profile.has_vocabulary();
+        has_vocabulary && text.len() <= MAX_COUNTED_BYTES
+    }
+
+    /// Estimates a text by the tables.
+    fn by_tables(&self, text: &[u8], words: Option<&mut WordCosts>) -> ScaledEstimate {
         let weight = match words {
-            Some(words) => lexical::scaled_estimate_in(&mut words.costs, text, self.profile),
+            Some(words) => lexical::scaled_estimate_in(words, text, self.profile),
             None => lexical::scaled_estimate(text, self.profile),
         };
         let mut cautious = with_caution(text, weight);
-        if has_vocabulary {
+        if self.profile.has_vocabulary() {
             // The allowance has the margin of counted texts alone.
             cautious += cautious / (TABLE_MARGIN - 1);
         }
@@ -194,6 +226,12 @@ fn characters(text: &[u8]) -> u64 {
 
 /// The safety margin of the tables: one part of a budget in so many.
 const TABLE_MARGIN: u64 = 17;
+
+/// Returns a cost by the tables and what the tokens may be above it.
+#[must_use]
+pub const fn with_slack(cost: u64) -> u64 {
+    cost.saturating_add(cost / 4)
+}
 
 /// A cache of the costs of words under one profile, because texts of one kind repeat the same
 /// words. It affects speed only.

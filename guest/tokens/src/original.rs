@@ -35,26 +35,42 @@ pub struct OriginalCost {
     pub sampled: bool,
 }
 
+/// The limits between which the cost of a response must be exact, in tokens.
+#[derive(Clone, Copy, Debug)]
+pub struct PriceLimits {
+    /// A cost that exceeds every limit of the call.
+    pub over: u64,
+    /// A cost that is within every limit of the call.
+    pub under: u64,
+}
+
 impl OriginalCost {
     /// Estimates the tokens of `bytes`. Up to 64 kB are read as a whole. Longer texts are estimated
     /// from samples of 32 to 256 equal parts. This takes O(1): 8 to 64 kB are read.
     #[must_use]
     pub fn estimate(estimator: &Estimator, bytes: &[u8], form: Form) -> Self {
-        Self::estimate_up_to(estimator, bytes, form, u64::MAX)
+        Self::estimate_near(estimator, bytes, form, PriceLimits { over: u64::MAX, under: 0 })
     }
 
-    /// Estimates the tokens of `bytes` for a caller that needs exact costs only up to the limit
-    /// `enough`. From 24 kB on, the result is extrapolated if samples show a higher cost.
+    /// Estimates the tokens of `bytes` for a caller that needs exact costs only between two limits.
+    /// From 24 kB on, the result is extrapolated if samples show a cost above the upper limit.
+    /// Costs far below the lower limit are those of the tables.
     #[must_use]
-    pub fn estimate_up_to(estimator: &Estimator, bytes: &[u8], form: Form, enough: u64) -> Self {
+    pub fn estimate_near(
+        estimator: &Estimator,
+        bytes: &[u8],
+        form: Form,
+        limits: PriceLimits,
+    ) -> Self {
         let length = bytes.len() as u64;
-        let over = length > LEAST_BYTES && length / MOST_BYTES > enough;
+        let over = length > LEAST_BYTES && length / MOST_BYTES > limits.over;
         let sampled =
             (length > EXACT_BYTES || over).then(|| Self::from_samples(estimator, bytes, form));
-        match sampled.filter(|sampled| length > EXACT_BYTES || sampled.cost > enough) {
+        match sampled.filter(|sampled| length > EXACT_BYTES || sampled.cost > limits.over) {
             Some(sampled) => sampled,
             None => {
-                let Measure { tokens, cost } = estimator.measure(&text::visible(bytes, form));
+                let text = text::visible(bytes, form);
+                let Measure { tokens, cost } = estimator.measure_up_to(&text, limits.under);
                 Self { tokens, cost, sampled: false }
             }
         }

@@ -5,7 +5,7 @@ use crate::json::Span;
 use crate::json::text::Form;
 use crate::shape::content_block::BlockKind;
 use crate::shape::context::ShapeContext;
-use crate::tokens::OriginalCost;
+use crate::tokens::{OriginalCost, PriceLimits};
 
 /// The estimated costs of the text blocks and structured content of an upstream's answer, before
 /// shaping.
@@ -19,10 +19,14 @@ impl AnswerCost {
     /// Estimates the costs of content blocks and structured content of an upstream's answer.
     #[must_use]
     pub fn new(context: &ShapeContext<'_>, message: &[u8], answer: &Answer) -> Self {
-        let enough = context.surely_over();
+        let parts = answer.blocks.len() + usize::from(answer.structured.is_some());
+        let limits = PriceLimits {
+            over: context.surely_over(),
+            under: context.surely_under() / parts.max(1) as u64,
+        };
         let price = |span: &Span, form| {
             let bytes = message.get(span.clone()).unwrap_or_default();
-            OriginalCost::estimate_up_to(&context.limits.estimator, bytes, form, enough)
+            OriginalCost::estimate_near(&context.limits.estimator, bytes, form, limits)
         };
         Self {
             blocks: answer

@@ -298,9 +298,9 @@ impl SnapshotReader<'_> {
 
 /// Returns the query to run for a request with a cursor: the caller's or, with `fields=all`, one
 /// that returns the complete records of a stored selection. Empty if the snapshot is read without a
-/// query.
+/// query: the records of a projected list are those of the original, at the same positions.
 fn query(stored: &StoredSnapshot<'_>, guarded: &GuardArguments, cursor: &Cursor) -> Query {
-    let is_list = !matches!(stored.index.body, SnapshotBody::Text(_));
+    let is_list = matches!(stored.index.body, SnapshotBody::List(_));
     if !guarded.query.is_empty() || !guarded.options.whole || !is_list {
         return guarded.query.clone();
     }

@@ -106,6 +106,19 @@ impl ShapeContext<'_> {
         token_limit.saturating_mul(2).max(limits.estimator.allowance(cap).saturating_mul(2))
     }
 
+    /// Returns the cost, in tokens, below which no limit of this call is exceeded. A payload that
+    /// certainly costs less needs no exact price.
+    #[must_use]
+    pub fn surely_under(&self) -> u64 {
+        let limits = self.limits;
+        limits
+            .budget_for(self.options.pages, self.budget)
+            .allowance()
+            .min(limits.estimator.allowance(limits.hard_cap))
+            .min(limits.summary_threshold)
+            .min(limits.chunk_threshold)
+    }
+
     /// The expiry time of snapshots that this call stores, in milliseconds since 1970.
     #[must_use]
     pub fn expires_ms(&self) -> u64 {

@@ -82,8 +82,9 @@ pub fn first(
     ShapedPayload { excerpt, rendered, entries: vec![entry], whole: None }
 }
 
-/// Returns a later page of a list that is reduced to selected fields, read from the snapshot. The
-/// cursor to the next page is derived from `base`. O(records on the page).
+/// Returns a later page of a list that is reduced to selected fields, read from the snapshot. Its
+/// records are complete if the request is for whole records. The cursor to the next page is derived
+/// from `base`. O(records on the page).
 ///
 /// # Errors Returns [`Missing`] if segments of the snapshot must be loaded first, or no longer
 /// exist.
@@ -103,8 +104,8 @@ pub fn page(
     Ok(show_items(&list_page.list, Form::Raw, items, request, base, pricer, None))
 }
 
-/// Returns the selected fields of each requested record as JSON. Stops at the first record after
-/// which they exceed `most` bytes.
+/// Returns the selected fields of each requested record, or all of them, as JSON. Stops at the
+/// first record after which they exceed `most` bytes.
 fn items(
     stored: &StoredSnapshot<'_>,
     list_page: &ProjectedList,
@@ -130,11 +131,14 @@ fn items(
         let (bytes, records) = read_items(stored, &list_page.list, next, stretch)?;
         for (_, record) in records {
             projection.out.clear();
-            let item = match projection.copy(&bytes, record.start) {
-                Ok(true) => std::mem::take(&mut projection.out),
-                Ok(false) => b"{}".to_vec(),
+            let selected = (!request.whole).then(|| projection.copy(&bytes, record.start));
+            let item = match selected {
+                Some(Ok(true)) => std::mem::take(&mut projection.out),
+                Some(Ok(false)) => b"{}".to_vec(),
                 // Invalid records are shown unchanged.
-                Err(_) => visible(bytes.get(record).unwrap_or_default(), form).into_owned(),
+                Some(Err(_)) | None => {
+                    visible(bytes.get(record).unwrap_or_default(), form).into_owned()
+                }
             };
             held += item.len();
             items.push(item);
