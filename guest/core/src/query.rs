@@ -26,6 +26,7 @@ mod reader;
 pub mod records;
 pub mod response_mode;
 mod result;
+mod rewrite;
 mod table;
 mod validate;
 mod value;
@@ -108,16 +109,6 @@ impl Query {
         *self == Self::default() || *self == full
     }
 
-    /// Returns a query for the complete records that this query selects, from record number `first`
-    /// on. Returns none if this query returns complete records already.
-    #[must_use]
-    pub fn for_complete_records(&self, first: u64) -> Option<Self> {
-        let reduces =
-            self.fields.is_some() || self.mode.is_some_and(|mode| mode != ResponseMode::Full);
-        let skip = self.skip.saturating_add(first);
-        reduces.then(|| Self { fields: None, mode: None, skip, ..self.clone() })
-    }
-
     /// Returns true if the query contains ids of records. A caller can only know them from an
     /// earlier answer.
     #[must_use]
@@ -150,7 +141,14 @@ impl Query {
         let raw = visible(bytes, form);
         let converted = if self.needs_records() { input::convert(&raw) } else { None };
         let Some(converted) = converted else { return self.run_on_json(&raw, input) };
-        let mut result = self.run_on_json(&converted.json, input)?;
+        let mut result = match self.run_on_json(&converted.json, input) {
+            // The path may be one of XPath.
+            Err(error) if converted.format == Some("XML") => match self.with_json_path() {
+                Some(query) => query.run_on_json(&converted.json, input)?,
+                None => return Err(error),
+            },
+            result => result?,
+        };
         if let Some(format) = converted.format {
             result.description.push_str(&format!("; the {format} was read as JSON"));
         }
@@ -249,6 +247,7 @@ impl Query {
         let mask = Mask::parse(fields)?;
         match records.project(&mask) {
             Some(projected) => {
+                projected.check_names()?;
                 let of = if projected.of_document { "the document" } else { of.as_str() };
                 let envelope = if projected.of_document { None } else { records.envelope() };
                 let what = format!("fields {fields} of {of}{}", projected.note());
@@ -337,6 +336,7 @@ impl Query {
         let mask = Mask::parse(fields).ok()?;
         let list = records::record_list(&survey, limits);
         let projected = projected::project(bytes, form, &survey, list, &mask, is_enough)?;
+        projected.check_names().ok()?;
         let of = list.filter(|_| !projected.of_document).map_or_else(
             || "the document".to_owned(),
             |list| format!("{} records", list.items.len()),

@@ -123,6 +123,7 @@ pub fn split(
     };
     sorted.guarded.set_all(&taken, advertised, settings)?;
     sorted.guarded.check_since(owner)?;
+    sorted.guarded.query.separate_condition();
     sorted.guarded.query.validate().map(|()| sorted)
 }
 

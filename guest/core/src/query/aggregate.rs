@@ -2,6 +2,7 @@
 //! correct although an excerpt hides rows.
 
 mod check;
+mod filtered;
 mod frame;
 mod parse;
 mod total;
@@ -10,6 +11,7 @@ use std::collections::BTreeMap;
 
 pub(super) use self::check::no_field;
 use self::check::{check_scalar, left_out};
+pub(crate) use self::filtered::split;
 use self::total::{AggregateFunction, Key, Total, write_value};
 use super::condition::{Source, TotalsCondition};
 use super::field::{FieldName, FieldPath};
@@ -107,7 +109,7 @@ impl Aggregates {
     pub(super) fn each_name(&self, visit: &mut impl FnMut(&FieldName)) {
         for segment in &self.0 {
             let items = segment.items.iter().filter_map(|item| item.operand.as_ref());
-            segment.by.iter().chain(items).for_each(|operand| visit(&operand.name));
+            segment.by.iter().chain(items).for_each(|operand| operand.each_name(visit));
         }
     }
 

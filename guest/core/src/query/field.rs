@@ -7,6 +7,12 @@ use super::value::Value;
 use crate::json::outline::{NodeId, Outline};
 use crate::json::scan::Kind;
 
+/// Names of a record, or of its table, in programs: `df.price`, `x.price`. Fields come first.
+const RECORDS: [&str; 22] = [
+    "df", "data", "table", "rows", "row", "records", "record", "rec", "entry", "doc", "obj",
+    "item", "it", "elem", "el", "x", "r", "d", "t", "i", "this", "$_",
+];
+
 /// A segment of a field name, as the caller wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum NameSegment {
@@ -181,7 +187,14 @@ impl FieldName {
             records.list_keys().into_iter().map(NameSegment::Key).collect();
         let items = [NameSegment::Key("items".to_owned())];
         let strip = |prefix: &[NameSegment]| self.segments.strip_prefix(prefix);
-        let within = strip(&list).filter(|_| !list.is_empty()).or_else(|| strip(&items));
+        let of_record = || match self.segments.split_first() {
+            Some((NameSegment::Key(first), rest)) if RECORDS.contains(&first.as_str()) => {
+                Some(rest).filter(|rest| !rest.is_empty())
+            }
+            _ => None,
+        };
+        let within =
+            strip(&list).filter(|_| !list.is_empty()).or_else(|| strip(&items)).or_else(of_record);
         for fold in [false, true] {
             for segments in [Some(self.segments.as_slice()), within].into_iter().flatten() {
                 let mut found =
@@ -238,6 +251,11 @@ fn member(outline: &Outline<'_>, id: NodeId, key: &str, fold: bool) -> Option<(S
     if !fold {
         return outline.member(id, key).map(|(child, _)| (key.to_owned(), child));
     }
+    // Attributes of XML have the sign in JSON.
+    let attribute = format!("@{key}");
+    if let Some((child, _)) = outline.member(id, &attribute) {
+        return Some((attribute, child));
+    }
     let mut same = outline.children(id).filter_map(|(child, node)| {
         let name = outline.decoded(&node.key);
         (name.to_lowercase() == key.to_lowercase()).then_some((name, child))
@@ -263,6 +281,12 @@ impl FieldPath {
     /// Creates a field from its steps.
     pub(super) fn new(steps: Vec<FieldStep>) -> Self {
         Self { steps }
+    }
+
+    /// Creates a field from the keys that lead to it.
+    #[cfg(test)]
+    pub(super) fn of_keys(keys: impl Iterator<Item = String>) -> Self {
+        Self { steps: keys.map(FieldStep::Key).collect() }
     }
 
     /// Returns the steps to the field.

@@ -1,7 +1,10 @@
 //! Operands of comparisons: a field of a record, or a function of it.
 
+mod arithmetic;
+
 use std::borrow::Cow;
 
+use self::arithmetic::Expression;
 use super::date::{DatePart, date_part};
 use super::field::{FieldName, FieldPath};
 use super::reader::Reader;
@@ -16,10 +19,21 @@ pub(super) enum FieldFunction {
     Length,
     Lower,
     Upper,
+    /// The text without white space around it.
+    Trim,
+    /// A number without its sign.
+    Absolute,
+    /// The nearest number with so many decimals.
+    Round(u32),
+    Floor,
+    Ceiling,
     Date(DatePart),
     /// The characters from the first to the last number, exclusive.
     Slice(usize, usize),
 }
+
+/// The maximum number of decimals of a rounded number: those of a double.
+const MAX_DECIMALS: u32 = 15;
 
 /// The functions with their names.
 const FUNCTIONS: &[(&str, FieldFunction)] = &[
@@ -31,6 +45,12 @@ const FUNCTIONS: &[(&str, FieldFunction)] = &[
     ("lcase", FieldFunction::Lower),
     ("upper", FieldFunction::Upper),
     ("ucase", FieldFunction::Upper),
+    ("trim", FieldFunction::Trim),
+    ("abs", FieldFunction::Absolute),
+    ("round", FieldFunction::Round(0)),
+    ("floor", FieldFunction::Floor),
+    ("ceil", FieldFunction::Ceiling),
+    ("ceiling", FieldFunction::Ceiling),
     ("year", FieldFunction::Date(DatePart::Year)),
     ("quarter", FieldFunction::Date(DatePart::Quarter)),
     ("month", FieldFunction::Date(DatePart::Month)),
@@ -51,12 +71,36 @@ pub(super) struct Operand {
     /// The path of the field. Empty before [`Operand::bind`].
     pub(super) field: FieldPath,
     pub(super) function: Option<FieldFunction>,
+    /// The expression that computes the value, instead of a field.
+    pub(super) computed: Option<Box<Expression>>,
 }
 
 impl Operand {
     /// Creates an operand that is a field.
     pub(super) fn new(name: FieldName) -> Self {
-        Self { name, field: FieldPath::new(Vec::new()), function: None }
+        Self { name, field: FieldPath::new(Vec::new()), function: None, computed: None }
+    }
+
+    /// Reads an operand that is computed, such as `price * quantity`. None, with nothing read, if
+    /// there is none.
+    pub(super) fn computed(reader: &mut Reader<'_>) -> Option<Self> {
+        let start = reader.position();
+        let expression = Expression::read(reader)?;
+        let name = FieldName::of_key(reader.since(start));
+        Some(Self { computed: Some(Box::new(expression)), ..Self::new(name) })
+    }
+
+    /// Returns true if the value is computed from several.
+    pub(super) fn is_computed(&self) -> bool {
+        self.computed.is_some()
+    }
+
+    /// Calls `visit` with the name of each field that the operand reads.
+    pub(super) fn each_name(&self, visit: &mut impl FnMut(&FieldName)) {
+        match &self.computed {
+            Some(expression) => expression.each_name(visit),
+            None => visit(&self.name),
+        }
     }
 
     /// Reads an operand, such as `price.total`, `length(tags)` or `created_at[:7]`.
@@ -76,7 +120,7 @@ impl Operand {
             reader.reset(start);
             return Err(reader.error(&format!(
                 "{word}() is not a function of this language; it has {}; jq has more",
-                "length, lower, upper, year, quarter, month, week, day, hour, weekday, substr"
+                "length, lower, upper, trim, abs, round, floor, ceil, year, quarter, month, week, day, hour, weekday, substr"
             )));
         }
         reader.reset(start);
@@ -158,8 +202,16 @@ impl Operand {
         else {
             return Ok(None);
         };
-        let name = FieldName::read(reader)?;
+        let computed = Self::computed(reader);
+        let operand = match computed {
+            Some(computed) => computed,
+            None => Self::new(FieldName::read(reader)?),
+        };
         let mut function = *function;
+        if matches!(function, FieldFunction::Round(_)) && reader.eat(",") {
+            let decimals = u32::try_from(Self::number(reader)?).unwrap_or(u32::MAX);
+            function = FieldFunction::Round(decimals.min(MAX_DECIMALS));
+        }
         if sliced {
             let mut numbers = Vec::new();
             while reader.eat(",") {
@@ -179,7 +231,7 @@ impl Operand {
             };
         }
         reader.close()?;
-        Ok(Some(Self { function: Some(function), ..Self::new(name) }))
+        Ok(Some(Self { function: Some(function), ..operand }))
     }
 
     fn number(reader: &mut Reader<'_>) -> Result<usize, String> {
@@ -211,6 +263,9 @@ impl Operand {
     /// # Errors
     /// Returns a message for the caller if no record has the field.
     pub(super) fn bind(&mut self, records: &RecordSet<'_>, all: &[NodeId]) -> Result<(), String> {
+        if let Some(expression) = &mut self.computed {
+            return expression.bind(records, all);
+        }
         if !all.is_empty() {
             self.field = self.name.resolve(records, all)?;
         }
@@ -229,6 +284,12 @@ impl Operand {
         id: NodeId,
         visit: &mut dyn FnMut(Value<'_>),
     ) {
+        if let Some(expression) = &self.computed {
+            let value = expression.evaluate(outline, id);
+            let value =
+                value.map_or(Value::Null, |number| Value::Number(number.to_string().into()));
+            return visit(self.function.map_or(value.clone(), |function| function.apply(&value)));
+        }
         let Some(function) = self.function else {
             return self.field.visit(outline, id, &mut |value| visit(value));
         };
@@ -245,9 +306,17 @@ impl Operand {
 
 impl FieldFunction {
     fn apply(self, value: &Value<'_>) -> Value<'static> {
+        if let Some(number) = self.of_number(value) {
+            return number;
+        }
         let Some(text) = value.text() else { return Value::Null };
         let text = match self {
-            FieldFunction::Length => return Value::Null,
+            FieldFunction::Length
+            | FieldFunction::Absolute
+            | FieldFunction::Round(_)
+            | FieldFunction::Floor
+            | FieldFunction::Ceiling => return Value::Null,
+            FieldFunction::Trim => text.trim().to_owned(),
             FieldFunction::Lower => text.to_lowercase(),
             FieldFunction::Upper => text.to_uppercase(),
             FieldFunction::Slice(from, until) => text.chars().take(until).skip(from).collect(),
@@ -263,9 +332,30 @@ impl FieldFunction {
     }
 }
 
+impl FieldFunction {
+    /// Returns the value of a function of numbers. None if this is none, or the value no number.
+    fn of_number(self, value: &Value<'_>) -> Option<Value<'static>> {
+        let number = value.number()?.float;
+        let result = match self {
+            FieldFunction::Absolute => number.abs(),
+            FieldFunction::Floor => number.floor(),
+            FieldFunction::Ceiling => number.ceil(),
+            FieldFunction::Round(decimals) => {
+                let factor = 10f64.powi(i32::try_from(decimals).unwrap_or_default());
+                (number * factor).round() / factor
+            }
+            _ => return None,
+        };
+        Some(Value::Number(Cow::Owned(format!("{result}"))))
+    }
+}
+
 impl std::fmt::Display for Operand {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let field = &self.field;
+        let field = match &self.computed {
+            Some(_) => self.name.verbatim.clone(),
+            None => self.field.to_string(),
+        };
         match self.function {
             None => write!(f, "{field}"),
             Some(FieldFunction::Slice(from, until)) if until == usize::MAX => {
@@ -273,6 +363,9 @@ impl std::fmt::Display for Operand {
             }
             Some(FieldFunction::Slice(0, until)) => write!(f, "{field}[:{until}]"),
             Some(FieldFunction::Slice(from, until)) => write!(f, "{field}[{from}:{until}]"),
+            Some(FieldFunction::Round(decimals)) if decimals > 0 => {
+                write!(f, "round({field}, {decimals})")
+            }
             Some(FieldFunction::Date(part)) => write!(f, "{}({field})", part.name()),
             Some(function) => {
                 let name = FUNCTIONS.iter().find(|(_, known)| *known == function);

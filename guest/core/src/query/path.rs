@@ -50,9 +50,13 @@ impl Path {
     /// Returns what to write instead of a path that leads to nothing, for an error. Empty if it is
     /// no XPath.
     pub(super) fn correction(path: &str) -> String {
-        let json_path = xpath::to_json_path(path);
-        json_path
+        Self::from_xpath(path)
             .map_or_else(String::new, |path| format!("; this is no JSON Pointer: write {path}"))
+    }
+
+    /// Returns the JSONPath for an XPath. None if it is no XPath, or has parts that JSONPath lacks.
+    pub(super) fn from_xpath(path: &str) -> Option<String> {
+        xpath::to_json_path(path)
     }
 
     /// Returns true if the path may select several values.

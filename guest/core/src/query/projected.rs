@@ -29,6 +29,22 @@ pub struct Projected {
 }
 
 impl Projected {
+    /// Checks that no missing field is one with another name for it, as in `price as cost`.
+    ///
+    /// # Errors
+    /// Returns a message for the caller that names the field.
+    pub(super) fn check_names(&self) -> Result<(), String> {
+        let renamed = self.missing.iter().find_map(|name| {
+            let (field, other) = name.split_once(" as ").or_else(|| name.split_once(" AS "))?;
+            Some((field.trim(), other.trim()))
+        });
+        renamed.map_or(Ok(()), |(field, other)| {
+            Err(format!(
+                "fields gives no other names: write {field}, or jq: map({{{other}: .{field}}})"
+            ))
+        })
+    }
+
     /// Returns a note about selected fields that nothing has. Empty if there are none.
     pub(super) fn note(&self) -> String {
         match self.missing.as_slice() {

@@ -224,8 +224,13 @@ impl Literal {
         if let Some(parts) = &self.version {
             return Some(version(text)?.cmp(parts));
         }
-        // The year comes last in such dates, so that their text has another order.
-        if text.contains('/') && text.starts_with(|first: char| first.is_ascii_digit()) {
+        // The order of dates is that of their texts only if the year comes first in both.
+        let is_other_date = |text: &str| {
+            let first = text.split('/').next().unwrap_or_default();
+            let digits = first.bytes().all(|byte| byte.is_ascii_digit());
+            digits && (1..3).contains(&first.len()) && text.contains('/')
+        };
+        if is_other_date(text) || is_other_date(&self.text) {
             return None;
         }
         Some(text.as_ref().cmp(self.text.as_str()))
@@ -323,6 +328,15 @@ mod tests {
             Literal::new("7".to_owned(), true).equals(&Value::Number("7".into())),
             Some(true)
         );
+    }
+
+    #[test]
+    fn dates_with_slashes_have_an_order_if_the_year_comes_first() {
+        let date = Literal::new("2012/01/01".to_owned(), true);
+        assert_eq!(date.order(&text("2011/04/25")), Some(Ordering::Less));
+        assert_eq!(date.order(&text("04/25/2013")), None);
+        assert_eq!(bare("1/2/2012").order(&text("3/4/2011")), None);
+        assert_eq!(bare("src/b").order(&text("src/a")), Some(Ordering::Less));
     }
 
     #[test]

@@ -31,10 +31,32 @@ pub(super) fn totals(text: &str) -> Option<String> {
     if let Some(steps) = pipes.find(|steps| steps.len() > 1) {
         return piped(&steps);
     }
+    if let Some(totals) = prometheus(text).or_else(|| command(text)) {
+        return Some(totals);
+    }
     if let Some(table) = text.strip_prefix("len(").and_then(|text| text.strip_suffix(')')) {
         return is_name(table).then(|| "count".to_owned());
     }
     Chain::read(text)?.totals()
+}
+
+/// Reads `max by (city) (price)`.
+fn prometheus(text: &str) -> Option<String> {
+    let (function, rest) = text.split_once(char::is_whitespace)?;
+    let rest = rest.trim_start().strip_prefix("by")?.trim_start().strip_prefix('(')?;
+    let end = end_of_group(rest)?;
+    let (by, rest) = (rest.get(..end)?, rest.get(end + 1..)?.trim());
+    let field = rest.strip_prefix('(')?.strip_suffix(')').filter(|field| !field.contains(')'))?;
+    let total = total_of(function).or((function == "avg").then_some("avg"))?;
+    (!field.is_empty() && !by.is_empty()).then(|| format!("{total}({field}) by {by}"))
+}
+
+/// Reads the command of a log search: `stats count by status`, `| summarize avg(x) by y`.
+fn command(text: &str) -> Option<String> {
+    let text = text.strip_prefix('|').unwrap_or(text).trim_start();
+    let (word, rest) = text.split_once(char::is_whitespace)?;
+    let is_command = ["stats", "summarize", "summarise"].contains(&word);
+    (is_command && !rest.trim_start().starts_with("by ")).then(|| rest.trim().to_owned())
 }
 
 /// Calls on a table: its groups, the columns, and the totals of them.
@@ -262,6 +284,10 @@ mod tests {
             ("df['a'].nunique()", Some("nunique('a')")),
             ("df['a'].quantile(0.9)", Some("percentile('a', 0.9)")),
             ("len(df)", Some("count")),
+            ("max by (a, b) (c)", Some("max(c) by a, b")),
+            ("sum by (a) (rate(c[5m]))", None),
+            ("stats count, avg(b) by a", Some("count, avg(b) by a")),
+            ("stats by a", None),
             ("rows %>% group_by(a) %>% summarise(n = n())", Some("count as n by a")),
             ("group_by(a, b) |> summarize(mean(c, na.rm = TRUE))", Some("avg(c) by a, b")),
             ("rows %>% count(a)", Some("count by a")),

@@ -313,7 +313,10 @@ pub(super) fn item(reader: &mut Reader<'_>) -> Result<Aggregate, String> {
                 return Err(syntax(&reader.error(&format!("{word} takes a field"))));
             }
         } else {
-            operand = Some(field(reader)?);
+            operand = Some(match Operand::computed(reader) {
+                Some(computed) => computed,
+                None => field(reader)?,
+            });
         }
         if matches!(function, AggregateFunction::Percentile(share) if share.is_nan()) {
             function = AggregateFunction::Percentile(share(reader, word)?);

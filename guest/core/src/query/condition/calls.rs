@@ -15,7 +15,8 @@ use crate::query::value::Literal;
 impl Parser {
     /// Reads a test that is a call, if one follows.
     pub(super) fn call(&mut self, reader: &mut Reader<'_>) -> Result<Option<Test>, String> {
-        for read in [Self::function, Self::method, Self::regex_test] {
+        let forms = [Self::expression_first, Self::function, Self::method, Self::regex_test];
+        for read in forms {
             if let Some(test) = read(self, reader)? {
                 return Ok(Some(test));
             }
@@ -53,7 +54,12 @@ impl Parser {
             "starts_with",
             "endswith",
             "ends_with",
+            "str_starts",
+            "str_ends",
             "regexp_like",
+            "regexp_matches",
+            "regexp_contains",
+            "str_detect",
             "matches",
             "like",
         ];
@@ -76,7 +82,8 @@ impl Parser {
                 }
                 let literal = read_literal(reader, false)?;
                 let sign = match word.as_str() {
-                    "regexp_like" | "matches" => Sign::Regex,
+                    "regexp_like" | "regexp_matches" | "regexp_contains" | "str_detect"
+                    | "matches" => Sign::Regex,
                     "like" => Sign::Like,
                     word => text_method(word).unwrap_or(Sign::Contains),
                 };
@@ -168,6 +175,22 @@ impl Parser {
         Ok(Some(test))
     }
 
+    /// Reads a call whose first argument is a regular expression: `grepl('^new', kind)`.
+    fn expression_first(&mut self, reader: &mut Reader<'_>) -> Result<Option<Test>, String> {
+        let calls = [("grepl(", ""), ("re.search(", ""), ("re.match(", "^")];
+        let mut rest = reader.clone();
+        let Some((_, start)) = calls.iter().find(|(call, _)| rest.eat(call)) else {
+            return Ok(None);
+        };
+        let Some(text) = raw_text(&mut rest)?.filter(|_| rest.eat(",")) else { return Ok(None) };
+        let operand = self.operand(&mut rest)?;
+        rest.close()?;
+        *reader = rest;
+        let text = if start.is_empty() { text } else { format!("{start}(?:{text})") };
+        let check = pattern(Sign::Regex, &Literal::new(text, true))?;
+        Ok(Some(Test::leaf(operand, Check::Matches(check))))
+    }
+
     /// Reads the test of a regular expression: `/^new/i.test(kind)`.
     fn regex_test(&mut self, reader: &mut Reader<'_>) -> Result<Option<Test>, String> {
         let start = reader.position();
@@ -183,12 +206,22 @@ impl Parser {
     }
 }
 
+/// Reads a text in quotes, before which Python writes `r`. Its escapes are those of an expression.
+fn raw_text(reader: &mut Reader<'_>) -> Result<Option<String>, String> {
+    let mut rest = reader.clone();
+    let is_raw = rest.eat("r") && rest.peek().is_some_and(|next| next == '"' || next == '\'');
+    if is_raw {
+        *reader = rest;
+    }
+    reader.quoted()
+}
+
 /// Returns the comparison that a method of texts makes.
 fn text_method(word: &str) -> Option<Sign> {
     match word {
         "contains" | "icontains" | "includes" => Some(Sign::Contains),
-        "startswith" | "starts_with" => Some(Sign::StartsWith),
-        "endswith" | "ends_with" => Some(Sign::EndsWith),
+        "startswith" | "starts_with" | "str_starts" => Some(Sign::StartsWith),
+        "endswith" | "ends_with" | "str_ends" => Some(Sign::EndsWith),
         "match" => Some(Sign::Regex),
         _ => None,
     }

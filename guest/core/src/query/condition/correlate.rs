@@ -39,9 +39,9 @@ impl Test {
                 test.each_name(visit);
             }
             Test::Leaf(leaf) => {
-                visit(&leaf.operand.name);
+                leaf.operand.each_name(visit);
                 match &leaf.check {
-                    Check::Field(_, other) => visit(&other.name),
+                    Check::Field(_, other) => other.each_name(visit),
                     Check::Compare(_, literal) => field_named_by(literal).iter().for_each(visit),
                     _ => {}
                 }
@@ -245,6 +245,9 @@ impl Leaf {
     /// Returns the list through which the field leads. None if there is none, or if it compares
     /// whole lists.
     fn list(&self, records: &RecordSet<'_>, all: &[NodeId]) -> Option<FieldPath> {
+        if self.operand.is_computed() {
+            return None;
+        }
         let steps = self.operand.field.steps();
         if self.operand.function == Some(crate::query::operand::FieldFunction::Length) {
             return None;

@@ -102,6 +102,9 @@ impl Parser {
         if is_minus && reader.eat("-") {
             return self.comparison(reader).map(negate);
         }
+        if let Some(test) = self.computed(reader)? {
+            return Ok(test);
+        }
         if reader.eat("(") {
             reader.enter()?;
             let test = self.list(reader)?;
@@ -114,6 +117,17 @@ impl Parser {
             return Ok(test);
         }
         self.comparison(reader)
+    }
+
+    /// Reads a comparison whose left side is computed: `high - low > 5`.
+    fn computed(&mut self, reader: &mut Reader<'_>) -> Result<Option<Test>, String> {
+        let mut rest = reader.clone();
+        let operand = if self.names == Names::Fields { Operand::computed(&mut rest) } else { None };
+        let found = operand.and_then(|operand| Some((operand, sign(&mut rest)?)));
+        let Some((operand, (sign, is_negated))) = found else { return Ok(None) };
+        *reader = rest;
+        let test = self.compare(reader, operand, sign)?;
+        Ok(Some(if is_negated { negate(test) } else { test }))
     }
 
     pub(super) fn operand(&self, reader: &mut Reader<'_>) -> Result<Operand, String> {
@@ -273,7 +287,21 @@ impl Parser {
                 lucene::read(reader, &operand)
             }
             Sign::Compare(operator) => {
+                let is_search = reader.is_after(":");
+                // Texts contain the signs too, but have no order with numbers.
+                let is_number = operand.is_computed() || operator != Operator::Equal;
+                if let Some(other) =
+                    Some(()).filter(|()| is_number).and_then(|()| Operand::computed(reader))
+                {
+                    return leaf(operand, Check::Field(operator, other));
+                }
                 let literal = read_literal(reader, false)?;
+                let has_wildcard =
+                    literal.text.contains('*') && literal.text.trim_matches('*') != "";
+                if is_search && !literal.is_quoted && has_wildcard {
+                    // `name:*host*`, as search engines write it.
+                    return leaf(operand, Check::Matches(TextPattern::search(&literal.text)?));
+                }
                 if let (Some(FieldFunction::Date(part)), Some(number)) =
                     (operand.function, literal.number())
                     && number.float.abs() < 100.0

@@ -51,18 +51,32 @@ impl TextPattern {
 
     /// Creates a pattern of SQL `LIKE`: `%` is any text, `_` any character, in any case.
     pub(super) fn like(text: &str) -> Result<Self, String> {
-        let inner = text.trim_start_matches('%').trim_end_matches('%');
-        let simple = !inner.contains(['%', '_', '\\']);
-        let (starts, ends) = (text.starts_with('%'), text.ends_with('%'));
+        Self::with_wildcards(text, '%', '_', "LIKE")
+    }
+
+    /// Creates a pattern of a search: `*` is any text, `?` any character, in any case.
+    pub(super) fn search(text: &str) -> Result<Self, String> {
+        Self::with_wildcards(text, '*', '?', ":")
+    }
+
+    fn with_wildcards(
+        text: &str,
+        many: char,
+        one: char,
+        name: &'static str,
+    ) -> Result<Self, String> {
+        let inner = text.trim_matches(many);
+        let simple = !inner.contains([many, one, '\\']);
+        let (starts, ends) = (text.starts_with(many), text.ends_with(many));
         let lower = inner.to_lowercase();
         let kind = match (starts, ends) {
             (true, true) if simple => PatternKind::Contains(lower),
             (true, false) if simple => PatternKind::EndsWith(lower),
             (false, true) if simple => PatternKind::StartsWith(lower),
             (false, false) if simple => PatternKind::Equals(lower),
-            _ => Self::regex_kind(&glob_regex(text, '%', '_'), Some(true), "LIKE")?,
+            _ => Self::regex_kind(&glob_regex(text, many, one), Some(true), name)?,
         };
-        Ok(Self::new(kind, text))
+        Ok(Self::new(kind, inner))
     }
 
     /// Creates a pattern of `GLOB`: `*` is any text, `?` any character.

@@ -106,12 +106,20 @@ fn predicate(text: &str) -> Option<String> {
     let (path, rest) = path.split_at_checked(path.find('[')?)?;
     let is_path = path.chars().all(|c| is_part(c) || "/-:".contains(c));
     let inner = rest.strip_prefix('[')?.strip_suffix(']')?;
-    (is_path && closes_last(rest) && !inner.is_empty()).then(|| inner.to_owned())
+    let is_predicate = is_path && closes_last(rest) && !inner.is_empty();
+    is_predicate.then(|| dotted(inner).unwrap_or_else(|| inner.to_owned()))
 }
 
-/// Reads the filter of a path in JSON: `$.items[?(@.price > 5)]`.
+/// Reads the filter of a path in JSON: `$.items[?(@.price > 5)]`, or, as JMESPath writes it,
+/// ``items[?price > `5`]``.
 fn selected(text: &str) -> Option<String> {
-    let path = text.strip_prefix('$')?;
+    let Some(path) = text.strip_prefix('$') else {
+        let (list, rest) = text.split_once("[?")?;
+        let inner = rest.strip_suffix(']')?;
+        let is_whole =
+            end_of_group(inner).is_none() && list.chars().all(|c| is_part(c) || c == '.');
+        return is_whole.then(|| with_values(inner));
+    };
     let (_, rest) = path.split_at_checked(path.find("[?")?)?;
     let inner = rest.strip_prefix("[?")?.strip_suffix(']')?.trim();
     let inner = match inner.strip_prefix('(') {
@@ -119,6 +127,22 @@ fn selected(text: &str) -> Option<String> {
         _ => inner,
     };
     closes_last(rest).then(|| without_table(inner, "@")).flatten()
+}
+
+/// Returns a text without the marks around its values, which JMESPath quotes as JSON.
+fn with_values(text: &str) -> String {
+    let mut parts = text.split('`');
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    while let Some(value) = parts.next() {
+        let is_value =
+            value.starts_with(['"', '-']) || value.starts_with(|c: char| c.is_ascii_digit());
+        match is_value || ["true", "false", "null"].contains(&value) {
+            true => out.push_str(value),
+            false => out.push_str(&format!("'{value}'")),
+        }
+        out.push_str(parts.next().unwrap_or_default());
+    }
+    out
 }
 
 /// Reads conditions on the columns of a table: `(df['a'] > 5) & (df['b'] == 'x')`.
@@ -134,17 +158,24 @@ fn paths(text: &str) -> Option<String> {
     if !is_odata || text.contains(['=', '<', '>', '~', '.']) {
         return None;
     }
+    dotted(text).filter(|path| path != text)
+}
+
+/// Returns a text whose slashes between names are dots. None if it has other slashes.
+fn dotted(text: &str) -> Option<String> {
     let slashes: Vec<usize> =
         outside_quotes(text).filter(|(_, c)| *c == '/').map(|(at, _)| at).collect();
     let mut path = text.to_owned();
     for at in &slashes {
-        let is_between = |at: usize| text.get(at..).is_some_and(|rest| rest.starts_with(is_part));
-        if *at == 0 || !is_between(at - 1) || !is_between(at + 1) {
+        let (before, after) = (text.get(..*at)?, text.get(at + 1..)?);
+        let is_between =
+            before.ends_with(is_part) && after.trim_start_matches('@').starts_with(is_part);
+        if !is_between {
             return None;
         }
         path.replace_range(*at..=*at, ".");
     }
-    (!slashes.is_empty()).then_some(path)
+    Some(path)
 }
 
 /// Reads the test of the elements of a list, `x.price > 5 for x in items`, as `items; price > 5`.
@@ -217,11 +248,17 @@ mod tests {
             ("$.items[?(@.a.b > 5)]", Some("a.b > 5")),
             ("$.items[?@.a > 5 && (@.b == 1)]", Some("a > 5 && (b == 1)")),
             ("$.items[?(@.a > 5)].b", None),
+            (
+                "items[?a >= `50` && b == `\"x\"` && c == 'y']",
+                Some("a >= 50 && b == \"x\" && c == 'y'"),
+            ),
+            ("items[?a > `5`].b", None),
             ("(df['a'] == 'x') & (df['b'] > 2)", Some("(['a'] == 'x') & (['b'] > 2)")),
             ("row['a'] is None", Some("['a'] is None")),
             ("owner/name eq 'a/b' or b gt 5", Some("owner.name eq 'a/b' or b gt 5")),
             ("k8s.io/os eq 'linux'", None),
             ("//testcase[contains(@name, 'x]')]", Some("contains(@name, 'x]')")),
+            ("//a[b/c/@d='x/y']", Some("b.c.@d='x/y'")),
             ("/a/b[@c='1']", Some("@c='1'")),
             // The last step is not the records.
             ("//a[@b='1']/c", None),

@@ -39,7 +39,8 @@ pub(super) fn parse(text: &str) -> Option<Table> {
                 let row = std::mem::take(&mut row);
                 if table.columns.is_empty() {
                     table.columns = row;
-                } else {
+                } else if row != table.columns {
+                    // A table may repeat its head at its foot.
                     table.rows.push(row);
                 }
             }

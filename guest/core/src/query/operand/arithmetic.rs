@@ -1,0 +1,213 @@
+//! Numbers that are computed from fields: `price * quantity`, `(high - low) / 2`.
+//!
+//! ```text
+//! sum     = product { ("+" | "-") product }
+//! product = factor { ("*" | "/" | "%") factor }
+//! factor  = number | "(" sum ")" | "-" factor | operand
+//! ```
+//!
+//! `-` and `/` have white space on both sides, because names and dates contain them.
+
+use super::Operand;
+use crate::json::outline::{NodeId, Outline};
+use crate::query::field::FieldName;
+use crate::query::reader::Reader;
+use crate::query::records::RecordSet;
+use crate::query::value::{Number, Value};
+
+/// An expression whose value is a number.
+#[derive(Clone, Debug)]
+pub(in crate::query) enum Expression {
+    Number(f64),
+    Field(Box<Operand>),
+    Binary(char, Box<Expression>, Box<Expression>),
+}
+
+impl Expression {
+    /// Reads an expression that computes something. None, with nothing read, if there is none.
+    pub(super) fn read(reader: &mut Reader<'_>) -> Option<Self> {
+        let mut rest = reader.clone();
+        let expression = Self::sum(&mut rest).ok()?;
+        let is_computed = matches!(expression, Expression::Binary(..)) && expression.has_field();
+        if is_computed {
+            *reader = rest;
+        }
+        is_computed.then_some(expression)
+    }
+
+    fn has_field(&self) -> bool {
+        match self {
+            Expression::Number(_) => false,
+            Expression::Field(_) => true,
+            Expression::Binary(_, left, right) => left.has_field() || right.has_field(),
+        }
+    }
+
+    fn sum(reader: &mut Reader<'_>) -> Result<Self, String> {
+        Self::chain(reader, &['+', '-'], Self::product)
+    }
+
+    fn product(reader: &mut Reader<'_>) -> Result<Self, String> {
+        Self::chain(reader, &['*', '/', '%'], Self::factor)
+    }
+
+    fn chain(
+        reader: &mut Reader<'_>,
+        operators: &[char],
+        part: fn(&mut Reader<'_>) -> Result<Self, String>,
+    ) -> Result<Self, String> {
+        let mut left = part(reader)?;
+        while let Some(operator) = operator(reader, operators) {
+            reader.count_part()?;
+            left = Expression::Binary(operator, Box::new(left), Box::new(part(reader)?));
+        }
+        Ok(left)
+    }
+
+    fn factor(reader: &mut Reader<'_>) -> Result<Self, String> {
+        reader.skip_space();
+        if reader.eat("(") {
+            reader.enter()?;
+            let inner = Self::sum(reader)?;
+            reader.leave();
+            reader.close()?;
+            return Ok(inner);
+        }
+        let rest = reader.rest();
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let is_end = |c: char| c.is_whitespace() || "+*%),;<>=!".contains(c);
+        let digits = rest.get(..end).unwrap_or_default();
+        if rest.get(end..).is_some_and(|after| after.is_empty() || after.starts_with(is_end))
+            && let Some(number) = Number::parse_plain(digits)
+        {
+            reader.eat(digits);
+            return Ok(Expression::Number(number.float));
+        }
+        Operand::read(reader).map(|operand| Expression::Field(Box::new(operand)))
+    }
+
+    /// Finds the paths of the fields in the records.
+    ///
+    /// # Errors
+    /// Returns a message for the caller if no record has a field.
+    pub(super) fn bind(&mut self, records: &RecordSet<'_>, all: &[NodeId]) -> Result<(), String> {
+        match self {
+            Expression::Number(_) => Ok(()),
+            Expression::Field(operand) => operand.bind(records, all),
+            Expression::Binary(_, left, right) => {
+                left.bind(records, all)?;
+                right.bind(records, all)
+            }
+        }
+    }
+
+    /// Calls `visit` with the name of each field.
+    pub(super) fn each_name(&self, visit: &mut impl FnMut(&FieldName)) {
+        match self {
+            Expression::Number(_) => {}
+            Expression::Field(operand) => visit(&operand.name),
+            Expression::Binary(_, left, right) => {
+                left.each_name(visit);
+                right.each_name(visit);
+            }
+        }
+    }
+
+    /// Returns the number for the value `id`. None if a field is no single number, or the result
+    /// none.
+    pub(super) fn evaluate(&self, outline: &Outline<'_>, id: NodeId) -> Option<f64> {
+        match self {
+            Expression::Number(number) => Some(*number),
+            Expression::Field(operand) => {
+                let (mut number, mut count) = (None, 0);
+                operand.visit(outline, id, &mut |value: Value<'_>| {
+                    number = value.number().map(|number| number.float);
+                    count += 1;
+                });
+                number.filter(|_| count == 1)
+            }
+            Expression::Binary(operator, left, right) => {
+                let (left, right) = (left.evaluate(outline, id)?, right.evaluate(outline, id)?);
+                let result = match operator {
+                    '+' => left + right,
+                    '-' => left - right,
+                    '*' => left * right,
+                    '/' => left / right,
+                    _ => left % right,
+                };
+                result.is_finite().then_some(result)
+            }
+        }
+    }
+}
+
+/// Reads one of `operators`. None if something else follows.
+fn operator(reader: &mut Reader<'_>, operators: &[char]) -> Option<char> {
+    let rest = reader.rest();
+    let trimmed = rest.trim_start();
+    let operator = trimmed.chars().next().filter(|next| operators.contains(next))?;
+    let after = trimmed.get(operator.len_utf8()..)?;
+    let has_space = trimmed.len() < rest.len() && after.starts_with(char::is_whitespace);
+    // Other operators begin so: `*=`, `%>%`, `->`.
+    let is_other = after.starts_with(['=', '>', operator]);
+    let is_operator = !is_other && (has_space || matches!(operator, '*' | '+'));
+    if is_operator {
+        reader.skip_space();
+        reader.next();
+    }
+    is_operator.then_some(operator)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::text::Form;
+
+    /// Returns the value of an expression, and the text after it.
+    fn value(text: &str) -> (Option<f64>, String) {
+        let json = br#"{"a":7,"b":"2","c-d":3,"e":{"f":10},"l":[1,2],"t":"x"}"#;
+        let outline = Outline::parse(json, Form::Raw, &(0..json.len())).unwrap();
+        let mut reader = Reader::new("where", text).unwrap();
+        let expression = Expression::read(&mut reader);
+        fn bound(expression: &mut Expression) {
+            match expression {
+                Expression::Number(_) => {}
+                Expression::Field(operand) => {
+                    let keys = operand.name.keys().map(|key| key.to_owned());
+                    operand.field = crate::query::field::FieldPath::of_keys(keys);
+                }
+                Expression::Binary(_, left, right) => {
+                    bound(left);
+                    bound(right);
+                }
+            }
+        }
+        let value = expression.and_then(|mut expression| {
+            bound(&mut expression);
+            expression.evaluate(&outline, 0)
+        });
+        (value, reader.rest().to_owned())
+    }
+
+    #[test]
+    fn expressions_have_the_usual_precedence() {
+        for (text, expected, rest) in [
+            ("a - b > 1", Some(5.0), " > 1"),
+            ("a + b*2", Some(11.0), ""),
+            ("(a + b) * 2 = 18", Some(18.0), " = 18"),
+            ("a - b - 1", Some(4.0), ""),
+            ("0.5 * e.f", Some(5.0), ""),
+            ("a % 4", Some(3.0), ""),
+            ("e.f / c-d", Some(10.0 / 3.0), ""),
+            ("a / 0", None, ""),
+            ("a + t", None, ""),
+            ("a + l", None, ""),
+        ] {
+            assert_eq!(value(text), (expected, rest.to_owned()), "{text}");
+        }
+        for text in ["a", "a > 5", "a-b", "2020-01-01", "2012/01/01", "1 + 2", "a *= 5", "a %>% b"]
+        {
+            assert_eq!(value(text), (None, text.to_owned()), "{text}");
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Other forms of a query that mean the same.
+
+use super::path::Path;
+use super::response_mode::ResponseMode;
+use super::{Query, aggregate};
+
+impl Query {
+    /// Moves a condition inside the totals, as in `SELECT count(*) FROM t WHERE a > 5`, to the
+    /// condition of the query.
+    pub fn separate_condition(&mut self) {
+        let Some((condition, totals)) = self.aggregate.as_deref().and_then(aggregate::split) else {
+            return;
+        };
+        self.aggregate = Some(totals);
+        self.condition = Some(match self.condition.take() {
+            Some(other) => format!("({other}) AND ({condition})"),
+            None => condition,
+        });
+    }
+
+    /// Returns a query for the complete records that this query selects, from record number `first`
+    /// on. Returns none if this query returns complete records already.
+    #[must_use]
+    pub fn for_complete_records(&self, first: u64) -> Option<Self> {
+        let reduces =
+            self.fields.is_some() || self.mode.is_some_and(|mode| mode != ResponseMode::Full);
+        let skip = self.skip.saturating_add(first);
+        reduces.then(|| Self { fields: None, mode: None, skip, ..self.clone() })
+    }
+
+    /// Returns the query with a JSONPath instead of its XPath. None if its path is no XPath, or has
+    /// parts that JSONPath lacks.
+    pub(super) fn with_json_path(&self) -> Option<Self> {
+        let path = Path::from_xpath(self.path.as_deref()?)?;
+        Some(Self { path: Some(path), ..self.clone() })
+    }
+}
