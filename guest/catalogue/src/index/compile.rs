@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::layout::{NOT_MEASURED, STRONG, Section, TOOL_WORDS, Writer};
+use super::layout::{NOT_MEASURED, SERVER, STRONG, Section, TOOL_WORDS, Writer};
 use crate::logarithm::ln;
 use crate::synonyms::{self, SynonymGroup};
 use crate::text::{Splitter, TermKind, normalized_name};
@@ -35,6 +35,10 @@ impl Default for Settings {
 
 /// The fields whose terms are strong: name, server and first sentence.
 const STRONG_FIELDS: usize = 3;
+/// The field that is the name of the server.
+const SERVER_FIELD: usize = 1;
+/// A word in the names of more servers than one of so many says little about a server.
+const NAMED_SERVERS: usize = 8;
 /// The fields whose neighbouring terms form pairs.
 const PAIR_FIELDS: [usize; 2] = [0, 2];
 
@@ -108,6 +112,30 @@ fn tool_terms(tool: &Tool<'_>, splitter: &mut Splitter, vocabulary: &mut Vocabul
     terms
 }
 
+/// Returns the terms that name a server: those in the names of few servers. Empty for one server.
+fn naming_terms(tools: &[Tool<'_>], terms: &[ToolTerms]) -> BTreeSet<u32> {
+    let mut servers: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
+    for (tool, terms) in tools.iter().zip(terms) {
+        let names = servers.entry(tool.server).or_default();
+        if names.is_empty() {
+            let is_named = |counts: &[u32; FIELD_COUNT]| counts.get(SERVER_FIELD) > Some(&0);
+            names.extend(
+                terms
+                    .frequencies
+                    .iter()
+                    .filter(|(_, counts)| is_named(counts))
+                    .map(|(term, _)| term),
+            );
+        }
+    }
+    let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
+    for term in servers.values().flatten() {
+        *counts.entry(*term).or_default() += 1;
+    }
+    let most = if servers.len() > 1 { (servers.len() / NAMED_SERVERS).max(1) } else { 0 };
+    counts.into_iter().filter(|(_, count)| *count <= most).map(|(term, _)| term).collect()
+}
+
 /// Returns the mean length of each field over all tools.
 fn mean_lengths(terms: &[ToolTerms]) -> [f64; FIELD_COUNT] {
     let mut sums = [0.0; FIELD_COUNT];
@@ -139,11 +167,15 @@ fn write(
     let id = |number: u32| ids.get(number as usize).copied().unwrap_or_default();
     let mut postings: Vec<Vec<(u32, f32)>> = vec![Vec::new(); sorted.len()];
     let means = mean_lengths(terms);
+    let naming = naming_terms(tools, terms);
     for (tool, terms) in terms.iter().enumerate() {
         for (number, frequency) in &terms.frequencies {
             let x = weighted_frequency(frequency, &terms.lengths, &means, settings);
             let is_strong = frequency.iter().take(STRONG_FIELDS).any(|count| *count > 0);
-            let tool = to_u32(tool) | if is_strong { STRONG } else { 0 };
+            let names_server = frequency.get(SERVER_FIELD) > Some(&0) && naming.contains(number);
+            let tool = to_u32(tool)
+                | if is_strong { STRONG } else { 0 }
+                | if names_server { SERVER } else { 0 };
             if let Some(postings) = postings.get_mut(id(*number) as usize) {
                 postings.push((tool, x));
             }
@@ -280,7 +312,7 @@ fn offsets(lengths: impl Iterator<Item = usize>) -> Vec<u32> {
     offsets
 }
 
-/// Converts a count. An index has fewer than 2^31 tools, terms and bytes, because messages have at
+/// Converts a count. An index has fewer than 2^30 tools, terms and bytes, because messages have at
 /// most 64 MiB.
 fn to_u32(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)

@@ -1,9 +1,11 @@
 //! The layout of the index: a header, a table of sections, and sections of fixed-size numbers.
 
 /// The first bytes of an index: a name and the version of the layout.
-pub(super) const MAGIC: [u8; 8] = *b"CGTOOLS\x01";
+pub(super) const MAGIC: [u8; 8] = *b"CGTOOLS\x02";
 /// The bit of a posting's tool number that marks a term of name, server or first sentence.
 pub(super) const STRONG: u32 = 1 << 31;
+/// The bit of a posting's tool number that marks a term which names the tool's server among others.
+pub(super) const SERVER: u32 = 1 << 30;
 /// The size of a tool's record, in 32-bit words.
 pub(super) const TOOL_WORDS: usize = 8;
 /// The value of a measurement that does not exist.
@@ -20,7 +22,7 @@ pub(super) enum Section {
     TermIdf,
     /// For each term and its end, the number of its first posting.
     PostingOffsets,
-    /// Postings: a tool with the strong bit, and the weighted frequency.
+    /// Postings: a tool with its bits, and the weighted frequency.
     Postings,
     /// For each tool and its end, the number of its first name term.
     NameOffsets,

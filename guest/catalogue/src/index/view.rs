@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::ops::Range;
 
 use super::compile::exact_hash;
-use super::layout::{HEADER_BYTES, MAGIC, SECTIONS, STRONG, Section, TOOL_WORDS};
+use super::layout::{HEADER_BYTES, MAGIC, SECTIONS, SERVER, STRONG, Section, TOOL_WORDS};
 
 /// An index in memory. A damaged index gives fewer or wrong hits, but no panic.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +19,8 @@ pub struct Posting {
     pub tool: u32,
     /// True if the term occurs in name, server or first sentence.
     pub is_strong: bool,
+    /// True if the term names the server of the tool, and few others.
+    pub names_server: bool,
     /// The weighted frequency.
     pub x: f32,
 }
@@ -174,8 +176,9 @@ impl<'a> Index<'a> {
             let [a, b, c, d, e, f, g, h] = *posting;
             let tool = u32::from_le_bytes([a, b, c, d]);
             Posting {
-                tool: tool & !STRONG,
+                tool: tool & !(STRONG | SERVER),
                 is_strong: tool & STRONG != 0,
+                names_server: tool & SERVER != 0,
                 x: f32::from_le_bytes([e, f, g, h]),
             }
         })

@@ -14,6 +14,9 @@ const SATURATION: f32 = 0.6;
 const NAME_COVERAGE: f32 = 0.225;
 /// The weight of the share of the query that occurs in name, server or first sentence.
 const QUERY_COVERAGE: f32 = 0.15;
+/// The weight of a query that names the tool's server, and of the share of the words that do.
+const SERVER: f32 = 0.05;
+const SERVER_SHARE: f32 = 0.3;
 /// The weight of neighbouring terms, and its limits.
 const PAIRS: f32 = 0.05;
 const MAX_PAIRS: f32 = 3.0;
@@ -54,6 +57,8 @@ struct Sums {
     is_touched: bool,
     base: f32,
     strong: f32,
+    /// The weight of the terms that name the server.
+    server: f32,
     pairs: f32,
 }
 
@@ -230,6 +235,9 @@ impl Scorer<'_> {
                 if one.is_own && posting.is_strong {
                     sums.strong += weight;
                 }
+                if one.is_own && posting.names_server {
+                    sums.server += weight;
+                }
             }
         }
         for tool in tools {
@@ -280,11 +288,17 @@ impl Scorer<'_> {
             let score = sums.base / total
                 + NAME_COVERAGE * name
                 + QUERY_COVERAGE * sums.strong / total
+                + server_weight(sums.server, total)
                 + PAIRS * (sums.pairs / PAIR_SCALE).min(MAX_PAIRS);
             Some((*tool, score))
         };
         if total > 0.0 { scratch.touched.iter().filter_map(score).collect() } else { Vec::new() }
     }
+}
+
+/// Returns the weight of words of the query that name the tool's server, out of `total`.
+fn server_weight(server: f32, total: f32) -> f32 {
+    if server > 0.0 { SERVER + SERVER_SHARE * server / total } else { 0.0 }
 }
 
 impl Scratch {

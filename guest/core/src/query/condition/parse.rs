@@ -297,7 +297,7 @@ impl Parser {
                 }
                 let literal = read_literal(reader, false)?;
                 let has_wildcard =
-                    literal.text.contains('*') && literal.text.trim_matches('*') != "";
+                    literal.text.contains('*') && !literal.text.trim_matches('*').is_empty();
                 if is_search && !literal.is_quoted && has_wildcard {
                     // `name:*host*`, as search engines write it.
                     return leaf(operand, Check::Matches(TextPattern::search(&literal.text)?));
