@@ -244,6 +244,40 @@ fn overview_has_the_numbers_of_the_api() -> Result<()> {
 }
 
 #[test]
+fn catalogue_has_its_price_search_and_unused_tools() -> Result<()> {
+    let gateway = gateway(json!({}))?;
+    call_tools(&gateway)?;
+    let path = "/admin/v1/catalogue/overview";
+    let (status, body) = gateway.get_admin(path)?;
+    let overview: Value = serde_json::from_str(&body)?;
+    ensure!(status == 200, "{body}");
+    let tools = overview["tools"].as_array().context("no tools")?;
+    let of_houses = tools.iter().filter(|tool| tool["server"] == "houses").count();
+    let sum: u64 = tools.iter().filter_map(|tool| tool["tokens"].as_u64()).sum();
+    let full = overview["tokens"]["full_list"].as_u64().context("no price")?;
+    // The list has the read tool, too.
+    ensure!(sum > 0 && full > sum && full < sum + 500, "{body}");
+    let seen = observe("catalogue", &gateway.admin, TOKEN)?;
+    let servers = seen["servers"].as_array().context("no servers")?;
+    let names: Vec<&Value> = servers.iter().map(|row| &row[0]).collect();
+    ensure!(names.len() == 2 && names.contains(&&json!("houses")), "{seen}");
+    ensure!(servers[0][1] == of_houses.to_string().as_str(), "{seen}");
+    // Of the tools of both servers, four were called.
+    let unused: Vec<String> = serde_json::from_value(seen["unused"].clone())?;
+    ensure!(unused.len() == tools.len() - 4, "{seen}");
+    ensure!(!unused.contains(&"houses::list_bookings".to_owned()), "{seen}");
+    let policy = seen["policy"].as_str().context("no policy")?;
+    ensure!(policy.contains(&format!("- '{}'", unused[0])), "{seen}");
+    let found: Vec<String> = serde_json::from_value(seen["found"].clone())?;
+    ensure!(found.iter().take(2).all(|tool| tool.ends_with("::list_bookings")), "{seen}");
+    ensure!(seen["url"].to_string().contains("q=which+bookings"), "{seen}");
+    // The route needs the token.
+    let url = format!("{}{path}", gateway.admin);
+    ensure!(context_guard_test_support::gateway::get(&url, &[])?.status == 401);
+    Ok(())
+}
+
+#[test]
 fn tools_are_sorted_by_keyboard_and_get_advice() -> Result<()> {
     let gateway = gateway(json!({}))?;
     for _ in 0..3 {

@@ -1,13 +1,14 @@
 // Signing in, the address of a view, and updates.
+import { catalogue } from "./catalogue.js";
 import { now } from "./format.js";
 import { el, empty, heading } from "./parts.js";
 import { requests } from "./requests.js";
 import { VIEWS } from "./views.js";
 
 const TITLES = {
-  overview: "Overview", tools: "Tools", sessions: "Sessions", upstreams: "Upstreams", revisions: "Revisions", estimates: "Estimates", requests: "Requests",
+  overview: "Overview", tools: "Tools", sessions: "Sessions", upstreams: "Upstreams", catalogue: "Catalogue", revisions: "Revisions", estimates: "Estimates", requests: "Requests",
 };
-const views = { ...VIEWS, requests };
+const views = { ...VIEWS, catalogue, requests };
 const find = (id) => document.getElementById(id);
 const [head, nav, main, live, range] = ["head", "nav", "main", "live", "range"].map(find);
 
@@ -148,6 +149,8 @@ async function start() {
   if (session.needs_key && !session.signed_in) return signIn();
   head.hidden = false;
   find("sign-out").hidden = !session.needs_key;
+  // Only a running gateway has a catalogue.
+  nav.querySelector("[data-view=catalogue]").hidden = !session.gateway;
   await render();
   connect();
 }

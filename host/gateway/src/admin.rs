@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
+use axum::extract::{Path, Query, State};
 use axum::middleware::from_fn_with_state;
 use axum::response::Response;
 use axum::routing::get;
 use http::StatusCode;
 use http::header::{ACCEPT, HeaderMap};
+use http::request::Parts;
 use serde_json::{Value, json};
 
 use crate::dashboard::{self, Console, authorized};
@@ -27,6 +28,7 @@ pub(crate) fn router(gateway: Arc<Gateway>) -> Router {
         .route("/admin/telemetry", get(records))
         .route("/admin/upstreams", get(upstreams))
         .route("/admin/v1/alerts", get(alerts))
+        .route("/admin/v1/catalogue/{*route}", get(catalogue))
         .route("/metrics", get(metrics))
         .route_layer(from_fn_with_state(Arc::clone(&console), authorized));
     Router::new()
@@ -69,6 +71,20 @@ async fn metrics(State(gateway): State<Arc<Gateway>>, headers: HeaderMap) -> Res
 async fn upstreams(State(gateway): State<Arc<Gateway>>) -> Response {
     let all = gateway.upstreams();
     value(&json!({ "upstreams": all }))
+}
+
+async fn catalogue(
+    State(gateway): State<Arc<Gateway>>,
+    Path(_): Path<String>,
+    parts: Parts,
+) -> Response {
+    if gateway.aggregator.servers().is_empty() {
+        let detail = "this gateway has no MCP servers, so that it has no catalogue of tools";
+        return problem(StatusCode::NOT_FOUND, "no_catalogue", detail);
+    }
+    // The path is decoded where it is split.
+    let path = parts.uri.path().strip_prefix("/admin/v1/catalogue/").unwrap_or_default();
+    gateway.aggregator.serve_admin_route(&parts, path).await
 }
 
 async fn alerts(State(gateway): State<Arc<Gateway>>) -> Response {

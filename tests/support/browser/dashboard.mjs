@@ -105,6 +105,20 @@ const scenarios = {
     seen.sparks = await table.locator("svg").count();
     seen.policies = await page.locator(".snippet code").allTextContents();
   },
+  async catalogue(page) {
+    await open(page);
+    await show(page, "catalogue");
+    seen.tiles = await page.locator(".tile").evaluateAll((tiles) => Object.fromEntries(tiles.map((tile) => [tile.querySelector("dt").textContent, tile.querySelector("strong").textContent])));
+    seen.servers = await rows(page, "Servers and the price of their tools");
+    seen.categories = await rows(page, "Categories");
+    seen.unused = await page.locator(".names li").allTextContents();
+    seen.policy = await page.locator(".snippet code").textContent();
+    await page.getByLabel("What a model needs").fill("which bookings exist");
+    await page.keyboard.press("Enter");
+    await page.locator(".found li").first().waitFor();
+    seen.found = await page.locator(".found b").allTextContents();
+    seen.url = page.url();
+  },
   async sessions(page) {
     await open(page);
     await show(page, "sessions");

@@ -1,6 +1,7 @@
 //! The catalogue over HTTP: the bodies of its routes.
 
 mod bodies;
+mod overview;
 mod summaries;
 
 use std::cmp::Reverse;
@@ -120,12 +121,13 @@ impl Routes<'_> {
             ["hot"] => self.hot(),
             ["categories"] => self.categories(),
             ["servers"] => self.servers(),
+            ["overview"] => self.overview(),
             ["search"] => self.search(),
             ["category", name] => self.category(name),
             ["servers", server, tool] | [server, tool] => self.tool(server, tool),
             _ => {
                 let text = "no such route; routes: /hot, /categories, /category/NAME, /servers, \
-                            /search, /SERVER/TOOL";
+                            /overview, /search, /SERVER/TOOL";
                 Err(RouteStep::Problem(404, "not_found", text.to_owned()))
             }
         }
@@ -235,6 +237,10 @@ impl Routes<'_> {
 
     fn hot(&self) -> RouteResult<CatalogueStep> {
         self.check_parameters(&["max_tokens"])?;
+        Ok(body(self.request, 200, &self.hot_body()?))
+    }
+
+    fn hot_body(&self) -> RouteResult<HotBody> {
         let tokens = self.max_tokens(DEFAULT_TOKENS)?;
         let settings = self.request.settings();
         let count = usize::try_from(settings.hot.unwrap_or(DEFAULT_HOT)).unwrap_or(0);
@@ -264,11 +270,15 @@ impl Routes<'_> {
         let total = hot.len();
         let tools = self.fit(hot, tokens);
         let budget = (tools.len() < total).then(|| self.budget(tokens, tools.len(), total, None));
-        Ok(body(self.request, 200, &HotBody { tier: "hot", tools, budget }))
+        Ok(HotBody { tier: "hot", tools, budget })
     }
 
     fn categories(&self) -> RouteResult<CatalogueStep> {
         self.check_parameters(&["max_tokens", "offset"])?;
+        Ok(body(self.request, 200, &self.categories_body()?))
+    }
+
+    fn categories_body(&self) -> RouteResult<CategoriesBody> {
         let tokens = self.max_tokens(DEFAULT_TOKENS)?;
         let settings = self.request.settings();
         let rule = |name: &str| {
@@ -299,11 +309,7 @@ impl Routes<'_> {
         let next = offset + categories.len();
         let budget =
             (next < total).then(|| self.budget(tokens, categories.len(), total, Some(next)));
-        Ok(body(
-            self.request,
-            200,
-            &CategoriesBody { tier: "category_overview", categories, budget },
-        ))
+        Ok(CategoriesBody { tier: "category_overview", categories, budget })
     }
 
     fn servers(&self) -> RouteResult<CatalogueStep> {

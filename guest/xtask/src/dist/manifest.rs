@@ -11,20 +11,20 @@ use sha2::{Digest, Sha256};
 /// The release artifacts, each with its maximum size in bytes. Find out why an artifact grew before
 /// you raise its limit.
 const BUDGETS: [(&str, u64); 14] = [
-    ("context-guard.wasm", 5_060_000),
+    ("context-guard.wasm", 5_120_000),
     ("context-guard-code.wasm", 1_300_000),
-    ("context-guard-envoy.wasm", 3_330_000),
-    ("context-guard-http-p2.wasm", 5_790_000),
-    ("context-guard-http-p2-spin.wasm", 5_790_000),
-    ("context-guard-http-p2-replay.wasm", 5_790_000),
-    ("context-guard-http-p3.wasm", 5_740_000),
-    ("context-guard-http-p3-spin.wasm", 5_740_000),
-    ("context-guard-http-p3-replay.wasm", 5_740_000),
-    ("context-guard-http-p3-proxy.wasm", 6_000_000),
-    ("context-guard-http-p3-proxy-spin.wasm", 6_000_000),
-    ("context-guard-http-p3-proxy-replay.wasm", 6_000_000),
+    ("context-guard-envoy.wasm", 3_370_000),
+    ("context-guard-http-p2.wasm", 5_840_000),
+    ("context-guard-http-p2-spin.wasm", 5_840_000),
+    ("context-guard-http-p2-replay.wasm", 5_840_000),
+    ("context-guard-http-p3.wasm", 5_790_000),
+    ("context-guard-http-p3-spin.wasm", 5_790_000),
+    ("context-guard-http-p3-replay.wasm", 5_790_000),
+    ("context-guard-http-p3-proxy.wasm", 6_050_000),
+    ("context-guard-http-p3-proxy-spin.wasm", 6_050_000),
+    ("context-guard-http-p3-proxy-replay.wasm", 6_050_000),
     ("context-guard-http-forward.wasm", 300_000),
-    ("context-guard-0.1.0.tgz", 1_190_000),
+    ("context-guard-0.1.0.tgz", 1_200_000),
 ];
 
 /// Writes `manifest.json` and `SHA256SUMS` of the artifacts in `folder`, and prints sizes and

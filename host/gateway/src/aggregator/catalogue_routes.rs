@@ -42,6 +42,16 @@ impl Aggregator {
             return problem(StatusCode::METHOD_NOT_ALLOWED, "bad_request", detail);
         }
         let client = Client::stateless(admission, ClientInfo::gateway(), &parts.headers);
+        self.serve_route_to(client, parts, path).await
+    }
+
+    /// Serves a route of the catalogue to the operator, who sees the tools of the servers that
+    /// need no client's token.
+    pub(crate) async fn serve_admin_route(&self, parts: &Parts, path: &str) -> Response {
+        self.serve_route_to(Client::gateway(), parts, path).await
+    }
+
+    async fn serve_route_to(&self, client: Client, parts: &Parts, path: &str) -> Response {
         let (out, _ignored) = byte_channel(MAX_WAITING_BYTES);
         let origin = Origin::new(&client, &out);
         let merged = self.lists.known_tools(&origin).await;

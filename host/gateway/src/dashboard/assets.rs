@@ -26,9 +26,10 @@ const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
 
 /// The files below `/assets`, with their types.
-const FILES: [(&str, &str, &str); 10] = [
+const FILES: [(&str, &str, &str); 11] = [
     ("app.js", JAVASCRIPT, include_str!("../../assets/app.js")),
     ("views.js", JAVASCRIPT, include_str!("../../assets/views.js")),
+    ("catalogue.js", JAVASCRIPT, include_str!("../../assets/catalogue.js")),
     ("requests.js", JAVASCRIPT, include_str!("../../assets/requests.js")),
     ("parts.js", JAVASCRIPT, include_str!("../../assets/parts.js")),
     ("charts.js", JAVASCRIPT, include_str!("../../assets/charts.js")),

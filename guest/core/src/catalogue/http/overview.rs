@@ -1,0 +1,90 @@
+//! The route that prices the whole catalogue for an operator.
+
+use context_guard_catalogue::index::IndexedTool;
+use context_guard_catalogue::score::Usage;
+use context_guard_catalogue::tool::Tool;
+use serde::Serialize;
+
+use super::{RouteResult, Routes, body};
+use crate::catalogue::CatalogueStep;
+use crate::catalogue::list::{TierList, write_list};
+use crate::catalogue::stored::tool;
+
+/// The whole catalogue.
+#[derive(Serialize)]
+struct OverviewBody {
+    tool_count: usize,
+    tokens: TierTokens,
+    tools: Vec<PricedTool>,
+}
+
+/// The price of each way to see the catalogue, in tokens.
+#[derive(Serialize)]
+struct TierTokens {
+    /// The list of all definitions.
+    full_list: u64,
+    /// The list with the tools for search, the pinned and the hot tools.
+    tiered_list: u64,
+    /// The body of the best tools.
+    hot: u64,
+    /// The body of the categories.
+    categories: u64,
+    /// The largest definition, which a description or a call may cost.
+    largest_schema: u64,
+}
+
+#[derive(Serialize)]
+struct PricedTool {
+    server: String,
+    name: String,
+    /// The tokens of its definition.
+    tokens: u64,
+}
+
+impl Routes<'_> {
+    /// Prices the catalogue and its tiers. O(all definitions).
+    pub(super) fn overview(&self) -> RouteResult<CatalogueStep> {
+        self.check_parameters(&[])?;
+        let estimator = self.request.policy.settings_for("", "tools/list").estimator;
+        let price = |text: &[u8]| estimator.price(text);
+        let numbers: Vec<u32> = (0..).zip(self.index.tools()).map(|(number, _)| number).collect();
+        let stored = self.reader.tools(&numbers)?;
+        let priced = |(indexed, (definition, _)): (IndexedTool<'_>, &(String, Usage))| PricedTool {
+            server: indexed.server.to_owned(),
+            name: indexed.name.to_owned(),
+            tokens: price(definition.as_bytes()),
+        };
+        let tools: Vec<PricedTool> = self.index.tools().zip(&stored).map(priced).collect();
+        let tokens = TierTokens {
+            full_list: price(&self.list(&stored, false)),
+            tiered_list: price(&self.list(&stored, true)),
+            hot: price(&serde_json::to_vec(&self.hot_body()?).unwrap_or_default()),
+            categories: price(&serde_json::to_vec(&self.categories_body()?).unwrap_or_default()),
+            largest_schema: tools.iter().map(|tool| tool.tokens).max().unwrap_or_default(),
+        };
+        Ok(body(self.request, 200, &OverviewBody { tool_count: tools.len(), tokens, tools }))
+    }
+
+    /// Returns the list that clients get, whole or tiered.
+    fn list(&self, stored: &[(String, Usage)], is_tiered: bool) -> Vec<u8> {
+        let settings = self.request.settings();
+        let estimator = self.request.policy.settings_for("", "tools/list").estimator;
+        let tools: Vec<Tool<'_>> = (0..)
+            .zip(stored)
+            .filter_map(|(number, (definition, usage))| {
+                Some(Tool { usage: *usage, ..tool(&self.index, number, definition)? })
+            })
+            .collect();
+        write_list(&TierList {
+            request: self.request,
+            settings: &settings,
+            estimator: &estimator,
+            tools: &tools,
+            hidden: &[],
+            held: &[],
+            suspicious: &[],
+            is_tiered,
+            has_meta_tools: is_tiered,
+        })
+    }
+}
