@@ -90,6 +90,9 @@ pub(crate) fn is_right(row: &Value, text: &str) -> bool {
     if let Some(expected) = row["text"].as_str() {
         return text == expected;
     }
+    if let Some(expected) = row["contains"].as_array() {
+        return expected.iter().all(|part| text.contains(part.as_str().unwrap()));
+    }
     if let Some(expected) = row["lines"].as_u64() {
         let is_match = |line: &&str| {
             line.split_once(':').is_some_and(|(number, _)| number.parse::<u64>().is_ok())
