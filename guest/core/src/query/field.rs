@@ -147,6 +147,15 @@ impl FieldName {
         Self { segments: vec![NameSegment::Key(key.to_owned())], verbatim: key.to_owned() }
     }
 
+    /// Returns the name without its last key, and that key, which may be the name of a method. None
+    /// if there is no other key.
+    pub(super) fn split_last(mut self) -> Option<(Self, String)> {
+        let Some(NameSegment::Key(last)) = self.segments.pop() else { return None };
+        let verbatim = self.verbatim.strip_suffix(&last)?.trim_end_matches('.');
+        self.verbatim = verbatim.to_owned();
+        (!self.segments.is_empty()).then_some((self, last))
+    }
+
     /// Returns a name whose last key also has the word `word`, as `First Name`.
     pub(super) fn with_word(mut self, word: &str) -> Self {
         if let Some(NameSegment::Key(key)) = self.segments.last_mut() {

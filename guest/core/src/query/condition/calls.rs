@@ -8,6 +8,7 @@ use super::parse::{Names, Parser, expect_end};
 use super::pattern::TextPattern;
 use super::{Check, Test, wrapper};
 use crate::query::code::end_of_group;
+use crate::query::field::FieldName;
 use crate::query::operand::Operand;
 use crate::query::reader::Reader;
 use crate::query::value::Literal;
@@ -146,21 +147,23 @@ impl Parser {
 
     /// Reads a test that is written as a method: `tags.some(t => t.name == 'x')`.
     fn method(&mut self, reader: &mut Reader<'_>) -> Result<Option<Test>, String> {
-        let rest = reader.rest().trim_start();
-        let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '-' | '@');
-        let end = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
-        let (path, after) = rest.split_at_checked(end).unwrap_or_default();
-        let found = path.rsplit_once('.').filter(|_| after.starts_with('('));
-        let Some((list, word)) = found else { return Ok(None) };
+        let mut rest = reader.clone();
+        let name = FieldName::read(&mut rest).ok().filter(|_| rest.rest().starts_with('('));
+        let Some((mut list, word)) = name.and_then(FieldName::split_last) else { return Ok(None) };
         let word = word.to_lowercase();
         let text_sign = text_method(&word);
         if text_sign.is_none() && !matches!(word.as_str(), "any" | "some" | "all" | "every") {
             return Ok(None);
         }
         // Tables have their methods of texts in `str`.
-        let list = text_sign.and_then(|_| list.strip_suffix(".str")).unwrap_or(list);
-        let operand = Operand::read(&mut reader.inner(list))?;
-        reader.eat(path);
+        if text_sign.is_some()
+            && let Some((column, last)) = list.clone().split_last()
+            && last == "str"
+        {
+            list = column;
+        }
+        let operand = Operand::new(list);
+        *reader = rest;
         reader.eat("(");
         if let Some(sign) = text_sign {
             let check = match regex_literal(reader, sign) {

@@ -10,9 +10,6 @@ use crate::query::reader::is_word_character;
 const FILTERS: [&str; 8] =
     ["filter", "where", "Where", "find_all", "findAll", "FindAll", "subset", "select"];
 
-/// Names of a record in programs. Only before a key in brackets, because a field may have the name.
-const RECORDS: [&str; 5] = ["df", "row", "rec", "x", "r"];
-
 /// The operators of OData.
 const WORD_OPERATORS: [&str; 6] = [" eq ", " ne ", " gt ", " ge ", " lt ", " le "];
 
@@ -25,7 +22,6 @@ pub(super) fn condition(text: &str) -> Option<String> {
         .or_else(|| comprehension(text))
         .or_else(|| predicate(text))
         .or_else(|| selected(text))
-        .or_else(|| indexed(text))
         .or_else(|| paths(text))
 }
 
@@ -145,13 +141,6 @@ fn with_values(text: &str) -> String {
     out
 }
 
-/// Reads conditions on the columns of a table: `(df['a'] > 5) & (df['b'] == 'x')`.
-fn indexed(text: &str) -> Option<String> {
-    let is_key =
-        |name: &&&str| ['\'', '"'].iter().any(|quote| text.contains(&format!("{name}[{quote}")));
-    RECORDS.iter().find(is_key).and_then(|name| without_table(text, name))
-}
-
 /// Reads paths of OData: `owner/name eq 'x'`. A key with dots may contain a slash.
 fn paths(text: &str) -> Option<String> {
     let is_odata = WORD_OPERATORS.iter().any(|word| text.contains(word));
@@ -253,8 +242,6 @@ mod tests {
                 Some("a >= 50 && b == \"x\" && c == 'y'"),
             ),
             ("items[?a > `5`].b", None),
-            ("(df['a'] == 'x') & (df['b'] > 2)", Some("(['a'] == 'x') & (['b'] > 2)")),
-            ("row['a'] is None", Some("['a'] is None")),
             ("owner/name eq 'a/b' or b gt 5", Some("owner.name eq 'a/b' or b gt 5")),
             ("k8s.io/os eq 'linux'", None),
             ("//testcase[contains(@name, 'x]')]", Some("contains(@name, 'x]')")),
