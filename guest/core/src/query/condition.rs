@@ -7,6 +7,7 @@ mod build;
 mod calls;
 mod correlate;
 mod diagnose;
+mod dialects;
 mod evaluate;
 mod frame;
 mod literal;
@@ -103,7 +104,10 @@ impl Condition {
     /// Returns a message for the caller that shows the syntax, or the limit that is exceeded.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut reader = Reader::new("where", text)?;
-        let rewritten = if objects::is_object(text) {
+        let dialect = dialects::condition(text);
+        let rewritten = if dialect.is_some() {
+            dialect
+        } else if objects::is_object(text) {
             Some(objects::condition(text)?)
         } else {
             frame::condition(text).or_else(|| wrapper::condition(text))

@@ -10,7 +10,7 @@ use crate::json::scan::Kind;
 /// Names of a record, or of its table, in programs: `df.price`, `x.price`. Fields come first.
 const RECORDS: [&str; 22] = [
     "df", "data", "table", "rows", "row", "records", "record", "rec", "entry", "doc", "obj",
-    "item", "it", "elem", "el", "x", "r", "d", "t", "i", "this", "$_",
+    "item", "it", "elem", "el", "x", "r", "d", "t", "i", "this", "_",
 ];
 
 /// A segment of a field name, as the caller wrote it.

@@ -95,7 +95,8 @@ fn segment(reader: &mut Reader<'_>) -> Result<GroupedTotals, String> {
         } else {
             reader.skip_space();
             let at = reader.position();
-            fields.push((Operand::read(reader).map_err(|reason| syntax(&reason))?, at));
+            let field = Operand::read(reader).map_err(|reason| syntax(&reason))?;
+            fields.push((field, at, alias(reader)?));
         }
         if !reader.eat(",") {
             break;
@@ -115,7 +116,14 @@ fn segment(reader: &mut Reader<'_>) -> Result<GroupedTotals, String> {
         let _ = reader.eat(":");
         loop {
             reader.count_part()?;
-            by.push(field(reader)?);
+            let group = field(reader)?;
+            // `substr(date, 1, 4) AS year … GROUP BY year`
+            let named = |alias: &Option<String>| {
+                let alias = alias.as_ref();
+                alias.is_some_and(|alias| alias.eq_ignore_ascii_case(&group.name.verbatim))
+            };
+            let of_alias = fields.iter().find(|(.., alias)| named(alias));
+            by.push(of_alias.map_or(group.clone(), |(field, ..)| field.clone()));
             let comma = reader.position();
             let more = (reader.eat(",") && !is_total(reader)) || {
                 reader.reset(comma);
@@ -126,8 +134,8 @@ fn segment(reader: &mut Reader<'_>) -> Result<GroupedTotals, String> {
             }
         }
     }
-    if let Some((field, at)) =
-        fields.iter().find(|(field, _)| !by.iter().any(|known| known.name == field.name))
+    if let Some((field, at, _)) =
+        fields.iter().find(|(field, ..)| !by.iter().any(|known| known.name == field.name))
     {
         reader.reset(*at);
         let name = &field.name.verbatim;
@@ -334,18 +342,23 @@ pub(super) fn item(reader: &mut Reader<'_>) -> Result<Aggregate, String> {
         return Err(syntax(&reader.error(&format!("{word} takes a field: {word}(x)"))));
     }
     let verbatim = reader.since(start).to_owned();
-    let mut alias = None;
-    if reader.keyword(&["as"]).is_some() {
-        alias = reader.quoted()?;
-        if alias.is_none() {
-            let name = reader.peek_word();
-            if name.is_empty() || !reader.eat(name) {
-                return Err(reader.error("a name is expected after as"));
-            }
-            alias = Some(name.to_owned());
-        }
-    }
+    let alias = alias(reader)?;
     Ok(Aggregate { function, operand, verbatim, alias })
+}
+
+/// Reads the name after `as`, if there is one.
+fn alias(reader: &mut Reader<'_>) -> Result<Option<String>, String> {
+    if reader.keyword(&["as"]).is_none() {
+        return Ok(None);
+    }
+    if let Some(name) = reader.quoted()? {
+        return Ok(Some(name));
+    }
+    let name = reader.peek_word();
+    if name.is_empty() || !reader.eat(name) {
+        return Err(reader.error("a name is expected after as"));
+    }
+    Ok(Some(name.to_owned()))
 }
 
 /// Reads the share of a percentile: `95` or `0.95`.

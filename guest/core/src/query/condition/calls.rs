@@ -28,8 +28,13 @@ impl Parser {
     /// Reads a test that is written as a function, such as `any(labels; name=bug)` or `exists(x)`.
     fn function(&mut self, reader: &mut Reader<'_>) -> Result<Option<Test>, String> {
         let start = reader.position();
-        let verbatim = reader.peek_word();
-        let word = verbatim.to_lowercase();
+        // XPath has names with hyphens.
+        let hyphened = ["starts-with", "ends-with"].into_iter().find(|name| {
+            let rest = reader.rest().trim_start();
+            rest.strip_prefix(name).is_some_and(|after| after.starts_with('('))
+        });
+        let verbatim = hyphened.unwrap_or_else(|| reader.peek_word());
+        let word = verbatim.to_lowercase().replace('-', "_");
         reader.eat(verbatim);
         let has_parenthesis = reader.eat("(");
         let names_field = !has_parenthesis
@@ -151,6 +156,13 @@ impl Parser {
         let name = FieldName::read(&mut rest).ok().filter(|_| rest.rest().starts_with('('));
         let Some((mut list, word)) = name.and_then(FieldName::split_last) else { return Ok(None) };
         let word = word.to_lowercase();
+        let null = null_method(&word);
+        if let Some(is_null) = null.filter(|_| rest.rest().starts_with("()")) {
+            *reader = rest;
+            reader.eat("()");
+            let test = Test::leaf(Operand::new(list), Check::IsNull);
+            return Ok(Some(if is_null { test } else { negate(test) }));
+        }
         let text_sign = text_method(&word);
         if text_sign.is_none() && !matches!(word.as_str(), "any" | "some" | "all" | "every") {
             return Ok(None);
@@ -206,6 +218,15 @@ impl Parser {
         let test = Test::leaf(operand, Check::Matches(TextPattern::regex(&text, ignore_case)?));
         reader.close()?;
         Ok(Some(test))
+    }
+}
+
+/// Returns true for a method that tests for null, false for one that tests for a value.
+fn null_method(word: &str) -> Option<bool> {
+    match word {
+        "isna" | "isnull" | "is_null" => Some(true),
+        "notna" | "notnull" | "is_not_null" => Some(false),
+        _ => None,
     }
 }
 

@@ -20,7 +20,8 @@ pub(super) fn read_literal(reader: &mut Reader<'_>, is_pattern: bool) -> Result<
         }
         return Ok(Literal::new(text, true));
     }
-    let is_qualifier = reader.is_after(":");
+    // `kind:new`, `stars:>5`
+    let is_qualifier = [":", ":>", ":<", ":>=", ":<="].iter().any(|symbol| reader.is_after(symbol));
     reader.skip_space();
     let mut depth = 0usize;
     let begin = reader.position();
