@@ -143,6 +143,36 @@ proptest! {
         prop_assert_eq!(found.iter().collect::<Vec<_>>(), expected);
     }
 
+    /// Pages of a selection have its fields only. After `fields=all`, they have all fields.
+    #[test]
+    fn selections_go_on_as_they_are_asked(records in bookings(), limit in 1usize..9) {
+        let guard = NativeGuard::with_policy("").unwrap();
+        let document = json!({"bookings": records}).to_string();
+        let arguments = json!({"fields": "bookings.id", "limit": limit});
+        let mut next = cursor(&first(&guard, &arguments, &document).unwrap());
+        let mut at = limit;
+        let mut has_all = false;
+        while let Some(cursor) = next {
+            // The first half of the pages is of the selection.
+            let asks = !has_all && at * 2 > records.len();
+            has_all |= asks;
+            let mut arguments = json!({ "cursor": cursor });
+            if asks {
+                arguments["fields"] = "all".into();
+            }
+            let page = read(&guard, &arguments).unwrap();
+            let shown = payload(&page).unwrap()["bookings"].as_array().unwrap().clone();
+            for (record, known) in shown.iter().zip(&records[at..]) {
+                let selected = json!({"id": known["id"]});
+                prop_assert_eq!(record, if has_all { known } else { &selected });
+            }
+            at += shown.len();
+            let meta = page["result"]["_meta"].as_object().unwrap().values().next().unwrap();
+            next = meta["nextCursor"].as_str().map(str::to_owned);
+        }
+        prop_assert_eq!(at, records.len());
+    }
+
     #[test]
     fn limit_and_envelope_hold_for_selections(
         records in bookings(),

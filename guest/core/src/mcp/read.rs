@@ -16,7 +16,7 @@ use crate::shape::render::Rendered;
 use crate::shape::stored_list::read_items;
 use crate::shape::transform::{self, Transformed};
 use crate::shape::{Excerpt, projected_list};
-use crate::snapshot::cursor::CursorError;
+use crate::snapshot::cursor::{ALL_FIELDS, CursorError};
 use crate::snapshot::index::{Index, ListIndex, Original, SnapshotBody, TextIndex};
 use crate::snapshot::stored::{Entry, Loaded, Missing};
 use crate::snapshot::{Cursor, Placement, Replay, StoredSnapshot};
@@ -233,7 +233,8 @@ impl SnapshotReader<'_> {
                 }
                 SnapshotBody::Projected(view) => {
                     let request = page_request(&cursor, &context)?;
-                    projected_list::page(&stored, view, request, &base, &pricer)?
+                    let has_all_fields = guarded.options.whole || cursor.whole == ALL_FIELDS;
+                    projected_list::page(&stored, view, request, has_all_fields, &base, &pricer)?
                 }
             };
             let rendered = pricer.render(&excerpt);

@@ -17,6 +17,7 @@ use crate::json::scan::Scanner;
 use crate::json::text::{Form, visible};
 use crate::query::PartialProjection;
 use crate::query::records::ListEnvelope;
+use crate::snapshot::cursor::ALL_FIELDS;
 use crate::snapshot::index::{Index, ListIndex, ProjectedList, SnapshotBody, Words};
 use crate::snapshot::stored::Entry;
 use crate::snapshot::{Cursor, Missing, StoredSnapshot};
@@ -83,8 +84,8 @@ pub fn first(
 }
 
 /// Returns a later page of a list that is reduced to selected fields, read from the snapshot. Its
-/// records are complete if the request is for whole records. The cursor to the next page is derived
-/// from `base`. O(records on the page).
+/// records are complete if `has_all_fields`. The cursor to the next page is derived from `base`.
+/// O(records on the page).
 ///
 /// # Errors Returns [`Missing`] if segments of the snapshot must be loaded first, or no longer
 /// exist.
@@ -92,6 +93,7 @@ pub fn page(
     stored: &StoredSnapshot<'_>,
     list_page: &ProjectedList,
     request: PageRequest,
+    has_all_fields: bool,
     base: &Cursor,
     pricer: &ExcerptPricer<'_>,
 ) -> Result<Excerpt, Missing> {
@@ -99,9 +101,13 @@ pub fn page(
     let most = usize::try_from(pricer.token_limit().saturating_mul(16)).unwrap_or(usize::MAX);
     let max_items = request.max_items(pricer.token_limit());
     let exact = PageRequest { limit: max_items, max_records: 0, ..request };
-    let items = items(stored, list_page, exact, most)?;
+    let items = items(stored, list_page, exact, has_all_fields, most)?;
     let items = items.iter().map(|item| Item::new(0, item, Form::Raw)).collect();
-    Ok(show_items(&list_page.list, Form::Raw, items, request, base, pricer, None))
+    let mut excerpt = show_items(&list_page.list, Form::Raw, items, request, base, pricer, None);
+    if let Some(next) = excerpt.next.as_mut().filter(|_| has_all_fields) {
+        next.whole = ALL_FIELDS;
+    }
+    Ok(excerpt)
 }
 
 /// Returns the selected fields of each requested record, or all of them, as JSON. Stops at the
@@ -110,6 +116,7 @@ fn items(
     stored: &StoredSnapshot<'_>,
     list_page: &ProjectedList,
     request: PageRequest,
+    has_all_fields: bool,
     most: usize,
 ) -> Result<Vec<Vec<u8>>, Missing> {
     let mask = Mask::parse(&list_page.fields).map_err(|_| Missing::Gone)?;
@@ -131,7 +138,7 @@ fn items(
         let (bytes, records) = read_items(stored, &list_page.list, next, stretch)?;
         for (_, record) in records {
             projection.out.clear();
-            let selected = (!request.whole).then(|| projection.copy(&bytes, record.start));
+            let selected = (!has_all_fields).then(|| projection.copy(&bytes, record.start));
             let item = match selected {
                 Some(Ok(true)) => std::mem::take(&mut projection.out),
                 Some(Ok(false)) => b"{}".to_vec(),

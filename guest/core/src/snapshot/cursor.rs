@@ -31,6 +31,9 @@ const PLACEHOLDER_TIME: u64 = 2_932_642_020;
 /// The MAC in placeholders.
 const PLACEHOLDER_SIGNATURE: &str = "96MbpFNZgxVw0br1AGZMGenXu4Z8RxFetu_8XOq4B6E";
 
+/// The value of [`Cursor::whole`] from which a selection of fields goes on with complete records.
+pub const ALL_FIELDS: u64 = 2;
+
 /// A position in a stored answer (a snapshot), from which a later call continues to read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cursor {
@@ -57,7 +60,8 @@ pub struct Cursor {
     /// `fields=all` can show that page again in full. Otherwise 0.
     #[serde(rename = "f", default, skip_serializing_if = "is_zero")]
     pub first: u64,
-    /// 1 if later parts must be shown without condensing, otherwise 0.
+    /// 1 if later parts must be shown without condensing, [`ALL_FIELDS`] if they also have the
+    /// fields that a selection left out, otherwise 0.
     #[serde(rename = "w", default, skip_serializing_if = "is_zero")]
     pub whole: u64,
     /// The upstream call to repeat. `None` if the answer is stored.
