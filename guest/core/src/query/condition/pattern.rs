@@ -51,20 +51,17 @@ impl TextPattern {
 
     /// Creates a pattern of SQL `LIKE`: `%` is any text, `_` any character, in any case.
     pub(super) fn like(text: &str) -> Result<Self, String> {
-        Self::with_wildcards(text, '%', '_', "LIKE")
+        Self::with_wildcards(text, '%', '_')
     }
 
     /// Creates a pattern of a search: `*` is any text, `?` any character, in any case.
     pub(super) fn search(text: &str) -> Result<Self, String> {
-        Self::with_wildcards(text, '*', '?', ":")
+        let pattern = Self::with_wildcards(text, '*', '?')?;
+        // The answer states it as `LIKE`.
+        Ok(Self { text: text.replace('*', "%").replace('?', "_"), ..pattern })
     }
 
-    fn with_wildcards(
-        text: &str,
-        many: char,
-        one: char,
-        name: &'static str,
-    ) -> Result<Self, String> {
+    fn with_wildcards(text: &str, many: char, one: char) -> Result<Self, String> {
         let inner = text.trim_matches(many);
         let simple = !inner.contains([many, one, '\\']);
         let (starts, ends) = (text.starts_with(many), text.ends_with(many));
@@ -74,9 +71,9 @@ impl TextPattern {
             (true, false) if simple => PatternKind::EndsWith(lower),
             (false, true) if simple => PatternKind::StartsWith(lower),
             (false, false) if simple => PatternKind::Equals(lower),
-            _ => Self::regex_kind(&glob_regex(text, many, one), Some(true), name)?,
+            _ => Self::regex_kind(&glob_regex(text, many, one), Some(true), "LIKE")?,
         };
-        Ok(Self::new(kind, inner))
+        Ok(Self::new(kind, text))
     }
 
     /// Creates a pattern of `GLOB`: `*` is any text, `?` any character.
@@ -193,5 +190,23 @@ impl std::fmt::Display for TextPattern {
             _ => "LIKE",
         };
         write!(f, "{name} {}", quote(&self.text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TextPattern;
+
+    #[test]
+    fn patterns_are_stated_with_their_wildcards() {
+        for (pattern, expected) in [
+            (TextPattern::like("a%"), "LIKE 'a%'"),
+            (TextPattern::like("%a%b"), "LIKE '%a%b'"),
+            (TextPattern::search("*a*"), "LIKE '%a%'"),
+            (TextPattern::search("a*b?"), "LIKE 'a%b_'"),
+            (Ok(TextPattern::contains("a")), "CONTAINS 'a'"),
+        ] {
+            assert_eq!(pattern.unwrap().to_string(), expected);
+        }
     }
 }
