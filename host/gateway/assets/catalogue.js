@@ -1,6 +1,6 @@
 // The view of the tool catalogue: its price, search as a model sees it, and tools that no one uses.
 import { count, exact, percent } from "./format.js";
-import { el, empty, heading, link, section, snippet, table } from "./parts.js";
+import { el, empty, heading, link, section, snippet, table, tile } from "./parts.js";
 import { SPAN } from "./views.js";
 
 const BASE = "/admin/v1/catalogue";
@@ -22,10 +22,6 @@ function byServer(tools, calls) {
     servers.set(one.server, row);
   }
   return [...servers.values()];
-}
-
-function tile(label, value, note, kind = "") {
-  return el("div", { class: `tile ${kind}` }, el("dt", {}, label), el("dd", {}, el("strong", {}, value), note && el("span", { class: "note" }, note)));
 }
 
 /** Shows the catalogue, and what a search for the parameter `q` of the address finds. */

@@ -20,6 +20,11 @@ export function section(title, ...children) {
   return el("section", { class: "card" }, el("h2", {}, title), ...children);
 }
 
+/** A number with its label, in a list of tiles. */
+export function tile(label, value, note, kind = "") {
+  return el("div", { class: `tile ${kind}` }, el("dt", {}, label), el("dd", {}, el("strong", {}, value), note && el("span", { class: "note" }, note)));
+}
+
 /** The state of a view without data: what is missing, and what to do. */
 export function empty(title, ...text) {
   return el("div", { class: "empty" }, el("p", { class: "title" }, title), el("p", {}, ...text));

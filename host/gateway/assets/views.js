@@ -1,7 +1,7 @@
 // The views. Each reads its data through `context.get` and returns the elements to show.
 import { fill, lines, sparkline } from "./charts.js";
 import { age, bytes, count, duration, exact, name, percent, time } from "./format.js";
-import { bars, el, empty, heading, link, section, snippet, table } from "./parts.js";
+import { bars, el, empty, heading, link, section, snippet, table, tile } from "./parts.js";
 
 const STEPS = { "1h": "1m", "24h": "30m", "7d": "6h", "30d": "1d" };
 const SPAN = { "1h": "hour", "24h": "24 hours", "7d": "7 days", "30d": "30 days" };
@@ -26,10 +26,6 @@ const endpoint = (row) => `${name(row.upstream)}::${name(row.tool)}`;
 const noCalls = (context) => empty(`No calls in the last ${SPAN[context.range]}`,
   "Calls appear here a moment after ", el("code", {}, "wrap"), ", ", el("code", {}, "stdio"), " or ", el("code", {}, "serve"),
   " has answered them. A longer time range may have some.");
-
-function tile(label, value, note, kind = "") {
-  return el("div", { class: `tile ${kind}` }, el("dt", {}, label), el("dd", {}, el("strong", {}, value), note && el("span", { class: "note" }, note)));
-}
 
 /** The change of a value since the period before. */
 function change(now, before, span) {

@@ -202,8 +202,7 @@ impl Operand {
         else {
             return Ok(None);
         };
-        let computed = Self::computed(reader);
-        let operand = match computed {
+        let operand = match Self::computed(reader) {
             Some(computed) => computed,
             None => Self::new(FieldName::read(reader)?),
         };
@@ -285,10 +284,13 @@ impl Operand {
         visit: &mut dyn FnMut(Value<'_>),
     ) {
         if let Some(expression) = &self.computed {
-            let value = expression.evaluate(outline, id);
+            let number = expression.evaluate(outline, id);
             let value =
-                value.map_or(Value::Null, |number| Value::Number(number.to_string().into()));
-            return visit(self.function.map_or(value.clone(), |function| function.apply(&value)));
+                number.map_or(Value::Null, |number| Value::Number(number.to_string().into()));
+            return match self.function {
+                Some(function) => visit(function.apply(&value)),
+                None => visit(value),
+            };
         }
         let Some(function) = self.function else {
             return self.field.visit(outline, id, &mut |value| visit(value));
@@ -330,9 +332,7 @@ impl FieldFunction {
         };
         Value::Text(Cow::Owned(text))
     }
-}
 
-impl FieldFunction {
     /// Returns the value of a function of numbers. None if this is none, or the value no number.
     fn of_number(self, value: &Value<'_>) -> Option<Value<'static>> {
         let number = value.number()?.float;

@@ -9,6 +9,7 @@ use super::{RouteResult, Routes, body};
 use crate::catalogue::CatalogueStep;
 use crate::catalogue::list::{TierList, write_list};
 use crate::catalogue::stored::tool;
+use crate::tokens::Estimator;
 
 /// The whole catalogue.
 #[derive(Serialize)]
@@ -55,9 +56,15 @@ impl Routes<'_> {
             tokens: price(definition.as_bytes()),
         };
         let tools: Vec<PricedTool> = self.index.tools().zip(&stored).map(priced).collect();
+        let definitions: Vec<Tool<'_>> = (0..)
+            .zip(&stored)
+            .filter_map(|(number, (definition, usage))| {
+                Some(Tool { usage: *usage, ..tool(&self.index, number, definition)? })
+            })
+            .collect();
         let tokens = TierTokens {
-            full_list: price(&self.list(&stored, false)),
-            tiered_list: price(&self.list(&stored, true)),
+            full_list: price(&self.list(&definitions, &estimator, false)),
+            tiered_list: price(&self.list(&definitions, &estimator, true)),
             hot: price(&serde_json::to_vec(&self.hot_body()?).unwrap_or_default()),
             categories: price(&serde_json::to_vec(&self.categories_body()?).unwrap_or_default()),
             largest_schema: tools.iter().map(|tool| tool.tokens).max().unwrap_or_default(),
@@ -66,20 +73,12 @@ impl Routes<'_> {
     }
 
     /// Returns the list that clients get, whole or tiered.
-    fn list(&self, stored: &[(String, Usage)], is_tiered: bool) -> Vec<u8> {
-        let settings = self.request.settings();
-        let estimator = self.request.policy.settings_for("", "tools/list").estimator;
-        let tools: Vec<Tool<'_>> = (0..)
-            .zip(stored)
-            .filter_map(|(number, (definition, usage))| {
-                Some(Tool { usage: *usage, ..tool(&self.index, number, definition)? })
-            })
-            .collect();
+    fn list(&self, tools: &[Tool<'_>], estimator: &Estimator, is_tiered: bool) -> Vec<u8> {
         write_list(&TierList {
             request: self.request,
-            settings: &settings,
-            estimator: &estimator,
-            tools: &tools,
+            settings: &self.request.settings(),
+            estimator,
+            tools,
             hidden: &[],
             held: &[],
             suspicious: &[],

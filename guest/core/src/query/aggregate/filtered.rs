@@ -46,9 +46,9 @@ fn indexed(text: &str) -> Option<(String, String)> {
 
 /// Reads `count by b where a > 5` and the statement of SQL.
 fn sql(text: &str) -> Option<(String, String)> {
-    let start = keyword(text, 0, &["where"])?;
+    let start = keyword(text, 0, "where")?;
     let condition = start + "where".len();
-    let end = CLAUSES.iter().filter_map(|clause| keyword(text, condition, &[clause])).min();
+    let end = CLAUSES.iter().filter_map(|clause| keyword(text, condition, clause)).min();
     let end = end.unwrap_or(text.len());
     let (before, after) = (text.get(..start)?.trim(), text.get(end..)?.trim());
     let condition = text.get(condition..end)?.trim();
@@ -56,8 +56,8 @@ fn sql(text: &str) -> Option<(String, String)> {
     is_whole.then(|| (condition.to_owned(), format!("{before} {after}").trim().to_owned()))
 }
 
-/// Returns the position, from `from` on, of one of `words` outside of quotes and brackets.
-fn keyword(text: &str, from: usize, words: &[&str]) -> Option<usize> {
+/// Returns the position, from `from` on, of `word` outside of quotes and brackets.
+fn keyword(text: &str, from: usize, word: &str) -> Option<usize> {
     let mut depth = 0usize;
     outside_quotes(text).find_map(|(at, c)| {
         match c {
@@ -68,12 +68,10 @@ fn keyword(text: &str, from: usize, words: &[&str]) -> Option<usize> {
         let is_start = at >= from
             && depth == 0
             && !text.get(..at).is_some_and(|before| before.ends_with(is_word_character));
-        let is_word = |word: &&str| {
-            let rest = text.get(at..).unwrap_or_default();
-            let (found, after) = rest.split_at_checked(word.len()).unwrap_or_default();
-            found.eq_ignore_ascii_case(word) && !after.starts_with(is_word_character)
-        };
-        (is_start && words.iter().any(is_word)).then_some(at)
+        let rest = text.get(at..).unwrap_or_default();
+        let (found, after) = rest.split_at_checked(word.len()).unwrap_or_default();
+        let is_word = found.eq_ignore_ascii_case(word) && !after.starts_with(is_word_character);
+        (is_start && is_word).then_some(at)
     })
 }
 

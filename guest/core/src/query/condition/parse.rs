@@ -290,9 +290,8 @@ impl Parser {
                 let is_search = reader.is_after(":");
                 // Texts contain the signs too, but have no order with numbers.
                 let is_number = operand.is_computed() || operator != Operator::Equal;
-                if let Some(other) =
-                    Some(()).filter(|()| is_number).and_then(|()| Operand::computed(reader))
-                {
+                let other = if is_number { Operand::computed(reader) } else { None };
+                if let Some(other) = other {
                     return leaf(operand, Check::Field(operator, other));
                 }
                 let literal = read_literal(reader, false)?;

@@ -3,7 +3,7 @@
 //! ```text
 //! sum     = product { ("+" | "-") product }
 //! product = factor { ("*" | "/" | "%") factor }
-//! factor  = number | "(" sum ")" | "-" factor | operand
+//! factor  = number | "(" sum ")" | operand
 //! ```
 //!
 //! `-` and `/` have white space on both sides, because names and dates contain them.
