@@ -8,11 +8,13 @@ use anyhow::{Context, Result};
 
 use crate::build::root;
 
-/// Returns the broken links of all Markdown files, each with its file and line.
+/// Returns the broken links of all Markdown files, each with its file and line. Files of other
+/// authors, which `.gitattributes` names, are not read.
 pub(super) fn broken() -> Result<Vec<String>> {
     let output = Command::new("git")
         .current_dir(root())
-        .args(["ls-files", "--cached", "--others", "--exclude-standard", "*.md"])
+        .args(["ls-files", "--cached", "--others", "--exclude-standard"])
+        .arg(":(attr:!linguist-vendored)*.md")
         .output()
         .context("git cannot be started")?;
     let mut pages = BTreeMap::new();
