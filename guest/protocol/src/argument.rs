@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 /// The names of the guard's own arguments. Each is accepted with [`ARGUMENT_PREFIX`] before it.
 ///
 /// The order is part of the stored information about tools: add names at the end.
-pub const ARGUMENT_NAMES: [&str; 17] = [
+pub const ARGUMENT_NAMES: [&str; 18] = [
     "cursor",
     "limit",
     "pages",
@@ -27,11 +27,12 @@ pub const ARGUMENT_NAMES: [&str; 17] = [
     "ignoreCase",
     "jq",
     "since",
+    "sort",
 ];
 
 /// Other names of the guard's arguments, as other tools have them. The read tool, and the object
 /// [`ARGUMENTS_OBJECT`], accept them.
-pub const ARGUMENT_ALIASES: [(&str, &str); 25] = [
+pub const ARGUMENT_ALIASES: [(&str, &str); 30] = [
     ("nextCursor", "cursor"),
     ("next_cursor", "cursor"),
     ("max_results", "limit"),
@@ -57,6 +58,11 @@ pub const ARGUMENT_ALIASES: [(&str, &str); 25] = [
     ("ignore_case", "ignoreCase"),
     ("case_insensitive", "ignoreCase"),
     ("caseInsensitive", "ignoreCase"),
+    ("sort_by", "sort"),
+    ("sortBy", "sort"),
+    ("order_by", "sort"),
+    ("orderBy", "sort"),
+    ("orderby", "sort"),
 ];
 
 /// Number of names, from the start of [`ARGUMENT_NAMES`], that need no prefix if the tool or
@@ -78,7 +84,7 @@ pub const ARGUMENTS_OBJECT: &str = "_guard";
 
 /// The guard arguments whose values are evaluated over a whole answer, so that the caller
 /// determines how long that takes.
-const QUERY_NAMES: [&str; 10] = [
+const QUERY_NAMES: [&str; 11] = [
     "fields",
     "response_mode",
     "filter_ids",
@@ -89,6 +95,7 @@ const QUERY_NAMES: [&str; 10] = [
     "where",
     "jq",
     "since",
+    "sort",
 ];
 
 /// Returns the name of the guard argument that `name` means: itself, or the one of an alias.

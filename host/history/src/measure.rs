@@ -132,6 +132,25 @@ impl Measure {
         matches!(self, Self::TokensP95 | Self::LatencyP50 | Self::LatencyP95 | Self::LatencyP99)
     }
 
+    /// Returns true if the sums of sessions have the measure.
+    pub(crate) fn is_of_sessions(self) -> bool {
+        matches!(
+            self,
+            Self::Calls
+                | Self::Followups
+                | Self::TokensBefore
+                | Self::TokensSent
+                | Self::TokensFollowup
+                | Self::TokensSaved
+                | Self::NetTokensSaved
+                | Self::Reduction
+                | Self::Oversized
+                | Self::OversizedShare
+                | Self::Faults
+                | Self::FaultRate
+        )
+    }
+
     /// Returns the value of the measure: a number, or null if there is nothing to compute it from.
     pub(crate) fn value(self, values: &Values) -> Value {
         let sum = |sum| values.get(sum);

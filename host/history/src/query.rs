@@ -28,12 +28,14 @@ pub enum Dimension {
     Outcome,
     /// The revision of the guard.
     Revision,
+    /// The digest of the session's id.
+    Session,
 }
 
 impl Dimension {
     /// All dimensions.
-    pub const ALL: [Self; 5] =
-        [Self::Upstream, Self::Tool, Self::Client, Self::Outcome, Self::Revision];
+    pub const ALL: [Self; 6] =
+        [Self::Upstream, Self::Tool, Self::Client, Self::Outcome, Self::Revision, Self::Session];
 
     /// Returns the name of the dimension in queries and answers.
     #[must_use]
@@ -44,6 +46,7 @@ impl Dimension {
             Self::Client => "client",
             Self::Outcome => "outcome",
             Self::Revision => "revision",
+            Self::Session => "session",
         }
     }
 
@@ -109,7 +112,36 @@ impl Query {
             return fault("`from` must be before `to`");
         }
         query.level()?;
+        query.check_session()?;
         Ok(query)
+    }
+
+    /// Refuses what the sums of sessions do not have.
+    fn check_session(&self) -> Result<()> {
+        if !self.uses(Dimension::Session) {
+            return Ok(());
+        }
+        let others = Dimension::ALL.into_iter().filter(|dimension| {
+            !matches!(dimension, Dimension::Session | Dimension::Client) && self.uses(*dimension)
+        });
+        let missing = self.measures.iter().filter(|measure| !measure.is_of_sessions());
+        let step = self.step_seconds.map(|_| "`step`".to_owned());
+        let refused: Vec<String> = others
+            .map(|dimension| format!("`{}`", dimension.name()))
+            .chain(missing.map(|measure| format!("`{}`", measure.name())))
+            .chain(step)
+            .collect();
+        if refused.is_empty() {
+            return Ok(());
+        }
+        let measures = Measure::ALL.into_iter().filter(|measure| measure.is_of_sessions());
+        let measures: Vec<&str> = measures.map(Measure::name).collect();
+        fault(&format!(
+            "`session` has no {}: it goes with `client` and the measures {}; \
+             single requests of a session are in its records",
+            refused.join(", "),
+            measures.join(", ")
+        ))
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<()> {
@@ -266,7 +298,10 @@ mod tests {
     fn errors_name_the_valid_values() {
         for (text, expected) in [
             ("measure=tokns", "one of calls, followups, tokens_before"),
-            ("by=tools", "one of upstream, tool, client, outcome, revision"),
+            ("by=tools", "one of upstream, tool, client, outcome, revision, session"),
+            ("by=session,tool", "`session` has no `tool`: it goes with `client`"),
+            ("by=session&measure=latency_p95,calls&step=1h", "no `latency_p95`, `step`"),
+            ("where=session:a*,outcome:fault", "`session` has no `outcome`"),
             ("group=tool", "one of measure, by, where, from, to, top, order, step"),
             ("where=outcome:pagnated", "paginated, summarized, chunked, cursor_expired"),
             ("where=tool", "dimension:value"),

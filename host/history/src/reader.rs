@@ -23,8 +23,8 @@ pub struct Reader {
 
 /// The values of one group: in total, and by the start of each period.
 #[derive(Default)]
-struct Group {
-    total: Values,
+pub(crate) struct Group {
+    pub(crate) total: Values,
     points: HashMap<i64, Values>,
 }
 
@@ -39,7 +39,8 @@ impl Reader {
 
     /// Runs a query. The answer is a JSON object with the range of time that was read (`from`,
     /// `to`, in whole periods of `level`), the `rows` in order of the first measure, and the
-    /// `total` of all matching calls. With a step, each row has `points`. O(cells in the range).
+    /// `total` of all matching calls. With a step, each row has `points`. Groups of sessions have
+    /// the sums of whole sessions. O(cells in the range), or O(sessions).
     ///
     /// # Errors
     /// [`crate::Error::Database`], [`crate::Error::Query`].
@@ -47,7 +48,10 @@ impl Reader {
         let level = query.level()?;
         let width_ms = level.seconds() * 1_000;
         let range = (level.bucket(query.from_ms), level.bucket(query.to_ms.saturating_sub(1)) + 1);
-        let groups = self.groups(query, level, range)?;
+        let groups = match query.uses(Dimension::Session) {
+            true => self.session_groups(query)?,
+            false => self.groups(query, level, range)?,
+        };
         let mut total = Values::default();
         groups.values().for_each(|group| total.merge(&group.total));
         let mut rows: Vec<(Vec<String>, Group)> = groups.into_iter().collect();
@@ -225,6 +229,8 @@ impl Series {
             Dimension::Client => client,
             Dimension::Outcome => self.outcome,
             Dimension::Revision => revision.as_str(),
+            // Cells have no sessions: queries of them read other sums.
+            Dimension::Session => "",
         };
         if !Dimension::ALL.iter().all(|dimension| query.accepts(*dimension, value(dimension))) {
             return None;

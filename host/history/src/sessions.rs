@@ -1,9 +1,14 @@
 //! Sums by session, for the last seven days.
 
+use std::collections::HashMap;
+
 use rusqlite::{Statement, params};
 
+use crate::cell::Sum;
 use crate::error::Result;
 use crate::event::Event;
+use crate::query::{Dimension, Query};
+use crate::reader::{Group, Reader};
 
 /// The sums of a session since the last batch.
 pub(crate) struct SessionSums {
@@ -86,4 +91,50 @@ pub(crate) fn upsert(
         number(sums.faults),
     ])?;
     Ok(())
+}
+
+/// The sums of the table, in the order in which [`Reader::session_groups`] reads them.
+const SUMS: [(&str, Sum); 7] = [
+    ("calls", Sum::Calls),
+    ("followups", Sum::Followups),
+    ("tokens_before", Sum::TokensBefore),
+    ("tokens_sent", Sum::TokensSent),
+    ("tokens_followup", Sum::TokensFollowup),
+    ("oversized", Sum::Oversized),
+    ("faults", Sum::Faults),
+];
+
+impl Reader {
+    /// Returns the sums of the sessions that had a request in the range of a query, by its
+    /// dimensions. They are those of whole sessions. O(stored sessions).
+    pub(crate) fn session_groups(&self, query: &Query) -> Result<HashMap<Vec<String>, Group>> {
+        let columns = SUMS.map(|(column, _)| column).join(", ");
+        let mut select = self.connection.prepare(&format!(
+            "SELECT session.value, client.value, {columns}
+             FROM session AS sums JOIN name AS session ON session.id = sums.id
+                JOIN name AS client ON client.id = sums.client
+             WHERE last >= ?1 AND first < ?2"
+        ))?;
+        let time = |at_ms: u64| i64::try_from(at_ms).unwrap_or(i64::MAX);
+        let mut rows = select.query([time(query.from_ms), time(query.to_ms)])?;
+        let mut groups: HashMap<Vec<String>, Group> = HashMap::new();
+        while let Some(row) = rows.next()? {
+            let (session, client): (String, String) = (row.get(0)?, row.get(1)?);
+            if !query.accepts(Dimension::Session, &session)
+                || !query.accepts(Dimension::Client, &client)
+            {
+                continue;
+            }
+            let value = |dimension: &Dimension| match dimension {
+                Dimension::Client => client.clone(),
+                _ => session.clone(),
+            };
+            let group = groups.entry(query.by.iter().map(value).collect()).or_default();
+            for (at, (_, sum)) in SUMS.into_iter().enumerate() {
+                let value: i64 = row.get(at + 2)?;
+                group.total.add(sum, u64::try_from(value).unwrap_or_default());
+            }
+        }
+        Ok(groups)
+    }
 }

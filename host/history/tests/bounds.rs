@@ -199,6 +199,22 @@ fn sessions_and_records_are_listed() {
         (&"even".into(), &4.into(), &1.into())
     );
     assert_eq!(even["net_tokens_saved"], 4 * 900 - 40);
+    let by_session = |more: (&str, &str)| {
+        let measures = ("measure", "calls,followups,net_tokens_saved");
+        query(&path, NOW_MS + 1_000, &[measures, ("by", "session,client"), more])["rows"].clone()
+    };
+    let client = call(NOW_MS, "tool", 1, 1).client;
+    let row = |session: &str, calls: u64, followups: u64, net: u64| {
+        json!({
+            "session": session, "client": client,
+            "calls": calls, "followups": followups, "net_tokens_saved": net,
+        })
+    };
+    let (even, odd) = (row("even", 4, 1, 3_560), row("odd", 3, 0, 2_700));
+    assert_eq!(by_session(("from", "-1h")), json!([even, odd]));
+    assert_eq!(by_session(("where", "session:o*")), json!([odd]));
+    assert_eq!(by_session(("where", "client:none")), json!([]));
+    assert_eq!(by_session(("to", "-1h")), json!([]));
     let records = |parameters: &[(&str, &str)]| {
         let list = ListQuery::records(parameters.iter().copied(), NOW_MS).unwrap();
         let found = reader.records(&list).unwrap();

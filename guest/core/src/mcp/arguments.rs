@@ -1,11 +1,16 @@
 //! The guard's own arguments of a tool call: separates, parses and removes them.
 
+mod values;
+
 pub use context_guard_protocol::argument::ARGUMENTS_OBJECT;
 use context_guard_protocol::argument::{
     ARGUMENT_NAMES, ARGUMENT_PREFIX, PLAIN_NAME_COUNT, resolve_alias,
 };
 use serde_json::{Map, Value};
 
+use self::values::{
+    jq_program, parse_expression, parse_number, parse_order, parse_text, parse_texts,
+};
 use super::tool_info::ToolInfo;
 use crate::json::Span;
 use crate::json::scan::Scanner;
@@ -16,8 +21,6 @@ use crate::query::condition::Condition;
 use crate::query::response_mode::ResponseMode;
 use crate::shape::context::RequestOptions;
 
-/// Maximum number of ids in the `filter_ids` argument.
-const MAX_FILTER_IDS: usize = 1_000;
 /// The guard arguments that the schema of the read tool lists, which every model pays for. The read
 /// tool accepts all other guard arguments too.
 pub const READ_ARGUMENTS: [&str; 11] = [
@@ -82,7 +85,7 @@ pub fn split(
     let mut scanner = Scanner::starting_at(bytes, Form::Raw, span.start);
     let mut sorted = SplitArguments::default();
     let (mut kept, mut taken) = (Vec::new(), Map::new());
-    let (mut unknown, mut twice): (Option<(String, Value)>, _) = (None, None);
+    let (mut unknown, mut twice) = (None, None);
     let scan = scanner.object(|scanner, key| {
         let value = scanner.skip_value()?;
         let name = scanner.decode(&key);
@@ -96,8 +99,7 @@ pub fn split(
             }
             None => {
                 if matches!(owner, ArgumentOwner::ReadTool) && unknown.is_none() {
-                    let value = serde_json::from_slice(scanner.bytes(&value)).unwrap_or_default();
-                    unknown = Some((name, value));
+                    unknown = Some(name);
                 }
                 kept.push(scanner.bytes(&(key.start - 1..value.end)));
             }
@@ -110,8 +112,8 @@ pub fn split(
             resolve_alias(&name)
         ));
     }
-    if let Some((name, value)) = unknown {
-        return Err(unknown_argument("context_guard_read", &name, Some(&value)));
+    if let Some(name) = unknown {
+        return Err(unknown_argument("context_guard_read", &name));
     }
     if scan.is_err() || taken.is_empty() {
         return Ok(SplitArguments::default());
@@ -183,7 +185,11 @@ impl GuardArguments {
     ) -> Result<(), String> {
         let has_all = advertised.iter().all(|name| values.contains_key(*name));
         let mut present = values.iter().filter(|(_, value)| !is_unset(value, has_all));
-        present.try_for_each(|(name, value)| self.set(name, value, settings))
+        present.try_for_each(|(name, value)| self.set(name, value, settings))?;
+        match values.get("sort").filter(|value| !is_unset(value, has_all)) {
+            Some(order) => self.query.add_order(&parse_order(order)?),
+            None => Ok(()),
+        }
     }
 
     /// Checks that `since` is an argument of a tool call, and the only one that selects data.
@@ -227,7 +233,7 @@ impl GuardArguments {
                 for (name, value) in members {
                     let known = resolve_alias(name);
                     if !ARGUMENT_NAMES.contains(&known) {
-                        return Err(unknown_argument(ARGUMENTS_OBJECT, name, Some(value)));
+                        return Err(unknown_argument(ARGUMENTS_OBJECT, name));
                     }
                     if resolved.insert(known.to_owned(), value.clone()).is_some() {
                         return Err(format!("_guard has {known} twice, once by another name"));
@@ -292,6 +298,8 @@ impl GuardArguments {
                     if value.as_u64() == Some(0) { 0 } else { parse_number(name, value, 50)? }
             }
             "grep" => self.query.grep = Some(parse_text(name, value)?),
+            // It belongs to the other arguments, and is added after them.
+            "sort" => {}
             "aggregate" => self.query.aggregate = Some(parse_expression(name, value)?),
             _ => {
                 let condition = parse_expression(name, value)?;
@@ -312,39 +320,17 @@ impl GuardArguments {
     }
 }
 
-/// Returns the program of a command line of jq, such as `jq -r '.[] | .name'`. None if the text is
-/// no such line.
-fn jq_program(text: &str) -> Option<String> {
-    let mut rest = text.trim().strip_prefix("jq")?.strip_prefix(char::is_whitespace)?.trim();
-    while let Some((option, after)) = rest.split_once(char::is_whitespace) {
-        if !option.starts_with('-') {
-            break;
-        }
-        rest = after.trim_start();
-    }
-    let inner = ['\'', '"']
-        .iter()
-        .find_map(|quote| rest.strip_prefix(*quote).and_then(|rest| rest.strip_suffix(*quote)));
-    Some(inner.unwrap_or(rest).to_owned())
-}
-
 /// Returns true if a condition is a program of jq: it begins with a dot, and is no condition.
 fn is_jq_filter(text: &str) -> bool {
     text.trim_start().starts_with('.') && Condition::parse(text).is_err()
 }
 
 /// Returns the error for an argument that `owner` does not have, with what to use instead.
-fn unknown_argument(owner: &str, name: &str, value: Option<&Value>) -> String {
+fn unknown_argument(owner: &str, name: &str) -> String {
     let lower = name.to_lowercase().replace(['_', '-'], "");
     let hint = match lower.as_str() {
-        "sort" | "sortby" | "order" | "orderby" | "sortorder" | "desc" => {
-            // `-price`, as interfaces of web services write it.
-            let given = value.and_then(Value::as_str).unwrap_or("price desc").trim();
-            let order = match given.strip_prefix('-') {
-                Some(field) => format!("{field} desc"),
-                None => given.replace(':', " "),
-            };
-            format!("; to sort, write where: \"order by {order} limit 5\", also after a condition")
+        "order" | "sortorder" | "desc" | "ascending" => {
+            "; to sort, write sort: \"-price\" or sort: \"price desc\"".to_owned()
         }
         "offset" | "skip" | "page" | "start" | "from" => {
             "; for the next page, give the nextCursor of the answer as cursor".to_owned()
@@ -368,61 +354,6 @@ fn unknown_argument(owner: &str, name: &str, value: Option<&Value>) -> String {
         }
     };
     format!("{owner} has no argument {name}{hint}; it takes {}", ARGUMENT_NAMES.join(", "))
-}
-
-/// Parses an argument that must be a string, and not blank.
-fn parse_text(name: &str, value: &Value) -> Result<String, String> {
-    let text = value.as_str().filter(|text| !text.trim().is_empty());
-    text.map(str::to_owned).ok_or_else(|| format!("{name} must be a string that is not empty"))
-}
-
-/// Parses an argument that is a text, or an object in the way of document databases.
-fn parse_expression(name: &str, value: &Value) -> Result<String, String> {
-    if value.is_object() { Ok(value.to_string()) } else { parse_text(name, value) }
-}
-
-/// Parses an argument that is a list of strings, or one string with commas. Numbers are accepted as
-/// strings.
-fn parse_texts(name: &str, value: &Value) -> Result<Vec<String>, String> {
-    let texts: Option<Vec<String>> = match value {
-        Value::String(text) => Some(text.split(',').map(|text| text.trim().to_owned()).collect()),
-        Value::Number(number) => Some(vec![number.to_string()]),
-        Value::Array(values) => values
-            .iter()
-            .map(|value| match value {
-                Value::String(text) => Some(text.clone()),
-                Value::Number(number) => Some(number.to_string()),
-                _ => None,
-            })
-            .collect(),
-        _ => None,
-    };
-    let texts = texts.filter(|texts| {
-        !texts.is_empty() && texts.len() <= MAX_FILTER_IDS && !texts.iter().any(String::is_empty)
-    });
-    texts.ok_or_else(|| {
-        format!(
-            "{name} must be a list of 1 to {MAX_FILTER_IDS} names, or a string with commas between them"
-        )
-    })
-}
-
-/// Parses an argument that is a whole number from 1 to `most`. Strings are accepted, because models
-/// sometimes quote numbers.
-fn parse_number(name: &str, value: &Value, most: u64) -> Result<u64, String> {
-    let number = match value {
-        Value::Number(number) => number.as_u64(),
-        Value::String(text) => text.trim().parse().ok(),
-        _ => None,
-    };
-    match number {
-        Some(number) if number > most => Err(format!("{name} exceeds maximum of {most}")),
-        Some(number) if number > 0 => Ok(number),
-        _ => Err(format!(
-            "{name} must be a whole number from 1{}",
-            if most == u64::MAX { String::new() } else { format!(" to {most}") }
-        )),
-    }
 }
 
 #[cfg(test)]
@@ -510,6 +441,28 @@ mod tests {
     }
 
     #[test]
+    fn orders_are_part_of_the_condition_or_the_totals() {
+        for (arguments, condition, aggregate) in [
+            (r#"{"sort":"-price"}"#, Some("order by price desc"), None),
+            (r#"{"sort":["a.b:asc","-c"]}"#, Some("order by a.b asc, c desc"), None),
+            (
+                r#"{"order_by":{"a":-1},"where":{"b":{"$gt":5}}}"#,
+                Some("b > 5 order by a desc"),
+                None,
+            ),
+            (
+                r#"{"sort":"n desc","aggregate":"count as n by a"}"#,
+                None,
+                Some("count as n by a order by n desc"),
+            ),
+        ] {
+            let query = sorted(&format!("{{\"_guard\":{arguments}}}"), None).unwrap().guarded.query;
+            let found = (query.condition.as_deref(), query.aggregate.as_deref());
+            assert_eq!(found, (condition, aggregate), "{arguments}");
+        }
+    }
+
+    #[test]
     fn wrong_values_are_named() {
         let known = ToolInfo::default();
         for (arguments, reason) in [
@@ -532,6 +485,18 @@ mod tests {
             ),
             (r#"{"_guard":"limit=5"}"#, "_guard must be a JSON object, such as {\"limit\": 20}"),
             (r#"{"_guard":{"grep":""}}"#, "grep must be a string that is not empty"),
+            (
+                r#"{"_guard":{"sort":5}}"#,
+                "sort must name fields, such as \"-price\" or \"price desc, name\"",
+            ),
+            (
+                r#"{"_guard":{"sort":"-a","where":"b=1 order by c"}}"#,
+                "where has an order or a limit already: leave out sort",
+            ),
+            (
+                r#"{"_guard":{"sort":"-a","grep":"b"}}"#,
+                "sort orders records, and has no effect with grep: write where instead of it",
+            ),
         ] {
             assert_eq!(sorted(arguments, Some(&known)).unwrap_err(), reason);
         }

@@ -10,7 +10,7 @@ mod total;
 use std::collections::BTreeMap;
 
 pub(super) use self::check::no_field;
-use self::check::{check_scalar, left_out};
+use self::check::{check_dates, check_scalar, left_out};
 pub(crate) use self::filtered::split;
 use self::total::{AggregateFunction, Key, Total, write_value};
 use super::condition::{Source, TotalsCondition};
@@ -223,6 +223,7 @@ impl GroupedTotals {
         }
         for operand in &self.by {
             check_scalar(operand, records)?;
+            check_dates(operand, records)?;
         }
         for item in &self.items {
             if let Some(operand) =

@@ -11,6 +11,7 @@ mod dialects;
 mod evaluate;
 mod frame;
 mod literal;
+mod lookups;
 mod lucene;
 mod operator;
 mod parse;
@@ -30,6 +31,7 @@ use super::value::Literal;
 use crate::json::outline::NodeId;
 
 pub(super) use self::evaluate::Source;
+pub(super) use self::wrapper::lambda;
 
 /// The syntax of conditions, as errors show it.
 pub(super) const SYNTAX: &str = "write comparisons such as status=confirmed, price.total>=100, city~lis (=, !=, <, <=, >, >=, ~ for contains, AND, OR, NOT, IN (a, b), BETWEEN a AND b, LIKE 'a%', IS NULL), and quote texts that contain operators or commas";
@@ -104,14 +106,7 @@ impl Condition {
     /// Returns a message for the caller that shows the syntax, or the limit that is exceeded.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut reader = Reader::new("where", text)?;
-        let dialect = dialects::condition(text);
-        let rewritten = if dialect.is_some() {
-            dialect
-        } else if objects::is_object(text) {
-            Some(objects::condition(text)?)
-        } else {
-            frame::condition(text).or_else(|| wrapper::condition(text))
-        };
+        let rewritten = rewritten(text)?;
         if let Some(rewritten) = &rewritten {
             reader = Reader::new("where", rewritten)?;
         }
@@ -129,6 +124,19 @@ impl Condition {
         let (offset, limit) = Order::read_page(reader)?;
         parse::expect_end(reader).map_err(explained)?;
         Ok(Self { test, order, offset, limit })
+    }
+
+    /// Returns a condition with an order, such as `price desc`.
+    ///
+    /// # Errors
+    /// Returns a message for the caller if the condition is invalid, or has an order or a limit.
+    pub fn with_order(text: &str, order: &str) -> Result<String, String> {
+        let known = Self::parse(text)?;
+        if !known.order.is_empty() || known.limit.is_some() {
+            return Err("where has an order or a limit already: leave out sort".to_owned());
+        }
+        let plain = rewritten(text)?.unwrap_or_else(|| text.to_owned());
+        Ok(format!("{plain} order by {order}"))
     }
 
     /// Calls `visit` with the name of each field that the condition may read: also with words that
@@ -175,6 +183,16 @@ impl Condition {
         notes.retain(|note| !note.is_empty());
         Ok(ChosenRecords { ids, description: notes.join("; ") })
     }
+}
+
+/// Returns a condition of another language in the notation of this one. None if it is in this one.
+fn rewritten(text: &str) -> Result<Option<String>, String> {
+    let dialect = dialects::condition(text).or_else(|| lookups::condition(text));
+    if dialect.is_none() && objects::is_object(text) {
+        return objects::condition(text).map(Some);
+    }
+    let plain = dialect.as_deref().unwrap_or(text);
+    Ok(frame::condition(plain).or_else(|| wrapper::condition(plain)).or(dialect))
 }
 
 /// A condition on the totals of groups, which `having` states.

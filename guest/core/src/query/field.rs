@@ -7,10 +7,11 @@ use super::value::Value;
 use crate::json::outline::{NodeId, Outline};
 use crate::json::scan::Kind;
 
-/// Names of a record, or of its table, in programs: `df.price`, `x.price`. Fields come first.
-const RECORDS: [&str; 22] = [
+/// Names of a record, or of its table, in programs: `df.price`, `row.price`. So is any letter:
+/// `x.price`. Fields come first.
+const RECORDS: [&str; 18] = [
     "df", "data", "table", "rows", "row", "records", "record", "rec", "entry", "doc", "obj",
-    "item", "it", "elem", "el", "x", "r", "d", "t", "i", "this", "_",
+    "item", "it", "elem", "el", "this", "self", "_",
 ];
 
 /// A segment of a field name, as the caller wrote it.
@@ -197,7 +198,7 @@ impl FieldName {
         let items = [NameSegment::Key("items".to_owned())];
         let strip = |prefix: &[NameSegment]| self.segments.strip_prefix(prefix);
         let of_record = || match self.segments.split_first() {
-            Some((NameSegment::Key(first), rest)) if RECORDS.contains(&first.as_str()) => {
+            Some((NameSegment::Key(first), rest)) if is_record(first, &list) => {
                 Some(rest).filter(|rest| !rest.is_empty())
             }
             _ => None,
@@ -216,6 +217,21 @@ impl FieldName {
         }
         None
     }
+}
+
+/// Returns true if `name` stands for a record of a list: `product` for one of `/products`.
+fn is_record(name: &str, list: &[NameSegment]) -> bool {
+    let mut letters = name.chars();
+    let is_letter = letters.next().is_some_and(char::is_alphabetic) && letters.next().is_none();
+    let singular = |plural: &str| match plural.strip_suffix("ies") {
+        Some(stem) => format!("{stem}y"),
+        None => plural.strip_suffix('s').unwrap_or(plural).to_owned(),
+    };
+    let is_of_list = || match list.last() {
+        Some(NameSegment::Key(list)) => singular(list).eq_ignore_ascii_case(name),
+        _ => false,
+    };
+    is_letter || RECORDS.contains(&name) || is_of_list()
 }
 
 /// Returns the steps from a value to the field `segments`, in reverse order.
@@ -264,6 +280,12 @@ fn member(outline: &Outline<'_>, id: NodeId, key: &str, fold: bool) -> Option<(S
     let attribute = format!("@{key}");
     if let Some((child, _)) = outline.member(id, &attribute) {
         return Some((attribute, child));
+    }
+    // Searches of logs write the sign before each name.
+    if let Some(name) = key.strip_prefix('@')
+        && let Some((child, _)) = outline.member(id, name)
+    {
+        return Some((name.to_owned(), child));
     }
     let mut same = outline.children(id).filter_map(|(child, node)| {
         let name = outline.decoded(&node.key);

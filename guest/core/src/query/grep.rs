@@ -23,9 +23,12 @@ const MAX_SHOWN_MATCHES: usize = 2_000;
 const FEW_MATCHES: usize = 3;
 /// The number of members before, and after, each of few matches.
 const FEW_MATCHES_CONTEXT: usize = 12;
+/// The numbers of lines before and after each match in markup, or in a heading, that are shown
+/// unasked, for at most so many matches: what a heading or a cell is about comes after it.
+const FEW_LINES: [(usize, usize, usize); 2] = [(3, 2, 8), (8, 1, 3)];
 /// Maximum number of context lines before, and after, a match.
 const MAX_CONTEXT_LINES: u64 = 50;
-/// Maximum number of bytes of a member beside a match that is shown whole.
+/// Maximum number of bytes of a member or line beside a match that is shown whole unasked.
 const MAX_MEMBER_BYTES: usize = 400;
 /// Maximum number of bytes of a line or value that is shown whole.
 const MAX_LINE_BYTES: usize = 1_000;
@@ -60,6 +63,16 @@ impl SearchOptions {
             0 => MAX_SHOWN_MATCHES,
             limit => limit.min(MAX_SHOWN_MATCHES),
         }
+    }
+
+    /// Returns the numbers of lines to show before and after one of so many matching lines.
+    fn lines_around(self, matches: usize, is_heading: bool) -> (usize, usize) {
+        if self.context > 0 {
+            let around = usize::try_from(self.context.min(MAX_CONTEXT_LINES)).unwrap_or(0);
+            return (around, around);
+        }
+        let few = FEW_LINES.iter().find(|(most, ..)| is_heading && matches <= *most);
+        few.map_or((0, 0), |(_, lead, trail)| (*lead, *trail))
     }
 }
 
@@ -119,7 +132,6 @@ impl Pattern {
     /// Lines are numbered in the style of grep: `12:` is a match, `13-` is context.
     #[must_use]
     pub fn search_text(&self, text: &[u8], options: SearchOptions) -> FoundLines {
-        let around = usize::try_from(options.context.min(MAX_CONTEXT_LINES)).unwrap_or(0);
         let before = usize::try_from(options.from_line.saturating_sub(1)).unwrap_or(usize::MAX);
         let start = LineSpans::new(text, Form::Raw).take(before).last().map_or(0, |line| line.end);
         let text = text.get(start..).unwrap_or_default();
@@ -135,21 +147,25 @@ impl Pattern {
             .map(|(at, _)| at)
             .collect();
         let max_matches = options.max_matches();
+        let is_markup = text.trim_ascii_start().starts_with(b"<");
         let mut out = Vec::new();
         let mut next = 0;
         for (number, at) in matches.iter().take(max_matches).enumerate() {
-            let from = at.saturating_sub(around).max(next);
-            if number > 0 && around > 0 && from > next {
+            let is_heading = is_markup || is_heading(&lines, *at);
+            let (lead, trail) = options.lines_around(matches.len(), is_heading);
+            let from = at.saturating_sub(lead).max(next);
+            if number > 0 && trail > 0 && from > next {
                 out.extend_from_slice(b"--\n");
             }
             // The context of a match ends where the next match begins, so no line is shown twice.
             let until = matches.get(number + 1).map_or(usize::MAX, |next| *next);
-            for line in from..(at + around + 1).min(until).min(lines.len()) {
+            for line in from..(at + trail + 1).min(until).min(lines.len()) {
                 let text = String::from_utf8_lossy(lines.get(line).copied().unwrap_or_default());
                 let text = if line == *at {
                     format!("{}:{}", before + line + 1, self.show(&text))
                 } else {
-                    let end = boundary(text.as_bytes(), MAX_LINE_BYTES, Form::Raw);
+                    let most = if options.context > 0 { MAX_LINE_BYTES } else { MAX_MEMBER_BYTES };
+                    let end = boundary(text.as_bytes(), most, Form::Raw);
                     let more = if end < text.len() { " \u{2026}" } else { "" };
                     let head = text.get(..end).unwrap_or(&text);
                     format!("{}-{head}{more}", before + line + 1)
@@ -406,6 +422,14 @@ impl Search<'_, '_> {
     }
 }
 
+/// Returns true if a line is a heading of Markdown: it begins with `#`, or is underlined.
+fn is_heading(lines: &[&[u8]], at: usize) -> bool {
+    let line = lines.get(at).copied().unwrap_or_default();
+    let below = lines.get(at + 1).copied().unwrap_or_default().trim_ascii();
+    let is_rule = |sign: u8| below.len() >= 3 && below.iter().all(|byte| *byte == sign);
+    line.starts_with(b"#") || (!line.is_empty() && (is_rule(b'=') || is_rule(b'-')))
+}
+
 /// Returns a line without its line ending.
 fn without_ending(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
@@ -459,6 +483,15 @@ mod tests {
             grep(0),
             ("3:ERROR three\n7:ERROR seven\n".to_owned(), "2 matching lines of 7".to_owned())
         );
+        // Few headings and tags show what comes after them unasked.
+        let found = |text: &str| {
+            let found = search("two", text.as_bytes(), 0, 1).text;
+            String::from_utf8(found).unwrap()
+        };
+        assert_eq!(found("one\n# two\nthree\n"), "1-one\n2:# two\n3-three\n");
+        assert_eq!(found("one\ntwo\n---\nthree\n"), "1-one\n2:two\n3----\n4-three\n");
+        assert_eq!(found("<td>two</td>\n<td>3</td>\n"), "1:<td>two</td>\n2-<td>3</td>\n");
+        assert_eq!(found(&"# two\nx\n".repeat(9)).matches("-x").count(), 0);
         assert_eq!(grep(1).0, "2-two\n3:ERROR three\n4-four\n--\n6-six\n7:ERROR seven\n");
         assert_eq!(
             grep(2).0,
@@ -502,8 +535,9 @@ mod tests {
     fn lower_case_matches_any_case() {
         let count = |pattern: &str, ignore_case| {
             let found = Pattern::new(pattern, ignore_case).unwrap();
-            found.search_text(b"WARN a\nwarn b\nWarn c\n", ALL).text.split(|b| *b == b'\n').count()
-                - 1
+            let found = found.search_text(b"WARN a\nwarn b\nWarn c\n", ALL).text;
+            let lines = found.split(|byte| *byte == b'\n');
+            lines.filter(|line| line.get(1) == Some(&b':')).count()
         };
         assert_eq!(count("warn", None), 3);
         assert_eq!(count("WARN", None), 1);

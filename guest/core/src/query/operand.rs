@@ -124,8 +124,16 @@ impl Operand {
             )));
         }
         reader.reset(start);
-        let name = FieldName::read(reader)?;
+        let mut name = FieldName::read(reader)?;
         let mut function = if reader.eat("[") { Some(Self::slice(reader)?) } else { None };
+        // `tags.len()`, `name.toLowerCase()`
+        if reader.rest().starts_with("()")
+            && let Some((owner, word)) = name.clone().split_last()
+            && let Some(method) = method(&word)
+        {
+            reader.eat("()");
+            (name, function) = (owner, Some(method));
+        }
         if reader.eat("::") {
             function = Self::cast(reader)?;
         }
@@ -179,6 +187,30 @@ impl Operand {
             reader.close()?;
             return Ok(Some(Self { function: Some(*function), ..Self::new(name) }));
         }
+        if word == "bin" {
+            return Self::bin(reader).map(Some);
+        }
+        if matches!(word, "extract" | "date_part") {
+            let part = match reader.quoted()? {
+                Some(part) => part,
+                None => {
+                    let part = reader.peek_word();
+                    reader.eat(part);
+                    part.to_owned()
+                }
+            };
+            let function = FUNCTIONS.iter().find(|(name, function)| {
+                name.eq_ignore_ascii_case(&part) && matches!(function, FieldFunction::Date(_))
+            });
+            let is_next = reader.keyword(&["from"]).is_some() || reader.eat(",");
+            let (Some((_, FieldFunction::Date(part))), true) = (function, is_next) else {
+                return Err(reader.error("write EXTRACT(MONTH FROM field)"));
+            };
+            let name = FieldName::read(reader)?;
+            reader.close()?;
+            let function = Some(FieldFunction::Date(part.as_number()));
+            return Ok(Some(Self { function, ..Self::new(name) }));
+        }
         if matches!(word, "cast" | "try_cast" | "safe_cast") {
             let name = FieldName::read(reader)?;
             if reader.keyword(&["as"]).is_none() {
@@ -231,6 +263,22 @@ impl Operand {
         }
         reader.close()?;
         Ok(Some(Self { function: Some(function), ..operand }))
+    }
+
+    /// Reads the arguments of `bin(created, 1d)`.
+    fn bin(reader: &mut Reader<'_>) -> Result<Self, String> {
+        let name = FieldName::read(reader)?;
+        let _ = reader.eat(",");
+        let word = reader.peek_word();
+        let part = match word {
+            "1d" => DatePart::Day,
+            "1h" => DatePart::Hour,
+            "1m" => DatePart::Minute,
+            _ => return Err(reader.error("write bin(field, 1d), with 1d, 1h or 1m")),
+        };
+        reader.eat(word);
+        reader.close()?;
+        Ok(Self { function: Some(FieldFunction::Date(part)), ..Self::new(name) })
     }
 
     fn number(reader: &mut Reader<'_>) -> Result<usize, String> {
@@ -304,6 +352,20 @@ impl Operand {
         }
         self.field.visit(outline, id, &mut |value| visit(function.apply(&value)));
     }
+}
+
+/// Returns the function that a method without arguments computes.
+fn method(word: &str) -> Option<FieldFunction> {
+    Some(match word {
+        "len" | "length" | "size" | "count" => FieldFunction::Length,
+        "lower" | "toLowerCase" | "ToLower" => FieldFunction::Lower,
+        "upper" | "toUpperCase" | "ToUpper" => FieldFunction::Upper,
+        "trim" | "strip" | "Trim" => FieldFunction::Trim,
+        "abs" => FieldFunction::Absolute,
+        "round" => FieldFunction::Round(0),
+        "year" | "getFullYear" => FieldFunction::Date(DatePart::Year),
+        _ => return None,
+    })
 }
 
 impl FieldFunction {

@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn other_dialects_are_corrected() {
         for (path, hint) in [
-            ("$.items[?(@.name =~ /a.*/)]", "match(@.a, 'x.*')"),
+            ("$.items[?(@.name =~ a)]", "a regular expression such as /^x/i"),
             ("$.items[?(@.id = 1)]", "write =="),
             ("$.items[?(@.id > 1 and @.id < 3)]", "write &&"),
             ("$.items[?(@.name in ['a'])]", "where with IN"),

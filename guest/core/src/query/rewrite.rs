@@ -1,5 +1,6 @@
 //! Other forms of a query that mean the same.
 
+use super::condition::Condition;
 use super::path::Path;
 use super::response_mode::ResponseMode;
 use super::{Query, aggregate};
@@ -16,6 +17,28 @@ impl Query {
             Some(other) => format!("({other}) AND ({condition})"),
             None => condition,
         });
+    }
+
+    /// Adds an order, such as `price desc`, to the totals or to the condition of the query.
+    ///
+    /// # Errors
+    /// Returns a message for the caller if the query has no records to sort, or has an order.
+    pub fn add_order(&mut self, order: &str) -> Result<(), String> {
+        let other = [(&self.jq, "jq"), (&self.grep, "grep")];
+        if let Some((_, name)) = other.iter().find(|(argument, _)| argument.is_some()) {
+            return Err(format!(
+                "sort orders records, and has no effect with {name}: write where instead of it"
+            ));
+        }
+        if let Some(totals) = &mut self.aggregate {
+            totals.push_str(&format!(" order by {order}"));
+            return Ok(());
+        }
+        self.condition = Some(match self.condition.take() {
+            Some(condition) => Condition::with_order(&condition, order)?,
+            None => format!("order by {order}"),
+        });
+        Ok(())
     }
 
     /// Returns a query for the complete records that this query selects, from record number `first`

@@ -47,6 +47,26 @@ impl Table {
             && self.columns.iter().all(|name| !name.is_empty())
     }
 
+    /// Gives columns without a name, and those whose name occurs before, a name of their own.
+    fn name_columns(&mut self) {
+        if self.columns.len() > MAX_COLUMNS {
+            return;
+        }
+        let mut known: Vec<String> = Vec::new();
+        for (at, name) in self.columns.iter_mut().enumerate() {
+            if name.is_empty() {
+                *name = format!("column {}", at + 1);
+            }
+            let plain = name.clone();
+            let mut number = 1;
+            while known.contains(name) {
+                number += 1;
+                *name = format!("{plain} {number}");
+            }
+            known.push(name.clone());
+        }
+    }
+
     fn to_json(&self) -> Option<Vec<u8>> {
         let names: Vec<Vec<u8>> = self.columns.iter().map(|name| quoted(name)).collect();
         let is_text: Vec<bool> = (0..self.columns.len())
@@ -145,5 +165,32 @@ mod tests {
     fn html_tables() {
         let html = "<p>x</p><TABLE class=t><thead><tr><th>Name</th><th>N</th></tr></thead><tr><td><a href='#'>A &amp; B</a></td><td> 3 </td></tr><tr><td>C<td>4</table>";
         assert_eq!(json(html), r#"[{"Name":"A & B","N":3},{"Name":"C","N":4}]"#);
+    }
+
+    #[test]
+    fn html_tables_of_pages() {
+        // A head of two rows, a row of controls at the foot, a script, and a comment.
+        let html = "<script>a('<table><tr><td>x</td></tr>')</script><!-- <tr><td>y</td> --><table>\
+            <thead><tr><th rowspan=2>Id</th><th colspan=2>Size</th><th></th></tr>\
+            <tr><th>W</th><th>H</th><th></th></tr></thead>\
+            <tfoot><tr><td colspan=4>next page</td></tr></tfoot>\
+            <tbody><tr><td rowspan='2'>a</td><td>1</td><td>2</td><td>X</td></tr>\
+            <tr><td>3</td><td>4</td><td>X</td></tr></tbody></table>";
+        assert_eq!(
+            json(html),
+            r#"[{"Id":"a","Size W":1,"Size H":2,"column 4":"X"},{"Id":"a","Size W":3,"Size H":4,"column 4":"X"}]"#
+        );
+        // The names of rows are heads too.
+        assert_eq!(
+            json("<table><tr><th>k</th><th>v</th></tr><tr><th>a</th><td>1</td></tr></table>"),
+            r#"[{"k":"a","v":1}]"#
+        );
+        let wide = format!("<table>{}</table>", "<tr><td colspan=100>x</td></tr>".repeat(5_000));
+        assert_eq!(json(&wide), "none");
+    }
+
+    #[test]
+    fn index_of_a_delimited_table_has_no_name() {
+        assert_eq!(json(",a\n0,x\n1,y\n"), r#"[{"column 1":0,"a":"x"},{"column 1":1,"a":"y"}]"#);
     }
 }

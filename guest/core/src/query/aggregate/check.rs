@@ -4,7 +4,7 @@ use super::Aggregate;
 use crate::json::outline::NodeId;
 use crate::query::known_fields::{known_fields, left_out_note, not_a_value};
 use crate::query::names::join_names;
-use crate::query::operand::Operand;
+use crate::query::operand::{FieldFunction, Operand};
 use crate::query::records::RecordSet;
 use crate::query::value::{Value, quote};
 
@@ -26,6 +26,33 @@ pub(super) fn check_scalar(operand: &Operand, records: &RecordSet<'_>) -> Result
     }
     let name = operand.field.to_string();
     Err(format!("aggregate: {}", not_a_value(records, &records.ids, &name)))
+}
+
+/// Checks that a field of which a part of the date is taken has a date in some record.
+pub(super) fn check_dates(operand: &Operand, records: &RecordSet<'_>) -> Result<(), String> {
+    if !matches!(operand.function, Some(FieldFunction::Date(_))) {
+        return Ok(());
+    }
+    let (mut has_date, mut sample) = (false, None);
+    for id in &records.ids {
+        operand.visit(&records.outline, *id, &mut |part| has_date |= part != Value::Null);
+        if has_date {
+            return Ok(());
+        }
+        if sample.is_none() {
+            operand.field.visit(&records.outline, *id, &mut |value| {
+                let text = value.text().map(|text| text.chars().take(40).collect::<String>());
+                sample = text.filter(|_| value != Value::Null);
+            });
+        }
+    }
+    let Some(sample) = sample else { return Ok(()) };
+    Err(format!(
+        "aggregate: no record has a date at {}; it holds {}; to group by a part of a text write count by {}[:4]",
+        operand.field,
+        quote(&sample),
+        operand.field
+    ))
 }
 
 /// Returns a note about records whose value a total cannot use.

@@ -1,5 +1,7 @@
 //! Totals that contain the condition on their records: `SELECT count(*) FROM t WHERE a > 5`,
-//! `filter(a > 5) %>% count(b)`, `df[df.a > 5].groupby('b').size()`.
+//! `filter(a > 5) %>% count(b)`, `df[df.a > 5].groupby('b').size()`,
+//! `count(*) FILTER (WHERE a > 5)`, `where a > 5 | summarize count() by b`,
+//! `rows.filter(r => r.a > 5).length`.
 
 use crate::query::code::{end_of_group, outside_quotes, parts};
 use crate::query::reader::is_word_character;
@@ -12,7 +14,108 @@ const CLAUSES: [&str; 7] =
 #[must_use]
 pub(crate) fn split(text: &str) -> Option<(String, String)> {
     let text = text.trim();
-    piped(text).or_else(|| indexed(text)).or_else(|| sql(text))
+    piped(text)
+        .or_else(|| indexed(text))
+        .or_else(|| clause(text))
+        .or_else(|| case(text))
+        .or_else(|| counted(text))
+        .or_else(|| staged(text))
+        .or_else(|| methods(text))
+        .or_else(|| sql(text))
+}
+
+/// Reads `count(*) FILTER (WHERE a > 5) AS n GROUP BY b`. Several totals have conditions of their
+/// own.
+fn clause(text: &str) -> Option<(String, String)> {
+    let start = keyword(text, 0, "filter")?;
+    let (before, after) = (text.get(..start)?.trim(), text.get(start + "filter".len()..)?);
+    let inner = after.trim_start().strip_prefix('(')?;
+    let end = end_of_group(inner)?;
+    let (condition, rest) = (inner.get(..end)?.trim(), inner.get(end + 1..)?.trim());
+    let condition =
+        condition.get("where".len()..).filter(|_| keyword(condition, 0, "where") == Some(0))?;
+    let is_one = parts(before, ",").len() == 1 && !before.is_empty() && !rest.starts_with(',');
+    is_one.then(|| (condition.trim().to_owned(), format!("{before} {rest}").trim().to_owned()))
+}
+
+/// Reads `sum(CASE WHEN a > 5 THEN b ELSE 0 END)`, the only total.
+fn case(text: &str) -> Option<(String, String)> {
+    let text =
+        text.strip_prefix("SELECT ").or_else(|| text.strip_prefix("select ")).unwrap_or(text);
+    let (function, inner) = text.split_once('(')?;
+    let end = end_of_group(inner)?;
+    let (inner, rest) = (inner.get(..end)?.trim(), inner.get(end + 1..)?);
+    let inner = inner.get("case".len()..).filter(|_| keyword(inner, 0, "case") == Some(0))?;
+    let when = keyword(inner, 0, "when")
+        .filter(|at| inner.get(..*at).is_some_and(|t| t.trim().is_empty()))?;
+    let then = keyword(inner, when, "then")?;
+    let end = keyword(inner, then, "end")
+        .filter(|at| inner.get(at + 3..).is_some_and(|t| t.trim().is_empty()))?;
+    let other = keyword(inner, then, "else");
+    let condition = inner.get(when + 4..then)?.trim();
+    let value = inner.get(then + 4..other.unwrap_or(end))?.trim();
+    let other = other.and_then(|at| inner.get(at + 4..end)).map_or("null", str::trim);
+    let is_null = other.eq_ignore_ascii_case("null");
+    let function = function.trim().to_lowercase();
+    let total = match function.as_str() {
+        "sum" if value == "1" && (other == "0" || is_null) => "count".to_owned(),
+        "sum" if other == "0" || is_null => format!("sum({value})"),
+        "count" if is_null && value.parse::<f64>().is_ok() => "count".to_owned(),
+        "count" | "avg" | "min" | "max" if is_null => format!("{function}({value})"),
+        _ => return None,
+    };
+    (!rest.trim_start().starts_with(',')).then(|| (condition.to_owned(), format!("{total}{rest}")))
+}
+
+/// Reads `countif(a > 5)`, the only total.
+fn counted(text: &str) -> Option<(String, String)> {
+    let (function, inner) = text.split_once('(')?;
+    let end = end_of_group(inner)?;
+    let (condition, rest) = (inner.get(..end)?.trim(), inner.get(end + 1..)?);
+    let is_count = ["countif", "count_if"].contains(&function.trim().to_lowercase().as_str());
+    let is_one = parts(condition, ",").len() == 1 && !rest.trim_start().starts_with(',');
+    (is_count && is_one).then(|| (condition.to_owned(), format!("count{rest}")))
+}
+
+/// Reads `where a > 5 | summarize count() by b`.
+fn staged(text: &str) -> Option<(String, String)> {
+    let stages = parts(text.strip_prefix('|').unwrap_or(text), "|");
+    let (first, rest) = stages.split_first().filter(|(_, rest)| !rest.is_empty())?;
+    let condition = ["where ", "filter "].iter().find_map(|word| first.strip_prefix(word))?;
+    Some((condition.trim().to_owned(), rest.join(" | ")))
+}
+
+/// Reads `rows.filter(r => r.a > 5).length` and `rows.Where(r => r.a > 5).Average(r => r.b)`.
+fn methods(text: &str) -> Option<(String, String)> {
+    let start =
+        [".filter(", ".Where(", ".where("].iter().filter_map(|call| text.find(call)).min()?;
+    let inner = text.get(start..)?.split_once('(')?.1;
+    let end = end_of_group(inner)?;
+    let (condition, rest) = (inner.get(..end)?, inner.get(end + 1..)?.trim());
+    let is_name = text.get(..start)?.chars().all(|c| is_word_character(c) || c == '.');
+    let condition = wrapped(condition)?;
+    let total = match rest {
+        ".length" | ".size" | ".size()" | ".Count()" | ".count()" | ".len()" => "count".to_owned(),
+        _ => {
+            let (function, argument) =
+                rest.strip_prefix('.')?.strip_suffix(')')?.split_once('(')?;
+            let field = wrapped(argument)?;
+            let function = match function.to_lowercase().as_str() {
+                "sum" | "sumof" => "sum",
+                "average" | "averageof" => "avg",
+                "min" | "minof" => "min",
+                "max" | "maxof" => "max",
+                _ => return None,
+            };
+            format!("{function}({field})")
+        }
+    };
+    is_name.then_some((condition, total))
+}
+
+/// Returns the body of a function without a name, such as `r => r.a`.
+fn wrapped(text: &str) -> Option<String> {
+    crate::query::condition::lambda(text.trim())
 }
 
 /// Reads `rows %>% filter(a > 5, b == 'x') %>% count(c)`.
@@ -46,7 +149,7 @@ fn indexed(text: &str) -> Option<(String, String)> {
 
 /// Reads `count by b where a > 5` and the statement of SQL.
 fn sql(text: &str) -> Option<(String, String)> {
-    let start = keyword(text, 0, "where")?;
+    let start = keyword(text, 0, "where").filter(|_| parts(text, " | ").len() == 1)?;
     let condition = start + "where".len();
     let end = CLAUSES.iter().filter_map(|clause| keyword(text, condition, clause)).min();
     let end = end.unwrap_or(text.len());
@@ -78,6 +181,33 @@ fn keyword(text: &str, from: usize, word: &str) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::split;
+
+    #[test]
+    fn conditions_of_one_total_are_separated() {
+        for (text, expected) in [
+            (
+                "COUNT(*) FILTER (WHERE a = 'x)') AS n GROUP BY b",
+                Some(("a = 'x)'", "COUNT(*) AS n GROUP BY b")),
+            ),
+            ("count, sum(a) filter (where b > 1)", None),
+            ("sum(a) filter (where b > 1), count", None),
+            ("SUM(CASE WHEN a = 0 THEN 1 ELSE 0 END) by b", Some(("a = 0", "count by b"))),
+            ("SELECT sum(case when a > 5 then b end)", Some(("a > 5", "sum(b)"))),
+            ("AVG(CASE WHEN a > 5 THEN b ELSE 0 END)", None),
+            ("SUM(CASE WHEN a = 0 THEN 1 ELSE 0 END), count", None),
+            (
+                "where a == \"x\" | summarize count() by b",
+                Some(("a == \"x\"", "summarize count() by b")),
+            ),
+            ("COUNTIF(a >= 4) by b", Some(("a >= 4", "count by b"))),
+            ("rows.filter(r => r.a > 5).length", Some(("a > 5", "count"))),
+            ("rows.Where(r => r.a == \"x\").Average(r => r.b)", Some(("a == \"x\"", "avg(b)"))),
+            ("rows.filter(r => r.a > 5).map(r => r.b)", None),
+        ] {
+            let expected = expected.map(|(a, b): (&str, &str)| (a.to_owned(), b.to_owned()));
+            assert_eq!(split(text), expected, "{text}");
+        }
+    }
 
     #[test]
     fn conditions_are_split_off() {

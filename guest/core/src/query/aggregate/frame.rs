@@ -31,11 +31,19 @@ pub(super) fn totals(text: &str) -> Option<String> {
     if let Some(steps) = pipes.find(|steps| steps.len() > 1) {
         return piped(&steps);
     }
-    if let Some(totals) = prometheus(text).or_else(|| command(text)) {
+    if let Some(totals) = prometheus(text).or_else(|| command(text)).or_else(|| expression(text)) {
         return Some(totals);
     }
     if let Some(table) = text.strip_prefix("len(").and_then(|text| text.strip_suffix(')')) {
         return is_name(table).then(|| "count".to_owned());
+    }
+    if let Some(total) = text.strip_prefix("np.").or_else(|| text.strip_prefix("numpy.")) {
+        let function = total.split('(').next().unwrap_or_default();
+        let is_known = total_of(function).is_some() || function == "percentile";
+        return is_known.then(|| total.to_owned());
+    }
+    if ["groupBy(", "group_by(", "groupby("].iter().any(|call| text.starts_with(call)) {
+        return Chain::read(&format!("df.{text}"))?.totals();
     }
     Chain::read(text)?.totals()
 }
@@ -54,9 +62,87 @@ fn prometheus(text: &str) -> Option<String> {
 /// Reads the command of a log search: `stats count by status`, `| summarize avg(x) by y`.
 fn command(text: &str) -> Option<String> {
     let text = text.strip_prefix('|').unwrap_or(text).trim_start();
-    let (word, rest) = text.split_once(char::is_whitespace)?;
+    let stages = parts(text, "|");
+    let (first, later) = stages.split_first()?;
+    let (word, rest) = first.split_once(char::is_whitespace)?;
     let is_command = ["stats", "summarize", "summarise"].contains(&word);
-    (is_command && !rest.trim_start().starts_with("by ")).then(|| rest.trim().to_owned())
+    let rest = rest.trim();
+    if !is_command || rest.starts_with("by ") || rest.is_empty() {
+        return None;
+    }
+    let mut totals = parts(rest, ",").into_iter().map(named).collect::<Vec<_>>().join(", ");
+    for stage in later {
+        let (word, rest) = stage.split_once(char::is_whitespace)?;
+        let rest = rest.trim();
+        match (word, rest.strip_prefix("by ").unwrap_or(rest)) {
+            ("where" | "filter" | "having", condition) => {
+                totals.push_str(&format!(" having {condition}"));
+            }
+            ("sort" | "order", order) => totals.push_str(&format!(" order by {order}")),
+            ("head" | "take" | "limit", number) => totals.push_str(&format!(" limit {number}")),
+            ("top", order) => {
+                let (number, order) = order.split_once(" by ")?;
+                let direction = if order.ends_with("asc") { "" } else { " desc" };
+                totals.push_str(&format!(" order by {order}{direction} limit {number}"));
+            }
+            _ => return None,
+        }
+    }
+    Some(totals)
+}
+
+/// Returns `sum(a) as n` for `n=sum(a)`, and any other total as it is.
+fn named(total: &str) -> String {
+    let pair = parts(total, "=");
+    match pair.as_slice() {
+        [name, total] if is_name(name) => {
+            let (call, by) = total.split_at(total.find(" by ").unwrap_or(total.len()));
+            format!("{call} as {name}{by}")
+        }
+        _ => total.to_owned(),
+    }
+}
+
+/// Reads the columns and functions of Polars and Spark: `pl.col("a").max()`,
+/// `agg(F.countDistinct("a"))`.
+fn expression(text: &str) -> Option<String> {
+    let text = text.trim();
+    let inner = text.strip_prefix("agg(").or_else(|| text.strip_prefix("select("));
+    if let Some(inner) = inner.and_then(|inner| inner.strip_suffix(')')) {
+        let totals: Option<Vec<String>> = parts(inner, ",").into_iter().map(expression).collect();
+        return totals.map(|totals| totals.join(", "));
+    }
+    if let Some(rest) = text.strip_prefix("pl.col(").or_else(|| text.strip_prefix("col(")) {
+        let end = end_of_group(rest)?;
+        let column = columns(rest.get(..end)?)?.pop()?;
+        let method = rest.get(end + 1..)?.strip_prefix('.')?.strip_suffix("()")?;
+        return Some(format!("{}({column})", function_of(method)?));
+    }
+    let call = ["F.", "fn.", "func.", "functions."].iter().find_map(|it| text.strip_prefix(it))?;
+    let (call, alias) = match call.split_once(").alias(") {
+        Some((call, alias)) => (format!("{call})"), Some(texts(alias.strip_suffix(')')?)?.pop()?)),
+        None => (call.to_owned(), None),
+    };
+    let (function, column) = call.strip_suffix(')')?.split_once('(')?;
+    let total = match (function, column) {
+        ("count", "\"*\"" | "'*'" | "1" | "") => "count".to_owned(),
+        _ => format!("{}({})", function_of(function)?, columns(column)?.pop()?),
+    };
+    Some(match alias {
+        Some(alias) => format!("{total} as {}", quote(alias)),
+        None => total,
+    })
+}
+
+/// Returns the total that a function of Polars or Spark computes.
+fn function_of(name: &str) -> Option<&'static str> {
+    total_of(name).or(match name {
+        "countDistinct" | "count_distinct" | "approx_count_distinct" | "n_unique" => {
+            Some("nunique")
+        }
+        "avg" => Some("avg"),
+        _ => None,
+    })
 }
 
 /// Calls on a table: its groups, the columns, and the totals of them.
@@ -103,7 +189,7 @@ impl Chain {
     fn call(&mut self, name: &str, arguments: &str) -> Option<()> {
         let has_totals = !self.items.is_empty();
         match name {
-            "groupby" if !has_totals => {
+            "groupby" | "groupBy" | "group_by" if !has_totals => {
                 let mut arguments = parts(arguments, ",").into_iter();
                 self.by = columns(arguments.next()?)?;
                 let is_known = |argument: &str| {
@@ -163,6 +249,11 @@ impl Chain {
     fn aggregate(&mut self, arguments: &str) -> Option<()> {
         let inner = arguments.strip_prefix('{').and_then(|text| text.strip_suffix('}'));
         let Some(inner) = inner else {
+            if let Some(items) = parts(arguments, ",").into_iter().map(expression).collect() {
+                let items: Vec<String> = items;
+                self.items.extend(items);
+                return Some(());
+            }
             return texts(arguments)?.into_iter().try_for_each(|name| self.add(total_of(name)?));
         };
         for pair in parts(inner, ",") {
@@ -288,6 +379,21 @@ mod tests {
             ("sum by (a) (rate(c[5m]))", None),
             ("stats count, avg(b) by a", Some("count, avg(b) by a")),
             ("stats by a", None),
+            (
+                "| stats max(a) as m by b | where m > 2 | sort by m desc | head 3",
+                Some("max(a) as m by b having m > 2 order by m desc limit 3"),
+            ),
+            ("stats count by a | eval b=1", None),
+            (
+                "summarize n=sum(a), count() by b | top 2 by n",
+                Some("sum(a) as n, count() by b order by n desc limit 2"),
+            ),
+            ("np.percentile(a, 25)", Some("percentile(a, 25)")),
+            ("groupBy('a').agg(F.max('b'))", Some("max('b') by 'a'")),
+            ("pl.col(\"a b\").n_unique()", Some("nunique('a b')")),
+            ("agg(F.countDistinct(\"a\"), F.count(\"*\"))", Some("nunique('a'), count")),
+            ("df.groupBy(\"a\").agg(F.avg(\"b\").alias(\"n\"))", Some("avg('b') as 'n' by 'a'")),
+            ("df.group_by('a').agg(pl.col('b').mean())", Some("avg('b') by 'a'")),
             ("rows %>% group_by(a) %>% summarise(n = n())", Some("count as n by a")),
             ("group_by(a, b) |> summarize(mean(c, na.rm = TRUE))", Some("avg(c) by a, b")),
             ("rows %>% count(a)", Some("count by a")),

@@ -103,8 +103,8 @@ fn segment(reader: &mut Reader<'_>) -> Result<GroupedTotals, String> {
         }
     }
     if reader.keyword(&["from"]).is_some() {
-        let word = reader.peek_word();
-        reader.eat(word);
+        // The name of the table, which is this answer.
+        Operand::read(reader).map_err(|reason| syntax(&reason))?;
     }
     if reader.keyword(&["where"]).is_some() {
         return Err(

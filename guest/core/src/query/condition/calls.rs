@@ -156,6 +156,42 @@ impl Parser {
         let name = FieldName::read(&mut rest).ok().filter(|_| rest.rest().starts_with('('));
         let Some((mut list, word)) = name.and_then(FieldName::split_last) else { return Ok(None) };
         let word = word.to_lowercase();
+        if matches!(word.as_str(), "in_" | "isin" | "is_in" | "not_in" | "notin_") {
+            *reader = rest;
+            reader.eat("(");
+            let is_bare = !reader.rest().trim_start().starts_with(['[', '(']);
+            let inside = end_of_group(reader.rest()).and_then(|end| reader.rest().get(..end));
+            let Some(inside) = inside else {
+                return Err(reader.error("a closing parenthesis is missing here"));
+            };
+            let text = if is_bare { format!("({inside})") } else { inside.to_owned() };
+            let mut inner = reader.inner(&text);
+            let test = self.membership(&mut inner, Operand::new(list))?;
+            expect_end(&mut inner)?;
+            reader.eat(inside.trim_start());
+            reader.close()?;
+            return Ok(Some(if word.starts_with("not") { negate(test) } else { test }));
+        }
+        let none = ["(None)", "(null())", "(None,)"]
+            .into_iter()
+            .find(|none| rest.rest().starts_with(none));
+        if let Some(none) = none.filter(|_| matches!(word.as_str(), "is_" | "isnot" | "is_not")) {
+            *reader = rest;
+            reader.eat(none);
+            let test = Test::leaf(Operand::new(list), Check::IsNull);
+            return Ok(Some(if word == "is_" { test } else { negate(test) }));
+        }
+        if matches!(word.as_str(), "between" | "is_between") {
+            *reader = rest;
+            reader.eat("(");
+            let low = read_literal(reader, false)?;
+            if !reader.eat(",") {
+                return Err(reader.error("between takes two values: between(1, 5)"));
+            }
+            let high = read_literal(reader, false)?;
+            reader.close()?;
+            return Ok(Some(Test::leaf(Operand::new(list), Check::Between(low, high))));
+        }
         let null = null_method(&word);
         if let Some(is_null) = null.filter(|_| rest.rest().starts_with("()")) {
             *reader = rest;
@@ -246,7 +282,8 @@ fn text_method(word: &str) -> Option<Sign> {
         "contains" | "icontains" | "includes" => Some(Sign::Contains),
         "startswith" | "starts_with" | "str_starts" => Some(Sign::StartsWith),
         "endswith" | "ends_with" | "str_ends" => Some(Sign::EndsWith),
-        "match" => Some(Sign::Regex),
+        "match" | "regexp_match" => Some(Sign::Regex),
+        "like" | "ilike" => Some(Sign::Like),
         _ => None,
     }
 }

@@ -1,7 +1,9 @@
-//! Conditions of shells and log searches, rewritten: `$_.a -gt 5 -and $_.b -eq 'x'`,
-//! `{a="x", b=~"y"}`, `kind:new sort:price-desc`.
+//! Conditions of shells, scripts and log searches, rewritten: `$_.a -gt 5 -and $_.b -eq 'x'`,
+//! `{a="x", b=~"y"}`, `kind:new sort:price-desc`, `{ it.a > 5 }`.
 
-use crate::query::code::{end_of_group, outside_quotes};
+use super::frame::without_table;
+use super::wrapper::lambda;
+use crate::query::code::{end_of_group, outside_quotes, parts};
 use crate::query::reader::is_word_character;
 
 /// The operators of PowerShell, and the operators here.
@@ -23,7 +25,76 @@ const SHELL: [(&str, &str); 12] = [
 /// Returns the condition in the notation of this language. None if the text is of no such dialect.
 pub(super) fn condition(text: &str) -> Option<String> {
     let text = text.trim();
-    shell(text).or_else(|| matchers(text)).or_else(|| sorted(text))
+    shell(text)
+        .or_else(|| matchers(text))
+        .or_else(|| sorted(text))
+        .or_else(|| closure(text))
+        .or_else(|| joined(text))
+        .or_else(|| conditional(text))
+        .or_else(|| columns(text))
+        .or_else(|| modules(text))
+}
+
+/// Reads the columns of Polars and Spark: `pl.col("a") > 5`, `F.col('b') == 'x'`.
+fn columns(text: &str) -> Option<String> {
+    const COLUMN: &str = r#"\b(?:pl\.|F\.)?col\(("[^"]+"|'[^']+')\)"#;
+    if !text.contains("col(") {
+        return None;
+    }
+    let expression = regex_lite::Regex::new(COLUMN).ok()?;
+    expression.is_match(text).then(|| expression.replace_all(text, "$1").into_owned())
+}
+
+/// Reads the closures of Kotlin, Groovy and Swift: `{ it.a > 5 }`, `{ x -> x.a > 5 }`.
+fn closure(text: &str) -> Option<String> {
+    let inner = text.strip_prefix('{')?.strip_suffix('}')?.trim();
+    let body = lambda(inner).or_else(|| without_table(inner, "it"));
+    body.or_else(|| without_table(inner, "$0")).filter(|_| end_of_group(inner).is_none())
+}
+
+/// Reads the functions of SQLAlchemy: `and_(a == 1, or_(b == 2, c == 3))`.
+fn joined(text: &str) -> Option<String> {
+    let (word, inner) = text.strip_suffix(')')?.split_once('(')?;
+    let word = match word {
+        "and_" => " AND ",
+        "or_" => " OR ",
+        _ => return None,
+    };
+    let part = |part: &str| format!("({})", joined(part).unwrap_or_else(|| part.to_owned()));
+    let conditions: Vec<String> = parts(inner, ",").into_iter().map(part).collect();
+    let joined = end_of_group(inner).is_none().then(|| conditions.join(word))?;
+    // The name of the class comes before each column.
+    let class = inner.split_once('.').map(|(class, _)| class.trim());
+    let class = class.filter(|class| {
+        class.starts_with(char::is_uppercase) && class.chars().all(is_word_character)
+    });
+    Some(class.and_then(|class| without_table(&joined, class)).unwrap_or(joined))
+}
+
+/// Reads the condition of a command: `if a > 5`.
+fn conditional(text: &str) -> Option<String> {
+    let condition = text.strip_prefix("if ")?.trim_start();
+    condition.starts_with(char::is_alphabetic).then(|| condition.to_owned())
+}
+
+/// Removes the modules before functions: `Math.abs(a - b) > 5`.
+fn modules(text: &str) -> Option<String> {
+    const MODULES: [&str; 4] = ["Math.", "math.", "np.", "func."];
+    let (mut out, mut copied) = (String::new(), 0);
+    for (at, _) in outside_quotes(text).filter(|(_, c)| matches!(c, 'M' | 'm' | 'n' | 'f')) {
+        let (before, rest) = text.split_at_checked(at)?;
+        let found = MODULES.iter().find(|module| rest.starts_with(**module));
+        let is_start = !before.ends_with(|c| is_word_character(c) || c == '.');
+        let Some(module) = found.filter(|_| is_start && at >= copied) else { continue };
+        let call = rest.get(module.len()..)?;
+        let end = call.find(|c| !is_word_character(c)).unwrap_or(call.len());
+        if end > 0 && call.get(end..)?.starts_with('(') {
+            out.push_str(text.get(copied..at)?);
+            copied = at + module.len();
+        }
+    }
+    out.push_str(text.get(copied..)?);
+    (copied > 0).then_some(out)
 }
 
 /// Reads `$_.price -gt 5 -and $_.kind -eq 'x'`, also inside `Where-Object { … }`.
@@ -44,6 +115,15 @@ fn shell(text: &str) -> Option<String> {
         copied = at + word.len();
     }
     out.push_str(inner.get(copied..)?);
+    for (variable, value) in [("$true", "true"), ("$false", "false"), ("$null", "null")] {
+        let found: Vec<usize> = outside_quotes(&out)
+            .map(|(at, _)| at)
+            .filter(|at| out.get(*at..).is_some_and(|rest| rest.starts_with(variable)))
+            .collect();
+        for at in found.into_iter().rev() {
+            out.replace_range(at..at + variable.len(), value);
+        }
+    }
     has_comparison.then_some(out)
 }
 
@@ -77,12 +157,26 @@ mod tests {
                 Some("$_.Age > 60 AND ($_.Office = 'a -or b' OR $_.x GLOB 'y*')"),
             ),
             ("Where-Object { $_.a -ne 5 }", Some(" $_.a != 5 ")),
+            ("$_.a -eq $true -and $_.b -ne '$null'", Some("$_.a = true AND $_.b != '$null'")),
             ("a-eq = 5", None),
             ("kind:new -in:x", None),
             ("{a=\"x\", b=~\"y|z\"}", Some("a=\"x\", b=~\"y|z\"")),
             ("{\"a\": \"x=y\"}", None),
             ("kind:new sort:price.total-desc", Some("kind:new order by price.total desc")),
             ("kind:new sort:5", None),
+            ("{ it.a + it.b > 60 }", Some("a + b > 60")),
+            ("{ x -> x.a == 'it.b' }", Some("a == 'it.b'")),
+            ("{\"it.a\": 5}", None),
+            (
+                "and_(A.b >= 5, or_(c == 'x, y', d == 2))",
+                Some("(b >= 5) AND ((c == 'x, y') OR (d == 2))"),
+            ),
+            ("pl.col(\"a b\") == 4", Some("\"a b\" == 4")),
+            ("and_(a) or (b)", None),
+            ("if a == 5", Some("a == 5")),
+            ("if = 5", None),
+            ("Math.abs(a - b) > np.round(c)", Some("abs(a - b) > round(c)")),
+            ("Math.x > 5", None),
         ] {
             assert_eq!(condition(text).as_deref(), expected, "{text}");
         }

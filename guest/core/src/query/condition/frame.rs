@@ -1,6 +1,6 @@
 //! Conditions as libraries for tables write them: `df[df['kind'] == 'new']`.
 
-use crate::query::code::outside_quotes;
+use crate::query::code::{end_of_group, outside_quotes};
 use crate::query::reader::is_word_character;
 
 /// Returns the condition inside an expression on a table. None if the text is no such expression.
@@ -18,7 +18,8 @@ pub(super) fn condition(text: &str) -> Option<String> {
         return quoted.map(str::to_owned);
     }
     let inner = rest.strip_prefix(".loc").unwrap_or(rest).strip_prefix('[')?.strip_suffix(']')?;
-    without_table(inner, table)
+    // The bracket must close at the end.
+    end_of_group(inner).is_none().then(|| without_table(inner, table)).flatten()
 }
 
 /// Returns an expression without the name of its table, or None if it does not name the table.
@@ -52,6 +53,7 @@ mod tests {
             (r"df[df.text == 'it\'s df.a']", Some(r"text == 'it\'s df.a'")),
             ("d[d.id > 1 & b.d.x == 2]", Some("id > 1 & b.d.x == 2")),
             ("tags[0] = 'x'", None),
+            ("row['a'] == 'x' and 'y' in row['b']", None),
             ("df['a' == 'df.a']", None),
             ("a[*].b = [1]", None),
             ("a = 5", None),

@@ -52,7 +52,23 @@ pub(super) fn read_literal(reader: &mut Reader<'_>, is_pattern: bool) -> Result<
         reader.reset(start);
         return Err(reader.error("write != before the value, or the value in quotes"));
     }
+    if has_quoted_part(&text) {
+        reader.reset(start);
+        return Err(reader.error(
+            "a value without quotes contains a quoted text: put AND, OR or a comma between comparisons, or the whole value in quotes",
+        ));
+    }
     Ok(Literal::new(text, false))
+}
+
+/// Returns true if a quoted text begins inside a value, after white space or a bracket.
+fn has_quoted_part(text: &str) -> bool {
+    let is_start =
+        |at: usize| text.get(..at).is_some_and(|before| before.ends_with([' ', ']', '[', '(']));
+    ['"', '\''].into_iter().any(|mark| {
+        let mut marks = text.match_indices(mark);
+        marks.next().is_some_and(|(at, _)| is_start(at)) && marks.next().is_some()
+    })
 }
 
 /// Returns true if `&` or `|` ends a value.

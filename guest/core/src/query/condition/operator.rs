@@ -50,7 +50,7 @@ pub(super) const SYMBOLS: [(&str, Sign, bool); 24] = [
 ];
 
 /// Operators that are words, without those that `NOT` begins.
-const WORDS: [(&str, Sign); 31] = [
+const WORDS: [(&str, Sign); 32] = [
     ("exists", Sign::Exists),
     ("exist", Sign::Exists),
     ("is equal to", Sign::Compare(Operator::Equal)),
@@ -80,6 +80,7 @@ const WORDS: [(&str, Sign); 31] = [
     ("starts with", Sign::StartsWith),
     ("startswith", Sign::StartsWith),
     ("begins with", Sign::StartsWith),
+    ("beginswith", Sign::StartsWith),
     ("ends with", Sign::EndsWith),
     ("endswith", Sign::EndsWith),
 ];

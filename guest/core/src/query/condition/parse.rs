@@ -81,6 +81,7 @@ impl Parser {
     fn not(&mut self, reader: &mut Reader<'_>) -> Result<Test, String> {
         let start = reader.position();
         let is_not = reader.keyword(&["not"]).is_some()
+            || reader.eat("~")
             || (!reader.rest().trim_start().starts_with("!=") && reader.eat("!"));
         if is_not {
             if SYMBOLS.iter().any(|(symbol, ..)| reader.clone().eat(symbol)) {
@@ -348,7 +349,11 @@ impl Parser {
     }
 
     /// Reads the list after `IN`.
-    fn membership(&mut self, reader: &mut Reader<'_>, operand: Operand) -> Result<Test, String> {
+    pub(super) fn membership(
+        &mut self,
+        reader: &mut Reader<'_>,
+        operand: Operand,
+    ) -> Result<Test, String> {
         let close = [("(", ")"), ("[", "]"), ("{", "}")].iter().find(|(open, _)| reader.eat(open));
         let Some((_, close)) = close else {
             return Err(reader.error(&format!(

@@ -26,7 +26,7 @@ pub(super) fn condition(text: &str) -> Option<String> {
 }
 
 /// Returns the condition of a function without a name, such as `x => x.price > 5`.
-pub(super) fn lambda(text: &str) -> Option<String> {
+pub(in crate::query) fn lambda(text: &str) -> Option<String> {
     let text = text.trim();
     if let Some(rest) = text.strip_prefix("lambda ") {
         let (name, body) = rest.split_once(':')?;

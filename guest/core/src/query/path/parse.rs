@@ -13,8 +13,7 @@ const MAX_DEPTH: usize = 32;
 const MAX_INDEX: i64 = (1 << 53) - 1;
 
 /// Spellings of other dialects, each with what to use instead.
-const DIALECTS: [(&str, &str); 9] = [
-    ("=~", "for regular expressions write match(@.a, 'x.*') or search(@.a, 'x')"),
+const DIALECTS: [(&str, &str); 8] = [
     ("=", "write == for equality"),
     ("and ", "write &&"),
     ("or ", "write ||"),

@@ -38,6 +38,20 @@ impl PathRegex {
             .map_err(|error| format!("{pattern:?} is no regular expression here: {error}"))
     }
 
+    /// Compiles a regular expression as programming languages write it, which may match a part of
+    /// a text.
+    ///
+    /// # Errors
+    /// Returns the reason if the expression is invalid or too long.
+    pub(super) fn search(pattern: &str) -> Result<Self, String> {
+        if pattern.len() > 1_000 {
+            return Err("a regular expression has at most 1000 characters".to_owned());
+        }
+        CompiledRegex::new(pattern, false)
+            .map(Self)
+            .map_err(|error| format!("{pattern:?} is no regular expression here: {error}"))
+    }
+
     /// Returns the cost of a search in `bytes` bytes, in units of which 2^30 take about a second.
     pub(super) fn cost(&self, bytes: usize) -> usize {
         bytes.saturating_mul((1 << 30) / self.0.max_bytes.max(1))

@@ -1,4 +1,10 @@
-//! XPath expressions, rewritten as JSONPath for errors.
+//! XPath expressions, rewritten as JSONPath.
+
+use crate::query::code::{end_of_group, outside_quotes, parts};
+
+/// The operators of XPath and of JSONPath. The longer ones come first.
+const OPERATORS: [(&str, &str); 6] =
+    [("!=", "!="), ("<=", "<="), (">=", ">="), ("=", "=="), ("<", "<"), (">", ">")];
 
 /// Returns the JSONPath for an XPath such as `//item[@id='5']/name`. None for a JSON Pointer, and
 /// for an expression with other parts.
@@ -9,12 +15,12 @@ pub(super) fn to_json_path(path: &str) -> Option<String> {
     }
     let mut written = "$".to_owned();
     let mut is_deep = false;
-    for step in rest.split('/') {
+    for step in parts(rest, "/") {
         if step.is_empty() {
             is_deep = true;
             continue;
         }
-        let (name, predicates) = step.split_at(step.find('[').unwrap_or(step.len()));
+        let (name, mut predicates) = step.split_at(step.find('[').unwrap_or(step.len()));
         if name == "text()" {
             continue;
         }
@@ -26,8 +32,13 @@ pub(super) fn to_json_path(path: &str) -> Option<String> {
             _ => written.push_str(&format!("{}['{name}']", if is_deep { ".." } else { "" })),
         }
         is_deep = false;
-        for predicate in predicates.split('[').skip(1) {
-            written.push_str(&to_selector(predicate.strip_suffix(']')?)?);
+        while let Some(inner) = predicates.strip_prefix('[') {
+            let end = end_of_group(inner)?;
+            written.push_str(&to_selector(inner.get(..end)?)?);
+            predicates = inner.get(end + 1..)?;
+        }
+        if !predicates.is_empty() {
+            return None;
         }
     }
     Some(written)
@@ -43,16 +54,85 @@ fn to_selector(predicate: &str) -> Option<String> {
         // XPath counts from 1.
         return Some(format!("[{}]", position.checked_sub(1)?));
     }
-    let is_name = |name: &str| {
-        !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || "_-@.:".contains(c))
-    };
-    let Some((name, value)) = predicate.split_once('=') else {
-        return is_name(predicate).then(|| format!("[?@['{predicate}']]"));
-    };
-    let (name, value) = (name.trim_end_matches('!').trim(), value.trim());
-    let operator = if predicate.contains("!=") { "!=" } else { "==" };
-    (is_name(name) && !value.contains([']', '=']))
-        .then(|| format!("[?@['{name}']{operator}{value}]"))
+    Some(format!("[?{}]", condition(predicate)?))
+}
+
+/// Returns the condition of JSONPath for one of XPath.
+fn condition(text: &str) -> Option<String> {
+    for (word, operator) in [(" or ", " || "), (" and ", " && ")] {
+        let parts = parts(text, word);
+        if parts.len() > 1 {
+            let parts: Option<Vec<String>> = parts.into_iter().map(condition).collect();
+            return Some(format!("({})", parts?.join(operator)));
+        }
+    }
+    let text = text.trim();
+    if let Some((function, inner)) = text.strip_suffix(')').and_then(|text| text.split_once('(')) {
+        let arguments = parts(inner, ",");
+        return match (function, arguments.as_slice()) {
+            ("not", [inner]) => Some(format!("!({})", condition(inner)?)),
+            ("contains", [name, value]) => {
+                Some(format!("search({}, '{}')", member(name)?, expression(value)?))
+            }
+            ("starts-with", [name, value]) => {
+                Some(format!("match({}, '{}.*')", member(name)?, expression(value)?))
+            }
+            _ => None,
+        };
+    }
+    let comparison = outside_quotes(text).find_map(|(at, _)| {
+        let rest = text.get(at..)?;
+        let (sign, operator) = OPERATORS.iter().find(|(sign, _)| rest.starts_with(sign))?;
+        Some((text.get(..at)?, operator, rest.get(sign.len()..)?))
+    });
+    let Some((name, operator, value)) = comparison else { return member(text) };
+    let (name, value) = (member(name)?, value.trim());
+    let plain = unquoted(value);
+    let is_number = |text: &str| serde_json::from_str::<serde_json::Number>(text).is_ok();
+    match plain {
+        // A text with a number is a number in JSON.
+        Some(number) if is_number(number) && matches!(*operator, "==" | "!=") => {
+            let join = if *operator == "==" { "||" } else { "&&" };
+            Some(format!("({name}{operator}{value} {join} {name}{operator}{number})"))
+        }
+        Some(number) if is_number(number) => Some(format!("{name}{operator}{number}")),
+        Some(_) => Some(format!("{name}{operator}{value}")),
+        None => is_number(value).then(|| format!("{name}{operator}{value}")),
+    }
+}
+
+/// Returns the query for an attribute, an element or the element itself.
+fn member(name: &str) -> Option<String> {
+    let name = name.trim();
+    if matches!(name, "." | "text()") {
+        return Some("@".to_owned());
+    }
+    let mut query = "@".to_owned();
+    for step in name.split('/').filter(|step| *step != "text()") {
+        let is_part = |c: char| c.is_alphanumeric() || "_-@.:".contains(c);
+        if step.is_empty() || !step.chars().all(is_part) {
+            return None;
+        }
+        query.push_str(&format!("['{step}']"));
+    }
+    Some(query)
+}
+
+fn unquoted(text: &str) -> Option<&str> {
+    let inner = |mark| text.strip_prefix(mark)?.strip_suffix(mark);
+    inner('\'').or_else(|| inner('"')).filter(|inner| !inner.contains(['\'', '"', '\\']))
+}
+
+/// Returns a regular expression, in a text of JSONPath, that matches a text in quotes.
+fn expression(text: &str) -> Option<String> {
+    let mut escaped = String::new();
+    for c in unquoted(text.trim())?.chars() {
+        if "\\.?*+()[]{}|^$-".contains(c) {
+            escaped.push_str("\\\\");
+        }
+        escaped.push(c);
+    }
+    Some(escaped)
 }
 
 #[cfg(test)]
@@ -68,6 +148,14 @@ mod tests {
             ("/a/b[last()]", "$.a.b[-1]"),
             ("/a/b[c='x']/d/text()", "$.a.b[?@['c']=='x'].d"),
             ("//b[@id!=5]/@name", "$..b[?@['@id']!=5]['@name']"),
+            ("//b[c='3']", "$..b[?(@['c']=='3' || @['c']==3)]"),
+            ("//b[@t < 0.9]/@n", "$..b[?@['@t']<0.9]['@n']"),
+            (
+                "/a/b[@c='x' and not(d/e='y/z')][1]",
+                "$.a.b[?(@['@c']=='x' && !(@['d']['e']=='y/z'))][0]",
+            ),
+            ("//b[contains(@c, 'x.y')]", r"$..b[?search(@['@c'], 'x\\.y')]"),
+            ("//b[starts-with(c,'x') or d]", "$..b[?(match(@['c'], 'x.*') || @['d'])]"),
             ("/a/*/c", "$.a.*.c"),
         ] {
             assert_eq!(to_json_path(xpath).as_deref(), Some(expected), "{xpath}");

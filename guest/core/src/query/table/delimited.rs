@@ -16,8 +16,11 @@ fn parse_with(text: &str, sign: char) -> Option<Table> {
     let mut rows = Rows { rest: text, sign };
     let columns = rows.next()?;
     let width = columns.len();
-    let is_name = |name: &String| !name.is_empty() && Number::parse_plain(name).is_none();
-    if !(2..=MAX_COLUMNS).contains(&width) || !columns.iter().all(is_name) {
+    // The index of a table of R or pandas has no name.
+    let is_name = |(at, name): (usize, &String)| {
+        !(name.is_empty() && at > 0) && Number::parse_plain(name).is_none()
+    };
+    if !(2..=MAX_COLUMNS).contains(&width) || !columns.iter().enumerate().all(is_name) {
         return None;
     }
     let sampled: Vec<Vec<String>> = rows.by_ref().take(SAMPLED_ROWS).collect();
@@ -27,7 +30,10 @@ fn parse_with(text: &str, sign: char) -> Option<Table> {
         return None;
     }
     let rows: Vec<Vec<String>> = sampled.into_iter().chain(rows).collect();
-    let table = Table { columns, rows };
+    let mut table = Table { columns, rows };
+    if table.columns.first().is_some_and(String::is_empty) {
+        table.name_columns();
+    }
     table.is_valid().then_some(table)
 }
 

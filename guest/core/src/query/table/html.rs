@@ -1,78 +1,186 @@
 //! Tables of HTML.
+//!
+//! Cells that span several columns or rows are repeated in each of them. The rows of a head of
+//! several rows are joined to one name for each column.
 
 use super::Table;
+use crate::text::markup::{Piece, Pieces, attributes, plain_text};
+
+/// The maximum number of columns or rows that a cell spans.
+const MAX_SPAN: usize = 100;
+/// The maximum number of cells that stand for spans, in all tables.
+const MAX_REPEATED: usize = 100_000;
 
 /// Returns the table of a text of HTML that has the most rows.
 pub(super) fn parse(text: &str) -> Option<Table> {
     // Letters outside of ASCII keep their length, so that offsets are those of the text.
-    let lower = text.to_ascii_lowercase();
-    if !lower.contains("<table") {
+    if !text.to_ascii_lowercase().contains("<table") {
         return None;
     }
     let mut best: Option<Table> = None;
-    let mut table = Table::default();
-    let mut cell: Option<String> = None;
-    let mut row: Vec<String> = Vec::new();
-    let mut at = 0;
-    while let Some(open) = text.get(at..).and_then(|rest| rest.find('<')) {
-        if let (Some(cell), Some(words)) = (&mut cell, text.get(at..at + open)) {
-            cell.push_str(words);
-        }
-        let start = at + open;
-        let Some(end) = text.get(start..).and_then(|rest| rest.find('>')) else { break };
-        let name: String = lower
-            .get(start + 1..start + end)
-            .unwrap_or_default()
-            .chars()
-            .take_while(|c| c.is_ascii_alphanumeric() || *c == '/')
-            .collect();
-        at = start + end + 1;
-        let ends_cell =
-            matches!(name.as_str(), "td" | "th" | "/td" | "/th" | "tr" | "/tr" | "/table");
-        if let Some(cell) = cell.take_if(|_| ends_cell) {
-            row.push(decode(&cell));
-        }
-        match name.as_str() {
-            "td" | "th" => cell = Some(String::new()),
-            "br" | "p" | "div" | "li" => cell.iter_mut().for_each(|cell| cell.push(' ')),
-            "tr" | "/tr" | "/table" if !row.is_empty() => {
-                let row = std::mem::take(&mut row);
-                if table.columns.is_empty() {
-                    table.columns = row;
-                } else if row != table.columns {
-                    // A table may repeat its head at its foot.
-                    table.rows.push(row);
+    let mut table = HtmlTable::default();
+    let mut repeated = 0;
+    for (_, piece) in Pieces::new(text) {
+        match piece {
+            Piece::Text(text) => table.text(text),
+            Piece::Open { name, attributes, .. } => match name.to_ascii_lowercase().as_str() {
+                "td" | "th" => table.begin_cell(attributes, name.eq_ignore_ascii_case("th")),
+                "br" | "p" | "div" | "li" => table.text(" "),
+                "tr" => table.end_row(&mut repeated),
+                "table" => keep_larger(&mut best, &mut table, &mut repeated),
+                "tfoot" => table.is_foot = true,
+                "tbody" => table.begin_body(&mut repeated),
+                _ => {}
+            },
+            Piece::Close { name } => match name.to_ascii_lowercase().as_str() {
+                "td" | "th" => table.end_cell(),
+                "tr" => table.end_row(&mut repeated),
+                "thead" => table.begin_body(&mut repeated),
+                "tfoot" => {
+                    table.end_row(&mut repeated);
+                    table.is_foot = false;
                 }
-            }
-            _ => {}
+                "table" => keep_larger(&mut best, &mut table, &mut repeated),
+                _ => {}
+            },
         }
-        if matches!(name.as_str(), "table" | "/table") {
-            let found = std::mem::take(&mut table);
-            let is_larger = best.as_ref().is_none_or(|best| best.rows.len() < found.rows.len());
-            if found.is_valid() && is_larger {
-                best = Some(found);
-            }
+        if repeated > MAX_REPEATED {
+            break;
         }
     }
+    keep_larger(&mut best, &mut table, &mut repeated);
     best
 }
 
-/// Decodes the most common entities, and joins white space.
-fn decode(text: &str) -> String {
-    let mut text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let entities = [
-        ("&nbsp;", " "),
-        ("&lt;", "<"),
-        ("&gt;", ">"),
-        ("&quot;", "\""),
-        ("&#39;", "'"),
-        ("&apos;", "'"),
-        ("&amp;", "&"),
-    ];
-    if text.contains('&') {
-        for (name, sign) in entities {
-            text = text.replace(name, sign);
+/// Ends a table, and stores it if it has more rows than the best one.
+fn keep_larger(best: &mut Option<Table>, table: &mut HtmlTable, repeated: &mut usize) {
+    table.end_row(repeated);
+    let Some(found) = std::mem::take(table).finish() else { return };
+    if best.as_ref().is_none_or(|best| best.rows.len() < found.rows.len()) {
+        *best = Some(found);
+    }
+}
+
+/// A cell of a row.
+struct Cell {
+    text: String,
+    is_head: bool,
+    columns: usize,
+    rows: usize,
+}
+
+/// A table that is being read.
+#[derive(Default)]
+struct HtmlTable {
+    head: Vec<Vec<String>>,
+    rows: Vec<Vec<String>>,
+    /// True after the head: later rows are data.
+    has_head: bool,
+    is_foot: bool,
+    cell: Option<Cell>,
+    row: Vec<Cell>,
+    /// For each column, the text of a cell of an earlier row, and the number of rows that it spans
+    /// from here on.
+    spans: Vec<(String, usize)>,
+}
+
+impl HtmlTable {
+    fn text(&mut self, text: &str) {
+        if let Some(cell) = &mut self.cell {
+            cell.text.push_str(text);
         }
     }
-    text.trim().to_owned()
+
+    fn begin_cell(&mut self, own: &str, is_head: bool) {
+        self.end_cell();
+        let span = |name: &str| {
+            let mut values = attributes(own).filter(|(known, _)| known.eq_ignore_ascii_case(name));
+            let value = values.next().and_then(|(_, value)| value.trim().parse().ok());
+            value.unwrap_or(1usize).clamp(1, MAX_SPAN)
+        };
+        let (columns, rows) = (span("colspan"), span("rowspan"));
+        self.cell = Some(Cell { text: String::new(), is_head, columns, rows });
+    }
+
+    fn end_cell(&mut self) {
+        if let Some(cell) = self.cell.take() {
+            self.row.push(Cell { text: plain_text(&cell.text), ..cell });
+        }
+    }
+
+    /// Ends the head, if there is one.
+    fn begin_body(&mut self, repeated: &mut usize) {
+        self.end_row(repeated);
+        self.has_head |= !self.head.is_empty();
+    }
+
+    fn end_row(&mut self, repeated: &mut usize) {
+        self.end_cell();
+        let cells = std::mem::take(&mut self.row);
+        if cells.is_empty() {
+            return;
+        }
+        let is_head = cells.iter().all(|cell| cell.is_head);
+        // A title or a note is no data. At the foot, cells that span columns are controls.
+        let width = self.head.first().map_or(usize::MAX, Vec::len);
+        let is_note = cells.first().is_some_and(|cell| cells.len() == 1 && cell.columns >= width)
+            || self.is_foot && cells.iter().any(|cell| cell.columns > 1);
+        let row = self.expanded(cells, repeated);
+        let is_first = self.head.is_empty() && self.rows.is_empty();
+        if is_note {
+        } else if is_first || (is_head && !self.has_head && self.rows.is_empty()) {
+            self.head.push(row);
+        } else if !self.head.contains(&row) {
+            // A table may repeat its head at its foot.
+            self.rows.push(row);
+        }
+    }
+
+    /// Returns the texts of a row, in which cells that span several columns or rows are repeated.
+    fn expanded(&mut self, cells: Vec<Cell>, repeated: &mut usize) -> Vec<String> {
+        let mut row = Vec::new();
+        for cell in cells {
+            *repeated += self.add_spans(&mut row);
+            *repeated += cell.columns - 1;
+            for _ in 0..cell.columns {
+                if cell.rows > 1 {
+                    self.spans.resize(self.spans.len().max(row.len() + 1), Default::default());
+                    if let Some(span) = self.spans.get_mut(row.len()) {
+                        *span = (cell.text.clone(), cell.rows - 1);
+                    }
+                }
+                row.push(cell.text.clone());
+            }
+        }
+        *repeated += self.add_spans(&mut row);
+        row
+    }
+
+    /// Adds the texts of cells of earlier rows that come next in a row, and returns their number.
+    fn add_spans(&mut self, row: &mut Vec<String>) -> usize {
+        let before = row.len();
+        while let Some((text, rows)) = self.spans.get_mut(row.len()).filter(|(_, rows)| *rows > 0) {
+            *rows -= 1;
+            row.push(text.clone());
+        }
+        row.len() - before
+    }
+
+    /// Returns the table. None if it has no rows.
+    fn finish(self) -> Option<Table> {
+        let width = self.head.iter().map(Vec::len).max()?;
+        let name = |at: usize| {
+            let mut parts: Vec<&str> = Vec::new();
+            for row in &self.head {
+                let part = row.get(at).map_or("", String::as_str);
+                if !part.is_empty() && parts.last() != Some(&part) {
+                    parts.push(part);
+                }
+            }
+            parts.join(" ")
+        };
+        let mut table = Table { columns: (0..width).map(name).collect(), rows: self.rows };
+        table.name_columns();
+        table.is_valid().then_some(table)
+    }
 }

@@ -94,6 +94,10 @@ impl PathParser<'_> {
         }
         let left = self.operand()?;
         self.skip_space();
+        if self.eat("=~") {
+            self.skip_space();
+            return self.matched(left);
+        }
         let Some((token, comparison)) =
             COMPARISONS.iter().find(|(token, _)| self.rest().starts_with(token))
         else {
@@ -113,8 +117,41 @@ impl PathParser<'_> {
         self.text.get(at..).is_some_and(|rest| rest.starts_with('('))
     }
 
+    /// Reads the regular expression after `=~`, as `/^x/i` or in quotes. It may match a part.
+    fn matched(&mut self, text: PathOperand) -> Result<PathCondition, String> {
+        let start = self.at;
+        let pattern = match self.regex_literal() {
+            Some(pattern) => pattern,
+            None if self.rest().starts_with(['\'', '"']) => self.quoted()?,
+            None => return Err(self.error("a regular expression such as /^x/i is expected")),
+        };
+        let compiled = PathRegex::search(&pattern).map_err(|reason| {
+            self.at = start;
+            self.error(&reason)
+        })?;
+        let (pattern, compiled) = (PathOperand::Text(pattern), Some(Box::new(compiled)));
+        Ok(PathCondition::Matches { text, pattern, is_whole: false, compiled })
+    }
+
+    fn regex_literal(&mut self) -> Option<String> {
+        let inner = self.rest().strip_prefix('/')?;
+        let mut is_escaped = false;
+        let end = inner.find(|c| {
+            let is_end = c == '/' && !is_escaped;
+            is_escaped = c == '\\' && !is_escaped;
+            is_end
+        })?;
+        let (pattern, rest) = (inner.get(..end)?, inner.get(end + 1..)?);
+        let flags =
+            rest.get(..rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len()))?;
+        self.at += pattern.len() + flags.len() + 2;
+        let pattern = pattern.replace("\\/", "/");
+        Some(if flags.contains('i') { format!("(?i){pattern}") } else { pattern })
+    }
+
     fn is_comparison(&self) -> bool {
-        COMPARISONS.iter().any(|(token, _)| self.rest().starts_with(token))
+        self.rest().starts_with("=~")
+            || COMPARISONS.iter().any(|(token, _)| self.rest().starts_with(token))
     }
 
     /// Refuses a comparison of what is true or false already.
