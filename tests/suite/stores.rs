@@ -2,7 +2,9 @@
 //! unavailable store on clients.
 
 use context_guard::clock::{Clock, ManualClock, SystemClock};
-use context_guard::store::{CursorStore, MemoryLimits, MemoryStore, StoreError, StoreOptions};
+use context_guard::store::{
+    CursorStore, MemoryLimits, MemoryStore, SlotRequest, StoreError, StoreOptions,
+};
 use context_guard_test_support::answer::Answer;
 use context_guard_test_support::gateway::{Gateway, HttpClient};
 use context_guard_test_support::guards::{NOW_MS, SIGNING_KEY};
@@ -136,6 +138,47 @@ fn conforms(store: &Arc<dyn CursorStore>, pass_time: &dyn Fn()) -> Result<()> {
             .try_for_each(|worker| worker.join().map_err(|_| StoreError::Unavailable)?)
     })?;
     ensure!(store.is_up());
+    Ok(())
+}
+
+/// Returns the slots of a gateway for the requests of a principal, and true if others lack some.
+fn hold_slots(
+    store: &Arc<dyn CursorStore>,
+    (principal, holder): (&str, &str),
+    [used, waiting, spare]: [u32; 3],
+    lifetime: Duration,
+) -> Result<(u32, bool), StoreError> {
+    let holder = holder.to_owned();
+    let request = SlotRequest { holder, used, waiting, spare, limit: 10, lifetime };
+    let grant = store.hold_slots(principal, &request)?;
+    Ok((grant.slots, grant.is_contended))
+}
+
+#[test]
+fn slots_are_divided_among_gateways() -> Result<()> {
+    let redis = Redis::start("slots", &[])?;
+    let store = open(&redis.url(), 0)?;
+    let hold = |holder, demand| hold_slots(&store, ("a", holder), demand, MINUTE);
+    ensure!(hold("one", [0, 4, 3])? == (7, false));
+    // The spare slots are lent until their holder asks again.
+    ensure!(hold("two", [0, 8, 3])? == (3, false));
+    ensure!(hold("one", [4, 0, 3])? == (4, true));
+    ensure!(hold("two", [3, 5, 3])? == (6, false));
+    // Three gateways with a great demand have equal parts, and one of them the rest.
+    ensure!(hold("one", [4, 9, 0])? == (4, true) && hold("three", [0, 9, 0])? == (0, true));
+    ensure!(hold("two", [6, 9, 0])? == (3, true) && hold("two", [3, 9, 0])? == (3, true));
+    ensure!(hold("three", [0, 9, 0])? == (3, true));
+    // Another principal has its own slots.
+    ensure!(hold_slots(&store, ("b", "one"), [0, 10, 0], MINUTE)? == (10, false));
+    // All of them are free when they are given back, or their time is over.
+    ensure!(hold("one", [0, 0, 0])?.0 == 0 && hold("two", [0, 0, 0])?.0 == 0);
+    ensure!(hold("three", [3, 7, 0])? == (10, false));
+    ensure!(hold_slots(&store, ("c", "dead"), [0, 10, 0], SHORT_TTL)? == (10, false));
+    wait_until("slots of a dead gateway", || {
+        Ok(hold_slots(&store, ("c", "one"), [0, 10, 0], SHORT_TTL)? == (10, false))
+    })?;
+    let memory = open("memory:", 0)?;
+    ensure!(hold_slots(&memory, ("a", "one"), [0, 1, 0], MINUTE) == Err(StoreError::Unavailable));
     Ok(())
 }
 

@@ -6,7 +6,10 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::Clock;
-use crate::{ChannelFollower, CursorStore, MemoryStore, RateGrant, StoreError, StoreFaults};
+use crate::{
+    ChannelFollower, CursorStore, MemoryStore, RateGrant, SlotGrant, SlotRequest, StoreError,
+    StoreFaults,
+};
 
 /// The age, in milliseconds, up to which a local copy of a mutable entry is used without asking the
 /// shared store.
@@ -160,6 +163,10 @@ impl CursorStore for LayeredStore {
         unspent: u32,
     ) -> Result<RateGrant, StoreError> {
         self.remote.take(owner, interval, tolerance, count, unspent)
+    }
+
+    fn hold_slots(&self, owner: &str, request: &SlotRequest) -> Result<SlotGrant, StoreError> {
+        self.remote.hold_slots(owner, request)
     }
 
     fn read_foreign(&self, key: &str, start: usize, length: usize) -> Result<Bytes, StoreError> {

@@ -54,6 +54,33 @@ pub struct RateGrant {
     pub wait: Duration,
 }
 
+/// The demand of a gateway for slots: requests of one owner that may be in flight at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlotRequest {
+    /// The name of the gateway, which is unique among those with the store.
+    pub holder: String,
+    /// The number of requests that are in flight at the gateway.
+    pub used: u32,
+    /// The number of requests that wait at the gateway for a slot.
+    pub waiting: u32,
+    /// The number of slots for further requests, which it gets only if no gateway lacks any.
+    pub spare: u32,
+    /// The maximum number of requests in flight at all gateways.
+    pub limit: u32,
+    /// The time after which the slots return unless the gateway requests them again.
+    pub lifetime: Duration,
+}
+
+/// The slots of a gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotGrant {
+    /// The number of requests that may be in flight. It may be less than are in flight already:
+    /// the gateway then starts none before enough of them have ended.
+    pub slots: u32,
+    /// True if other gateways lack slots.
+    pub is_contended: bool,
+}
+
 /// An event of a channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChannelEvent {
@@ -121,6 +148,16 @@ pub trait CursorStore: Send + Sync {
         unspent: u32,
     ) -> Result<RateGrant, StoreError> {
         let _ = (owner, interval, tolerance, count, unspent);
+        Err(StoreError::Unavailable)
+    }
+
+    /// Replaces the slots that a gateway holds for requests of `owner`. All gateways with this
+    /// store hold at most the limit together, and divide it fairly if they demand more.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`], also if the store is not shared.
+    fn hold_slots(&self, owner: &str, request: &SlotRequest) -> Result<SlotGrant, StoreError> {
+        let _ = (owner, request);
         Err(StoreError::Unavailable)
     }
 

@@ -9,6 +9,7 @@ mod heartbeat;
 mod rate;
 mod remote;
 mod server;
+mod slots;
 
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
@@ -22,7 +23,10 @@ use tokio::runtime::Runtime;
 
 use self::server::{Connection, Server};
 use crate::health::{Health, StoreFaults};
-use crate::{ChannelFollower, CursorStore, FLEET_PRINCIPAL, RateGrant, StoreError, Topology};
+use crate::{
+    ChannelFollower, CursorStore, FLEET_PRINCIPAL, RateGrant, SlotGrant, SlotRequest, StoreError,
+    Topology,
+};
 
 /// The time between a failure and the first probe of the server. It doubles with each probe.
 const INITIAL_PAUSE: Duration = Duration::from_millis(25);
@@ -275,6 +279,13 @@ impl CursorStore for RedisStore {
         let command = rate::command(&self.key(&tag, "rate"), interval, tolerance, count, unspent);
         let (result,) = self.run::<((u32, u64),)>(&tag, command)?;
         Ok(rate::grant(result))
+    }
+
+    fn hold_slots(&self, owner: &str, request: &SlotRequest) -> Result<SlotGrant, StoreError> {
+        let tag = tag(owner);
+        let command = slots::command(&self.key(&tag, "slots"), request);
+        let (result,) = self.run::<((u32, u32),)>(&tag, command)?;
+        Ok(slots::grant(result))
     }
 
     fn read_foreign(&self, key: &str, start: usize, length: usize) -> Result<Bytes, StoreError> {

@@ -10,7 +10,8 @@ use context_guard_sealing::{KeyMaterial, NONCE_BYTES, SealingKey};
 use tracing::warn;
 
 use crate::{
-    ChannelEvent, ChannelFollower, CursorStore, FLEET_PRINCIPAL, RateGrant, StoreError, StoreFaults,
+    ChannelEvent, ChannelFollower, CursorStore, FLEET_PRINCIPAL, RateGrant, SlotGrant, SlotRequest,
+    StoreError, StoreFaults,
 };
 
 /// The purpose of the derived keys, so that the same secret gives other keys elsewhere.
@@ -134,6 +135,10 @@ impl<S: CursorStore> CursorStore for SealedStore<S> {
         unspent: u32,
     ) -> Result<RateGrant, StoreError> {
         self.inner.take(owner, interval, tolerance, count, unspent)
+    }
+
+    fn hold_slots(&self, owner: &str, request: &SlotRequest) -> Result<SlotGrant, StoreError> {
+        self.inner.hold_slots(owner, request)
     }
 
     fn read_foreign(&self, key: &str, start: usize, length: usize) -> Result<Bytes, StoreError> {
