@@ -35,6 +35,7 @@ mod faults;
 mod fleet;
 mod fleet_bundle;
 mod fleet_cache;
+mod fleet_limits;
 mod fleet_rollout;
 mod floods;
 mod front;

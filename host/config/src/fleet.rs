@@ -15,8 +15,8 @@ pub struct Fleet {
     /// The address and port at which the other replicas reach this one. Without it, `listen`.
     #[schemars(example = "10.0.0.7:8810")]
     pub address: Option<String>,
-    /// The number of replicas, by which each divides the rate limits while the store is
-    /// unreachable or in memory.
+    /// The number of replicas, by which each divides `access.rateLimit` and `limits.perPrincipal`
+    /// while the store is unreachable or in memory.
     #[schemars(range(min = 1))]
     pub replicas: u32,
 }

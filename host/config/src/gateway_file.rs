@@ -346,7 +346,8 @@ pub struct Limits {
     #[schemars(range(min = 1))]
     pub concurrency: usize,
     /// The maximum number of concurrent requests of a principal, or of an address for anonymous
-    /// callers. Without it half of `concurrency`, but at least 8.
+    /// callers. It holds for all replicas of a fleet together. Without it half of `concurrency` at
+    /// each replica, but at least 8.
     #[schemars(range(min = 1))]
     pub per_principal: Option<usize>,
     /// The maximum number of concurrent requests of a session. Without it a quarter of

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use crate::access::{ANONYMOUS, client_network};
 use crate::config::Limits;
-use crate::fair_queue::{Caller, Place, Shares};
+use crate::fair_queue::{Caller, FairQueue, Place, Shares, share};
+use crate::fleet::Fleet;
 use crate::front::request_body::Reservation;
 
 /// A request that the front has admitted. The request occupies its places until all clones of the
@@ -77,8 +78,24 @@ impl Admission {
     }
 }
 
-/// Returns the bounds of concurrent requests.
-pub(crate) fn concurrency(limits: &Limits) -> Shares {
+/// Returns the places of concurrent requests, and the queue for them. The replicas of a fleet share
+/// the limit of each principal, if the configuration sets one.
+pub(crate) fn places(limits: &Limits, fleet: Option<&Fleet>) -> Arc<FairQueue> {
+    let mut places = concurrency(limits);
+    let shared = limits.per_principal.zip(fleet);
+    let slots = shared.and_then(|(limit, fleet)| fleet.slot_limit(limit));
+    if let Some((limit, fleet)) = shared.filter(|_| slots.is_none()) {
+        places.per_principal = places.per_principal.min(share(limit, fleet.replicas()));
+    }
+    let queue = FairQueue::new(places, Shares::defaults(limits.queue));
+    if let Some(slots) = slots {
+        queue.share(slots);
+    }
+    queue
+}
+
+/// Returns the bounds of concurrent requests at this replica.
+fn concurrency(limits: &Limits) -> Shares {
     let shares = Shares::defaults(limits.concurrency);
     Shares {
         per_principal: limits.per_principal.unwrap_or(shares.per_principal).min(shares.total),

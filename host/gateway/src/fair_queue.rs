@@ -1,10 +1,20 @@
 //! A queue for a limited number of places. Free places rotate among principals, and among the
 //! sessions of a principal, so that no caller waits behind all requests of another.
+//!
+//! In a fleet, a request of a principal also needs one of the slots that all replicas share.
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+mod keeper;
+mod lease;
+mod state;
+
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio::sync::oneshot;
+
+pub(crate) use self::keeper::{
+    SLOT_LIFETIME, SharedSlots, SlotDemand, SlotFuture, SlotGrant, SlotLimit, share,
+};
+use self::state::{QueueState, RequestKind};
 
 /// The number of places that a session may always use, if there are as many.
 const MIN_SESSION_SHARE: usize = 4;
@@ -49,43 +59,13 @@ impl Shares {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct QueueFull;
 
-struct Waiter {
-    id: u64,
-    places: usize,
-    granted: oneshot::Sender<Place>,
-}
-
-#[derive(Default)]
-struct SessionQueue {
-    running: usize,
-    waiting: usize,
-    waiters: VecDeque<Waiter>,
-}
-
-#[derive(Default)]
-struct PrincipalQueue {
-    running: usize,
-    waiting: usize,
-    sessions: HashMap<Arc<str>, SessionQueue>,
-    /// The sessions with waiters, in the order of their turns.
-    turns: VecDeque<Arc<str>>,
-}
-
-#[derive(Default)]
-struct QueueState {
-    running: usize,
-    waiting: usize,
-    last_id: u64,
-    principals: HashMap<Arc<str>, PrincipalQueue>,
-    /// The principals with waiters, in the order of their turns.
-    turns: VecDeque<Arc<str>>,
-}
-
 /// A limited number of places with a bounded queue, fair among callers.
 pub(crate) struct FairQueue {
     places: Shares,
     queue: Shares,
     state: Mutex<QueueState>,
+    /// The limit of each principal that all replicas of a fleet share.
+    shared: OnceLock<SlotLimit>,
 }
 
 /// Occupies places of a [`FairQueue`] until it is dropped.
@@ -93,19 +73,17 @@ pub(crate) struct Place {
     queue: Arc<FairQueue>,
     caller: Caller,
     places: usize,
+    kind: RequestKind,
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         let granted = {
             let mut state = self.queue.state();
-            state.release(&self.caller, self.places);
+            state.release(&self.caller, self.places, self.kind);
             self.queue.grant(&mut state)
         };
-        // Sent without the lock: a place whose receiver is gone is dropped here, which locks again.
-        for (waiter, place) in granted {
-            let _ = waiter.send(place);
-        }
+        deliver(granted);
     }
 }
 
@@ -122,19 +100,45 @@ impl Drop for Waiting<'_> {
     }
 }
 
+/// The places for requests that have waited.
+type GrantedPlaces = Vec<(oneshot::Sender<Place>, Place)>;
+
+/// Sends places to the requests that wait for them. The state must not be locked: a place whose
+/// receiver is gone is dropped here, which locks it again.
+fn deliver(granted: GrantedPlaces) {
+    for (waiter, place) in granted {
+        let _ = waiter.send(place);
+    }
+}
+
 impl FairQueue {
     pub(crate) fn new(places: Shares, queue: Shares) -> Arc<Self> {
-        Arc::new(Self { places, queue, state: Mutex::default() })
+        Arc::new(Self { places, queue, state: Mutex::default(), shared: OnceLock::new() })
+    }
+
+    /// Limits the requests of each principal at all replicas together. Must be called at most once.
+    pub(crate) fn share(&self, limit: SlotLimit) {
+        let _ = self.shared.set(limit);
     }
 
     fn state(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns the kind of a request. Another replica has counted it if `is_forwarded` is true.
+    fn kind(&self, is_forwarded: bool) -> RequestKind {
+        match self.shared.get() {
+            Some(_) if !is_forwarded => RequestKind::NeedsSlot,
+            _ => RequestKind::Local,
+        }
+    }
+
     /// Returns true if a request of this caller would start or wait now.
-    pub(crate) fn has_room(&self, caller: &Caller) -> bool {
-        let state = self.state();
-        state.can_start(&self.places, caller) || state.can_wait(&self.queue, caller, 1)
+    pub(crate) fn has_room(&self, caller: &Caller, is_forwarded: bool) -> bool {
+        let (state, kind) = (self.state(), self.kind(is_forwarded));
+        state.can_start(&self.places, caller, kind)
+            || state.can_wait(&self.queue, caller, 1)
+            || state.lacks_only_a_slot(&self.places, caller, kind)
     }
 
     /// Waits for `places` places, at most as many as a session may have. The request starts when
@@ -148,18 +152,46 @@ impl FairQueue {
         caller: &Caller,
         places: usize,
     ) -> Result<Place, QueueFull> {
+        self.enter_as(caller, places, self.kind(false)).await
+    }
+
+    /// Waits as [`Self::enter`] does, for a request that another replica has passed on. That
+    /// replica holds a slot for it.
+    ///
+    /// # Errors
+    /// The queue is full.
+    pub(crate) async fn enter_forwarded(
+        self: &Arc<Self>,
+        caller: &Caller,
+        places: usize,
+    ) -> Result<Place, QueueFull> {
+        self.enter_as(caller, places, self.kind(true)).await
+    }
+
+    async fn enter_as(
+        self: &Arc<Self>,
+        caller: &Caller,
+        places: usize,
+        kind: RequestKind,
+    ) -> Result<Place, QueueFull> {
         let places = places.clamp(1, self.places.session_bound(&caller.session));
         let (granted, receiver) = oneshot::channel();
         let id = {
             let mut state = self.state();
-            if state.can_start(&self.places, caller) {
-                state.start(caller, places);
-                return Ok(self.place(caller, places));
+            if state.can_start(&self.places, caller, kind) {
+                state.start(caller, places, kind);
+                return Ok(self.place(caller, places, kind));
             }
-            if !state.can_wait(&self.queue, caller, places) {
+            // A request that lacks only a slot does not wait for other requests: the store may have
+            // a slot for it. The keeper refuses it if not, and the queue is full.
+            if !state.can_wait(&self.queue, caller, places)
+                && !state.lacks_only_a_slot(&self.places, caller, kind)
+            {
                 return Err(QueueFull);
             }
-            state.wait(caller, places, granted)
+            let id = state.wait(caller, places, kind, granted);
+            self.request_slots(&mut state, &caller.principal, kind);
+            id
         };
         let waiting = Waiting { queue: self, caller, id };
         let place = receiver.await.map_err(|_| QueueFull);
@@ -167,167 +199,19 @@ impl FairQueue {
         place
     }
 
-    fn place(self: &Arc<Self>, caller: &Caller, places: usize) -> Place {
-        Place { queue: Arc::clone(self), caller: caller.clone(), places }
+    fn place(self: &Arc<Self>, caller: &Caller, places: usize, kind: RequestKind) -> Place {
+        Place { queue: Arc::clone(self), caller: caller.clone(), places, kind }
     }
 
-    /// Starts the waiting requests for which there are places now. The caller sends the places to
-    /// them after it has unlocked the state.
-    fn grant(self: &Arc<Self>, state: &mut QueueState) -> Vec<(oneshot::Sender<Place>, Place)> {
+    /// Starts the waiting requests for which there are places now. The caller must [`deliver`] the
+    /// places.
+    fn grant(self: &Arc<Self>, state: &mut QueueState) -> GrantedPlaces {
         let mut granted = Vec::new();
         while let Some((caller, waiter)) = state.next_waiter(&self.places) {
-            state.start(&caller, waiter.places);
-            granted.push((waiter.granted, self.place(&caller, waiter.places)));
+            state.start(&caller, waiter.places, waiter.kind);
+            granted.push((waiter.granted, self.place(&caller, waiter.places, waiter.kind)));
         }
         granted
-    }
-}
-
-impl QueueState {
-    fn session(&self, caller: &Caller) -> Option<(&PrincipalQueue, Option<&SessionQueue>)> {
-        let principal = self.principals.get(&caller.principal)?;
-        Some((principal, principal.sessions.get(&caller.session)))
-    }
-
-    fn can_start(&self, places: &Shares, caller: &Caller) -> bool {
-        let (principal, session) = match self.session(caller) {
-            Some((principal, session)) => {
-                (principal.running, session.map_or(0, |session| session.running))
-            }
-            None => (0, 0),
-        };
-        self.running < places.total
-            && principal < places.per_principal
-            && session < places.session_bound(&caller.session)
-    }
-
-    fn can_wait(&self, queue: &Shares, caller: &Caller, places: usize) -> bool {
-        let (principal, session) = match self.session(caller) {
-            Some((principal, session)) => {
-                (principal.waiting, session.map_or(0, |session| session.waiting))
-            }
-            None => (0, 0),
-        };
-        self.waiting + places <= queue.total
-            && principal + places <= queue.per_principal
-            && session + places <= queue.session_bound(&caller.session)
-    }
-
-    fn start(&mut self, caller: &Caller, places: usize) {
-        self.running += places;
-        let principal = self.principals.entry(Arc::clone(&caller.principal)).or_default();
-        principal.running += places;
-        let session = principal.sessions.entry(Arc::clone(&caller.session)).or_default();
-        session.running += places;
-    }
-
-    fn release(&mut self, caller: &Caller, places: usize) {
-        self.running -= places;
-        if let Some(principal) = self.principals.get_mut(&caller.principal) {
-            principal.running -= places;
-            if let Some(session) = principal.sessions.get_mut(&caller.session) {
-                session.running -= places;
-            }
-        }
-        self.forget_idle(caller);
-    }
-
-    /// Adds a request to the queue, and returns its id.
-    fn wait(&mut self, caller: &Caller, places: usize, granted: oneshot::Sender<Place>) -> u64 {
-        self.last_id += 1;
-        self.waiting += places;
-        let principal = self.principals.entry(Arc::clone(&caller.principal)).or_default();
-        if principal.waiting == 0 {
-            self.turns.push_back(Arc::clone(&caller.principal));
-        }
-        principal.waiting += places;
-        let session = principal.sessions.entry(Arc::clone(&caller.session)).or_default();
-        if session.waiting == 0 {
-            principal.turns.push_back(Arc::clone(&caller.session));
-        }
-        session.waiting += places;
-        session.waiters.push_back(Waiter { id: self.last_id, places, granted });
-        self.last_id
-    }
-
-    /// Removes the waiting request with this id, if it still waits.
-    fn remove(&mut self, caller: &Caller, id: u64) {
-        let Some(principal) = self.principals.get_mut(&caller.principal) else { return };
-        let Some(session) = principal.sessions.get_mut(&caller.session) else { return };
-        let Some(at) = session.waiters.iter().position(|waiter| waiter.id == id) else { return };
-        if let Some(waiter) = session.waiters.remove(at) {
-            session.waiting -= waiter.places;
-            principal.waiting -= waiter.places;
-            self.waiting -= waiter.places;
-        }
-        if session.waiting == 0 {
-            principal.turns.retain(|session| *session != caller.session);
-        }
-        if principal.waiting == 0 {
-            self.turns.retain(|principal| *principal != caller.principal);
-        }
-        self.forget_idle(caller);
-    }
-
-    /// Removes the next request from the queue that may start, or returns `None`.
-    fn next_waiter(&mut self, places: &Shares) -> Option<(Caller, Waiter)> {
-        if self.running >= places.total {
-            return None;
-        }
-        for _ in 0..self.turns.len() {
-            let name = self.turns.pop_front()?;
-            let principal = self.principals.get_mut(&name)?;
-            let next = if principal.running < places.per_principal {
-                principal.next_waiter(places)
-            } else {
-                None
-            };
-            if principal.waiting > 0 {
-                self.turns.push_back(Arc::clone(&name));
-            }
-            if let Some((session, waiter)) = next {
-                self.waiting -= waiter.places;
-                return Some((Caller { principal: name, session }, waiter));
-            }
-        }
-        None
-    }
-
-    /// Removes the entries of a caller that has no requests any more.
-    fn forget_idle(&mut self, caller: &Caller) {
-        let Some(principal) = self.principals.get_mut(&caller.principal) else { return };
-        let session = principal.sessions.get(&caller.session);
-        if session.is_some_and(|session| session.running == 0 && session.waiting == 0) {
-            principal.sessions.remove(&caller.session);
-        }
-        if principal.sessions.is_empty() {
-            self.principals.remove(&caller.principal);
-        }
-    }
-}
-
-impl PrincipalQueue {
-    fn next_waiter(&mut self, places: &Shares) -> Option<(Arc<str>, Waiter)> {
-        for _ in 0..self.turns.len() {
-            let name = self.turns.pop_front()?;
-            let session = self.sessions.get_mut(&name)?;
-            let next = if session.running < places.session_bound(&name) {
-                session.waiters.pop_front()
-            } else {
-                None
-            };
-            if let Some(waiter) = &next {
-                session.waiting -= waiter.places;
-                self.waiting -= waiter.places;
-            }
-            if session.waiting > 0 {
-                self.turns.push_back(Arc::clone(&name));
-            }
-            if let Some(waiter) = next {
-                return Some((name, waiter));
-            }
-        }
-        None
     }
 }
 

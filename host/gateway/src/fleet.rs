@@ -11,6 +11,7 @@ mod owner;
 mod peers;
 mod session_token;
 mod shared_rates;
+mod shared_slots;
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -27,8 +28,10 @@ use tracing::warn;
 use self::keys::FleetKeys;
 use self::peers::Peers;
 use self::shared_rates::StoredRates;
+use self::shared_slots::StoredSlots;
 use crate::access::Access;
 use crate::config::{self, Config};
+use crate::fair_queue::SlotLimit;
 use crate::filter::Filter;
 use crate::store::CursorStore;
 
@@ -91,6 +94,18 @@ impl Fleet {
     /// Returns the store of all replicas. `None` if it is not shared.
     pub(crate) fn shared_store(&self) -> Option<Arc<dyn CursorStore>> {
         self.store.may_block().then(|| Arc::clone(&self.store))
+    }
+
+    /// Returns the number of replicas.
+    pub(crate) fn replicas(&self) -> usize {
+        usize::try_from(self.settings.replicas).unwrap_or(usize::MAX)
+    }
+
+    /// Returns the limit of `limit` concurrent requests of a principal at all replicas together.
+    /// `None` if the store is not shared.
+    pub(crate) fn slot_limit(&self, limit: usize) -> Option<SlotLimit> {
+        let slots = StoredSlots::new(self.shared_store()?, limit);
+        Some(SlotLimit::new(Arc::new(slots), limit, self.replicas()))
     }
 
     /// Returns the tag of this replica, for ids of what it alone holds.

@@ -153,7 +153,7 @@ async fn serve_admitted(
     // A GET of the MCP endpoint opens a stream that waits for events. It does no work that needs
     // limiting.
     let is_stream = mcp && parts.method == Method::GET;
-    if !is_stream && !gateway.places.has_room(&caller) {
+    if !is_stream && !gateway.places.has_room(&caller, is_replica) {
         return unavailable(&principal, "busy", BUSY);
     }
     // The body is read before the request has a place: clients that send slowly would otherwise
@@ -193,7 +193,11 @@ async fn serve_admitted(
     let place = if is_stream {
         None
     } else {
-        match gateway.places.enter(&caller, messages).await {
+        let entered = match is_replica {
+            true => gateway.places.enter_forwarded(&caller, messages).await,
+            false => gateway.places.enter(&caller, messages).await,
+        };
+        match entered {
             Ok(place) => Some(place),
             Err(QueueFull) => return unavailable(&principal, "busy", BUSY),
         }

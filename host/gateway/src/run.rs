@@ -120,6 +120,7 @@ impl Gateway {
         if let Some(replicas) = replicas {
             let _ = replicas.await;
         }
+        self.places.return_slots().await;
         self.processes.end().await;
         // The admin endpoint outlives the front, so that operators can observe the drain.
         self.stopped.cancel();

@@ -12,9 +12,9 @@ use http::{Method, StatusCode, Uri};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use super::admission::{Admission, concurrency};
+use super::admission::{Admission, places};
 use super::aggregator::{Aggregator, route_path};
-use super::fair_queue::{FairQueue, Shares};
+use super::fair_queue::FairQueue;
 use super::fleet::Fleet;
 use super::front::batches;
 use super::front::memory_monitor::MemoryMonitor;
@@ -198,8 +198,7 @@ impl Gateway {
             );
         }
         let sse_paths = SsePaths::beside(&config.path);
-        let places =
-            FairQueue::new(concurrency(&config.limits), Shares::defaults(config.limits.queue));
+        let places = places(&config.limits, fleet.as_deref());
         let body_memory = BodyMemory::new(&config.limits);
         let memory = MemoryMonitor::new(&config.limits);
         let admin_access =
