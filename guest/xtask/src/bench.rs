@@ -105,6 +105,11 @@ pub(crate) enum Bench {
         #[arg(long, default_value_t = 2_500)]
         pause_ms: u32,
     },
+    /// Measure a fleet with a release build: the commands to Redis for each kind of call, reads at
+    /// another replica, the throughput of three replicas, and latencies while Redis is killed or
+    /// frozen. Needs redis-server, and control groups of Linux. Prints the report of
+    /// benches/results/fleet.md.
+    Fleet,
     /// Measure swaps of policy and component under many clients, next to a run without swaps. Fails
     /// if a request fails, or memory grows. Prints the report of benches/results/swap.md.
     Swap {
@@ -156,6 +161,7 @@ impl Bench {
                     [("--clients", clients), ("--seconds", seconds), ("--pause-ms", pause_ms)];
                 run_with_program("load", &build::for_tests()?, &arguments)
             }
+            Bench::Fleet => run_with_program("fleet", &build::all(true)?, &[]),
             Bench::Swap { clients, swaps } => {
                 let arguments = [("--clients", clients), ("--swaps", swaps)];
                 run_with_program("swap", &build::for_tests()?, &arguments)
