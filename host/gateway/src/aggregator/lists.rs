@@ -34,15 +34,19 @@ use crate::upstream::Failure;
 mod fresh;
 mod late;
 mod named;
+mod repair;
 mod tools;
 
 use self::fresh::list_source;
-use self::late::{Fetching, RefetchKey};
+use self::late::{Fetching, RefetchKey, refetch_key};
 pub(super) use self::tools::{MergedTools, ProgramTool};
 
 /// The time after which the gateway lists an upstream's tools again for the guard. It is shorter
 /// than the lifetime of the definitions that the guard stores.
 const TOOLS_SEEN_FOR: Duration = Duration::from_secs(600);
+/// The time for which the gateway remembers that an upstream did not return a list in time: it then
+/// answers without waiting for it again.
+const SLOW_FOR: Duration = Duration::from_secs(60);
 /// The maximum number of pages that are read from one upstream, in case its cursors never end.
 const MAX_UPSTREAM_PAGES: usize = 200;
 /// The member of `_meta` that names the upstreams whose entries are missing from a merged list.
@@ -62,6 +66,8 @@ pub(super) struct Lists {
     refetching: Mutex<HashSet<RefetchKey>>,
     /// The lists that the gateway announced as changed. A client that asks again gets no older one.
     announced: Mutex<LruCache<RefetchKey, ()>>,
+    /// The lists that an upstream did not return in time, with the time of the first attempt.
+    slow: Mutex<LruCache<RefetchKey, Instant>>,
     /// The upstreams, by index, that are behind a guard of their own.
     guarded: Mutex<BTreeSet<usize>>,
 }
@@ -82,6 +88,7 @@ impl Lists {
             tools_seen: Mutex::new(LruCache::new(max_sessions)),
             refetching: Mutex::default(),
             announced: Mutex::new(LruCache::new(max_sessions)),
+            slow: Mutex::new(LruCache::new(max_sessions)),
             guarded: Mutex::default(),
         }
     }
@@ -187,28 +194,7 @@ impl Lists {
         meta: Option<&RawValue>,
     ) -> (Vec<(usize, Arc<UpstreamList>)>, Vec<Value>) {
         let servers = &self.connections.servers;
-        let fetching = (0..servers.len()).map(|server| async move {
-            let client = origin.client;
-            let known = self.connections.known.list(client, server, kind);
-            let was_announced = self.pop_announced(client, server, kind);
-            if let Some(list) = self.fresh_list(origin, server, kind, meta).await {
-                return Ok(list);
-            }
-            let wait = match &known {
-                Some(_) if !was_announced => KNOWN_TIMEOUT,
-                _ => UNKNOWN_TIMEOUT,
-            };
-            let mut fetching = self.start_fetch(client.clone(), server, kind, meta);
-            match tokio::time::timeout(wait, &mut fetching).await {
-                Ok(fetched) => fetched.unwrap_or_else(|error| Err(late::ended(&error))),
-                Err(_) => {
-                    self.announce_later(client, server, kind, known.clone(), fetching);
-                    let seconds = UNKNOWN_TIMEOUT.as_secs();
-                    let reason = format!("no answer within {seconds} s");
-                    known.ok_or(Failure::Timeout(reason))
-                }
-            }
-        });
+        let fetching = (0..servers.len()).map(|server| self.fetch_one(origin, server, kind, meta));
         let (mut lists, mut missing) = (Vec::new(), Vec::new());
         for (server, fetched) in join_all(fetching).await.into_iter().enumerate() {
             match fetched {
@@ -220,6 +206,50 @@ impl Lists {
             }
         }
         (lists, missing)
+    }
+
+    /// Returns the list of the upstream at index `server`. Waits only for a short time if its last
+    /// list is known, or if it did not return one in time a moment ago.
+    async fn fetch_one(
+        self: &Arc<Self>,
+        origin: &Origin<'_>,
+        server: usize,
+        kind: &'static ListKind,
+        meta: Option<&RawValue>,
+    ) -> Result<Arc<UpstreamList>, Failure> {
+        let client = origin.client;
+        let known = self.connections.known.list(client, server, kind);
+        let was_announced = self.pop_announced(client, server, kind);
+        if let Some(list) = self.fresh_list(origin, server, kind, meta).await {
+            return Ok(list);
+        }
+        let wait = match &known {
+            Some(_) if !was_announced => KNOWN_TIMEOUT,
+            None if self.is_slow(client, server, kind) => KNOWN_TIMEOUT,
+            _ => UNKNOWN_TIMEOUT,
+        };
+        let mut fetching = self.start_fetch(client.clone(), server, kind, meta);
+        match tokio::time::timeout(wait, &mut fetching).await {
+            Ok(fetched) => {
+                lock(&self.slow).pop(&refetch_key(client, server, kind));
+                fetched.unwrap_or_else(|error| Err(late::ended(&error)))
+            }
+            Err(_) => {
+                if wait == UNKNOWN_TIMEOUT {
+                    lock(&self.slow).put(refetch_key(client, server, kind), Instant::now());
+                }
+                self.announce_later(client, server, kind, known.clone(), fetching);
+                let seconds = UNKNOWN_TIMEOUT.as_secs();
+                let reason = format!("no answer within {seconds} s");
+                known.ok_or(Failure::Timeout(reason))
+            }
+        }
+    }
+
+    /// Returns true if the upstream at index `server` did not return a list in time a moment ago.
+    fn is_slow(&self, client: &Client, server: usize, kind: &ListKind) -> bool {
+        let key = refetch_key(client, server, kind);
+        lock(&self.slow).get(&key).is_some_and(|since| since.elapsed() < SLOW_FOR)
     }
 
     /// Lists the upstream's tools, so that the guard knows their arguments before the first call.
@@ -325,12 +355,13 @@ impl Lists {
                 if is_first_page && READ_TOOLS.contains(&key.as_str()) {
                     let name = Value::from(READ_TOOLS[0]).to_string();
                     list.read_tool = Some(with_member(entry.get(), "name", Some(&name)));
+                } else if kind.method == TOOLS.method {
+                    let (headers, scope) = (&self.forwarder.param_headers, &origin.client.scope);
+                    headers.learn(scope, server, &key, entry.get());
+                    // Clients refuse a whole list for one invalid definition.
+                    let json = repair::tool(entry.get()).unwrap_or_else(|| entry.get().to_owned());
+                    list.entries.push(ListEntry { key, json });
                 } else {
-                    if kind.method == TOOLS.method {
-                        let (headers, scope) =
-                            (&self.forwarder.param_headers, &origin.client.scope);
-                        headers.learn(scope, server, &key, entry.get());
-                    }
                     list.entries.push(ListEntry { key, json: entry.get().to_owned() });
                 }
             }

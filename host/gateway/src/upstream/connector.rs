@@ -1,6 +1,8 @@
 //! Opens connections to an upstream, in a protocol mode that it speaks.
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::timeout;
 
@@ -13,6 +15,9 @@ use crate::protocol_mode::{ClientInfo, ProtocolMode};
 
 /// The owner of processes that all callers share. It is no principal, because it has a space.
 const EVERYBODY: &str = "all callers";
+
+/// The maximum time for which a process that starts keeps its turn.
+const MAX_START_TURN: Duration = Duration::from_secs(5);
 
 impl UpstreamServer {
     /// Opens a connection in the preferred protocol mode, or in the other one if that fails.
@@ -89,12 +94,21 @@ impl UpstreamServer {
             None => {
                 let (inbox, is_shared) = (self.new_inbox(), self.isolation == Isolation::Shared);
                 let owner = if is_shared { &EVERYBODY.into() } else { &caller.owner };
-                // The wait for the place of a process is no part of the handshake.
+                // The waits for a turn and for the place of a process are no part of the handshake.
+                let turn = self.processes.starting().await;
                 let process = ChildProcess::start(self, owner, &inbox).await?;
                 let (server, transport) = (Arc::clone(self), Transport::Process(process));
                 let handshake =
                     UpstreamConnection::handshake(server, mode, client, transport, inbox);
-                timeout(limits.start(), handshake).await
+                let mut handshake = pin!(timeout(limits.start(), handshake));
+                match timeout(MAX_START_TURN, &mut handshake).await {
+                    Ok(opened) => opened,
+                    Err(_) => {
+                        // Servers that start slowly must not delay all others.
+                        drop(turn);
+                        handshake.await
+                    }
+                }
             }
         };
         let opened = opened.unwrap_or_else(|_| {

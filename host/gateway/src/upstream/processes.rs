@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::info;
@@ -21,6 +21,10 @@ const SEARCH_PAUSE: Duration = Duration::from_millis(100);
 /// connection has not sent its request yet.
 const MIN_IDLE: Duration = Duration::from_millis(500);
 
+/// The number of processes that start at one time, for each processor: more would only delay each
+/// other, until the time for their handshakes is over.
+const STARTING_PER_PROCESSOR: usize = 4;
+
 /// The running upstream processes of a gateway, which end before the gateway does.
 pub(crate) struct Processes {
     max: usize,
@@ -31,6 +35,8 @@ pub(crate) struct Processes {
     running: Mutex<RunningProcesses>,
     /// Notified when a process has exited.
     exited: Notify,
+    /// The turns of processes that start.
+    starting: Semaphore,
 }
 
 #[derive(Default)]
@@ -81,7 +87,17 @@ impl Processes {
             stop: CancellationToken::new(),
             running: Mutex::default(),
             exited: Notify::new(),
+            starting: Semaphore::new(
+                std::thread::available_parallelism().map_or(1, usize::from)
+                    * STARTING_PER_PROCESSOR,
+            ),
         })
+    }
+
+    /// Waits for the turn of a process to start, which ends when the result is dropped.
+    pub(super) async fn starting(&self) -> Option<SemaphorePermit<'_>> {
+        // The semaphore is never closed.
+        self.starting.acquire().await.ok()
     }
 
     fn running(&self) -> MutexGuard<'_, RunningProcesses> {

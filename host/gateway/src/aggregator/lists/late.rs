@@ -120,7 +120,7 @@ impl Lists {
     }
 }
 
-fn refetch_key(client: &Client, server: usize, kind: &ListKind) -> RefetchKey {
+pub(super) fn refetch_key(client: &Client, server: usize, kind: &ListKind) -> RefetchKey {
     let session = client.session.as_ref().map(|session| session.id.clone());
     (session, Audience::of_client(client, server), kind.method)
 }

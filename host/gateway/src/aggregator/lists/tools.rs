@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
@@ -80,16 +81,25 @@ impl Lists {
         self.merge(origin, lists, missing)
     }
 
-    /// Returns the last known lists of all upstreams. Reads them if none is known.
+    /// Returns the last known lists of all upstreams. Reads those that are not known, unless they
+    /// were not returned in time a moment ago.
     pub(in crate::aggregator) async fn known_tools(
         self: &Arc<Self>,
         origin: &Origin<'_>,
     ) -> MergedTools {
-        let known = |server| {
-            let list = self.connections.known.list(origin.client, server, &TOOLS)?;
-            Some((server, list))
-        };
-        let lists: Vec<_> = (0..self.connections.servers.len()).filter_map(known).collect();
+        let client = origin.client;
+        let reading = (0..self.connections.servers.len()).map(|server| async move {
+            if let Some(list) = self.connections.known.list(client, server, &TOOLS) {
+                return Some((server, list));
+            }
+            if self.is_slow(client, server, &TOOLS) {
+                return None;
+            }
+            let meta = request_meta(client);
+            let list = self.fetch_one(origin, server, &TOOLS, meta.as_deref()).await;
+            list.ok().map(|list| (server, list))
+        });
+        let lists: Vec<_> = join_all(reading).await.into_iter().flatten().collect();
         if lists.is_empty() {
             return self.merged_tools(origin, None).await;
         }

@@ -1,0 +1,62 @@
+//! Definitions of tools that violate the protocol. Clients refuse a whole list for one of them.
+
+use crate::message::{append_members, member, members, with_member};
+
+/// Returns a definition with schemas of type `object`, as MCP requires, and without members that
+/// are null. `None` if it has both already.
+///
+/// A missing schema accepts any arguments. A schema of another type is not changed.
+pub(super) fn tool(definition: &str) -> Option<String> {
+    let mut repaired = definition.to_owned();
+    for (name, value) in members(definition) {
+        if value.get() == "null" {
+            repaired = with_member(&repaired, &name, None);
+        }
+    }
+    match member(&repaired, "inputSchema").map(|schema| schema.get().to_owned()) {
+        Some(schema) => {
+            if let Some(schema) = with_type(&schema) {
+                repaired = with_member(&repaired, "inputSchema", Some(&schema));
+            }
+        }
+        None => repaired = append_members(&repaired, r#""inputSchema":{"type":"object"}"#),
+    }
+    if let Some(schema) = member(&repaired, "outputSchema").and_then(|own| with_type(own.get())) {
+        repaired = with_member(&repaired, "outputSchema", Some(&schema));
+    }
+    (repaired != definition).then_some(repaired)
+}
+
+/// Returns a schema with the type `object`. `None` if it has a type, or is no object.
+fn with_type(schema: &str) -> Option<String> {
+    let is_untyped = schema.starts_with('{') && member(schema, "type").is_none();
+    is_untyped.then(|| append_members(schema, r#""type":"object""#))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::tool;
+
+    #[test]
+    fn invalid_definitions_are_repaired() {
+        for (definition, expected) in [
+            (r#"{"name":"a","inputSchema":{"type":"object"}}"#, None),
+            (
+                r#"{"name":"a","inputSchema":{"$schema":"http://json-schema.org/draft-07/schema#"}}"#,
+                Some(
+                    r#"{"name":"a","inputSchema":{"$schema":"http://json-schema.org/draft-07/schema#","type":"object"}}"#,
+                ),
+            ),
+            (r#"{"name":"a"}"#, Some(r#"{"name":"a","inputSchema":{"type":"object"}}"#)),
+            (
+                r#"{"name":"a","title":null,"inputSchema":{"type":"object"},"outputSchema":{}}"#,
+                Some(
+                    r#"{"name":"a","inputSchema":{"type":"object"},"outputSchema":{"type":"object"}}"#,
+                ),
+            ),
+            (r#"{"name":"a","inputSchema":{"type":"array"}}"#, None),
+        ] {
+            assert_eq!(tool(definition).as_deref(), expected, "{definition}");
+        }
+    }
+}
