@@ -218,3 +218,51 @@ fn damaged_lists_are_errors() -> Result<()> {
     ensure!(answer["id"] == 7 && answer.to_string().contains("not valid JSON"), "{answer}");
     Ok(())
 }
+
+#[test]
+fn invalid_definitions_are_repaired() -> Result<()> {
+    let server = ScriptedServer::from_fn(|request| {
+        let Ok(message) = serde_json::from_slice::<Value>(&request.body) else {
+            return ScriptedResponse::empty(405);
+        };
+        let result = match message["method"].as_str().unwrap_or_default() {
+            "initialize" => json!({
+                "protocolVersion": message["params"]["protocolVersion"],
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "odd", "version": "1"},
+            }),
+            "tools/list" => json!({"tools": [
+                {"name": "untyped", "inputSchema": {"$schema": "x"}, "outputSchema": {}},
+                {"name": "missing", "description": null},
+                {"name": "valid", "inputSchema": {"type": "object", "required": []}},
+            ]}),
+            _ => return ScriptedResponse::empty(202),
+        };
+        let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
+        ScriptedResponse::json(answer.to_string())
+    })?;
+    let odd = json!({"name": "odd", "url": server.url()});
+    let well = json!({"name": "well", "command": [artifacts::property_server()?]});
+    let gateway = Gateway::start(json!([well, odd]), json!({}))?;
+    let mut client = HttpClient::open(&gateway.url(), &[], json!({}))?;
+    let list = client.request("tools/list", json!({}))?;
+    let list = serde_json::to_value(&list.0)?;
+    let tool = |name: &str| {
+        let mut tools = list["result"]["tools"].as_array().into_iter().flatten();
+        tools.find(|tool| tool["name"] == name).cloned().unwrap_or_default()
+    };
+    let object = json!({"type": "object"});
+    let untyped = json!({
+        "name": "odd__untyped",
+        "inputSchema": {"$schema": "x", "type": "object"},
+        "outputSchema": object,
+    });
+    ensure!(tool("odd__untyped") == untyped, "{list}");
+    ensure!(
+        tool("odd__missing") == json!({"name": "odd__missing", "inputSchema": object}),
+        "{list}"
+    );
+    let valid = json!({"type": "object", "required": []});
+    ensure!(tool("odd__valid")["inputSchema"] == valid, "{list}");
+    Ok(())
+}
