@@ -1,4 +1,7 @@
-//! The syntax that expressions of programming languages share: quotes and brackets.
+//! The syntax that expressions of programming languages share: quotes, brackets and regular
+//! expressions.
+
+use super::reader::is_word_character;
 
 /// Returns the characters of a text outside of quotes, with their positions.
 pub(super) fn outside_quotes(text: &str) -> impl Iterator<Item = (usize, char)> {
@@ -20,6 +23,46 @@ pub(super) fn outside_quotes(text: &str) -> impl Iterator<Item = (usize, char)> 
         }
         quote.is_none()
     })
+}
+
+/// Returns a text in which parts outside of quotes are replaced. `replace` gets the text before a
+/// position and from it on, and returns the length of the part that begins there with its
+/// replacement. None if nothing is replaced.
+pub(super) fn replaced(
+    text: &str,
+    mut replace: impl FnMut(&str, &str) -> Option<(usize, String)>,
+) -> Option<String> {
+    let (mut out, mut copied) = (String::new(), 0);
+    for (at, _) in outside_quotes(text) {
+        if at < copied {
+            continue;
+        }
+        let (before, rest) = text.split_at_checked(at)?;
+        if let Some((length, replacement)) = replace(before, rest) {
+            out.push_str(text.get(copied..at)?);
+            out.push_str(&replacement);
+            copied = at + length;
+        }
+    }
+    out.push_str(text.get(copied..)?);
+    (copied > 0).then_some(out)
+}
+
+/// Reads a regular expression between slashes, such as `/^ne/i`, at the start of a text. Returns
+/// it, true if it ignores case, and the text after it.
+pub(super) fn regex_literal(text: &str) -> Option<(String, bool, &str)> {
+    let inner = text.strip_prefix('/')?;
+    let mut is_escaped = false;
+    let end = inner.find(|c| {
+        let is_end = c == '/' && !is_escaped;
+        is_escaped = c == '\\' && !is_escaped;
+        is_end
+    })?;
+    let (pattern, rest) = (inner.get(..end)?, inner.get(end + 1..)?);
+    let (flags, rest) =
+        rest.split_at_checked(rest.find(|c| !is_word_character(c)).unwrap_or(rest.len()))?;
+    let is_known = flags.chars().all(|flag| "igmsu".contains(flag));
+    is_known.then(|| (pattern.replace("\\/", "/"), flags.contains('i'), rest))
 }
 
 /// Returns the position of the bracket that closes the group in which a text begins.
@@ -67,6 +110,14 @@ mod tests {
         assert_eq!(parts(text, ","), ["a", r"'b, \', c'", "f(d, [e])", "`g, h`"]);
         assert_eq!(end_of_group("a ')' (b) ]) c"), Some(10));
         assert_eq!(end_of_group("a (b)"), None);
+        let other = |_: &str, rest: &str| rest.starts_with("ab").then(|| (2, "x".to_owned()));
+        assert_eq!(replaced("ab 'ab' abab", other).as_deref(), Some("x 'ab' xx"));
+        assert_eq!(replaced("'ab'", other), None);
+        assert_eq!(
+            regex_literal(r"/a\/b\d/i.test(x)"),
+            Some((r"a/b\d".to_owned(), true, ".test(x)"))
+        );
+        assert_eq!(regex_literal("/usr/bin"), None);
         let outside: String = outside_quotes("a'b'c\"d\"e").map(|(_, c)| c).collect();
         assert_eq!(outside, "ace");
     }

@@ -175,17 +175,15 @@ impl Operand {
                 "%Y-%m-%dT%H" | "%Y-%m-%d %H" => "hour",
                 other => other,
             };
-            let function = FUNCTIONS.iter().find(|(name, function)| {
-                *name == part && matches!(function, FieldFunction::Date(_))
-            });
-            let (Some((_, function)), true) = (function, reader.eat(",")) else {
+            let (Some(part), true) = (part_named(part), reader.eat(",")) else {
                 return Err(
                     reader.error(&format!("{word} takes a period such as 'month', and a field"))
                 );
             };
             let name = FieldName::read(reader)?;
             reader.close()?;
-            return Ok(Some(Self { function: Some(*function), ..Self::new(name) }));
+            let function = Some(FieldFunction::Date(part));
+            return Ok(Some(Self { function, ..Self::new(name) }));
         }
         if word == "bin" {
             return Self::bin(reader).map(Some);
@@ -199,11 +197,8 @@ impl Operand {
                     part.to_owned()
                 }
             };
-            let function = FUNCTIONS.iter().find(|(name, function)| {
-                name.eq_ignore_ascii_case(&part) && matches!(function, FieldFunction::Date(_))
-            });
             let is_next = reader.keyword(&["from"]).is_some() || reader.eat(",");
-            let (Some((_, FieldFunction::Date(part))), true) = (function, is_next) else {
+            let (Some(part), true) = (part_named(&part.to_lowercase()), is_next) else {
                 return Err(reader.error("write EXTRACT(MONTH FROM field)"));
             };
             let name = FieldName::read(reader)?;
@@ -352,6 +347,14 @@ impl Operand {
         }
         self.field.visit(outline, id, &mut |value| visit(function.apply(&value)));
     }
+}
+
+/// Returns the part of a date with this name.
+fn part_named(name: &str) -> Option<DatePart> {
+    FUNCTIONS.iter().find_map(|(known, function)| match function {
+        FieldFunction::Date(part) if *known == name => Some(*part),
+        _ => None,
+    })
 }
 
 /// Returns the function that a method without arguments computes.

@@ -223,20 +223,21 @@ impl Lists {
         if let Some(list) = self.fresh_list(origin, server, kind, meta).await {
             return Ok(list);
         }
+        let key = refetch_key(client, server, kind);
         let wait = match &known {
             Some(_) if !was_announced => KNOWN_TIMEOUT,
-            None if self.is_slow(client, server, kind) => KNOWN_TIMEOUT,
+            None if self.is_slow(&key) => KNOWN_TIMEOUT,
             _ => UNKNOWN_TIMEOUT,
         };
         let mut fetching = self.start_fetch(client.clone(), server, kind, meta);
         match tokio::time::timeout(wait, &mut fetching).await {
             Ok(fetched) => {
-                lock(&self.slow).pop(&refetch_key(client, server, kind));
+                lock(&self.slow).pop(&key);
                 fetched.unwrap_or_else(|error| Err(late::ended(&error)))
             }
             Err(_) => {
                 if wait == UNKNOWN_TIMEOUT {
-                    lock(&self.slow).put(refetch_key(client, server, kind), Instant::now());
+                    lock(&self.slow).put(key, Instant::now());
                 }
                 self.announce_later(client, server, kind, known.clone(), fetching);
                 let seconds = UNKNOWN_TIMEOUT.as_secs();
@@ -246,10 +247,9 @@ impl Lists {
         }
     }
 
-    /// Returns true if the upstream at index `server` did not return a list in time a moment ago.
-    fn is_slow(&self, client: &Client, server: usize, kind: &ListKind) -> bool {
-        let key = refetch_key(client, server, kind);
-        lock(&self.slow).get(&key).is_some_and(|since| since.elapsed() < SLOW_FOR)
+    /// Returns true if an upstream did not return this list in time a moment ago.
+    fn is_slow(&self, key: &RefetchKey) -> bool {
+        lock(&self.slow).get(key).is_some_and(|since| since.elapsed() < SLOW_FOR)
     }
 
     /// Lists the upstream's tools, so that the guard knows their arguments before the first call.
@@ -355,14 +355,17 @@ impl Lists {
                 if is_first_page && READ_TOOLS.contains(&key.as_str()) {
                     let name = Value::from(READ_TOOLS[0]).to_string();
                     list.read_tool = Some(with_member(entry.get(), "name", Some(&name)));
-                } else if kind.method == TOOLS.method {
-                    let (headers, scope) = (&self.forwarder.param_headers, &origin.client.scope);
-                    headers.learn(scope, server, &key, entry.get());
-                    // Clients refuse a whole list for one invalid definition.
-                    let json = repair::tool(entry.get()).unwrap_or_else(|| entry.get().to_owned());
-                    list.entries.push(ListEntry { key, json });
                 } else {
-                    list.entries.push(ListEntry { key, json: entry.get().to_owned() });
+                    let mut json = None;
+                    if kind.method == TOOLS.method {
+                        let (headers, scope) =
+                            (&self.forwarder.param_headers, &origin.client.scope);
+                        headers.learn(scope, server, &key, entry.get());
+                        // Clients refuse a whole list for one invalid definition.
+                        json = repair::tool(entry.get());
+                    }
+                    let json = json.unwrap_or_else(|| entry.get().to_owned());
+                    list.entries.push(ListEntry { key, json });
                 }
             }
             cursor = found("nextCursor").map(|cursor| cursor.get().to_owned());

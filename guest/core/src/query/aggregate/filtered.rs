@@ -4,6 +4,7 @@
 //! `rows.filter(r => r.a > 5).length`.
 
 use crate::query::code::{end_of_group, outside_quotes, parts};
+use crate::query::condition::lambda;
 use crate::query::reader::is_word_character;
 
 /// The clauses of SQL that may follow a condition.
@@ -93,13 +94,13 @@ fn methods(text: &str) -> Option<(String, String)> {
     let end = end_of_group(inner)?;
     let (condition, rest) = (inner.get(..end)?, inner.get(end + 1..)?.trim());
     let is_name = text.get(..start)?.chars().all(|c| is_word_character(c) || c == '.');
-    let condition = wrapped(condition)?;
+    let condition = lambda(condition)?;
     let total = match rest {
         ".length" | ".size" | ".size()" | ".Count()" | ".count()" | ".len()" => "count".to_owned(),
         _ => {
             let (function, argument) =
                 rest.strip_prefix('.')?.strip_suffix(')')?.split_once('(')?;
-            let field = wrapped(argument)?;
+            let field = lambda(argument)?;
             let function = match function.to_lowercase().as_str() {
                 "sum" | "sumof" => "sum",
                 "average" | "averageof" => "avg",
@@ -111,11 +112,6 @@ fn methods(text: &str) -> Option<(String, String)> {
         }
     };
     is_name.then_some((condition, total))
-}
-
-/// Returns the body of a function without a name, such as `r => r.a`.
-fn wrapped(text: &str) -> Option<String> {
-    crate::query::condition::lambda(text.trim())
 }
 
 /// Reads `rows %>% filter(a > 5, b == 'x') %>% count(c)`.

@@ -172,15 +172,6 @@ impl Parser {
             reader.close()?;
             return Ok(Some(if word.starts_with("not") { negate(test) } else { test }));
         }
-        let none = ["(None)", "(null())", "(None,)"]
-            .into_iter()
-            .find(|none| rest.rest().starts_with(none));
-        if let Some(none) = none.filter(|_| matches!(word.as_str(), "is_" | "isnot" | "is_not")) {
-            *reader = rest;
-            reader.eat(none);
-            let test = Test::leaf(Operand::new(list), Check::IsNull);
-            return Ok(Some(if word == "is_" { test } else { negate(test) }));
-        }
         if matches!(word.as_str(), "between" | "is_between") {
             *reader = rest;
             reader.eat("(");
@@ -192,10 +183,9 @@ impl Parser {
             reader.close()?;
             return Ok(Some(Test::leaf(Operand::new(list), Check::Between(low, high))));
         }
-        let null = null_method(&word);
-        if let Some(is_null) = null.filter(|_| rest.rest().starts_with("()")) {
+        if let Some((is_null, arguments)) = null_method(&word, rest.rest()) {
             *reader = rest;
-            reader.eat("()");
+            reader.eat(arguments);
             let test = Test::leaf(Operand::new(list), Check::IsNull);
             return Ok(Some(if is_null { test } else { negate(test) }));
         }
@@ -257,13 +247,19 @@ impl Parser {
     }
 }
 
-/// Returns true for a method that tests for null, false for one that tests for a value.
-fn null_method(word: &str) -> Option<bool> {
-    match word {
-        "isna" | "isnull" | "is_null" => Some(true),
-        "notna" | "notnull" | "is_not_null" => Some(false),
-        _ => None,
-    }
+/// Returns true for a method that tests for null, false for one that tests for a value, with its
+/// arguments, in which `text` begins.
+fn null_method(word: &str, text: &str) -> Option<(bool, &'static str)> {
+    let (is_null, arguments): (bool, &[&str]) = match word {
+        "isna" | "isnull" | "is_null" => (true, &["()"]),
+        "notna" | "notnull" | "is_not_null" => (false, &["()"]),
+        // The methods of SQLAlchemy.
+        "is_" => (true, &["(None)", "(null())", "(None,)"]),
+        "isnot" | "is_not" => (false, &["(None)", "(null())", "(None,)"]),
+        _ => return None,
+    };
+    let arguments = arguments.iter().find(|arguments| text.starts_with(**arguments))?;
+    Some((is_null, arguments))
 }
 
 /// Reads a text in quotes, before which Python writes `r`. Its escapes are those of an expression.

@@ -3,7 +3,7 @@
 
 use super::frame::without_table;
 use super::wrapper::lambda;
-use crate::query::code::{end_of_group, outside_quotes, parts};
+use crate::query::code::{end_of_group, parts, replaced};
 use crate::query::reader::is_word_character;
 
 /// The operators of PowerShell, and the operators here.
@@ -22,6 +22,9 @@ const SHELL: [(&str, &str); 12] = [
     ("-in", "IN"),
 ];
 
+/// The values of PowerShell that are variables, and the values here.
+const VARIABLES: [(&str, &str); 3] = [("$true", "true"), ("$false", "false"), ("$null", "null")];
+
 /// Returns the condition in the notation of this language. None if the text is of no such dialect.
 pub(super) fn condition(text: &str) -> Option<String> {
     let text = text.trim();
@@ -37,12 +40,17 @@ pub(super) fn condition(text: &str) -> Option<String> {
 
 /// Reads the columns of Polars and Spark: `pl.col("a") > 5`, `F.col('b') == 'x'`.
 fn columns(text: &str) -> Option<String> {
-    const COLUMN: &str = r#"\b(?:pl\.|F\.)?col\(("[^"]+"|'[^']+')\)"#;
-    if !text.contains("col(") {
-        return None;
-    }
-    let expression = regex_lite::Regex::new(COLUMN).ok()?;
-    expression.is_match(text).then(|| expression.replace_all(text, "$1").into_owned())
+    replaced(text, |before, rest| {
+        let call = ["pl.col(", "F.col(", "col("].into_iter().find(|call| rest.starts_with(call))?;
+        let name = rest.get(call.len()..)?;
+        let (name, after) = name.split_at_checked(end_of_group(name)?)?;
+        let is_quoted = ['"', '\'']
+            .iter()
+            .any(|mark| name.len() > 2 && name.starts_with(*mark) && name.ends_with(*mark));
+        let is_start = !before.ends_with(|c| is_word_character(c) || c == '.');
+        let length = rest.len() - after.strip_prefix(')')?.len();
+        (is_quoted && is_start).then(|| (length, name.to_owned()))
+    })
 }
 
 /// Reads the closures of Kotlin, Groovy and Swift: `{ it.a > 5 }`, `{ x -> x.a > 5 }`.
@@ -80,51 +88,35 @@ fn conditional(text: &str) -> Option<String> {
 /// Removes the modules before functions: `Math.abs(a - b) > 5`.
 fn modules(text: &str) -> Option<String> {
     const MODULES: [&str; 4] = ["Math.", "math.", "np.", "func."];
-    let (mut out, mut copied) = (String::new(), 0);
-    for (at, _) in outside_quotes(text).filter(|(_, c)| matches!(c, 'M' | 'm' | 'n' | 'f')) {
-        let (before, rest) = text.split_at_checked(at)?;
-        let found = MODULES.iter().find(|module| rest.starts_with(**module));
-        let is_start = !before.ends_with(|c| is_word_character(c) || c == '.');
-        let Some(module) = found.filter(|_| is_start && at >= copied) else { continue };
+    replaced(text, |before, rest| {
+        let module = MODULES.iter().find(|module| rest.starts_with(**module))?;
         let call = rest.get(module.len()..)?;
         let end = call.find(|c| !is_word_character(c)).unwrap_or(call.len());
-        if end > 0 && call.get(end..)?.starts_with('(') {
-            out.push_str(text.get(copied..at)?);
-            copied = at + module.len();
-        }
-    }
-    out.push_str(text.get(copied..)?);
-    (copied > 0).then_some(out)
+        let is_call = end > 0 && call.get(end..)?.starts_with('(');
+        let is_start = !before.ends_with(|c| is_word_character(c) || c == '.');
+        (is_call && is_start).then(|| (module.len(), String::new()))
+    })
 }
 
 /// Reads `$_.price -gt 5 -and $_.kind -eq 'x'`, also inside `Where-Object { … }`.
 fn shell(text: &str) -> Option<String> {
     let inner = text.strip_prefix("Where-Object").map_or(text, str::trim_start);
     let inner = inner.strip_prefix('{').and_then(|inner| inner.strip_suffix('}')).unwrap_or(inner);
-    let (mut out, mut copied, mut has_comparison) = (String::new(), 0, false);
-    for (at, _) in outside_quotes(inner).filter(|(_, c)| *c == '-') {
-        let (before, rest) = inner.split_at_checked(at)?;
-        let is_start = at >= copied && before.ends_with([' ', ')', '(']) || at == 0;
+    let mut has_comparison = false;
+    let condition = replaced(inner, |before, rest| {
+        let variable = VARIABLES.iter().find(|(name, _)| rest.starts_with(name));
+        if let Some((name, value)) = variable {
+            return Some((name.len(), (*value).to_owned()));
+        }
+        let is_start = before.is_empty() || before.ends_with([' ', ')', '(']);
         let found = SHELL.iter().find(|(word, _)| {
             rest.strip_prefix(word).is_some_and(|after| after.starts_with([' ', '(']))
         });
-        let Some((word, operator)) = found.filter(|_| is_start) else { continue };
+        let (word, operator) = found.filter(|_| is_start)?;
         has_comparison |= !["-and", "-or", "-not"].contains(word);
-        out.push_str(inner.get(copied..at)?);
-        out.push_str(operator);
-        copied = at + word.len();
-    }
-    out.push_str(inner.get(copied..)?);
-    for (variable, value) in [("$true", "true"), ("$false", "false"), ("$null", "null")] {
-        let found: Vec<usize> = outside_quotes(&out)
-            .map(|(at, _)| at)
-            .filter(|at| out.get(*at..).is_some_and(|rest| rest.starts_with(variable)))
-            .collect();
-        for at in found.into_iter().rev() {
-            out.replace_range(at..at + variable.len(), value);
-        }
-    }
-    has_comparison.then_some(out)
+        Some((word.len(), (*operator).to_owned()))
+    });
+    condition.filter(|_| has_comparison)
 }
 
 /// Reads the label matchers of PromQL and LogQL: `{a="x", b=~"y|z"}`.
@@ -177,6 +169,7 @@ mod tests {
             ("if = 5", None),
             ("Math.abs(a - b) > np.round(c)", Some("abs(a - b) > round(c)")),
             ("Math.x > 5", None),
+            ("a = 'col(\"b\")'", None),
         ] {
             assert_eq!(condition(text).as_deref(), expected, "{text}");
         }

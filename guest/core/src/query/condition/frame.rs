@@ -1,6 +1,6 @@
 //! Conditions as libraries for tables write them: `df[df['kind'] == 'new']`.
 
-use crate::query::code::{end_of_group, outside_quotes};
+use crate::query::code::{end_of_group, replaced};
 use crate::query::reader::is_word_character;
 
 /// Returns the condition inside an expression on a table. None if the text is no such expression.
@@ -25,18 +25,13 @@ pub(super) fn condition(text: &str) -> Option<String> {
 /// Returns an expression without the name of its table, or None if it does not name the table.
 /// Quoted values are not changed.
 pub(super) fn without_table(text: &str, table: &str) -> Option<String> {
-    let (mut condition, mut copied) = (String::new(), 0);
-    for (at, _) in outside_quotes(text).filter(|(_, c)| table.starts_with(*c)) {
-        let (before, rest) = text.split_at_checked(at)?;
-        let is_start = at >= copied && !before.ends_with(|c| is_word_character(c) || c == '.');
+    replaced(text, |before, rest| {
+        let is_start = !before.ends_with(|c| is_word_character(c) || c == '.');
         let after = rest.strip_prefix(table).filter(|after| after.starts_with(['[', '.']));
-        if let Some(after) = after.filter(|_| is_start) {
-            condition.push_str(text.get(copied..at)?);
-            copied = text.len() - after.strip_prefix('.').unwrap_or(after).len();
-        }
-    }
-    condition.push_str(text.get(copied..)?);
-    (copied > 0).then_some(condition)
+        let after = after.filter(|_| is_start)?;
+        let after = after.strip_prefix('.').unwrap_or(after);
+        Some((rest.len() - after.len(), String::new()))
+    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The values of comparisons, with or without quotes.
 
 use super::operator::{Sign, is_comparison};
+use crate::query::code;
 use crate::query::reader::Reader;
 use crate::query::value::Literal;
 
@@ -111,26 +112,11 @@ fn is_end_word(reader: &Reader<'_>) -> bool {
 
 /// Reads a regular expression between slashes, such as `/^ne/i`.
 pub(super) fn regex_literal(reader: &mut Reader<'_>, sign: Sign) -> Option<(String, Option<bool>)> {
-    let start = reader.position();
-    if !matches!(sign, Sign::Contains | Sign::Regex) || !reader.eat("/") {
+    if !matches!(sign, Sign::Contains | Sign::Regex) {
         return None;
     }
-    let mut text = String::new();
-    while let Some(next) = reader.next() {
-        if next == '/' {
-            let flags = reader.peek_word();
-            let flags = if reader.rest().starts_with(flags) { flags } else { "" };
-            if flags.chars().all(|flag| "igmsu".contains(flag)) {
-                reader.eat(flags);
-                return Some((text, Some(flags.contains('i'))));
-            }
-            break;
-        }
-        if next == '\\' && reader.peek() == Some('/') {
-            continue;
-        }
-        text.push(next);
-    }
-    reader.reset(start);
-    None
+    let text = reader.rest().trim_start();
+    let (pattern, ignore_case, rest) = code::regex_literal(text)?;
+    let literal = text.strip_suffix(rest)?.to_owned();
+    reader.eat(&literal).then_some((pattern, Some(ignore_case)))
 }

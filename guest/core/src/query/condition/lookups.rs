@@ -2,9 +2,7 @@
 //! `kind=in=(a,b);price=lt=5` of RSQL, `kind=eq.new&price=lt.5` of PostgREST, and the modifiers of
 //! NSPredicate, as in `name CONTAINS[cd] "x"`.
 
-use regex_lite::Regex;
-
-use crate::query::code::{outside_quotes, parts};
+use crate::query::code::{parts, replaced};
 use crate::query::reader::is_word_character;
 use crate::query::value::quote;
 
@@ -51,103 +49,63 @@ pub(super) fn condition(text: &str) -> Option<String> {
     django(text).or_else(|| rsql(text)).or_else(|| postgrest(text)).or_else(|| predicate(text))
 }
 
-/// Returns the positions of `signs` outside of quotes.
-fn positions<'t>(text: &'t str, sign: &'t str) -> impl Iterator<Item = usize> + 't {
-    let starts = move |at: &usize| text.get(*at..).is_some_and(|rest| rest.starts_with(sign));
-    outside_quotes(text).map(|(at, _)| at).filter(starts)
-}
-
 /// Reads `price__gte=5, owner__name__in=['a', 'b']`, also inside `Q(…)`.
 fn django(text: &str) -> Option<String> {
-    let (mut out, mut copied) = (String::new(), 0);
-    for at in positions(text, "__").collect::<Vec<_>>() {
-        let rest = text.get(at + 2..)?;
-        let end = rest.find(|c: char| !c.is_ascii_lowercase()).unwrap_or(rest.len());
-        let (word, after) = rest.split_at(end);
-        let value = after.trim_start().strip_prefix('=').filter(|rest| !rest.starts_with('='));
-        let lookup = DJANGO.iter().find(|(name, _)| *name == word);
-        let (Some((_, operator)), Some(value), true) = (lookup, value, at >= copied) else {
-            continue;
-        };
-        let before = text.get(copied..at)?;
-        let name = before.rfind(|c: char| !is_word_character(c)).map_or(0, |last| last + 1);
-        let (before, name) = before.split_at_checked(name)?;
-        out.push_str(before);
-        out.push_str(&name.replace("__", "."));
-        copied = text.len() - value.len();
-        if word == "isnull" {
-            let value = value.trim_start();
-            let is_null = ["True", "true", "1"].iter().find(|word| value.starts_with(**word));
-            let not = ["False", "false", "0"].iter().find(|word| value.starts_with(**word));
-            out.push_str(if is_null.is_some() { " IS NULL" } else { " IS NOT NULL" });
-            copied = text.len() - value.len() + is_null.or(not)?.len();
-        } else {
-            out.push_str(&format!(" {operator} "));
+    let condition = replaced(text, |before, rest| {
+        let end = rest.find(|c| !is_word_character(c)).unwrap_or(rest.len());
+        let (name, after) = rest.split_at_checked(end)?;
+        let (name, word) = name.rsplit_once("__")?;
+        let value = after.trim_start().strip_prefix('=').filter(|rest| !rest.starts_with('='))?;
+        let (_, operator) = DJANGO.iter().find(|(lookup, _)| *lookup == word)?;
+        if name.is_empty() || before.ends_with(is_word_character) {
+            return None;
         }
-    }
-    out.push_str(text.get(copied..)?);
-    (copied > 0).then(|| without_q(&out))
-}
-
-/// Removes the `Q` before the parentheses of Django's conditions. `~` negates.
-fn without_q(text: &str) -> String {
-    let (mut out, mut copied) = (String::new(), 0);
-    for at in positions(text, "Q(").collect::<Vec<_>>() {
-        let before = text.get(copied..at).unwrap_or_default();
-        if before.ends_with(is_word_character) {
-            continue;
+        let name = name.replace("__", ".");
+        if word != "isnull" {
+            return Some((rest.len() - value.len(), format!("{name} {operator} ")));
         }
-        match before.strip_suffix('~') {
-            Some(before) => out.push_str(&format!("{before}NOT ")),
-            None => out.push_str(before),
-        }
-        copied = at + 1;
-    }
-    out.push_str(text.get(copied..).unwrap_or_default());
-    out
+        let value = value.trim_start();
+        let is_one_of =
+            |words: [&str; 3]| words.into_iter().find_map(|word| value.strip_prefix(word));
+        let null = is_one_of(["True", "true", "1"]).map(|after| ("IS NULL", after));
+        let other = || is_one_of(["False", "false", "0"]).map(|after| ("IS NOT NULL", after));
+        let (test, after) = null.or_else(other)?;
+        Some((rest.len() - after.len(), format!("{name} {test}")))
+    })?;
+    // `Q(a=1) | ~Q(b=2)`
+    let plain = replaced(&condition, |before, rest| {
+        let found = [("~Q(", "NOT ("), ("Q(", "(")];
+        let (call, start) = found.into_iter().find(|(call, _)| rest.starts_with(call))?;
+        (!before.ends_with(is_word_character)).then(|| (call.len(), start.to_owned()))
+    });
+    Some(plain.unwrap_or(condition))
 }
 
 /// Reads `kind=in=(a,b);price=lt=5`, in which a comma means OR.
 fn rsql(text: &str) -> Option<String> {
-    if !RSQL.iter().any(|(sign, _)| positions(text, sign).next().is_some()) {
-        return None;
-    }
-    let (mut out, mut copied, mut list) = (String::new(), 0, None);
-    let mut depth = 0usize;
-    for (at, c) in outside_quotes(text).filter(|(at, _)| *at < text.len()) {
-        if at < copied {
-            continue;
-        }
-        let rest = text.get(at..)?;
+    // The depth of brackets, and the one around the list that is being read.
+    let (mut depth, mut list, mut has_operator) = (0usize, None, false);
+    let condition = replaced(text, |_, rest| {
         if let Some((sign, operator)) = RSQL.iter().find(|(sign, _)| rest.starts_with(sign)) {
-            out.push_str(text.get(copied..at)?);
-            out.push_str(operator);
-            copied = at + sign.len();
-            if text.get(copied..)?.starts_with('(') {
+            has_operator = true;
+            if rest.get(sign.len()..)?.starts_with('(') {
                 list = Some(depth);
             }
-            continue;
+            return Some((sign.len(), (*operator).to_owned()));
         }
-        let word = match c {
-            '(' => {
-                depth += 1;
-                continue;
-            }
+        match rest.chars().next()? {
+            '(' => depth += 1,
             ')' => {
                 depth = depth.saturating_sub(1);
                 list = list.filter(|outer| *outer < depth);
-                continue;
             }
-            ';' => " AND ",
-            ',' if list.is_none() => " OR ",
-            _ => continue,
-        };
-        out.push_str(text.get(copied..at)?);
-        out.push_str(word);
-        copied = at + 1;
-    }
-    out.push_str(text.get(copied..)?);
-    Some(out)
+            ';' => return Some((1, " AND ".to_owned())),
+            ',' if list.is_none() => return Some((1, " OR ".to_owned())),
+            _ => {}
+        }
+        None
+    });
+    condition.filter(|_| has_operator)
 }
 
 /// Reads `kind=eq.new&price=lt.5`.
@@ -182,26 +140,25 @@ fn filter(text: &str) -> Option<String> {
 
 /// Reads `name CONTAINS[cd] "x" AND ANY kind == "y"`.
 fn predicate(text: &str) -> Option<String> {
-    const MODIFIED: &str =
-        r"(?:CONTAINS|BEGINSWITH|ENDSWITH|LIKE|MATCHES|IN|==|!=|=)(\[(?:c|d|cd|dc|n)\])";
-    const QUANTIFIER: &str =
-        r"(?:^|\(\s*|\b(?:AND|OR|NOT)\s+|(?:&&|\|\|)\s*)((?:ANY|SOME)\s+)[A-Za-z_]";
-    let is_code = |at: usize| outside_quotes(text).any(|(outside, _)| outside == at);
-    let mut removed: Vec<(usize, usize)> = Vec::new();
-    for expression in [MODIFIED, QUANTIFIER] {
-        let expression = Regex::new(expression).ok()?;
-        let found = expression.captures_iter(text).filter_map(|found| found.get(1));
-        let found = found.filter(|found| is_code(found.start()));
-        removed.extend(found.map(|found| (found.start(), found.end())));
-    }
-    removed.sort_unstable();
-    let (mut out, mut copied) = (String::new(), 0);
-    for (start, end) in &removed {
-        out.push_str(text.get(copied..*start)?);
-        copied = *end;
-    }
-    out.push_str(text.get(copied..)?);
-    (!removed.is_empty()).then_some(out)
+    const MODIFIED: [&str; 9] =
+        ["CONTAINS", "BEGINSWITH", "ENDSWITH", "LIKE", "MATCHES", "IN", "==", "!=", "="];
+    const MODIFIERS: [&str; 5] = ["[c]", "[d]", "[cd]", "[dc]", "[n]"];
+    const JOINS: [&str; 6] = ["(", " AND", " OR", " NOT", "&&", "||"];
+    replaced(text, |before, rest| {
+        let is_modified = || MODIFIED.iter().any(|operator| before.ends_with(operator));
+        if let Some(modifier) = MODIFIERS.iter().find(|modifier| rest.starts_with(**modifier)) {
+            return is_modified().then(|| (modifier.len(), String::new()));
+        }
+        // A condition holds for a list if any of its elements meets it.
+        let quantifier = ["ANY ", "SOME "].into_iter().find(|word| rest.starts_with(word))?;
+        let name = rest.get(quantifier.len()..)?.trim_start();
+        let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+        let start = before.trim_end();
+        let is_start =
+            start.is_empty() || start == "NOT" || JOINS.iter().any(|join| start.ends_with(join));
+        let is_word = !before.ends_with(is_word_character);
+        (is_name && is_start && is_word).then(|| (rest.len() - name.len(), String::new()))
+    })
 }
 
 #[cfg(test)]

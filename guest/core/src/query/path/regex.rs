@@ -13,9 +13,6 @@ impl PathRegex {
     /// # Errors
     /// Returns the reason if the expression is invalid or too long.
     pub(super) fn new(pattern: &str, is_whole: bool) -> Result<Self, String> {
-        if pattern.len() > 1_000 {
-            return Err("a regular expression has at most 1000 characters".to_owned());
-        }
         let (mut translated, mut in_class, mut is_escaped) = (String::new(), false, false);
         for character in pattern.chars() {
             match character {
@@ -33,9 +30,7 @@ impl PathRegex {
         if is_whole {
             translated = format!("^(?:{translated})$");
         }
-        CompiledRegex::new(&translated, false)
-            .map(Self)
-            .map_err(|error| format!("{pattern:?} is no regular expression here: {error}"))
+        Self::compile(pattern, &translated)
     }
 
     /// Compiles a regular expression as programming languages write it, which may match a part of
@@ -44,10 +39,15 @@ impl PathRegex {
     /// # Errors
     /// Returns the reason if the expression is invalid or too long.
     pub(super) fn search(pattern: &str) -> Result<Self, String> {
+        Self::compile(pattern, pattern)
+    }
+
+    /// Compiles `translated`, which the caller wrote as `pattern`.
+    fn compile(pattern: &str, translated: &str) -> Result<Self, String> {
         if pattern.len() > 1_000 {
             return Err("a regular expression has at most 1000 characters".to_owned());
         }
-        CompiledRegex::new(pattern, false)
+        CompiledRegex::new(translated, false)
             .map(Self)
             .map_err(|error| format!("{pattern:?} is no regular expression here: {error}"))
     }

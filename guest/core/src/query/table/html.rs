@@ -13,8 +13,9 @@ const MAX_REPEATED: usize = 100_000;
 
 /// Returns the table of a text of HTML that has the most rows.
 pub(super) fn parse(text: &str) -> Option<Table> {
-    // Letters outside of ASCII keep their length, so that offsets are those of the text.
-    if !text.to_ascii_lowercase().contains("<table") {
+    let mut tags =
+        text.match_indices('<').filter_map(|(at, _)| text.as_bytes().get(at + 1..at + 6));
+    if !tags.any(|name| name.eq_ignore_ascii_case(b"table")) {
         return None;
     }
     let mut best: Option<Table> = None;

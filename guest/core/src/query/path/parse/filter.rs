@@ -1,6 +1,7 @@
 //! The grammar of filters.
 
 use super::PathParser;
+use crate::query::code::regex_literal;
 use crate::query::path::regex::PathRegex;
 use crate::query::path::syntax::{Comparison, PathCondition, PathOperand, PathQuery, Segment};
 
@@ -134,19 +135,9 @@ impl PathParser<'_> {
     }
 
     fn regex_literal(&mut self) -> Option<String> {
-        let inner = self.rest().strip_prefix('/')?;
-        let mut is_escaped = false;
-        let end = inner.find(|c| {
-            let is_end = c == '/' && !is_escaped;
-            is_escaped = c == '\\' && !is_escaped;
-            is_end
-        })?;
-        let (pattern, rest) = (inner.get(..end)?, inner.get(end + 1..)?);
-        let flags =
-            rest.get(..rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len()))?;
-        self.at += pattern.len() + flags.len() + 2;
-        let pattern = pattern.replace("\\/", "/");
-        Some(if flags.contains('i') { format!("(?i){pattern}") } else { pattern })
+        let (pattern, ignore_case, rest) = regex_literal(self.rest())?;
+        self.at = self.text.len() - rest.len();
+        Some(if ignore_case { format!("(?i){pattern}") } else { pattern })
     }
 
     fn is_comparison(&self) -> bool {
