@@ -16,7 +16,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::debug;
 
 use super::client::{Client, MAX_WAITING_BYTES, Origin};
-use super::connections::{Connections, KNOWN_TIMEOUT, SLOW_UPSTREAM_TIMEOUT, UNKNOWN_TIMEOUT};
+use super::connections::{Connections, SLOW_UPSTREAM_TIMEOUT};
 use super::definitions::Definitions;
 use super::forward::Forwarder;
 use super::list_kinds::{LIST_KINDS, ListKind, TOOLS};
@@ -38,15 +38,12 @@ mod repair;
 mod tools;
 
 use self::fresh::list_source;
-use self::late::{Fetching, RefetchKey, refetch_key};
+use self::late::{Fetching, RefetchKey};
 pub(super) use self::tools::{MergedTools, ProgramTool};
 
 /// The time after which the gateway lists an upstream's tools again for the guard. It is shorter
 /// than the lifetime of the definitions that the guard stores.
 const TOOLS_SEEN_FOR: Duration = Duration::from_secs(600);
-/// The time for which the gateway remembers that an upstream did not return a list in time: it then
-/// answers without waiting for it again.
-const SLOW_FOR: Duration = Duration::from_secs(60);
 /// The maximum number of pages that are read from one upstream, in case its cursors never end.
 const MAX_UPSTREAM_PAGES: usize = 200;
 /// The member of `_meta` that names the upstreams whose entries are missing from a merged list.
@@ -193,63 +190,27 @@ impl Lists {
         kind: &'static ListKind,
         meta: Option<&RawValue>,
     ) -> (Vec<(usize, Arc<UpstreamList>)>, Vec<Value>) {
-        let servers = &self.connections.servers;
-        let fetching = (0..servers.len()).map(|server| self.fetch_one(origin, server, kind, meta));
+        let servers = 0..self.connections.servers.len();
+        let fetching = servers.map(|server| self.fetch_one(origin, server, kind, meta));
+        self.separate(join_all(fetching).await.into_iter().enumerate())
+    }
+
+    /// Separates the lists that upstreams returned from descriptions of those that did not.
+    fn separate(
+        &self,
+        fetched: impl Iterator<Item = (usize, Result<Arc<UpstreamList>, Failure>)>,
+    ) -> (Vec<(usize, Arc<UpstreamList>)>, Vec<Value>) {
         let (mut lists, mut missing) = (Vec::new(), Vec::new());
-        for (server, fetched) in join_all(fetching).await.into_iter().enumerate() {
+        for (server, fetched) in fetched {
             match fetched {
                 Ok(list) => lists.push((server, list)),
                 Err(failure) => missing.push(json!({
-                    "name": servers.get(server).map(|server| server.name.clone()),
+                    "name": self.connections.servers.get(server).map(|server| server.name.clone()),
                     "reason": failure.to_string(),
                 })),
             }
         }
         (lists, missing)
-    }
-
-    /// Returns the list of the upstream at index `server`. Waits only for a short time if its last
-    /// list is known, or if it did not return one in time a moment ago.
-    async fn fetch_one(
-        self: &Arc<Self>,
-        origin: &Origin<'_>,
-        server: usize,
-        kind: &'static ListKind,
-        meta: Option<&RawValue>,
-    ) -> Result<Arc<UpstreamList>, Failure> {
-        let client = origin.client;
-        let known = self.connections.known.list(client, server, kind);
-        let was_announced = self.pop_announced(client, server, kind);
-        if let Some(list) = self.fresh_list(origin, server, kind, meta).await {
-            return Ok(list);
-        }
-        let key = refetch_key(client, server, kind);
-        let wait = match &known {
-            Some(_) if !was_announced => KNOWN_TIMEOUT,
-            None if self.is_slow(&key) => KNOWN_TIMEOUT,
-            _ => UNKNOWN_TIMEOUT,
-        };
-        let mut fetching = self.start_fetch(client.clone(), server, kind, meta);
-        match tokio::time::timeout(wait, &mut fetching).await {
-            Ok(fetched) => {
-                lock(&self.slow).pop(&key);
-                fetched.unwrap_or_else(|error| Err(late::ended(&error)))
-            }
-            Err(_) => {
-                if wait == UNKNOWN_TIMEOUT {
-                    lock(&self.slow).put(key, Instant::now());
-                }
-                self.announce_later(client, server, kind, known.clone(), fetching);
-                let seconds = UNKNOWN_TIMEOUT.as_secs();
-                let reason = format!("no answer within {seconds} s");
-                known.ok_or(Failure::Timeout(reason))
-            }
-        }
-    }
-
-    /// Returns true if an upstream did not return this list in time a moment ago.
-    fn is_slow(&self, key: &RefetchKey) -> bool {
-        lock(&self.slow).get(key).is_some_and(|since| since.elapsed() < SLOW_FOR)
     }
 
     /// Lists the upstream's tools, so that the guard knows their arguments before the first call.

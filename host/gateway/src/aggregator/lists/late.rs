@@ -1,20 +1,25 @@
 //! Lists of slow upstreams: clients are answered without them, and notified when they arrive.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use serde_json::value::RawValue;
 use tokio::task::JoinError;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::debug;
 
 use super::{Lists, lock, request_meta};
 use crate::aggregator::audience::Audience;
-use crate::aggregator::client::Client;
+use crate::aggregator::client::{Client, Origin};
+use crate::aggregator::connections::{KNOWN_TIMEOUT, UNKNOWN_TIMEOUT};
 use crate::aggregator::event_streams::COMMON_STREAM;
 use crate::aggregator::list_kinds::ListKind;
 use crate::aggregator::upstream_list::UpstreamList;
 use crate::upstream::Failure;
 
+/// The time for which the gateway remembers that an upstream did not return a list in time: it then
+/// answers without waiting for it again.
+const SLOW_FOR: Duration = Duration::from_secs(60);
 /// The pause before the gateway asks a slow upstream again after a failure, doubled each time.
 const RETRY_PAUSE: Duration = Duration::from_secs(2);
 /// The maximum pause before the gateway asks a slow upstream again.
@@ -33,6 +38,50 @@ pub(super) type RefetchKey = (Option<String>, Audience, &'static str);
 pub(super) type Fetching = AbortOnDropHandle<Result<Arc<UpstreamList>, Failure>>;
 
 impl Lists {
+    /// Returns the list of the upstream at index `server`. Waits only for a short time if its last
+    /// list is known, or if it did not return one in time a moment ago.
+    pub(super) async fn fetch_one(
+        self: &Arc<Self>,
+        origin: &Origin<'_>,
+        server: usize,
+        kind: &'static ListKind,
+        meta: Option<&RawValue>,
+    ) -> Result<Arc<UpstreamList>, Failure> {
+        let client = origin.client;
+        let known = self.connections.known.list(client, server, kind);
+        let was_announced = self.pop_announced(client, server, kind);
+        if let Some(list) = self.fresh_list(origin, server, kind, meta).await {
+            return Ok(list);
+        }
+        let key = refetch_key(client, server, kind);
+        let wait = match &known {
+            Some(_) if !was_announced => KNOWN_TIMEOUT,
+            None if self.is_slow(&key) => KNOWN_TIMEOUT,
+            _ => UNKNOWN_TIMEOUT,
+        };
+        let mut fetching = self.start_fetch(client.clone(), server, kind, meta);
+        match tokio::time::timeout(wait, &mut fetching).await {
+            Ok(fetched) => {
+                lock(&self.slow).pop(&key);
+                fetched.unwrap_or_else(|error| Err(ended(&error)))
+            }
+            Err(_) => {
+                if wait == UNKNOWN_TIMEOUT {
+                    lock(&self.slow).put(key, Instant::now());
+                }
+                self.announce_later(client, server, kind, known.clone(), fetching);
+                let seconds = UNKNOWN_TIMEOUT.as_secs();
+                let reason = format!("no answer within {seconds} s");
+                known.ok_or(Failure::Timeout(reason))
+            }
+        }
+    }
+
+    /// Returns true if an upstream did not return this list in time a moment ago.
+    pub(super) fn is_slow(&self, key: &RefetchKey) -> bool {
+        lock(&self.slow).get(key).is_some_and(|since| since.elapsed() < SLOW_FOR)
+    }
+
     /// Returns true once after the gateway announced to a client that this list has changed.
     pub(super) fn pop_announced(&self, client: &Client, server: usize, kind: &ListKind) -> bool {
         lock(&self.announced).pop(&refetch_key(client, server, kind)).is_some()

@@ -8,6 +8,7 @@ use futures_util::future::join_all;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
+use super::late::refetch_key;
 use super::{Lists, request_meta};
 use crate::aggregator::audience::Audience;
 use crate::aggregator::catalogue_list::{CatalogueList, with_expiry};
@@ -90,20 +91,16 @@ impl Lists {
         let client = origin.client;
         let reading = (0..self.connections.servers.len()).map(|server| async move {
             if let Some(list) = self.connections.known.list(client, server, &TOOLS) {
-                return Some((server, list));
+                return Some((server, Ok(list)));
             }
-            if self.is_slow(client, server, &TOOLS) {
+            if self.is_slow(&refetch_key(client, server, &TOOLS)) {
                 return None;
             }
             let meta = request_meta(client);
-            let list = self.fetch_one(origin, server, &TOOLS, meta.as_deref()).await;
-            list.ok().map(|list| (server, list))
+            Some((server, self.fetch_one(origin, server, &TOOLS, meta.as_deref()).await))
         });
-        let lists: Vec<_> = join_all(reading).await.into_iter().flatten().collect();
-        if lists.is_empty() {
-            return self.merged_tools(origin, None).await;
-        }
-        self.merge(origin, lists, Vec::new())
+        let (lists, missing) = self.separate(join_all(reading).await.into_iter().flatten());
+        self.merge(origin, lists, missing)
     }
 
     fn merge(
