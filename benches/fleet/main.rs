@@ -10,9 +10,10 @@ mod outage;
 mod throughput;
 mod upstream;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use context_guard_test_support::gateway::{Gateway, HttpClient};
+use context_guard_test_support::load::quantiles;
 use context_guard_test_support::redis::Redis;
 use context_guard_test_support::scripted::ScriptedServer;
 use context_guard_test_support::{Context, Result, ensure};
@@ -74,21 +75,4 @@ fn reads() -> Result<()> {
     }
     println!();
     Ok(())
-}
-
-/// Returns quantiles in milliseconds.
-fn quantiles<const N: usize>(times: &mut [Duration], shares: [f64; N]) -> [f64; N] {
-    times.sort_unstable();
-    let last = times.len().saturating_sub(1);
-    #[allow(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "an index into a list of times"
-    )]
-    let at = |share: f64| {
-        let index = ((times.len() as f64 * share) as usize).min(last);
-        times.get(index).copied().unwrap_or_default().as_secs_f64() * 1_000.0
-    };
-    shares.map(at)
 }

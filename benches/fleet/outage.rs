@@ -5,11 +5,12 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use context_guard_test_support::gateway::{Gateway, HttpClient};
+use context_guard_test_support::load::quantiles;
 use context_guard_test_support::redis::Redis;
 use context_guard_test_support::{Result, ensure};
 use serde_json::json;
 
-use super::{quantiles, replica, upstream};
+use super::{replica, upstream};
 
 /// The number of clients, and the time between two calls of each.
 const CLIENTS: u32 = 30;

@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::event::Outcome;
 use crate::reader::Reader;
 use crate::schema::NameKind;
+use crate::sessions::NAMED_SUMS;
 use crate::time::{format_time, parse_time};
 
 /// The default and the maximum number of rows of a list.
@@ -105,13 +106,11 @@ impl Reader {
     /// # Errors
     /// [`Error::Database`].
     pub fn sessions(&self, list: &ListQuery) -> Result<Value> {
-        let mut select = self.connection.prepare(
+        let mut select = self.connection.prepare(&format!(
             "SELECT session.value, client.value, first, last, calls, followups, tokens_before,
                 tokens_sent, tokens_followup, oversized, faults
-             FROM session AS sums JOIN name AS session ON session.id = sums.id
-                JOIN name AS client ON client.id = sums.client
-             WHERE last >= ?1 ORDER BY last DESC LIMIT ?2",
-        )?;
+             FROM {NAMED_SUMS} WHERE last >= ?1 ORDER BY last DESC LIMIT ?2"
+        ))?;
         let limit = i64::try_from(list.limit).unwrap_or(i64::MAX);
         let from = i64::try_from(list.from_ms).unwrap_or(i64::MAX);
         let mut rows = select.query([from, limit])?;

@@ -93,6 +93,10 @@ pub(crate) fn upsert(
     Ok(())
 }
 
+/// The sums of sessions as `sums`, with the names of session and client.
+pub(crate) const NAMED_SUMS: &str = "session AS sums JOIN name AS session ON session.id = sums.id
+    JOIN name AS client ON client.id = sums.client";
+
 /// The sums of the table, in the order in which [`Reader::session_groups`] reads them.
 const SUMS: [(&str, Sum); 7] = [
     ("calls", Sum::Calls),
@@ -110,9 +114,7 @@ impl Reader {
     pub(crate) fn session_groups(&self, query: &Query) -> Result<HashMap<Vec<String>, Group>> {
         let columns = SUMS.map(|(column, _)| column).join(", ");
         let mut select = self.connection.prepare(&format!(
-            "SELECT session.value, client.value, {columns}
-             FROM session AS sums JOIN name AS session ON session.id = sums.id
-                JOIN name AS client ON client.id = sums.client
+            "SELECT session.value, client.value, {columns} FROM {NAMED_SUMS}
              WHERE last >= ?1 AND first < ?2"
         ))?;
         let time = |at_ms: u64| i64::try_from(at_ms).unwrap_or(i64::MAX);

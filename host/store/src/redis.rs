@@ -199,6 +199,13 @@ fn tag(principal: &str) -> String {
     })
 }
 
+/// Returns the call of a script with one key, to which its arguments are added.
+fn script_of_key(script: &str, key: &str) -> Pipeline {
+    let mut call = redis::pipe();
+    call.cmd("EVAL").arg(script).arg(1).arg(key);
+    call
+}
+
 fn millis(ttl: Duration) -> u64 {
     u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX).max(1)
 }

@@ -38,21 +38,28 @@ impl Counts {
     /// Returns quantiles of the latency, in milliseconds.
     #[must_use]
     pub fn quantiles<const N: usize>(&self, shares: [f64; N]) -> [f64; N] {
-        let mut micros = self.micros.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        micros.sort_unstable();
-        let last = micros.len().saturating_sub(1);
-        #[allow(
-            clippy::cast_precision_loss,
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "an index into a list of times"
-        )]
-        let at = |share: f64| {
-            let index = ((micros.len() as f64 * share) as usize).min(last);
-            micros.get(index).copied().unwrap_or_default() as f64 / 1_000.0
-        };
-        shares.map(at)
+        let micros = self.micros.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut times: Vec<Duration> = micros.iter().copied().map(Duration::from_micros).collect();
+        drop(micros);
+        quantiles(&mut times, shares)
     }
+}
+
+/// Sorts times, and returns quantiles of them in milliseconds.
+pub fn quantiles<const N: usize>(times: &mut [Duration], shares: [f64; N]) -> [f64; N] {
+    times.sort_unstable();
+    let last = times.len().saturating_sub(1);
+    #[allow(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "an index into a list of times"
+    )]
+    let at = |share: f64| {
+        let index = ((times.len() as f64 * share) as usize).min(last);
+        times.get(index).copied().unwrap_or_default().as_secs_f64() * 1_000.0
+    };
+    shares.map(at)
 }
 
 /// The gateway and the tool that clients call.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use redis::Pipeline;
 
+use super::script_of_key;
 use crate::RateGrant;
 
 /// Admits as many of `ARGV[3]` requests as fit, after `ARGV[4]` were given back. `KEYS[1]` is the
@@ -42,16 +43,8 @@ pub(super) fn command(
     count: u32,
     unspent: u32,
 ) -> Pipeline {
-    let mut script = redis::pipe();
-    script
-        .cmd("EVAL")
-        .arg(SCRIPT)
-        .arg(1)
-        .arg(key)
-        .arg(micros(interval).max(1))
-        .arg(micros(tolerance))
-        .arg(count)
-        .arg(unspent);
+    let mut script = script_of_key(SCRIPT, key);
+    script.arg(micros(interval).max(1)).arg(micros(tolerance)).arg(count).arg(unspent);
     script
 }
 

@@ -3,7 +3,7 @@
 
 use redis::Pipeline;
 
-use super::millis;
+use super::{millis, script_of_key};
 use crate::{SlotGrant, SlotRequest};
 
 /// Replaces the slots of the gateway `ARGV[1]`, which has `ARGV[2]` requests in flight and
@@ -67,18 +67,8 @@ return {slots, contended}
 /// Returns the commands that replace the slots of a gateway in the hash with this key.
 pub(super) fn command(key: &str, request: &SlotRequest) -> Pipeline {
     let SlotRequest { holder, used, waiting, spare, limit, lifetime } = request;
-    let mut script = redis::pipe();
-    script
-        .cmd("EVAL")
-        .arg(SCRIPT)
-        .arg(1)
-        .arg(key)
-        .arg(holder)
-        .arg(used)
-        .arg(waiting)
-        .arg(spare)
-        .arg(limit)
-        .arg(millis(*lifetime));
+    let mut script = script_of_key(SCRIPT, key);
+    script.arg(holder).arg(used).arg(waiting).arg(spare).arg(limit).arg(millis(*lifetime));
     script
 }
 
