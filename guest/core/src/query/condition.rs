@@ -99,6 +99,22 @@ pub struct ChosenRecords {
     pub description: String,
 }
 
+/// Returns true if an order or a page is next. SQL needs a condition before it, so one that always
+/// holds is skipped: `true` or `1=1`.
+fn ends_before_order(reader: &mut Reader<'_>) -> bool {
+    let is_end = |reader: &Reader<'_>| {
+        reader.clone().keyword(&["order by", "sort by", "limit", "offset"]).is_some()
+    };
+    let mut after = reader.clone();
+    let is_skipped = after.keyword(&["true"]).is_some()
+        || after.eat("*")
+        || (after.eat("1") && after.eat("=") && after.eat("1"));
+    if is_skipped && is_end(&after) {
+        *reader = after;
+    }
+    is_end(reader)
+}
+
 impl Condition {
     /// Parses a condition.
     ///
@@ -116,9 +132,9 @@ impl Condition {
             _ => reason,
         };
         let _ = reader.keyword(&["where"]);
-        let test = match reader.clone().keyword(&["order by", "sort by", "limit", "offset"]) {
-            Some(_) => Test::All(Vec::new()),
-            None => parse::parse(reader, parse::Names::Fields).map_err(explained)?,
+        let test = match ends_before_order(reader) {
+            true => Test::All(Vec::new()),
+            false => parse::parse(reader, parse::Names::Fields).map_err(explained)?,
         };
         let order = Order::read(reader).map_err(explained)?;
         let (offset, limit) = Order::read_page(reader)?;

@@ -1,6 +1,7 @@
 //! Lines of a text, or values of a document, that match a regular expression. The engine runs in
 //! linear time, and the searched bytes are limited.
 
+mod alternatives;
 mod command_line;
 
 use regex_lite::Regex;
@@ -183,6 +184,10 @@ impl Pattern {
         let mut what = format!("{} matching lines of {}", matches.len(), lines.len());
         if total > matches.len() {
             what.push_str(&format!(", with {total} matches"));
+        }
+        let found = matches.iter().filter_map(|at| lines.get(*at).copied());
+        if let Some(counts) = alternatives::counts(&self.regex, found) {
+            what.push_str(&format!(" ({counts})"));
         }
         if matches.len() > max_matches {
             what.push_str(&format!(", the first {max_matches} shown"));

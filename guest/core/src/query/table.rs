@@ -1,10 +1,11 @@
-//! Tables in texts as JSON: CSV and its variants, Markdown, the output of SQL clients, HTML, and
-//! logs whose columns a directive names.
+//! Tables in texts as JSON: CSV and its variants, Markdown, the output of SQL clients, HTML, logs
+//! whose columns a directive names, and columns that are aligned by spaces.
 //!
 //! The first row names the columns. Each other row is an object. Numbers that are written as in
 //! JSON are numbers, `true` and `false` are booleans, and empty cells are null. A column with a
 //! number that begins with zeros, such as `007`, consists of texts.
 
+mod aligned;
 mod delimited;
 mod extended_log;
 mod html;
@@ -31,7 +32,8 @@ pub(super) fn to_json(text: &str) -> Option<Vec<u8>> {
     let table = html::parse(text)
         .or_else(|| markdown::parse(text))
         .or_else(|| extended_log::parse(text))
-        .or_else(|| delimited::parse(text))?;
+        .or_else(|| delimited::parse(text))
+        .or_else(|| aligned::parse(text))?;
     table.to_json()
 }
 

@@ -186,8 +186,11 @@ impl Total {
     }
 }
 
+/// Returns a computed number with 15 significant digits: those that a double has beyond them differ
+/// from the digits of the exact result.
 fn float(number: f64) -> Value<'static> {
-    if number.is_finite() { Value::Number(number.to_string().into()) } else { Value::Null }
+    let rounded: f64 = format!("{number:.14e}").parse().unwrap_or(number);
+    if rounded.is_finite() { Value::Number(rounded.to_string().into()) } else { Value::Null }
 }
 
 /// Returns the value below which `share` of the numbers lie, interpolated between two of them.

@@ -123,3 +123,15 @@ fn invalid_conditions_show_the_syntax() {
         assert!(reason.contains("write "), "{text}: {reason}");
     }
 }
+
+#[test]
+fn conditions_that_always_hold_are_skipped_before_an_order() {
+    let json = r#"[{"a":1,"true":0},{"a":3,"true":0},{"a":2,"true":0}]"#;
+    for text in ["true order by a desc limit 2", "1=1 order by a limit 2", "* limit 2"] {
+        assert_eq!(select(json, text).unwrap().0, 2, "{text}");
+    }
+    assert_eq!(select(json, "true = 0 order by a").unwrap().0, 3);
+    for text in ["true", "1=1", "1=2 order by a", "true OR a=1 order by a"] {
+        assert!(select(json, text).is_err(), "{text}");
+    }
+}

@@ -31,13 +31,17 @@ const MIN_PHRASES: u64 = 3;
 const MAX_CATEGORY_CHARS: u64 = 24;
 
 impl Field {
-    /// Returns true if nearly all values are texts that differ, mostly neither dates nor random.
+    /// Returns true if nearly all values are texts that differ, mostly no dates.
     fn has_different_texts(&self) -> bool {
         let counted = self.count.min(MAX_DISTINCT_VALUES as u64);
         self.strings * 10 >= self.count * 9
             && self.distinct.len() as u64 * 10 >= counted * 7
             && self.dates * 2 <= self.count
-            && self.opaque * 2 <= self.count
+    }
+
+    /// Returns true if most values contain a hash.
+    fn is_opaque(&self) -> bool {
+        self.opaque * 2 > self.count
     }
 }
 
@@ -81,7 +85,7 @@ impl Schema {
     }
 
     /// Raises one field of records that no field identifies by its name: a text that differs in
-    /// most records, such as a phrase or an address. O(fields).
+    /// most records, such as a phrase or an address. If there is nothing else, hashes. O(fields).
     fn identify_records(&mut self) {
         let mut named: BTreeSet<FieldId> = BTreeSet::new();
         let mut best: BTreeMap<FieldId, _> = BTreeMap::new();
@@ -92,12 +96,14 @@ impl Schema {
             } else if self.may_identify(at, field) {
                 let is_phrase = field.phrases * 2 > field.count;
                 let depth = Reverse(self.level_in_record(at));
-                let rank = (field.section == 0, is_phrase, field.links > 0, depth, Reverse(at));
+                let is_clear = !field.is_opaque();
+                let place = (field.section == 0, is_phrase, field.links > 0, depth, Reverse(at));
+                let rank = (is_clear, place);
                 let known = best.entry(record).or_insert(rank);
                 *known = rank.max(*known);
             }
         }
-        for (record, (.., Reverse(at))) in best {
+        for (record, (_, (.., Reverse(at)))) in best {
             if let Some(field) = self.fields.get_mut(at).filter(|_| !named.contains(&record)) {
                 field.priority = FieldPriority::Identity;
             }
@@ -112,6 +118,7 @@ impl Schema {
                 && !field.nested
                 && field.values * 10 >= count * 9
                 && field.has_different_texts()
+                && (!field.is_opaque() || field.priority == FieldPriority::Identity)
                 && field.characters <= field.strings * MAX_NAME_CHARS
                 && self.record_of(*at) == Some(record)
                 && self.level_in_record(*at) <= MAX_OWN_LEVEL
@@ -133,10 +140,13 @@ impl Schema {
     /// Returns true if the values of a field tell the records apart for a reader.
     fn may_identify(&self, at: FieldId, field: &Field) -> bool {
         field.count >= MIN_VALUES
-            && matches!(
-                field.priority,
-                FieldPriority::State | FieldPriority::Key | FieldPriority::Plain
-            )
+            && match field.priority {
+                FieldPriority::State | FieldPriority::Key | FieldPriority::Plain => {
+                    !field.is_opaque()
+                }
+                FieldPriority::Noise => field.is_opaque(),
+                _ => false,
+            }
             && field.has_different_texts()
             && (MIN_NAME_CHARS..=MAX_NAME_CHARS)
                 .contains(&(field.characters / field.strings.max(1)))

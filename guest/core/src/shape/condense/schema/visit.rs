@@ -162,14 +162,14 @@ fn is_date(raw: &[u8]) -> bool {
     })
 }
 
-/// Returns true if a short JSON string contains a hash: at least 24 hexadecimal digits in a row, of
-/// which some are letters.
+/// Returns true if a hash makes up most of a short JSON string: at least 24 hexadecimal digits in a
+/// row, of which some are letters.
 fn has_hash(raw: &[u8]) -> bool {
     const MIN_DIGITS: usize = 24;
     const MAX_BYTES: usize = 160;
     raw.len() <= MAX_BYTES
         && raw.split(|byte| !byte.is_ascii_hexdigit()).any(|run| {
-            run.len() >= MIN_DIGITS
+            run.len() >= MIN_DIGITS.max(raw.len() / 2)
                 && run.iter().any(u8::is_ascii_digit)
                 && run.iter().any(u8::is_ascii_alphabetic)
         })
