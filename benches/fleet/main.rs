@@ -1,7 +1,7 @@
 //! A fleet measured: the commands to its store, reads of cursors at another replica, the throughput
 //! of three replicas, and the latency while Redis is killed or frozen, as a Markdown report.
 //!
-//! `cargo xtask bench fleet` builds the program, and runs this.
+//! `cargo xtask bench fleet` builds the program, and runs this. Arguments name the parts to run.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench prints")]
 #![allow(clippy::indexing_slicing, reason = "a bench: a panic is a failure")]
 
@@ -26,10 +26,19 @@ fn main() -> Result<()> {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     println!("# Fleets\n\nMade by `cargo xtask bench fleet`, on {cores} cores that clients, ");
     println!("upstream, replicas and Redis share.\n");
-    commands::report()?;
-    reads()?;
-    throughput::report()?;
-    outage::report()
+    let asked: Vec<String> = std::env::args().skip(1).filter(|name| name != "--bench").collect();
+    let parts: [(&str, fn() -> Result<()>); 4] = [
+        ("commands", commands::report),
+        ("reads", reads),
+        ("throughput", throughput::report),
+        ("outage", outage::report),
+    ];
+    for (name, report) in parts {
+        if asked.is_empty() || asked.iter().any(|asked| asked == name) {
+            report()?;
+        }
+    }
+    Ok(())
 }
 
 /// Starts a replica of a fleet. `settings` overrides members of its configuration.

@@ -39,11 +39,13 @@ pub(crate) fn report() -> Result<()> {
         let (urls, phase, stop, times, errors) = (&urls, &phase, &stop, &times, &errors);
         for number in 0..CLIENTS {
             scope.spawn(move || {
-                std::thread::sleep(PAUSE * number / CLIENTS);
+                // The calls of the clients remain spread over time, also after a pause of all.
+                let mut turn = Instant::now() + PAUSE * number / CLIENTS;
                 let url = &urls[number as usize % urls.len()];
                 let Ok(mut client) = HttpClient::open(url, &[], json!({})) else { return };
                 let mut cursor = None::<String>;
                 while !stop.load(Ordering::Relaxed) {
+                    std::thread::sleep(turn.saturating_duration_since(Instant::now()));
                     let (began, now) = (Instant::now(), phase.load(Ordering::Relaxed));
                     let answer = match cursor.take() {
                         Some(cursor) => {
@@ -57,7 +59,9 @@ pub(crate) fn report() -> Result<()> {
                         Ok(answer) if !answer.is_error() => cursor = answer.next_cursor(),
                         _ => _ = errors[now].fetch_add(1, Ordering::Relaxed),
                     }
-                    std::thread::sleep(PAUSE.saturating_sub(began.elapsed()));
+                    while turn < Instant::now() {
+                        turn += PAUSE;
+                    }
                 }
             });
         }

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
 
-use context_guard_test_support::gateway::{Gateway, get};
+use context_guard_test_support::gateway::{Gateway, HttpClient, get};
 use context_guard_test_support::scripted::{ScriptedResponse, ScriptedServer};
 use context_guard_test_support::{Result, artifacts, ensure, peers};
 use serde_json::{Value, json};
@@ -18,6 +18,26 @@ fn api() -> Result<ScriptedServer> {
             .map(|at| json!({"id": at, "title": format!("mail {at} of {owner}"), "read": false}))
             .collect();
         ScriptedResponse::json(Value::from(rows).to_string())
+    })
+}
+
+/// Starts an MCP server with one tool.
+fn mcp_server() -> Result<ScriptedServer> {
+    ScriptedServer::from_fn(|request| {
+        let message: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+        let Some(id) = message.get("id") else { return ScriptedResponse::empty(202) };
+        let result = match message["method"].as_str() {
+            Some("initialize") => json!({
+                "protocolVersion": message["params"]["protocolVersion"],
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "mail", "version": "1"},
+            }),
+            Some("tools/list") => {
+                json!({"tools": [{"name": "ping", "inputSchema": {"type": "object"}}]})
+            }
+            _ => json!({"content": [{"type": "text", "text": "pong"}]}),
+        };
+        ScriptedResponse::json(json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string())
     })
 }
 
@@ -125,5 +145,46 @@ fn users_behind_one_key_share_no_answers() -> Result<()> {
     ensure!(own.status == 200 && own.body.contains("user-a"), "{} {}", own.status, own.body);
     let stolen = ask("user-b", &format!("?cursor={cursor}"))?;
     ensure!(stolen.status == 400 && !stolen.body.contains("user-a"), "{}", stolen.body);
+    Ok(())
+}
+
+#[test]
+fn upstreams_receive_no_key_of_the_gateway() -> Result<()> {
+    let (one, two) = (api()?, mcp_server()?);
+    let keys = peers::folder("credentials-key")?.join("keys.json");
+    let created = Command::new(artifacts::program()?)
+        .args(["key", "new", "--name", "application", "--file"])
+        .arg(&keys)
+        .output()?;
+    let key = String::from_utf8(created.stdout)?.trim().to_owned();
+    let upstreams = json!([
+        {"name": "one", "authorization": "forward", "rest": {"url": one.url(), "prefix": "/one"}},
+        {"name": "two", "authorization": "forward", "url": format!("{}/mcp", two.url())},
+        {"name": "three", "authorization": "forward", "url": format!("{}/mcp", two.url())},
+    ]);
+    let gateway = Gateway::start(upstreams, json!({ "access": {"keys": keys} }))?;
+    let bearer = format!("Bearer {key}");
+    // A key of another gateway, which is the upstream, is none of this one.
+    let other = "Bearer cg_other_gateway";
+    for (given, received) in [
+        (vec![("authorization", bearer.as_str())], ["", ""]),
+        (vec![("x-api-key", key.as_str())], ["", ""]),
+        (vec![("x-api-key", key.as_str()), ("authorization", other)], [other, ""]),
+        (vec![("x-api-key", "other"), ("authorization", bearer.as_str())], ["", "other"]),
+    ] {
+        let status = get(&format!("{}/one/x", gateway.base), &given)?.status;
+        ensure!(status == 200, "{given:?}: {status}");
+        let mut client = HttpClient::open(&gateway.url(), &given, json!({}))?;
+        ensure!(!client.call("two_ping", json!({}))?.is_error());
+        for server in [&one, &two] {
+            let request = server.requests().last().cloned().unwrap_or_default();
+            let names = ["authorization", "x-api-key"];
+            ensure!(names.map(|name| request.header(name)) == received, "{given:?}: {request:?}");
+        }
+    }
+    let (one, two) = (one.requests(), two.requests());
+    for request in one.iter().chain(two.iter()) {
+        ensure!(!format!("{request:?}").contains(&key), "{request:?}");
+    }
     Ok(())
 }

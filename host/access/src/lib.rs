@@ -191,6 +191,13 @@ impl Access {
         }
     }
 
+    /// Returns the name of the header that authenticates a caller whom [`Self::admit`] has
+    /// admitted. `None` for an anonymous caller, and for one with a client certificate only.
+    pub fn authenticator(&self, headers: &HeaderMap) -> Option<HeaderName> {
+        let key = self.keys.as_ref().and_then(|_| gateway_key(headers)).map(|(name, _)| name);
+        key.or_else(|| self.jwt.as_ref().map(|_| AUTHORIZATION))
+    }
+
     /// Checks the address of a caller and the headers Host and Origin.
     ///
     /// # Errors
@@ -249,29 +256,46 @@ impl Access {
         if !self.requires_credentials() {
             return self.certificate_principal(parts);
         }
-        let bearer = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let bearer = bearer.and_then(|value| {
-            let (scheme, token) = value.split_once(' ')?;
-            scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
-        });
-        let key = parts.headers.get(API_KEY).and_then(|value| value.to_str().ok()).or(bearer);
         if let Some(keys) = &self.keys
-            && let Some(key) = key.filter(|key| key.starts_with(keys::PREFIX))
+            && let Some((_, key)) = gateway_key(&parts.headers)
         {
             return keys.check(&Secret::new(key));
         }
-        if let Some(jwt) = &self.jwt
-            && let Some(token) = bearer
-        {
+        let token = bearer(&parts.headers);
+        if let Some((jwt, token)) = self.jwt.as_ref().zip(token) {
             return jwt.check(token).await;
         }
-        Err(Refusal::Unauthorized(match key {
-            None => {
+        let is_given = token.is_some() || parts.headers.contains_key(API_KEY);
+        Err(Refusal::Unauthorized(match is_given {
+            false => {
                 "authenticate with an API key or token, as `Authorization: Bearer …`".to_owned()
             }
-            Some(_) => "unknown key or token".to_owned(),
+            true => "unknown key or token".to_owned(),
         }))
     }
+}
+
+/// Removes the header with the key that authenticates the caller at this gateway. Another header
+/// may have the key of a gateway that is an upstream, so that one remains.
+pub fn remove_key(headers: &mut HeaderMap) {
+    if let Some(name) = gateway_key(headers).map(|(name, _)| name) {
+        headers.remove(name);
+    }
+}
+
+/// Returns the key of a gateway in the headers, with the name of its header. The header for keys
+/// comes before that for tokens.
+fn gateway_key(headers: &HeaderMap) -> Option<(HeaderName, &str)> {
+    let api_key = headers.get(API_KEY).and_then(|value| value.to_str().ok());
+    let given = [(API_KEY, api_key), (AUTHORIZATION, bearer(headers))];
+    let mut given = given.into_iter().filter_map(|(name, key)| Some((name, key?)));
+    given.find(|(_, key)| key.starts_with(keys::PREFIX))
+}
+
+/// Returns the bearer token of a request (RFC 6750, section 2.1).
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
 /// Returns the authority that a request names.

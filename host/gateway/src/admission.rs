@@ -4,17 +4,22 @@ use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use http::{HeaderMap, HeaderName};
+
 use crate::access::{ANONYMOUS, client_network};
 use crate::config::Limits;
 use crate::fair_queue::{Caller, FairQueue, Place, Shares, share};
 use crate::fleet::Fleet;
 use crate::front::request_body::Reservation;
+use crate::headers::storage_scope;
 
 /// A request that the front has admitted. The request occupies its places until all clones of the
 /// admission are dropped, so work that outlives the HTTP request holds one.
 #[derive(Clone)]
 pub(crate) struct Admission {
     pub(crate) principal: Arc<str>,
+    /// The header that authenticates the caller. `None` if none does.
+    pub(crate) authenticator: Option<HeaderName>,
     pub(crate) caller: Caller,
     /// The caller whose shares of sessions and processes the request uses: the principal, or the
     /// address of an anonymous caller. Unlike `caller`, it does not depend on a session, because a
@@ -58,6 +63,14 @@ impl Rate {
     }
 }
 
+impl Admission {
+    /// Returns the owner under which the guard stores answers to the request: see
+    /// [`storage_scope`].
+    pub(crate) fn storage_scope(&self, headers: &HeaderMap) -> Arc<str> {
+        storage_scope(&self.principal, self.authenticator.as_ref(), headers)
+    }
+}
+
 #[cfg(test)]
 impl Admission {
     /// Returns the admission of a request without a session, which occupies no place.
@@ -67,6 +80,7 @@ impl Admission {
         let owner = Arc::clone(&principal);
         Self {
             principal,
+            authenticator: None,
             caller,
             owner,
             messages: 1,

@@ -17,7 +17,7 @@ use crate::fleet::{
     Fleet, OWNER_MARK, Owner, PeerError, SessionDescription, SessionKind, with_owner,
 };
 use crate::front::sse_paths::SseEndpoint;
-use crate::headers::{LAST_EVENT_ID, SESSION_ID, header};
+use crate::headers::{LAST_EVENT_ID, SESSION_ID, header, storage_scope};
 use crate::message::{Head, Kind, split_batch};
 use crate::reply;
 use crate::serve::Gateway;
@@ -112,7 +112,8 @@ impl Gateway {
         let Some(fleet) = self.fleet.as_ref().filter(|_| self.is_mcp(&parts.uri)) else {
             return Ok(None);
         };
-        let Some(token) = parts.headers.get(SESSION_ID).cloned() else { return Ok(None) };
+        let token = parts.headers.get(SESSION_ID).filter(|token| !token.is_empty()).cloned();
+        let Some(token) = token else { return Ok(None) };
         let text = token.to_str().unwrap_or_default();
         let Some(state) = fleet.open(principal, text) else {
             let text = "Session not found: begin again with initialize.";
@@ -145,7 +146,12 @@ impl Gateway {
             }
             SessionKind::Passed(name) => {
                 if let Some(single) = &self.single_upstream {
-                    single.restore_session(principal, owner, name, &state.client, headers);
+                    let scope = || {
+                        let authenticator = self.access.authenticator(headers);
+                        let headers = self.forwardable(principal, headers.clone());
+                        storage_scope(principal, authenticator.as_ref(), &headers)
+                    };
+                    single.restore_session(principal, owner, name, &state.client, scope);
                 }
             }
         }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use http::header::{AUTHORIZATION, AsHeaderName, COOKIE, HeaderMap, HeaderName, HeaderValue};
 
-use crate::access::{ANONYMOUS, API_KEY};
+use crate::access::{API_KEY, remove_key};
+use crate::config::{Authorization, Upstream};
 use crate::engine::digest;
 
 /// The header with the session id of a stateful client.
@@ -31,18 +32,16 @@ pub(crate) fn header(headers: &HeaderMap, name: impl AsHeaderName) -> &str {
 pub(crate) const CREDENTIALS: [HeaderName; 3] = [AUTHORIZATION, COOKIE, API_KEY];
 
 /// Returns the owner under which the guard stores a client's answers. It is the principal, with a
-/// digest of the credentials that do not authenticate it.
+/// digest of the credentials other than `authenticator`, the header that authenticates it.
 ///
 /// The gateway may forward credentials to the upstream. Callers with different credentials may then
 /// see different data, so they must not share stored answers, not even behind one API key.
-pub(crate) fn storage_scope(principal: &Arc<str>, headers: &HeaderMap) -> Arc<str> {
-    // The gateway authenticates a principal by its API key, or else by the Authorization header.
-    let authenticator = match principal.as_ref() {
-        ANONYMOUS => None,
-        _ if headers.contains_key(API_KEY) => Some(API_KEY),
-        _ => Some(AUTHORIZATION),
-    };
-    let given = CREDENTIALS.map(|name| headers.get(&name).filter(|_| Some(name) != authenticator));
+pub(crate) fn storage_scope(
+    principal: &Arc<str>,
+    authenticator: Option<&HeaderName>,
+    headers: &HeaderMap,
+) -> Arc<str> {
+    let given = CREDENTIALS.map(|name| headers.get(&name).filter(|_| Some(&name) != authenticator));
     if given.iter().all(Option::is_none) {
         return Arc::clone(principal);
     }
@@ -52,16 +51,55 @@ pub(crate) fn storage_scope(principal: &Arc<str>, headers: &HeaderMap) -> Arc<st
     format!("{principal}#{}", digest.get(..16).unwrap_or_default()).into()
 }
 
-/// Returns the client's headers that the aggregator also sends to upstreams: authorization, the
+/// The credentials of clients that an upstream receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ForwardedCredentials {
+    /// The upstream receives none.
+    None,
+    /// It receives all but the key that authenticates the caller at this gateway.
+    AllButKey,
+    /// It receives all: the gateway has no keys of its own.
+    All,
+}
+
+impl ForwardedCredentials {
+    /// Returns the credentials that an upstream receives. `by_default` is true if it receives them
+    /// unless it is configured otherwise, and `has_keys` if the gateway has keys of its own.
+    pub(crate) fn for_upstream(upstream: &Upstream, by_default: bool, has_keys: bool) -> Self {
+        let is_http = upstream.url.is_some() || upstream.rest.is_some();
+        let is_forwarded = is_http
+            && upstream.oauth.is_none()
+            && match upstream.authorization {
+                Authorization::Auto => by_default,
+                Authorization::Forward => true,
+                Authorization::Drop => false,
+            };
+        match (is_forwarded, has_keys) {
+            (false, _) => Self::None,
+            (true, true) => Self::AllButKey,
+            (true, false) => Self::All,
+        }
+    }
+
+    /// Removes the credentials that the upstream must not receive.
+    pub(crate) fn retain(self, headers: &mut HeaderMap) {
+        match self {
+            Self::None => CREDENTIALS.iter().for_each(|name| drop(headers.remove(name))),
+            Self::AllButKey => remove_key(headers),
+            Self::All => {}
+        }
+    }
+}
+
+/// Returns the client's headers that the aggregator may also send to upstreams: credentials, the
 /// trace context, and tool parameters that are sent as headers.
 pub(crate) fn forwarded_headers(headers: &HeaderMap) -> HeaderMap {
-    let names = [
-        AUTHORIZATION,
-        HeaderName::from_static("traceparent"),
-        HeaderName::from_static("tracestate"),
-    ];
-    let is_forwarded =
-        |name: &HeaderName| names.contains(name) || name.as_str().starts_with(PARAM_PREFIX);
+    let trace = ["traceparent", "tracestate"].map(HeaderName::from_static);
+    let is_forwarded = |name: &HeaderName| {
+        CREDENTIALS.contains(name)
+            || trace.contains(name)
+            || name.as_str().starts_with(PARAM_PREFIX)
+    };
     headers
         .iter()
         .filter(|(name, _)| is_forwarded(name))

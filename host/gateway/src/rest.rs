@@ -17,7 +17,7 @@ use hyper::body::Incoming;
 use super::admission::Admission;
 use super::exchange::{Exchange, NextStep};
 use super::fair_queue::Place;
-use super::headers::{self, storage_scope};
+use super::headers;
 use super::tasks::{GuardInput, run_blocking};
 use super::upstream::Failure;
 use super::upstream::http_upstream::{HttpUpstream, response_headers};
@@ -129,7 +129,7 @@ impl Rest {
         let own = rule.map_or(&[][..], |rule| &rule.own);
         let request = RestRequest::parse(parts.method.as_str(), target, own);
         let context = CallContext {
-            principal: storage_scope(&admission.principal, &parts.headers).to_string(),
+            principal: admission.storage_scope(&parts.headers).to_string(),
             request_id: self.recorder.next_request(),
             upstream: self.upstream.name.clone(),
             ..CallContext::default()

@@ -215,6 +215,7 @@ async fn serve_admitted(
     let admission = Admission {
         rate,
         owner: owner(&principal, address),
+        authenticator: gateway.access.authenticator(&parts.headers),
         principal,
         caller,
         messages,

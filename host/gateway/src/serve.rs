@@ -8,7 +8,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use context_guard_protocol::path;
 use http::request::Parts;
-use http::{Method, StatusCode, Uri};
+use http::{HeaderMap, Method, StatusCode, Uri};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
@@ -21,7 +21,7 @@ use super::front::memory_monitor::MemoryMonitor;
 use super::front::request_body::BodyMemory;
 use super::front::request_mode::{heads, inspect_discovery, mode_of, refuse_invalid};
 use super::front::sse_paths::{SseEndpoint, SsePaths};
-use super::headers;
+use super::headers::{ForwardedCredentials, SESSION_ID, header};
 use super::otlp::OtlpExport;
 use super::protocol_mode::ProtocolMode;
 use super::recorder;
@@ -36,7 +36,7 @@ use super::upstream::server::UpstreamServer;
 use super::upstream::statuses::may_be_legacy_sse;
 use crate::access::{ANONYMOUS, Access, AdminAccess, http_client};
 use crate::code::Sandbox;
-use crate::config::{Authorization, Config, Upstream};
+use crate::config::{Config, Upstream};
 use crate::filter::Filter;
 use crate::oauth::{TokenStore, UpstreamTokens};
 use crate::revision::Sources;
@@ -105,14 +105,11 @@ impl Gateway {
         // With several upstreams, a token for one of them must not reach the operators of the
         // others (MCP authorization, token passthrough).
         let by_default = !access.requires_authentication() && config.upstreams.len() == 1;
-        let forwards = |upstream: &Upstream| match upstream.authorization {
-            _ if upstream.url.is_none() && upstream.rest.is_none() => false,
-            _ if upstream.oauth.is_some() => false,
-            Authorization::Auto => by_default,
-            Authorization::Forward => true,
-            Authorization::Drop => false,
+        let credentials = |upstream: &Upstream| {
+            ForwardedCredentials::for_upstream(upstream, by_default, config.access.keys.is_some())
         };
-        let receivers = config.upstreams.iter().filter(|upstream| forwards(upstream)).count();
+        let receivers = config.upstreams.iter().map(credentials);
+        let receivers = receivers.filter(|given| *given != ForwardedCredentials::None).count();
         if receivers > 1 {
             warn!(
                 "{receivers} upstreams receive the client's credentials (authorization: forward): \
@@ -136,7 +133,8 @@ impl Gateway {
                 None => UpstreamClient::Shared(Box::new(client.clone())),
             };
             let (max_bytes, recorder) = (config.limits.response_bytes, Arc::clone(&recorder));
-            HttpUpstream::new(upstream, url, forwards(upstream), tokens, max_bytes, http, recorder)
+            let credentials = credentials(upstream);
+            HttpUpstream::new(upstream, url, credentials, tokens, max_bytes, http, recorder)
                 .map(Arc::new)
         };
         let mcp: Vec<&Upstream> =
@@ -296,7 +294,7 @@ impl Gateway {
         match self.sse_endpoint(&parts.uri) {
             Some(SseEndpoint::Messages(id)) => id.into(),
             Some(SseEndpoint::Stream(_)) => "".into(),
-            None => headers::header(&parts.headers, headers::SESSION_ID).into(),
+            None => header(&parts.headers, SESSION_ID).into(),
         }
     }
 
@@ -324,6 +322,16 @@ impl Gateway {
         batches::count_messages(body, version.as_deref().or(fleet_version))
     }
 
+    /// Returns the headers of a principal's request that may reach an upstream.
+    pub(crate) fn forwardable(&self, principal: &Arc<str>, mut headers: HeaderMap) -> HeaderMap {
+        // Credentials that no upstream receives must not separate the answers of one principal, for
+        // example after it has refreshed its token.
+        if principal.as_ref() != ANONYMOUS && !self.forwards_credentials {
+            ForwardedCredentials::None.retain(&mut headers);
+        }
+        headers
+    }
+
     /// Dispatches an admitted client's HTTP request: to a JSON API, the single upstream or the
     /// aggregator.
     pub(crate) async fn dispatch(
@@ -332,12 +340,7 @@ impl Gateway {
         mut parts: Parts,
         body: Bytes,
     ) -> Response {
-        let principal = &admission.principal;
-        // Credentials that no upstream receives must not separate the answers of one principal, for
-        // example after it has refreshed its token.
-        if principal.as_ref() != ANONYMOUS && !self.forwards_credentials {
-            headers::CREDENTIALS.iter().for_each(|name| drop(parts.headers.remove(name)));
-        }
+        parts.headers = self.forwardable(&admission.principal, parts.headers);
         let path = parts.uri.path();
         // A JSON API whose prefix covers the routes of the catalogue is served instead of them.
         if let Some(route) = route_path(path)

@@ -30,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 use self::response_stream::{PostedRequests, ResponseStream, StreamState};
 use self::unanswered::UnansweredRequests;
 use super::admission::Admission;
-use super::headers::{NAME, PROTOCOL_VERSION, SESSION_ID, header, storage_scope};
+use super::headers::{NAME, PROTOCOL_VERSION, SESSION_ID, header};
 use super::reply;
 use super::session::{FromClient, Session};
 use super::session_table::SessionTable;
@@ -90,7 +90,7 @@ impl SingleUpstream {
         parts: &Parts,
         body: Bytes,
     ) -> Response {
-        let Some(session) = self.session(&admission.principal, parts) else {
+        let Some(session) = self.session(admission, parts) else {
             let (status, text) = (StatusCode::NOT_FOUND, "Session not found");
             return reply::refuse(status, "null", reply::REFUSED, text);
         };
@@ -125,14 +125,15 @@ impl SingleUpstream {
 
     /// Returns the session that a request names, or a new one if it names none. `None` if the
     /// upstream has not issued the id to this principal, or too long ago.
-    fn session(&self, principal: &Arc<str>, parts: &Parts) -> Option<Arc<Session>> {
+    fn session(&self, admission: &Admission, parts: &Parts) -> Option<Arc<Session>> {
+        let principal = &admission.principal;
         let name = header(&parts.headers, SESSION_ID);
         if !name.is_empty() {
             let mut sessions = self.sessions();
             let session = sessions.get(name)?;
             return (session.owner() == principal.as_ref()).then(|| Arc::clone(session));
         }
-        let scope = storage_scope(principal, &parts.headers);
+        let scope = admission.storage_scope(&parts.headers);
         let session = Session::new(Arc::clone(&self.filter), &scope, &self.upstream.name).recorded(
             Arc::clone(&self.recorder),
             principal,
@@ -152,21 +153,21 @@ impl SingleUpstream {
     }
 
     /// Opens a session that another replica began, unless it is open here. `name` is the id that
-    /// the upstream has issued.
+    /// the upstream has issued. `scope` returns the owner of the answers that the guard
+    /// stores.
     pub(crate) fn restore_session(
         &self,
         principal: &Arc<str>,
         owner: &Arc<str>,
         name: &str,
         client: &ClientInfo,
-        headers: &HeaderMap,
+        scope: impl FnOnce() -> Arc<str>,
     ) {
         let mut sessions = self.sessions();
         if sessions.contains(name) {
             return;
         }
-        let scope = storage_scope(principal, headers);
-        let session = Session::new(Arc::clone(&self.filter), &scope, &self.upstream.name);
+        let session = Session::new(Arc::clone(&self.filter), &scope(), &self.upstream.name);
         let recorder = Arc::clone(&self.recorder);
         let session = session.recorded(recorder, principal, name, &client.version);
         session.set_client_name(client.name());

@@ -288,6 +288,7 @@ impl Front {
             rate: Rate::default(),
             owner: Arc::clone(&principal),
             principal,
+            authenticator: None,
             caller,
             messages,
             has_headers: false,

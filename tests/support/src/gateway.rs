@@ -608,7 +608,10 @@ impl HttpClient {
     pub fn send(&self, message: &Value) -> Result<Reply> {
         let mut headers: Vec<(&str, &str)> =
             self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        headers.push(("mcp-session-id", &self.session));
+        // A server without sessions gives no id.
+        if !self.session.is_empty() {
+            headers.push(("mcp-session-id", &self.session));
+        }
         headers.push(("mcp-protocol-version", &self.version));
         post(&self.url, &headers, &message.to_string())
     }

@@ -8,7 +8,7 @@ use super::client_session::ClientSession;
 use crate::admission::{Admission, Rate};
 use crate::byte_channel::ByteSender;
 use crate::fair_queue::Caller;
-use crate::headers::{PARAM_PREFIX, forwarded_headers, storage_scope};
+use crate::headers::{PARAM_PREFIX, forwarded_headers};
 use crate::protocol_mode::{ClientInfo, ProtocolMode};
 use crate::revision::GATEWAY_PRINCIPAL;
 use crate::upstream::CallerHeaders;
@@ -24,7 +24,8 @@ pub(super) struct Client {
     pub(super) caller: Caller,
     /// The caller whose share of processes the client uses.
     pub(super) owner: Arc<str>,
-    /// The owner under which the guard stores answers for this client: see [`storage_scope`].
+    /// The owner under which the guard stores answers for this client: see
+    /// [`Admission::storage_scope`].
     pub(super) scope: Arc<str>,
     pub(super) mode: ProtocolMode,
     pub(super) info: ClientInfo,
@@ -52,7 +53,7 @@ impl Client {
             principal: Arc::clone(&session.principal),
             caller: admission.caller.clone(),
             owner: Arc::clone(&admission.owner),
-            scope: storage_scope(&session.principal, headers),
+            scope: admission.storage_scope(headers),
             mode: ProtocolMode::Stateful,
             info: session.info.clone(),
             session: Some(Arc::clone(session)),
@@ -69,7 +70,7 @@ impl Client {
             principal: Arc::clone(&admission.principal),
             caller: admission.caller.clone(),
             owner: Arc::clone(&admission.owner),
-            scope: storage_scope(&admission.principal, headers),
+            scope: admission.storage_scope(headers),
             mode: ProtocolMode::Stateless,
             info,
             session: None,

@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use http::header::AUTHORIZATION;
 use lru::LruCache;
 use sha2::{Digest, Sha256};
 use tokio::sync::broadcast::Receiver;
@@ -51,9 +50,9 @@ struct ConnectionKey {
     server: usize,
     owner: ConnectionOwner,
     mode: ProtocolMode,
-    /// The digest of the client's Authorization header, so that its token is used for no other
-    /// client. `None` for processes, which receive no headers.
-    authorization: Option<[u8; 32]>,
+    /// The digest of the credentials that the upstream receives, so that they are used for no other
+    /// client. `None` if it receives none.
+    credentials: Option<[u8; 32]>,
 }
 
 struct ConnectionSlot {
@@ -122,7 +121,7 @@ impl Connections {
         let key = connection_key(client, server, &upstream);
         let is_shared = upstream.isolation == Isolation::Shared;
         let info = if is_shared { ClientInfo::gateway() } else { client.info.clone() };
-        let (slot, mode, caller) = (self.slot(key.clone()), client.mode, client.caller_headers());
+        let (slot, mode, caller) = (self.slot(key.clone()), key.mode, client.caller_headers());
         let is_call = !client.is_background;
         let (filter, known) = (Arc::clone(&self.filter), Arc::clone(&self.known));
         let audience = Audience::of_client(client, server);
@@ -355,9 +354,20 @@ fn connection_key(client: &Client, server: usize, upstream: &UpstreamServer) -> 
         }
         _ => ConnectionOwner::Principal(Arc::clone(&client.principal), introduction(&client.info)),
     };
-    let authorization = client.headers.get(AUTHORIZATION).filter(|_| upstream.http.is_some());
-    let authorization = authorization.map(|value| Sha256::digest(value.as_bytes()).into());
-    ConnectionKey { server, owner, mode: client.mode, authorization }
+    let credentials =
+        upstream.http.as_ref().map(|http| http.forwarded_credentials(&client.headers));
+    let credentials = credentials.filter(|given| !given.is_empty());
+    let credentials = credentials.map(|given| Sha256::digest(given.join(&b'\n')).into());
+    ConnectionKey { server, owner, mode: connection_mode(client, upstream), credentials }
+}
+
+/// Returns the preferred protocol mode of the connection that a client uses. Clients of both modes
+/// share a process: it may hold a port or a file that a second one cannot open.
+fn connection_mode(client: &Client, upstream: &UpstreamServer) -> ProtocolMode {
+    match upstream.isolation {
+        Isolation::Shared if upstream.http.is_none() => ProtocolMode::Stateful,
+        _ => client.mode,
+    }
 }
 
 /// Returns the hash of those parts of a client's description that an upstream's behavior depends

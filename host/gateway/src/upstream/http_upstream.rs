@@ -16,7 +16,7 @@ use super::client::UpstreamClient;
 use super::credentials;
 use super::turns::Turns;
 use crate::config::{Secret, Upstream};
-use crate::headers::{self, CREDENTIALS};
+use crate::headers::{self, CREDENTIALS, ForwardedCredentials};
 use crate::oauth::UpstreamTokens;
 use crate::telemetry::Recorder;
 use crate::{Error, Result};
@@ -91,7 +91,7 @@ pub(crate) struct HttpUpstream {
     pub(crate) name: String,
     url: Uri,
     headers: HeaderMap,
-    forward_credentials: bool,
+    credentials: ForwardedCredentials,
     /// The OAuth tokens of the principals. `None` if the upstream needs none.
     tokens: Option<Arc<UpstreamTokens>>,
     timeout: Duration,
@@ -105,13 +105,13 @@ pub(crate) struct HttpUpstream {
 }
 
 impl HttpUpstream {
-    /// Creates an endpoint for `url`. `max_bytes` limits an answer. `forward_credentials` is true
-    /// if the upstream receives the client's credentials, and `tokens` has the OAuth tokens that it
+    /// Creates an endpoint for `url`. `max_bytes` limits an answer. `credentials` says which of
+    /// the client's credentials the upstream receives, and `tokens` has the OAuth tokens that it
     /// receives instead.
     pub(crate) fn new(
         config: &Upstream,
         url: &str,
-        forward_credentials: bool,
+        credentials: ForwardedCredentials,
         tokens: Option<Arc<UpstreamTokens>>,
         max_bytes: usize,
         client: UpstreamClient,
@@ -131,7 +131,7 @@ impl HttpUpstream {
             name: config.name.clone(),
             url: url.parse().map_err(|reason| error(format!("invalid url: {reason}")))?,
             headers,
-            forward_credentials,
+            credentials,
             tokens,
             timeout: config.limits.timeout(),
             call_limit: config.limits.call(),
@@ -140,6 +140,21 @@ impl HttpUpstream {
             circuit: Arc::new(Circuit::new(&config.name, &config.limits, recorder)),
             turns: Turns::new(config),
         })
+    }
+
+    /// Returns the credentials in a client's headers that the upstream receives, each as a line.
+    pub(crate) fn forwarded_credentials(&self, headers: &HeaderMap) -> Vec<Vec<u8>> {
+        let mut given = HeaderMap::new();
+        for name in CREDENTIALS {
+            if let Some(value) = headers.get(&name) {
+                given.insert(name, value.clone());
+            }
+        }
+        self.credentials.retain(&mut given);
+        let line = |(name, value): (&HeaderName, &HeaderValue)| {
+            [name.as_str().as_bytes(), b": ", value.as_bytes()].concat()
+        };
+        given.iter().map(line).collect()
     }
 
     /// Sends a request of a principal to the configured URL, or to `path` below it. The circuit
@@ -236,9 +251,7 @@ impl HttpUpstream {
         let headers = request.headers_mut();
         // The guard cannot read compressed answers.
         headers.remove(header::ACCEPT_ENCODING);
-        if !self.forward_credentials {
-            CREDENTIALS.iter().for_each(|name| drop(headers.remove(name)));
-        }
+        self.credentials.retain(headers);
         for (name, value) in &self.headers {
             headers.insert(name.clone(), value.clone());
         }
