@@ -27,6 +27,7 @@ mod endpoint_rules;
 mod engine;
 mod envoy;
 mod envoy_setup;
+mod envoy_store;
 mod estimates;
 mod examples;
 mod external;

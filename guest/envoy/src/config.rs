@@ -7,11 +7,17 @@ use log::warn;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::gateway_store::GatewaySettings;
 use crate::store::Slots;
 
 /// The environment variable with the signing keys, separated by white space. Used if the
 /// configuration has none. Envoy passes it only if `environment_variables` of the VM lists it.
 const KEYS_VARIABLE: &str = "CONTEXT_GUARD_SIGNING_KEYS";
+/// The environment variable with the secret of the gateway's store. Used if the configuration has
+/// none.
+const STORE_SECRET_VARIABLE: &str = "CONTEXT_GUARD_STORE_SECRET";
+/// The size of the store in Envoy's shared data, in bytes, unless the configuration has another.
+const SHARED_BYTES: usize = 64 << 20;
 /// Members of the Envoy configuration besides those of [`Settings`].
 const OWN_MEMBERS: [&str; 4] = ["policy", "signingKeys", "store", "nowMs"];
 
@@ -21,6 +27,8 @@ pub(crate) struct Config {
     pub(crate) keys: Keys,
     pub(crate) settings: Settings,
     pub(crate) store: Option<Slots>,
+    /// The gateway whose store is behind `store`.
+    pub(crate) gateway: Option<GatewaySettings>,
     /// The time, in milliseconds since 1970, that replaces the clock in tests.
     pub(crate) now_ms: Option<u64>,
 }
@@ -36,7 +44,11 @@ struct EnvoySettings {
 
 impl Default for EnvoySettings {
     fn default() -> Self {
-        Self { signing_keys: Vec::new(), store: Store::Shared { bytes: 64 << 20 }, now_ms: None }
+        Self {
+            signing_keys: Vec::new(),
+            store: Store::Shared { bytes: SHARED_BYTES },
+            now_ms: None,
+        }
     }
 }
 
@@ -48,6 +60,61 @@ enum Store {
     None,
     /// A store in Envoy's shared data, common to all workers, for up to `bytes` bytes.
     Shared { bytes: usize },
+    /// The store of a gateway, with recent entries in Envoy's shared data.
+    Gateway(GatewayMembers),
+}
+
+/// The members of `store.gateway`.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct GatewayMembers {
+    cluster: String,
+    #[serde(default)]
+    secret: String,
+    authority: Option<String>,
+    #[serde(default = "default_timeout_ms")]
+    timeout_ms: u32,
+    #[serde(default = "default_bytes")]
+    bytes: usize,
+}
+
+fn default_timeout_ms() -> u32 {
+    1_000
+}
+
+fn default_bytes() -> usize {
+    SHARED_BYTES
+}
+
+impl GatewayMembers {
+    /// Returns the settings of the gateway's store.
+    fn settings(self) -> Result<GatewaySettings, String> {
+        let Self { cluster, mut secret, authority, timeout_ms, bytes: _ } = self;
+        if cluster.is_empty() {
+            return Err("store.gateway.cluster: the name of a cluster is needed".to_owned());
+        }
+        if secret.is_empty() {
+            secret = std::env::var(STORE_SECRET_VARIABLE).unwrap_or_default();
+        }
+        let secret = secret.trim();
+        if secret.is_empty() {
+            return Err(format!(
+                "store.gateway.secret: no secret: set one of the gateway's filterStore.secrets here or in {STORE_SECRET_VARIABLE} (see environment_variables of vm_config)"
+            ));
+        }
+        // Without a timeout, Envoy would wait for the gateway forever.
+        if timeout_ms == 0 {
+            return Err("store.gateway.timeoutMs: at least 1 ms is needed".to_owned());
+        }
+        let authority = authority.unwrap_or_else(|| cluster.clone());
+        let is_header = |text: &str| text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+        if !is_header(secret) || !is_header(&authority) {
+            return Err(
+                "store.gateway: secret and authority are headers: use visible ASCII".to_owned()
+            );
+        }
+        Ok(GatewaySettings { cluster, authority, secret: secret.to_owned(), timeout_ms })
+    }
 }
 
 impl Config {
@@ -83,13 +150,19 @@ impl Config {
         let own = EnvoySettings::deserialize(&document).map_err(note).ok();
         let keys = own.as_ref().map(|own| keys(&own.signing_keys));
         let keys = keys.and_then(|keys| keys.map_err(|fault| faults.push(fault)).ok());
-        match (policy, keys, settings, own) {
-            (Some(policy), Some(keys), Some(settings), Some(own)) if faults.is_empty() => {
-                let store = match own.store {
-                    Store::None => None,
-                    Store::Shared { bytes } => Some(Slots::new(bytes)),
-                };
-                Ok(Self { policy, keys, settings, store, now_ms: own.now_ms })
+        let now_ms = own.as_ref().and_then(|own| own.now_ms);
+        let (store, gateway) = match own.map(|own| own.store) {
+            None | Some(Store::None) => (None, None),
+            Some(Store::Shared { bytes }) => (Some(Slots::new(bytes)), None),
+            Some(Store::Gateway(members)) => {
+                let slots = Slots::new(members.bytes);
+                let gateway = members.settings().map_err(|fault| faults.push(fault));
+                (Some(slots), gateway.ok())
+            }
+        };
+        match (policy, keys, settings) {
+            (Some(policy), Some(keys), Some(settings)) if faults.is_empty() => {
+                Ok(Self { policy, keys, settings, store, gateway, now_ms })
             }
             _ => Err(faults),
         }

@@ -1,16 +1,20 @@
-//! The core as a message filter. This module reads and writes the cursor store for the core, and
-//! handles failures of the core.
+//! The core as a message filter. This module passes entries between the core and the cursor store,
+//! and handles failures of the core.
 
-use context_guard_core::snapshot::stored::{Entry, Loaded};
+pub(crate) mod store_pass;
+
+use context_guard_core::snapshot::stored::Loaded;
 use context_guard_core::{Context, Fault, Guard, Plan, Record};
 use context_guard_protocol::{Caller, MessageFilter, Settings, Ticket, Verdict, fallback};
 use log::warn;
 use proxy_wasm::hostcalls::get_current_time;
 
 use crate::config::Config;
+use crate::gateway_store::GatewayStore;
 use crate::metrics::Metrics;
 use crate::pause_monitor::PauseMonitor;
 use crate::store::Slots;
+use store_pass::StorePass;
 
 /// The state that all HTTP exchanges of an Envoy worker share.
 pub(crate) struct Shared {
@@ -19,6 +23,7 @@ pub(crate) struct Shared {
     pub(crate) pause_monitor: PauseMonitor,
     guard: Guard,
     pub(crate) store: Option<Slots>,
+    pub(crate) gateway: Option<GatewayStore>,
     now_ms: Option<u64>,
     on_fault: fallback::OnFault,
     hard_byte_limit: usize,
@@ -28,6 +33,8 @@ pub(crate) struct Shared {
 enum RequestDecision {
     Forward(Option<Vec<u8>>, Vec<u8>),
     Answer(Vec<u8>, Record),
+    /// The store pass lacks entries, so that the run will be repeated.
+    Repeat,
 }
 
 impl Shared {
@@ -40,6 +47,7 @@ impl Shared {
             guard: Guard::new(config.policy, config.keys),
             settings: config.settings,
             store: config.store,
+            gateway: config.gateway.map(GatewayStore::new),
             now_ms: config.now_ms,
         })
     }
@@ -53,13 +61,19 @@ impl Shared {
         self.now_ms.or_else(clock).unwrap_or_default()
     }
 
-    fn context<'a>(&self, caller: &'a Caller) -> Context<'a> {
+    /// Returns the number of bytes that Envoy can hold for a paused stream. Envoy's process ends if
+    /// a paused stream receives more than its buffer holds, which is at least twice `maxBuffered`.
+    pub(crate) fn max_paused_bytes(&self) -> usize {
+        2 * self.settings.max_buffered
+    }
+
+    fn context<'a>(&self, caller: &'a Caller, pass: &StorePass) -> Context<'a> {
         Context {
             principal: &caller.principal,
             upstream: &caller.upstream,
             protocol_version: &caller.protocol_version,
             client_name: "",
-            store_unavailable: self.store.is_none(),
+            store_unavailable: self.store.is_none() || pass.is_unavailable(),
             // The filter has one upstream, whose list passes through it.
             catalogue_version: "",
             only_count: false,
@@ -68,22 +82,33 @@ impl Shared {
 
     /// Passes a request to the core until it decides, and loads the store entries that the core
     /// asks for.
-    fn decide(&self, caller: &Caller, message: &[u8]) -> Result<RequestDecision, Fault> {
+    fn decide(
+        &self,
+        caller: &Caller,
+        message: &[u8],
+        pass: &mut StorePass,
+    ) -> Result<RequestDecision, Fault> {
         let (mut loaded, now_ms) = (Loaded::new(), self.now_ms());
+        let cx = self.context(caller, pass);
         loop {
-            match self.guard.on_request(&self.context(caller), message, &loaded, now_ms)? {
-                Plan::Load(keys) => loaded.extend(keys.into_iter().map(|key| {
-                    let value = self.store.and_then(|store| store.get(&key, now_ms));
-                    (key, value)
-                })),
+            match self.guard.on_request(&cx, message, &loaded, now_ms)? {
+                Plan::Load(keys) => {
+                    for key in keys {
+                        let value = pass.load(self, &key);
+                        loaded.insert(key, value);
+                    }
+                    if pass.is_incomplete() {
+                        return Ok(RequestDecision::Repeat);
+                    }
+                }
                 Plan::Forward { message, ticket, .. } => {
                     return Ok(RequestDecision::Forward(message, ticket));
                 }
                 Plan::Answer { message, entries, extend, ttl_ms, record } => {
                     for key in extend {
-                        self.store.inspect(|store| store.extend(&key, now_ms + ttl_ms));
+                        pass.extend(self, key, ttl_ms);
                     }
-                    self.store_entries(&entries, ttl_ms)?;
+                    pass.store(self, &entries, ttl_ms, true)?;
                     return Ok(RequestDecision::Answer(message, record));
                 }
             }
@@ -97,43 +122,35 @@ impl Shared {
         cx: &Context<'_>,
         ticket: &[u8],
         message: &[u8],
+        pass: &mut StorePass,
     ) -> Result<(Option<Vec<u8>>, Record), Fault> {
         let shaped = self.guard.on_response(cx, ticket, message, self.now_ms())?;
-        let stored = self.store_entries(&shaped.entries, shaped.ttl_ms);
+        let must_be_stored = shaped.must_be_stored;
+        let stored = pass.store(self, &shaped.entries, shaped.ttl_ms, must_be_stored);
         if shaped.must_be_stored {
             stored?;
         }
         Ok((shaped.message, shaped.record))
     }
 
-    fn store_entries(&self, entries: &[Entry<'_>], ttl_ms: u64) -> Result<(), Fault> {
-        let now_ms = self.now_ms();
-        for entry in entries {
-            let stored = self
-                .store
-                .map(|store| store.put(&entry.key, &entry.value, now_ms + ttl_ms, now_ms));
-            if !matches!(stored, Some(Ok(()))) {
-                self.metrics.store_full();
-                return Err(Fault::Other(
-                    "the store has no room for the rest of the answer".to_owned(),
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    fn log_fault(&self, fault: &Fault) {
+    /// Logs a failure of the core, and counts it.
+    pub(crate) fn log_fault(&self, fault: &Fault) {
         self.metrics.fault();
         warn!("context-guard: the guard failed on a message: {fault}");
     }
 }
 
 /// The message filter of the Envoy adapter, which calls the core.
-pub(crate) struct CoreFilter<'a>(pub(crate) &'a Shared);
+pub(crate) struct CoreFilter<'a> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) pass: &'a mut StorePass,
+}
 
 impl MessageFilter for CoreFilter<'_> {
     fn on_request(&mut self, caller: &Caller, message: &[u8]) -> Verdict {
-        match self.0.decide(caller, message) {
+        let (shared, pass) = (self.shared, &mut *self.pass);
+        match shared.decide(caller, message, pass) {
+            Ok(RequestDecision::Repeat) => Verdict::Forward(None, Ticket::Pass),
             Ok(RequestDecision::Forward(message, ticket)) if ticket.is_empty() => {
                 Verdict::Forward(message, Ticket::Pass)
             }
@@ -141,13 +158,13 @@ impl MessageFilter for CoreFilter<'_> {
                 Verdict::Forward(message, Ticket::Guard(ticket))
             }
             Ok(RequestDecision::Answer(answer, record)) => {
-                self.0.metrics.answered(&record);
+                pass.on_answer(shared, record);
                 Verdict::Answer(answer)
             }
             // A malformed request is no fault of the guard. The upstream refuses it.
             Err(Fault::Malformed(_)) => Verdict::Forward(None, Ticket::Limit),
             Err(fault) => {
-                self.0.log_fault(&fault);
+                pass.on_fault(shared, fault);
                 Verdict::Forward(None, Ticket::Limit)
             }
         }
@@ -159,34 +176,35 @@ impl MessageFilter for CoreFilter<'_> {
             !String::from_utf8_lossy(message).contains("inject-fault:panic"),
             "a test requested this panic"
         );
-        let shared = self.0;
+        let (shared, pass) = (self.shared, &mut *self.pass);
         let limited = || fallback::limit(message, shared.on_fault, shared.hard_byte_limit);
         let ticket = match ticket {
             Ticket::Pass => return None,
             Ticket::Limit => return limited(),
             Ticket::Guard(ticket) => ticket,
         };
-        let cx = shared.context(caller);
+        let cx = shared.context(caller, pass);
         // Without room in the store, the guard can still offer to repeat the upstream's call.
-        let shaped = shared.shape(&cx, ticket, message).or_else(|fault| match fault {
+        let shaped = shared.shape(&cx, ticket, message, pass).or_else(|fault| match fault {
             Fault::Other(_) if !cx.store_unavailable => {
-                shared.shape(&Context { store_unavailable: true, ..cx }, ticket, message)
+                let cx = Context { store_unavailable: true, ..cx };
+                shared.shape(&cx, ticket, message, pass)
             }
             fault => Err(fault),
         });
         match shaped {
             Ok((message, record)) => {
-                shared.metrics.answered(&record);
+                pass.on_answer(shared, record);
                 message
             }
             Err(fault) => {
-                shared.log_fault(&fault);
+                pass.on_fault(shared, fault);
                 limited()
             }
         }
     }
 
     fn on_limit_exceeded(&mut self) {
-        self.0.metrics.over_limit();
+        self.pass.on_limit_exceeded(self.shared);
     }
 }

@@ -6,13 +6,19 @@
 //! - [`config`]: the configuration of the filter, validated as a whole.
 //! - [`stream`]: an exchange. It moves bodies out of Envoy's buffers chunk by chunk, and never puts
 //!   back more than a buffer holds.
+//! - [`stream::waiting`]: exchanges that wait for the store of a gateway.
+//! - [`envoy_message`]: heads and bodies in Envoy's buffers.
 //! - [`guard`]: the core as a message filter, with its cursor store.
 //! - [`pause_monitor`]: detects a listener that withholds bodies from the filter.
 //! - [`resumption`]: event streams that the client resumes.
 //! - [`store`]: the cursor store in Envoy's shared data.
+//! - [`gateway_store`]: the cursor store of a gateway, which several Envoys share.
+//! - [`guard::store_pass`]: the store as one run of the core sees it, which may have to wait.
 //! - [`metrics`]: Envoy statistics.
 
 mod config;
+mod envoy_message;
+mod gateway_store;
 mod guard;
 mod metrics;
 mod pause_monitor;

@@ -21,6 +21,7 @@ pub(crate) struct Metrics {
     answer_tokens: u32,
     faults: u32,
     store_full: u32,
+    store_unavailable: u32,
     over_limit: u32,
 }
 
@@ -42,6 +43,7 @@ impl Metrics {
             answer_tokens: define(MetricType::Histogram, "answer_tokens"),
             faults: counter("faults"),
             store_full: counter("store_full"),
+            store_unavailable: counter("store_unavailable"),
             over_limit: counter("over_limit"),
         }
     }
@@ -72,6 +74,11 @@ impl Metrics {
     /// Counts an entry for which the store had no room.
     pub(crate) fn store_full(&self) {
         let _ = increment_metric(self.store_full, 1);
+    }
+
+    /// Counts an exchange for which the store of the gateway could not be used.
+    pub(crate) fn store_unavailable(&self) {
+        let _ = increment_metric(self.store_unavailable, 1);
     }
 
     /// Counts a body that exceeded `maxBody` or `maxBuffered`.

@@ -44,11 +44,24 @@ impl Slots {
         Self { set_bytes: bytes / SETS }
     }
 
+    /// Returns the value of a key, if it is stored.
     pub(crate) fn get(self, key: &str, now_ms: u64) -> Option<Vec<u8>> {
+        self.get_written_since(key, 0, now_ms)
+    }
+
+    /// Returns the value of a key, if it was stored at the time `since_ms` or later.
+    pub(crate) fn get_written_since(
+        self,
+        key: &str,
+        since_ms: u64,
+        now_ms: u64,
+    ) -> Option<Vec<u8>> {
         let (set, tag) = locate(key);
         let (directory, _) = read_directory(set);
-        let way =
-            directory.iter().position(|entry| entry.tag == tag && entry.expires_ms > now_ms)?;
+        let is_wanted = |entry: &Entry| {
+            entry.tag == tag && entry.expires_ms > now_ms && entry.written_ms >= since_ms
+        };
+        let way = directory.iter().position(is_wanted)?;
         let mut value = get_shared_data(&slot_key(set, way)).ok()?.0?;
         // Directory and value are separate reads. Another worker may have replaced the value
         // between them, so the value carries its tag at its end.

@@ -4,6 +4,8 @@
 //! the last chunk by the shaped body. Envoy buffers only answers of an API, up to `maxBuffered`,
 //! because their status and headers may change.
 
+mod waiting;
+
 use std::rc::Rc;
 
 use context_guard_protocol::HttpExchange;
@@ -11,27 +13,31 @@ use context_guard_protocol::header as headers;
 use context_guard_protocol::http::{
     HttpResponse, Replacement, RequestAction, RequestHead, ResponseAction, ResponseHead,
 };
-use proxy_wasm::hostcalls::{
-    add_map_value, get_buffer, get_map_value_bytes, reset_http_response, send_http_response,
-    set_buffer, set_map_value,
-};
+use proxy_wasm::hostcalls::{reset_http_response, send_http_response, set_buffer};
 use proxy_wasm::traits::{Context, HttpContext};
 use proxy_wasm::types::{Action, BufferType, MapType};
 
+use crate::envoy_message::{buffer, content_length, header, remove, replace_body, set};
+use crate::guard::store_pass::StorePass;
 use crate::guard::{CoreFilter, Shared};
 use crate::pause_monitor::{Pause, PausedStream};
 use crate::resumption::{LAST_EVENT_ID, ResumableStream, StreamOwner};
+use waiting::Waiting;
 
 /// The proxy-wasm context of one HTTP request and its response.
 pub(crate) struct Stream {
-    shared: Rc<Shared>,
-    exchange: Option<HttpExchange>,
+    pub(crate) shared: Rc<Shared>,
+    pub(crate) exchange: Option<HttpExchange>,
+    /// The step that waits for the store of a gateway.
+    pub(crate) waiting: Waiting,
     /// The direction in which Envoy holds the stream back, until its body is complete.
     paused: Rc<PausedStream>,
     response: BodyState,
     /// The owner of the response, if it may be an event stream that the client resumes later.
     owner: Option<StreamOwner>,
     resumable: Option<ResumableStream>,
+    /// True if the last chunk of an event stream ends with a carriage return.
+    is_line_open: bool,
 }
 
 /// The action of the filter on the chunks of the upstream's response body.
@@ -54,10 +60,12 @@ impl Stream {
         Self {
             shared,
             exchange: None,
+            waiting: Waiting::Nothing,
             paused,
             response: BodyState::Pass,
             owner: None,
             resumable: None,
+            is_line_open: false,
         }
     }
 
@@ -65,13 +73,18 @@ impl Stream {
         self.paused.pause() == Pause::Request
     }
 
-    /// Forwards or answers a request whose body is complete. `body` is the request body in Envoy's
-    /// buffer.
-    fn finish_request(&mut self, body: &[u8]) -> Action {
+    /// Forwards or answers a request whose body is complete, or pauses it. `body` is the request
+    /// body in Envoy's buffer.
+    fn finish_request(&mut self, body: Vec<u8>, pass: StorePass) -> Action {
         self.paused.resume();
-        let shared = Rc::clone(&self.shared);
+        self.run_request(body, pass).unwrap_or(Action::Pause)
+    }
+
+    /// Forwards or answers a request as the guard decided. `body` is the request body in Envoy's
+    /// buffer.
+    pub(crate) fn apply_request(&mut self, action: RequestAction, body: &[u8]) -> Action {
         let Some(exchange) = &mut self.exchange else { return Action::Continue };
-        match exchange.on_request(&mut CoreFilter(&shared), body) {
+        match action {
             RequestAction::Respond(response) => self.respond(&response),
             RequestAction::Forward { body: changed, target, mcp_name } => {
                 if exchange.is_pending() {
@@ -100,8 +113,9 @@ impl Stream {
     /// unknown.
     fn resume(&mut self, owner: StreamOwner, request: &[u8], exchange: HttpExchange) {
         let shared = Rc::clone(&self.shared);
-        let mut exchange = exchange;
-        let action = exchange.on_request(&mut CoreFilter(&shared), request);
+        let (mut exchange, mut pass) = (exchange, StorePass::local());
+        let mut filter = CoreFilter { shared: &shared, pass: &mut pass };
+        let action = exchange.on_request(&mut filter, request);
         if matches!(action, RequestAction::Forward { .. }) && exchange.is_pending() {
             remove(MapType::HttpRequestHeaders, "accept-encoding");
             self.resumable = ResumableStream::new(owner, request);
@@ -144,7 +158,9 @@ impl Stream {
     fn on_oversized_response(&mut self, status: u16) -> Action {
         let shared = Rc::clone(&self.shared);
         let Some(exchange) = &mut self.exchange else { return Action::Continue };
-        match exchange.on_oversized_body(&mut CoreFilter(&shared), true) {
+        let mut pass = StorePass::local();
+        let mut filter = CoreFilter { shared: &shared, pass: &mut pass };
+        match exchange.on_oversized_body(&mut filter, true) {
             Some(Replacement::Response(response)) => self.respond(&response),
             Some(Replacement::Body(body)) => self.respond(&HttpResponse::json(status, body)),
             None => Action::Continue,
@@ -171,37 +187,83 @@ impl Stream {
             let _ = set_buffer(BufferType::HttpResponseBody, 0, size, b"");
             return if with_head { Action::Pause } else { Action::Continue };
         }
-        // Envoy's process ends if a paused stream receives more than its buffer holds, which is at
-        // least twice `maxBuffered`. A body that consists of this chunk only is in the buffer
-        // already.
-        let max_paused_bytes = 2 * shared.settings.max_buffered;
-        let can_forward = !with_head || body.len() == size || body.len() <= max_paused_bytes;
-        let filter = &mut CoreFilter(&shared);
-        let replacement = if is_too_long {
-            exchange.on_oversized_body(filter, can_forward)
-        } else {
-            exchange.on_body(filter, body)
-        };
         let body = std::mem::take(body);
-        let replacement =
-            replacement.filter(|new| !with_head || new.body().len() <= max_paused_bytes);
-        let sent = replacement.as_ref().map_or(body.as_slice(), |new| new.body());
-        if let Some(head) = replacement.as_ref().and_then(|new| new.head()) {
-            change_head(head);
+        if !is_too_long {
+            self.response = BodyState::Pass;
+            let pass = StorePass::new(&shared);
+            return self.run_body(body, pass, size, with_head);
         }
-        if with_head && (end || replacement.is_some()) {
-            set(MapType::HttpResponseHeaders, "content-length", &sent.len().to_string());
-        }
-        if replacement.is_some() || sent.len() != size {
-            let _ = set_buffer(BufferType::HttpResponseBody, 0, size, sent);
-        }
-        self.response =
-            if is_too_long && replacement.is_some() { BodyState::Drop } else { BodyState::Pass };
+        // A body that consists of this chunk only is in Envoy's buffer already.
+        let can_forward =
+            !with_head || body.len() == size || body.len() <= shared.max_paused_bytes();
+        let mut pass = StorePass::local();
+        let mut filter = CoreFilter { shared: &shared, pass: &mut pass };
+        let replacement = exchange.on_oversized_body(&mut filter, can_forward);
+        let is_replaced = replacement.is_some();
+        self.response = if is_replaced { BodyState::Drop } else { BodyState::Pass };
+        replace_body(replacement.as_ref(), &body, size, with_head && (end || is_replaced));
         Action::Continue
+    }
+
+    /// Sends a whole response body, or what replaces it. `size` bytes are in Envoy's buffer.
+    pub(crate) fn send_body(
+        &self,
+        replacement: Option<Replacement>,
+        body: &[u8],
+        size: usize,
+        with_head: bool,
+    ) {
+        let max_bytes = self.shared.max_paused_bytes();
+        let replacement = replacement.filter(|new| !with_head || new.body().len() <= max_bytes);
+        replace_body(replacement.as_ref(), body, size, with_head);
+    }
+
+    /// Shapes a chunk of an event stream, or pauses the stream.
+    fn on_event_chunk(&mut self, chunk: Vec<u8>, end: bool) -> Action {
+        let size = chunk.len();
+        if self.waiting.is_active() {
+            let _ = set_buffer(BufferType::HttpResponseBody, 0, size, b"");
+            let Some(sent) = self.on_late_events(chunk, end) else { return Action::Pause };
+            self.send_paused_events(&sent, end);
+            return Action::Continue;
+        }
+        if self.exchange.is_none() {
+            return Action::Continue;
+        }
+        // Only the end of an event needs the store. It is the end of a line, which may be a single
+        // carriage return, or one whose line feed is in the next chunk.
+        let ends_line = self.is_line_open || chunk.iter().any(|byte| matches!(byte, b'\n' | b'\r'));
+        self.is_line_open = chunk.last() == Some(&b'\r');
+        let pass = if end || ends_line { StorePass::new(&self.shared) } else { StorePass::local() };
+        match self.run_events(chunk, end, pass, Vec::new()) {
+            Some(sent) => {
+                let _ = set_buffer(BufferType::HttpResponseBody, 0, size, &sent);
+                self.on_events_sent(&sent, end);
+                Action::Continue
+            }
+            None => {
+                let _ = set_buffer(BufferType::HttpResponseBody, 0, size, b"");
+                Action::Pause
+            }
+        }
+    }
+
+    /// Records events that are sent to the client. `end` is true at the end of the stream.
+    pub(crate) fn on_events_sent(&mut self, sent: &[u8], end: bool) {
+        if let Some(resumable) = &mut self.resumable {
+            resumable.on_events(sent);
+        }
+        if end {
+            self.suspend();
+        }
     }
 }
 
-impl Context for Stream {}
+impl Context for Stream {
+    fn on_http_call_response(&mut self, token: u32, headers: usize, body_bytes: usize, _: usize) {
+        self.on_store_call(token, headers, body_bytes);
+    }
+}
 
 impl HttpContext for Stream {
     fn on_http_request_headers(&mut self, _: usize, end: bool) -> Action {
@@ -238,7 +300,9 @@ impl HttpContext for Stream {
             headers::PARTIAL_REQUEST_HEADERS
                 .iter()
                 .for_each(|name| remove(MapType::HttpRequestHeaders, name));
-            return self.finish_request(b"");
+            // Envoy cannot hold the body of a large request while it waits for a gateway.
+            let pass = if end { StorePass::new(&self.shared) } else { StorePass::local() };
+            return self.finish_request(Vec::new(), pass);
         }
         if content_length(MapType::HttpRequestHeaders)
             .is_some_and(|length| length > self.shared.settings.max_buffered)
@@ -251,6 +315,9 @@ impl HttpContext for Stream {
 
     fn on_http_request_body(&mut self, size: usize, end: bool) -> Action {
         self.shared.pause_monitor.on_body(&self.paused);
+        if self.waiting.is_active() {
+            return Action::Pause;
+        }
         if !self.is_request_held() {
             return Action::Continue;
         }
@@ -261,21 +328,26 @@ impl HttpContext for Stream {
             return Action::Pause;
         }
         let body = buffer(BufferType::HttpRequestBody, size);
-        self.finish_request(&body)
+        self.finish_request(body, StorePass::new(&self.shared))
     }
 
     fn on_http_request_trailers(&mut self, _: usize) -> Action {
         if self.is_request_held() {
             let max_bytes = self.shared.settings.max_buffered;
             let body = buffer(BufferType::HttpRequestBody, max_bytes);
-            return self.finish_request(&body);
+            return self.finish_request(body, StorePass::new(&self.shared));
         }
-        Action::Continue
+        if self.waiting.is_active() { Action::Pause } else { Action::Continue }
     }
 
     fn on_http_response_headers(&mut self, _: usize, end: bool) -> Action {
         if self.paused.pause() == Pause::Refused {
             return Action::Continue;
+        }
+        if self.waiting.is_active() {
+            // Another filter answered the request before the guard decided about it.
+            self.waiting = Waiting::Nothing;
+            self.exchange = None;
         }
         let Some(exchange) = self.exchange.as_mut() else { return Action::Continue };
         let response = |name: &str| header(MapType::HttpResponseHeaders, name);
@@ -316,20 +388,8 @@ impl HttpContext for Stream {
                 Action::Continue
             }
             BodyState::Events => {
-                let shared = Rc::clone(&self.shared);
-                let Some(exchange) = &mut self.exchange else { return Action::Continue };
                 let chunk = buffer(BufferType::HttpResponseBody, size);
-                let sent = exchange.on_events(&mut CoreFilter(&shared), &chunk, end);
-                if let Some(resumable) = &mut self.resumable {
-                    resumable.on_events(&sent);
-                }
-                if end {
-                    self.suspend();
-                }
-                if sent != chunk {
-                    let _ = set_buffer(BufferType::HttpResponseBody, 0, size, &sent);
-                }
-                Action::Continue
+                self.on_event_chunk(chunk, end)
             }
             BodyState::Collect { .. } => {
                 let chunk = buffer(BufferType::HttpResponseBody, size);
@@ -344,50 +404,11 @@ impl HttpContext for Stream {
         if matches!(&self.response, BodyState::Collect { body, .. } if !body.is_empty()) {
             let _ = reset_http_response();
         }
-        Action::Continue
+        if self.waiting.is_active() { Action::Pause } else { Action::Continue }
     }
 
     /// The end of the stream, also if the client or the upstream left early.
     fn on_log(&mut self) {
         self.suspend();
-    }
-}
-
-/// Replaces status and content type of the upstream's response by those of `head`, and adds the
-/// other headers of `head`.
-fn change_head(head: &HttpResponse) {
-    let map = MapType::HttpResponseHeaders;
-    headers::WHOLE_BODY_HEADERS.iter().for_each(|name| remove(map, name));
-    set(map, ":status", &head.status.to_string());
-    set(map, "content-type", head.content_type);
-    for (name, value) in &head.headers {
-        let _ = add_map_value(map, name, value);
-    }
-}
-
-/// Reads the header `name`. Invalid UTF-8 in its value is replaced, because a header may contain
-/// any bytes.
-fn header(map: MapType, name: &str) -> Option<String> {
-    let value = get_map_value_bytes(map, name).ok()??;
-    Some(String::from_utf8_lossy(&value).into_owned())
-}
-
-fn set(map: MapType, name: &str, value: &str) {
-    let _ = set_map_value(map, name, Some(value));
-}
-
-fn remove(map: MapType, name: &str) {
-    let _ = set_map_value(map, name, None);
-}
-
-fn content_length(map: MapType) -> Option<usize> {
-    header(map, "content-length")?.trim().parse().ok()
-}
-
-fn buffer(kind: BufferType, size: usize) -> Vec<u8> {
-    if size == 0 {
-        Vec::new()
-    } else {
-        get_buffer(kind, 0, size).ok().flatten().unwrap_or_default()
     }
 }

@@ -13,8 +13,9 @@ use crate::sse::{Event, Framer};
 use crate::{glob, header};
 
 /// The state of an HTTP request and its response. The host calls a method at each step: see the
-/// [crate documentation](crate).
-#[derive(Debug)]
+/// [crate documentation](crate). A host that has to wait for entries of a store repeats a step with
+/// a clone of the exchange before it.
+#[derive(Clone, Debug)]
 pub struct HttpExchange {
     kind: ExchangeKind,
     limits: SizeLimits,
@@ -23,14 +24,14 @@ pub struct HttpExchange {
     is_dropping: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum ExchangeKind {
     Ignored,
     Mcp(McpExchange),
     Api(ApiExchange),
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct ApiExchange {
     caller: Caller,
     request: RestRequest,

@@ -73,6 +73,7 @@ pub mod response;
 pub mod rest;
 mod settings;
 pub mod sse;
+pub mod store_message;
 
 pub use exchange::{HttpExchange, identify_caller};
 pub use filter::{Caller, MessageFilter, Ticket, Verdict};

@@ -14,7 +14,7 @@ use crate::sse::Event;
 
 /// The state of one MCP POST: its requests whose responses are pending, and the answers that the
 /// guard gave itself.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct McpExchange {
     caller: Caller,
     pending: PendingRequests<PendingRequest>,
@@ -25,7 +25,7 @@ pub(crate) struct McpExchange {
     is_resumable: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct PendingRequest {
     failed: FailedRequest,
     ticket: Ticket,

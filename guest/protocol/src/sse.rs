@@ -18,7 +18,7 @@ use std::time::Duration;
 /// assert_eq!(event.data().unwrap().as_ref(), b"{\"a\":\n1}");
 /// assert_eq!(event.with_data(b"{}").0, b"id: 1\ndata: {}\n\n");
 /// ```
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Framer {
     buffer: Vec<u8>,
     /// Length of the prefix of `buffer` that contains no end of an event and need not be searched

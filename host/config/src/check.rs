@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::alert_rules::alert_errors;
+use super::filter_store::filter_store_errors;
 use super::fleet_rules::{bundle_errors, cache_errors, fleet_errors};
 use super::gateway_file::Config;
 use super::oauth_rules::{is_url, oauth_errors};
@@ -245,6 +246,7 @@ fn semantic_errors(config: &Config) -> Vec<Issue> {
     issues.extend(oauth_errors(config));
     issues.extend(tls_errors(config));
     issues.extend(fleet_errors(config));
+    issues.extend(filter_store_errors(config));
     issues.extend(bundle_errors(config));
     issues.extend(cache_errors(config));
     issues

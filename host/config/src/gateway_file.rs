@@ -10,6 +10,7 @@ use super::alerts::{AlertSettings, AlertWebhook};
 use super::bundle::Bundle;
 use super::code::CodeSettings;
 use super::external::External;
+use super::filter_store::FilterStore;
 use super::fleet::Fleet;
 use super::guard::{Component, Store};
 use super::records::{Audit, Telemetry};
@@ -47,6 +48,9 @@ pub struct Config {
     pub store: Store,
     /// The other replicas of this gateway. Without it, sessions work at this process only.
     pub fleet: Option<Fleet>,
+    /// The endpoint for filters in other proxies, which share the store of this gateway. Without it
+    /// there is none.
+    pub filter_store: Option<FilterStore>,
     /// The cache for answers of read-only tools. Without it nothing is cached.
     pub cache: Option<CacheOptions>,
     /// The recording of traffic for replays. Without it nothing is recorded.
@@ -113,6 +117,7 @@ impl Default for Config {
             rollout: RolloutOptions::default(),
             store: Store::default(),
             fleet: None,
+            filter_store: None,
             cache: None,
             recording: None,
             code: CodeSettings::default(),
@@ -149,47 +154,6 @@ impl Config {
     #[must_use]
     pub fn uses_client_certificates(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some())
-    }
-
-    /// Calls `see` with every secret and its path, except those of disabled upstreams.
-    pub(super) fn each_secret(&mut self, see: &mut dyn FnMut(Vec<String>, &mut Secret)) {
-        let way = |steps: &[&str]| steps.iter().map(|step| (*step).to_owned()).collect();
-        let enabled = self.upstreams.iter_mut().enumerate().filter(|(_, one)| one.enabled);
-        for (at, upstream) in enabled {
-            let at = at.to_string();
-            if let Some(secret) =
-                upstream.oauth.as_mut().and_then(|oauth| oauth.client_secret.as_mut())
-            {
-                see(way(&["upstreams", &at, "oauth", "clientSecret"]), secret);
-            }
-            for (member, map) in [("headers", &mut upstream.headers), ("env", &mut upstream.env)] {
-                for (name, secret) in map {
-                    see(way(&["upstreams", &at, member, name]), secret);
-                }
-            }
-        }
-        if let Some(admin) = &mut self.admin
-            && let Some(token) = &mut admin.token
-        {
-            see(way(&["admin", "token"]), token);
-        }
-        for (name, secret) in &mut self.telemetry.otlp.headers {
-            see(way(&["telemetry", "otlp", "headers", name]), secret);
-        }
-        if let Some(webhook) = &mut self.alert_webhook {
-            see(way(&["alertWebhook", "url"]), &mut webhook.url);
-            see(way(&["alertWebhook", "secret"]), &mut webhook.secret);
-        }
-        see(way(&["store", "url"]), &mut self.store.url);
-        if let Some(secret) = self.bundle.as_mut().and_then(|bundle| bundle.secret.as_mut()) {
-            see(way(&["bundle", "secret"]), secret);
-        }
-        if let Some(key) = &mut self.tokens.key {
-            see(way(&["tokens", "key"]), key);
-        }
-        for (at, key) in self.signing_keys.iter_mut().enumerate() {
-            see(way(&["signingKeys", &at.to_string()]), key);
-        }
     }
 }
 

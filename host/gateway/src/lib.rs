@@ -19,6 +19,7 @@ mod exchange;
 #[cfg(feature = "grpc")]
 mod external;
 mod fair_queue;
+mod filter_store;
 mod fleet;
 mod fleet_front;
 mod fleet_requests;

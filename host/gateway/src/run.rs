@@ -8,14 +8,14 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tracing::info;
 
-use super::front::certificates::Certificates;
+use super::front::certificates::{Acceptor, Certificates};
 use super::front::connections::ClientConnections;
-use super::front::descriptors::{ADMIN_CONNECTIONS, max_connections};
+use super::front::descriptors::{ADMIN_CONNECTIONS, FILTER_CONNECTIONS, max_connections};
 use super::front::listener::{self, ADMIN_DRAIN, Listener};
 use super::router;
 use super::serve::Gateway;
 use super::tasks::AbortOnDrop;
-use crate::{Error, Result, admin, alerts, fleet_front, probe};
+use crate::{Error, Result, admin, alerts, filter_store, fleet_front, probe};
 
 impl Gateway {
     /// Starts the tasks that every front needs. They end when the result is dropped.
@@ -65,6 +65,31 @@ impl Gateway {
         Ok((Some(address), Some(tokio::spawn(server))))
     }
 
+    /// Starts the endpoint for filters, if there is one. Returns its task, which ends when the
+    /// gateway has stopped: filters read entries until then.
+    async fn start_filter_store(
+        self: &Arc<Self>,
+        tls: Option<Acceptor>,
+    ) -> Result<Option<JoinHandle<()>>> {
+        let Some(settings) = &self.config.filter_store else { return Ok(None) };
+        let socket = listener::bind(&settings.listen).await?;
+        info!("serving the entries of filters at {}", socket.local_addr()?);
+        let stopped = self.stopped.clone().cancelled_owned();
+        let router = filter_store::router(self, settings);
+        let max = FILTER_CONNECTIONS;
+        let listener = Listener {
+            socket,
+            tls,
+            connections: ClientConnections::new("of filterStore", max, max),
+            timeouts: self.config.timeouts.clone(),
+            is_proxy: Box::new(|_| false),
+            uses_proxy_protocol: false,
+            recorder: Arc::clone(&self.recorder),
+        };
+        let server = async move { listener.serve(router, stopped, ADMIN_DRAIN).await };
+        Ok(Some(tokio::spawn(server)))
+    }
+
     /// Serves until `stop` resolves and the requests in flight have ended. `ready` is called with
     /// the addresses of the front and of the admin endpoint, if there is one.
     ///
@@ -88,10 +113,11 @@ impl Gateway {
             let (gateway, fleet) = (Arc::clone(self), Arc::clone(fleet));
             replicas = Some(tokio::spawn(fleet_front::serve(gateway, fleet, listener, drain)));
         }
+        let acceptor = tls.as_ref().map(Certificates::acceptor);
+        let filters = self.start_filter_store(acceptor.clone()).await?;
         let background = self.spawn_background();
         let gateway = Arc::clone(self);
         let key_refresh = tokio::spawn(async move { gateway.access.refresh_keys().await });
-        let acceptor = tls.as_ref().map(Certificates::acceptor);
         let certificates = tls.map(|tls| tokio::spawn(tls.watch()));
         let limits = &self.config.limits;
         let connections = ClientConnections::new(
@@ -130,8 +156,8 @@ impl Gateway {
         if let Some(certificates) = certificates {
             certificates.abort();
         }
-        if let Some(admin) = admin_server {
-            admin.await.map_err(|error| Error::Setup(error.to_string()))?;
+        for server in [admin_server, filters].into_iter().flatten() {
+            server.await.map_err(|error| Error::Setup(error.to_string()))?;
         }
         Ok(())
     }

@@ -96,6 +96,18 @@ impl Envoy {
     /// # Errors
     /// Envoy does not start.
     pub fn start(listeners: &[Listener], workers: usize) -> Result<Self> {
+        Self::start_beside(listeners, Vec::new(), workers)
+    }
+
+    /// Starts Envoy with these listeners, and with clusters beside those of the listeners.
+    ///
+    /// # Errors
+    /// Envoy does not start.
+    pub fn start_beside(
+        listeners: &[Listener],
+        clusters: Vec<Value>,
+        workers: usize,
+    ) -> Result<Self> {
         let folder = Self::folder()?;
         let resources = listeners.iter().enumerate().map(|(at, listener)| {
             let name = format!("guard-{at}");
@@ -103,7 +115,7 @@ impl Envoy {
             (listener.resource(&name, &log), listener.upstream)
         });
         let resources: Vec<_> = resources.collect();
-        Self::start_resources(folder, &resources, workers)
+        Self::start_with_clusters(folder, &resources, clusters, workers)
     }
 
     /// Creates an empty folder for the files of an Envoy.
@@ -130,7 +142,8 @@ impl Envoy {
     }
 
     /// Returns a cluster with one endpoint.
-    pub(crate) fn cluster(name: &str, address: SocketAddr) -> Value {
+    #[must_use]
+    pub fn cluster(name: &str, address: SocketAddr) -> Value {
         let (ip, port) = (address.ip().to_string(), address.port());
         let endpoint = json!({"endpoint": {"address": {"socket_address": {"address": ip, "port_value": port}}}});
         json!({

@@ -6,6 +6,8 @@ use crate::config::Config;
 
 /// The maximum number of connections to the admin endpoint.
 pub(crate) const ADMIN_CONNECTIONS: usize = 32;
+/// The maximum number of connections of filters (`filterStore`).
+pub(crate) const FILTER_CONNECTIONS: usize = 256;
 /// Descriptors for files, listeners, the store and the runtime.
 const OWN_DESCRIPTORS: usize = 32;
 /// Descriptors of a running upstream process: its three standard streams.
@@ -32,7 +34,8 @@ fn share(config: &Config, descriptors: usize) -> usize {
     let sends_requests = config.upstreams.iter().any(|upstream| upstream.command.is_empty());
     let processes = if runs_processes { config.limits.processes * PROCESS_DESCRIPTORS } else { 0 };
     let requests = if sends_requests { config.limits.concurrency } else { 0 };
-    let reserved = OWN_DESCRIPTORS + ADMIN_CONNECTIONS + processes + requests;
+    let filters = if config.filter_store.is_some() { FILTER_CONNECTIONS } else { 0 };
+    let reserved = OWN_DESCRIPTORS + ADMIN_CONNECTIONS + filters + processes + requests;
     (descriptors - reserved.min(descriptors / 2)).min(config.limits.connections).max(1)
 }
 
