@@ -29,7 +29,7 @@ pub(super) fn parse(text: &str) -> Option<Table> {
     }
     let is_blank = |line: &&str| line.trim().is_empty();
     let lines: Vec<&str> = text.lines().collect();
-    let block = lines.split(|line| is_blank(&line)).max_by_key(|block| block.len())?;
+    let block = lines.split(is_blank).max_by_key(|block| block.len())?;
     let filled = lines.iter().filter(|line| !is_blank(line)).count();
     if block.len() * 2 <= filled {
         return None;
@@ -64,8 +64,8 @@ fn by_position(header: &str, rows: &[&str]) -> Option<Table> {
         .map(|(sign, used)| *sign == ' ' && *used * LONG_CELLS <= rows.len())
         .collect();
     let columns = column_ranges(&is_gap, &used);
-    let is_wide = |pair: &[Range<usize>]| pair[1].start - pair[0].end > 1;
-    let is_close = !columns.windows(2).all(is_wide);
+    let mut pairs = columns.iter().zip(columns.iter().skip(1));
+    let is_close = pairs.any(|(column, next)| next.start - column.end == 1);
     if columns.len() < 2 || is_close && rows.len() < MIN_CLOSE_ROWS {
         return None;
     }
@@ -78,10 +78,9 @@ fn by_position(header: &str, rows: &[&str]) -> Option<Table> {
     for row in &rows {
         let is_regular = row.iter().zip(&is_gap).all(|(sign, is_gap)| !is_gap || *sign == ' ');
         let cells = if is_regular {
-            let range = |at: usize| {
-                if at == last { columns[at].start..row.len() } else { columns[at].clone() }
-            };
-            (0..=last).map(|at| cell(row, &range(at))).collect()
+            let ends = columns.iter().map(|column| column.end).take(last).chain([row.len()]);
+            let ranges = columns.iter().map(|column| column.start).zip(ends);
+            ranges.map(|(start, end)| cell(row, &(start..end))).collect()
         } else {
             let row: String = row.iter().collect();
             words(&row, last + 1)?
@@ -90,7 +89,8 @@ fn by_position(header: &str, rows: &[&str]) -> Option<Table> {
     }
     // Two columns whose long cells leave no gap look like one with a name of two words.
     let is_joined = |(at, name): (usize, &String)| {
-        let several = table.rows.iter().filter(|row| row[at].contains(' ')).count();
+        let cells = table.rows.iter().filter_map(|row| row.get(at));
+        let several = cells.filter(|cell| cell.contains(' ')).count();
         at < last && name.contains(' ') && several * 2 > table.rows.len()
     };
     let is_joined = table.columns.iter().enumerate().any(is_joined);
