@@ -22,12 +22,15 @@ use serde_json::{Value, json};
 /// The number of cursors that are read at each replica.
 const READS: usize = 1_000;
 
+/// Measures a part and prints its report.
+type Report = fn() -> Result<()>;
+
 fn main() -> Result<()> {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     println!("# Fleets\n\nMade by `cargo xtask bench fleet`, on {cores} cores that clients, ");
     println!("upstream, replicas and Redis share.\n");
     let asked: Vec<String> = std::env::args().skip(1).filter(|name| name != "--bench").collect();
-    let parts: [(&str, fn() -> Result<()>); 4] = [
+    let parts: [(&str, Report); 4] = [
         ("commands", commands::report),
         ("reads", reads),
         ("throughput", throughput::report),
