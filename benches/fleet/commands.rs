@@ -27,7 +27,10 @@ type Commands = BTreeMap<String, (f64, f64)>;
 pub(crate) fn report() -> Result<()> {
     println!("## Commands to the store\n");
     println!("{CALLS} calls of each kind, one after the other, `fleet.replicas: {REPLICAS}`.\n");
-    println!("| call | commands | time of Redis | the commands |\n|---|--:|--:|---|");
+    println!(
+        "| call | commands | their time | processor time of Redis | the commands |\n\
+         |---|--:|--:|--:|---|"
+    );
     let server = upstream::start()?;
     let open = json!({"access": {"rateLimit": {"perMinute": 0}}});
     let call = |name: &'static str| {
@@ -36,14 +39,12 @@ pub(crate) fn report() -> Result<()> {
     measure("short answer", &server, &open, call("ping"))?;
     measure("oversized answer", &server, &open, call("list"))?;
     let mut cursor = None::<String>;
-    measure("oversized answer, and a read of its next page", &server, &open, |client| {
+    measure("oversized answers, and reads of all their pages", &server, &open, |client| {
         let answer = match cursor.take() {
             Some(cursor) => client.call("context_guard_read", json!({ "cursor": cursor }))?,
             None => client.call("list", json!({}))?,
         };
-        if cursor.is_none() {
-            cursor = answer.next_cursor();
-        }
+        cursor = answer.next_cursor();
         ensure!(!answer.is_error(), "{}", answer.0);
         Ok(())
     })?;
@@ -87,14 +88,14 @@ fn measure(
         call(&mut client)?;
     }
     redis.ask(&["config", "resetstat"])?;
-    let began = Instant::now();
+    let (began, processor) = (Instant::now(), processor_micros(&redis)?);
     for _ in 0..CALLS {
         call(&mut client)?;
     }
     let time = began.elapsed();
     std::thread::sleep(RETURN_TIME);
-    let commands = commands(&redis)?;
-    print(kind, &commands, f64::from(CALLS));
+    let processor = processor_micros(&redis)? - processor;
+    print(kind, &commands(&redis)?, processor, f64::from(CALLS));
     eprintln!("{kind}: {:.0} calls per second", f64::from(CALLS) / time.as_secs_f64());
     Ok(())
 }
@@ -105,10 +106,22 @@ fn idle(server: &ScriptedServer, settings: &Value) -> Result<()> {
     let gateway = replica(server, &redis, settings, REPLICAS)?;
     HttpClient::open(&gateway.url(), &[], json!({}))?.call("list", json!({}))?;
     redis.ask(&["config", "resetstat"])?;
+    let processor = processor_micros(&redis)?;
     std::thread::sleep(IDLE_TIME);
-    print("(a second of an idle replica)", &commands(&redis)?, IDLE_TIME.as_secs_f64());
+    let processor = processor_micros(&redis)? - processor;
+    print("(a second of an idle replica)", &commands(&redis)?, processor, IDLE_TIME.as_secs_f64());
     println!();
     Ok(())
+}
+
+/// Returns the processor time of Redis, with its work for connections, in microseconds.
+fn processor_micros(redis: &Redis) -> Result<f64> {
+    let stats = redis.ask(&["info", "cpu"])?;
+    let field = |name: &str| -> Result<f64> {
+        let line = stats.lines().find_map(|line| line.strip_prefix(name));
+        Ok(line.context("no processor time")?.trim_start_matches(':').trim().parse()?)
+    };
+    Ok((field("used_cpu_user:")? + field("used_cpu_sys:")?) * 1e6)
 }
 
 /// Returns the commands since the last reset of the statistics.
@@ -130,12 +143,14 @@ fn commands(redis: &Redis) -> Result<Commands> {
     Ok(all?.into_iter().filter(|(name, _)| !own.iter().any(|own| name.starts_with(own))).collect())
 }
 
-fn print(kind: &str, commands: &Commands, times: f64) {
+fn print(kind: &str, commands: &Commands, processor: f64, times: f64) {
     let calls: f64 = commands.values().map(|(calls, _)| calls).sum();
     let time: f64 = commands.values().map(|(_, time)| time).sum();
     let list: Vec<String> = commands
         .iter()
         .map(|(name, (calls, _))| format!("{:.2} `{}`", calls / times, name.to_uppercase()))
         .collect();
-    println!("| {kind} | {:.2} | {:.0} µs | {} |", calls / times, time / times, list.join(", "));
+    let (calls, time, processor) = (calls / times, time / times, processor / times);
+    let list = list.join(", ");
+    println!("| {kind} | {calls:.2} | {time:.0} µs | {processor:.0} µs | {list} |");
 }

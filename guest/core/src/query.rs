@@ -14,6 +14,7 @@ mod input;
 #[cfg(feature = "jq")]
 mod jq;
 mod known_fields;
+mod log_records;
 pub mod names;
 mod needed;
 mod objects;
@@ -426,6 +427,9 @@ impl Query {
             }
             let bytes = minify_if_json(input.lines(text)?);
             return Ok(QueryResult::new(bytes, true, self.path.clone().unwrap_or_default()));
+        }
+        if let Some(result) = self.run_on_log(text, input) {
+            return result;
         }
         let hint = grep::search_hint(self.condition.as_deref().unwrap_or_default());
         Err(format!("this answer is a text, not JSON: use grep{hint}, or startLine and endLine"))

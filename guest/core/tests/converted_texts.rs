@@ -49,6 +49,30 @@ fn yaml_is_queried_as_json() {
 }
 
 #[test]
+fn entries_of_logs_are_queried_as_records() {
+    let log = "# started\n\
+        May  1 10:00:01 web sshd[7]: failure; uid=0 rhost=10.0.0.1\n\
+        May  1 10:00:02 web sshd[8]: failure; uid=0 rhost=10.0.0.2\n\
+        May  1 10:00:03 web cron[9]: started\n\
+        May  1 10:00:04 web sshd[9]: failure; uid=5 rhost=10.0.0.1\n";
+    let query = Query { aggregate: text("count by rhost"), ..Query::default() };
+    let query = Query { condition: text("process = sshd AND uid < 5"), ..query };
+    let (found, description) = run(log, query).unwrap();
+    let expected = r#"{"records":2,"count by rhost":{"10.0.0.1":1,"10.0.0.2":1}}"#;
+    assert_eq!(found, expected);
+    let note = "read as records, without the line before the first";
+    assert!(description.ends_with(note), "{description}");
+    // A search counts entries in which a value matches. Programs of jq get the lines.
+    let query = Query { grep: text("uid=0"), fields: text("line"), ..Query::default() };
+    assert_eq!(run(log, query).unwrap().0, r#"[{"line":2},{"line":3}]"#);
+    let query = Query { jq: text("length"), ..Query::default() };
+    assert_eq!(run(log, query).unwrap().0, "5");
+    let query = Query { condition: text("tag = sshd"), ..Query::default() };
+    let refusal = run(log, query).unwrap_err();
+    assert!(refusal.contains("process"), "{refusal}");
+}
+
+#[test]
 fn xml_is_queried_as_json() {
     let query = Query {
         path: text("/suite/case"),

@@ -246,7 +246,7 @@ fn semantic_errors(config: &Config) -> Vec<Issue> {
     issues.extend(oauth_errors(config));
     issues.extend(tls_errors(config));
     issues.extend(fleet_errors(config));
-    issues.extend(filter_store_errors(config));
+    issues.extend(filter_store_errors(config.filter_store.as_ref(), &config.store));
     issues.extend(bundle_errors(config));
     issues.extend(cache_errors(config));
     issues

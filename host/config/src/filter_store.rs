@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::document::Issue;
-use crate::gateway_file::Config;
+use crate::guard::Store;
 use crate::secret::Secret;
 
 /// The minimum length of a secret, in bytes.
@@ -33,9 +33,9 @@ impl Default for FilterStore {
     }
 }
 
-/// Returns the faults in the settings of the endpoint for filters.
-pub(crate) fn filter_store_errors(config: &Config) -> Vec<Issue> {
-    let Some(settings) = &config.filter_store else { return Vec::new() };
+/// Returns the faults in the settings of the endpoint for filters, which use `store`.
+pub(crate) fn filter_store_errors(settings: Option<&FilterStore>, store: &Store) -> Vec<Issue> {
+    let Some(settings) = settings else { return Vec::new() };
     let mut issues = Vec::new();
     if settings.listen.parse::<SocketAddr>().is_err() {
         let reason = "an address and a port are needed, such as 10.0.0.7:8812";
@@ -54,7 +54,7 @@ pub(crate) fn filter_store_errors(config: &Config) -> Vec<Issue> {
             issues.push(Issue::new(&["filterStore", "secrets", &at], reason));
         }
     }
-    if config.store.url.expose().starts_with("none:") {
+    if store.url.expose().starts_with("none:") {
         let reason = "filters need a store, and store.url is none:";
         issues.push(Issue::new(&["filterStore"], reason));
     }
@@ -71,9 +71,8 @@ mod tests {
             let secrets = secrets.iter().map(|secret| Secret::new(secret)).collect();
             let listen = listen.to_owned();
             let settings = FilterStore { listen, secrets, ..FilterStore::default() };
-            let mut config = Config { filter_store: Some(settings), ..Config::default() };
-            config.store.url = Secret::new(store);
-            filter_store_errors(&config).len()
+            let store = Store { url: Secret::new(store), ..Store::default() };
+            filter_store_errors(Some(&settings), &store).len()
         };
         let secret = "a secret of filters";
         assert_eq!(errors("0.0.0.0:8812", &[secret, "${env:SECRET}"], "memory:"), 0);

@@ -2,6 +2,7 @@
 
 use super::{MAX_COLUMNS, Table};
 use crate::query::value::Number;
+use crate::text::log_line::LogLine;
 
 const SIGNS: [char; 4] = ['\t', ',', ';', '|'];
 /// The number of rows by which the sign is determined.
@@ -16,9 +17,12 @@ fn parse_with(text: &str, sign: char) -> Option<Table> {
     let mut rows = Rows { rest: text, sign };
     let columns = rows.next()?;
     let width = columns.len();
-    // The index of a table of R or pandas has no name.
+    // The index of a table of R or pandas has no name. A line that begins with a time is an entry
+    // of a log.
     let is_name = |(at, name): (usize, &String)| {
-        !(name.is_empty() && at > 0) && Number::parse_plain(name).is_none()
+        !(name.is_empty() && at > 0)
+            && Number::parse_plain(name).is_none()
+            && (at > 0 || LogLine::parse(name.as_bytes()).time.is_none())
     };
     if !(2..=MAX_COLUMNS).contains(&width) || !columns.iter().enumerate().all(is_name) {
         return None;
