@@ -22,6 +22,8 @@ use crate::text::log_line::LogLine;
 
 /// The maximum size of a log, in bytes.
 const MAX_BYTES: usize = 16 << 20;
+/// The maximum number of lines of a log: the memory of a query is limited.
+const MAX_LINES: usize = 250_000;
 /// The number of lines from which the format is learned.
 const SAMPLE_LINES: usize = 400;
 /// The maximum length of a key, and of the name of a process or source, in bytes.
@@ -63,8 +65,8 @@ impl Query {
     }
 }
 
-/// Returns the entries of a log as a JSON list. `None` if the text is no log, or less than four
-/// fifths of its lines that are not indented begin an entry with a time. O(text).
+/// Returns the entries of a log as a JSON list. `None` if the text is no log or too large, or less
+/// than four fifths of its lines that are not indented begin an entry with a time. O(text).
 fn read(text: &[u8]) -> Option<LogRecords> {
     if text.len() > MAX_BYTES {
         return None;
@@ -74,6 +76,9 @@ fn read(text: &[u8]) -> Option<LogRecords> {
         let line = without_colours(Cow::Borrowed(line.as_bytes()));
         String::from_utf8_lossy(&line).into_owned()
     };
+    if text.lines().nth(MAX_LINES).is_some() {
+        return None;
+    }
     let lines: Vec<String> = text.lines().map(plain).collect();
     let sample: Vec<Cow<'_, [u8]>> =
         lines.iter().take(SAMPLE_LINES).map(|line| Cow::Borrowed(line.as_bytes())).collect();

@@ -11,6 +11,8 @@ use super::Table;
 
 /// The maximum size of a text, in bytes.
 const MAX_BYTES: usize = 4 << 20;
+/// The maximum number of lines: the memory of a query is limited.
+const MAX_LINES: usize = 100_000;
 /// The maximum number of lines before the header in its block.
 const MAX_TITLES: usize = 2;
 /// The share of rows that may have a long cell between two columns, as a divisor.
@@ -24,7 +26,7 @@ const MAX_NAME_CHARS: usize = 32;
 
 /// Returns the table in a text. None if no block of lines that makes up most of it is one. O(text).
 pub(super) fn parse(text: &str) -> Option<Table> {
-    if text.len() > MAX_BYTES || text.contains('\t') {
+    if text.len() > MAX_BYTES || text.contains('\t') || text.lines().nth(MAX_LINES).is_some() {
         return None;
     }
     let is_blank = |line: &&str| line.trim().is_empty();
