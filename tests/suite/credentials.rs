@@ -169,6 +169,7 @@ fn upstreams_receive_no_key_of_the_gateway() -> Result<()> {
     for (given, received) in [
         (vec![("authorization", bearer.as_str())], ["", ""]),
         (vec![("x-api-key", key.as_str())], ["", ""]),
+        (vec![("x-api-key", key.as_str()), ("authorization", bearer.as_str())], ["", ""]),
         (vec![("x-api-key", key.as_str()), ("authorization", other)], [other, ""]),
         (vec![("x-api-key", "other"), ("authorization", bearer.as_str())], ["", "other"]),
     ] {

@@ -275,11 +275,17 @@ impl Access {
     }
 }
 
-/// Removes the header with the key that authenticates the caller at this gateway. Another header
+/// Removes the headers with the key that authenticates the caller at this gateway. Another header
 /// may have the key of a gateway that is an upstream, so that one remains.
 pub fn remove_key(headers: &mut HeaderMap) {
-    if let Some(name) = gateway_key(headers).map(|(name, _)| name) {
-        headers.remove(name);
+    let Some((_, key)) = gateway_key(headers) else { return };
+    let key = key.to_owned();
+    let has_key = |value: Option<&str>| value == Some(key.as_str());
+    if has_key(bearer(headers)) {
+        headers.remove(AUTHORIZATION);
+    }
+    if has_key(headers.get(API_KEY).and_then(|value| value.to_str().ok())) {
+        headers.remove(API_KEY);
     }
 }
 

@@ -20,6 +20,7 @@ use context_guard_protocol::store_message::{
 use http::StatusCode;
 use http::header::{AUTHORIZATION, HeaderMap};
 use subtle::{Choice, ConstantTimeEq};
+use tokio::sync::Semaphore;
 use tokio::task::block_in_place;
 use tracing::warn;
 
@@ -32,6 +33,8 @@ use crate::store::{CursorStore, StoreError};
 
 /// The number of requests of the maximum size whose bodies may be in memory at once.
 const MAX_BODIES: usize = 8;
+/// The maximum number of calls of the store at once: each occupies a thread.
+const MAX_CALLS: usize = 32;
 /// The prefix of a principal of filters. The control character keeps it apart from those of callers
 /// of the gateway.
 const PRINCIPAL_PREFIX: &str = "\u{0}filter:";
@@ -45,6 +48,7 @@ struct Endpoint {
     timeouts: Timeouts,
     memory: Arc<BodyMemory>,
     store: Arc<dyn CursorStore>,
+    calls: Semaphore,
     /// True if the log has reported a wrong secret.
     is_refusal_reported: AtomicBool,
 }
@@ -62,6 +66,7 @@ pub(crate) fn router(gateway: &Arc<Gateway>, settings: &FilterStore) -> Router {
         limits,
         timeouts: gateway.config.timeouts.clone(),
         store: Arc::clone(&gateway.filter.revisions().services().store),
+        calls: Semaphore::new(MAX_CALLS),
         gateway: Arc::clone(gateway),
         is_refusal_reported: AtomicBool::new(false),
     };
@@ -90,6 +95,13 @@ async fn read(State(endpoint): State<Arc<Endpoint>>, request: Request) -> Respon
         Ok(request) => request,
         Err(error) => return invalid(&error.to_string()),
     };
+    let mut names: Vec<&String> = keys.iter().collect();
+    names.sort_unstable();
+    names.dedup();
+    if names.len() < keys.len() {
+        return invalid("a key occurs twice");
+    }
+    let Ok(_turn) = endpoint.calls.acquire().await else { return busy() };
     match block_in_place(|| endpoint.store.get(&stored_principal(&principal), &keys)) {
         Ok(values) => reply::body(StatusCode::OK, MEDIA_TYPE, encode_values(&values)),
         Err(error) => failed(&error),
@@ -106,6 +118,7 @@ async fn write(State(endpoint): State<Arc<Endpoint>>, request: Request) -> Respo
         Err(error) => return invalid(&error.to_string()),
     };
     let principal = stored_principal(&principal);
+    let Ok(_turn) = endpoint.calls.acquire().await else { return busy() };
     match block_in_place(|| write_entries(&*endpoint.store, &principal, entries)) {
         Ok(()) => reply::empty(StatusCode::NO_CONTENT),
         Err(error) => failed(&error),
@@ -143,6 +156,11 @@ fn write_entries(
         }
     }
     Ok(())
+}
+
+fn busy() -> Response {
+    let detail = "too many requests are in memory: try again";
+    problem(StatusCode::SERVICE_UNAVAILABLE, "busy", detail)
 }
 
 /// Returns the owner in the store of the entries of a filter's principal.
@@ -187,10 +205,7 @@ impl Endpoint {
                 let detail = "the request did not arrive in time (timeouts.bodySeconds)";
                 problem(StatusCode::REQUEST_TIMEOUT, "timeout", detail)
             }
-            BodyError::NoMemory => {
-                let detail = "too many requests are in memory: try again";
-                problem(StatusCode::SERVICE_UNAVAILABLE, "busy", detail)
-            }
+            BodyError::NoMemory => busy(),
             BodyError::Broken => invalid("the body did not arrive"),
         }
     }

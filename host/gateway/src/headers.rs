@@ -41,14 +41,27 @@ pub(crate) fn storage_scope(
     authenticator: Option<&HeaderName>,
     headers: &HeaderMap,
 ) -> Arc<str> {
-    let given = CREDENTIALS.map(|name| headers.get(&name).filter(|_| Some(&name) != authenticator));
-    if given.iter().all(Option::is_none) {
+    let given = credential_lines(headers, |name| Some(name) != authenticator);
+    if given.is_empty() {
         return Arc::clone(principal);
     }
-    let credentials: Vec<&[u8]> =
-        given.into_iter().map(|value| value.map_or(&b""[..], HeaderValue::as_bytes)).collect();
-    let digest = digest(&credentials.join(&b'\n'));
+    let digest = digest(&given.join(&b'\n'));
     format!("{principal}#{}", digest.get(..16).unwrap_or_default()).into()
+}
+
+/// Returns the credentials in headers for whose names `is_chosen` returns true, each as a line. A
+/// client may send several values of one header (RFC 9113, section 8.2.3).
+pub(crate) fn credential_lines(
+    headers: &HeaderMap,
+    is_chosen: impl Fn(&HeaderName) -> bool,
+) -> Vec<Vec<u8>> {
+    let mut lines = Vec::new();
+    for name in CREDENTIALS.iter().filter(|name| is_chosen(name)) {
+        for value in headers.get_all(name) {
+            lines.push([name.as_str().as_bytes(), b": ", value.as_bytes()].concat());
+        }
+    }
+    lines
 }
 
 /// The credentials of clients that an upstream receives.

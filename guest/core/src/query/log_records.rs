@@ -1,18 +1,24 @@
-//! The entries of a log as JSON records, for queries: `line`, `time`, `level` and `message`, with
+//! The entries of a log as JSON records, for queries: `line`, a time, `level` and `message`, with
 //! what else an entry states in a usual form.
 //!
 //! | form | members |
 //! |---|---|
+//! | a time with its year, or a number of seconds | `time`, as in ISO 8601 if it is known |
+//! | a time without a year, or without a date | `timeOfYear`, `timeOfDay` |
 //! | `host process[12]: …` after the time (syslog) | `host`, `process`, `pid` |
 //! | `name: …` after time and level | `source` |
 //! | `key=value`, `key="value"`, also between bars | each key |
 //! | an access log (common, combined) | `client`, `method`, `path`, `status`, `bytes`, … |
 //!
-//! Members that an entry does not state are absent. Lines that begin no entry belong to the message
-//! before them.
+//! `message` is all of the entry but its time, so that nothing is lost. Members that an entry does
+//! not state are absent. Lines that begin no entry belong to the message before them.
+
+mod time;
 
 use std::borrow::Cow;
 
+use self::time::{LogTime, zone_length};
+use super::grep::Pattern;
 use super::table::write_cell;
 use super::{Query, QueryInput, QueryResult};
 use crate::json::text::quoted;
@@ -22,8 +28,10 @@ use crate::text::log_line::LogLine;
 
 /// The maximum size of a log, in bytes.
 const MAX_BYTES: usize = 16 << 20;
-/// The maximum number of lines of a log: the memory of a query is limited.
+/// The maximum number of lines of a log, and of bytes of its records: the memory of a query is
+/// limited.
 const MAX_LINES: usize = 250_000;
+const MAX_JSON_BYTES: usize = 48 << 20;
 /// The number of lines from which the format is learned.
 const SAMPLE_LINES: usize = 400;
 /// The maximum length of a key, and of the name of a process or source, in bytes.
@@ -31,7 +39,13 @@ const MAX_NAME_BYTES: usize = 64;
 /// The maximum number of keys of one entry.
 const MAX_KEYS: usize = 64;
 /// The members that every entry has its own value for. Keys of these names are left out.
-const OWN: [&str; 3] = ["line", "time", "message"];
+const OWN: [&str; 5] = ["line", "time", "timeOfYear", "timeOfDay", "message"];
+
+/// The signs between the parts of an entry.
+const SEPARATORS: [char; 8] = [']', ')', '|', ':', '-', ',', ' ', '\t'];
+
+/// A member of a record: its name and its text.
+type LogMember<'l> = (&'l str, Cow<'l, str>);
 
 /// The entries of a log.
 struct LogRecords {
@@ -39,25 +53,41 @@ struct LogRecords {
     json: Vec<u8>,
     /// The number of filled lines before the first entry, which no record has.
     skipped: usize,
+    /// The number of entries.
+    total: usize,
+    /// The number of those that a pattern chose.
+    chosen: usize,
 }
 
 impl Query {
     /// Runs a query of records on the entries of a log. `None` if the text is no log, or the query
-    /// asks for no records.
+    /// asks for no records. `grep` chooses the entries of whose text a part matches.
     pub(super) fn run_on_log(
         &self,
         text: &[u8],
         input: &QueryInput<'_>,
     ) -> Option<Result<QueryResult, String>> {
         let is_query = self.aggregate.is_some() || self.fields.is_some() || self.filters();
-        let log = if is_query { read(text) } else { None }?;
-        let query = Self { path: None, ..self.clone() };
+        let pattern = self.grep.as_deref().map(|grep| Pattern::new(grep, self.ignore_case));
+        let pattern = match pattern.transpose() {
+            Ok(pattern) => pattern,
+            Err(reason) => return Some(Err(reason)),
+        };
+        let log = if is_query { read(text, pattern.as_ref()) } else { None }?;
+        if pattern.as_ref().is_some_and(|pattern| text.len() > pattern.max_bytes()) {
+            return Some(Err("the log is too long for grep beside this argument: use where with ~, or a shorter pattern".to_owned()));
+        }
+        let query = Self { path: None, grep: None, ..self.clone() };
         let skipped = match log.skipped {
             0 => String::new(),
             1 => ", without the line before the first".to_owned(),
             lines => format!(", without the {lines} lines before the first"),
         };
-        let note = format!("; the entries of the log were read as records{skipped}");
+        let chosen = match &self.grep {
+            Some(grep) => format!("; {} of {} entries match {grep:?}", log.chosen, log.total),
+            None => String::new(),
+        };
+        let note = format!("{chosen}; the entries of the log were read as records{skipped}");
         Some(query.run_on_json(&log.json, input).map(|mut result| {
             result.description.push_str(&note);
             result
@@ -65,20 +95,18 @@ impl Query {
     }
 }
 
-/// Returns the entries of a log as a JSON list. `None` if the text is no log or too large, or less
-/// than four fifths of its lines that are not indented begin an entry with a time. O(text).
-fn read(text: &[u8]) -> Option<LogRecords> {
-    if text.len() > MAX_BYTES {
+/// Returns the entries of a log as a JSON list, of which a pattern may choose some. `None` if the
+/// text is no log or too large, or less than four fifths of its lines that are not indented begin
+/// an entry with a time. O(text).
+fn read(text: &[u8], pattern: Option<&Pattern>) -> Option<LogRecords> {
+    let text = std::str::from_utf8(text).ok().filter(|text| text.len() <= MAX_BYTES)?;
+    if text.lines().nth(MAX_LINES).is_some() {
         return None;
     }
-    let text = std::str::from_utf8(text).ok()?;
     let plain = |line: &'_ str| -> String {
         let line = without_colours(Cow::Borrowed(line.as_bytes()));
         String::from_utf8_lossy(&line).into_owned()
     };
-    if text.lines().nth(MAX_LINES).is_some() {
-        return None;
-    }
     let lines: Vec<String> = text.lines().map(plain).collect();
     let sample: Vec<Cow<'_, [u8]>> =
         lines.iter().take(SAMPLE_LINES).map(|line| Cow::Borrowed(line.as_bytes())).collect();
@@ -105,26 +133,35 @@ fn read(text: &[u8]) -> Option<LogRecords> {
     if entries.is_empty() || timed * 5 < counted * 4 {
         return None;
     }
+    let total = entries.len();
+    entries.retain(|entry| pattern.is_none_or(|pattern| pattern.is_match(&entry.text())));
     let mut out = vec![b'['];
     for (at, entry) in entries.iter().enumerate() {
         if at > 0 {
             out.push(b',');
         }
         entry.write(&mut out);
+        if out.len() > MAX_JSON_BYTES {
+            return None;
+        }
     }
     out.push(b']');
-    Some(LogRecords { json: out, skipped })
+    Some(LogRecords { json: out, skipped, total, chosen: entries.len() })
 }
 
 /// An entry of a log.
 struct LogRecord<'l> {
-    line: usize,
+    /// The number of its first line, from 1, and the line.
+    number: usize,
+    line: &'l str,
+    /// The entry before its time.
+    before: &'l str,
     time: &'l str,
+    /// The entry between its time and its level.
+    between: &'l str,
     level: &'l str,
     /// The entry after its time and level.
     rest: &'l str,
-    /// The entry before its time.
-    before: &'l str,
     /// The lines that follow and begin no entry.
     more: Vec<&'l str>,
 }
@@ -136,37 +173,60 @@ impl<'l> LogRecord<'l> {
         // A message right after the time has no level before it.
         let message = if message == time_end { 0 } else { message };
         let time_end = time_end + zone_length(part(time_end, line.len()));
-        let begin = time_start(part(0, time_end));
-        let end = message.max(time_end);
-        let level = if message > time_end { last_word(part(time_end, message)) } else { "" };
-        // The level may be before the time.
-        let level = match level {
-            "" if message > 0 && message < time_end => last_word(part(0, message)),
-            level => level,
+        let begin = time::start(part(0, time_end));
+        let (level, between) = match message {
+            0 => ("", ""),
+            // The level may be before the time.
+            end if end < time_end => (last_word(part(0, end)), ""),
+            end => {
+                let level = last_word(part(time_end, end));
+                (level, part(time_end, end - level.len()))
+            }
         };
         Self {
-            line: number,
+            number,
+            line,
+            before: part(0, begin),
             time: part(begin, time_end).trim_matches(['[', ']', '(', ')', ' ']),
-            level,
-            rest: part(end, line.len()),
-            before: part(0, begin).trim_end_matches(['[', ' ']),
+            between,
+            level: short_level(level),
+            rest: part(message.max(time_end), line.len()),
             more: Vec::new(),
         }
     }
 
-    fn write(&self, out: &mut Vec<u8>) {
-        let mut members: Vec<(&str, &str)> = Vec::new();
-        if !self.level.is_empty() {
-            members.push(("level", self.level));
+    /// Returns all lines of the entry.
+    fn text(&self) -> Cow<'l, str> {
+        match self.more.is_empty() {
+            true => Cow::Borrowed(self.line),
+            false => {
+                let lines = std::iter::once(self.line).chain(self.more.iter().copied());
+                Cow::Owned(lines.collect::<Vec<_>>().join("\n"))
+            }
         }
-        let rest = self.rest.trim_start_matches([']', ')', '|', ':', '-', ',', ' ', '\t']);
-        let message = match access(self.before, rest, &mut members) {
-            true => rest,
-            false => origin(rest, self.level.is_empty(), &mut members),
-        };
-        pairs(message, &mut members);
-        out.extend_from_slice(format!("{{\"line\":{},\"time\":", self.line).as_bytes());
-        out.extend(quoted(self.time));
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        let mut members: Vec<LogMember<'l>> = Vec::new();
+        let time = LogTime::read(self.time);
+        if !self.level.is_empty() {
+            members.push(("level", self.level.into()));
+        }
+        let rest = self.rest.trim_start_matches(SEPARATORS);
+        if !access(self.before, rest, &mut members) {
+            // The time may be the value of the last key before it.
+            let before = self.before.trim_end_matches('"');
+            let is_key = before.ends_with('=');
+            let words = before.rsplit_once(' ').filter(|_| is_key).map(|(words, _)| words);
+            pairs(words.unwrap_or(if is_key { "" } else { before }), &mut members);
+            pairs(self.between, &mut members);
+            let is_syslog = self.level.is_empty() && time.is_of_syslog();
+            pairs(origin(rest, is_syslog, &mut members), &mut members);
+        }
+        out.extend_from_slice(
+            format!("{{\"line\":{},\"{}\":", self.number, time.name()).as_bytes(),
+        );
+        write_cell(time.text(), false, out);
         for (at, (name, value)) in members.iter().enumerate() {
             let is_known = members.iter().take(at).any(|(known, _)| known == name);
             if is_known || OWN.contains(name) {
@@ -178,36 +238,33 @@ impl<'l> LogRecord<'l> {
             write_cell(value, false, out);
         }
         out.extend_from_slice(b",\"message\":");
-        let text = std::iter::once(message).chain(self.more.iter().copied());
-        out.extend(quoted(text.collect::<Vec<_>>().join("\n").trim_end()));
+        out.extend(quoted(&self.message()));
         out.push(b'}');
     }
-}
 
-/// Returns the offset at which the time at the end of `prefix` begins: at the start, unless a
-/// bracket or another word is before it.
-fn time_start(prefix: &str) -> usize {
-    if let Some(at) = prefix.rfind('[') {
-        return at + 1;
+    /// Returns the entry without its time.
+    fn message(&self) -> String {
+        let after = self.line.get(self.before.len()..).unwrap_or_default();
+        let after = after.find(self.time).and_then(|at| after.get(at + self.time.len()..));
+        let before = self.before.trim().trim_end_matches(['[', '(', '"', '=']);
+        let after = after.unwrap_or_default().trim_start_matches(SEPARATORS).trim_end();
+        let mut message = match before.trim_end() {
+            "" => after.to_owned(),
+            before => format!("{before} {after}"),
+        };
+        for line in &self.more {
+            message.push('\n');
+            message.push_str(line);
+        }
+        message.truncate(message.trim_end().len());
+        message
     }
-    let is_date = |text: &str| {
-        const NAMES: &str =
-            "jan feb mar apr may jun jul aug sep oct nov dec mon tue wed thu fri sat sun";
-        let name: String = text.chars().take(3).collect::<String>().to_lowercase();
-        text.starts_with(|sign: char| sign.is_ascii_digit())
-            || name.len() == 3 && NAMES.split(' ').any(|known| known == name)
-    };
-    let mut starts =
-        std::iter::once(0).chain(prefix.match_indices([' ', '=', '"']).map(|(at, _)| at + 1));
-    starts.find(|at| prefix.get(*at..).is_some_and(is_date)).unwrap_or(0)
 }
 
-/// Returns the length of a time zone with a space before it: ` -0700`. 0 if there is none.
-fn zone_length(text: &str) -> usize {
-    let zone = text.get(..6).and_then(|zone| zone.strip_prefix([' ']));
-    let digits = zone.and_then(|zone| zone.strip_prefix(['+', '-']));
-    let is_zone = digits.is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
-    if is_zone { 6 } else { 0 }
+/// Returns the letter of a severity that the month and the day follow, as in klog: `E0102`.
+fn short_level(level: &str) -> &str {
+    let is_dated = level.len() == 5 && level.bytes().skip(1).all(|byte| byte.is_ascii_digit());
+    if is_dated { level.get(..1).unwrap_or(level) } else { level }
 }
 
 /// Returns the word at the end of a text, of letters and digits.
@@ -218,88 +275,104 @@ fn last_word(text: &str) -> &str {
 
 /// Adds the members of an access log: `client - user [time] "GET /path HTTP/1.1" 200 12 "…" "…"`.
 /// Returns false if the entry has another form.
-fn access<'l>(before: &'l str, rest: &'l str, members: &mut Vec<(&'l str, &'l str)>) -> bool {
+fn access<'l>(before: &'l str, rest: &'l str, members: &mut Vec<LogMember<'l>>) -> bool {
     let read = || {
         let (request, after) = rest.strip_prefix('"')?.split_once("\" ")?;
-        let (method, target) = request.split_once(' ')?;
-        let path = target.rsplit_once(" HTTP/").map_or(target, |(path, _)| path);
         let mut words = after.split(' ');
         let (status, bytes) = (words.next()?, words.next().unwrap_or("-"));
         let is_status = status.len() == 3 && status.bytes().all(|byte| byte.is_ascii_digit());
         let quoted: Vec<&str> = after.split('"').skip(1).step_by(2).collect();
-        (is_status && method.bytes().all(|byte| byte.is_ascii_uppercase()))
-            .then_some((method, path, status, bytes, quoted))
+        is_status.then_some((request, status, bytes, quoted))
     };
-    let Some((method, path, status, bytes, quoted)) = read() else { return false };
-    let value = |text: &'l str| if text == "-" { "" } else { text };
-    let client = before.split(' ').next().unwrap_or_default();
-    members.extend([("client", client), ("method", method), ("path", path), ("status", status)]);
-    members.push(("bytes", value(bytes)));
+    let Some((request, status, bytes, quoted)) = read() else { return false };
+    let value = |text: &'l str| Cow::Borrowed(if text == "-" { "" } else { text });
+    // A virtual host may be before the client: user and identity follow it.
+    let mut words = before.trim_end_matches(['[', ' ']).rsplit(' ');
+    if let Some(client) = words.nth(2) {
+        members.push(("client", client.into()));
+    }
+    let is_method = |method: &str| {
+        !method.is_empty() && method.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-')
+    };
+    if let Some((method, target)) = request.split_once(' ').filter(|(method, _)| is_method(method))
+    {
+        let path = target.rsplit_once(" HTTP/").map_or(target, |(path, _)| path);
+        members.extend([("method", method.into()), ("path", path.into())]);
+    }
+    members.extend([("status", status.into()), ("bytes", value(bytes))]);
     members.extend(["referer", "agent"].into_iter().zip(quoted.into_iter().map(value)));
     true
 }
 
-/// Adds what wrote an entry, and returns its message. `is_bare` is true if no level precedes it: a
-/// host may then be first, as in syslog.
-fn origin<'l>(rest: &'l str, is_bare: bool, members: &mut Vec<(&'l str, &'l str)>) -> &'l str {
+/// Adds what wrote an entry, and returns the rest. `is_syslog` is true if the time is one of
+/// syslog, which the host follows.
+fn origin<'l>(rest: &'l str, is_syslog: bool, members: &mut Vec<LogMember<'l>>) -> &'l str {
     let is_name = |name: &str| {
         (1..=MAX_NAME_BYTES).contains(&name.len())
             && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-./$@".contains(&byte))
-            && name.bytes().any(|byte| byte.is_ascii_alphabetic())
     };
-    let Some((head, message)) =
-        rest.split_once(": ").or_else(|| Some((rest.strip_suffix(':')?, "")))
-    else {
-        return rest;
-    };
+    let is_word = |name: &str| is_name(name) && name.bytes().any(|byte| byte.is_ascii_alphabetic());
+    let split = rest.split_once(": ").or_else(|| Some((rest.strip_suffix(':')?, "")));
+    let Some((head, message)) = split else { return rest };
     let (host, name) = match head.split_once(' ') {
-        Some((host, name)) if is_bare && is_name(host) => (host, name),
+        Some((host, name)) if is_name(host) => (host, name),
         None => ("", head),
         Some(_) => return rest,
     };
     let (name, pid) = match name.strip_suffix(']').and_then(|name| name.split_once('[')) {
-        Some((name, pid)) if pid.bytes().all(|byte| byte.is_ascii_digit()) => (name, pid),
+        Some((name, pid)) if !pid.is_empty() && pid.bytes().all(|byte| byte.is_ascii_digit()) => {
+            (name, pid)
+        }
         _ => (name, ""),
     };
     // Modules are in parentheses: `sshd(pam_unix)`.
     let short = name.split_once('(').map_or(name, |(short, _)| short);
     let name = if name.ends_with(')') { short } else { name };
-    if !is_name(name) {
+    // Two words without the number of a process are words of a sentence, unless a host is expected.
+    if !is_word(name) || !host.is_empty() && !is_syslog && pid.is_empty() {
         return rest;
     }
     if host.is_empty() && pid.is_empty() {
-        members.push(("source", name));
+        members.push(("source", name.into()));
         return message;
     }
-    members.extend(
-        [("host", host), ("process", name), ("pid", pid)]
-            .into_iter()
-            .filter(|(_, text)| !text.is_empty()),
-    );
+    let found = [("host", host), ("process", name), ("pid", pid)];
+    let found = found.into_iter().filter(|(_, text)| !text.is_empty());
+    members.extend(found.map(|(name, text)| (name, Cow::Borrowed(text))));
     message
 }
 
-/// Adds the pairs `key=value` of a message. They are between bars if it has such pairs, else
+fn is_key(key: &str) -> bool {
+    key.len() <= MAX_NAME_BYTES
+        && key.starts_with(|sign: char| sign.is_ascii_alphabetic() || sign == '_')
+        && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
+}
+
+/// Adds the pairs `key=value` of a message. They are between bars if it has nothing else, else
 /// between spaces, commas and semicolons.
-fn pairs<'l>(message: &'l str, members: &mut Vec<(&'l str, &'l str)>) {
-    let is_key = |key: &str| {
-        key.len() <= MAX_NAME_BYTES
-            && key.starts_with(|sign: char| sign.is_ascii_alphabetic() || sign == '_')
-            && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
-    };
-    let mut bars = message.split('|').filter_map(|part| part.trim().split_once('='));
-    if message.contains('|') && bars.all(|(key, _)| is_key(key)) {
-        let parts = message.split('|').filter_map(|part| part.trim().split_once('='));
-        members.extend(parts.filter(|(key, _)| is_key(key)).take(MAX_KEYS));
+fn pairs<'l>(message: &'l str, members: &mut Vec<LogMember<'l>>) {
+    let parts: Vec<&str> = message.split('|').filter(|part| !part.trim().is_empty()).collect();
+    let barred: Option<Vec<(&str, &str)>> = parts
+        .iter()
+        .map(|part| part.trim().split_once('=').filter(|(key, _)| is_key(key)))
+        .collect();
+    // Of two parts, one bar may be a sign of a value.
+    let has_more = |(_, value): &(&str, &str)| value.contains('=') || value.contains('"');
+    if let Some(barred) = barred
+        .filter(|barred| barred.len() > 2 || barred.len() == 2 && !barred.iter().any(has_more))
+    {
+        let values = barred.into_iter().take(MAX_KEYS);
+        members.extend(values.map(|(key, value)| (key, Cow::Borrowed(value))));
         return;
     }
     let (mut rest, mut found) = (message, 0);
     while let Some((before, after)) = rest.split_once('=').filter(|_| found < MAX_KEYS) {
         let key = before.rsplit([' ', ',', ';', '\t', '(', '{', '[']).next().unwrap_or_default();
-        let quote = after.chars().next().filter(|sign| matches!(sign, '"' | '\''));
-        let quoted = quote.and_then(|quote| after.get(1..)?.split_once(quote));
         let end = after.find([' ', ',', ';', '\t', ')', '}', ']']).unwrap_or(after.len());
-        let (value, next) = quoted.unwrap_or_else(|| after.split_at(end));
+        let (value, next) = quoted_value(after).unwrap_or_else(|| {
+            let (value, next) = after.split_at(end);
+            (Cow::Borrowed(value), next)
+        });
         if is_key(key) && !value.starts_with('=') {
             members.push((key, value));
             found += 1;
@@ -308,12 +381,35 @@ fn pairs<'l>(message: &'l str, members: &mut Vec<(&'l str, &'l str)>) {
     }
 }
 
+/// Returns the value between quotes at the start of a text, and what follows it. A backslash before
+/// a quote or a backslash is no part of the value. `None` if the text begins or ends otherwise.
+fn quoted_value(text: &str) -> Option<(Cow<'_, str>, &str)> {
+    let quote = text.chars().next().filter(|sign| matches!(sign, '"' | '\''))?;
+    let inner = text.get(1..)?;
+    let (mut is_escaped, mut has_escapes) = (false, false);
+    for (at, sign) in inner.char_indices() {
+        if is_escaped {
+            is_escaped = false;
+        } else if sign == '\\' {
+            (is_escaped, has_escapes) = (true, true);
+        } else if sign == quote {
+            let (value, next) = (inner.get(..at)?, inner.get(at + 1..)?);
+            if !has_escapes {
+                return Some((Cow::Borrowed(value), next));
+            }
+            let slash = value.replace("\\\\", "\u{0}").replace("\\\"", "\"").replace('\u{0}', "\\");
+            return Some((Cow::Owned(slash), next));
+        }
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn first(log: &str) -> String {
-        let found = read(log.as_bytes()).unwrap_or_else(|| panic!("no log: {log}"));
+        let found = read(log.as_bytes(), None).unwrap_or_else(|| panic!("no log: {log}"));
         let records: Vec<serde_json::Value> = serde_json::from_slice(&found.json).unwrap();
         records[0].to_string()
     }
@@ -323,23 +419,51 @@ mod tests {
         for (line, expected) in [
             (
                 "2024-05-01 10:00:00,123 ERROR db.pool: no connection to a=1\n  at x\n",
-                r#"{"line":1,"time":"2024-05-01 10:00:00,123","level":"ERROR","source":"db.pool","a":1,"message":"no connection to a=1\n  at x"}"#,
+                r#"{"line":1,"time":"2024-05-01 10:00:00,123","level":"ERROR","source":"db.pool","a":1,"message":"ERROR db.pool: no connection to a=1\n  at x"}"#,
             ),
             (
                 "Jun 14 15:16:01 combo sshd(pam_unix)[19939]: failure; uid=0 ruser= rhost=218.188.2.4 \n",
-                r#"{"line":1,"time":"Jun 14 15:16:01","host":"combo","process":"sshd","pid":19939,"uid":0,"ruser":null,"rhost":"218.188.2.4","message":"failure; uid=0 ruser= rhost=218.188.2.4"}"#,
+                r#"{"line":1,"timeOfYear":"06-14T15:16:01","host":"combo","process":"sshd","pid":19939,"uid":0,"ruser":null,"rhost":"218.188.2.4","message":"combo sshd(pam_unix)[19939]: failure; uid=0 ruser= rhost=218.188.2.4"}"#,
             ),
             (
                 "10.0.0.1 - ann [10/Oct/2000:13:55:36 -0700] \"GET /a?b=1 HTTP/1.0\" 404 - \"-\" \"curl/8 (x)\"\n",
-                r#"{"line":1,"time":"10/Oct/2000:13:55:36 -0700","client":"10.0.0.1","method":"GET","path":"/a?b=1","status":404,"bytes":null,"referer":null,"agent":"curl/8 (x)","message":"\"GET /a?b=1 HTTP/1.0\" 404 - \"-\" \"curl/8 (x)\""}"#,
+                r#"{"line":1,"time":"2000-10-10T13:55:36-0700","client":"10.0.0.1","method":"GET","path":"/a?b=1","status":404,"bytes":null,"referer":null,"agent":"curl/8 (x)","message":"10.0.0.1 - ann \"GET /a?b=1 HTTP/1.0\" 404 - \"-\" \"curl/8 (x)\""}"#,
             ),
             (
-                "time=2024-05-01T10:00:00Z level=warn msg=\"a b\" path=/x\n",
-                r#"{"line":1,"time":"2024-05-01T10:00:00Z","level":"warn","msg":"a b","path":"/x","message":"level=warn msg=\"a b\" path=/x"}"#,
+                "example.com:443 10.0.0.2 - - [10/Oct/2000:13:55:36 -0700] \"-\" 408 0 \"-\" \"-\"\n",
+                r#"{"line":1,"time":"2000-10-10T13:55:36-0700","client":"10.0.0.2","status":408,"bytes":0,"referer":null,"agent":null,"message":"example.com:443 10.0.0.2 - - \"-\" 408 0 \"-\" \"-\""}"#,
+            ),
+            (
+                "time=2024-05-01T10:00:00Z level=warn msg=\"a \\\"b\\\" user=x\" path=/x\n",
+                r#"{"line":1,"time":"2024-05-01T10:00:00Z","level":"warn","msg":"a \"b\" user=x","path":"/x","message":"time level=warn msg=\"a \\\"b\\\" user=x\" path=/x"}"#,
+            ),
+            (
+                "level=error ts=2024-05-01T10:00:00Z caller=x cmd=\"ps | wc\"\n",
+                r#"{"line":1,"time":"2024-05-01T10:00:00Z","level":"error","caller":"x","cmd":"ps | wc","message":"level=error ts caller=x cmd=\"ps | wc\""}"#,
             ),
             (
                 "[2018-08-19T03:17:55.765Z] I santad: action=EXEC|decision=ALLOW|path=/a b/c\n",
-                r#"{"line":1,"time":"2018-08-19T03:17:55.765Z","level":"I","source":"santad","action":"EXEC","decision":"ALLOW","path":"/a b/c","message":"action=EXEC|decision=ALLOW|path=/a b/c"}"#,
+                r#"{"line":1,"time":"2018-08-19T03:17:55.765Z","level":"I","source":"santad","action":"EXEC","decision":"ALLOW","path":"/a b/c","message":"I santad: action=EXEC|decision=ALLOW|path=/a b/c"}"#,
+            ),
+            (
+                "[Sun Dec 04 04:47:44 2005] [error] mod_jk in state 6\n",
+                r#"{"line":1,"time":"2005-12-04T04:47:44","level":"error","message":"[error] mod_jk in state 6"}"#,
+            ),
+            (
+                "[INFO] 2024-05-01 10:00:00,123 Starting server: port 8080\n",
+                r#"{"line":1,"time":"2024-05-01 10:00:00,123","level":"INFO","message":"[INFO] Starting server: port 8080"}"#,
+            ),
+            (
+                "mongo-1  | 2024-05-01 10:00:00 user=bob code=3 | done\n",
+                r#"{"line":1,"time":"2024-05-01 10:00:00","user":"bob","code":3,"message":"mongo-1  | user=bob code=3 | done"}"#,
+            ),
+            (
+                "E0102 15:04:05.100000       1 a.go:10] failed\n",
+                r#"{"line":1,"timeOfDay":"15:04:05.100000","level":"E","message":"E0102 1 a.go:10] failed"}"#,
+            ),
+            (
+                "03-17 16:13:38.811  1702  2395 D PhoneStatusBar: off\n",
+                r#"{"line":1,"timeOfYear":"03-17T16:13:38.811","level":"D","source":"PhoneStatusBar","message":"1702  2395 D PhoneStatusBar: off"}"#,
             ),
         ] {
             let expected: serde_json::Value = serde_json::from_str(expected).unwrap();
@@ -354,7 +478,7 @@ mod tests {
             "a\nb\nc\n",
             "At 10:00 we met.\nAt 11:00 we left.\nThen nothing.\nAnd so on.\nEnd.\n",
         ] {
-            assert!(read(text.as_bytes()).is_none(), "{text}");
+            assert!(read(text.as_bytes(), None).is_none(), "{text}");
         }
     }
 }

@@ -16,7 +16,7 @@ use super::client::UpstreamClient;
 use super::credentials;
 use super::turns::Turns;
 use crate::config::{Secret, Upstream};
-use crate::headers::{self, CREDENTIALS, ForwardedCredentials};
+use crate::headers::{self, ForwardedCredentials, credential_lines};
 use crate::oauth::UpstreamTokens;
 use crate::telemetry::Recorder;
 use crate::{Error, Result};
@@ -144,17 +144,9 @@ impl HttpUpstream {
 
     /// Returns the credentials in a client's headers that the upstream receives, each as a line.
     pub(crate) fn forwarded_credentials(&self, headers: &HeaderMap) -> Vec<Vec<u8>> {
-        let mut given = HeaderMap::new();
-        for name in CREDENTIALS {
-            if let Some(value) = headers.get(&name) {
-                given.insert(name, value.clone());
-            }
-        }
-        self.credentials.retain(&mut given);
-        let line = |(name, value): (&HeaderName, &HeaderValue)| {
-            [name.as_str().as_bytes(), b": ", value.as_bytes()].concat()
-        };
-        given.iter().map(line).collect()
+        let mut headers = headers.clone();
+        self.credentials.retain(&mut headers);
+        credential_lines(&headers, |_| true)
     }
 
     /// Sends a request of a principal to the configured URL, or to `path` below it. The circuit

@@ -26,7 +26,8 @@ const MAX_NAME_CHARS: usize = 32;
 
 /// Returns the table in a text. None if no block of lines that makes up most of it is one. O(text).
 pub(super) fn parse(text: &str) -> Option<Table> {
-    if text.len() > MAX_BYTES || text.contains('\t') || text.lines().nth(MAX_LINES).is_some() {
+    let is_small = text.len() <= MAX_BYTES && text.lines().nth(MAX_LINES).is_none();
+    if !is_small || text.chars().any(|sign| sign == '\t' || has_other_width(sign)) {
         return None;
     }
     let is_blank = |line: &&str| line.trim().is_empty();
@@ -36,22 +37,27 @@ pub(super) fn parse(text: &str) -> Option<Table> {
     if block.len() * 2 <= filled {
         return None;
     }
-    (0..=MAX_TITLES).find_map(|titles| parse_block(block.get(titles..)?))
+    // A title may have gaps in the places of some columns, but the header names most.
+    let tables = (0..=MAX_TITLES).filter_map(|titles| parse_block(block.get(titles..)?));
+    tables.reduce(|best, next| if next.columns.len() > best.columns.len() { next } else { best })
+}
+
+/// Returns true if a character may take another width than one column: programs align by width.
+fn has_other_width(sign: char) -> bool {
+    // Marks that combine with the letter before; scripts with wide signs. Between them are
+    // punctuation, arrows and shapes.
+    matches!(sign, '\u{300}'..='\u{36F}' | '\u{1100}'..='\u{1FFF}' | '\u{2C00}'..)
 }
 
 /// Returns the table that begins with its header.
 fn parse_block(lines: &[&str]) -> Option<Table> {
     let (header, rows) = lines.split_first()?;
-    let is_rule = |line: &&&str| !line.chars().any(|sign| !matches!(sign, '-' | '=' | ' '));
-    let rows = if rows.first().is_some_and(|row| is_rule(&row)) { rows.get(1..)? } else { rows };
-    if rows.len() < MIN_ROWS || !header.chars().any(char::is_alphabetic) {
+    let is_rule = |line: &&str| line.chars().all(|sign| matches!(sign, '-' | '=' | ' '));
+    let is_ruled = rows.first().is_some_and(is_rule);
+    let rows = if is_ruled { rows.get(1..)? } else { rows };
+    if rows.len() < MIN_ROWS {
         return None;
     }
-    by_position(header, rows).or_else(|| by_words(header, rows))
-}
-
-/// Reads cells by the positions of their columns.
-fn by_position(header: &str, rows: &[&str]) -> Option<Table> {
     let header: Vec<char> = header.trim_end().chars().collect();
     let rows: Vec<Vec<char>> = rows.iter().map(|row| row.trim_end().chars().collect()).collect();
     let mut used = vec![0; header.len()];
@@ -65,7 +71,7 @@ fn by_position(header: &str, rows: &[&str]) -> Option<Table> {
         .zip(&used)
         .map(|(sign, used)| *sign == ' ' && *used * LONG_CELLS <= rows.len())
         .collect();
-    let columns = column_ranges(&is_gap, &used);
+    let columns = column_ranges(&header, &is_gap, &used);
     let mut pairs = columns.iter().zip(columns.iter().skip(1));
     let is_close = pairs.any(|(column, next)| next.start - column.end == 1);
     if columns.len() < 2 || is_close && rows.len() < MIN_CLOSE_ROWS {
@@ -75,47 +81,70 @@ fn by_position(header: &str, rows: &[&str]) -> Option<Table> {
     if !names.iter().all(|name| is_name(name)) {
         return None;
     }
-    let last = columns.len() - 1;
-    let mut table = Table { columns: names, rows: Vec::with_capacity(rows.len()) };
-    for row in &rows {
-        let is_regular = row.iter().zip(&is_gap).all(|(sign, is_gap)| !is_gap || *sign == ' ');
-        let cells = if is_regular {
-            let ends = columns.iter().map(|column| column.end).take(last).chain([row.len()]);
-            let ranges = columns.iter().map(|column| column.start).zip(ends);
-            ranges.map(|(start, end)| cell(row, &(start..end))).collect()
-        } else {
-            let row: String = row.iter().collect();
-            words(&row, last + 1)?
-        };
-        table.rows.push(cells);
-    }
-    // Two columns whose long cells leave no gap look like one with a name of two words.
-    let is_joined = |(at, name): (usize, &String)| {
-        let cells = table.rows.iter().filter_map(|row| row.get(at));
-        let several = cells.filter(|cell| cell.contains(' ')).count();
-        at < last && name.contains(' ') && several * 2 > table.rows.len()
-    };
-    let is_joined = table.columns.iter().enumerate().any(is_joined);
-    (table.is_valid() && !is_joined).then_some(table)
+    let regular: Vec<Option<Vec<String>>> =
+        rows.iter().map(|row| regular_cells(row, &columns, &is_gap)).collect();
+    // A title is followed by the header, which is no regular row below it.
+    regular.first()?.as_ref()?;
+    let is_word = |cell: &String| !cell.is_empty() && !cell.contains(' ');
+    let mut cells = regular.iter().flatten().flat_map(|row| row.iter().take(columns.len() - 1));
+    let are_words = cells.all(is_word);
+    let rows = regular.into_iter().zip(&rows).map(|(cells, row)| {
+        let by_words = || words(row, &columns).filter(|_| are_words);
+        cells.or_else(by_words)
+    });
+    let table = Table { columns: names, rows: rows.collect::<Option<_>>()? };
+    (table.is_valid() && !table.has_joined_columns() && (is_ruled || table.has_unlike_header()))
+        .then_some(table)
 }
 
-/// Reads cells by their words: all but the last column have cells of one word. Only for headers in
-/// capital letters, as those of `ps`.
-fn by_words(header: &str, rows: &[&str]) -> Option<Table> {
-    const MIN_COLUMNS: usize = 4;
-    let columns: Vec<String> = header.split_whitespace().map(str::to_owned).collect();
-    let is_capital = |name: &String| is_name(name) && !name.chars().any(char::is_lowercase);
-    if columns.len() < MIN_COLUMNS || !columns.iter().all(is_capital) {
+impl Table {
+    /// Returns true if two columns whose long cells leave no gap look like one with a name of two
+    /// words.
+    fn has_joined_columns(&self) -> bool {
+        let last = self.columns.len().saturating_sub(1);
+        let is_joined = |(at, name): (usize, &String)| {
+            let cells = self.rows.iter().filter_map(|row| row.get(at));
+            let several = cells.filter(|cell| cell.contains(' ')).count();
+            name.contains(' ') && several * 2 > self.rows.len()
+        };
+        self.columns.iter().enumerate().take(last).any(is_joined)
+    }
+
+    /// Returns true if the header differs from the rows: it is in capitals, or names numbers. A
+    /// list without a header begins with a row like the others.
+    fn has_unlike_header(&self) -> bool {
+        let is_capital = |name: &String| !name.chars().any(char::is_lowercase);
+        let has_numbers = |at: usize| {
+            let mut cells = self.rows.iter().filter_map(|row| row.get(at));
+            cells.all(|cell| cell.starts_with(|sign: char| sign.is_ascii_digit()))
+        };
+        let has_numbers = (0..self.columns.len()).any(has_numbers);
+        let rows_are_capital =
+            self.rows.iter().flatten().all(|cell| !cell.chars().any(char::is_lowercase));
+        has_numbers || self.columns.iter().all(is_capital) && !rows_are_capital
+    }
+}
+
+/// Returns the cells at the positions of their columns. None if a cell is longer than its column,
+/// or seems to be two.
+fn regular_cells(row: &[char], columns: &[Range<usize>], is_gap: &[bool]) -> Option<Vec<String>> {
+    if row.iter().zip(is_gap).any(|(sign, is_gap)| *is_gap && *sign != ' ') {
         return None;
     }
-    let rows: Option<Vec<_>> = rows.iter().map(|row| words_and_rest(row, columns.len())).collect();
-    let table = Table { columns, rows: rows? };
-    table.is_valid().then_some(table)
+    let last = columns.len().checked_sub(1)?;
+    let ends = columns.iter().map(|column| column.end).take(last).chain([row.len()]);
+    let ranges = columns.iter().map(|column| column.start).zip(ends);
+    let cells: Vec<String> = ranges.map(|(start, end)| cell(row, &(start..end))).collect();
+    let is_single = !cells.iter().take(last).any(|cell| cell.contains("  "));
+    is_single.then_some(cells)
 }
 
-/// Returns the ranges of positions between gaps. The last one may go on. A word of the header under
-/// which no row has a cell, as `ID` in `CONTAINER ID`, belongs to the word before it.
-fn column_ranges(is_gap: &[bool], used: &[usize]) -> Vec<Range<usize>> {
+/// Returns the ranges of positions between gaps. The last one may go on.
+///
+/// A word of the header under which no row has a cell, as `ID` in `CONTAINER ID`, belongs to the
+/// word before it. So do words of cells without a name above them, as in `2 hours ago`, if the next
+/// column is further away.
+fn column_ranges(header: &[char], is_gap: &[bool], used: &[usize]) -> Vec<Range<usize>> {
     let mut columns: Vec<Range<usize>> = Vec::new();
     for (at, _) in is_gap.iter().enumerate().filter(|(_, is_gap)| !**is_gap) {
         match columns.last_mut().filter(|column| column.end == at) {
@@ -126,9 +155,17 @@ fn column_ranges(is_gap: &[bool], used: &[usize]) -> Vec<Range<usize>> {
     let is_empty = |column: &Range<usize>| {
         used.get(column.clone()).is_some_and(|used| used.iter().all(|count| *count == 0))
     };
+    let starts: Vec<usize> = columns.iter().map(|column| column.start).skip(1).collect();
     let mut joined: Vec<Range<usize>> = Vec::with_capacity(columns.len());
-    for column in columns {
-        match joined.last_mut().filter(|last| last.end + 1 == column.start && is_empty(&column)) {
+    for (at, column) in columns.into_iter().enumerate() {
+        let is_nameless = cell(header, &column).is_empty();
+        let is_far = starts.get(at).is_none_or(|next| next - column.end > 1)
+            || starts.get(at).is_some_and(|next| {
+                // Further words of the same cell.
+                header.get(*next).is_some_and(|sign| *sign == ' ')
+            });
+        let belongs = is_empty(&column) || is_nameless && is_far;
+        match joined.last_mut().filter(|last| last.end + 1 == column.start && belongs) {
             Some(last) => last.end = column.end,
             None => joined.push(column),
         }
@@ -152,23 +189,24 @@ fn is_name(name: &str) -> bool {
         && !name.contains(['"', '=', '<', '>'])
 }
 
-/// Returns the cells of a row if its words are as many: those between several spaces, or all.
-fn words(row: &str, count: usize) -> Option<Vec<String>> {
-    let wide: Vec<&str> = row.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
-    let found = if wide.len() == count { wide } else { row.split_whitespace().collect() };
-    (found.len() == count).then(|| found.into_iter().map(str::to_owned).collect())
-}
-
-/// Returns `count` cells: the first words of a row, and its rest.
-fn words_and_rest(row: &str, count: usize) -> Option<Vec<String>> {
-    let (mut cells, mut rest) = (Vec::with_capacity(count), row.trim());
-    while cells.len() + 1 < count {
-        let (word, after) = rest.split_once(' ')?;
-        cells.push(word.to_owned());
-        rest = after.trim_start();
+/// Returns the first words of a row, and the rest as its last cell. None if a word would be before
+/// its column: long cells move others to the right only.
+fn words(row: &[char], columns: &[Range<usize>]) -> Option<Vec<String>> {
+    let mut cells: Vec<String> = Vec::with_capacity(columns.len());
+    let is_space = |at: usize| row.get(at).is_some_and(|sign| *sign == ' ');
+    let mut at = 0;
+    for (number, column) in columns.iter().enumerate() {
+        at += (at..row.len()).take_while(|at| is_space(*at)).count();
+        let is_last = number + 1 == columns.len();
+        let length = (at..row.len()).take_while(|at| is_last || !is_space(*at)).count();
+        let word = at..at + length;
+        if word.end <= column.start || length == 0 {
+            return None;
+        }
+        cells.push(cell(row, &word));
+        at = word.end;
     }
-    cells.push(rest.to_owned());
-    (!rest.is_empty()).then_some(cells)
+    Some(cells)
 }
 
 #[cfg(test)]
@@ -237,6 +275,41 @@ mod tests {
         assert_eq!(rows(&text).len(), 41);
         let doubtful = text.replace("USER ", "User ") + "a b c 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5\n";
         assert!(rows(&doubtful).is_empty(), "{:?}", rows(&doubtful));
+    }
+
+    #[test]
+    fn cells_of_several_words_belong_to_one_column() {
+        let containers = "CONTAINER ID   IMAGE     CREATED       STATUS       NAMES\n\
+                          4cf1a2b3c4d5   nginx     2 hours ago   Up 2 hours   web\n\
+                          9ab3c4d5e6f7   redis     2 hours ago   Up 2 hours   store\n";
+        let expected = [
+            "CONTAINER ID|IMAGE|CREATED|STATUS|NAMES",
+            "4cf1a2b3c4d5|nginx|2 hours ago|Up 2 hours|web",
+            "9ab3c4d5e6f7|redis|2 hours ago|Up 2 hours|store",
+        ];
+        assert_eq!(rows(containers), expected);
+        // A sign before one row moves its words.
+        let mut units = "  UNIT             LOAD   ACTIVE SUB     DESCRIPTION\n".to_owned();
+        for at in 10..50 {
+            units += &format!("  unit{at}.service   loaded active running A unit\n");
+        }
+        assert_eq!(rows(&units).len(), 41);
+        units += "\u{25CF} nginx.service    loaded failed failed  A high\n";
+        assert!(rows(&units).is_empty(), "{:?}", rows(&units));
+        // Signs of other widths, lists without a header, and a title before it.
+        let names =
+            "NAME                 COUNT\naaaaaaaaaaaaaaaaaa       1\n名前太郎             7\n";
+        assert!(rows(names).is_empty());
+        let list = "INFO  server started\nWARN  slow query\nINFO  done\n";
+        assert!(rows(list).is_empty(), "{:?}", rows(list));
+        let sockets = "Active Internet connections (w/o servers)\n\
+            Proto Recv-Q Send-Q Local Address           Foreign Address         State\n"
+            .to_owned()
+            + &"tcp        0      0 10.0.0.1:22             10.0.0.9:50100          ESTABLISHED\n"
+                .repeat(40);
+        let found = rows(&sockets);
+        assert_eq!(found.len(), 41, "{found:?}");
+        assert_eq!(found[0], "Proto|Recv-Q|Send-Q|Local Address|Foreign Address|State");
     }
 
     #[test]

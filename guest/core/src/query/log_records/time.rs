@@ -1,0 +1,128 @@
+//! The times of log entries. Texts compare in the order of time only in the form of ISO 8601, so
+//! other forms with a year are written in it. Times without a year have names of their own.
+
+use std::borrow::Cow;
+
+const MONTHS: [&str; 12] =
+    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
+
+/// The time of an entry.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum LogTime<'l> {
+    /// A time with a year, or a number of seconds.
+    Full(Cow<'l, str>),
+    /// Month, day and time of day: `06-14T15:16:01`. True if it is written as in syslog.
+    OfYear(Cow<'l, str>, bool),
+    /// A time of day, or another form.
+    OfDay(&'l str),
+}
+
+impl<'l> LogTime<'l> {
+    /// Reads a time as a log writes it. O(1).
+    pub(super) fn read(text: &'l str) -> Self {
+        let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        let words: Vec<&str> = text.split([' ', ',']).filter(|word| !word.is_empty()).collect();
+        let words = match words.first() {
+            Some(day) if DAYS.contains(day) => words.get(1..).unwrap_or_default(),
+            _ => words.as_slice(),
+        };
+        let month = |name: &str| MONTHS.iter().position(|month| *month == name).map(|at| at + 1);
+        match *words {
+            // `Jun 14 15:16:01`, `Dec 04 04:47:44 2005`
+            [name, day, clock, ref year @ ..] if is_digits(day) && month(name).is_some() => {
+                let month = month(name).unwrap_or_default();
+                match year {
+                    [year] if year.len() == 4 && is_digits(year) => {
+                        Self::Full(format!("{year}-{month:02}-{day:0>2}T{clock}").into())
+                    }
+                    _ => Self::OfYear(format!("{month:02}-{day:0>2}T{clock}").into(), true),
+                }
+            }
+            // `10/Oct/2000:13:55:36 -0700`
+            [first, ref zone @ ..] if first.contains('/') => {
+                let parts: Vec<&str> = first.splitn(3, '/').collect();
+                let known = match parts.as_slice() {
+                    [day, name, rest] => {
+                        rest.split_once(':').zip(month(name)).map(|((year, clock), month)| {
+                            let zone = zone.first().copied().unwrap_or_default();
+                            format!("{year}-{month:02}-{day:0>2}T{clock}{zone}")
+                        })
+                    }
+                    _ => None,
+                };
+                known.map_or_else(|| Self::other(text), |time| Self::Full(time.into()))
+            }
+            _ => Self::other(text),
+        }
+    }
+
+    fn other(text: &'l str) -> Self {
+        let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+        let is_number = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+        let separator = text.as_bytes().get(digits).copied().unwrap_or(b' ');
+        match digits {
+            // `2024-05-01 10:00:00`
+            4 if matches!(separator, b'-' | b'/' | b'.') => Self::Full(text.into()),
+            // `20240501T100000`, and seconds since 1970 or since the start.
+            _ if is_number || digits == 8 => Self::Full(text.into()),
+            // `03-17 16:13:38.811`
+            2 if separator == b'-' => Self::OfYear(text.replacen(' ', "T", 1).into(), false),
+            _ => Self::OfDay(text),
+        }
+    }
+
+    /// Returns the name of the member with the time.
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::Full(_) => "time",
+            Self::OfYear(..) => "timeOfYear",
+            Self::OfDay(_) => "timeOfDay",
+        }
+    }
+
+    pub(super) fn text(&self) -> &str {
+        match self {
+            Self::Full(text) | Self::OfYear(text, _) => text,
+            Self::OfDay(text) => text,
+        }
+    }
+
+    /// Returns true if the time is written as in syslog, where the host follows.
+    pub(super) fn is_of_syslog(&self) -> bool {
+        matches!(self, Self::OfYear(_, true))
+    }
+}
+
+/// Returns the offset at which the time at the end of `prefix` begins: at the start, unless an open
+/// bracket or other words are before it.
+pub(super) fn start(prefix: &str) -> usize {
+    let open = prefix.trim_end_matches([']', ')']).rfind(['[', '(', ']', ')']);
+    if let Some(at) = open.filter(|at| matches!(prefix.as_bytes().get(*at), Some(b'[' | b'('))) {
+        return at + 1;
+    }
+    let is_date = |text: &str| {
+        let name = text.split(' ').next().unwrap_or_default();
+        text.starts_with(|sign: char| sign.is_ascii_digit())
+            || MONTHS.contains(&name)
+            || DAYS.contains(&name)
+    };
+    let from = open.map_or(0, |at| at + 1);
+    let next = prefix.get(from..).unwrap_or_default();
+    let starts = next.match_indices([' ', '=', '"']).map(|(at, _)| from + at + 1);
+    let mut starts = std::iter::once(from).chain(starts);
+    starts.find(|at| prefix.get(*at..).is_some_and(is_date)).unwrap_or(from)
+}
+
+/// Returns the length of what belongs to a time after its time of day: a zone, as in ` -0700`, or a
+/// year, as in ` 2005]`. 0 if there is neither.
+pub(super) fn zone_length(text: &str) -> usize {
+    let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let zone = text.get(..6).and_then(|zone| zone.strip_prefix([' ']));
+    let digits = zone.and_then(|zone| zone.strip_prefix(['+', '-']));
+    if digits.is_some_and(is_digits) {
+        return 6;
+    }
+    let year = text.get(..6).and_then(|year| year.strip_prefix(' ')?.strip_suffix(']'));
+    if year.is_some_and(is_digits) { 5 } else { 0 }
+}
