@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::header::{AUTHORIZATION, AsHeaderName, COOKIE, HeaderMap, HeaderName, HeaderValue};
+use http::header::{AUTHORIZATION, AsHeaderName, COOKIE, HeaderMap, HeaderName};
 
 use crate::access::{API_KEY, remove_key};
 use crate::config::{Authorization, Upstream};
