@@ -67,14 +67,17 @@ impl Query {
         text: &[u8],
         input: &QueryInput<'_>,
     ) -> Option<Result<QueryResult, String>> {
-        let is_query = self.aggregate.is_some() || self.fields.is_some() || self.filters();
+        if self.aggregate.is_none() && self.fields.is_none() && !self.filters() {
+            return None;
+        }
         let pattern = self.grep.as_deref().map(|grep| Pattern::new(grep, self.ignore_case));
         let pattern = match pattern.transpose() {
             Ok(pattern) => pattern,
             Err(reason) => return Some(Err(reason)),
         };
-        let log = if is_query { read(text, pattern.as_ref()) } else { None }?;
-        if pattern.as_ref().is_some_and(|pattern| text.len() > pattern.max_bytes()) {
+        let is_too_long = pattern.as_ref().is_some_and(|pattern| text.len() > pattern.max_bytes());
+        let log = read(text, pattern.as_ref().filter(|_| !is_too_long))?;
+        if is_too_long {
             return Some(Err("the log is too long for grep beside this argument: use where with ~, or a shorter pattern".to_owned()));
         }
         let query = Self { path: None, grep: None, ..self.clone() };
@@ -120,8 +123,8 @@ fn read(text: &[u8], pattern: Option<&Pattern>) -> Option<LogRecords> {
         let is_own = !line.trim().is_empty() && !line.starts_with([' ', '\t']);
         counted += usize::from(is_own);
         let head = format.read(line.as_bytes());
-        let time_end = LogLine::parse(line.as_bytes()).time_end;
-        if head.is_start && time_end > 0 {
+        let time_end = if head.is_start { LogLine::parse(line.as_bytes()).time_end } else { 0 };
+        if time_end > 0 {
             timed += usize::from(is_own);
             entries.push(LogRecord::new(number + 1, line, time_end, head.message));
         } else if let Some(last) = entries.last_mut() {
@@ -157,6 +160,8 @@ struct LogRecord<'l> {
     /// The entry before its time.
     before: &'l str,
     time: &'l str,
+    /// The entry after its time.
+    after: &'l str,
     /// The entry between its time and its level.
     between: &'l str,
     level: &'l str,
@@ -188,6 +193,7 @@ impl<'l> LogRecord<'l> {
             line,
             before: part(0, begin),
             time: part(begin, time_end).trim_matches(['[', ']', '(', ')', ' ']),
+            after: part(time_end, line.len()),
             between,
             level: short_level(level),
             rest: part(message.max(time_end), line.len()),
@@ -244,10 +250,8 @@ impl<'l> LogRecord<'l> {
 
     /// Returns the entry without its time.
     fn message(&self) -> String {
-        let after = self.line.get(self.before.len()..).unwrap_or_default();
-        let after = after.find(self.time).and_then(|at| after.get(at + self.time.len()..));
         let before = self.before.trim().trim_end_matches(['[', '(', '"', '=']);
-        let after = after.unwrap_or_default().trim_start_matches(SEPARATORS).trim_end();
+        let after = self.after.trim_start_matches(SEPARATORS).trim_end();
         let mut message = match before.trim_end() {
             "" => after.to_owned(),
             before => format!("{before} {after}"),
@@ -369,10 +373,13 @@ fn pairs<'l>(message: &'l str, members: &mut Vec<LogMember<'l>>) {
     while let Some((before, after)) = rest.split_once('=').filter(|_| found < MAX_KEYS) {
         let key = before.rsplit([' ', ',', ';', '\t', '(', '{', '[']).next().unwrap_or_default();
         let end = after.find([' ', ',', ';', '\t', ')', '}', ']']).unwrap_or(after.len());
-        let (value, next) = quoted_value(after).unwrap_or_else(|| {
-            let (value, next) = after.split_at(end);
-            (Cow::Borrowed(value), next)
-        });
+        let (value, next) = match quoted_value(after) {
+            Some((value, next)) => (Cow::Owned(value), next),
+            None => (
+                Cow::Borrowed(after.get(..end).unwrap_or_default()),
+                after.get(end..).unwrap_or_default(),
+            ),
+        };
         if is_key(key) && !value.starts_with('=') {
             members.push((key, value));
             found += 1;
@@ -383,22 +390,22 @@ fn pairs<'l>(message: &'l str, members: &mut Vec<LogMember<'l>>) {
 
 /// Returns the value between quotes at the start of a text, and what follows it. A backslash before
 /// a quote or a backslash is no part of the value. `None` if the text begins or ends otherwise.
-fn quoted_value(text: &str) -> Option<(Cow<'_, str>, &str)> {
+fn quoted_value(text: &str) -> Option<(String, &str)> {
     let quote = text.chars().next().filter(|sign| matches!(sign, '"' | '\''))?;
     let inner = text.get(1..)?;
-    let (mut is_escaped, mut has_escapes) = (false, false);
-    for (at, sign) in inner.char_indices() {
-        if is_escaped {
-            is_escaped = false;
-        } else if sign == '\\' {
-            (is_escaped, has_escapes) = (true, true);
-        } else if sign == quote {
-            let (value, next) = (inner.get(..at)?, inner.get(at + 1..)?);
-            if !has_escapes {
-                return Some((Cow::Borrowed(value), next));
-            }
-            let slash = value.replace("\\\\", "\u{0}").replace("\\\"", "\"").replace('\u{0}', "\\");
-            return Some((Cow::Owned(slash), next));
+    let mut value = String::new();
+    let mut signs = inner.char_indices();
+    while let Some((at, sign)) = signs.next() {
+        if sign == quote {
+            return Some((value, inner.get(at + 1..)?));
+        }
+        if sign != '\\' {
+            value.push(sign);
+            continue;
+        }
+        match signs.next()?.1 {
+            escaped @ ('"' | '\\') => value.push(escaped),
+            other => value.extend([sign, other]),
         }
     }
     None
