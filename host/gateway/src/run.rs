@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
+use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tracing::info;
 
@@ -47,22 +49,33 @@ impl Gateway {
         self: &Arc<Self>,
     ) -> Result<(Option<SocketAddr>, Option<JoinHandle<()>>)> {
         let Some(config) = &self.config.admin else { return Ok((None, None)) };
-        let listener = listener::bind(&config.listen).await?;
-        let address = listener.local_addr()?;
-        let stopped = self.stopped.clone().cancelled_owned();
+        let socket = listener::bind(&config.listen).await?;
+        let address = socket.local_addr()?;
+        let connections = ("of the admin endpoint", ADMIN_CONNECTIONS);
         let router = admin::router(Arc::clone(self));
-        let max = ADMIN_CONNECTIONS;
+        Ok((Some(address), Some(self.serve_beside(socket, None, connections, router))))
+    }
+
+    /// Serves a router beside the front until the gateway has stopped. `connections` has the name
+    /// of the endpoint and its maximum number of connections.
+    fn serve_beside(
+        &self,
+        socket: TcpListener,
+        tls: Option<Acceptor>,
+        (name, max): (&'static str, usize),
+        router: Router,
+    ) -> JoinHandle<()> {
+        let stopped = self.stopped.clone().cancelled_owned();
         let listener = Listener {
-            socket: listener,
-            tls: None,
-            connections: ClientConnections::new("of the admin endpoint", max, max),
+            socket,
+            tls,
+            connections: ClientConnections::new(name, max, max),
             timeouts: self.config.timeouts.clone(),
             is_proxy: Box::new(|_| false),
             uses_proxy_protocol: false,
             recorder: Arc::clone(&self.recorder),
         };
-        let server = async move { listener.serve(router, stopped, ADMIN_DRAIN).await };
-        Ok((Some(address), Some(tokio::spawn(server))))
+        tokio::spawn(async move { listener.serve(router, stopped, ADMIN_DRAIN).await })
     }
 
     /// Starts the endpoint for filters, if there is one. Returns its task, which ends when the
@@ -74,20 +87,9 @@ impl Gateway {
         let Some(settings) = &self.config.filter_store else { return Ok(None) };
         let socket = listener::bind(&settings.listen).await?;
         info!("serving the entries of filters at {}", socket.local_addr()?);
-        let stopped = self.stopped.clone().cancelled_owned();
+        let connections = ("of filterStore", FILTER_CONNECTIONS);
         let router = filter_store::router(self, settings);
-        let max = FILTER_CONNECTIONS;
-        let listener = Listener {
-            socket,
-            tls,
-            connections: ClientConnections::new("of filterStore", max, max),
-            timeouts: self.config.timeouts.clone(),
-            is_proxy: Box::new(|_| false),
-            uses_proxy_protocol: false,
-            recorder: Arc::clone(&self.recorder),
-        };
-        let server = async move { listener.serve(router, stopped, ADMIN_DRAIN).await };
-        Ok(Some(tokio::spawn(server)))
+        Ok(Some(self.serve_beside(socket, tls, connections, router)))
     }
 
     /// Serves until `stop` resolves and the requests in flight have ended. `ready` is called with
