@@ -567,6 +567,60 @@ fn restarted_redis_fails_no_call() -> Result<()> {
 }
 
 #[test]
+fn facts_about_tools_outlive_the_data_of_redis() -> Result<()> {
+    for local_bytes in [0, 64 << 20] {
+        let policy = json!({"endpoints": [{"match": "list_bookings", "readOnly": true}]});
+        let mut redis = Redis::start("emptied", &[])?;
+        let store = json!({"url": redis.url(), "timeoutMs": 300, "localBytes": local_bytes});
+        let gateway = Gateway::start(
+            houses()?,
+            json!({"store": store, "policy": policy, "admin": admin_config()}),
+        )?;
+        let store_is = |up: &str| {
+            wait_until("the state of the store", || {
+                let line = format!("context_guard_store_up {up}");
+                Ok(gateway.get_admin("/metrics")?.1.contains(&line))
+            })
+        };
+        let mut client = session(&gateway)?;
+        client.request("tools/list", json!({}))?;
+        let first = |client: &mut HttpClient| {
+            let answer = client.call("list_bookings", json!({"limit": 5}))?;
+            Ok::<_, context_guard_test_support::Error>((bookings(&answer)?.len(), answer))
+        };
+        ensure!(first(&mut client)?.0 == 5);
+        let loses_data = local_bytes > 0;
+        if loses_data {
+            redis.down()
+        } else {
+            redis.freeze(true)?
+        }
+        let (count, answer) = first(&mut client)?;
+        // While Redis is away, only local copies tell that the argument is for the guard.
+        ensure!((count == 5) == (local_bytes > 0), "{local_bytes}: {count} bookings");
+        let cursor = answer.next_cursor().context("no cursor")?;
+        store_is("0")?;
+        if loses_data {
+            redis.up()?
+        } else {
+            redis.freeze(false)?
+        }
+        store_is("1")?;
+        if !loses_data {
+            wait_until("the facts in Redis", || Ok(first(&mut client)?.0 == 5))?;
+        } else {
+            // Copies of entries that can change are read again after 2 s.
+            let returned = std::time::Instant::now();
+            wait_until("old copies", || Ok(returned.elapsed().as_millis() > 2_100))?;
+        }
+        let next = client.call("context_guard_read", json!({"cursor": cursor}))?;
+        ensure!(!next.is_error() && !bookings(&next)?.is_empty(), "{local_bytes}: {}", next.0);
+        ensure!(first(&mut client)?.0 == 5, "{local_bytes}: limit is no longer the guard's");
+    }
+    Ok(())
+}
+
+#[test]
 fn store_outage_without_replay() -> Result<()> {
     let policy = json!({"endpoints": [{"match": "list_bookings", "readOnly": false}]});
     for (local_bytes, is_cached) in [(0, false), (64 << 20, true)] {

@@ -14,6 +14,11 @@ use crate::{
 /// The age, in milliseconds, up to which a local copy of a mutable entry is used without asking the
 /// shared store.
 const FRESH_FOR_MS: u64 = 2_000;
+/// The lifetime from which an entry is a fact about a server, such as the parameters of a tool, and
+/// not part of an answer: more than `cursorTtl` can be. A copy of a fact outlives the loss of the
+/// shared store's data. Without it, calls would be treated as those of unknown tools until the
+/// client lists the tools again.
+const FACT_TTL: Duration = Duration::from_secs(8 * 24 * 3_600);
 /// The lifetime of a local copy of an entry that was read from the shared store.
 const COPY_TTL: Duration = Duration::from_secs(600);
 /// The length, in bytes, of the header that precedes the value of each local copy: the [`Origin`]
@@ -27,6 +32,19 @@ enum Origin {
     Shared = 0,
     /// The entry was stored while the shared store was down, and exists nowhere else.
     Local = 1,
+    /// The entry is a fact about a server, and was stored by this process ([`FACT_TTL`]).
+    Fact = 2,
+}
+
+impl Origin {
+    /// Returns the origin that a byte denotes. Other bytes denote [`Origin::Shared`].
+    fn from_byte(byte: u8) -> Self {
+        match byte {
+            1 => Self::Local,
+            2 => Self::Fact,
+            _ => Self::Shared,
+        }
+    }
 }
 
 /// The local copies of entries of the shared store, each with the time of copying.
@@ -54,8 +72,7 @@ struct LocalCopy {
     value: Bytes,
     /// True if the copy may be used without asking the shared store.
     fresh: bool,
-    /// True if the shared store has never contained the entry.
-    local: bool,
+    origin: Origin,
 }
 
 impl LocalCopies {
@@ -76,8 +93,8 @@ impl LocalCopies {
             // change.
             let fresh =
                 key.contains('.') || now.saturating_sub(u64::from_le_bytes(*stamp)) < FRESH_FOR_MS;
-            let local = origin == Origin::Local as u8;
-            Some(LocalCopy { value: found.slice(HEADER_BYTES..), fresh, local })
+            let origin = Origin::from_byte(origin);
+            Some(LocalCopy { value: found.slice(HEADER_BYTES..), fresh, origin })
         };
         keys.iter().zip(found).map(copy).collect()
     }
@@ -119,17 +136,25 @@ impl CursorStore for LayeredStore {
             fetched.filter_map(|(key, value)| Some((key.clone(), value.as_ref()?.to_vec())));
         // A failed copy only costs a round trip later.
         let _ = self.near.copy(principal, fetched, Origin::Shared, COPY_TTL);
-        let mut found = found.into_iter();
-        let value = |copy: Option<LocalCopy>| match copy {
+        let (mut found, mut lost) = (found.into_iter(), Vec::new());
+        let value = |(key, copy): (&String, Option<LocalCopy>)| match copy {
             Some(copy) if copy.fresh => Some(copy.value),
-            // An entry that the shared store no longer contains has expired or was deleted. Its
-            // copy is not an answer.
-            copy => {
-                let copy = copy.filter(|copy| copy.local).map(|copy| copy.value);
-                found.next().flatten().or(copy)
-            }
+            copy => found.next().flatten().or_else(|| {
+                // An answer that the shared store no longer contains has expired or was deleted.
+                // Its copy is not an answer.
+                let copy = copy.filter(|copy| copy.origin != Origin::Shared)?;
+                if copy.origin == Origin::Fact {
+                    lost.push((key.clone(), copy.value.to_vec()));
+                }
+                Some(copy.value)
+            }),
         };
-        Ok(copies.into_iter().map(value).collect())
+        let values = keys.iter().zip(copies).map(value).collect();
+        if !lost.is_empty() {
+            // For the other replicas. If it fails, the next read tries again.
+            let _ = self.put(principal, lost, FACT_TTL);
+        }
+        Ok(values)
     }
 
     fn put(
@@ -140,7 +165,8 @@ impl CursorStore for LayeredStore {
     ) -> Result<(), StoreError> {
         let copies = entries.clone();
         self.remote.put(principal, entries, ttl)?;
-        let _ = self.near.copy(principal, copies.into_iter(), Origin::Shared, ttl);
+        let origin = if ttl >= FACT_TTL { Origin::Fact } else { Origin::Shared };
+        let _ = self.near.copy(principal, copies.into_iter(), origin, ttl);
         Ok(())
     }
 
@@ -227,7 +253,8 @@ impl CursorStore for LocalOnly {
         entries: Vec<(String, Vec<u8>)>,
         ttl: Duration,
     ) -> Result<(), StoreError> {
-        self.0.copy(principal, entries.into_iter(), Origin::Local, ttl)
+        let origin = if ttl >= FACT_TTL { Origin::Fact } else { Origin::Local };
+        self.0.copy(principal, entries.into_iter(), origin, ttl)
     }
 
     fn extend(&self, principal: &str, keys: &[String], ttl: Duration) -> Result<(), StoreError> {
@@ -290,5 +317,20 @@ mod tests {
         put(&*one.fallback_store().unwrap(), Duration::from_secs(60));
         clock.advance_ms(FRESH_FOR_MS);
         assert!(has(&one) && !has(&two));
+    }
+
+    #[test]
+    fn fact_outlives_the_loss_of_the_shared_data() {
+        let (clock, one, two) = pair();
+        put(&one, FACT_TTL);
+        assert!(has(&two));
+        two.remote.delete("a", &[KEY.to_owned()]).unwrap();
+        clock.advance_ms(FRESH_FOR_MS);
+        assert!(!has(&two));
+        // The replica that stored it stores it again.
+        assert!(has(&one) && has(&two));
+        one.delete("a", &[KEY.to_owned()]).unwrap();
+        clock.advance_ms(FRESH_FOR_MS);
+        assert!(!has(&one) && !has(&two));
     }
 }

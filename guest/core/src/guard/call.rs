@@ -155,7 +155,7 @@ impl Call<'_> {
         let read_only = settings.read_only.unwrap_or(hint);
         let output = info.map_or(OutputSchema::Free, |info| info.output);
         let tool = CalledTool { output, renamed, read_only };
-        let SplitArguments { guarded, rest } = split;
+        let SplitArguments { guarded, separated, rest } = split;
         let reader =
             SnapshotReader { call: self.environment(tool), endpoint: Some(name), structured: true };
         if guarded.cursor.is_some() {
@@ -188,7 +188,8 @@ impl Call<'_> {
             },
             None => None,
         };
-        self.forward_with(name, ForwardedArguments { rest, references }, &guarded, since, tool)
+        let arguments = ForwardedArguments { rest, separated, references };
+        self.forward_with(name, arguments, &guarded, since, tool)
     }
 
     /// Returns an answer from the stored answer of an earlier call with the same arguments. `rest`
@@ -314,7 +315,7 @@ impl Call<'_> {
         guarded: &GuardArguments,
         tool: CalledTool,
     ) -> Plan {
-        let arguments = ForwardedArguments { rest: arguments, references: Vec::new() };
+        let arguments = ForwardedArguments { rest: arguments, ..ForwardedArguments::default() };
         self.forward_with(name, arguments, guarded, None, tool)
     }
 
@@ -327,8 +328,11 @@ impl Call<'_> {
         since: Option<PreviousAnswer>,
         tool: CalledTool,
     ) -> Plan {
-        let ForwardedArguments { rest: arguments, references } = arguments;
-        let hash = self.arguments_hash(arguments.as_deref());
+        let hash = self.arguments_hash(arguments.rest.as_deref());
+        // A repeated call would resolve its references anew.
+        let replay =
+            self.replay(name, tool, &arguments).filter(|_| arguments.references.is_empty());
+        let ForwardedArguments { rest: arguments, references, .. } = arguments;
         let mut edits = Edits::default();
         if self.request.method == "tools/call" {
             self.write_name(name, &mut edits);
@@ -347,8 +351,7 @@ impl Call<'_> {
             since,
             budget: self.budget(),
             tool,
-            // A repeated call would resolve its references anew.
-            replay: self.replay(name, tool).filter(|_| references.is_empty()),
+            replay,
         };
         let message = (!edits.is_empty()).then(|| edits.apply(self.message));
         Plan::Forward { message, ticket: ticket.to_bytes(), references }
@@ -356,15 +359,23 @@ impl Call<'_> {
 
     /// Returns this call for inclusion in cursors, or `None` if it may not be repeated. Only calls
     /// of read-only tools with short arguments may be repeated.
-    fn replay(&self, name: &str, tool: CalledTool) -> Option<Replay> {
-        let arguments = std::str::from_utf8(self.arguments()).ok()?;
+    fn replay(
+        &self,
+        name: &str,
+        tool: CalledTool,
+        arguments: &ForwardedArguments,
+    ) -> Option<Replay> {
+        let separated = &arguments.separated;
+        let own = arguments.rest.as_deref().unwrap_or(self.arguments());
+        let own = std::str::from_utf8(own).ok()?;
         let can_replay = tool.read_only
             && self.request.method == "tools/call"
-            && arguments.len() <= MAX_REPLAY_ARGUMENT_BYTES;
+            && own.len() + separated.len() <= MAX_REPLAY_ARGUMENT_BYTES;
         can_replay.then(|| Replay {
             upstream: self.cx.upstream.to_owned(),
             name: name.to_owned(),
-            arguments: arguments.to_owned(),
+            arguments: own.to_owned(),
+            guard_arguments: separated.clone(),
         })
     }
 }

@@ -127,5 +127,5 @@ impl From<CursorPosition> for Cursor {
 }
 
 impl Stored for Ticket {
-    const FORMAT: &'static [u8; 4] = b"cgt6";
+    const FORMAT: &'static [u8; 4] = b"cgt7";
 }

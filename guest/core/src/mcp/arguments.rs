@@ -57,6 +57,9 @@ pub struct GuardArguments {
 pub struct SplitArguments {
     /// The arguments for the guard.
     pub guarded: GuardArguments,
+    /// The arguments for the guard as a JSON object, for [`GuardArguments::parse_separated`]. Empty
+    /// if there are none.
+    pub separated: String,
     /// The arguments for the tool as a JSON object. None if the call has no arguments for the
     /// guard, so that it is forwarded as it is.
     pub rest: Option<Vec<u8>>,
@@ -83,7 +86,6 @@ pub fn split(
     settings: &EndpointSettings,
 ) -> Result<SplitArguments, String> {
     let mut scanner = Scanner::starting_at(bytes, Form::Raw, span.start);
-    let mut sorted = SplitArguments::default();
     let (mut kept, mut taken) = (Vec::new(), Map::new());
     let (mut unknown, mut twice) = (None, None);
     let scan = scanner.object(|scanner, key| {
@@ -118,15 +120,9 @@ pub fn split(
     if scan.is_err() || taken.is_empty() {
         return Ok(SplitArguments::default());
     }
-    sorted.rest = Some([b"{".as_slice(), &kept.join(&b','), b"}"].concat());
-    let advertised = match owner {
-        ArgumentOwner::ReadTool => READ_ARGUMENTS.as_slice(),
-        ArgumentOwner::Tool(_) => ARGUMENT_NAMES.get(..PLAIN_NAME_COUNT).unwrap_or_default(),
-    };
-    sorted.guarded.set_all(&taken, advertised, settings)?;
-    sorted.guarded.check_since(owner)?;
-    sorted.guarded.query.separate_condition();
-    sorted.guarded.query.validate().map(|()| sorted)
+    let guarded = GuardArguments::parse(&taken, owner, settings)?;
+    let rest = Some([b"{".as_slice(), &kept.join(&b','), b"}"].concat());
+    Ok(SplitArguments { guarded, separated: Value::Object(taken).to_string(), rest })
 }
 
 /// Returns true if an argument counts as absent: null or, for a caller that sends all advertised
@@ -175,6 +171,36 @@ fn guarded_name<'n>(
 }
 
 impl GuardArguments {
+    /// Parses the guard's arguments that [`split`] separated from those of a tool.
+    ///
+    /// # Errors
+    /// Returns a message for the caller if one of them has an invalid value.
+    pub fn parse_separated(separated: &str, settings: &EndpointSettings) -> Result<Self, String> {
+        if separated.is_empty() {
+            return Ok(Self::default());
+        }
+        let values = serde_json::from_str(separated)
+            .map_err(|_| "the guard's arguments are not a JSON object".to_owned())?;
+        Self::parse(&values, ArgumentOwner::Tool(None), settings)
+    }
+
+    /// Parses the guard's arguments of a call of `owner`. Their names have no prefix.
+    fn parse(
+        values: &Map<String, Value>,
+        owner: ArgumentOwner<'_>,
+        settings: &EndpointSettings,
+    ) -> Result<Self, String> {
+        let advertised = match owner {
+            ArgumentOwner::ReadTool => READ_ARGUMENTS.as_slice(),
+            ArgumentOwner::Tool(_) => ARGUMENT_NAMES.get(..PLAIN_NAME_COUNT).unwrap_or_default(),
+        };
+        let mut parsed = Self::default();
+        parsed.set_all(values, advertised, settings)?;
+        parsed.check_since(owner)?;
+        parsed.query.separate_condition();
+        parsed.query.validate().map(|()| parsed)
+    }
+
     /// Sets the guard arguments `values`, whose names have no prefix. `advertised` are the names
     /// that the schema known to the caller lists.
     fn set_all(

@@ -72,8 +72,11 @@ pub struct Cursor {
     pub issued: u64,
 }
 
-/// A tool call that a cursor repeats, as the caller made it. The name of the cursor's snapshot is a
-/// keyed digest of the expected answer.
+/// A tool call that a cursor repeats. The name of the cursor's snapshot is a keyed digest of the
+/// expected answer.
+///
+/// The guard's arguments are separate, because the store may have lost by then which arguments are
+/// the tool's own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Replay {
     /// The name of the upstream; may be empty.
@@ -82,9 +85,13 @@ pub struct Replay {
     /// The name of the tool.
     #[serde(rename = "n")]
     pub name: String,
-    /// The verbatim JSON of the call's arguments, including those of the guard.
+    /// The verbatim JSON of the tool's own arguments.
     #[serde(rename = "a")]
     pub arguments: String,
+    /// The guard's arguments as a JSON object, with the names and values that
+    /// [`crate::mcp::arguments::split`] found. Empty if the call had none.
+    #[serde(rename = "g", default)]
+    pub guard_arguments: String,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
@@ -436,7 +443,12 @@ mod tests {
 
     #[test]
     fn replay_cursors_are_in_the_signed_format() {
-        let call = Replay { upstream: "u".into(), name: "n".into(), arguments: "{}".into() };
+        let call = Replay {
+            upstream: "u".into(),
+            name: "n".into(),
+            arguments: "{}".into(),
+            guard_arguments: "{\"limit\":5}".into(),
+        };
         let cursor = Cursor { replay: Some(call), ..Cursor::new(NAME, 7, NOW) };
         let keys = keys(b"0123456789abcdef");
         let text = cursor.sign(SHORT, &keys, "");

@@ -13,10 +13,13 @@ const TRUNCATION_MARK_ERROR: &str = "this call was not sent: its arguments hold 
 /// The addition to [`TRUNCATION_MARK_ERROR`] where references are allowed.
 const REFERENCE_HINT: &str = " To pass a whole stored value on without reading it, write {\"$ref\": \"<nextCursor of its answer>#/path/to/the/value\"} in its place.";
 
-/// The tool's arguments of a call that is forwarded.
+/// The arguments of a call that is forwarded.
+#[derive(Default)]
 pub(super) struct ForwardedArguments {
-    /// The arguments, if they are not those of the request.
+    /// The tool's own arguments, if they are not all those of the request.
     pub(super) rest: Option<Vec<u8>>,
+    /// The guard's arguments, as [`crate::mcp::arguments::SplitArguments`] has them.
+    pub(super) separated: String,
     /// The endpoints of the stored answers whose values replaced references.
     pub(super) references: Vec<String>,
 }

@@ -1,11 +1,11 @@
 //! Calls that the guard repeats, to serve a cursor of an answer that is not stored.
 
-use super::{Call, ToolLookup, hash};
+use super::{Call, hash};
 use crate::encoding::Stored;
 use crate::guard::Plan;
 use crate::guard::ticket::{CalledTool, ParsedRequest, ReplayTicket, Ticket};
 use crate::json::text::quoted;
-use crate::mcp::arguments::{self, ArgumentOwner, GuardArguments, SplitArguments};
+use crate::mcp::arguments::GuardArguments;
 use crate::policy::endpoint_name;
 use crate::snapshot::{Cursor, CursorError, Replay};
 
@@ -22,18 +22,10 @@ impl Call<'_> {
         structured: bool,
     ) -> Plan {
         let settings = self.guard.policy.settings_for(&replay.upstream, &replay.name);
-        let arguments = replay.arguments.as_bytes();
-        let info = match self.look_up_tool(&replay.upstream, &replay.name) {
-            ToolLookup::Load(keys) => return Plan::Load(keys),
-            ToolLookup::Known(info) => Some(info),
-            ToolLookup::Unknown => None,
-        };
-        let owner = ArgumentOwner::Tool(info.as_ref());
-        let split = arguments::split(arguments, &(0..arguments.len()), owner, &settings);
-        let Ok(SplitArguments { guarded: first, rest }) = split else {
+        let Ok(first) = GuardArguments::parse_separated(&replay.guard_arguments, &settings) else {
             return self.refuse_cursor(&replay.name, CursorError::Invalid);
         };
-        let own = rest.as_deref().unwrap_or(arguments);
+        let own = replay.arguments.as_bytes();
         let name = if self.cx.upstream.is_empty() {
             endpoint_name(&replay.upstream, &replay.name)
         } else {
