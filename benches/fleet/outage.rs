@@ -15,8 +15,10 @@ use super::{replica, upstream};
 /// The number of clients, and the time between two calls of each.
 const CLIENTS: u32 = 30;
 const PAUSE: Duration = Duration::from_millis(200);
+/// The number of calls that read a whole list, which is about eight pages and the first answer.
+const CALLS_OF_A_LIST: u32 = 9;
 /// The duration of each phase.
-const PHASE_TIME: Duration = Duration::from_secs(20);
+const PHASE_TIME: Duration = Duration::from_secs(60);
 /// The limit of a quick call.
 const LIMIT_MS: f64 = 50.0;
 /// The phases, and the state of Redis in each.
@@ -39,8 +41,9 @@ pub(crate) fn report() -> Result<()> {
         let (urls, phase, stop, times, errors) = (&urls, &phase, &stop, &times, &errors);
         for number in 0..CLIENTS {
             scope.spawn(move || {
-                // The calls of the clients remain spread over time, also after a pause of all.
-                let mut turn = Instant::now() + PAUSE * number / CLIENTS;
+                // The calls of the clients remain spread over time, also after a pause of all, and
+                // so do the first calls of their lists, which cost more than the others.
+                let mut turn = Instant::now() + PAUSE * CALLS_OF_A_LIST * number / CLIENTS;
                 let url = &urls[number as usize % urls.len()];
                 let Ok(mut client) = HttpClient::open(url, &[], json!({})) else { return };
                 let mut cursor = None::<String>;

@@ -8,7 +8,8 @@ use crate::engine::{CallContext, HostServices};
 use crate::engine::{Error, Result};
 
 /// A layer that repeats a call with the local store if the shared store fails, and tells the guard
-/// that the shared store is unavailable.
+/// that the shared store is unavailable. While that store is known to be down, the guard is not
+/// called twice: the work of the first call would be lost.
 pub(super) struct StoreFallback;
 
 fn without_store(call: GuardCall<'_>) -> (HostServices, CallContext) {
@@ -21,13 +22,14 @@ fn without_store(call: GuardCall<'_>) -> (HostServices, CallContext) {
 
 impl Layer for StoreFallback {
     fn on_request(&self, call: GuardCall<'_>, next: Next<'_>) -> Result<RequestOutput> {
-        match next.on_request(call) {
-            Err(Error::Store(_)) => {
-                let (services, cx) = without_store(call);
-                next.on_request(GuardCall { services: &services, cx: &cx, ..call })
+        if call.services.store.is_up() {
+            match next.on_request(call) {
+                Err(Error::Store(_)) => {}
+                result => return result,
             }
-            result => result,
         }
+        let (services, cx) = without_store(call);
+        next.on_request(GuardCall { services: &services, cx: &cx, ..call })
     }
 
     fn on_response(
@@ -36,12 +38,13 @@ impl Layer for StoreFallback {
         ticket: &GuardTicket,
         next: Next<'_>,
     ) -> Result<ResponseOutput> {
-        match next.on_response(call, ticket) {
-            Err(Error::Store(_)) => {
-                let (services, cx) = without_store(call);
-                next.on_response(GuardCall { services: &services, cx: &cx, ..call }, ticket)
+        if call.services.store.is_up() {
+            match next.on_response(call, ticket) {
+                Err(Error::Store(_)) => {}
+                result => return result,
             }
-            result => result,
         }
+        let (services, cx) = without_store(call);
+        next.on_response(GuardCall { services: &services, cx: &cx, ..call }, ticket)
     }
 }

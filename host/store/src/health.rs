@@ -12,7 +12,8 @@ const RECOVERY_TIME: Duration = Duration::from_secs(60);
 /// The numbers of faults of a store since it was opened, for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreFaults {
-    /// Calls that failed because the store could not be reached, or was known to be down.
+    /// Operations that failed because the store could not be reached, or was known to be down, and
+    /// calls that did without it.
     pub unavailable: u64,
     /// Calls that failed because the store was full.
     pub full: u64,

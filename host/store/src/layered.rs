@@ -1,6 +1,7 @@
 //! A shared store with a local cache: fewer round trips, and reads while the shared store is down.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -57,13 +58,16 @@ struct LocalCopies {
 pub struct LayeredStore {
     remote: Arc<dyn CursorStore>,
     near: Arc<LocalCopies>,
+    /// The number of calls that did without the shared store.
+    fallbacks: AtomicU64,
 }
 
 impl LayeredStore {
     /// Returns a store that keeps copies of `remote` in `near`.
     #[must_use]
     pub fn new(remote: Arc<dyn CursorStore>, near: MemoryStore, clock: Arc<dyn Clock>) -> Self {
-        Self { remote, near: Arc::new(LocalCopies { store: near, clock }) }
+        let near = Arc::new(LocalCopies { store: near, clock });
+        Self { remote, near, fallbacks: AtomicU64::new(0) }
     }
 }
 
@@ -226,6 +230,7 @@ impl CursorStore for LayeredStore {
     }
 
     fn fallback_store(&self) -> Option<Arc<dyn CursorStore>> {
+        self.fallbacks.fetch_add(1, Ordering::Relaxed);
         Some(Arc::new(LocalOnly(Arc::clone(&self.near))))
     }
 
@@ -234,7 +239,9 @@ impl CursorStore for LayeredStore {
     }
 
     fn faults(&self) -> StoreFaults {
-        self.remote.faults()
+        let faults = self.remote.faults();
+        let fallbacks = self.fallbacks.load(Ordering::Relaxed);
+        StoreFaults { unavailable: faults.unavailable + fallbacks, ..faults }
     }
 }
 

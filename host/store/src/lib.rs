@@ -220,7 +220,7 @@ pub trait CursorStore: Send + Sync {
     }
 
     /// Returns the local store that replaces this one while it cannot be reached, or `None` if
-    /// there is none.
+    /// there is none. Each call counts as one that did without the shared store.
     fn fallback_store(&self) -> Option<Arc<dyn CursorStore>> {
         None
     }
