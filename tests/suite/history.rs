@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use context_guard_test_support::answer::Answer;
 use context_guard_test_support::client::Client;
 use context_guard_test_support::gateway::{Gateway, HttpClient};
 use context_guard_test_support::{Context, Result, artifacts, ensure, peers};
@@ -93,6 +94,46 @@ fn wrapped_calls_are_counted_net_of_their_reads() -> Result<()> {
     ensure!(by_client["rows"].as_array().map(Vec::len) == Some(1), "{by_client}");
     let by_upstream = answer(&state, &["--by", "upstream", "--measure", "calls"])?;
     ensure!(by_upstream["rows"][0]["upstream"] != "", "{by_upstream}");
+    Ok(())
+}
+
+#[test]
+fn net_savings_agree_with_an_exact_count() -> Result<()> {
+    let state = peers::folder("history-exact")?;
+    let mut client = wrap(&state, &[], "a client of our own")?;
+    let mut direct = Client::start(artifacts::property_server()?, [] as [&str; 0])?;
+    direct.open("2025-11-25")?;
+    let cost = |answer: &Value| i64::try_from(Answer(answer.clone()).tokens());
+    let mut exact = 0;
+    // The number of pages that are read after the first: none, some, or all.
+    for (tool, arguments, pages) in [
+        ("list_bookings", json!({}), 2),
+        ("list_bookings", json!({"status": "pending"}), usize::MAX),
+        ("recent_bookings", json!({}), 0),
+        ("list_listings", json!({}), 1),
+        ("list_transactions", json!({}), 0),
+        ("get_booking", json!({"id": "BK-0007"}), 1),
+        ("read_log", json!({}), 3),
+        ("read_manual", json!({}), usize::MAX),
+        ("short_note", json!({}), 0),
+    ] {
+        exact += cost(&call(&mut direct, tool, &arguments)?)?;
+        let first = call(&mut client, tool, &arguments)?;
+        exact -= cost(&first)?;
+        let next = |answer: Value| Answer(answer).next_cursor();
+        let mut cursor = next(first);
+        for _ in 0..pages {
+            let Some(place) = cursor else { break };
+            let page = call(&mut client, "context_guard_read", &json!({"cursor": place}))?;
+            exact -= cost(&page)?;
+            cursor = next(page);
+        }
+    }
+    ensure!(client.end()?.code == Some(0));
+    let found = answer(&state, &["--measure", "net_tokens_saved,followups"])?;
+    let counted = found["total"]["net_tokens_saved"].as_i64().context("no total")?;
+    eprintln!("exact {exact}, counted {counted}");
+    ensure!((exact - counted).abs() * 20 <= exact, "{counted} instead of {exact}: {found}");
     Ok(())
 }
 

@@ -12,6 +12,8 @@ use context_guard::history::{History, HistoryOptions};
 use context_guard::telemetry::sampler::Counted;
 use context_guard::telemetry::{AnswerEvent, Outcome, Recorder, RequestKind};
 use context_guard_test_support::gateway::{Gateway, HttpClient};
+use context_guard_test_support::operations::{admin_call, admin_config};
+use context_guard_test_support::redis::Redis;
 use context_guard_test_support::wait::wait_for;
 use context_guard_test_support::{Context, Result, artifacts, ensure, peers};
 use serde_json::{Value, json};
@@ -204,7 +206,7 @@ fn seed_moment(seeds: &Seeds, hour: u64, call: u64) {
         let outcome = if call.is_multiple_of(4) { Outcome::Fault } else { Outcome::Passed };
         seeds.call(&SeededCall { revision: 2, outcome, ..of("crm::contacts") });
     }
-    // The store is down: calls of all upstreams fail in the guard.
+    // The guard fails in calls of all upstreams.
     if hour == 12 {
         for endpoint in ["crm::contacts", "docs::manual", "slow::report", "files::list"] {
             seeds.call(&SeededCall { outcome: Outcome::Fault, ..of(endpoint) });
@@ -257,7 +259,7 @@ const INCIDENTS: [(&str, Diagnosis, &str); 11] = [
     ("a tool grows", growing_tool, "export grew 20-fold"),
     ("repeated content", repeated_content, "manual: half is repeated"),
     ("wrong estimates", wrong_estimates, "translated is estimated 36 % too low"),
-    ("the store is down", store_fault, "the guard fails for 4 upstreams at once"),
+    ("the guard fails", guard_fault, "the guard fails for 4 upstreams at once"),
     ("a key rotation", key_rotation, "10 cursors expired within 1 hours"),
     ("a worse canary", worse_canary, "revision 2 fails"),
     ("no follow-up reads", client_without_reads, "cursor-vscode never reads on, in read"),
@@ -302,7 +304,7 @@ fn wrong_estimates(api: &QueryApi<'_>) -> Result<String> {
     Ok(format!("{} is estimated {percent:.0} % too {direction}", name(&row, "tool")))
 }
 
-fn store_fault(api: &QueryApi<'_>) -> Result<String> {
+fn guard_fault(api: &QueryApi<'_>) -> Result<String> {
     // Faults of the guard, in contrast to `upstream_error`, at the same time in all upstreams.
     let rows = api.rows("measure=calls&by=upstream&where=outcome:fault&from=-1d&step=1h")?;
     let mut upstreams = BTreeMap::<String, usize>::new();
@@ -412,6 +414,75 @@ fn causes_are_named_in_three_queries() -> Result<()> {
         ensure!(found == expected, "{incident}: {found}, expected {expected}");
         ensure!(api.queries.get() <= 3, "{incident}: {} queries", api.queries.get());
     }
+    Ok(())
+}
+
+#[test]
+fn store_that_is_down_is_named() -> Result<()> {
+    let mut redis = Redis::start("incident", &[])?;
+    let gateway = Gateway::start(
+        json!([{"name": "houses", "command": [artifacts::property_server()?]}]),
+        json!({
+            "history": {"file": peers::folder("incident-store")?.join("history.db")},
+            "store": {"url": redis.url(), "timeoutMs": 300, "localBytes": 0},
+        }),
+    )?;
+    let mut client = HttpClient::open(&gateway.url(), &[], json!({}))?;
+    client.request("tools/list", json!({}))?;
+    let first = client.call("list_bookings", json!({}))?;
+    let cursor = first.next_cursor().context("no cursor")?;
+    redis.down();
+    for _ in 0..5 {
+        let refused = client.call("context_guard_read", json!({"cursor": cursor}))?;
+        ensure!(refused.all_texts()[0].starts_with("cursor_unavailable"), "{}", refused.0);
+    }
+    let query = "measure=followups&by=upstream,outcome&from=-1h&step=1h";
+    let refused = wait_for("the reads in the history", || {
+        let rows = QueryApi { gateway: &gateway, queries: Cell::new(0) }.rows(query)?;
+        let refused = rows.iter().find(|row| row["outcome"] == "cursor_unavailable");
+        Ok(refused.map(|row| number(row, "followups")).filter(|reads| *reads > 4.5))
+    })?;
+    ensure!((refused - 5.0).abs() < 0.5, "{refused} reads");
+    let (_, health) = gateway.get_admin("/admin/v1/health")?;
+    let health: Value = serde_json::from_str(&health)?;
+    ensure!(health["gateway"]["store"]["state"] == "down", "{health}");
+    Ok(())
+}
+
+#[test]
+fn canary_that_sends_more_is_named() -> Result<()> {
+    let gateway = Gateway::start(
+        json!([{"name": "houses", "command": [artifacts::property_server()?], "isolation": "shared"}]),
+        json!({
+            "history": {"file": peers::folder("incident-canary")?.join("history.db")},
+            "rollout": {"mode": "canary", "steps": [50, 100], "stepSeconds": 600},
+            "limits": {"sessions": 1_000, "sessionsPerPrincipal": 1_000},
+            "admin": admin_config(),
+        }),
+    )?;
+    let open = |_| HttpClient::open(&gateway.url(), &[], json!({}));
+    let mut clients = (0..20).map(open).collect::<Result<Vec<_>>>()?;
+    clients[0].request("tools/list", json!({}))?;
+    let worse = json!({"tokenBudgetThreshold": 12_000}).to_string();
+    let reply = admin_call(&gateway, "PUT", "/admin/policy", worse.as_bytes())?;
+    ensure!(reply.status == 200, "{}", reply.body);
+    for client in &mut clients {
+        client.call("list_bookings", json!({}))?;
+    }
+    let query = "measure=calls,tokens_before,tokens_sent&by=revision,outcome&from=-3h";
+    let rows = wait_for("the calls in the history", || {
+        let rows = QueryApi { gateway: &gateway, queries: Cell::new(0) }.rows(query)?;
+        let calls: f64 = rows.iter().map(|row| number(row, "calls")).sum();
+        Ok((calls > 19.5).then_some(rows))
+    })?;
+    let cost = |revision: &str| -> Result<f64> {
+        let row = rows.iter().find(|row| name(row, "revision") == revision);
+        let row = row.with_context(|| format!("no calls of revision {revision}: {rows:?}"))?;
+        ensure!(number(row, "tokens_before") > 15_000.0 * number(row, "calls"), "{row}");
+        Ok(number(row, "tokens_sent") / number(row, "calls"))
+    };
+    let (active, canary) = (cost("1")?, cost("2")?);
+    ensure!(canary > 2.0 * active, "{canary} tokens by call instead of {active}");
     Ok(())
 }
 

@@ -10,7 +10,7 @@ const SPARK_STEPS = { "1h": "5m", "24h": "1h", "7d": "12h", "30d": "1d" };
 const DOUBLE = { "1h": "2h", "24h": "48h", "7d": "14d", "30d": "60d" };
 const OUTCOMES = {
   passed: "Passed unchanged", paginated: "A page of a list", summarized: "Summarized", chunked: "A chunk of a text",
-  shaped: "Shaped otherwise", refused: "Refused", cursor_expired: "Expired cursor", fault: "Fault of the guard",
+  shaped: "Shaped otherwise", refused: "Refused", cursor_expired: "Expired cursor", cursor_unavailable: "Store is down", fault: "Fault of the guard",
   upstream_error: "Fault of the server",
 };
 const COSTS = "net_tokens_saved,reduction,calls,followups,tokens_before,tokens_sent,tokens_followup,tokens_p95,"

@@ -24,11 +24,13 @@ pub enum Outcome {
     Chunked,
     /// A follow-up read had a cursor that is no longer served.
     CursorExpired,
+    /// A follow-up read whose data the store could not deliver, because it is down.
+    CursorUnavailable,
 }
 
 impl Outcome {
     /// All outcomes. Their positions are their codes in the file.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Passed,
         Self::Shaped,
         Self::Refused,
@@ -38,6 +40,7 @@ impl Outcome {
         Self::Summarized,
         Self::Chunked,
         Self::CursorExpired,
+        Self::CursorUnavailable,
     ];
 
     /// Returns the name of the outcome in queries.
@@ -53,6 +56,7 @@ impl Outcome {
             Self::Summarized => "summarized",
             Self::Chunked => "chunked",
             Self::CursorExpired => "cursor_expired",
+            Self::CursorUnavailable => "cursor_unavailable",
         }
     }
 

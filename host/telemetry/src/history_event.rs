@@ -129,8 +129,11 @@ pub(super) fn sample(
 fn outcome(record: &TelemetryRecord, cursor_error: Option<&str>) -> HistoryOutcome {
     match record.outcome {
         Outcome::Passed => HistoryOutcome::Passed,
-        Outcome::Refused if cursor_error == Some("cursor_expired") => HistoryOutcome::CursorExpired,
-        Outcome::Refused => HistoryOutcome::Refused,
+        Outcome::Refused => match cursor_error {
+            Some("cursor_expired") => HistoryOutcome::CursorExpired,
+            Some("cursor_unavailable") => HistoryOutcome::CursorUnavailable,
+            _ => HistoryOutcome::Refused,
+        },
         Outcome::Fault => HistoryOutcome::Fault,
         Outcome::UpstreamError => HistoryOutcome::UpstreamError,
         Outcome::Shaped if record.chunking_used => HistoryOutcome::Chunked,
