@@ -9,12 +9,13 @@ use context_guard_protocol::store_message::{
     READ_PATH, ReadRequest, WRITE_PATH, WriteRequest, WrittenEntry, decode_values,
 };
 use context_guard_test_support::answer::Answer;
+use context_guard_test_support::certificates::Authority;
 use context_guard_test_support::envoy::{Envoy, Listener};
 use context_guard_test_support::gateway::{Gateway, agent, get, post, signal};
 use context_guard_test_support::redis::{Redis, free_port};
 use context_guard_test_support::scripted::{ScriptedResponse, ScriptedServer};
 use context_guard_test_support::wait::wait_until;
-use context_guard_test_support::{Context, Result, ensure};
+use context_guard_test_support::{Context, Result, ensure, peers};
 use serde_json::{Value, json};
 
 use crate::envoy::{lists, request};
@@ -417,5 +418,41 @@ fn endpoint_refuses_bad_requests() -> Result<()> {
     ensure!(read("ann")? == Some(100), "a refused request changes nothing");
     let health = get(&format!("http://{address}/healthz"), &[])?;
     ensure!(health.status == 200 && get(&format!("http://{address}/"), &[])?.status == 404);
+    Ok(())
+}
+
+#[test]
+fn filters_share_entries_over_tls() -> Result<()> {
+    let server = lists()?;
+    let authority = Authority::create(peers::folder("filter-store-tls")?.join("ca"))?;
+    let certificate = authority.issue_server()?;
+    let tls = json!({"tls": {"cert": certificate.cert, "key": certificate.key}});
+    let (_gateway, address) = store_gateway("127.0.0.1:0", &tls)?;
+    let encrypted = |authority: &Authority| {
+        let mut cluster = Envoy::cluster(CLUSTER, address);
+        let validation = json!({
+            "trusted_ca": {"filename": authority.file()},
+            "match_typed_subject_alt_names": [{"san_type": "DNS", "matcher": {"exact": "localhost"}}],
+        });
+        cluster["transport_socket"] = json!({"name": "tls", "typed_config": {
+            "@type": "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext",
+            "sni": "localhost",
+            "common_tls_context": {"validation_context": validation},
+        }});
+        vec![cluster]
+    };
+    let start = |clusters| Filter::start_with(&server, clusters, json!({}), json!({}));
+    let (one, two) = (start(encrypted(&authority))?, start(encrypted(&authority))?);
+    let (first, cursor) = one.first_page()?;
+    follows(&two.read(&cursor)?, &first)?;
+    ensure!(one.unavailable()? + two.unavailable()? == 0);
+    // Neither a gateway with another authority nor a connection without TLS is used.
+    let foreign = Authority::create(peers::folder("filter-store-foreign")?.join("ca"))?;
+    for clusters in [encrypted(&foreign), vec![Envoy::cluster(CLUSTER, address)]] {
+        let other = start(clusters)?;
+        let refused = other.read(&cursor)?;
+        ensure!(refused.is_error() && refused.0.to_string().contains("cursor_unavailable"));
+        ensure!(other.unavailable()? > 0);
+    }
     Ok(())
 }

@@ -208,6 +208,27 @@ fn client_software_of_a_principal_shares_a_process() -> Result<()> {
 }
 
 #[test]
+fn clients_of_both_protocol_modes_share_a_process() -> Result<()> {
+    let gateway = gateway(json!({"isolation": "shared"}), &[])?;
+    let first = pids(&open(&gateway)?.call("pids", json!({}))?)?;
+    let version = "2026-07-28";
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": version,
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let call = json!({
+        "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": {"name": "pids", "arguments": {}, "_meta": meta},
+    });
+    let headers =
+        [("mcp-protocol-version", version), ("mcp-method", "tools/call"), ("mcp-name", "pids")];
+    let reply = post(&gateway.url(), &headers, &call.to_string())?;
+    ensure!(reply.status == 200, "{}: {}", reply.status, reply.body);
+    ensure!(pids(&reply.answer()?)? == first, "each mode has its own process");
+    Ok(())
+}
+
+#[test]
 fn gateway_secrets_are_not_inherited() -> Result<()> {
     let environment = [
         ("CONTEXT_GUARD_SIGNING_KEYS", "a secret signing key, number 1"),
