@@ -22,6 +22,7 @@ mod operand;
 mod order;
 pub mod path;
 mod plan;
+mod program;
 mod projected;
 mod reader;
 pub mod records;
@@ -29,6 +30,8 @@ pub mod response_mode;
 mod result;
 mod rewrite;
 mod table;
+#[cfg(feature = "yaml")]
+mod toml;
 mod validate;
 mod value;
 pub mod values;
@@ -59,10 +62,6 @@ use crate::json::scan::Kind;
 use crate::json::text::{Form, visible};
 use crate::policy::EndpointSettings;
 use crate::text::embedded::locate_document;
-
-/// The reason for an error in a build without jq.
-#[cfg(not(feature = "jq"))]
-const NO_JQ: &str = "this build has no jq: use where, aggregate, path and grep";
 
 /// The reason for an error about a document whose outline is incomplete: a query would miss values.
 const TOO_MANY_VALUES: &str = "this answer has more than a million values, too many for this query: use where or aggregate with few fields, fields alone, jq, or pages";
@@ -160,7 +159,9 @@ impl Query {
     fn run_on_json(&self, raw: &[u8], input: &QueryInput<'_>) -> Result<QueryResult, String> {
         let limits = input.limits;
         if self.jq.is_some() && self.path.is_none() && !self.filters() {
-            return self.run_jq(&input::document(raw, limits));
+            let document = input::document(raw, limits);
+            let is_list = matches!(document, Cow::Owned(_));
+            return self.run_jq(&document, is_list);
         }
         match RecordSet::locate(raw, limits) {
             Some(records) if records.outline.is_complete() || self.is_search() => {
@@ -183,7 +184,7 @@ impl Query {
                 .map_err(|reason| format!("{reason}{}", Path::correction(path)))?
             {
                 PathTarget::Text(text) if self.jq.is_some() => {
-                    return self.run_jq(&crate::json::text::quoted(&text));
+                    return self.run_jq(&crate::json::text::quoted(&text), false);
                 }
                 PathTarget::Text(text) => return self.run_on_text(text.as_bytes(), input),
                 PathTarget::Records(records) => records,
@@ -218,7 +219,7 @@ impl Query {
         }
         records.ids = chosen;
         if self.jq.is_some() {
-            return self.run_jq(&records.whole());
+            return self.run_jq(&records.whole(), false);
         }
         if self.skip > 0 && records.is_list {
             records.skip(self.skip);
@@ -246,7 +247,7 @@ impl Query {
             return Ok(QueryResult { envelope, ..QueryResult::new(records.whole(), false, what) });
         };
         let mask = Mask::parse(fields)?;
-        match records.project(&mask) {
+        match records.project(&mask, self.chooses() || self.skip > 0) {
             Some(projected) => {
                 projected.check_names()?;
                 let of = if projected.of_document { "the document" } else { of.as_str() };
@@ -256,27 +257,6 @@ impl Query {
             }
             None => Err(aggregate::no_field(&records, fields)),
         }
-    }
-
-    /// Runs the program of jq on a JSON document.
-    #[cfg(feature = "jq")]
-    fn run_jq(&self, document: &[u8]) -> Result<QueryResult, String> {
-        let program = self.jq.as_deref().unwrap_or_default();
-        let results = jq::run(program, document)?;
-        let shown: String = program.chars().take(80).collect();
-        let count = match results.count {
-            1 => String::new(),
-            count => format!(", {count} results as a list"),
-        };
-        let notes: String = results.notes.iter().map(|note| format!("; {note}")).collect();
-        let what = format!("jq {shown:?}{count}{notes}");
-        Ok(QueryResult::new(results.bytes, results.is_text, what))
-    }
-
-    /// Refuses the program of jq, which this build cannot run.
-    #[cfg(not(feature = "jq"))]
-    fn run_jq(&self, _: &[u8]) -> Result<QueryResult, String> {
-        Err(NO_JQ.to_owned())
     }
 
     /// Makes sure that the records are a list: the members of an object that a path selects, too.

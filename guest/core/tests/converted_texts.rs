@@ -1,4 +1,4 @@
-//! Queries of YAML and XML, and of documents with many values.
+//! Queries of YAML, TOML, XML and logs, and of documents with many values.
 #![allow(clippy::unwrap_used, reason = "tests: a panic is a failure")]
 
 use context_guard_core::json::text::Form;
@@ -70,6 +70,57 @@ fn entries_of_logs_are_queried_as_records() {
     let query = Query { condition: text("tag = sshd"), ..Query::default() };
     let refusal = run(log, query).unwrap_err();
     assert!(refusal.contains("process"), "{refusal}");
+}
+
+#[test]
+fn toml_is_queried_as_json() {
+    let lock = "version = 4\n\n[[package]]\nname = \"a\"\nversion = \"1.0.0\"\n\n[[package]]\nname = \"b\"\nversion = \"0.2.1\"\n";
+    // A condition is about the records, also if the document has a member of that name.
+    let query = Query { condition: text("name = b"), fields: text("version"), ..Query::default() };
+    let (found, description) = run(lock, query).unwrap();
+    assert_eq!(found, r#"[{"version":"0.2.1"}]"#);
+    assert!(description.ends_with("; the TOML was read as JSON"), "{description}");
+    let query = Query { fields: text("version"), ..Query::default() };
+    assert_eq!(run(lock, query).unwrap().0, r#"{"version":4}"#);
+    let query = Query { grep: text("^b$"), fields: text("version"), ..Query::default() };
+    assert_eq!(run(lock, query).unwrap().0, r#"[{"version":"0.2.1"}]"#);
+}
+
+#[test]
+fn lines_of_json_between_others_are_records() {
+    let log = "stdout:\n{\"ms\":3,\"id\":1}\n** note\n{\"ms\":9,\"id\":2}\n{\"id\":3}\n";
+    let query = Query { condition: text("ms > 5"), fields: text("id"), ..Query::default() };
+    let (found, description) = run(log, query).unwrap();
+    assert_eq!(found, r#"[{"id":2}]"#);
+    let note = "read as records, without the 2 lines that are no JSON";
+    assert!(description.ends_with(note), "{description}");
+}
+
+#[test]
+fn reports_of_linters_are_records() {
+    let log = "Inspecting 3 files\na.rb:1:2: C: long line\n  code\nb.rb:4:1: W: unused\nb.rb:9:1: C: long line\n";
+    let query = Query { aggregate: text("count by file"), ..Query::default() };
+    assert_eq!(run(log, query).unwrap().0, r#"{"records":3,"count by file":{"b.rb":2,"a.rb":1}}"#);
+    let query = Query { condition: text("severity = W"), ..Query::default() };
+    let (found, description) = run(log, query).unwrap();
+    let expected = r#"[{"file":"b.rb","line":4,"column":1,"severity":"W","message":"unused"}]"#;
+    assert_eq!(found, expected);
+    assert!(description.ends_with("without 1 other lines"), "{description}");
+}
+
+#[test]
+#[cfg(feature = "jq")]
+fn programs_for_each_line_run_on_lines_of_json() {
+    let lines = "{\"a\":1,\"b\":\"x\"}\n{\"a\":2,\"b\":\"y\"}\n{\"a\":3,\"b\":\"z\"}\n";
+    let query = Query { jq: text("select(.a >= 2) | .b # c"), ..Query::default() };
+    let (found, description) = run(lines, query).unwrap();
+    assert_eq!(found, r#"["y","z"]"#);
+    assert!(description.contains("run on each line"), "{description}");
+    // A program that works on the list gets the list.
+    let query = Query { jq: text("length"), ..Query::default() };
+    assert_eq!(run(lines, query).unwrap().0, "3");
+    let query = Query { jq: text(".a.b.c"), ..Query::default() };
+    assert!(run(lines, query).unwrap_err().contains("a list, whose elements have"));
 }
 
 #[test]

@@ -87,7 +87,27 @@ pub fn line_severity(line: &[u8]) -> Severity {
     let position = line.iter().take_while(|byte| !byte.is_ascii_whitespace()).count();
     let (position, message) = line.split_at_checked(position).unwrap_or_default();
     let is_position = position.ends_with(b":") && position.iter().any(u8::is_ascii_digit);
-    if is_position { strict_severity(message) } else { Severity::Other }
+    if !is_position {
+        return Severity::Other;
+    }
+    match strict_severity(message) {
+        Severity::Other => coded_severity(message.trim_ascii_start()),
+        severity => severity,
+    }
+}
+
+/// Returns the severity of a report that names its rule: `warning CS0162: text`.
+fn coded_severity(message: &[u8]) -> Severity {
+    let mut words = message.splitn(3, |byte| *byte == b' ');
+    let (word, code) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let digits = code.iter().filter(|byte| byte.is_ascii_digit()).count();
+    let is_code =
+        digits >= 2 && code.ends_with(b":") && code.first().is_some_and(u8::is_ascii_uppercase);
+    match word {
+        b"error" if is_code => Severity::Error,
+        b"warning" if is_code => Severity::Warn,
+        _ => Severity::Other,
+    }
 }
 
 /// Returns the severity in a line's level field, or `None` if the line has no such field. Examples
@@ -189,5 +209,18 @@ mod tests {
             assert_eq!(named_severity(line.as_bytes()), expected, "{line}");
         }
         assert_eq!(strict_severity(b"An ERROR in prose"), Severity::Other);
+    }
+
+    #[test]
+    fn reports_of_compilers_have_severities() {
+        for (line, expected) in [
+            ("a.c:12:5: error: expected ';' here", Severity::Error),
+            (r"C:\a\P.cs(12,17): warning CS0162: Unreachable code", Severity::Warn),
+            ("src/a.ts(1,2): error TS2304: Cannot find name", Severity::Error),
+            ("a.c:12: a warning about C12: text", Severity::Other),
+            ("step 1: error handling: C12: text", Severity::Other),
+        ] {
+            assert_eq!(line_severity(line.as_bytes()), expected, "{line}");
+        }
     }
 }

@@ -3,6 +3,7 @@
 
 mod alternatives;
 mod command_line;
+mod values;
 
 use regex_lite::Regex;
 
@@ -10,20 +11,11 @@ use self::command_line::unwrap_pattern;
 pub use self::command_line::{check_quotes, search_hint};
 
 use super::compiled_regex::{CompiledRegex, MAX_SEARCHED_BYTES};
-use super::records::RecordSet;
-use crate::fields::minify;
-use crate::json::outline::{NodeId, Outline};
-use crate::json::scan::Kind;
-use crate::json::text::{Form, boundary, quoted};
+use crate::json::text::{Form, boundary};
 use crate::text::lines::LineSpans;
 
 /// Maximum number of matches in the result of a search.
 const MAX_SHOWN_MATCHES: usize = 2_000;
-/// The maximum number of matches in JSON beside which the members of their objects are shown
-/// unasked.
-const FEW_MATCHES: usize = 3;
-/// The number of members before, and after, each of few matches.
-const FEW_MATCHES_CONTEXT: usize = 12;
 /// The numbers of lines before and after each match in markup, or in a heading, that are shown
 /// unasked, for at most so many matches: what a heading or a cell is about comes after it.
 const FEW_LINES: [(usize, usize, usize); 2] = [(3, 2, 8), (8, 1, 3)];
@@ -33,6 +25,9 @@ const MAX_CONTEXT_LINES: u64 = 50;
 const MAX_MEMBER_BYTES: usize = 400;
 /// Maximum number of bytes of a line or value that is shown whole.
 const MAX_LINE_BYTES: usize = 1_000;
+/// The number of matches up to which more of a longer line is shown, and the number of bytes that
+/// are then shown before, and after, each: a line may be a whole document.
+const FEW_WINDOWS: (usize, usize) = (3, 1_000);
 /// Number of bytes that are shown before, and after, a match in a longer line or value.
 const WINDOW_BYTES: usize = 160;
 /// Maximum number of windows that are shown of one line or value.
@@ -163,7 +158,7 @@ impl Pattern {
             for line in from..(at + trail + 1).min(until).min(lines.len()) {
                 let text = String::from_utf8_lossy(lines.get(line).copied().unwrap_or_default());
                 let text = if line == *at {
-                    format!("{}:{}", before + line + 1, self.show(&text))
+                    format!("{}:{}", before + line + 1, self.show(&text, matches.len()))
                 } else {
                     let most = if options.context > 0 { MAX_LINE_BYTES } else { MAX_MEMBER_BYTES };
                     let end = boundary(text.as_bytes(), most, Form::Raw);
@@ -207,18 +202,22 @@ impl Pattern {
         FoundLines { text: out, description: what, counts }
     }
 
-    /// Returns a text that matches as it is shown: whole, or the text around its matches.
-    fn show(&self, text: &str) -> String {
+    /// Returns a text that matches as it is shown: whole, or the text around its matches, which is
+    /// longer if `matches`, the number of texts that match, is small.
+    fn show(&self, text: &str, matches: usize) -> String {
         if text.len() <= MAX_LINE_BYTES {
             return text.to_owned();
         }
+        let found = self.regex.find_iter(text).take(FEW_WINDOWS.0 + 1).count();
+        let is_few = matches.saturating_mul(found) <= FEW_WINDOWS.0;
+        let around = if is_few { FEW_WINDOWS.1 } else { WINDOW_BYTES };
         let mut windows: Vec<(usize, usize, usize)> = Vec::new();
         let mut count = 0usize;
         for found in self.regex.find_iter(text) {
             count += 1;
-            let from = floor_boundary(text, found.start().saturating_sub(WINDOW_BYTES));
+            let from = floor_boundary(text, found.start().saturating_sub(around));
             let end = found.end().min(found.start() + MAX_LINE_BYTES);
-            let until = floor_boundary(text, end.saturating_add(WINDOW_BYTES).min(text.len()));
+            let until = floor_boundary(text, end.saturating_add(around).min(text.len()));
             if let Some((_, last, _)) = windows.last_mut().filter(|(_, last, _)| from <= *last) {
                 *last = until.max(*last);
             } else if windows.len() < MAX_WINDOWS {
@@ -239,192 +238,11 @@ impl Pattern {
         }
         shown
     }
-
-    /// Returns the values of a document that match, as JSON with the path of each, the `context`
-    /// members before and after it, and a summary in words. Searches all of the document, or the
-    /// records if they are only some of its values.
-    #[must_use]
-    pub fn search_json(
-        &self,
-        records: &RecordSet<'_>,
-        is_filtered: bool,
-        options: SearchOptions,
-    ) -> (Vec<u8>, String) {
-        let mut search = Search {
-            pattern: self,
-            outline: &records.outline,
-            path: String::new(),
-            out: Vec::new(),
-            few: Vec::new(),
-            count: 0,
-            bytes: 0,
-            max_matches: options.max_matches(),
-            context: usize::try_from(options.context.min(MAX_CONTEXT_LINES)).unwrap_or(0),
-            parents: Vec::new(),
-            shown: None,
-        };
-        let paths = records.paths(is_filtered);
-        for (id, path) in paths {
-            search.path = path;
-            search.visit(id);
-        }
-        search.result()
-    }
-
-    /// Returns true if a value inside the node `id` matches, or none if `budget`, the number of
-    /// bytes that may still be searched, is used up.
-    #[must_use]
-    pub fn is_in(&self, outline: &Outline<'_>, id: NodeId, budget: &mut usize) -> Option<bool> {
-        let end = outline.node(id)?.end;
-        for (_, node) in (id..end).filter_map(|id| Some((id, outline.node(id)?))) {
-            if node.children > 0 && !node.closed {
-                continue;
-            }
-            let value = value_text(outline, node);
-            *budget = budget.checked_sub(value.len() + 1)?;
-            if self.regex.is_match(&value) {
-                return Some(true);
-            }
-        }
-        Some(false)
-    }
 }
 
 /// Returns the largest character boundary of a text up to `at`.
 fn floor_boundary(text: &str, at: usize) -> usize {
     (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
-}
-
-fn value_text(outline: &Outline<'_>, node: &crate::json::outline::Node) -> String {
-    match node.kind {
-        Kind::String => outline.decoded(&node.span),
-        _ => String::from_utf8_lossy(&outline.raw(node)).into_owned(),
-    }
-}
-
-struct Search<'s, 'a> {
-    pattern: &'s Pattern,
-    outline: &'s Outline<'a>,
-    path: String,
-    /// The matches, as elements of a JSON array.
-    out: Vec<u8>,
-    /// The first [`FEW_MATCHES`] with the members around them, if no context is asked for.
-    few: Vec<u8>,
-    count: usize,
-    bytes: usize,
-    max_matches: usize,
-    /// The number of members to show before and after the one that matches, in its object.
-    context: usize,
-    /// The containers around the visited node, each with the number of its visited child.
-    parents: Vec<(NodeId, usize)>,
-    /// The object whose members were shown last.
-    shown: Option<NodeId>,
-}
-
-impl Search<'_, '_> {
-    /// Returns the matches as JSON, and a summary in words.
-    fn result(self) -> (Vec<u8>, String) {
-        // A value alone says little: of few matches, their objects are shown unasked.
-        let few = self.few.as_slice();
-        let is_few = self.context == 0 && self.count <= FEW_MATCHES;
-        let matches = if is_few { few } else { self.out.as_slice() };
-        let mut out = [b"{\"matches\":[", matches].concat();
-        let complete = self.bytes <= self.pattern.max_bytes;
-        out.extend_from_slice(
-            format!("],\"count\":{},\"complete\":{complete}}}", self.count).as_bytes(),
-        );
-        let rest = if complete { "" } else { "; NOT all of it was searched: narrow it by path" };
-        let shown = if self.count > self.max_matches {
-            format!(", the first {} shown", self.max_matches)
-        } else {
-            String::new()
-        };
-        (out, format!("{} matches{shown}{rest}", self.count))
-    }
-
-    fn visit(&mut self, id: NodeId) {
-        let outline = self.outline;
-        let Some(node) = outline.node(id) else { return };
-        if self.bytes > self.pattern.max_bytes {
-            return;
-        }
-        if node.children > 0 && !node.closed {
-            for (at, (child, member)) in outline.children(id).enumerate() {
-                let step = if node.kind == Kind::Object {
-                    outline.step(&member.key)
-                } else {
-                    at.to_string()
-                };
-                let length = self.path.len();
-                self.path.push('/');
-                self.path.push_str(&step);
-                self.parents.push((id, at));
-                self.visit(child);
-                self.parents.pop();
-                self.path.truncate(length);
-            }
-            return;
-        }
-        let value = value_text(outline, node);
-        self.bytes += value.len() + 1;
-        if self.bytes > self.pattern.max_bytes || !self.pattern.regex.is_match(&value) {
-            return;
-        }
-        self.count += 1;
-        if self.count > self.max_matches {
-            return;
-        }
-        let mut found = if self.count > 1 { b",".to_vec() } else { Vec::new() };
-        found.extend_from_slice(b"{\"path\":");
-        found.extend(quoted(&self.path));
-        found.extend_from_slice(b",\"value\":");
-        found.extend(quoted(&self.pattern.show(&value)));
-        if self.context == 0 && self.count <= FEW_MATCHES {
-            let beside = self.beside(FEW_MATCHES_CONTEXT);
-            self.few.extend([found.as_slice(), &beside, b"}"].concat());
-        } else if self.context > 0 {
-            found.extend(self.beside(self.context));
-        }
-        found.push(b'}');
-        self.out.extend_from_slice(&found);
-    }
-
-    /// Returns the member `beside` of a match: the members beside the one that matches, in the
-    /// nearest object around it. Empty after the first match of an object.
-    fn beside(&mut self, context: usize) -> Vec<u8> {
-        let mut out = Vec::new();
-        let is_object = |(id, _): &&(NodeId, usize)| {
-            self.outline.node(*id).is_some_and(|node| node.kind == Kind::Object)
-        };
-        let around = self.parents.iter().rev().find(is_object);
-        let Some((object, at)) = around.copied().filter(|(id, _)| self.shown != Some(*id)) else {
-            return out;
-        };
-        self.shown = Some(object);
-        let from = at.saturating_sub(context);
-        let members = self.outline.children(object).enumerate().skip(from);
-        let members = members.take_while(|(number, _)| *number <= at + context);
-        let mut is_first = true;
-        for (_, (_, member)) in members.filter(|(number, _)| *number != at) {
-            let start: &[u8] = if is_first { b",\"beside\":{" } else { b"," };
-            out.extend_from_slice(start);
-            is_first = false;
-            out.extend(quoted(&self.outline.decoded(&member.key)));
-            out.push(b':');
-            let value = minify(&self.outline.raw(member));
-            if value.len() <= MAX_MEMBER_BYTES {
-                out.extend_from_slice(&value);
-            } else {
-                let end = boundary(&value, MAX_MEMBER_BYTES, Form::Raw);
-                let head = String::from_utf8_lossy(value.get(..end).unwrap_or_default());
-                out.extend(quoted(&format!("{head}\u{2026}")));
-            }
-        }
-        if !is_first {
-            out.push(b'}');
-        }
-        out
-    }
 }
 
 /// Returns true if a line is a heading of Markdown: it begins with `#`, or is underlined.
@@ -444,37 +262,12 @@ fn without_ending(line: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::EndpointSettings;
 
     const ALL: SearchOptions = SearchOptions { context: 0, from_line: 1, limit: 0 };
 
     fn search(pattern: &str, text: &[u8], context: u64, from_line: u64) -> FoundLines {
         let options = SearchOptions { context, from_line, limit: 0 };
         Pattern::new(pattern, None).unwrap().search_text(text, options)
-    }
-
-    #[test]
-    fn matching_members_have_their_neighbours() {
-        let long = "x".repeat(900);
-        let document = format!(
-            r#"{{"places":[{{"id":1,"name":"360 Bar","vicinity":"100 Market St","tags":["a","b"],"url":"{long}","rating":4}},{{"name":"Other"}}]}}"#
-        );
-        let limits = EndpointSettings::default();
-        let records = RecordSet::locate(document.as_bytes(), &limits).unwrap();
-        let search = |pattern, context| {
-            let pattern = Pattern::new(pattern, None).unwrap();
-            let options = SearchOptions { context, ..ALL };
-            String::from_utf8(pattern.search_json(&records, false, options).0).unwrap()
-        };
-        let found = |context| search("360|^a$|^b$", context);
-        // Of few matches, the members are shown unasked.
-        assert!(found(0).contains(r#""beside":{"id":1,"#) && found(0).contains(r#""rating":4}"#));
-        assert!(!search("360|^a$|^b$|Other", 0).contains("beside"));
-        let one = r#"{"path":"/places/0/name","value":"360 Bar","beside":{"id":1,"vicinity":"100 Market St"}},{"path":"/places/0/tags/0","value":"a"}"#;
-        assert!(found(1).contains(one), "{}", found(1));
-        let all = found(50);
-        assert!(all.contains(r#""tags":["a","b"],"url":"\"xxx"#), "{all}");
-        assert!(all.contains(r#""rating":4}"#) && !all.contains("Other"), "{all}");
     }
 
     #[test]
@@ -532,7 +325,10 @@ mod tests {
         let text = String::from_utf8(found.text).unwrap();
         assert!(text.starts_with("2:[byte 11256 of 19276] \u{2026}xxx"), "{text}");
         assert!(text.contains("needle one") && text.contains("needle two"), "{text}");
-        assert!(text.len() < 1_000, "{}", text.len());
+        assert!(text.len() < 4_200, "{}", text.len());
+        // Of more matches, less is shown around each.
+        let pages = format!("{line}\n").repeat(3);
+        assert!(search("needle", pages.as_bytes(), 0, 1).text.len() < 3_000);
         assert_eq!(found.description, "1 matching lines of 2, with 2 matches");
     }
 
@@ -559,20 +355,6 @@ mod tests {
         let found = Pattern::new("a", None).unwrap().search_text(b"a\na\na\n", options);
         assert_eq!(found.text, b"1:a\n2:a\n");
         assert_eq!(found.description, "3 matching lines of 3, the first 2 shown");
-    }
-
-    #[test]
-    fn matching_values_have_paths() {
-        let json = br#"{"rows":[{"a/b":"x1"},{"c":["y","x2"]}]}"#;
-        let records = RecordSet::locate(json, &EndpointSettings::default()).unwrap();
-        let (bytes, what) = Pattern::new("^x", None).unwrap().search_json(&records, false, ALL);
-        assert_eq!(
-            (String::from_utf8(bytes).unwrap().as_str(), what.as_str()),
-            (
-                r#"{"matches":[{"path":"/rows/0/a~1b","value":"x1"},{"path":"/rows/1/c/1","value":"x2"}],"count":2,"complete":true}"#,
-                "2 matches"
-            )
-        );
     }
 
     #[test]

@@ -86,8 +86,8 @@ pub(super) struct Converted {
     pub(super) format: Option<&'static str>,
 }
 
-/// Converts a text of another format to JSON: XML, a table, or YAML. None for JSON, and for other
-/// texts. O(text).
+/// Converts a text of another format to JSON: XML, a table, TOML, or YAML. None for JSON, and for
+/// other texts. O(text).
 pub(super) fn convert(raw: &[u8]) -> Option<Converted> {
     let is_json = matches!(raw.trim_ascii_start().first(), Some(b'{' | b'['))
         && (DocumentInfo::parse(raw, Form::Raw).is_some()
@@ -107,17 +107,20 @@ pub(super) fn convert(raw: &[u8]) -> Option<Converted> {
     // Elements of XML may be named as those of HTML tables.
     let is_declared = text.trim_start().starts_with("<?xml");
     let found = if is_declared { xml().or_else(table) } else { table().or_else(xml) };
-    found.or_else(|| yaml(text).filter(|_| !has_json()))
+    found.or_else(|| configuration(text).filter(|_| !has_json()))
 }
 
 #[cfg(feature = "yaml")]
-fn yaml(text: &str) -> Option<Converted> {
+fn configuration(text: &str) -> Option<Converted> {
+    if let Some(json) = super::toml::to_json(text) {
+        return Some(Converted { json, format: Some("TOML") });
+    }
     Some(Converted { json: super::yaml::to_json(text)?, format: Some("YAML") })
 }
 
-/// Returns none: this build does not read YAML.
+/// Returns none: this build reads neither TOML nor YAML.
 #[cfg(not(feature = "yaml"))]
-fn yaml(_: &str) -> Option<Converted> {
+fn configuration(_: &str) -> Option<Converted> {
     None
 }
 

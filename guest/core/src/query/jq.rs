@@ -124,6 +124,22 @@ pub(super) fn run(program: &str, input: &[u8]) -> Result<JqResults, String> {
     Ok(JqResults { bytes, is_text, count, notes })
 }
 
+/// Runs a program on lines of JSON, which `input` has as a list. A program that fails on the list
+/// is run on each line instead, as the program jq does.
+///
+/// # Errors
+/// Those of [`run`].
+pub(super) fn run_on_lines(program: &str, input: &[u8]) -> Result<JqResults, String> {
+    match run(program, input) {
+        Err(reason) if reason.starts_with("jq failed: cannot index") => {
+            let mut results = run(&format!(".[] | ({program}\n)"), input).map_err(|_| reason)?;
+            results.notes.insert(0, "run on each line".to_owned());
+            Ok(results)
+        }
+        results => results,
+    }
+}
+
 type Compiled = (jaq_core::Filter<JqData>, Vec<String>);
 
 /// Compiles a program. Also returns the keys that it reads.

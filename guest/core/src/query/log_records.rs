@@ -12,7 +12,11 @@
 //!
 //! `message` is all of the entry but its time, so that nothing is lost. Members that an entry does
 //! not state are absent. Lines that begin no entry belong to the message before them.
+//!
+//! JSON objects between other lines, and reports of compilers and linters, are records too.
 
+mod diagnostics;
+mod json_lines;
 mod time;
 
 use std::borrow::Cow;
@@ -51,8 +55,8 @@ type LogMember<'l> = (&'l str, Cow<'l, str>);
 struct LogRecords {
     /// A JSON list of them.
     json: Vec<u8>,
-    /// The number of filled lines before the first entry, which no record has.
-    skipped: usize,
+    /// The number of filled lines that no record has, in words. Empty if there are none.
+    skipped: String,
     /// The number of entries.
     total: usize,
     /// The number of those that a pattern chose.
@@ -81,15 +85,11 @@ impl Query {
             return Some(Err("the log is too long for grep beside this argument: use where with ~, or a shorter pattern".to_owned()));
         }
         let query = Self { path: None, grep: None, ..self.clone() };
-        let skipped = match log.skipped {
-            0 => String::new(),
-            1 => ", without the line before the first".to_owned(),
-            lines => format!(", without the {lines} lines before the first"),
-        };
         let chosen = match &self.grep {
             Some(grep) => format!("; {} of {} entries match {grep:?}", log.chosen, log.total),
             None => String::new(),
         };
+        let skipped = log.skipped;
         let note = format!("{chosen}; the entries of the log were read as records{skipped}");
         Some(query.run_on_json(&log.json, input).map(|mut result| {
             result.description.push_str(&note);
@@ -106,6 +106,13 @@ fn read(text: &[u8], pattern: Option<&Pattern>) -> Option<LogRecords> {
     if text.lines().nth(MAX_LINES).is_some() {
         return None;
     }
+    entries(text, pattern)
+        .or_else(|| json_lines::read(text, pattern))
+        .or_else(|| diagnostics::read(text, pattern))
+}
+
+/// Returns the entries of a log with times.
+fn entries(text: &str, pattern: Option<&Pattern>) -> Option<LogRecords> {
     let plain = |line: &'_ str| -> String {
         let line = without_colours(Cow::Borrowed(line.as_bytes()));
         String::from_utf8_lossy(&line).into_owned()
@@ -149,6 +156,11 @@ fn read(text: &[u8], pattern: Option<&Pattern>) -> Option<LogRecords> {
         }
     }
     out.push(b']');
+    let skipped = match skipped {
+        0 => String::new(),
+        1 => ", without the line before the first".to_owned(),
+        lines => format!(", without the {lines} lines before the first"),
+    };
     Some(LogRecords { json: out, skipped, total, chosen: entries.len() })
 }
 

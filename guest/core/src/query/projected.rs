@@ -66,6 +66,8 @@ pub(super) struct Source<'a> {
     pub records: Option<&'a [usize]>,
     /// Keys from the document to the list of records. None if the list is the document itself.
     pub keys: Option<&'a [String]>,
+    /// True if the records were chosen by a condition, so that the document is no answer.
+    pub are_chosen: bool,
 }
 
 impl Source<'_> {
@@ -84,6 +86,9 @@ impl Source<'_> {
         if let Some(inner) = mask.descend(keys).filter(|inner| !inner.holds(&[])) {
             let each = self.each(records, inner, is_enough)?;
             return Some(Projected { within: true, ..each });
+        }
+        if self.are_chosen {
+            return self.each(records, mask, is_enough);
         }
         let names = names();
         // The records may be inside a member that each of them has too, such as `data`.
@@ -154,6 +159,7 @@ pub(super) fn project(
         root: survey.root.start,
         records: starts.as_deref(),
         keys: list.map(|list| list.path.as_slice()).filter(|path| !path.is_empty()),
+        are_chosen: false,
     };
     let names = || member_names(bytes, form, survey, list).unwrap_or_default();
     source.project(mask, names, is_enough)

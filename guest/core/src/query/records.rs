@@ -407,10 +407,10 @@ impl<'a> RecordSet<'a> {
         [b"[".as_slice(), &records.join(&b','), b"]"].concat()
     }
 
-    /// Copies the fields in `mask` from the document or, if it lacks them, from each record.
-    /// Returns none if neither has any of the fields.
+    /// Copies the fields in `mask` from the document or, if it lacks them, from each record: only
+    /// from the records if a condition chose them. Returns none if none has any of the fields.
     #[must_use]
-    pub fn project(&self, mask: &Mask) -> Option<Projected> {
+    pub fn project(&self, mask: &Mask, are_chosen: bool) -> Option<Projected> {
         let start = |id: &NodeId| self.outline.node(*id).map(|node| self.outline.start(node));
         let starts: Option<Vec<usize>> = self.ids.iter().map(start).collect();
         let names = || crate::fields::mask::names(&self.outline, self.root);
@@ -420,6 +420,7 @@ impl<'a> RecordSet<'a> {
             root: start(&self.root)?,
             records: starts.filter(|_| self.is_list).as_deref(),
             keys: self.around.as_ref().map(|around| around.keys.as_slice()),
+            are_chosen,
         }
         .project(mask, names, &mut |_| false)
     }

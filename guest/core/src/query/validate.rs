@@ -32,7 +32,7 @@ impl Query {
             #[cfg(feature = "jq")]
             super::jq::validate(program)?;
             #[cfg(not(feature = "jq"))]
-            return Err(format!("{}: {program:?}", super::NO_JQ));
+            return Err(format!("{}: {program:?}", super::program::NO_JQ));
         }
         let others = self.fields.is_some()
             || self.aggregate.is_some()

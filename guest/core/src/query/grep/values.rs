@@ -1,0 +1,306 @@
+//! Values of a document that match a pattern, with the members beside them.
+
+use super::{MAX_CONTEXT_LINES, MAX_MEMBER_BYTES, Pattern, SearchOptions};
+use crate::fields::minify;
+use crate::json::outline::{Node, NodeId, Outline};
+use crate::json::scan::Kind;
+use crate::json::text::{Form, boundary, quoted};
+use crate::query::records::RecordSet;
+
+/// The maximum number of matches in JSON beside which the members of their objects are shown
+/// unasked.
+const FEW_MATCHES: usize = 3;
+/// The number of members before, and after, each of few matches.
+const FEW_MATCHES_CONTEXT: usize = 12;
+
+impl Pattern {
+    /// Returns the values of a document that match, as JSON with the path of each, the `context`
+    /// members before and after it, and a summary in words. Searches all of the document, or the
+    /// records if they are only some of its values.
+    #[must_use]
+    pub fn search_json(
+        &self,
+        records: &RecordSet<'_>,
+        is_filtered: bool,
+        options: SearchOptions,
+    ) -> (Vec<u8>, String) {
+        let mut search = Search {
+            pattern: self,
+            outline: &records.outline,
+            path: String::new(),
+            out: Vec::new(),
+            few: Vec::new(),
+            count: 0,
+            bytes: 0,
+            max_matches: options.max_matches(),
+            context: usize::try_from(options.context.min(MAX_CONTEXT_LINES)).unwrap_or(0),
+            parents: Vec::new(),
+            shown: None,
+            in_names: false,
+        };
+        search.run(records, is_filtered);
+        // A model may search the name of a member.
+        if search.count == 0 && search.bytes <= self.max_bytes {
+            (search.in_names, search.bytes) = (true, 0);
+            search.run(records, is_filtered);
+        }
+        search.result()
+    }
+
+    /// Returns true if a value inside the node `id` matches, or none if `budget`, the number of
+    /// bytes that may still be searched, is used up.
+    #[must_use]
+    pub fn is_in(&self, outline: &Outline<'_>, id: NodeId, budget: &mut usize) -> Option<bool> {
+        let end = outline.node(id)?.end;
+        for (_, node) in (id..end).filter_map(|id| Some((id, outline.node(id)?))) {
+            if node.children > 0 && !node.closed {
+                continue;
+            }
+            let value = value_text(outline, node);
+            *budget = budget.checked_sub(value.len() + 1)?;
+            if self.regex.is_match(&value) {
+                return Some(true);
+            }
+        }
+        Some(false)
+    }
+}
+
+fn value_text(outline: &Outline<'_>, node: &Node) -> String {
+    match node.kind {
+        Kind::String => outline.decoded(&node.span),
+        _ => String::from_utf8_lossy(&outline.raw(node)).into_owned(),
+    }
+}
+
+struct Search<'s, 'a> {
+    pattern: &'s Pattern,
+    outline: &'s Outline<'a>,
+    path: String,
+    /// The matches, as elements of a JSON array.
+    out: Vec<u8>,
+    /// The first [`FEW_MATCHES`] with the members around them, if no context is asked for.
+    few: Vec<u8>,
+    count: usize,
+    bytes: usize,
+    max_matches: usize,
+    /// The number of members to show before and after the one that matches, in its object.
+    context: usize,
+    /// The containers around the visited node, each with the number of its visited child.
+    parents: Vec<(NodeId, usize)>,
+    /// The object whose members were shown last.
+    shown: Option<NodeId>,
+    /// True if the names of members are searched, and not the values.
+    in_names: bool,
+}
+
+impl Search<'_, '_> {
+    fn run(&mut self, records: &RecordSet<'_>, is_filtered: bool) {
+        for (id, path) in records.paths(is_filtered) {
+            self.path = path;
+            self.visit(id);
+        }
+    }
+
+    /// Returns the matches as JSON, and a summary in words.
+    fn result(self) -> (Vec<u8>, String) {
+        // A value alone says little: of few matches, their objects are shown unasked.
+        let few = self.few.as_slice();
+        let is_few = self.context == 0 && self.count <= FEW_MATCHES;
+        let matches = if is_few { few } else { self.out.as_slice() };
+        let mut out = [b"{\"matches\":[", matches].concat();
+        let complete = self.bytes <= self.pattern.max_bytes;
+        out.extend_from_slice(
+            format!("],\"count\":{},\"complete\":{complete}}}", self.count).as_bytes(),
+        );
+        let rest = if complete { "" } else { "; NOT all of it was searched: narrow it by path" };
+        let shown = if self.count > self.max_matches {
+            format!(", the first {} shown", self.max_matches)
+        } else {
+            String::new()
+        };
+        let what = if self.in_names && self.count > 0 {
+            format!("no value matches; the names of {} members do", self.count)
+        } else {
+            format!("{} matches", self.count)
+        };
+        (out, format!("{what}{shown}{rest}"))
+    }
+
+    fn visit(&mut self, id: NodeId) {
+        let outline = self.outline;
+        let Some(node) = outline.node(id) else { return };
+        if self.bytes > self.pattern.max_bytes {
+            return;
+        }
+        if node.children > 0 && !node.closed {
+            for (at, (child, member)) in outline.children(id).enumerate() {
+                let step = if node.kind == Kind::Object {
+                    outline.step(&member.key)
+                } else {
+                    at.to_string()
+                };
+                let length = self.path.len();
+                self.path.push('/');
+                self.path.push_str(&step);
+                if self.in_names && node.kind == Kind::Object {
+                    self.visit_name(&outline.decoded(&member.key), member);
+                }
+                self.parents.push((id, at));
+                self.visit(child);
+                self.parents.pop();
+                self.path.truncate(length);
+            }
+            return;
+        }
+        if self.in_names {
+            return;
+        }
+        let value = value_text(outline, node);
+        self.bytes += value.len() + 1;
+        if self.bytes > self.pattern.max_bytes || !self.pattern.regex.is_match(&value) {
+            return;
+        }
+        self.count += 1;
+        if self.count > self.max_matches {
+            return;
+        }
+        let mut found = if self.count > 1 { b",".to_vec() } else { Vec::new() };
+        found.extend_from_slice(b"{\"path\":");
+        found.extend(quoted(&self.path));
+        found.extend_from_slice(b",\"value\":");
+        found.extend(quoted(&self.pattern.show(&value, usize::MAX)));
+        if self.context == 0 && self.count <= FEW_MATCHES {
+            let beside = self.beside(FEW_MATCHES_CONTEXT);
+            self.few.extend([found.as_slice(), &beside, b"}"].concat());
+        } else if self.context > 0 {
+            found.extend(self.beside(self.context));
+        }
+        found.push(b'}');
+        self.out.extend_from_slice(&found);
+    }
+
+    /// Adds a member whose name matches, with its value.
+    fn visit_name(&mut self, name: &str, member: &Node) {
+        self.bytes += name.len() + 1;
+        if self.bytes > self.pattern.max_bytes || !self.pattern.regex.is_match(name) {
+            return;
+        }
+        self.count += 1;
+        if self.count > self.max_matches {
+            return;
+        }
+        let mut found = if self.count > 1 { b",".to_vec() } else { Vec::new() };
+        found.extend_from_slice(b"{\"path\":");
+        found.extend(quoted(&self.path));
+        found.extend_from_slice(b",\"value\":");
+        self.write_short(member, &mut found);
+        found.push(b'}');
+        self.out.extend_from_slice(&found);
+        self.few.extend_from_slice(&found);
+    }
+
+    /// Writes a value, or the beginning of a long one as a text.
+    fn write_short(&self, member: &Node, out: &mut Vec<u8>) {
+        let value = minify(&self.outline.raw(member));
+        if value.len() <= MAX_MEMBER_BYTES {
+            out.extend_from_slice(&value);
+        } else {
+            let end = boundary(&value, MAX_MEMBER_BYTES, Form::Raw);
+            let head = String::from_utf8_lossy(value.get(..end).unwrap_or_default());
+            out.extend(quoted(&format!("{head}\u{2026}")));
+        }
+    }
+
+    /// Returns the member `beside` of a match: the members beside the one that matches, in the
+    /// nearest object around it. Empty after the first match of an object.
+    fn beside(&mut self, context: usize) -> Vec<u8> {
+        let mut out = Vec::new();
+        let is_object = |(id, _): &&(NodeId, usize)| {
+            self.outline.node(*id).is_some_and(|node| node.kind == Kind::Object)
+        };
+        let around = self.parents.iter().rev().find(is_object);
+        let Some((object, at)) = around.copied().filter(|(id, _)| self.shown != Some(*id)) else {
+            return out;
+        };
+        self.shown = Some(object);
+        let from = at.saturating_sub(context);
+        let members = self.outline.children(object).enumerate().skip(from);
+        let members = members.take_while(|(number, _)| *number <= at + context);
+        let mut is_first = true;
+        for (_, (_, member)) in members.filter(|(number, _)| *number != at) {
+            let start: &[u8] = if is_first { b",\"beside\":{" } else { b"," };
+            out.extend_from_slice(start);
+            is_first = false;
+            out.extend(quoted(&self.outline.decoded(&member.key)));
+            out.push(b':');
+            self.write_short(member, &mut out);
+        }
+        if !is_first {
+            out.push(b'}');
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::EndpointSettings;
+
+    const ALL: SearchOptions = SearchOptions { context: 0, from_line: 1, limit: 0 };
+
+    #[test]
+    fn matching_members_have_their_neighbours() {
+        let long = "x".repeat(900);
+        let document = format!(
+            r#"{{"places":[{{"id":1,"name":"360 Bar","vicinity":"100 Market St","tags":["a","b"],"url":"{long}","rating":4}},{{"name":"Other"}}]}}"#
+        );
+        let limits = EndpointSettings::default();
+        let records = RecordSet::locate(document.as_bytes(), &limits).unwrap();
+        let search = |pattern, context| {
+            let pattern = Pattern::new(pattern, None).unwrap();
+            let options = SearchOptions { context, ..ALL };
+            String::from_utf8(pattern.search_json(&records, false, options).0).unwrap()
+        };
+        let found = |context| search("360|^a$|^b$", context);
+        // Of few matches, the members are shown unasked.
+        assert!(found(0).contains(r#""beside":{"id":1,"#) && found(0).contains(r#""rating":4}"#));
+        assert!(!search("360|^a$|^b$|Other", 0).contains("beside"));
+        let one = r#"{"path":"/places/0/name","value":"360 Bar","beside":{"id":1,"vicinity":"100 Market St"}},{"path":"/places/0/tags/0","value":"a"}"#;
+        assert!(found(1).contains(one), "{}", found(1));
+        let all = found(50);
+        assert!(all.contains(r#""tags":["a","b"],"url":"\"xxx"#), "{all}");
+        assert!(all.contains(r#""rating":4}"#) && !all.contains("Other"), "{all}");
+    }
+
+    #[test]
+    fn names_of_members_match_if_no_value_does() {
+        let json = br#"{"scan_count":{"Count":56},"rows":[{"a":"count"}]}"#;
+        let records = RecordSet::locate(json, &EndpointSettings::default()).unwrap();
+        let search = |pattern| {
+            let found = Pattern::new(pattern, None).unwrap().search_json(&records, false, ALL);
+            (String::from_utf8(found.0).unwrap(), found.1)
+        };
+        let (found, what) = search("scan_count");
+        let expected = r#"{"matches":[{"path":"/scan_count","value":{"Count":56}}],"count":1,"complete":true}"#;
+        assert_eq!(found, expected);
+        assert_eq!(what, "no value matches; the names of 1 members do");
+        assert!(search("count").0.contains(r#""path":"/rows/0/a""#));
+        assert_eq!(search("nothing").1, "0 matches");
+    }
+
+    #[test]
+    fn matching_values_have_paths() {
+        let json = br#"{"rows":[{"a/b":"x1"},{"c":["y","x2"]}]}"#;
+        let records = RecordSet::locate(json, &EndpointSettings::default()).unwrap();
+        let (bytes, what) = Pattern::new("^x", None).unwrap().search_json(&records, false, ALL);
+        assert_eq!(
+            (String::from_utf8(bytes).unwrap().as_str(), what.as_str()),
+            (
+                r#"{"matches":[{"path":"/rows/0/a~1b","value":"x1"},{"path":"/rows/1/c/1","value":"x2"}],"count":2,"complete":true}"#,
+                "2 matches"
+            )
+        );
+    }
+}
