@@ -15,11 +15,12 @@ use crate::{
 /// The age, in milliseconds, up to which a local copy of a mutable entry is used without asking the
 /// shared store.
 const FRESH_FOR_MS: u64 = 2_000;
-/// The lifetime from which an entry is a fact about a server, such as the parameters of a tool, and
-/// not part of an answer: more than `cursorTtl` can be. A copy of a fact outlives the loss of the
-/// shared store's data. Without it, calls would be treated as those of unknown tools until the
-/// client lists the tools again.
-const FACT_TTL: Duration = Duration::from_secs(8 * 24 * 3_600);
+/// The character with which the keys of facts about servers begin, such as the parameters of a tool.
+/// A copy of a fact outlives the loss of the shared store's data: without it, calls would be treated
+/// as those of unknown tools until the client lists the tools again.
+const FACT_SIGN: char = '~';
+/// The lifetime of a local copy of a fact that was read from the shared store.
+const FACT_COPY_TTL: Duration = Duration::from_secs(7 * 24 * 3_600);
 /// The lifetime of a local copy of an entry that was read from the shared store.
 const COPY_TTL: Duration = Duration::from_secs(600);
 /// The length, in bytes, of the header that precedes the value of each local copy: the [`Origin`]
@@ -33,19 +34,6 @@ enum Origin {
     Shared = 0,
     /// The entry was stored while the shared store was down, and exists nowhere else.
     Local = 1,
-    /// The entry is a fact about a server, and was stored by this process ([`FACT_TTL`]).
-    Fact = 2,
-}
-
-impl Origin {
-    /// Returns the origin that a byte denotes. Other bytes denote [`Origin::Shared`].
-    fn from_byte(byte: u8) -> Self {
-        match byte {
-            1 => Self::Local,
-            2 => Self::Fact,
-            _ => Self::Shared,
-        }
-    }
 }
 
 /// The local copies of entries of the shared store, each with the time of copying.
@@ -76,7 +64,8 @@ struct LocalCopy {
     value: Bytes,
     /// True if the copy may be used without asking the shared store.
     fresh: bool,
-    origin: Origin,
+    /// True if the copy may be used although the shared store does not contain the entry.
+    survives: bool,
 }
 
 impl LocalCopies {
@@ -97,8 +86,8 @@ impl LocalCopies {
             // change.
             let fresh =
                 key.contains('.') || now.saturating_sub(u64::from_le_bytes(*stamp)) < FRESH_FOR_MS;
-            let origin = Origin::from_byte(origin);
-            Some(LocalCopy { value: found.slice(HEADER_BYTES..), fresh, origin })
+            let survives = origin == Origin::Local as u8 || key.starts_with(FACT_SIGN);
+            Some(LocalCopy { value: found.slice(HEADER_BYTES..), fresh, survives })
         };
         keys.iter().zip(found).map(copy).collect()
     }
@@ -138,27 +127,23 @@ impl CursorStore for LayeredStore {
         let fetched = wanted.iter().zip(&found);
         let fetched =
             fetched.filter_map(|(key, value)| Some((key.clone(), value.as_ref()?.to_vec())));
-        // A failed copy only costs a round trip later.
-        let _ = self.near.copy(principal, fetched, Origin::Shared, COPY_TTL);
-        let (mut found, mut lost) = (found.into_iter(), Vec::new());
-        let value = |(key, copy): (&String, Option<LocalCopy>)| match copy {
-            Some(copy) if copy.fresh => Some(copy.value),
-            copy => found.next().flatten().or_else(|| {
-                // An answer that the shared store no longer contains has expired or was deleted.
-                // Its copy is not an answer.
-                let copy = copy.filter(|copy| copy.origin != Origin::Shared)?;
-                if copy.origin == Origin::Fact {
-                    lost.push((key.clone(), copy.value.to_vec()));
-                }
-                Some(copy.value)
-            }),
-        };
-        let values = keys.iter().zip(copies).map(value).collect();
-        if !lost.is_empty() {
-            // For the other replicas. If it fails, the next read tries again.
-            let _ = self.put(principal, lost, FACT_TTL);
+        let (facts, others): (Vec<_>, Vec<_>) =
+            fetched.partition(|(key, _)| key.starts_with(FACT_SIGN));
+        for (fetched, ttl) in [(facts, FACT_COPY_TTL), (others, COPY_TTL)] {
+            // A failed copy only costs a round trip later.
+            let _ = self.near.copy(principal, fetched.into_iter(), Origin::Shared, ttl);
         }
-        Ok(values)
+        let mut found = found.into_iter();
+        let value = |copy: Option<LocalCopy>| match copy {
+            Some(copy) if copy.fresh => Some(copy.value),
+            // An answer that the shared store no longer contains has expired or was deleted. Its
+            // copy is not an answer.
+            copy => {
+                let copy = copy.filter(|copy| copy.survives).map(|copy| copy.value);
+                found.next().flatten().or(copy)
+            }
+        };
+        Ok(copies.into_iter().map(value).collect())
     }
 
     fn put(
@@ -169,8 +154,7 @@ impl CursorStore for LayeredStore {
     ) -> Result<(), StoreError> {
         let copies = entries.clone();
         self.remote.put(principal, entries, ttl)?;
-        let origin = if ttl >= FACT_TTL { Origin::Fact } else { Origin::Shared };
-        let _ = self.near.copy(principal, copies.into_iter(), origin, ttl);
+        let _ = self.near.copy(principal, copies.into_iter(), Origin::Shared, ttl);
         Ok(())
     }
 
@@ -230,7 +214,9 @@ impl CursorStore for LayeredStore {
     }
 
     fn fallback_store(&self) -> Option<Arc<dyn CursorStore>> {
-        self.fallbacks.fetch_add(1, Ordering::Relaxed);
+        if !self.remote.is_up() {
+            self.fallbacks.fetch_add(1, Ordering::Relaxed);
+        }
         Some(Arc::new(LocalOnly(Arc::clone(&self.near))))
     }
 
@@ -260,8 +246,7 @@ impl CursorStore for LocalOnly {
         entries: Vec<(String, Vec<u8>)>,
         ttl: Duration,
     ) -> Result<(), StoreError> {
-        let origin = if ttl >= FACT_TTL { Origin::Fact } else { Origin::Local };
-        self.0.copy(principal, entries.into_iter(), origin, ttl)
+        self.0.copy(principal, entries.into_iter(), Origin::Local, ttl)
     }
 
     fn extend(&self, principal: &str, keys: &[String], ttl: Duration) -> Result<(), StoreError> {
@@ -329,15 +314,23 @@ mod tests {
     #[test]
     fn fact_outlives_the_loss_of_the_shared_data() {
         let (clock, one, two) = pair();
-        put(&one, FACT_TTL);
-        assert!(has(&two));
-        two.remote.delete("a", &[KEY.to_owned()]).unwrap();
-        clock.advance_ms(FRESH_FOR_MS);
-        assert!(!has(&two));
-        // The replica that stored it stores it again.
-        assert!(has(&one) && has(&two));
-        one.delete("a", &[KEY.to_owned()]).unwrap();
-        clock.advance_ms(FRESH_FOR_MS);
-        assert!(!has(&one) && !has(&two));
+        let fact = vec![format!("{FACT_SIGN}tool")];
+        let has = |store: &LayeredStore| store.get("a", &fact).unwrap()[0].is_some();
+        one.put("a", vec![(fact[0].clone(), b"v".to_vec())], FACT_COPY_TTL).unwrap();
+        // Copies that were read anew are facts, too, also those of a replica that only reads.
+        for _ in 0..3 {
+            assert!(has(&one) && has(&two));
+            clock.advance_ms(FRESH_FOR_MS);
+        }
+        one.remote.delete("a", &fact).unwrap();
+        for _ in 0..3 {
+            assert!(has(&one) && has(&two));
+            clock.advance_ms(FRESH_FOR_MS);
+        }
+        // A new fact replaces the copies.
+        two.put("a", vec![(fact[0].clone(), b"w".to_vec())], FACT_COPY_TTL).unwrap();
+        assert_eq!(one.get("a", &fact).unwrap()[0].as_deref(), Some(b"w".as_slice()));
+        one.delete("a", &fact).unwrap();
+        assert!(!has(&one));
     }
 }

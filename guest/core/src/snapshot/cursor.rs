@@ -90,7 +90,7 @@ pub struct Replay {
     pub arguments: String,
     /// The guard's arguments as a JSON object, with the names and values that
     /// [`crate::mcp::arguments::split`] found. Empty if the call had none.
-    #[serde(rename = "g", default)]
+    #[serde(rename = "g")]
     pub guard_arguments: String,
 }
 

@@ -15,6 +15,9 @@ const SNAPSHOT_NAME_LENGTH: usize = SCOPE_TAG_LENGTH + 8;
 const SCOPE_TAG_LENGTH: usize = 4;
 /// Length of the names of other store entries.
 const ENTRY_NAME_LENGTH: usize = 16;
+/// The character with which keys of facts about servers begin. Hosts keep such facts when a shared
+/// store loses them.
+const FACT_SIGN: char = '~';
 
 /// Returns true if the key of a store entry is the name of a snapshot. The keys of all other
 /// entries are longer.
@@ -99,11 +102,12 @@ impl Keys {
     }
 
     /// Returns the store keys under which the information about a tool may be stored. There is one
-    /// for each signing key, that of the current key first.
+    /// for each signing key, that of the current key first. They begin with [`FACT_SIGN`].
     #[must_use]
     pub fn tool(&self, scope: Scope<'_>) -> Vec<String> {
         let parts = [scope.principal.as_bytes(), scope.endpoint.as_bytes()];
-        self.0.iter().map(|key| derive_name(key, "tool", &parts, ENTRY_NAME_LENGTH)).collect()
+        let name = |key| derive_name(key, "tool", &parts, ENTRY_NAME_LENGTH);
+        self.0.iter().map(|key| format!("{FACT_SIGN}{}", name(key))).collect()
     }
 
     /// Returns the store keys of a part of a tool catalogue: `index`, or a block of definitions.
