@@ -135,21 +135,34 @@ pub fn shorten(text: &str, max_chars: usize, keywords: &[String]) -> String {
     format!("{kept}{}", truncation_mark(words - held, "words"))
 }
 
-/// Returns an address or a path of `length` characters, shortened in its middle: its beginning
-/// says what it belongs to, and its end which one it is. `None` if the text is neither, or if there
-/// is no room for both.
+/// The signs that separate the parts of addresses, paths and qualified names.
+const PART_SIGNS: [char; 4] = ['/', '\\', ':', '.'];
+/// The maximum length of a part of a qualified name. Longer parts are encoded data.
+const MAX_PART_BYTES: usize = 64;
+
+/// Returns the sign that separates the parts of an address, a path or a qualified name such as
+/// `org.example.Test.case`. `None` for other texts.
+fn part_sign(text: &str) -> Option<char> {
+    let sign = PART_SIGNS.into_iter().find(|sign| text.matches(*sign).count() > 1)?;
+    let is_name = sign == '/' || text.split(sign).all(|part| part.len() <= MAX_PART_BYTES);
+    (is_name && !text.contains(char::is_whitespace)).then_some(sign)
+}
+
+/// Returns an address, a path or a qualified name of `length` characters, shortened in its middle:
+/// its beginning says what it belongs to, and its end which one it is. `None` if the text is none
+/// of these, or if there is no room for both.
 fn shorten_path(text: &str, length: usize, max_chars: usize) -> Option<String> {
     let tail_chars = max_chars.checked_sub(STUB_CHARS).filter(|tail| *tail >= STUB_CHARS / 2)?;
-    let is_path = text.matches('/').count() > 1 && !text.contains(char::is_whitespace);
+    let sign = part_sign(text)?;
     let tail_chars = tail_chars.min(length.saturating_sub(STUB_CHARS + 1));
-    if !is_path || tail_chars == 0 {
+    if tail_chars == 0 {
         return None;
     }
     let head: String = text.chars().take(STUB_CHARS).collect();
     let from = text.char_indices().nth(length - tail_chars)?.0;
     let tail = text.get(from..)?;
-    // Whole names of the path.
-    let tail = tail.find('/').and_then(|at| tail.get(at..)).unwrap_or(tail);
+    // Whole parts.
+    let tail = tail.find(sign).and_then(|at| tail.get(at..)).unwrap_or(tail);
     let left = length - STUB_CHARS - tail.chars().count();
     Some(format!("{head}{}{tail}", truncation_mark(left, "characters")))
 }
@@ -239,6 +252,24 @@ mod tests {
         );
         assert!(has_truncation_mark(&shorten(url, 48, &[])));
         assert_eq!(shorten(url, 100, &[]), url);
+        for (name, expected) in [
+            (
+                "org.example.commons.StringBenchmark.DoubleArray.testJoin_3_20",
+                "org.example.commons.Stri ... [23 more characters].testJoin_3_20",
+            ),
+            (
+                r"C:\Users\someone\source\repos\Console\Console\Program.cs",
+                r"C:\Users\someone\source\ ... [13 more characters]\Console\Program.cs",
+            ),
+        ] {
+            assert_eq!(shorten(name, 48, &[]), expected);
+        }
+        // A token in three parts is no name.
+        let token = format!("{}.{}.cc", "a".repeat(70), "b".repeat(70));
+        assert_eq!(
+            shorten(&token, 60, &[]),
+            format!("{} ... [120 more characters]", "a".repeat(24))
+        );
     }
 
     #[test]
