@@ -88,12 +88,18 @@ fn toml_is_queried_as_json() {
 
 #[test]
 fn lines_of_json_between_others_are_records() {
-    let log = "stdout:\n{\"ms\":3,\"id\":1}\n** note\n{\"ms\":9,\"id\":2}\n{\"id\":3}\n";
+    let log = concat!(
+        "stdout:\n{\"at\":\"2026-11-01T10:00:00Z\",\"ms\":3,\"id\":1}\n** note\n",
+        "{\"ms\":9,\"id\":2,\"error\":null}\n{\"id\":3,\"level\":\"error\"}\n",
+    );
     let query = Query { condition: text("ms > 5"), fields: text("id"), ..Query::default() };
     let (found, description) = run(log, query).unwrap();
     assert_eq!(found, r#"[{"id":2}]"#);
     let note = "read as records, without the 2 lines that are no JSON";
     assert!(description.ends_with(note), "{description}");
+    // A search is one of values.
+    let query = Query { grep: text("^error$"), fields: text("id"), ..Query::default() };
+    assert_eq!(run(log, query).unwrap().0, r#"[{"id":3}]"#);
 }
 
 #[test]
@@ -105,7 +111,7 @@ fn reports_of_linters_are_records() {
     let (found, description) = run(log, query).unwrap();
     let expected = r#"[{"file":"b.rb","line":4,"column":1,"severity":"W","message":"unused"}]"#;
     assert_eq!(found, expected);
-    assert!(description.ends_with("without 1 other lines"), "{description}");
+    assert!(description.ends_with("without the line that is no report"), "{description}");
 }
 
 #[test]

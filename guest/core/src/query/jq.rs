@@ -132,7 +132,10 @@ pub(super) fn run(program: &str, input: &[u8]) -> Result<JqResults, String> {
 pub(super) fn run_on_lines(program: &str, input: &[u8]) -> Result<JqResults, String> {
     match run(program, input) {
         Err(reason) if reason.starts_with("jq failed: cannot index") => {
-            let mut results = run(&format!(".[] | ({program}\n)"), input).map_err(|_| reason)?;
+            let results = run(&format!(".[] | ({program}\n)"), input);
+            let is_limit = |error: &String| !error.starts_with("jq failed");
+            let mut results =
+                results.map_err(|error| if is_limit(&error) { error } else { reason })?;
             results.notes.insert(0, "run on each line".to_owned());
             Ok(results)
         }

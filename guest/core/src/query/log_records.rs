@@ -55,12 +55,25 @@ type LogMember<'l> = (&'l str, Cow<'l, str>);
 struct LogRecords {
     /// A JSON list of them.
     json: Vec<u8>,
+    /// The form of the records, in words.
+    what: &'static str,
     /// The number of filled lines that no record has, in words. Empty if there are none.
     skipped: String,
     /// The number of entries.
     total: usize,
     /// The number of those that a pattern chose.
     chosen: usize,
+    /// True if the records are JSON of the text, in whose values a pattern is searched.
+    is_json: bool,
+}
+
+/// States how many lines are left out: `one` or `many` describes them.
+fn left_out(lines: usize, one: &str, many: &str) -> String {
+    match lines {
+        0 => String::new(),
+        1 => format!(", without the line {one}"),
+        lines => format!(", without the {lines} lines {many}"),
+    }
 }
 
 impl Query {
@@ -84,13 +97,15 @@ impl Query {
         if is_too_long {
             return Some(Err("the log is too long for grep beside this argument: use where with ~, or a shorter pattern".to_owned()));
         }
-        let query = Self { path: None, grep: None, ..self.clone() };
+        let grep = self.grep.clone().filter(|_| log.is_json);
+        let query = Self { path: None, grep, ..self.clone() };
         let chosen = match &self.grep {
-            Some(grep) => format!("; {} of {} entries match {grep:?}", log.chosen, log.total),
-            None => String::new(),
+            Some(grep) if !log.is_json => {
+                format!("; {} of {} entries match {grep:?}", log.chosen, log.total)
+            }
+            _ => String::new(),
         };
-        let skipped = log.skipped;
-        let note = format!("{chosen}; the entries of the log were read as records{skipped}");
+        let note = format!("{chosen}; {}{}", log.what, log.skipped);
         Some(query.run_on_json(&log.json, input).map(|mut result| {
             result.description.push_str(&note);
             result
@@ -106,18 +121,25 @@ fn read(text: &[u8], pattern: Option<&Pattern>) -> Option<LogRecords> {
     if text.lines().nth(MAX_LINES).is_some() {
         return None;
     }
-    entries(text, pattern)
-        .or_else(|| json_lines::read(text, pattern))
-        .or_else(|| diagnostics::read(text, pattern))
+    // Lines of JSON have times too.
+    json_lines::read(text).or_else(|| entries(text, pattern)).or_else(|| {
+        let lines = without_colours_of(text);
+        diagnostics::read(&lines, pattern)
+    })
+}
+
+/// Returns the lines of a text without codes of terminals.
+fn without_colours_of(text: &str) -> Vec<String> {
+    let plain = |line: &str| -> String {
+        let line = without_colours(Cow::Borrowed(line.as_bytes()));
+        String::from_utf8_lossy(&line).into_owned()
+    };
+    text.lines().map(plain).collect()
 }
 
 /// Returns the entries of a log with times.
 fn entries(text: &str, pattern: Option<&Pattern>) -> Option<LogRecords> {
-    let plain = |line: &'_ str| -> String {
-        let line = without_colours(Cow::Borrowed(line.as_bytes()));
-        String::from_utf8_lossy(&line).into_owned()
-    };
-    let lines: Vec<String> = text.lines().map(plain).collect();
+    let lines = without_colours_of(text);
     let sample: Vec<Cow<'_, [u8]>> =
         lines.iter().take(SAMPLE_LINES).map(|line| Cow::Borrowed(line.as_bytes())).collect();
     let format = LogFormat::learn(&sample);
@@ -156,12 +178,10 @@ fn entries(text: &str, pattern: Option<&Pattern>) -> Option<LogRecords> {
         }
     }
     out.push(b']');
-    let skipped = match skipped {
-        0 => String::new(),
-        1 => ", without the line before the first".to_owned(),
-        lines => format!(", without the {lines} lines before the first"),
-    };
-    Some(LogRecords { json: out, skipped, total, chosen: entries.len() })
+    let skipped = left_out(skipped, "before the first", "before the first");
+    let what = "the entries of the log were read as records";
+    let chosen = entries.len();
+    Some(LogRecords { json: out, what, skipped, total, chosen, is_json: false })
 }
 
 /// An entry of a log.

@@ -13,21 +13,26 @@ use crate::text::lines::IndexedText;
 
 /// The maximum size of a text, in bytes.
 const MAX_TEXT_BYTES: usize = 4 * 1024 * 1024;
+/// The maximum depth of values. Writing is recursive.
+const MAX_DEPTH: usize = 60;
+/// The maximum depth of braces. The parser bounds it too, but inside each of them a dotted key may
+/// be as deep again.
+const MAX_BRACES: usize = 8;
 /// The minimum number of members of a document without tables.
 const MIN_MEMBERS: usize = 2;
 
 /// Returns a TOML text as JSON. None if the text is no TOML, or could be anything else, or is too
-/// large. O(text). The parser bounds the depth.
+/// large or too deep. O(text).
 pub(super) fn to_json(text: &str) -> Option<Vec<u8>> {
-    let indexed = IndexedText::new(text.as_bytes(), Form::Raw);
     // Most other texts are no TOML from their first lines on.
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let first = lines.find(|line| !line.starts_with('#'))?;
     let begins = first.starts_with('[') || first.contains('=');
-    if !begins
-        || text.len() > MAX_TEXT_BYTES
-        || matches!(Kind::detect(&indexed), Kind::Log | Kind::Diff | Kind::Markup)
-    {
+    if !begins || text.len() > MAX_TEXT_BYTES || is_deep(text) {
+        return None;
+    }
+    let indexed = IndexedText::new(text.as_bytes(), Form::Raw);
+    if matches!(Kind::detect(&indexed), Kind::Log | Kind::Diff | Kind::Markup) {
         return None;
     }
     let document = DeTable::parse(text).ok()?;
@@ -39,11 +44,27 @@ pub(super) fn to_json(text: &str) -> Option<Vec<u8>> {
         return None;
     }
     let mut out = Vec::new();
-    write_table(table, &mut out);
+    write_table(table, &mut out, MAX_DEPTH)?;
     Some(out)
 }
 
-fn write_table(table: &DeTable<'_>, out: &mut Vec<u8>) {
+/// Returns true if more than [`MAX_BRACES`] braces may be open at a time. All braces count, also
+/// those in strings and comments, so that no text hides any.
+fn is_deep(text: &str) -> bool {
+    let mut depth = 0usize;
+    text.bytes().any(|byte| {
+        match byte {
+            b'{' => depth += 1,
+            b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth > MAX_BRACES
+    })
+}
+
+/// Writes a table as JSON. None if it has more than `depth` levels.
+fn write_table(table: &DeTable<'_>, out: &mut Vec<u8>, depth: usize) -> Option<()> {
+    let depth = depth.checked_sub(1)?;
     let mut members: Vec<_> = table.iter().collect();
     members.sort_by_key(|(name, _)| name.span().start);
     out.push(b'{');
@@ -53,12 +74,13 @@ fn write_table(table: &DeTable<'_>, out: &mut Vec<u8>) {
         }
         out.extend(quoted(name.get_ref()));
         out.push(b':');
-        write(value.get_ref(), out);
+        write(value.get_ref(), out, depth)?;
     }
     out.push(b'}');
+    Some(())
 }
 
-fn write(value: &DeValue<'_>, out: &mut Vec<u8>) {
+fn write(value: &DeValue<'_>, out: &mut Vec<u8>, depth: usize) -> Option<()> {
     match value {
         DeValue::String(text) => out.extend(quoted(text)),
         DeValue::Integer(number) => match decimal(number) {
@@ -77,21 +99,28 @@ fn write(value: &DeValue<'_>, out: &mut Vec<u8>) {
         DeValue::Boolean(false) => out.extend_from_slice(b"false"),
         DeValue::Datetime(time) => out.extend(quoted(&time.to_string())),
         DeValue::Array(values) => {
+            let depth = depth.checked_sub(1)?;
             out.push(b'[');
             for (at, value) in values.iter().enumerate() {
                 if at > 0 {
                     out.push(b',');
                 }
-                write(value.get_ref(), out);
+                write(value.get_ref(), out, depth)?;
             }
             out.push(b']');
         }
-        DeValue::Table(table) => write_table(table, out),
+        DeValue::Table(table) => write_table(table, out, depth)?,
     }
+    Some(())
 }
 
-/// Returns an integer in decimal digits, or none if it is too large.
+/// Returns an integer in decimal digits, or none if it is too large in another base.
 fn decimal(number: &DeInteger<'_>) -> Option<String> {
+    let digits = number.as_str();
+    let digits = digits.strip_prefix('+').unwrap_or(digits);
+    if number.radix() == 10 && is_json(digits.as_bytes(), Form::Raw) {
+        return Some(digits.to_owned());
+    }
     i64::from_str_radix(number.as_str(), number.radix()).ok().map(|number| number.to_string())
 }
 
@@ -117,6 +146,15 @@ mod tests {
         for text in ["", "a = 1", "a: 1\nb = 2", "[section]\nkey = plain words\n", "x = 1\nx = 2"] {
             assert_eq!(json(text), "", "{text}");
         }
-        assert_eq!(json(&format!("a = {}1{}", "[".repeat(5_000), "]".repeat(5_000))), "");
+        for depth in [61, 5_000] {
+            let nested = format!("a = {}1{}", "[".repeat(depth), "]".repeat(depth));
+            assert_eq!(json(&format!("b = 2\n{nested}")), "", "{depth}");
+            let dotted = "a.".repeat(depth);
+            assert_eq!(json(&format!("b = 2\n{dotted}a = 1")), "", "{depth}");
+        }
+        // Dotted keys of tables in braces multiply the depth.
+        let table = format!("{{{}a = ", "a.".repeat(70));
+        let deep = format!("b = 2\nc = {}1{}", table.repeat(70), "}".repeat(70));
+        assert_eq!(json(&deep), "");
     }
 }

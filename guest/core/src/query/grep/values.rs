@@ -12,6 +12,8 @@ use crate::query::records::RecordSet;
 const FEW_MATCHES: usize = 3;
 /// The number of members before, and after, each of few matches.
 const FEW_MATCHES_CONTEXT: usize = 12;
+/// The maximum number of members whose names match that are shown.
+const MAX_NAMES: usize = 20;
 
 impl Pattern {
     /// Returns the values of a document that match, as JSON with the path of each, the `context`
@@ -42,6 +44,7 @@ impl Pattern {
         // A model may search the name of a member.
         if search.count == 0 && search.bytes <= self.max_bytes {
             (search.in_names, search.bytes) = (true, 0);
+            search.max_matches = search.max_matches.min(MAX_NAMES);
             search.run(records, is_filtered);
         }
         search.result()
@@ -110,8 +113,9 @@ impl Search<'_, '_> {
         let matches = if is_few { few } else { self.out.as_slice() };
         let mut out = [b"{\"matches\":[", matches].concat();
         let complete = self.bytes <= self.pattern.max_bytes;
+        let within = if self.in_names && self.count > 0 { ",\"in\":\"names\"" } else { "" };
         out.extend_from_slice(
-            format!("],\"count\":{},\"complete\":{complete}}}", self.count).as_bytes(),
+            format!("],\"count\":{},\"complete\":{complete}{within}}}", self.count).as_bytes(),
         );
         let rest = if complete { "" } else { "; NOT all of it was searched: narrow it by path" };
         let shown = if self.count > self.max_matches {
@@ -120,7 +124,7 @@ impl Search<'_, '_> {
             String::new()
         };
         let what = if self.in_names && self.count > 0 {
-            format!("no value matches; the names of {} members do", self.count)
+            format!("no value matches, but names of members: {}", self.count)
         } else {
             format!("{} matches", self.count)
         };
@@ -202,8 +206,11 @@ impl Search<'_, '_> {
 
     /// Writes a value, or the beginning of a long one as a text.
     fn write_short(&self, member: &Node, out: &mut Vec<u8>) {
-        let value = minify(&self.outline.raw(member));
-        if value.len() <= MAX_MEMBER_BYTES {
+        let raw = self.outline.raw(member);
+        // White space may make up much of a value, but a long one is not read to its end.
+        let read = boundary(&raw, 8 * MAX_MEMBER_BYTES, Form::Raw);
+        let value = minify(raw.get(..read).unwrap_or_default());
+        if read == raw.len() && value.len() <= MAX_MEMBER_BYTES {
             out.extend_from_slice(&value);
         } else {
             let end = boundary(&value, MAX_MEMBER_BYTES, Form::Raw);
@@ -283,9 +290,9 @@ mod tests {
             (String::from_utf8(found.0).unwrap(), found.1)
         };
         let (found, what) = search("scan_count");
-        let expected = r#"{"matches":[{"path":"/scan_count","value":{"Count":56}}],"count":1,"complete":true}"#;
+        let expected = r#"{"matches":[{"path":"/scan_count","value":{"Count":56}}],"count":1,"complete":true,"in":"names"}"#;
         assert_eq!(found, expected);
-        assert_eq!(what, "no value matches; the names of 1 members do");
+        assert_eq!(what, "no value matches, but names of members: 1");
         assert!(search("count").0.contains(r#""path":"/rows/0/a""#));
         assert_eq!(search("nothing").1, "0 matches");
     }

@@ -7,7 +7,7 @@
 //! | `a.rb:12:5: W: text`, `a.py:12:5: E501 text` | RuboCop, flake8, pylint |
 //! | `a.cs(12,5): warning CS0162: text` | MSBuild, TypeScript |
 
-use super::{LogRecords, MAX_JSON_BYTES, MAX_NAME_BYTES};
+use super::{LogRecords, MAX_JSON_BYTES, MAX_NAME_BYTES, left_out};
 use crate::json::text::quoted;
 use crate::query::grep::Pattern;
 
@@ -16,33 +16,55 @@ const MIN_REPORTS: usize = 3;
 /// The maximum length of the path of a file, in bytes.
 const MAX_PATH_BYTES: usize = 400;
 
-/// Returns the reports in a text as a JSON list, of which a pattern may choose some. `None` unless
-/// they are half of the lines that are not indented. O(text).
-pub(super) fn read(text: &str, pattern: Option<&Pattern>) -> Option<LogRecords> {
-    let own = || text.lines().filter(|line| !line.is_empty() && !line.starts_with([' ', '\t']));
-    let reports: Vec<(&str, Diagnostic<'_>)> =
-        own().filter_map(|line| Some((line, Diagnostic::read(line)?))).collect();
-    let (total, lines) = (reports.len(), own().count());
-    if total < MIN_REPORTS || total * 2 < lines {
+/// Returns the reports in a text as a JSON list, of which a pattern may choose some. Indented lines
+/// belong to the report before them. `None` unless the reports are half of the other lines.
+/// O(text).
+pub(super) fn read(lines: &[String], pattern: Option<&Pattern>) -> Option<LogRecords> {
+    let mut reports: Vec<(&str, Diagnostic<'_>)> = Vec::new();
+    let (mut others, mut is_report) = (0, false);
+    for line in lines.iter().filter(|line| !line.trim().is_empty()) {
+        let is_own = !line.starts_with([' ', '\t']);
+        match Diagnostic::read(line).filter(|_| is_own) {
+            Some(report) => {
+                is_report = true;
+                reports.push((line.as_str(), report));
+            }
+            None if !is_own && is_report => {
+                if let Some((_, report)) = reports.last_mut() {
+                    report.more.push(line);
+                }
+            }
+            None => {
+                is_report = false;
+                others += 1;
+            }
+        }
+    }
+    let total = reports.len();
+    if total < MIN_REPORTS || total < others {
         return None;
     }
-    let mut out = vec![b'['];
-    let mut chosen = 0;
+    let (mut out, mut chosen) = (vec![b'['], 0);
     for (line, report) in reports {
-        if pattern.is_none_or(|pattern| pattern.is_match(line)) {
+        let is_match = |pattern: &Pattern| {
+            let mut lines = std::iter::once(line).chain(report.more.iter().copied());
+            lines.any(|line| pattern.is_match(line))
+        };
+        if pattern.is_none_or(is_match) {
             if chosen > 0 {
                 out.push(b',');
             }
             chosen += 1;
             report.write(&mut out);
         }
+        if out.len() > MAX_JSON_BYTES {
+            return None;
+        }
     }
     out.push(b']');
-    let skipped = match lines - total {
-        0 => String::new(),
-        others => format!(", without {others} other lines"),
-    };
-    (out.len() <= MAX_JSON_BYTES).then_some(LogRecords { json: out, skipped, total, chosen })
+    let skipped = left_out(others, "that is no report", "that are no reports");
+    let what = "the reports of the program were read as records";
+    Some(LogRecords { json: out, what, skipped, total, chosen, is_json: false })
 }
 
 /// One report.
@@ -54,18 +76,22 @@ struct Diagnostic<'l> {
     severity: Option<&'l str>,
     code: Option<&'l str>,
     message: &'l str,
+    /// The indented lines after it, such as the code that it is about.
+    more: Vec<&'l str>,
 }
 
 impl<'l> Diagnostic<'l> {
+    /// Reads a line. A report has a severity or, after colons, a column: others could be matches of
+    /// a search, or an address with its port.
     fn read(text: &'l str) -> Option<Self> {
-        let (file, line, column, rest) =
-            in_brackets(text).or_else(|| between_colons(text)).filter(|(file, ..)| {
-                let is_path = file.contains(['.', '/', '\\']) || file.ends_with("file");
-                is_path && file.len() <= MAX_PATH_BYTES && !file.contains("://")
-            })?;
-        let rest = rest.trim_start();
-        let label = rest.split_once(':').map(|(label, message)| (label, message.trim_start()));
-        let label = label.filter(|(label, _)| label.len() <= MAX_NAME_BYTES);
+        let (in_brackets, (file, line, column, rest)) = between_colons(text)
+            .map(|position| (false, position))
+            .or_else(|| Some((true, in_brackets(text)?)))?;
+        // Matches of a search keep the indentation of their lines.
+        if file.len() > MAX_PATH_BYTES || rest.is_empty() || rest.starts_with([' ', '\t']) {
+            return None;
+        }
+        let label = rest.split_once(": ").filter(|(label, _)| label.len() <= MAX_NAME_BYTES);
         let (severity, code, message) = match label {
             // `error`, `fatal error`, `W`, `C0114`, `warning CS0162`.
             Some((label, message)) if is_severity(label) => (Some(label), None, message),
@@ -78,10 +104,14 @@ impl<'l> Diagnostic<'l> {
             },
             None => (None, None, rest),
         };
-        // `E501 line too long`.
-        let first = message.split_once(' ').filter(|(word, _)| code.is_none() && is_code(word));
-        let (code, message) = first.map_or((code, message), |(word, rest)| (Some(word), rest));
-        Some(Self { file, line, column, severity, code, message })
+        if severity.is_none() && (in_brackets || column.is_none()) {
+            return None;
+        }
+        // `E501 line too long`: the word may also be the first of the message, which keeps it.
+        let first = message.split_once(' ').map(|(word, _)| word);
+        let first = first.filter(|word| severity.is_none() && is_code(word));
+        let message = message.trim_start();
+        Some(Self { file, line, column, severity, code: code.or(first), message, more: Vec::new() })
     }
 
     fn write(&self, out: &mut Vec<u8>) {
@@ -92,8 +122,13 @@ impl<'l> Diagnostic<'l> {
                 out.extend_from_slice(format!(",\"{name}\":{number}").as_bytes());
             }
         }
+        let mut message = self.message.to_owned();
+        for line in &self.more {
+            message.push('\n');
+            message.push_str(line);
+        }
         for (name, text) in
-            [("severity", self.severity), ("code", self.code), ("message", Some(self.message))]
+            [("severity", self.severity), ("code", self.code), ("message", Some(message.as_str()))]
         {
             if let Some(text) = text {
                 out.extend_from_slice(format!(",\"{name}\":").as_bytes());
@@ -107,7 +142,7 @@ impl<'l> Diagnostic<'l> {
 /// The file, line and column of a report, and the rest of its text.
 type ReportPosition<'l> = (&'l str, &'l str, Option<&'l str>, &'l str);
 
-/// Reads `a.cs(12,5): …`.
+/// Reads `a.cs(12,5): …`. A path of Windows may have spaces.
 fn in_brackets(text: &str) -> Option<ReportPosition<'_>> {
     let (position, rest) = text.split_once("): ").or_else(|| text.split_once(") : "))?;
     let (file, numbers) = position.rsplit_once('(')?;
@@ -115,21 +150,36 @@ fn in_brackets(text: &str) -> Option<ReportPosition<'_>> {
         Some((line, column)) => (line, Some(column)),
         None => (numbers, None),
     };
-    (is_number(line) && column.is_none_or(is_number)).then_some((file, line, column, rest))
+    let is_report = is_file(file) && is_number(line) && column.is_none_or(is_number);
+    is_report.then_some((file, line, column, rest))
 }
 
 /// Reads `a.c:12:5: …` and `a.c:12: …`. The path may begin with a drive.
 fn between_colons(text: &str) -> Option<ReportPosition<'_>> {
-    let bytes = text.as_bytes();
-    let has_drive = bytes.get(1) == Some(&b':') && matches!(bytes.get(2), Some(b'\\' | b'/'));
-    let from = if has_drive { 2 } else { 0 };
+    let from = if has_drive(text) { 2 } else { 0 };
     let at = from + text.get(from..)?.find(':')?;
     let (file, rest) = (text.get(..at)?, text.get(at + 1..)?);
-    let (line, rest) = rest.split_once(':').filter(|(line, _)| is_number(line))?;
-    match rest.split_once(':').filter(|(column, _)| is_number(column)) {
+    let (line, rest) = rest.split_once(':').filter(|(line, _)| is_number(line) && is_file(file))?;
+    match rest.split_once(": ").filter(|(column, _)| is_number(column)) {
         Some((column, rest)) => Some((file, line, Some(column), rest)),
-        None => rest.starts_with(' ').then_some((file, line, None, rest)),
+        None => Some((file, line, None, rest.strip_prefix(' ')?)),
     }
+}
+
+fn has_drive(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    bytes.get(1) == Some(&b':') && matches!(bytes.get(2), Some(b'\\' | b'/'))
+}
+
+/// Returns true if a text may be the path of a file: it has a letter and an extension or folders,
+/// or is a name such as `Makefile`. Only paths with a drive have spaces.
+fn is_file(text: &str) -> bool {
+    let is_path = text.contains(['.', '/', '\\']) || text.ends_with("file");
+    let path = if has_drive(text) { text.get(2..).unwrap_or_default() } else { text };
+    is_path
+        && (has_drive(text) || !text.contains(char::is_whitespace))
+        && !path.contains(':')
+        && text.contains(|letter: char| letter.is_alphabetic())
 }
 
 /// Returns true if a text is a number as JSON writes it.
@@ -160,21 +210,31 @@ mod tests {
     use super::*;
 
     fn json(text: &str) -> String {
-        read(text, None).map_or_else(String::new, |found| String::from_utf8(found.json).unwrap())
+        let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        read(&lines, None).map_or_else(String::new, |found| String::from_utf8(found.json).unwrap())
     }
 
     #[test]
     fn reports_of_compilers_and_linters_are_records() {
-        let text = "Inspecting 2 files\n\nGemfile:4:1: C: Extra blank line.\n  code: 1\n  ^^^\nsrc/a.c:12:5: fatal error: x: y\nC:\\a b\\P.cs(12,17): warning CS0162: Unreachable\na.py:7:80: E501 line too long\nmain.go:9:2: x declared and not used\nFoo.java:5: error: ';' expected\n";
+        let text = concat!(
+            "Inspecting 2 files\n\nGemfile:4:1: C: Extra blank line.\n  code: 1\n  ^^^\n",
+            "src/a.c:12:5: fatal error: x: y\n",
+            "C:\\a b\\P.cs(12,17): warning CS0162: Unreachable\n",
+            "a.py:7:80: E501 line too long\n",
+            "main.go:9:2: x declared and not used\n",
+            "Foo.java:5: error: ';' expected\n",
+            "a.c:12:5: error: call of f(3): bad SHA256 value\n",
+        );
         assert_eq!(
             json(text),
             concat!(
-                r#"[{"file":"Gemfile","line":4,"column":1,"severity":"C","message":"Extra blank line."},"#,
+                r#"[{"file":"Gemfile","line":4,"column":1,"severity":"C","message":"Extra blank line.\n  code: 1\n  ^^^"},"#,
                 r#"{"file":"src/a.c","line":12,"column":5,"severity":"fatal error","message":"x: y"},"#,
                 r#"{"file":"C:\\a b\\P.cs","line":12,"column":17,"severity":"warning","code":"CS0162","message":"Unreachable"},"#,
-                r#"{"file":"a.py","line":7,"column":80,"code":"E501","message":"line too long"},"#,
+                r#"{"file":"a.py","line":7,"column":80,"code":"E501","message":"E501 line too long"},"#,
                 r#"{"file":"main.go","line":9,"column":2,"message":"x declared and not used"},"#,
-                r#"{"file":"Foo.java","line":5,"severity":"error","message":"';' expected"}]"#,
+                r#"{"file":"Foo.java","line":5,"severity":"error","message":"';' expected"},"#,
+                r#"{"file":"a.c","line":12,"column":5,"severity":"error","message":"call of f(3): bad SHA256 value"}]"#,
             )
         );
     }
@@ -188,9 +248,22 @@ mod tests {
             "note: see a.c",
             "host:80: refused",
             "f(x): y",
+            // Matches of a search, addresses, times and dates.
+            "src/a.rs:12:    let x = 1;",
+            "src/a.rs:3:fn main() {",
+            "src/a.rs:12:5:    let x = 1;",
+            "src/a.rs:12:5:let x = 1;",
+            "app.log:17:12:30:45 INFO x",
+            "app.log:12:30:45 INFO x",
+            "db1.internal:5432: accepting connections",
+            "10/12/2026 12:30:15: started",
+            "10/12/2026:12:30: started",
+            "10.0.0.1 - - [12/Nov/2026:10:15:32 +0000] \"GET / HTTP/1.1\"",
+            "Art. 12(3): the text",
+            "foo_test.go:23: Fib(5): expected 5, got 8",
         ] {
             assert_eq!(Diagnostic::read(line), None, "{line}");
         }
-        assert_eq!(json("a.c:1:1: error: x\nprose\nmore prose\nand more\na.c:2:1: error: y\n"), "");
+        assert_eq!(json("a.c:1:1: error: x\nprose\nmore prose\na.c:2:1: error: y\n"), "");
     }
 }

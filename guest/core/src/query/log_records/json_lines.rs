@@ -1,13 +1,12 @@
 //! JSON objects on lines of their own, between other lines of a log.
 
-use super::{LogRecords, MAX_JSON_BYTES};
+use super::{LogRecords, MAX_JSON_BYTES, left_out};
 use crate::json::scan::is_json;
 use crate::json::text::Form;
-use crate::query::grep::Pattern;
 
-/// Returns the objects of a text as a JSON list, of which a pattern may choose some. `None` unless
-/// they are at least two, and half of the filled lines. O(text).
-pub(super) fn read(text: &str, pattern: Option<&Pattern>) -> Option<LogRecords> {
+/// Returns the objects of a text as a JSON list. `None` unless they are at least two, and half of
+/// the filled lines. O(text).
+pub(super) fn read(text: &str) -> Option<LogRecords> {
     let filled = || text.lines().map(str::trim).filter(|line| !line.is_empty());
     let is_object = |line: &&str| line.starts_with('{') && is_json(line.as_bytes(), Form::Raw);
     let objects: Vec<&str> = filled().filter(is_object).collect();
@@ -15,18 +14,16 @@ pub(super) fn read(text: &str, pattern: Option<&Pattern>) -> Option<LogRecords> 
     if total < 2 || total * 2 < lines {
         return None;
     }
-    let is_chosen = |line: &&&str| pattern.is_none_or(|pattern| pattern.is_match(line));
-    let chosen: Vec<&str> = objects.iter().filter(is_chosen).copied().collect();
-    let json = format!("[{}]", chosen.join(",")).into_bytes();
-    let skipped = match lines - total {
-        0 => String::new(),
-        others => format!(", without the {others} lines that are no JSON"),
-    };
+    let json = format!("[{}]", objects.join(",")).into_bytes();
+    let skipped = left_out(lines - total, "that is no JSON", "that are no JSON");
+    let what = "the lines of JSON were read as records";
     (json.len() <= MAX_JSON_BYTES).then_some(LogRecords {
         json,
+        what,
         skipped,
         total,
-        chosen: chosen.len(),
+        chosen: total,
+        is_json: true,
     })
 }
 
@@ -37,12 +34,10 @@ mod tests {
     #[test]
     fn objects_between_other_lines_are_records() {
         let text = "starting\n{\"a\":1}\n  {\"a\":2} \n** note\n{\"a\":3}\n";
-        let found = read(text, None).unwrap();
+        let found = read(text).unwrap();
         assert_eq!(found.json, b"[{\"a\":1},{\"a\":2},{\"a\":3}]");
         assert_eq!(found.skipped, ", without the 2 lines that are no JSON");
-        let two = Pattern::new("2", None).unwrap();
-        assert_eq!(read(text, Some(&two)).unwrap().json, b"[{\"a\":2}]");
-        assert!(read("{\"a\":1}\nx\ny\n{\"a\":2}\nz\n", None).is_none());
-        assert!(read("{\"a\":1}\n{broken\n{\n", None).is_none());
+        assert!(read("{\"a\":1}\nx\ny\n{\"a\":2}\nz\n").is_none());
+        assert!(read("{\"a\":1}\n{broken\n{\n").is_none());
     }
 }
