@@ -41,8 +41,8 @@ const HAS_CATALOGUE: bool = cfg!(feature = "catalogue");
 /// Maximum size, in bytes, of a message that the guard processes.
 pub const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 
-/// Lifetime of stored tool information, in milliseconds: that of sessions. Clients usually list tools
-/// more often.
+/// Lifetime of stored tool information, in milliseconds: that of sessions. Clients usually list
+/// tools more often.
 pub const TOOL_INFO_TTL_MS: u64 = 7 * 24 * 3_600 * 1_000;
 
 /// The reason why the guard failed to process a message.

@@ -15,9 +15,9 @@ use crate::{
 /// The age, in milliseconds, up to which a local copy of a mutable entry is used without asking the
 /// shared store.
 const FRESH_FOR_MS: u64 = 2_000;
-/// The character with which the keys of facts about servers begin, such as the parameters of a tool.
-/// A copy of a fact outlives the loss of the shared store's data: without it, calls would be treated
-/// as those of unknown tools until the client lists the tools again.
+/// The character with which the keys of facts about servers begin, such as the parameters of a
+/// tool. A copy of a fact outlives the loss of the shared store's data: without it, calls would be
+/// treated as those of unknown tools until the client lists the tools again.
 const FACT_SIGN: char = '~';
 /// The lifetime of a local copy of a fact that was read from the shared store.
 const FACT_COPY_TTL: Duration = Duration::from_secs(7 * 24 * 3_600);
