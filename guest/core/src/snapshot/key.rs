@@ -102,7 +102,7 @@ impl Keys {
     }
 
     /// Returns the store keys under which the information about a tool may be stored. There is one
-    /// for each signing key, that of the current key first. They begin with [`FACT_SIGN`].
+    /// for each signing key, that of the current key first. They begin with `~`.
     #[must_use]
     pub fn tool(&self, scope: Scope<'_>) -> Vec<String> {
         let parts = [scope.principal.as_bytes(), scope.endpoint.as_bytes()];

@@ -209,6 +209,10 @@ impl Schema {
         }
         let level = self.level_in_record(at);
         let mut priority = field_priority(name);
+        // Most values of this name are hashes, but some are readable names.
+        if name == "uid" && is_mostly(field.strings) && !is_mostly(field.opaque) {
+            priority = Key;
+        }
         // The values decide if they contradict the name: long texts are prose, short ones are not.
         if is_mostly(field.prose) && average > MIN_PROSE_CHARS && priority != Noise {
             priority = if priority == Identity { State } else { Prose };
