@@ -9,7 +9,7 @@ use context_guard_test_support::{Context, Result, artifacts, ensure, peers};
 use serde_json::{Value, json};
 
 /// A file that is no JSON.
-const TEXT_FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+const TEXT_FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/LICENSE");
 
 /// Runs the program with its state in `home`.
 fn program(home: &Path, arguments: &[&str], input: &str) -> Result<Output> {
