@@ -113,18 +113,17 @@ impl Query {
     }
 }
 
-/// Returns the entries of a log as a JSON list, of which a pattern may choose some. `None` if the
-/// text is no log or too large, or less than four fifths of its lines that are not indented begin
-/// an entry with a time. O(text).
+/// Returns the records of a text as a JSON list, of which a pattern may choose some. `None` if the
+/// text has none, or is too large. O(text).
 fn read(text: &[u8], pattern: Option<&Pattern>) -> Option<LogRecords> {
     let text = std::str::from_utf8(text).ok().filter(|text| text.len() <= MAX_BYTES)?;
     if text.lines().nth(MAX_LINES).is_some() {
         return None;
     }
     // Lines of JSON have times too.
-    json_lines::read(text).or_else(|| entries(text, pattern)).or_else(|| {
+    json_lines::read(text).or_else(|| {
         let lines = without_colours_of(text);
-        diagnostics::read(&lines, pattern)
+        entries(&lines, pattern).or_else(|| diagnostics::read(&lines, pattern))
     })
 }
 
@@ -137,9 +136,10 @@ fn without_colours_of(text: &str) -> Vec<String> {
     text.lines().map(plain).collect()
 }
 
-/// Returns the entries of a log with times.
-fn entries(text: &str, pattern: Option<&Pattern>) -> Option<LogRecords> {
-    let lines = without_colours_of(text);
+/// Returns the entries of a log as a JSON list, of which a pattern may choose some. `None` if the
+/// lines are no log, or less than four fifths of those that are not indented begin an entry with a
+/// time.
+fn entries(lines: &[String], pattern: Option<&Pattern>) -> Option<LogRecords> {
     let sample: Vec<Cow<'_, [u8]>> =
         lines.iter().take(SAMPLE_LINES).map(|line| Cow::Borrowed(line.as_bytes())).collect();
     let format = LogFormat::learn(&sample);

@@ -89,10 +89,9 @@ fn write(value: &DeValue<'_>, out: &mut Vec<u8>, depth: usize) -> Option<()> {
         },
         DeValue::Float(number) => {
             let number = number.as_str();
-            let digits = number.strip_prefix('+').unwrap_or(number);
-            match is_json(digits.as_bytes(), Form::Raw) {
-                true => out.extend_from_slice(digits.as_bytes()),
-                false => out.extend(quoted(number)),
+            match json_number(number) {
+                Some(number) => out.extend_from_slice(number.as_bytes()),
+                None => out.extend(quoted(number)),
             }
         }
         DeValue::Boolean(true) => out.extend_from_slice(b"true"),
@@ -114,11 +113,15 @@ fn write(value: &DeValue<'_>, out: &mut Vec<u8>, depth: usize) -> Option<()> {
     Some(())
 }
 
+/// Returns a number without its plus sign, or none if JSON does not write it so.
+fn json_number(number: &str) -> Option<&str> {
+    let digits = number.strip_prefix('+').unwrap_or(number);
+    is_json(digits.as_bytes(), Form::Raw).then_some(digits)
+}
+
 /// Returns an integer in decimal digits, or none if it is too large in another base.
 fn decimal(number: &DeInteger<'_>) -> Option<String> {
-    let digits = number.as_str();
-    let digits = digits.strip_prefix('+').unwrap_or(digits);
-    if number.radix() == 10 && is_json(digits.as_bytes(), Form::Raw) {
+    if let Some(digits) = json_number(number.as_str()).filter(|_| number.radix() == 10) {
         return Some(digits.to_owned());
     }
     i64::from_str_radix(number.as_str(), number.radix()).ok().map(|number| number.to_string())

@@ -165,14 +165,7 @@ impl Search<'_, '_> {
         if self.bytes > self.pattern.max_bytes || !self.pattern.regex.is_match(&value) {
             return;
         }
-        self.count += 1;
-        if self.count > self.max_matches {
-            return;
-        }
-        let mut found = if self.count > 1 { b",".to_vec() } else { Vec::new() };
-        found.extend_from_slice(b"{\"path\":");
-        found.extend(quoted(&self.path));
-        found.extend_from_slice(b",\"value\":");
+        let Some(mut found) = self.begin_match() else { return };
         found.extend(quoted(&self.pattern.show(&value, usize::MAX)));
         if self.context == 0 && self.count <= FEW_MATCHES {
             let beside = self.beside(FEW_MATCHES_CONTEXT);
@@ -184,20 +177,27 @@ impl Search<'_, '_> {
         self.out.extend_from_slice(&found);
     }
 
+    /// Counts a match at the current path. Returns the beginning of its JSON, up to the value, or
+    /// none if enough matches are shown.
+    fn begin_match(&mut self) -> Option<Vec<u8>> {
+        self.count += 1;
+        if self.count > self.max_matches {
+            return None;
+        }
+        let mut found = if self.count > 1 { b",".to_vec() } else { Vec::new() };
+        found.extend_from_slice(b"{\"path\":");
+        found.extend(quoted(&self.path));
+        found.extend_from_slice(b",\"value\":");
+        Some(found)
+    }
+
     /// Adds a member whose name matches, with its value.
     fn visit_name(&mut self, name: &str, member: &Node) {
         self.bytes += name.len() + 1;
         if self.bytes > self.pattern.max_bytes || !self.pattern.regex.is_match(name) {
             return;
         }
-        self.count += 1;
-        if self.count > self.max_matches {
-            return;
-        }
-        let mut found = if self.count > 1 { b",".to_vec() } else { Vec::new() };
-        found.extend_from_slice(b"{\"path\":");
-        found.extend(quoted(&self.path));
-        found.extend_from_slice(b",\"value\":");
+        let Some(mut found) = self.begin_match() else { return };
         self.write_short(member, &mut found);
         found.push(b'}');
         self.out.extend_from_slice(&found);
