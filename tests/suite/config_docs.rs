@@ -1,6 +1,6 @@
 //! The generated reference and schema of the gateway's settings match the files in docs/.
 
-use context_guard_core::policy::{CLIENT_PROFILES, VERIFIED};
+use context_guard_core::policy::{CLIENT_PROFILES, ImageSupport, VERIFIED};
 use context_guard_test_support::{Context, Result, artifacts, ensure};
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -109,12 +109,26 @@ fn client_profiles_are_documented() -> Result<()> {
     ensure!(rows == CLIENT_PROFILES.len(), "{rows} rows");
     for profile in &CLIENT_PROFILES {
         let visible = serde_json::to_value(profile.visible)?;
+        let pages = match profile.follows_lists {
+            Some(true) => "all",
+            Some(false) => "first",
+            None => "–",
+        };
+        let images = match profile.images {
+            ImageSupport::Native => "native",
+            ImageSupport::Text => "text",
+            ImageSupport::Dropped => "dropped",
+            ImageSupport::Unknown => "–",
+        };
         let row = format!(
-            "| `{}` | {} | {} | {} | {} |",
+            "| `{}` | {} | {} | {} | {} | {} | {} | {pages} | {images} | {} |",
             profile.name,
             visible.as_str().context("no name")?,
             number(profile.max_tokens),
             number(profile.max_bytes),
+            number(profile.max_characters),
+            number(profile.max_lines),
+            number(profile.max_error_characters),
             profile.source
         );
         ensure!(page.lines().any(|line| line == row), "{} lacks {row}", path.display());

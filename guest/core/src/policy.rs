@@ -10,7 +10,9 @@ mod tool_override;
 pub use catalogue_settings::{
     CallTools, CatalogueMode, CatalogueSettings, CategoryRule, ToolDetail,
 };
-pub use client_profile::{CLIENT_PROFILES, ClientProfile, VERIFIED, VisibleContent};
+pub use client_profile::{
+    CLIENT_PROFILES, ClientProfile, ImageSupport, ShownLimits, VERIFIED, VisibleContent,
+};
 pub use compile::{CompiledPolicy, Issue, Policy, RANGES, compile};
 pub use document::{
     Advertise, CursorMode, Document, EstimatorSettings, ItemFields, OnFault, OrderBy, Rule,

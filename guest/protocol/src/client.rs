@@ -2,30 +2,63 @@
 
 /// The beginnings of the names of known clients in `clientInfo`, in lower case. The guard has a
 /// profile for each.
-pub const CLIENT_NAMES: [&str; 7] = [
+pub const CLIENT_NAMES: [&str; 36] = [
     "claude-code",
     "codex-mcp-client",
     "cursor-vscode",
     "visual studio code",
-    "gemini-cli-mcp-client",
-    "qwen-code",
+    "code - oss",
     "github-copilot-developer",
+    "gemini-cli-mcp-client",
+    "qwen-cli-mcp-client",
+    "qwen-code",
+    "opencode",
+    "kimi-code",
+    "goose",
+    "crush",
+    "cline",
+    "@cline/core",
+    "roo code",
+    "kilo code",
+    "continue-client",
+    "continue-cli-client",
+    "zed",
+    "q dev cli",
+    "pi-mcp-",
+    "late",
+    "fast-agent-mcp",
+    "mcphost",
+    "mcp-use",
+    "@langchain/mcp-adapters",
+    "ai-sdk-mcp-client",
+    "@librechat/api-client",
+    "llama-webui-mcp",
+    "5ire",
+    "@n8n/n8n-nodes-langchain.mcpclienttool",
+    "cherry studio",
+    "openai-mcp",
+    "claude-ai",
+    "anthropic/claudeai",
 ];
 
-/// Returns the name of the known client that a name in `clientInfo` belongs to. Proxies append to
-/// names, so the beginning decides.
+/// Returns the name of the known client that a name in `clientInfo` belongs to. Proxies and clients
+/// append to names, so the beginning decides, up to the end of a word.
 ///
 /// ```
 /// use context_guard_protocol::client::known_name;
 ///
 /// assert_eq!(known_name("Claude-Code (via mcp-remote 0.1.18)"), Some("claude-code"));
+/// assert_eq!(known_name("late-cli"), Some("late"));
+/// assert_eq!(known_name("latest"), None);
 /// assert_eq!(known_name("mcp"), None);
 /// ```
 #[must_use]
 pub fn known_name(name: &str) -> Option<&'static str> {
     let begins_with = |prefix: &str| {
-        let start = name.as_bytes().get(..prefix.len());
-        start.is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()))
+        let (start, rest) = name.as_bytes().split_at_checked(prefix.len())?;
+        let in_word = prefix.ends_with(|last: char| last.is_ascii_alphanumeric())
+            && rest.first().is_some_and(u8::is_ascii_alphanumeric);
+        (!in_word && start.eq_ignore_ascii_case(prefix.as_bytes())).then_some(())
     };
-    CLIENT_NAMES.into_iter().find(|prefix| begins_with(prefix))
+    CLIENT_NAMES.into_iter().find(|prefix| begins_with(prefix).is_some())
 }

@@ -37,6 +37,10 @@ impl Envelope<'_> {
     #[must_use]
     pub fn tool(&self, rendered: &Rendered, meta: &Map<String, Value>) -> Vec<u8> {
         let mut members = b"\"content\":[".to_vec();
+        if !rendered.heading.is_empty() {
+            members.extend(plain_block(&rendered.heading));
+            members.push(b',');
+        }
         if let Some(text) = &rendered.text {
             members.extend(text_block(text));
             members.push(b',');

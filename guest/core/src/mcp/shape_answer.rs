@@ -12,16 +12,24 @@ use crate::json::Span;
 use crate::json::locate_lists::{DocumentInfo, List};
 use crate::json::scan::Kind;
 use crate::json::text::{Form, boundary, visible};
+use crate::policy::{EndpointSettings, VisibleContent};
 use crate::query::Query;
-use crate::shape::Coverage;
 use crate::shape::content_block::{BlockKind, plain_block};
 use crate::shape::context::ShapeContext;
 use crate::shape::payload::Payload;
 use crate::shape::plan::{ShapedPayload, shape_payload};
 use crate::shape::transform::{self, Transformed};
+use crate::shape::{Coverage, Excerpt, ExcerptBody};
 use crate::snapshot::stored::Entry;
 use crate::snapshot::{Cursor, Placement};
 use crate::tokens::OriginalCost;
+
+/// The tokens of the result metadata in structured content beside a text that has everything.
+const BESIDE_TEXT_TOKENS: u64 = 110;
+/// The bytes of the same.
+const BESIDE_TEXT_BYTES: u64 = 500;
+/// The part of the budget that a content gets that the client does not show: an eighth.
+const HIDDEN_SHARE: u64 = 8;
 
 /// Reduces an upstream's answer until it costs at most `token_limit`. `cost` is that of the answer
 /// as received. Returns none if the answer needs no change.
@@ -40,8 +48,12 @@ pub fn shape<'a>(
         .filter(|(_, block)| block.text.is_some())
         .map(|(at, _)| at)
         .collect();
-    let over =
-        context.cost_in_bytes(cost.total().cost, message.len() as u64, token_limit) > token_limit;
+    let limits = answer.is_error.then(|| {
+        let shown = context.limits.shown_errors;
+        EndpointSettings { shown, ..context.limits.clone() }
+    });
+    let context = &ShapeContext { limits: limits.as_ref().unwrap_or(context.limits), ..*context };
+    let over = context.cost_for_client(cost.total().cost, message) > token_limit;
     if answer.is_error && !over {
         return None;
     }
@@ -65,7 +77,7 @@ pub fn shape<'a>(
     let as_list = links > token_limit / 4 || others.count() as u64 > context.page_size();
     let link_tokens = if as_list { 0 } else { links };
     let writer = AnswerWriter { context, message, answer, cost, link_tokens };
-    let shaper = Shaper { writer, token_limit: token_limit - link_tokens, as_list };
+    let shaper = Shaper { writer, token_limit: token_limit - link_tokens, is_over: over, as_list };
     match (&answer.structured, texts.as_slice()) {
         (Some(survey), texts) if as_list => shaper.shape_separately(survey, texts),
         (None, _) if as_list => {
@@ -104,6 +116,8 @@ pub fn shape<'a>(
 struct Shaper<'s, 'a> {
     writer: AnswerWriter<'s, 'a>,
     token_limit: u64,
+    /// True if the answer as received costs more than the limit.
+    is_over: bool,
     /// True if all content blocks are paged as a list, because there are too many links or blocks
     /// without text.
     as_list: bool,
@@ -167,8 +181,7 @@ impl<'a> Shaper<'_, 'a> {
         } else if context.query.is_empty() {
             Transformed::by_policy(context, payload)
         } else {
-            let copies = context.paid_copies(text, placement.is_some());
-            Some(Transformed::by_query(context, payload, copies, token_limit))
+            Some(Transformed::by_query(context, payload, token_limit))
         };
         let Some(mut transformed) = transformed else {
             let mut shaped = shape_payload(context, payload, cost, placement, text, token_limit)?;
@@ -210,7 +223,7 @@ impl<'a> Shaper<'_, 'a> {
     }
 
     fn shape_structured(&self, survey: &DocumentInfo) -> Option<ShapedMessage<'a>> {
-        let shaped = self.shape_structured_payload(survey, false, self.token_limit)?;
+        let shaped = self.shape_structured_payload(survey, self.token_limit)?;
         let content = self.writer.blocks();
         Some(self.writer.finish(ContentPlan {
             content,
@@ -219,40 +232,79 @@ impl<'a> Shaper<'_, 'a> {
         }))
     }
 
+    /// Shapes structured content for a result whose text has other data, or none.
     fn shape_structured_payload(
         &self,
         survey: &DocumentInfo,
-        text: bool,
         token_limit: u64,
     ) -> Option<ShapedPayload<'a>> {
         let relative = survey.clone().relative_to(survey.root.start);
-        let payload = Payload {
-            bytes: self.writer.bytes(&survey.root),
-            form: Form::Raw,
-            survey: Some(&relative),
-            ends: None,
-            blocks: false,
-        };
-        let mut cost = self.writer.cost.structured;
-        if text {
-            // The text may have white space that the structured content does not have.
-            let both = (self.text_cost() + cost.cost).div_ceil(2);
-            let is_paid_twice = self.writer.context.paid_copies(true, true) == 2;
-            cost.cost = cost.cost.max(if is_paid_twice { both } else { self.text_cost() });
-        }
-        self.shape_payload(&payload, cost, Some(Placement::Whole), text, token_limit)
+        let cost = self.writer.cost.structured;
+        let payload = self.structured_payload(survey, &relative);
+        self.shape_payload(&payload, cost, Some(Placement::Whole), false, token_limit)
     }
 
-    /// Shapes an answer whose text and structured content have the same data, as one payload that
-    /// is written twice.
+    /// Returns the structured content of the answer. `relative` are the positions in it.
+    fn structured_payload<'r>(
+        &self,
+        survey: &DocumentInfo,
+        relative: &'r DocumentInfo,
+    ) -> Payload<'a, 'r> {
+        let bytes = self.writer.bytes(&survey.root);
+        Payload { bytes, form: Form::Raw, survey: Some(relative), ends: None, blocks: false }
+    }
+
+    /// Shapes an answer whose text and structured content have the same data, as one payload.
     fn shape_duplicate(&self, survey: &DocumentInfo, texts: &[usize]) -> Option<ShapedMessage<'a>> {
-        let shaped = self.shape_structured_payload(survey, true, self.token_limit)?;
-        let content = self.writer.content_with(&shaped.rendered, texts);
-        Some(self.writer.finish(ContentPlan {
-            content,
-            unshaped_tokens: 0,
-            payloads: vec![shaped],
-        }))
+        let relative = survey.clone().relative_to(survey.root.start);
+        let mut cost = self.writer.cost.structured;
+        // The text may have white space that the structured content does not have.
+        cost.cost = cost.cost.max(self.text_cost());
+        let payload = self.structured_payload(survey, &relative);
+        self.shape_once(&payload, cost, Placement::Whole, texts)
+    }
+
+    /// Shapes a payload that text and structured content both have, so that the result has it once,
+    /// or twice if both fit.
+    fn shape_once(
+        &self,
+        payload: &Payload<'a, '_>,
+        cost: OriginalCost,
+        placement: Placement,
+        texts: &[usize],
+    ) -> Option<ShapedMessage<'a>> {
+        let context = self.writer.context;
+        let may_copy = context.visible_content() == VisibleContent::Both;
+        let reserve = if may_copy && self.is_over { BESIDE_TEXT_TOKENS } else { 0 };
+        // The text may have white space that the payload does not have.
+        let text: usize = texts.iter().map(|at| self.text(*at).len()).sum();
+        let beside = if reserve > 0 { BESIDE_TEXT_BYTES } else { 0 };
+        let bytes = payload.bytes.len().max(text) as u64 + beside;
+        let shows_text = context.visible_content() != VisibleContent::Structured;
+        let is_too_long = context.limits.shown.bytes.is_some_and(|most| bytes > most) && shows_text;
+        let least = if is_too_long { self.token_limit + 1 } else { 0 };
+        let reserved = OriginalCost { cost: (cost.cost + reserve).max(least), ..cost };
+        let limit = self.token_limit;
+        let shaped = self.shape_payload(payload, reserved, Some(placement.clone()), true, limit);
+        if let Some(shaped) = shaped {
+            let content = self.writer.content_with(&shaped.rendered, texts);
+            let payloads = vec![shaped];
+            return Some(self.writer.finish(ContentPlan { content, unshaped_tokens: 0, payloads }));
+        }
+        // The text fits alone. Structured content leads to it.
+        if reserve == 0 {
+            return None;
+        }
+        let (_, whole, entries) =
+            transform::store_original(context, payload, cost, Some(placement.clone()));
+        let coverage = Coverage::Lossless { what: "in the text of this result".to_owned() };
+        let body = ExcerptBody::Text(Vec::new(), Form::Raw);
+        let excerpt = Excerpt::new(coverage, Some(whole), body).complete();
+        let rendered = context.pricer(limit, true, Some(&placement)).beside_text(&excerpt);
+        let shaped = ShapedPayload { excerpt, rendered, entries, whole: None };
+        let unshaped_tokens = self.writer.cost.text().tokens;
+        let (content, payloads) = (self.writer.blocks(), vec![shaped]);
+        Some(self.writer.finish(ContentPlan { content, unshaped_tokens, payloads }))
     }
 
     /// Shapes an answer whose text equals the string at the span `string` in its structured
@@ -277,30 +329,30 @@ impl<'a> Shaper<'_, 'a> {
             blocks: false,
         };
         let cost = texts.first().map_or(OriginalCost::default(), |at| self.writer.cost.block(*at));
-        let shaped = self.shape_payload(&payload, cost, Some(placement), true, self.token_limit)?;
-        let content = self.writer.content_with(&shaped.rendered, texts);
-        Some(self.writer.finish(ContentPlan {
-            content,
-            unshaped_tokens: 0,
-            payloads: vec![shaped],
-        }))
+        self.shape_once(&payload, cost, placement, texts)
     }
 
     /// Shapes an answer whose text and structured content differ, as two payloads that share the
-    /// budget.
+    /// budget. A content that the client does not show gets a small part of it.
     fn shape_separately(
         &self,
         survey: &DocumentInfo,
         texts: &[usize],
     ) -> Option<ShapedMessage<'a>> {
         let (text, structured) = (self.text_cost(), self.writer.cost.structured.cost);
-        let half = self.token_limit / 2;
-        let (for_text, for_structured) = match (text <= half, structured <= half) {
-            (true, _) => (half, self.token_limit - text),
-            (_, true) => (self.token_limit - structured, half),
-            _ => (half, half),
+        let limit = self.token_limit;
+        let (half, hidden) = (limit / 2, limit / HIDDEN_SHARE);
+        let (most_text, most_structured) = match self.writer.context.visible_content() {
+            VisibleContent::Text => (limit - hidden, hidden),
+            VisibleContent::Structured => (hidden, limit - hidden),
+            VisibleContent::Both => (half, half),
         };
-        let structured_shaped = self.shape_structured_payload(survey, false, for_structured);
+        let (for_text, for_structured) = match (text <= most_text, structured <= most_structured) {
+            (true, _) => (most_text, limit - text),
+            (_, true) => (limit - structured, most_structured),
+            _ => (most_text, most_structured),
+        };
+        let structured_shaped = self.shape_structured_payload(survey, for_structured);
         let shaped = if self.as_list {
             self.shape_blocks(for_text)
         } else {
@@ -328,7 +380,10 @@ impl<'a> Shaper<'_, 'a> {
             .iter()
             .map(|at| (*at, self.writer.cost.block(*at)))
             .max_by_key(|(at, cost)| (cost.cost, usize::MAX - at))?;
-        let others = self.text_cost() - cost.cost;
+        let tokens = self.text_cost() - cost.cost;
+        let bytes = texts.iter().filter(|at| **at != largest).map(|at| self.text(*at).len() as u64);
+        let context = self.writer.context;
+        let others = context.limits.shown.cost(tokens, bytes.sum(), 0, context.answer_limit());
         let size = self.writer.context.page_size();
         let beside = others <= token_limit / 4 && texts.len() as u64 <= size;
         if texts.len() == 1 || (beside && self.writer.context.query.is_empty()) {
@@ -397,7 +452,8 @@ impl<'a> Shaper<'_, 'a> {
         // Many servers end an error with the remedy, so its end is always shown.
         let tail =
             if self.writer.answer.is_error { error_tail(bytes, room / 4) } else { Vec::new() };
-        let tail_cost = self.writer.context.limits.estimator.price(&tail);
+        let context = self.writer.context;
+        let tail_cost = context.cost_for_client(context.limits.estimator.price(&tail), &tail);
         let shaped = self.shape_payload(&payload, cost, None, true, room - tail_cost.min(room))?;
         let mut content = self.writer.content_with(&shaped.rendered, &[at]);
         if !tail.is_empty() {

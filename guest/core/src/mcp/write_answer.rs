@@ -100,7 +100,13 @@ impl<'a> AnswerWriter<'_, 'a> {
         let tokens = self.link_tokens
             + plan.unshaped_tokens
             + plan.payloads.iter().map(|payload| payload.rendered.tokens).sum::<u64>();
-        for payload in &plan.payloads {
+        let heading = plan.payloads.first().map(|payload| payload.rendered.heading.as_str());
+        if let Some(heading) =
+            heading.filter(|heading| !heading.is_empty() && !self.answer.resource)
+        {
+            plan.content.insert(0, plain_block(heading));
+        }
+        for payload in plan.payloads.iter().filter(|payload| !payload.rendered.notice.is_empty()) {
             plan.content.push(if self.answer.resource {
                 reply::notice_content(&payload.rendered)
             } else {

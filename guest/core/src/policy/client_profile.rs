@@ -3,6 +3,8 @@
 //! The table holds only clients whose behaviour is known from their source code or from reproduced
 //! reports. All others are treated as clients that show text and structured content.
 
+mod table;
+
 use serde::{Deserialize, Serialize};
 
 /// The content of results that a client shows to its model.
@@ -19,6 +21,19 @@ pub enum VisibleContent {
     Both,
 }
 
+/// The way in which a client shows images of results to its model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImageSupport {
+    /// As images.
+    Native,
+    /// As text, such as Base64 or a URL, which costs many more tokens.
+    Text,
+    /// Not at all.
+    Dropped,
+    /// Not known.
+    Unknown,
+}
+
 /// The content of results that a client shows to its model, and its limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientProfile {
@@ -29,69 +44,54 @@ pub struct ClientProfile {
     /// The number of tokens above which the client cuts a result or writes it to a file. `None` if
     /// it has no such limit, or the limit is not known.
     pub max_tokens: Option<u64>,
-    /// The same in bytes. Some clients count characters, which are at most as many.
+    /// The same in bytes.
     pub max_bytes: Option<u64>,
-    /// The thread in which the behaviour is reported.
+    /// The same in characters.
+    pub max_characters: Option<u64>,
+    /// The same in lines.
+    pub max_lines: Option<u64>,
+    /// The same in characters, for results that are errors.
+    pub max_error_characters: Option<u64>,
+    /// True if the client keeps the beginning of a longer result. The cursor is then repeated
+    /// before the content.
+    pub cuts_end: bool,
+    /// True if the client reads all pages of `tools/list`, false if it reads the first only. `None`
+    /// if it is not known.
+    pub follows_lists: Option<bool>,
+    /// The way in which the model sees images.
+    pub images: ImageSupport,
+    /// The source code or thread that shows the behaviour.
     pub source: &'static str,
 }
 
-/// The day on which the profiles were verified.
-pub const VERIFIED: &str = "2026-11-23";
+/// The limits of a client for what it shows of a result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ShownLimits {
+    /// The maximum number of bytes.
+    pub bytes: Option<u64>,
+    /// The maximum number of lines.
+    pub lines: Option<u64>,
+}
 
-/// The profiles of known clients.
-pub const CLIENT_PROFILES: [ClientProfile; 7] = [
-    ClientProfile {
-        name: "claude-code",
-        visible: VisibleContent::Structured,
-        // It warns above 10,000 tokens, and writes results above 25,000 to files.
-        max_tokens: Some(9_500),
-        max_bytes: Some(50_000),
-        source: "anthropics/claude-code#79944",
-    },
-    ClientProfile {
-        name: "codex-mcp-client",
-        visible: VisibleContent::Structured,
-        // About 10,000, which depends on the model.
-        max_tokens: Some(9_500),
-        max_bytes: None,
-        source: "openai/codex#6544",
-    },
-    ClientProfile {
-        name: "cursor-vscode",
-        visible: VisibleContent::Structured,
-        max_tokens: None,
-        max_bytes: None,
-        source: "modelcontextprotocol/modelcontextprotocol#1411",
-    },
-    ClientProfile {
-        name: "visual studio code",
-        visible: VisibleContent::Text,
-        max_tokens: None,
-        max_bytes: Some(8_192),
-        source: "microsoft/vscode#254329",
-    },
-    ClientProfile {
-        name: "gemini-cli-mcp-client",
-        visible: VisibleContent::Text,
-        max_tokens: None,
-        max_bytes: Some(40_000),
-        source: "google-gemini/gemini-cli, source of 2026-08-21",
-    },
-    ClientProfile {
-        name: "qwen-code",
-        visible: VisibleContent::Text,
-        max_tokens: None,
-        max_bytes: Some(25_000),
-        source: "QwenLM/qwen-code#2446",
-    },
-    ClientProfile {
-        name: "github-copilot-developer",
-        visible: VisibleContent::Both,
-        max_tokens: None,
-        max_bytes: Some(10_240),
-        source: "github/copilot-cli#4515",
-    },
-];
+impl ShownLimits {
+    /// Returns the cost of shown content: its `tokens`, or more if its `bytes` or `lines` are a
+    /// larger share of their limit than the tokens are of `token_limit`, that of the whole answer.
+    #[must_use]
+    pub fn cost(&self, tokens: u64, bytes: u64, lines: u64, token_limit: u64) -> u64 {
+        let scaled = |used: u64, most: u64| used.saturating_mul(token_limit).div_ceil(most.max(1));
+        let of_bytes = self.bytes.map_or(0, |most| scaled(bytes, most));
+        let of_lines = self.lines.map_or(0, |most| scaled(lines, most));
+        tokens.max(of_bytes).max(of_lines)
+    }
+
+    /// Returns true if the client has neither limit.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+pub use table::{CLIENT_PROFILES, VERIFIED};
 
 impl ClientProfile {
     /// Returns the profile of the client with this name in `clientInfo`. `None` if it is unknown.
@@ -107,12 +107,17 @@ impl ClientProfile {
     /// ```
     #[must_use]
     pub fn find(name: &str) -> Option<&'static Self> {
-        let begins_with = |prefix: &str| {
-            name.as_bytes()
-                .get(..prefix.len())
-                .is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()))
-        };
-        CLIENT_PROFILES.iter().find(|profile| begins_with(profile.name))
+        let known = context_guard_protocol::client::known_name(name)?;
+        CLIENT_PROFILES.iter().find(|profile| profile.name == known)
+    }
+
+    /// Returns the limits for what the client shows of a result, or of an error. Characters are
+    /// counted as bytes, which are at least as many.
+    #[must_use]
+    pub fn shown_limits(&self, is_error: bool) -> ShownLimits {
+        let of_errors = self.max_error_characters.filter(|_| is_error);
+        let limits = [self.max_bytes, self.max_characters, of_errors];
+        ShownLimits { bytes: limits.into_iter().flatten().min(), lines: self.max_lines }
     }
 }
 
@@ -148,11 +153,19 @@ mod tests {
     }
 
     #[test]
+    fn similar_names_are_other_clients() {
+        assert_eq!(ClientProfile::find("late"), ClientProfile::find("late-cli"));
+        assert_eq!(ClientProfile::find("latest-client"), None);
+        assert_eq!(ClientProfile::find("pi-mcp-files").map(|one| one.name), Some("pi-mcp-"));
+    }
+
+    #[test]
     fn names_are_lower_case_and_distinct() {
         for (at, profile) in CLIENT_PROFILES.iter().enumerate() {
             assert_eq!(profile.name, profile.name.to_lowercase());
             let later = CLIENT_PROFILES.iter().skip(at + 1);
-            assert!(later.clone().all(|other| !other.name.starts_with(profile.name)));
+            assert!(later.clone().all(|other| other.name != profile.name));
+            assert_eq!(ClientProfile::find(profile.name), Some(profile));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The settings of one endpoint, with all defaults.
 
-use super::client_profile::{ClientProfile, VisibleContent};
+use super::client_profile::{ClientProfile, ShownLimits, VisibleContent};
 use super::document::{Advertise, CursorMode, ItemFields, OrderBy, Settings, Strip};
 use crate::encoding::CursorFormat;
 use crate::fields::Mask;
@@ -60,8 +60,12 @@ pub struct EndpointSettings {
     pub compact: bool,
     /// The content of results that the client shows to its model. `None`: by the client's name.
     pub visible_content: Option<VisibleContent>,
-    /// The maximum number of bytes of visible content, if the client has such a limit.
-    pub max_bytes: Option<u64>,
+    /// The limits of the client for what it shows of a result.
+    pub shown: ShownLimits,
+    /// The same for errors.
+    pub shown_errors: ShownLimits,
+    /// True if the client keeps the beginning of results that exceed a limit.
+    pub cuts_end: bool,
     /// True if the first chunk of a text is sent with highlights of the rest.
     pub highlights: bool,
     /// The paths, in an item, of its id, title and other members that response modes use.
@@ -120,7 +124,9 @@ impl Default for EndpointSettings {
             strip_fields: Vec::new(),
             compact: false,
             visible_content: None,
-            max_bytes: None,
+            shown: ShownLimits::default(),
+            shown_errors: ShownLimits::default(),
+            cuts_end: false,
             highlights: true,
             item_fields: ItemFields::default(),
             preview_chars: 200,
@@ -154,12 +160,14 @@ impl EndpointSettings {
         let Some(profile) = ClientProfile::find(name) else { return self };
         self.visible_content.get_or_insert(profile.visible);
         // JSON has about three bytes a token. Denser text is limited by its bytes.
-        let most_of_bytes = profile.max_bytes.map(|bytes| bytes / 3);
+        let most_of_bytes = profile.shown_limits(false).bytes.map(|bytes| bytes / 3);
         for most in [profile.max_tokens, most_of_bytes].into_iter().flatten() {
             self.threshold = self.threshold.min(most);
             self.hard_cap = self.hard_cap.min(most);
         }
-        self.max_bytes = profile.max_bytes;
+        self.shown = profile.shown_limits(false);
+        self.shown_errors = profile.shown_limits(true);
+        self.cuts_end = profile.cuts_end;
         self
     }
 

@@ -3,7 +3,8 @@
 use super::condense::CondenseOptions;
 use super::list::PageRequest;
 use super::pricing::ExcerptPricer;
-use super::render::{RenderContext, SchemaConstraint, cost_in_bytes};
+use super::pricing::line_breaks;
+use super::render::{RenderContext, SchemaConstraint};
 use crate::json::locate_lists::DocumentInfo;
 use crate::json::text::Form;
 use crate::policy::{EndpointSettings, VisibleContent};
@@ -99,7 +100,7 @@ impl ShapeContext<'_> {
     #[must_use]
     pub fn surely_over(&self) -> u64 {
         let limits = self.limits;
-        let token_limit = limits.budget_for(self.options.pages, self.budget).allowance();
+        let token_limit = self.answer_limit();
         // A payload that policy exempts from paging or chunking is reduced only beyond the hard
         // cap.
         let cap = if limits.pagination && limits.chunking { 0 } else { limits.hard_cap };
@@ -111,9 +112,7 @@ impl ShapeContext<'_> {
     #[must_use]
     pub fn surely_under(&self) -> u64 {
         let limits = self.limits;
-        limits
-            .budget_for(self.options.pages, self.budget)
-            .allowance()
+        self.answer_limit()
             .min(limits.estimator.allowance(limits.hard_cap))
             .min(limits.summary_threshold)
             .min(limits.chunk_threshold)
@@ -127,23 +126,24 @@ impl ShapeContext<'_> {
     }
 
     /// The content of the result that the client shows to its model.
-    fn visible_content(&self) -> VisibleContent {
+    #[must_use]
+    pub fn visible_content(&self) -> VisibleContent {
         self.limits.visible_content.unwrap_or_default()
     }
 
-    /// Returns the number of copies of a payload that the token budget pays for, at least 1. A copy
-    /// goes into text content if `text`, and into structured content if `structured`.
+    /// The maximum cost of the whole answer, in tokens.
     #[must_use]
-    pub fn paid_copies(&self, text: bool, structured: bool) -> u64 {
-        let is_paid_twice = text && structured && self.visible_content() == VisibleContent::Both;
-        if is_paid_twice { 2 } else { 1 }
+    pub fn answer_limit(&self) -> u64 {
+        self.limits.budget_for(self.options.pages, self.budget).allowance()
     }
 
-    /// Returns the cost of visible content: its `tokens`, or more if its `bytes` are a larger share
-    /// of the client's limit than the tokens are of `token_limit`.
+    /// Returns the cost of visible content: its `tokens`, or more if it is a larger share of a
+    /// limit of the client. O(bytes) if the client limits lines.
     #[must_use]
-    pub fn cost_in_bytes(&self, tokens: u64, bytes: u64, token_limit: u64) -> u64 {
-        cost_in_bytes(self.limits.max_bytes, tokens, bytes, token_limit)
+    pub fn cost_for_client(&self, tokens: u64, bytes: &[u8]) -> u64 {
+        let shown = self.limits.shown;
+        let lines = if shown.lines.is_some() { line_breaks(bytes) } else { 0 };
+        shown.cost(tokens, bytes.len() as u64, lines, self.answer_limit())
     }
 
     /// Returns a pricer for excerpts with the limit `token_limit`. They are written to text content
@@ -160,7 +160,9 @@ impl ShapeContext<'_> {
             text,
             structured,
             visible: self.visible_content(),
-            max_bytes: self.limits.max_bytes,
+            answer_limit: self.answer_limit(),
+            shown: self.limits.shown,
+            cuts_end: self.limits.cuts_end,
             schema_constraint: self.schema_constraint,
             keys: self.keys,
             cursor_format: self.limits.cursor_format,

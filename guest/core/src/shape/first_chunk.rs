@@ -46,7 +46,7 @@ impl FirstChunk<'_> {
     /// Returns an excerpt that shows more of the text, if `excerpt`, which shows the first chunk of
     /// `index`, leaves room for it. Also returns all chunks of the text. O(n).
     pub(super) fn grow(&self, mut index: TextIndex, mut excerpt: Excerpt) -> (TextIndex, Excerpt) {
-        let each = self.pricer.token_limit() / self.pricer.copies();
+        let each = self.pricer.token_limit();
         let is_filled = self.highlights.is_some_and(|highlights| {
             highlights.is_long_markup(&self.context.limits.estimator, each * 17 / 20)
         });
@@ -90,10 +90,10 @@ impl FirstChunk<'_> {
     fn longer(&self, index: &TextIndex, excerpt: &Excerpt) -> Option<TextIndex> {
         let [first, second] = *index.chunks.as_slice() else { return None };
         let is_chunk = matches!(excerpt.coverage, Coverage::Chunk { .. });
-        let (pricer, copies) = (self.pricer, self.pricer.copies());
-        let remaining = pricer.remaining(excerpt) / copies;
+        let pricer = self.pricer;
+        let remaining = pricer.remaining(excerpt);
         let is_exact = !is_chunk || self.context.limits.has_exact_chunks;
-        if is_exact || remaining * MIN_GROWTH < pricer.token_limit() / copies {
+        if is_exact || remaining * MIN_GROWTH < pricer.token_limit() {
             return None;
         }
         let (estimator, form) = (&self.context.limits.estimator, self.payload.form);

@@ -159,7 +159,7 @@ impl<'t> ListTask<'t> {
     pub(super) fn statistics(&self) -> Option<String> {
         let text = || {
             let all = self.all.as_ref().filter(|all| all.are_countable())?;
-            let limit = statistics_limit(self.pricer.token_limit() / self.pricer.copies())?;
+            let limit = statistics_limit(self.pricer.token_limit())?;
             let own = (!all.path.is_empty()).then(|| {
                 let items = all.items().map(|item| Item::new(0, item, self.form));
                 RecordCondenser::new(&items.collect::<Vec<_>>(), self.options?)
@@ -217,11 +217,8 @@ impl<'t> ListTask<'t> {
 
     /// Returns true if `count` items fill the page: all of a first page, or nine tenths of a later
     /// one. A first page with fewer items would show less than a smaller budget does.
-    ///
-    /// Beside structured content, nine tenths suffice for a first page too: output schemas often
-    /// require the fields that condensed records lack.
     pub(super) fn is_nearly_full(&self, count: usize) -> bool {
-        if self.request.first == 0 && self.pricer.copies() == 1 {
+        if self.request.first == 0 {
             return count >= self.limit();
         }
         count * 10 >= self.limit() * 9
@@ -287,19 +284,18 @@ impl<'t> ListTask<'t> {
         self.item_costs(priced, limit).take_while(fits).count()
     }
 
-    /// Iterates over the costs of the first `limit` items, each multiplied by the number of copies
-    /// in the result. Costs after the first `priced` items are estimated.
+    /// Iterates over the costs of the first `limit` items. Costs after the first `priced` items are
+    /// estimated.
     fn item_costs(&self, priced: usize, limit: usize) -> impl Iterator<Item = u64> {
         let mut model = CostModel::default();
         let items = self.items.iter().take(limit).enumerate();
         items.map(move |(number, item)| {
-            let cost = model.estimate_cost(item.original.len(), number < priced, || {
+            model.estimate_cost(item.original.len(), number < priced, || {
                 let (bytes, form) = item.read();
                 let text = if self.index.blocks { block_text(bytes) } else { visible(bytes, form) };
                 // The comma after an element is a token.
                 self.pricer.estimator.cost(&text) + u64::from(!self.index.blocks)
-            });
-            cost.saturating_mul(self.pricer.copies())
+            })
         })
     }
 

@@ -37,7 +37,7 @@ pub(super) fn with_others(
     pricer: &ExcerptPricer<'_>,
     records: &RecordCondenser<'_>,
 ) -> Excerpt {
-    let each = pricer.token_limit() / pricer.copies();
+    let each = pricer.token_limit();
     if each < MIN_TOKENS_FOR_OTHERS {
         return page;
     }

@@ -70,11 +70,10 @@ enum Division<'s> {
     Document,
 }
 
-/// Reduces a payload until all its copies in the result together cost at most `token_limit`. `None`
-/// if it needs no reduction.
+/// Reduces a payload until the result costs at most `token_limit`. `None` if it needs no reduction.
 ///
-/// `cost` is that of one copy. A copy goes into text content if `text`, and into structured content
-/// if `placement` is given.
+/// The excerpt can go into text content if `text`, and into structured content if `placement` is
+/// given. It goes into one of them: see [`RenderContext`](super::render::RenderContext).
 #[must_use]
 pub fn shape_payload<'a>(
     context: &ShapeContext<'_>,
@@ -84,12 +83,10 @@ pub fn shape_payload<'a>(
     text: bool,
     token_limit: u64,
 ) -> Option<ShapedPayload<'a>> {
-    let copies = context.paid_copies(text, placement.is_some());
-    let bytes = (payload.bytes.len() as u64).saturating_mul(copies);
-    let total = context.cost_in_bytes(cost.cost.saturating_mul(copies), bytes, token_limit);
+    let total = context.cost_for_client(cost.cost, payload.bytes);
     let is_over_limit = total > token_limit;
     let division = divide(context, payload, cost.tokens, total, token_limit)?;
-    let (is_document, each) = (matches!(division, Division::Document), token_limit / copies);
+    let is_document = matches!(division, Division::Document);
     // The lines of a list are not read.
     let lined = match division {
         Division::Pages(_) => IndexedText::new(&[], payload.form),
@@ -97,7 +94,7 @@ pub fn shape_payload<'a>(
     };
     let has_highlights = matches!(division, Division::Chunks)
         && payload.is_text()
-        && range::has_highlights(context, payload, is_over_limit, each);
+        && range::has_highlights(context, payload, is_over_limit, token_limit);
     let highlights = has_highlights.then(|| Highlights::new(&lined));
     let mut chunks = None;
     let (body, items) = match &division {
@@ -112,13 +109,13 @@ pub fn shape_payload<'a>(
         }
         // The later chunks begin where the first ends.
         Division::Chunks if !context.options.ranged() && context.options.pages <= 1 => {
-            let size = range::chunk_limits(context, &lined, each, highlights.as_ref());
+            let size = range::chunk_limits(context, &lined, token_limit, highlights.as_ref());
             chunks = Some(size);
             let index = plan_first_chunk(&lined, &context.limits.estimator, size);
             (SnapshotBody::Text(index), Vec::new())
         }
         Division::Chunks | Division::Document => {
-            (SnapshotBody::Text(range::text_index(context, &lined, each)), Vec::new())
+            (SnapshotBody::Text(range::text_index(context, &lined, token_limit)), Vec::new())
         }
     };
     // A text of one chunk passes through: nothing would be withheld.
@@ -231,7 +228,7 @@ pub fn show_lines(
 }
 
 /// Returns the units into which to divide a payload, or `None` if it needs no reduction. `tokens`
-/// is the estimate for one copy of the payload, and `total` the cost of all copies.
+/// is the estimate for the payload, and `total` its cost.
 fn divide<'s>(
     context: &ShapeContext<'_>,
     payload: &Payload<'_, 's>,

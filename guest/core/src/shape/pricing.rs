@@ -7,7 +7,7 @@ use std::cell::RefCell;
 
 use super::Excerpt;
 use super::content_block::block_text;
-use super::render::{RenderContext, Rendered, cost_in_bytes};
+use super::render::{RenderContext, Rendered};
 use crate::json::scan::Scanner;
 use crate::json::text::{Form, visible};
 use crate::tokens::{Estimator, Measure};
@@ -47,19 +47,6 @@ impl<'a> ExcerptPricer<'a> {
         self.context.token_limit
     }
 
-    /// The number of times that the result contains, and the token budget pays for, the content of
-    /// an excerpt: once for each of text and structured content.
-    #[must_use]
-    pub fn copies(&self) -> u64 {
-        self.context.copies()
-    }
-
-    /// The number of places to which an excerpt is written: text content, structured content, or
-    /// both.
-    pub(super) fn targets(&self) -> u64 {
-        self.context.targets()
-    }
-
     /// Returns the cost, in tokens, of the rendered excerpt. O(excerpt); O(1) for the excerpt
     /// priced last.
     #[must_use]
@@ -80,17 +67,37 @@ impl<'a> ExcerptPricer<'a> {
     }
 
     /// Returns the excerpt as it is written into the result, with the signed cursor. Its tokens are
-    /// those of the excerpt with a placeholder. O(excerpt).
+    /// those of the excerpt with a placeholder. If the token limit has room for it, structured
+    /// content has a copy of the excerpt in text content. O(excerpt).
     #[must_use]
     pub fn render(&self, excerpt: &Excerpt) -> Rendered {
-        self.priced(excerpt, |priced| match &excerpt.next {
+        let copied = (self.context.may_copy()
+            && self.priced(excerpt, |priced| priced.text.cost) * 2 <= self.token_limit())
+        .then(|| self.price(excerpt, None, true))
+        .filter(|copied| copied.cost <= self.token_limit());
+        let is_copied = copied.is_some();
+        let signed = |priced: &PricedExcerpt| match &excerpt.next {
             None => priced.rendered.clone(),
             Some(next) => {
                 let signed = self.context.sign(next);
-                let rendered = self.context.render(excerpt, Some(signed), None);
+                let rendered = self.context.render(excerpt, Some(signed), None, is_copied);
                 Rendered { tokens: priced.rendered.tokens, ..rendered }
             }
-        })
+        };
+        match copied {
+            Some(copied) => signed(&copied),
+            None => self.priced(excerpt, signed),
+        }
+    }
+
+    /// Returns what structured content has beside a text that has the whole payload:
+    /// [`RenderContext::beside_text`].
+    #[must_use]
+    pub fn beside_text(&self, excerpt: &Excerpt) -> Rendered {
+        let rendered = self.context.beside_text(excerpt);
+        let tokens =
+            rendered.structured.as_deref().map_or(0, |text| self.estimator.measure(text).tokens);
+        Rendered { tokens, ..rendered }
     }
 
     /// Returns the excerpt with the longest prefix of a text that fits the token limit, at least
@@ -101,14 +108,14 @@ impl<'a> ExcerptPricer<'a> {
         make: impl Fn(usize) -> Excerpt,
         trim: impl Fn(u64) -> usize,
     ) -> Excerpt {
-        let mut tokens = self.remaining(&make(0)) / self.copies();
+        let mut tokens = self.remaining(&make(0));
         loop {
             let excerpt = make(trim(tokens.max(1)));
             let cost = self.cost(&excerpt);
             if cost <= self.token_limit() || tokens <= 1 {
                 return excerpt;
             }
-            let less = tokens.saturating_sub(self.excess(cost, self.token_limit()));
+            let less = tokens.saturating_sub(cost - self.token_limit());
             // The cost of a text that a client limits in bytes is far from its tokens.
             let share = tokens.saturating_mul(self.token_limit()) / cost;
             let next = if less < tokens / 2 { share } else { less };
@@ -135,7 +142,7 @@ impl<'a> ExcerptPricer<'a> {
             // Excerpts that fill any number of tokens may differ in the cost of their notice, so
             // that small steps never end.
             let least = if attempt > 1 { step * 2 } else { 1 };
-            step = self.excess(cost, limit).max(least);
+            step = (cost - limit).max(least);
             tokens = tokens.saturating_sub(step);
             if tokens == 0 {
                 break;
@@ -144,23 +151,23 @@ impl<'a> ExcerptPricer<'a> {
         None
     }
 
-    /// Returns the number of tokens that each copy of the content must lose so that `cost` falls to
-    /// `limit`.
-    fn excess(&self, cost: u64, limit: u64) -> u64 {
-        (cost - limit).div_ceil(self.copies())
-    }
-
     fn priced<T>(&self, excerpt: &Excerpt, read: impl FnOnce(&PricedExcerpt) -> T) -> T {
         let mut last = self.last.borrow_mut();
         match last.take().filter(|last| last.excerpt.has_same_content(excerpt)) {
             Some(same) if same.excerpt == *excerpt => read(last.insert(same)),
-            same => read(last.insert(self.price(excerpt, same))),
+            same => read(last.insert(self.price(excerpt, same, false))),
         }
     }
 
     /// Renders and prices an excerpt. `same` is an earlier excerpt with the same content and
     /// cursor. Its text is reused, and only notice and structured content are rendered again.
-    fn price(&self, excerpt: &Excerpt, same: Option<PricedExcerpt>) -> PricedExcerpt {
+    /// `is_copied` if both contents have the excerpt.
+    fn price(
+        &self,
+        excerpt: &Excerpt,
+        same: Option<PricedExcerpt>,
+        is_copied: bool,
+    ) -> PricedExcerpt {
         let (known, text) = match same {
             Some(same) => (Some(same.rendered), Some(same.text)),
             None => (None, None),
@@ -169,37 +176,36 @@ impl<'a> ExcerptPricer<'a> {
             Some(known) => known.cursor.clone(),
             None => excerpt.next.as_ref().map(|next| self.context.placeholder(next)),
         };
-        let mut rendered = self.context.render(excerpt, cursor, known);
+        let mut rendered = self.context.render(excerpt, cursor, known, is_copied);
         let text = text.unwrap_or_else(|| self.measure_text(&rendered));
         let structured = rendered.structured.as_deref();
-        let notice = Some(rendered.notice.as_bytes());
-        let others = [
-            structured.filter(|_| self.context.pays_for_structured()),
-            notice.filter(|_| self.context.pays_for_text()),
-        ];
+        let [heading, notice] = [&rendered.heading, &rendered.notice].map(|text| {
+            Some(text.as_bytes()).filter(|text| self.context.pays_for_text() && !text.is_empty())
+        });
+        let others = [structured.filter(|_| self.context.pays_for_structured()), heading, notice];
         let others = others.into_iter().flatten().map(|text| self.estimator.measure(text));
         let Measure { tokens, mut cost } = others.fold(text, Measure::plus);
-        if self.context.max_bytes.is_some() {
-            let bytes = self.visible_bytes(&rendered);
-            cost = cost_in_bytes(self.context.max_bytes, cost, bytes, self.token_limit());
+        if !self.context.shown.is_empty() {
+            let (bytes, lines) = self.visible_size(&rendered);
+            cost = self.context.shown.cost(cost, bytes, lines, self.context.answer_limit);
         }
         rendered.tokens = tokens;
         PricedExcerpt { excerpt: excerpt.clone(), rendered, text, cost }
     }
 
-    /// Returns the length of what the client shows of a rendered excerpt, in bytes.
-    fn visible_bytes(&self, rendered: &Rendered) -> u64 {
-        let text = rendered.text.as_deref().map_or(0, |text| visible(text, Form::Escaped).len());
-        let blocks = rendered.blocks.as_ref().map_or(0, Vec::len);
-        let structured = rendered.structured.as_ref().map_or(0, Vec::len);
-        let mut bytes = 0;
-        if self.context.pays_for_text() {
-            bytes += text + blocks + rendered.notice.len();
-        }
-        if self.context.pays_for_structured() {
-            bytes += structured;
-        }
-        bytes as u64
+    /// Returns the size of what the client shows of a rendered excerpt, in bytes and lines.
+    fn visible_size(&self, rendered: &Rendered) -> (u64, u64) {
+        let text = visible(rendered.text.as_deref().unwrap_or_default(), Form::Escaped);
+        let blocks = rendered.blocks.as_deref().unwrap_or_default();
+        let structured = rendered.structured.as_deref().unwrap_or_default();
+        let notes = [rendered.heading.as_bytes(), rendered.notice.as_bytes()];
+        let texts = [text.as_ref(), blocks, notes[0], notes[1]];
+        let shown = texts.into_iter().filter(|_| self.context.pays_for_text());
+        let shown = shown.chain(Some(structured).filter(|_| self.context.pays_for_structured()));
+        // Each part also ends a line.
+        shown.fold((0, 0), |(bytes, lines), part| {
+            (bytes + part.len() as u64, lines + line_breaks(part) + u64::from(!part.is_empty()))
+        })
     }
 
     fn measure_text(&self, rendered: &Rendered) -> Measure {
@@ -215,4 +221,10 @@ impl<'a> ExcerptPricer<'a> {
         }
         sum
     }
+}
+
+/// Returns the number of line breaks in a text, also of escaped ones. O(n).
+pub(super) fn line_breaks(text: &[u8]) -> u64 {
+    let escaped = memchr::memmem::find_iter(text, b"\\n").count();
+    (memchr::memchr_iter(b'\n', text).count() + escaped) as u64
 }

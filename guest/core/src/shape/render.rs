@@ -1,8 +1,9 @@
 //! Rendering: writes an excerpt as text content and structured content of the result for the
 //! client.
 //!
-//! Text content is what models read. Structured content is what programs and some models read. Each
-//! has the content of the excerpt, and a notice: which parts are missing and how to read them.
+//! Text content is what most models read. Structured content is what programs and some models read.
+//! One of them has the content of the excerpt, or both if the token limit has room for a copy. Each
+//! has a notice: which parts are missing and how to read them.
 
 use serde_json::Value;
 
@@ -10,16 +11,14 @@ use super::notice::NEXT_CURSOR;
 use super::{Coverage, Excerpt, ExcerptBody};
 use crate::encoding::CursorFormat;
 use crate::json::text::{Form, convert, escape};
-use crate::policy::VisibleContent;
+use crate::policy::{ShownLimits, VisibleContent};
 use crate::snapshot::{Cursor, Keys, Placement, Replay};
 
 /// Minimum token limit for repeating the cursor in the result metadata of structured content, which
 /// has it beside the list too. Notices have more field names and examples then.
 const MIN_FULL_NOTICE_TOKENS: u64 = 1_200;
-/// Token limit, per copy in text or structured content, below which result notices are brief.
+/// Token limit below which result notices are brief.
 const MAX_BRIEF_TOKENS: u64 = 400;
-/// Token limit below which the excerpt is sent as text content only, not as structured content too.
-const MAX_TEXT_ONLY_TOKENS: u64 = 440;
 /// Token limit below which structured content omits the counts of items, to make room for the
 /// cursor.
 const MAX_SINGLE_CURSOR_TOKENS: u64 = 220;
@@ -35,8 +34,13 @@ pub struct RenderContext<'a> {
     pub structured: Option<&'a Placement>,
     /// The content that the client shows to its model, if the excerpt can go into both.
     pub visible: VisibleContent,
-    /// The maximum number of bytes of visible content, if the client has such a limit.
-    pub max_bytes: Option<u64>,
+    /// The maximum cost of the whole answer, in tokens.
+    pub answer_limit: u64,
+    /// The limits of the client for what it shows of the whole answer.
+    pub shown: ShownLimits,
+    /// True if the cursor is repeated before the content, because the client keeps the beginning of
+    /// results that are too long for it.
+    pub cuts_end: bool,
     /// The members that the tool's output schema accepts in structured content.
     pub schema_constraint: SchemaConstraint,
     /// The currently valid keys, which sign cursors.
@@ -73,6 +77,8 @@ pub struct Rendered {
     pub text: Option<Vec<u8>>,
     /// The content blocks of an excerpt that consists of whole blocks, separated by commas.
     pub blocks: Option<Vec<u8>>,
+    /// The cursor before the content, for a client that may cut the end. Empty for others.
+    pub heading: String,
     /// The result notice, appended to the last text block: which parts are missing and how to read
     /// them.
     pub notice: String,
@@ -86,25 +92,12 @@ pub struct Rendered {
 }
 
 impl RenderContext<'_> {
-    /// The number of times that the result contains the content of an excerpt: once for each of
-    /// text and structured content.
-    #[must_use]
-    pub fn copies(&self) -> u64 {
-        if self.is_text_only() { 1 } else { self.targets() }
-    }
-
     /// The number of times that the budget pays for quotes of important lines: once in the notice,
     /// and again in structured content if the excerpt is written there too.
     #[must_use]
     pub fn notices(&self) -> u64 {
-        let is_repeated = self.structured.is_some() && !self.is_text_only() && self.pays_for_text();
+        let is_repeated = self.structured.is_some() && !self.has_both();
         1 + u64::from(is_repeated)
-    }
-
-    /// The number of visible places to which an excerpt is written, text content and structured
-    /// content. At least 1.
-    pub(super) fn targets(&self) -> u64 {
-        if self.has_both() && self.visible == VisibleContent::Both { 2 } else { 1 }
     }
 
     /// Returns true if the result has text content and structured content.
@@ -136,29 +129,26 @@ impl RenderContext<'_> {
     /// room for them if structured content holds the cursor only.
     fn has_paging_fields(&self, link: CursorLink<'_>) -> bool {
         let bytes = link.cursor.map_or(0, str::len) as u64;
-        !self.is_text_only() || bytes * 2 <= self.token_limit
+        let is_beside_metadata = self.has_both() && self.has_text();
+        !is_beside_metadata || bytes * 2 <= self.token_limit
     }
 
     /// Returns true if the notice repeats a cursor that text content has beside the list. A token
     /// of a cursor has one or two bytes.
     fn repeats(&self, cursor: &str) -> bool {
-        cursor.len() as u64 * 3 <= self.token_limit / self.targets()
+        cursor.len() as u64 * 3 <= self.token_limit
     }
 
     /// Returns true if the token limit is so small that result notices use their brief form.
     fn is_brief(&self) -> bool {
-        self.token_limit < MAX_BRIEF_TOKENS * self.targets()
+        self.token_limit < MAX_BRIEF_TOKENS
     }
 
-    /// Returns true if structured content has the result metadata only: the client's model sees
-    /// text alone, or the token limit is too small for both.
-    fn is_text_only(&self) -> bool {
-        self.has_both()
-            && match self.visible {
-                VisibleContent::Text => true,
-                VisibleContent::Structured => false,
-                VisibleContent::Both => self.token_limit < MAX_TEXT_ONLY_TOKENS,
-            }
+    /// Returns true if the client may show both contents, so that text content has the excerpt and
+    /// structured content a copy of it, if that fits. Excerpts are chosen as if there were no copy,
+    /// which would halve them. Most clients that show one content show text.
+    pub(super) fn may_copy(&self) -> bool {
+        self.has_both() && self.visible == VisibleContent::Both
     }
 
     /// Returns true if structured content must hold the excerpt inside its member `context_guard`,
@@ -189,12 +179,13 @@ impl RenderContext<'_> {
 
     /// Renders an excerpt for the result, with `cursor` as the text of its cursor. `known` is an
     /// earlier rendering with the same content and cursor, whose text and blocks are reused.
-    /// O(excerpt).
+    /// `is_copied` if both contents have the excerpt. O(excerpt).
     pub(super) fn render(
         &self,
         excerpt: &Excerpt,
         cursor: Option<String>,
         known: Option<Rendered>,
+        is_copied: bool,
     ) -> Rendered {
         let reuse = known.is_some();
         let known = known.unwrap_or_default();
@@ -213,8 +204,23 @@ impl RenderContext<'_> {
         let repeated = cursor.as_deref().filter(|cursor| !is_beside || self.repeats(cursor));
         let named = cursor.as_ref().map(|_| repeated.unwrap_or(NEXT_CURSOR));
         let notice = self.notice(excerpt, CursorLink { cursor: named, ..link });
-        let structured = self.structured.map(|placement| self.structured(placement, excerpt, link));
-        Rendered { text, blocks, notice, structured, cursor, tokens: 0 }
+        let heading = self.heading(excerpt, link);
+        let is_metadata = self.has_both() && self.has_text() && !is_copied;
+        let structured = self.structured.map(|placement| match is_metadata {
+            true => self.without_content(excerpt, link),
+            false => self.structured(placement, excerpt, link),
+        });
+        Rendered { text, blocks, heading, notice, structured, cursor, tokens: 0 }
+    }
+
+    /// Returns the shortest notice with the cursor, for a client that keeps the beginning of a long
+    /// result. Empty for other clients, and for short results.
+    fn heading(&self, excerpt: &Excerpt, link: CursorLink<'_>) -> String {
+        let is_shown = self.cuts_end && self.pays_for_text() && !self.is_brief();
+        match link.cursor.filter(|_| is_shown) {
+            Some(cursor) => excerpt.coverage.brief_text(Some(cursor), link.more, link.read_tool),
+            None => String::new(),
+        }
     }
 
     /// Returns the result notice for an excerpt, followed by the excerpt's highlights.
@@ -223,7 +229,7 @@ impl RenderContext<'_> {
         let mut notice = if self.is_brief() {
             excerpt.coverage.brief_text(cursor, more, read_tool)
         } else {
-            let roomy = self.token_limit >= MIN_FULL_NOTICE_TOKENS * self.targets();
+            let roomy = self.is_full();
             excerpt.coverage.text(cursor, more, read_tool, roomy)
         };
         if let Some(about) = excerpt.about.as_ref().filter(|_| !self.is_brief()) {
@@ -237,6 +243,36 @@ impl RenderContext<'_> {
         notice
     }
 
+    /// Returns the value of `structuredContent` for an excerpt that text content has: the result
+    /// metadata, and how a client that shows no text reads the excerpt.
+    fn without_content(&self, excerpt: &Excerpt, link: CursorLink<'_>) -> Vec<u8> {
+        let counts = self.token_limit >= MAX_SINGLE_CURSOR_TOKENS;
+        let mut metadata = excerpt.coverage.brief(link.cursor, link.more, counts);
+        if self.pays_for_structured() && !self.is_brief() && link.cursor.is_some() {
+            let name = if link.more { NEXT_CURSOR } else { "cursor" };
+            let start = match &excerpt.body {
+                _ if !link.more => "",
+                ExcerptBody::Text(..) => " and startLine 1",
+                _ => " and path \"$\"",
+            };
+            let read = self.read_tool;
+            let note = format!("See the text of this result, or call {read} with {name}{start}.");
+            metadata.insert("note".to_owned(), note.into());
+        }
+        with_contract(b"{}", Value::Object(metadata).to_string().as_bytes())
+    }
+
+    /// Renders an excerpt of a payload that remains in text content as the upstream sent it. The
+    /// result has no notice, because the text lacks nothing.
+    #[must_use]
+    pub fn beside_text(&self, excerpt: &Excerpt) -> Rendered {
+        let cursor = excerpt.next.as_ref().map(|next| self.sign(next));
+        let read_tool = self.read_tool;
+        let link = CursorLink { cursor: cursor.as_deref(), more: excerpt.more, read_tool };
+        let structured = Some(self.without_content(excerpt, link));
+        Rendered { structured, cursor, ..Rendered::default() }
+    }
+
     /// Returns the value of `structuredContent` for an excerpt. Paging fields are written beside
     /// the list if the output schema allows it.
     fn structured(
@@ -245,11 +281,6 @@ impl RenderContext<'_> {
         excerpt: &Excerpt,
         link: CursorLink<'_>,
     ) -> Vec<u8> {
-        if self.is_text_only() {
-            let counts = self.token_limit >= MAX_SINGLE_CURSOR_TOKENS;
-            let brief = excerpt.coverage.brief(link.cursor, link.more, counts);
-            return with_contract(b"{}", Value::Object(brief).to_string().as_bytes());
-        }
         let beside = (self.schema_constraint != SchemaConstraint::Closed)
             .then_some((&excerpt.coverage, link));
         let is_beside = matches!(excerpt.body, ExcerptBody::Page(_))
@@ -309,18 +340,6 @@ impl RenderContext<'_> {
             (_, ExcerptBody::Blocks(_)) => with_contract(b"{}", &contract),
         }
     }
-}
-
-/// Returns the cost of visible content: its `tokens`, or more if its `bytes` are a larger share of
-/// `max_bytes` than the tokens are of `token_limit`.
-pub(super) fn cost_in_bytes(
-    max_bytes: Option<u64>,
-    tokens: u64,
-    bytes: u64,
-    token_limit: u64,
-) -> u64 {
-    let scaled = |most: u64| bytes.saturating_mul(token_limit).div_ceil(most.max(1));
-    max_bytes.map_or(tokens, |most| tokens.max(scaled(most)))
 }
 
 /// A signed cursor with the information that a result notice gives about it.
@@ -421,7 +440,9 @@ mod tests {
                     text,
                     structured: Some(&Placement::Whole),
                     visible: VisibleContent::Both,
-                    max_bytes: None,
+                    answer_limit: 4_000,
+                    shown: ShownLimits::default(),
+                    cuts_end: false,
                     schema_constraint: SchemaConstraint::None,
                     keys: &keys,
                     cursor_format: CursorFormat::Short,

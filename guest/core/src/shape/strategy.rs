@@ -66,7 +66,7 @@ pub(super) enum Content<'t> {
 pub(super) struct WholePayload<'t> {
     pub context: &'t ShapeContext<'t>,
     pub payload: &'t Payload<'t, 't>,
-    /// True if the payload's copies cost more than the token limit. False if it fits, but exceeds a
+    /// True if the payload costs more than the token limit. False if it fits, but exceeds a
     /// size that policy sets.
     pub is_over_limit: bool,
     /// True if the payload is a JSON document without lists to page, so that it is summarized.

@@ -79,14 +79,13 @@ impl Transformed {
         }
     }
 
-    /// Runs the caller's query on a payload. `copies` is the number of times that the result
-    /// contains it. Selected fields of a list end where they would exceed `token_limit`. If the
-    /// query fails, the text states the reason, and the call does not become an error.
+    /// Runs the caller's query on a payload. Selected fields of a list end where they would exceed
+    /// `token_limit`. If the query fails, the text states the reason, and the call does not become
+    /// an error.
     #[must_use]
     pub fn by_query(
         context: &ShapeContext<'_>,
         payload: &Payload<'_, '_>,
-        copies: u64,
         token_limit: u64,
     ) -> Self {
         let texts = payload.blocks.then(|| blocks(payload.bytes));
@@ -96,13 +95,13 @@ impl Transformed {
         let list = survey.and_then(|survey| record_list(survey, context.limits));
         // A token has three or more bytes in most JSON, so shorter results probably fit. Pricing
         // again only after the size has doubled keeps the total cost linear.
-        let mut next = token_limit / copies.max(1) * 4;
+        let mut next = token_limit * 4;
         let mut enough = |chosen: &[u8]| {
             if list.is_none() || !context.limits.pagination || (chosen.len() as u64) < next {
                 return false;
             }
             next = next.saturating_mul(2);
-            context.limits.estimator.cost(chosen).saturating_mul(copies.max(1)) > token_limit
+            context.limits.estimator.cost(chosen) > token_limit
         };
         let input = context.query_input(bytes, form, survey);
         match context.query.run(&input, &mut enough) {
@@ -364,7 +363,7 @@ pub fn fit(
         let rendered = pricer.render(&excerpt);
         ShapedPayload { excerpt, rendered, entries: Vec::new(), whole: None }
     };
-    let fits = cost.cost.saturating_mul(pricer.targets()) <= token_limit;
+    let fits = cost.cost <= token_limit;
     if transformed.is_requested && fits && !transformed.exceeds_limit(context, survey.as_ref()) {
         let excerpt = excerpt();
         // With a small limit, the notice may leave no room for content that fits by itself.

@@ -23,7 +23,24 @@ pub(super) fn broken() -> Result<Vec<String>> {
             pages.insert(PathBuf::from(name), text);
         }
     }
-    Ok(broken_links(&pages, |path| root().join(path).exists()))
+    let mut broken = broken_links(&pages, |path| root().join(path).exists());
+    broken.extend(missing_pages(&pages));
+    Ok(broken)
+}
+
+/// Returns the pages below `docs` that the book lacks, because its summary does not link them.
+fn missing_pages(pages: &BTreeMap<PathBuf, String>) -> Vec<String> {
+    let summary = Path::new("docs/SUMMARY.md");
+    let Some(text) = pages.get(summary) else { return Vec::new() };
+    let linked: BTreeSet<PathBuf> = links(text)
+        .into_iter()
+        .filter_map(|(_, link)| normalize(&Path::new("docs").join(link)))
+        .collect();
+    let in_book = pages.keys().filter(|page| page.starts_with("docs") && *page != summary);
+    in_book
+        .filter(|page| !linked.contains(*page))
+        .map(|page| format!("{}: no link to it in {}", page.display(), summary.display()))
+        .collect()
 }
 
 fn broken_links(pages: &BTreeMap<PathBuf, String>, exists: impl Fn(&Path) -> bool) -> Vec<String> {
@@ -155,6 +172,18 @@ mod tests {
                 "docs/a.md:4: #b",
             ]
         );
+    }
+
+    #[test]
+    fn pages_that_the_book_lacks_are_found() {
+        let page = |name: &str, text: &str| (PathBuf::from(name), text.to_owned());
+        let pages = BTreeMap::from([
+            page("docs/SUMMARY.md", "- [a](a.md)\n"),
+            page("docs/a.md", "# A\n"),
+            page("docs/b.md", "# B\n"),
+            page("README.md", "# Readme\n"),
+        ]);
+        assert_eq!(missing_pages(&pages), ["docs/b.md: no link to it in docs/SUMMARY.md"]);
     }
 
     #[test]

@@ -73,7 +73,7 @@ fn with_highlights(
     let statistics = (*start_line == 1).then(|| statistics(highlights, pricer)).flatten();
     let from = usize::try_from(*end_line).unwrap_or(usize::MAX);
     let errors = highlights.errors_after(from);
-    let tokens = pricer.remaining(&chunk) / pricer.copies();
+    let tokens = pricer.remaining(&chunk);
     let highlighted = pricer.shrink(pricer.token_limit(), tokens, |tokens| {
         let known =
             statistics.as_ref().map_or(0, |text| pricer.estimator.cost(text.as_bytes()) + 1);
@@ -94,6 +94,6 @@ fn with_highlights(
 /// Returns the statistics of a table, within their share of the token limit. `None` for small
 /// limits.
 fn statistics(highlights: &Highlights<'_>, pricer: &ExcerptPricer<'_>) -> Option<String> {
-    let limit = statistics_limit(pricer.token_limit() / pricer.copies())?;
+    let limit = statistics_limit(pricer.token_limit())?;
     table_statistics(highlights, &pricer.estimator, limit)
 }

@@ -27,7 +27,7 @@ impl Strategy for CondensePage {
         if list.request.whole || (self.all && !list.request.all) {
             return None;
         }
-        let limit = task.pricer.token_limit() / task.pricer.copies();
+        let limit = task.pricer.token_limit();
         let most = usize::try_from(limit / MIN_ITEM_TOKENS).unwrap_or(usize::MAX);
         let records = list.records()?;
         if self.all {
@@ -74,8 +74,8 @@ fn condensed_page(
     let pricer = task.pricer;
     let limit = pricer.token_limit();
     let empty = Excerpt { more: true, ..list.page(0) };
-    let fixed = pricer.cost(&empty) + FIELD_NAME_TOKENS * pricer.copies();
-    let tokens = limit.saturating_sub(fixed) / pricer.copies();
+    let fixed = pricer.cost(&empty) + FIELD_NAME_TOKENS;
+    let tokens = limit.saturating_sub(fixed);
     pricer.shrink(limit, tokens, |tokens| {
         let fits = !needs_keys || records.keeps_key_fields(items.len(), tokens);
         let condensed = fits.then(|| records.condense(items, tokens)).flatten()?;

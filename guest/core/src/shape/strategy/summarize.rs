@@ -55,7 +55,7 @@ impl Strategy for Summarize {
         let Some(mut condenser) = DocumentCondenser::new(&outline, options, &texts) else {
             return described(&outline, payload, task.base, limit, pricer);
         };
-        let highlights = statistics(&condenser, limit / pricer.copies(), pricer);
+        let highlights = statistics(&condenser, limit, pricer);
         let excerpt = |json: Vec<u8>, fields: FieldCoverage| {
             let coverage = Coverage::Summary(fields);
             let next = Some(task.base.clone());
@@ -65,7 +65,7 @@ impl Strategy for Summarize {
         // A total of four digits, so that the notice of no summary is longer.
         let fields = FieldCoverage { total: 1_000, ..FieldCoverage::default() };
         let fixed = pricer.cost(&excerpt(b"{}".to_vec(), fields)) + FIELD_NAME_TOKENS;
-        let mut tokens = limit.saturating_sub(fixed) / pricer.copies();
+        let mut tokens = limit.saturating_sub(fixed);
         if !texts.is_empty() {
             tokens -= tokens / TEXT_RESERVE;
         }
@@ -102,8 +102,7 @@ fn token_limit(task: &Task<'_>, whole: &WholePayload<'_>) -> u64 {
     if whole.is_over_limit {
         return limit;
     }
-    let threshold = settings.estimator.allowance(settings.summary_threshold);
-    threshold.saturating_mul(task.pricer.targets()).min(limit)
+    settings.estimator.allowance(settings.summary_threshold).min(limit)
 }
 
 /// Returns an excerpt that describes a document: its kind, its size, and as many member names as
