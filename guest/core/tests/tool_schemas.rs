@@ -7,8 +7,10 @@
     reason = "tests: a panic is a failure"
 )]
 
+mod catalogue_host;
 mod schema_rules;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use context_guard_test_kit::guard::{NativeGuard, TestGuard, Verdict};
@@ -94,6 +96,27 @@ fn own_schemas_follow_every_rule() {
         }
     }
     assert_eq!(broken, Vec::<String>::new());
+}
+
+#[test]
+fn schemas_of_the_catalogue_follow_every_rule() {
+    let mut checked = BTreeSet::new();
+    for call_tools in ["split", "one"] {
+        let settings = json!({"catalogue": {"mode": "tiered", "callTools": call_tools}});
+        let mut host = catalogue_host::host(&settings.to_string()).with_many(60);
+        for tool in host.list() {
+            let name = tool["name"].as_str().unwrap();
+            if !name.starts_with("context_guard_") {
+                continue;
+            }
+            checked.insert(name.to_owned());
+            for rule in RULES.iter().filter(|rule| rule.subject != Subject::RequiredParameters) {
+                let outcome = (rule.check)(&tool["inputSchema"]);
+                assert_eq!(outcome, Ok(()), "{name}: {} ({})", rule.name, rule.source);
+            }
+        }
+    }
+    assert!(checked.len() >= 5, "{checked:?}");
 }
 
 #[test]

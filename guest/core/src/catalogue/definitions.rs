@@ -74,7 +74,9 @@ fn definition(
     settings: &CatalogueSettings,
     estimator: &Estimator,
 ) -> String {
-    const CALL_SCHEMA: &str = r#"{"type":"object","properties":{"name":{"type":"string"},"arguments":{"type":"object"}},"required":["name"]}"#;
+    // Model APIs refuse objects of any members: Gemini's without properties, OpenAI's strict mode
+    // without closed members. An object is accepted too.
+    const CALL_SCHEMA: &str = r#"{"type":"object","properties":{"name":{"type":"string"},"arguments":{"type":"string","description":"JSON object"}},"required":["name"]}"#;
     let detail = match settings.detail.unwrap_or_default() {
         ToolDetail::Names => "names",
         ToolDetail::Summary => "summary",
@@ -82,7 +84,7 @@ fn definition(
         ToolDetail::Full => "full",
     };
     let search_schema = format!(
-        r#"{{"type":"object","properties":{{"queries":{{"type":"array","items":{{"type":"string"}},"minItems":1,"maxItems":8}},"server":{{"type":"string"}},"category":{{"type":"string"}},"read_only":{{"type":"boolean"}},"max_latency_ms":{{"type":"number"}},"min_success_rate":{{"type":"number","description":"percent"}},"limit":{{"type":"integer","default":10,"maximum":50}},"detail":{{"enum":["names","summary","signature","full"],"default":"{detail}"}}}},"required":["queries"]}}"#
+        r#"{{"type":"object","properties":{{"queries":{{"type":"array","items":{{"type":"string"}},"minItems":1,"maxItems":8}},"server":{{"type":"string"}},"category":{{"type":"string"}},"read_only":{{"type":"boolean"}},"max_latency_ms":{{"type":"number"}},"min_success_rate":{{"type":"number","description":"percent"}},"limit":{{"type":"integer","description":"default 10","maximum":50}},"detail":{{"type":"string","enum":["names","summary","signature","full"],"description":"default {detail}"}}}},"required":["queries"]}}"#
     );
     let search_description =
         format!("Finds tools. One query per need. {}", contents(tools, estimator));
@@ -94,7 +96,7 @@ fn definition(
         ),
         MetaTool::Browse => (
             "Lists categories or the tools of one.",
-            r#"{"type":"object","properties":{"category":{"type":"string"},"server":{"type":"string"},"page":{"type":"integer","default":1}}}"#,
+            r#"{"type":"object","properties":{"category":{"type":"string"},"server":{"type":"string"},"page":{"type":"integer"}}}"#,
         ),
         MetaTool::CallRead => ("Calls a read-only tool.", CALL_SCHEMA),
         MetaTool::Call => ("Calls any tool.", CALL_SCHEMA),

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 /// The time that a program has by default, in milliseconds.
@@ -76,13 +77,29 @@ impl RunArguments {
         let max_calls = number("maxCalls", MAX_CALLS, 0..=MAX_CALLS)?;
         Ok(Self {
             code,
-            input: given("input").unwrap_or(&Value::Null).to_string(),
+            input: input(given("input").unwrap_or(&Value::Null)),
             cursors: texts("cursors", given("cursors"))?,
             declare,
             timeout: Duration::from_millis(timeout),
             max_calls: usize::try_from(max_calls).unwrap_or_default(),
         })
     }
+}
+
+/// Returns the JSON of the variable `input`. A text with a JSON object or list stands for that:
+/// schemas of model APIs have no type for any value.
+fn input(value: &Value) -> String {
+    let text = value.as_str().map(str::trim);
+    let json = text.filter(|text| serde_json::from_str::<Structure>(text).is_ok());
+    json.map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// A JSON object or list, which is not kept.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Structure {
+    Object(std::collections::BTreeMap<String, serde::de::IgnoredAny>),
+    List(Vec<serde::de::IgnoredAny>),
 }
 
 /// Returns the texts of a list, or of one text.
@@ -115,6 +132,19 @@ mod tests {
         let parsed = parse(&json!({"code": "return 1", "input": null})).unwrap();
         assert_eq!((parsed.input.as_str(), parsed.max_calls), ("null", 50));
         assert_eq!(parsed.timeout, Duration::from_secs(30));
+    }
+
+    #[test]
+    fn input_may_be_json_in_a_text() {
+        let input = |value: Value| parse(&json!({"code": "x", "input": value})).unwrap().input;
+        assert_eq!(input(json!({"a": 1})), r#"{"a":1}"#);
+        assert_eq!(
+            input(json!(r#"{"id": 12345678901234567890}"#)),
+            r#"{"id": 12345678901234567890}"#
+        );
+        assert_eq!(input(json!("[1, 2]")), "[1, 2]");
+        assert_eq!(input(json!("12")), r#""12""#);
+        assert_eq!(input(json!("{no JSON")), r#""{no JSON""#);
     }
 
     #[test]
