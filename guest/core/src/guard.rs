@@ -28,7 +28,7 @@ use crate::mcp::cost::AnswerCost;
 use crate::mcp::request::Request;
 use crate::mcp::shape_answer;
 use crate::mcp::tool_info::OutputSchema;
-use crate::policy::{CursorMode, Policy};
+use crate::policy::{CursorMode, Policy, endpoint_name};
 use crate::record::{Loss, Record};
 use crate::shape::context::ShapeContext;
 use crate::snapshot::Keys;
@@ -314,7 +314,11 @@ impl Guard {
             self.policy.catalogue().and_then(|settings| settings.override_for(cx.upstream, name))
         };
         let settings = |name: &str| self.policy.settings_for(cx.upstream, name);
-        let catalog = catalog::shape(message, first, settings, overrides)?;
+        let is_hidden = |name: &str| {
+            let endpoint = endpoint_name(cx.upstream, name);
+            self.policy.catalogue().is_some_and(|settings| settings.is_hidden(&endpoint))
+        };
+        let catalog = catalog::shape(message, first, settings, overrides, is_hidden)?;
         let Some(catalog) = catalog.filter(|_| base.shape) else {
             return Ok(unchanged(record));
         };

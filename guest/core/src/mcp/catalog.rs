@@ -52,8 +52,8 @@ pub struct ShapedCatalog {
 
 /// Rewrites an upstream's response to `tools/list`: adds the guard's arguments to the tools and, if
 /// `first`, the read tool. `first` is true for the first page of the list. `limits` returns the
-/// settings of a tool, and `overrides` the operator's changes of its definition. Returns none if
-/// the message has no list of tools.
+/// settings of a tool, and `overrides` the operator's changes of its definition. The list lacks the
+/// tools for which `is_hidden` returns true. Returns none if the message has no list of tools.
 ///
 /// # Errors
 /// Returns an error if the message is not JSON.
@@ -62,11 +62,17 @@ pub fn shape(
     first: bool,
     limits: impl Fn(&str) -> EndpointSettings,
     overrides: impl Fn(&str) -> Option<ToolOverride>,
+    is_hidden: impl Fn(&str) -> bool,
 ) -> Scan<Option<ShapedCatalog>> {
     let Some((list, tools)) = read(message)? else { return Ok(None) };
     let mut edits = Edits::default();
     let mut infos = Vec::new();
-    for tool in &tools {
+    let is_hidden: Vec<bool> = tools.iter().map(|tool| is_hidden(&tool.name)).collect();
+    remove(&tools, &is_hidden, &mut edits);
+    for (tool, is_hidden) in tools.iter().zip(&is_hidden) {
+        if *is_hidden {
+            continue;
+        }
         let limits = limits(&tool.name);
         let mut info = ToolInfo { read_only: tool.read_only, ..ToolInfo::default() };
         if let Some(mut changes) = overrides(&tool.name) {
@@ -91,11 +97,39 @@ pub fn shape(
     if first {
         let taken = tools.iter().any(|tool| tool.name == READ_TOOL);
         let name = read_tool_name(taken);
-        let comma: &[u8] = if tools.is_empty() { b"" } else { b"," };
+        let comma: &[u8] = if infos.is_empty() { b"" } else { b"," };
         let at = list.end - 1;
         edits.replace(at..at, [comma, read_tool(name).as_bytes()].concat());
     }
     Ok(Some(ShapedCatalog { message: edits.apply(message), tools: infos }))
+}
+
+/// Removes the tools for which `is_removed` is true from the list, each with a comma beside it.
+fn remove(tools: &[ListedTool], is_removed: &[bool], edits: &mut Edits) {
+    let mut kept_end = None;
+    let mut open: Option<usize> = None;
+    for (tool, is_removed) in tools.iter().zip(is_removed) {
+        match (*is_removed, kept_end) {
+            // After a kept tool, the comma before it goes too.
+            (true, Some(end)) => {
+                edits.replace(end..tool.span.end, b"".as_slice());
+                kept_end = Some(tool.span.end);
+            }
+            (true, None) => {
+                open.get_or_insert(tool.span.start);
+            }
+            (false, _) => {
+                if let Some(start) = open.take() {
+                    edits.replace(start..tool.span.start, b"".as_slice());
+                }
+                kept_end = Some(tool.span.end);
+            }
+        }
+    }
+    let end = tools.last().map_or(0, |tool| tool.span.end);
+    if let Some(start) = open {
+        edits.replace(start..end, b"".as_slice());
+    }
 }
 
 fn read(message: &[u8]) -> Scan<Option<(Span, Vec<ListedTool>)>> {
@@ -129,7 +163,7 @@ fn read(message: &[u8]) -> Scan<Option<(Span, Vec<ListedTool>)>> {
 fn tool(scanner: &mut Scanner<'_>) -> Scan<ListedTool> {
     let mut tool = ListedTool::default();
     if scanner.kind()? != Kind::Object {
-        scanner.skip_value()?;
+        tool.span = scanner.skip_value()?;
         return Ok(tool);
     }
     let start = scanner.position();
@@ -338,12 +372,36 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn hidden_tools_are_not_listed() {
+        let odd = r#"7, {"name":"a"}"#;
+        assert_eq!(shaped_without(odd, |name| name == "a").0["result"]["tools"][0], 7);
+        let list = r#"{"name":"a"}, {"name":"b","inputSchema":{}} ,{"name":"c"},{"name":"d"}"#;
+        for hidden in ["", "a", "b", "d", "ab", "bc", "cd", "ad", "abc", "bcd", "abcd"] {
+            let (shaped, infos) = shaped_without(list, |name| hidden.contains(name));
+            let tools = shaped["result"]["tools"].as_array().unwrap();
+            let names: Vec<_> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+            let expected: Vec<_> =
+                ["a", "b", "c", "d"].into_iter().filter(|name| !hidden.contains(name)).collect();
+            assert_eq!(names, [expected.as_slice(), &[READ_TOOL]].concat(), "{hidden}");
+            assert_eq!(infos.len(), expected.len());
+        }
+    }
+
     fn shaped(tools: &str) -> (Value, Vec<(String, ToolInfo)>) {
+        shaped_without(tools, |_| false)
+    }
+
+    fn shaped_without(
+        tools: &str,
+        is_hidden: impl Fn(&str) -> bool,
+    ) -> (Value, Vec<(String, ToolInfo)>) {
         let message = format!(r#"{{"result":{{"tools":[{tools}]}},"jsonrpc":"2.0","id":1}}"#);
         let settings =
             EndpointSettings { advertise: Advertise::Compact, ..EndpointSettings::default() };
-        let catalog =
-            shape(message.as_bytes(), true, |_| settings.clone(), |_| None).unwrap().unwrap();
+        let catalog = shape(message.as_bytes(), true, |_| settings.clone(), |_| None, is_hidden)
+            .unwrap()
+            .unwrap();
         (serde_json::from_slice(&catalog.message).unwrap(), catalog.tools)
     }
 
