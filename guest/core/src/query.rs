@@ -2,6 +2,7 @@
 //! matching lines, totals over all records.
 
 pub mod aggregate;
+mod calendar;
 mod code;
 pub mod comparison;
 mod compiled_regex;

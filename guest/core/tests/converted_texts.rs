@@ -49,6 +49,30 @@ fn yaml_is_queried_as_json() {
 }
 
 #[test]
+fn events_of_calendars_are_queried_as_records() {
+    let event = |at: u32, name: &str| {
+        format!(
+            "BEGIN:VEVENT\r\nUID:{at}\r\nSUMMARY:{name}\r\nDTSTART:202405{:02}T100000Z\r\nEND:VEVENT\r\n",
+            at + 1
+        )
+    };
+    let events: String =
+        (0..20).map(|at| event(at, if at % 4 == 0 { "Review" } else { "Stand-up" })).collect();
+    let calendar = format!("BEGIN:VCALENDAR\r\nVERSION:2.0\r\n{events}END:VCALENDAR\r\n");
+    let query = Query { aggregate: text("count by SUMMARY"), ..Query::default() };
+    let (found, description) = run(&calendar, query).unwrap();
+    assert_eq!(found, r#"{"records":20,"count by SUMMARY":{"Stand-up":15,"Review":5}}"#);
+    assert!(description.ends_with("; the iCalendar was read as JSON"), "{description}");
+    let query = Query {
+        condition: text("summary = Review AND DTSTART >= 2024-05-10"),
+        fields: text("UID"),
+        ..Query::default()
+    };
+    let (found, _) = run(&calendar, query).unwrap();
+    assert!(found.contains(r#"{"UID":"12"},{"UID":"16"}"#), "{found}");
+}
+
+#[test]
 fn entries_of_logs_are_queried_as_records() {
     let log = "# started\n\
         May  1 10:00:01 web sshd[7]: failure; uid=0 rhost=10.0.0.1\n\

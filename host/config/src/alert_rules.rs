@@ -17,7 +17,7 @@ const WINDOWS: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(24 
 const MIN_SECRET_BYTES: usize = 16;
 
 /// The built-in alerts: name, condition, window in seconds, minimum of calls, and hold in seconds.
-const BUILT_IN: [(&str, &str, u64, u64, u64); 7] = [
+const BUILT_IN: [(&str, &str, u64, u64, u64); 8] = [
     ("oversized", "oversized / calls > 0.05", 600, 50, 0),
     ("faults", "faults / calls > 0.05", 300, 20, 0),
     ("upstream-down", "upstreams_down > 0", 60, 0, 30),
@@ -25,6 +25,7 @@ const BUILT_IN: [(&str, &str, u64, u64, u64); 7] = [
     ("estimates", "estimate_error > 0.3", 3_600, 0, 0),
     ("harvesting", "metadata_queries >= 1000", 3_600, 0, 0),
     ("audit", "audit_lost > 0", 600, 0, 0),
+    ("definitions", "definition_alerts > 0", 600, 0, 0),
 ];
 
 /// Returns the alerts of a gateway: the built-in ones, changed and extended by its file.

@@ -16,7 +16,7 @@ use crate::secret::Secret;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AlertSettings {
     /// The name: `oversized`, `faults`, `upstream-down`, `store-down`, `estimates`, `harvesting`
-    /// and `audit` are built in.
+    /// `audit` and `definitions` are built in.
     pub name: String,
     /// False switches the alert off.
     #[serde(default = "enabled")]

@@ -64,6 +64,8 @@ pub struct GatewayState {
     pub store_is_down: bool,
     /// The number of lost audit entries since the start.
     pub audit_lost: u64,
+    /// The number of definitions of tools that changed or are suspicious, since the start.
+    pub definition_alerts: u64,
     /// The number of sampled answers since the start.
     pub samples: u64,
     /// The sum of the exact token counts of all samples.
@@ -176,6 +178,7 @@ impl Alerts {
         for window in windows.values_mut() {
             for (count, more) in [
                 (Count::AuditLost, more(now.audit_lost, last.audit_lost)),
+                (Count::DefinitionAlerts, more(now.definition_alerts, last.definition_alerts)),
                 (Count::Samples, more(now.samples, last.samples)),
                 (Count::SampledActual, more(now.sampled_actual, last.sampled_actual)),
                 (Count::SampledEstimate, more(now.sampled_estimate, last.sampled_estimate)),
@@ -339,19 +342,26 @@ mod tests {
     #[test]
     fn states_of_the_gateway_are_measures() {
         let alerts = Alerts::default();
-        let rules = ["upstreams_down > 0", "store_down > 0", "audit_lost > 0", "calls < 0"];
+        let rules = [
+            "upstreams_down > 0",
+            "store_down > 0",
+            "audit_lost > 0",
+            "definition_alerts > 1",
+            "calls < 0",
+        ];
         let rules = rules.map(|when| AlertRule { min: 0, ..rule(when, when, 0) });
         alerts.set(rules.to_vec(), START);
         let state = GatewayState {
             upstreams_down: 1,
             store_is_down: true,
             audit_lost: 3,
+            definition_alerts: 2,
             ..GatewayState::default()
         };
-        assert_eq!(alerts.evaluate(&state, START).len(), 3);
-        // A lost entry leaves the window; the other states last.
+        assert_eq!(alerts.evaluate(&state, START).len(), 4);
+        // What was lost or reported leaves the window; the other states last.
         let changes = alerts.evaluate(&state, START + 61_000);
         let names: Vec<_> = changes.iter().map(|change| change.status.name.as_str()).collect();
-        assert_eq!(names, ["audit_lost > 0"]);
+        assert_eq!(names, ["audit_lost > 0", "definition_alerts > 1"]);
     }
 }

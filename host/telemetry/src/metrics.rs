@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use context_guard_cursor_store::StoreFaults;
@@ -100,6 +101,7 @@ pub struct Metrics {
     history_dropped: Counter,
     memory_pressure: Gauge,
     definition_alerts: Family<DefinitionAlert, Counter>,
+    all_definition_alerts: AtomicU64,
     alerts: Family<AlertName, Gauge>,
     pending_alerts: Family<AlertName, Gauge>,
     notifications: Family<Notified, Counter>,
@@ -242,6 +244,7 @@ impl Metrics {
             history_dropped,
             memory_pressure,
             definition_alerts,
+            all_definition_alerts: AtomicU64::new(0),
             alerts,
             pending_alerts,
             notifications,
@@ -348,6 +351,12 @@ impl Metrics {
     pub(super) fn definition_alert(&self, upstream: &str, kind: &'static str) {
         let alert = DefinitionAlert { upstream: upstream.to_owned(), kind };
         self.definition_alerts.get_or_create(&alert).inc();
+        self.all_definition_alerts.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns the number of definitions that changed or are suspicious, of all upstreams.
+    pub(super) fn all_definition_alerts(&self) -> u64 {
+        self.all_definition_alerts.load(Ordering::Relaxed)
     }
 
     /// Removes the gauges of all alerts, because some may be gone.

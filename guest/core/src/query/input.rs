@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::grep::SearchOptions;
 use super::records::RecordSet;
-use super::{table, xml};
+use super::{calendar, table, xml};
 use crate::json::locate_lists::DocumentInfo;
 use crate::json::text::{Form, quoted};
 use crate::policy::EndpointSettings;
@@ -86,8 +86,8 @@ pub(super) struct Converted {
     pub(super) format: Option<&'static str>,
 }
 
-/// Converts a text of another format to JSON: XML, a table, TOML, or YAML. None for JSON, and for
-/// other texts. O(text).
+/// Converts a text of another format to JSON: a calendar, XML, a table, TOML, or YAML. None for
+/// JSON, and for other texts. O(text).
 pub(super) fn convert(raw: &[u8]) -> Option<Converted> {
     let is_json = matches!(raw.trim_ascii_start().first(), Some(b'{' | b'['))
         && (DocumentInfo::parse(raw, Form::Raw).is_some()
@@ -96,6 +96,9 @@ pub(super) fn convert(raw: &[u8]) -> Option<Converted> {
         return None;
     }
     let text = utf8(raw)?;
+    if let Some((json, format)) = calendar::to_json(text) {
+        return Some(Converted { json, format: Some(format) });
+    }
     // JSON between words or tags is neither XML nor YAML.
     let has_json =
         || locate_document(raw, Form::Raw).is_some() || locate_lines(raw, Form::Raw).is_some();

@@ -40,8 +40,14 @@ pub const CALL_MEASURES: [&str; 21] = [
 ];
 
 /// The measures of conditions that describe the gateway rather than calls.
-pub const GATEWAY_MEASURES: [&str; 5] =
-    ["estimate_error", "metadata_queries", "upstreams_down", "store_down", "audit_lost"];
+pub const GATEWAY_MEASURES: [&str; 6] = [
+    "estimate_error",
+    "metadata_queries",
+    "upstreams_down",
+    "store_down",
+    "audit_lost",
+    "definition_alerts",
+];
 
 /// A comparison in a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -33,9 +33,10 @@ pub(super) enum Count {
     SampledActual,
     SampledEstimate,
     AuditLost,
+    DefinitionAlerts,
 }
 
-const COUNTS: usize = Count::AuditLost as usize + 1;
+const COUNTS: usize = Count::DefinitionAlerts as usize + 1;
 
 /// The sums and histograms of a period.
 #[derive(Clone, Default)]
@@ -127,6 +128,7 @@ impl Totals {
                 share((actual - estimate).abs(), actual).filter(|_| is_known)
             }
             "audit_lost" => Some(sum(Count::AuditLost)),
+            "definition_alerts" => Some(sum(Count::DefinitionAlerts)),
             _ => None,
         }
     }

@@ -35,7 +35,9 @@ impl Recorder {
     pub fn evaluate_alerts(&self, state: &GatewayState) -> Vec<AlertChange> {
         let Some(alerts) = &self.alerts else { return Vec::new() };
         let audit_lost = self.audit.as_ref().map_or(0, AuditLog::lost);
-        let changes = alerts.evaluate(&GatewayState { audit_lost, ..*state }, self.now_ms());
+        let definition_alerts = self.metrics.all_definition_alerts();
+        let state = GatewayState { audit_lost, definition_alerts, ..*state };
+        let changes = alerts.evaluate(&state, self.now_ms());
         self.metrics.alerts(&alerts.report());
         for change in changes.iter().filter(|change| change.logs) {
             let (alert, summary) = (&change.status.name, &change.status.summary);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
 /// The time that a program has by default, in milliseconds.
@@ -89,17 +89,9 @@ impl RunArguments {
 /// Returns the JSON of the variable `input`. A text with a JSON object or list stands for that:
 /// schemas of model APIs have no type for any value.
 fn input(value: &Value) -> String {
-    let text = value.as_str().map(str::trim);
-    let json = text.filter(|text| serde_json::from_str::<Structure>(text).is_ok());
+    let text = value.as_str().map(str::trim).filter(|text| text.starts_with(['{', '[']));
+    let json = text.filter(|text| serde_json::from_str::<IgnoredAny>(text).is_ok());
     json.map_or_else(|| value.to_string(), str::to_owned)
-}
-
-/// A JSON object or list, which is not kept.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Structure {
-    Object(std::collections::BTreeMap<String, serde::de::IgnoredAny>),
-    List(Vec<serde::de::IgnoredAny>),
 }
 
 /// Returns the texts of a list, or of one text.
