@@ -78,6 +78,33 @@ fn session_of_an_upstream_belongs_to_its_principal() -> Result<()> {
     Ok(())
 }
 
+#[test]
+fn long_descriptions_of_clients_are_refused() -> Result<()> {
+    let server = FaultyServer::start()?;
+    let one = json!([{"name": "faulty", "url": server.url}]);
+    for upstreams in [houses()?, one] {
+        let gateway = Gateway::start(upstreams, json!({}))?;
+        let initialize = |capabilities: &str| -> Result<String> {
+            let params = json!({
+                "protocolVersion": "2025-11-25",
+                "capabilities": {"experimental": {"x": capabilities}},
+                "clientInfo": {"name": "t", "version": "1"},
+            });
+            let request =
+                json!({"jsonrpc": "2.0", "id": 7, "method": "initialize", "params": params});
+            Ok(post(&gateway.url(), &[], &request.to_string())?.body)
+        };
+        ensure!(initialize("short")?.contains("\"result\""));
+        let refused = initialize(&"x".repeat(17_000))?;
+        ensure!(refused.contains("-32602") && refused.contains("\"id\":7"), "{refused}");
+    }
+    let gateway = Gateway::start(houses()?, json!({}))?;
+    let mut client = HttpClient::open(&gateway.url(), &[], json!({}))?;
+    ensure!(client.request("logging/setLevel", json!({"level": "warning"})).is_ok());
+    ensure!(client.request("logging/setLevel", json!({"level": "x".repeat(100_000)})).is_err());
+    Ok(())
+}
+
 const HELLO: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
 
 #[test]

@@ -55,7 +55,6 @@ pub(crate) use self::client_session::QUESTION_ID_PREFIX;
 use self::connections::Connections;
 use self::definitions::Definitions;
 use self::forward::Forwarder;
-pub(crate) use self::http::client_info;
 use self::input_requests::InputRequests;
 pub(crate) use self::input_requests::{STATE_PREFIX, resumed_state};
 use self::lists::Lists;

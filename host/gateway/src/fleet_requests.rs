@@ -12,13 +12,14 @@ use http::{HeaderMap, Method, StatusCode};
 use memchr::memmem;
 
 use crate::admission::{Admission, owner};
-use crate::aggregator::{QUESTION_ID_PREFIX, STATE_PREFIX, client_info, random_id, resumed_state};
+use crate::aggregator::{QUESTION_ID_PREFIX, STATE_PREFIX, random_id, resumed_state};
 use crate::fleet::{
     Fleet, OWNER_MARK, Owner, PeerError, SessionDescription, SessionKind, with_owner,
 };
 use crate::front::sse_paths::SseEndpoint;
 use crate::headers::{LAST_EVENT_ID, SESSION_ID, header, storage_scope};
 use crate::message::{Head, Kind, split_batch};
+use crate::protocol_mode::ClientInfo;
 use crate::reply;
 use crate::serve::Gateway;
 
@@ -242,7 +243,8 @@ impl Gateway {
             None => {
                 let head = split_batch(body).into_iter().find_map(Head::read)?;
                 let kind = SessionKind::Passed(issued.to_owned());
-                SessionDescription::new(random_id()?, own, false, kind, client_info(&head))
+                let client = ClientInfo::from_initialize(&head).ok()?;
+                SessionDescription::new(random_id()?, own, false, kind, client)
             }
         };
         HeaderValue::from_str(&fleet.seal(principal, state)?).ok()

@@ -3,14 +3,25 @@
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::message::{CAPABILITIES_KEY, CLIENT_KEY, STATELESS_VERSION, VERSION_KEY};
+use crate::message::{CAPABILITIES_KEY, CLIENT_KEY, Head, STATELESS_VERSION, VERSION_KEY, members};
 use context_guard_protocol::code::{HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION};
 
 /// The latest stateful protocol version. The gateway proposes it to a stateful upstream on behalf
 /// of stateless clients.
 pub(crate) const LATEST_STATEFUL_VERSION: &str = "2025-11-25";
+/// The stateful protocol versions that the gateway speaks.
+pub(crate) const STATEFUL_VERSIONS: [&str; 4] =
+    ["2024-11-05", "2025-03-26", "2025-06-18", LATEST_STATEFUL_VERSION];
+/// The maximum size of the capabilities of a client, and of the description of its software, in
+/// bytes. Each session stores both, and upstreams receive them with each connection.
+const MAX_DESCRIPTION_BYTES: usize = 16 << 10;
+/// The maximum length of the name of a client, in bytes. Each record of a call has the name.
+const MAX_NAME_BYTES: usize = 256;
 /// JSON-RPC error codes that only stateless servers use.
 const STATELESS_ERRORS: [i64; 3] = [HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION];
+
+/// The description of a client that gives none, as JSON.
+pub(crate) const UNKNOWN_CLIENT: &str = r#"{"name":"unknown","version":"0"}"#;
 
 /// A protocol mode of MCP: with sessions or without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -31,6 +42,45 @@ pub(crate) struct ClientInfo {
 }
 
 impl ClientInfo {
+    /// Creates the description of a client from raw JSON.
+    ///
+    /// # Errors
+    /// The reason why the description is refused: a part of it is too long.
+    pub(crate) fn new(
+        version: &str,
+        capabilities: String,
+        implementation: String,
+    ) -> Result<Self, String> {
+        let parts = [("the capabilities", &capabilities), ("clientInfo", &implementation)];
+        let long = parts.into_iter().find(|(_, json)| json.len() > MAX_DESCRIPTION_BYTES);
+        if let Some((name, json)) = long {
+            let (bytes, limit) = (json.len(), MAX_DESCRIPTION_BYTES);
+            return Err(format!(
+                "Invalid params: {name} of the client may have {limit} bytes, but has {bytes}."
+            ));
+        }
+        Ok(Self { version: version.to_owned(), capabilities, implementation })
+    }
+
+    /// Returns the client that an `initialize` request describes.
+    ///
+    /// # Errors
+    /// The reason why the description is refused: a part of it is too long.
+    pub(crate) fn from_initialize(head: &Head<'_>) -> Result<Self, String> {
+        let params = head.params.map(|params| members(params.get())).unwrap_or_default();
+        let member = |name: &str, default: &str| {
+            let found = params.iter().find(|(key, _)| key == name);
+            found.map_or_else(|| default.to_owned(), |(_, value)| value.get().to_owned())
+        };
+        let proposed: String =
+            serde_json::from_str(&member("protocolVersion", "\"\"")).unwrap_or_default();
+        Self::new(
+            negotiate(&proposed),
+            member("capabilities", "{}"),
+            member("clientInfo", UNKNOWN_CLIENT),
+        )
+    }
+
     /// Returns the description of the gateway, for connections on its own behalf.
     pub(crate) fn gateway() -> Self {
         Self {
@@ -40,10 +90,11 @@ impl ClientInfo {
         }
     }
 
-    /// Returns the name of the client software, or `None` if it has none.
+    /// Returns the name of the client software, or `None` if it has none. A long name is cut.
     pub(crate) fn name(&self) -> Option<String> {
         let implementation: Value = serde_json::from_str(&self.implementation).ok()?;
-        implementation.get("name")?.as_str().map(str::to_owned)
+        let name = implementation.get("name")?.as_str()?;
+        name.get(..name.floor_char_boundary(MAX_NAME_BYTES)).map(str::to_owned)
     }
 
     /// Returns the members of `_meta` that every stateless request has, as JSON without braces.
@@ -53,6 +104,13 @@ impl ClientInfo {
             self.capabilities, self.implementation
         )
     }
+}
+
+/// Returns the protocol version that the client proposes if the gateway speaks it, otherwise the
+/// latest stateful version.
+pub(crate) fn negotiate(proposed: &str) -> &str {
+    let known = STATEFUL_VERSIONS.into_iter().find(|known| *known == proposed);
+    known.unwrap_or(LATEST_STATEFUL_VERSION)
 }
 
 /// Returns the name and version of the gateway software, as JSON.
@@ -65,4 +123,24 @@ pub(crate) fn is_stateless_error(error: &RawValue) -> bool {
     let error: Value = serde_json::from_str(error.get()).unwrap_or_default();
     let code = error.get("code").and_then(Value::as_i64);
     code.is_some_and(|code| STATELESS_ERRORS.contains(&code))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_descriptions_are_refused() {
+        let initialize = |capabilities: usize, name: usize| {
+            let (capabilities, name) = ("c".repeat(capabilities), "é".repeat(name));
+            let request = format!(
+                r#"{{"id":1,"method":"initialize","params":{{"capabilities":{{"x":"{capabilities}"}},"clientInfo":{{"name":"{name}"}}}}}}"#
+            );
+            ClientInfo::from_initialize(&Head::read(request.as_bytes()).unwrap())
+        };
+        let short = initialize(9_000, 150).unwrap();
+        assert_eq!(short.name().unwrap(), "é".repeat(128));
+        assert!(initialize(MAX_DESCRIPTION_BYTES, 1).unwrap_err().contains("the capabilities"));
+        assert!(initialize(1, MAX_DESCRIPTION_BYTES).unwrap_err().contains("clientInfo"));
+    }
 }

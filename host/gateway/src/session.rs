@@ -19,6 +19,8 @@ use crate::filter::Filter;
 use crate::invalid_output::InvalidOutput;
 use crate::message::{Head, Kind, replace_invalid_utf8, splice, text_at};
 use crate::pending_filter::PendingFilter;
+use crate::protocol_mode::ClientInfo;
+use crate::reply;
 use crate::telemetry::Recorder;
 use crate::unattributed::UnattributedAnswers;
 use crate::upstream::Failure;
@@ -242,8 +244,19 @@ impl Session {
         if method == "initialize" {
             // The session has no id before the answer. The guard has nothing to do with a
             // handshake, and a call without an id would count for the wrong side of a trial.
+            let client = Head::read(message).map(|head| ClientInfo::from_initialize(&head));
+            let client = match client.transpose() {
+                Ok(client) => client,
+                Err(reason) => {
+                    let refusal = reply::error(id.as_str(), reply::INVALID_PARAMS, &reason);
+                    if let Some(recorder) = &self.recorder {
+                        exchange.record_operation(recorder, &refusal);
+                    }
+                    return FromClient { upstream: None, client: Some(refusal) };
+                }
+            };
             let mut state = self.state();
-            state.client_name = text_at(message, "/params/clientInfo/name");
+            state.client_name = client.and_then(|client| client.name());
             state.pending.insert(id, exchange);
             return unchanged;
         }

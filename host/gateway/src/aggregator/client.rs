@@ -28,7 +28,7 @@ pub(super) struct Client {
     /// [`Admission::storage_scope`].
     pub(super) scope: Arc<str>,
     pub(super) mode: ProtocolMode,
-    pub(super) info: ClientInfo,
+    pub(super) info: Arc<ClientInfo>,
     /// The session of a stateful client. `None` for a stateless one.
     pub(super) session: Option<Arc<ClientSession>>,
     /// The client's headers that the gateway also sends to HTTP upstreams.
@@ -55,7 +55,7 @@ impl Client {
             owner: Arc::clone(&admission.owner),
             scope: admission.storage_scope(headers),
             mode: ProtocolMode::Stateful,
-            info: session.info.clone(),
+            info: Arc::clone(&session.info),
             session: Some(Arc::clone(session)),
             headers: forwarded_headers(headers),
             has_headers: false,
@@ -72,7 +72,7 @@ impl Client {
             owner: Arc::clone(&admission.owner),
             scope: admission.storage_scope(headers),
             mode: ProtocolMode::Stateless,
-            info,
+            info: Arc::new(info),
             session: None,
             headers: forwarded_headers(headers),
             has_headers: admission.has_headers,
@@ -89,7 +89,7 @@ impl Client {
             owner: GATEWAY_PRINCIPAL.into(),
             scope: GATEWAY_PRINCIPAL.into(),
             mode: ProtocolMode::Stateful,
-            info: ClientInfo::gateway(),
+            info: Arc::new(ClientInfo::gateway()),
             session: None,
             headers: HeaderMap::new(),
             has_headers: false,

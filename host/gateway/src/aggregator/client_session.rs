@@ -37,7 +37,7 @@ enum PendingReply {
 pub(super) struct ClientSession {
     pub(super) id: String,
     pub(super) principal: Arc<str>,
-    pub(super) info: ClientInfo,
+    pub(super) info: Arc<ClientInfo>,
     streams: EventStreams,
     /// The prefix of the ids of questions. In a fleet, it names the replica that asks.
     question_prefix: String,
@@ -51,7 +51,7 @@ pub(super) struct ClientSession {
     /// For each resource URI, the task that relays changes of that resource from a stateless
     /// upstream.
     resource_subscriptions: Mutex<HashMap<String, AbortOnDrop>>,
-    log_level: Mutex<Option<String>>,
+    log_level: Mutex<Option<&'static str>>,
     used: Mutex<Instant>,
     /// A token that is cancelled when the session ends, which cancels all its requests.
     pub(super) ended: CancellationToken,
@@ -67,7 +67,7 @@ impl ClientSession {
         Self {
             id,
             principal,
-            info,
+            info: Arc::new(info),
             streams: EventStreams::default(),
             question_prefix: format!("{QUESTION_ID_PREFIX}{}", tag.prefix()),
             questions: Mutex::default(),
@@ -95,12 +95,12 @@ impl ClientSession {
         if lock(&self.running).is_empty() { lock(&self.used).elapsed() } else { Duration::ZERO }
     }
 
-    pub(super) fn log_level(&self) -> Option<String> {
-        lock(&self.log_level).clone()
+    pub(super) fn log_level(&self) -> Option<&'static str> {
+        *lock(&self.log_level)
     }
 
-    pub(super) fn set_log_level(&self, level: &str) {
-        *lock(&self.log_level) = Some(level.to_owned());
+    pub(super) fn set_log_level(&self, level: &'static str) {
+        *lock(&self.log_level) = Some(level);
     }
 
     /// Stores the task that relays changes of a resource, replacing an earlier one. `None` ends the

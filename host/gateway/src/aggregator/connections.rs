@@ -120,7 +120,8 @@ impl Connections {
         };
         let key = connection_key(client, server, &upstream);
         let is_shared = upstream.isolation == Isolation::Shared;
-        let info = if is_shared { ClientInfo::gateway() } else { client.info.clone() };
+        let info =
+            if is_shared { Arc::new(ClientInfo::gateway()) } else { Arc::clone(&client.info) };
         let (slot, mode, caller) = (self.slot(key.clone()), key.mode, client.caller_headers());
         let is_call = !client.is_background;
         let (filter, known) = (Arc::clone(&self.filter), Arc::clone(&self.known));

@@ -24,6 +24,9 @@ use crate::upstream::server::UpstreamServer;
 const READ_URI: &str = "context-guard://read/";
 /// The method that calls a tool.
 const TOOLS_CALL: &str = "tools/call";
+/// The levels of log messages (RFC 5424).
+const LOG_LEVELS: [&str; 8] =
+    ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 /// The JSON-RPC error code for a missing resource in stateful protocol versions. Stateless versions
 /// use -32602.
 const RESOURCE_NOT_FOUND: i64 = -32002;
@@ -376,8 +379,13 @@ impl Aggregator {
     async fn set_log_level(&self, origin: &Origin<'_>, head: &Head<'_>, request: &[u8]) -> Vec<u8> {
         let level = head.params.and_then(|params| member(params.get(), "level"));
         let level: Option<String> = level.and_then(|level| serde_json::from_str(level.get()).ok());
-        if let (Some(session), Some(level)) = (&origin.client.session, level) {
-            session.set_log_level(&level);
+        let known = LOG_LEVELS.into_iter().find(|known| Some(*known) == level.as_deref());
+        let Some(level) = known else {
+            let text = format!("Invalid params: level must be one of {}.", LOG_LEVELS.join(", "));
+            return reply::error(head.raw_id(), reply::INVALID_PARAMS, &text);
+        };
+        if let Some(session) = &origin.client.session {
+            session.set_log_level(level);
         }
         let mut refusal = None;
         for (server, connection) in self.connections.open_all(origin.client).await {

@@ -193,13 +193,8 @@ impl Forwarder {
             ProtocolMode::Stateful => HeaderMap::new(),
         };
         let repeatable = connection.may_lose_session().then(|| message.clone());
-        let message = translate::request(
-            client.mode,
-            connection.mode,
-            message,
-            &client.info,
-            level.as_deref(),
-        );
+        let message =
+            translate::request(client.mode, connection.mode, message, &client.info, level);
         let call = if client.is_background {
             connection.request_uncounted(&message).await?
         } else {

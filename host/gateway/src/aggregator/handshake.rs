@@ -10,21 +10,10 @@ use super::client::Origin;
 use super::connections::Described;
 use super::translate::stateless_result;
 use crate::message::{Head, SERVER_KEY, STATELESS_VERSION};
-use crate::protocol_mode::{LATEST_STATEFUL_VERSION, ProtocolMode, gateway_implementation};
+use crate::protocol_mode::{ProtocolMode, gateway_implementation, negotiate};
 use crate::reply;
 use crate::upstream::connection::UpstreamConnection;
 use crate::upstream::server::UpstreamServer;
-
-/// The stateful protocol versions that the gateway speaks.
-pub(super) const STATEFUL_VERSIONS: [&str; 4] =
-    ["2024-11-05", "2025-03-26", "2025-06-18", LATEST_STATEFUL_VERSION];
-
-/// Returns the protocol version that the client proposes if the gateway speaks it, otherwise the
-/// latest stateful version.
-pub(super) fn negotiate(proposed: &str) -> &str {
-    let known = STATEFUL_VERSIONS.into_iter().find(|known| *known == proposed);
-    known.unwrap_or(LATEST_STATEFUL_VERSION)
-}
 
 impl Aggregator {
     /// Answers a client's `initialize` request. Opens the connections to upstreams that do not
@@ -197,6 +186,7 @@ fn remove(object: &mut Value, name: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol_mode::LATEST_STATEFUL_VERSION;
 
     #[test]
     fn capabilities_are_united() {

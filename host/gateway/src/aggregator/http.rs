@@ -15,12 +15,11 @@ use super::Aggregator;
 use super::client::Client;
 use super::client_session::ClientSession;
 use super::event_response::{event_body, keep_alive};
-use super::handshake::{STATEFUL_VERSIONS, negotiate};
 use crate::admission::Admission;
 use crate::front::batches::is_batch;
 use crate::headers::{LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID, forwarded_headers, header};
-use crate::message::{Head, Kind, STATELESS_VERSION, is_stateless_version, members, split_batch};
-use crate::protocol_mode::{ClientInfo, ProtocolMode};
+use crate::message::{Head, Kind, STATELESS_VERSION, is_stateless_version, split_batch};
+use crate::protocol_mode::{ClientInfo, ProtocolMode, STATEFUL_VERSIONS};
 use crate::reply;
 use crate::upstream::CallerHeaders;
 use crate::upstream::server::UpstreamServer;
@@ -92,8 +91,8 @@ impl Aggregator {
         let opening = messages.first().filter(|(_, head)| head.method() == "initialize");
         let session = match opening {
             Some((_, head)) => match self.open_session(admission, head) {
-                Some(session) => session,
-                None => return reply::empty(StatusCode::INTERNAL_SERVER_ERROR),
+                Ok(session) => session,
+                Err(refusal) => return *refusal,
             },
             None => match self.session(principal, &parts.headers) {
                 Ok(session) => session,
@@ -130,19 +129,25 @@ impl Aggregator {
         response
     }
 
-    /// Opens a session for the client that an `initialize` request describes. Returns `None` if the
-    /// system has no random numbers for its id.
+    /// Opens a session for the client that an `initialize` request describes. The error is the HTTP
+    /// response that refuses the request.
     pub(super) fn open_session(
         &self,
         admission: &Admission,
         head: &Head<'_>,
-    ) -> Option<Arc<ClientSession>> {
-        let info = client_info(head);
-        let (session, evicted) = self.sessions.open(admission, info)?;
+    ) -> Result<Arc<ClientSession>, Box<Response>> {
+        let info = ClientInfo::from_initialize(head).map_err(|reason| {
+            let (status, code) = (StatusCode::BAD_REQUEST, reply::INVALID_PARAMS);
+            Box::new(reply::refuse(status, head.raw_id(), code, &reason))
+        })?;
+        // Without random numbers, there is no id that others cannot guess.
+        let opened = self.sessions.open(admission, info);
+        let (session, evicted) =
+            opened.ok_or_else(|| Box::new(reply::empty(StatusCode::INTERNAL_SERVER_ERROR)))?;
         if let Some(evicted) = evicted {
             self.end_session(&evicted);
         }
-        Some(session)
+        Ok(session)
     }
 
     /// Returns true if the upstream speaks a protocol mode, false if not. Tries the mode if that is
@@ -307,22 +312,6 @@ pub(super) fn read_messages<'b>(
     }
     let messages = split_batch(body).into_iter();
     Ok(messages.filter_map(|message| Some((message, Head::read(message)?))).collect())
-}
-
-/// Returns the client that an `initialize` request describes.
-pub(crate) fn client_info(head: &Head<'_>) -> ClientInfo {
-    let params = head.params.map(|params| members(params.get())).unwrap_or_default();
-    let member = |name: &str, default: &str| {
-        let found = params.iter().find(|(key, _)| key == name);
-        found.map_or_else(|| default.to_owned(), |(_, value)| value.get().to_owned())
-    };
-    let proposed: String =
-        serde_json::from_str(&member("protocolVersion", "\"\"")).unwrap_or_default();
-    ClientInfo {
-        version: negotiate(&proposed).to_owned(),
-        capabilities: member("capabilities", "{}"),
-        implementation: member("clientInfo", r#"{"name":"unknown","version":"0"}"#),
-    }
 }
 
 fn caller_headers(admission: &Admission, headers: &HeaderMap) -> CallerHeaders {

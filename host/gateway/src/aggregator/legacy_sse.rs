@@ -121,8 +121,8 @@ impl Aggregator {
             (Some(session), _) => Arc::clone(session),
             (None, "initialize") => {
                 match self.begin_session(&connection, admission, parts, first) {
-                    Some(session) => session,
-                    None => return reply::empty(StatusCode::INTERNAL_SERVER_ERROR),
+                    Ok(session) => session,
+                    Err(refusal) => return *refusal,
                 }
             }
             (None, _) => {
@@ -155,14 +155,14 @@ impl Aggregator {
     }
 
     /// Opens the session that an `initialize` request describes, and relays its messages to the
-    /// event stream. `None` if the system has no random numbers for its id.
+    /// event stream. The error is the HTTP response that refuses the request.
     fn begin_session(
         self: &Arc<Self>,
         connection: &Arc<SseConnection>,
         admission: &Admission,
         parts: &Parts,
         head: &Head<'_>,
-    ) -> Option<Arc<ClientSession>> {
+    ) -> Result<Arc<ClientSession>, Box<Response>> {
         let session = self.open_session(admission, head)?;
         let client = Client::stateful(&session, admission, &parts.headers);
         let mut tasks = vec![self.subscriptions.subscribe_to_lists(&session, client)];
@@ -187,7 +187,8 @@ impl Aggregator {
         if connection.ended.is_cancelled() {
             self.end_connection(connection);
         }
-        connection.session().cloned()
+        let session = connection.session().cloned();
+        session.ok_or_else(|| Box::new(reply::empty(StatusCode::INTERNAL_SERVER_ERROR)))
     }
 
     /// Runs requests concurrently, and sends their notifications, questions and answers on the

@@ -23,7 +23,7 @@ impl Aggregator {
         id: &str,
     ) -> Option<(ClientInfo, Vec<UpstreamSessionId>)> {
         let session = self.sessions.find(principal, id)?;
-        Some((session.info.clone(), self.connections.session_ids(id)))
+        Some((session.info.as_ref().clone(), self.connections.session_ids(id)))
     }
 
     /// Opens a session that another replica began, unless it is open here.

@@ -41,8 +41,9 @@ impl Aggregator {
         let (stream_id, mut events) = session.streams().open();
         let is_batch = requests.len() > 1;
         let unfinished = Arc::new(AtomicUsize::new(requests.len()));
+        let client = Arc::new(client);
         for request in requests {
-            let (client, session) = (client.clone(), Arc::clone(session));
+            let (client, session) = (Arc::clone(&client), Arc::clone(session));
             let (presence, admission) = (Arc::clone(&presence), admission.clone());
             let (aggregator, unfinished) = (Arc::clone(self), Arc::clone(&unfinished));
             tokio::spawn(trace_context::for_task(async move {

@@ -19,7 +19,7 @@ use crate::byte_channel::byte_channel;
 use crate::message::{
     CAPABILITIES_KEY, CLIENT_KEY, Head, Kind, STATELESS_VERSION, SUBSCRIPTION_KEY,
 };
-use crate::protocol_mode::ClientInfo;
+use crate::protocol_mode::{ClientInfo, UNKNOWN_CLIENT};
 use crate::reply;
 use context_guard_protocol::sse::Event;
 
@@ -53,10 +53,13 @@ impl Aggregator {
         let meta = |name: &str, default: &str| {
             parameters.meta(name).map_or_else(|| default.to_owned(), |value| value.to_string())
         };
-        let info = ClientInfo {
-            version: STATELESS_VERSION.to_owned(),
-            capabilities: meta(CAPABILITIES_KEY, "{}"),
-            implementation: meta(CLIENT_KEY, r#"{"name":"unknown","version":"0"}"#),
+        let (capabilities, own) = (meta(CAPABILITIES_KEY, "{}"), meta(CLIENT_KEY, UNKNOWN_CLIENT));
+        let info = match ClientInfo::new(STATELESS_VERSION, capabilities, own) {
+            Ok(info) => info,
+            Err(reason) => {
+                let (status, code) = (StatusCode::BAD_REQUEST, reply::INVALID_PARAMS);
+                return reply::refuse(status, head.raw_id(), code, &reason);
+            }
         };
         let client = Client::stateless(admission, info, &parts.headers);
         if head.method() == "subscriptions/listen" {

@@ -9,7 +9,8 @@ use lru::LruCache;
 use crate::engine::CallContext;
 use crate::exchange::{Exchange, NextStep};
 use crate::filter::Filter;
-use crate::message::{Head, text_at};
+use crate::message::Head;
+use crate::protocol_mode::ClientInfo;
 use crate::telemetry::{Outcome, Recorder};
 
 /// The maximum number of sessions whose client is remembered.
@@ -126,7 +127,9 @@ impl MessageFilter for ExternalMessages {
         let mut exchange = self.guard.begin(caller, id, message);
         if is_handshake {
             // The guard has nothing to do with a handshake.
-            self.client_name = text_at(message, "/params/clientInfo/name");
+            let head = Head::read(message);
+            let client = head.and_then(|head| ClientInfo::from_initialize(&head).ok());
+            self.client_name = client.and_then(|client| client.name());
             return Verdict::Forward(None, self.pending(exchange));
         }
         match self.guard.on_request(&mut exchange, message, !self.is_api) {
