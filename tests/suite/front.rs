@@ -46,6 +46,23 @@ fn admin_pages_and_guesses_are_refused() -> Result<()> {
 }
 
 #[test]
+fn readiness_details_need_the_token() -> Result<()> {
+    let gateway = Gateway::start(houses()?, json!({"admin": admin_config()}))?;
+    let url = format!("{}/readyz", gateway.admin);
+    let seen = |headers: &[(&str, &str)]| -> Result<Value> {
+        let answer = get(&url, headers)?;
+        ensure!(answer.status == 200, "{}", answer.body);
+        Ok(serde_json::from_str(&answer.body)?)
+    };
+    ensure!(seen(&[])? == json!({"ready": true}));
+    ensure!(seen(&[("authorization", "Bearer wrong")])? == json!({"ready": true}));
+    let right = format!("Bearer {TOKEN}");
+    ensure!(seen(&[("authorization", &right)])?["upstreams"].is_array());
+    ensure!(seen(&[("authorization", &right), ("host", "evil.example")])?.get("store").is_none());
+    Ok(())
+}
+
+#[test]
 fn unsafe_configuration_is_refused() -> Result<()> {
     let folder = peers::folder("unsafe")?;
     let file = folder.join("gateway.yaml");

@@ -16,7 +16,8 @@ use http::header::{ACCEPT, HeaderMap};
 use http::request::Parts;
 use serde_json::{Value, json};
 
-use crate::dashboard::{self, Console, authorized};
+use crate::access::AdminAccess;
+use crate::dashboard::{self, Console, authorized, peer};
 use crate::reply::{body, value};
 use crate::telemetry;
 use crate::{Gateway, header, problem};
@@ -52,8 +53,15 @@ pub(crate) fn ready(state: &Value) -> Response {
     body(status, "application/json", state.to_string())
 }
 
-async fn readyz(State(gateway): State<Arc<Gateway>>) -> Response {
-    ready(&gateway.state())
+async fn readyz(State(gateway): State<Arc<Gateway>>, parts: Parts) -> Response {
+    ready(&visible_state(gateway.admin_access.as_deref(), &parts, gateway.state()))
+}
+
+/// Returns the part of the state that a request may see. Load balancers probe without a token, and
+/// see nothing but the readiness: the reason why an upstream is down may have secrets.
+fn visible_state(access: Option<&AdminAccess>, parts: &Parts, state: Value) -> Value {
+    let is_admitted = access.is_some_and(|access| access.admit(peer(parts), parts).is_ok());
+    if is_admitted { state } else { json!({"ready": state.get("ready")}) }
 }
 
 async fn metrics(State(gateway): State<Arc<Gateway>>, headers: HeaderMap) -> Response {
@@ -108,5 +116,30 @@ async fn records(
             );
             problem(StatusCode::BAD_REQUEST, "bad_query", &detail)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use super::*;
+    use crate::config::{Access, Admin, Secret};
+
+    #[test]
+    fn state_of_upstreams_needs_the_token() {
+        let token = Some(Secret::new("right"));
+        let admin = Admin { listen: "127.0.0.1:8809".to_owned(), token };
+        let access = AdminAccess::new(&admin, &Access::default());
+        let state = json!({"ready": true, "upstreams": [{"name": "git", "reason": "secret"}]});
+        let seen = |host: &str, token: &str| {
+            let peer = SocketAddr::from(([127, 0, 0, 1], 50_000));
+            let request = http::Request::get("/readyz").header("host", host).extension(peer);
+            let request = request.header("authorization", token).body(()).unwrap();
+            visible_state(Some(&access), &request.into_parts().0, state.clone())
+        };
+        assert_eq!(seen("127.0.0.1:8809", "Bearer right"), state);
+        assert_eq!(seen("127.0.0.1:8809", "Bearer wrong"), json!({"ready": true}));
+        assert_eq!(seen("evil.example", "Bearer right"), json!({"ready": true}));
     }
 }

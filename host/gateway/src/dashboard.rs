@@ -24,7 +24,7 @@ use crate::front::descriptors::ADMIN_CONNECTIONS;
 use crate::front::listener::{self, ADMIN_DRAIN, Listener};
 use crate::telemetry::Recorder;
 
-pub(crate) use console::{Console, authorized};
+pub(crate) use console::{Console, authorized, peer};
 
 /// Returns the routes of the page and of its data. The page itself is public; its data need the
 /// token or a session.

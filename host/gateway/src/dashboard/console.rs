@@ -117,7 +117,7 @@ impl Console {
 }
 
 /// Returns the address that a request came from.
-pub(super) fn peer(parts: &Parts) -> IpAddr {
+pub(crate) fn peer(parts: &Parts) -> IpAddr {
     let peer = parts.extensions.get::<SocketAddr>().map(SocketAddr::ip);
     peer.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
 }
