@@ -2,7 +2,9 @@
 
 use std::process::Command;
 
-use context_guard_test_support::gateway::{Gateway, Process, get, post};
+use context_guard_test_support::audit::{audit_entries, audit_text, wait_for_audit};
+use context_guard_test_support::gateway::{Gateway, Process, agent, get, post};
+use context_guard_test_support::scripted::{ScriptedResponse, ScriptedServer};
 use context_guard_test_support::wait::wait_until;
 use context_guard_test_support::{Context, Result, artifacts, ensure, peers};
 use serde_json::{Value, json};
@@ -44,6 +46,37 @@ fn api() -> Result<Api> {
         json!({}),
     )?;
     Ok(Api { _server: server, gateway, direct, listings })
+}
+
+#[test]
+fn every_request_to_an_api_is_audited() -> Result<()> {
+    let server = ScriptedServer::from_fn(|_| ScriptedResponse::json(r#"{"a":1}"#))?;
+    let endpoints = json!([
+        {"method": "DELETE", "path": "*", "allow": false},
+        {"path": "/raw", "guard": false},
+    ]);
+    let upstreams = json!([{"name": "api", "rest": {"url": server.url(), "endpoints": endpoints}}]);
+    let folder = peers::folder("rest-audit")?.join("audit");
+    let audit = json!({"audit": {"folder": folder, "required": true}});
+    let gateway = Gateway::start(upstreams, audit)?;
+    let url = |path: &str| format!("{}{path}", gateway.base);
+    ensure!(post(&url("/rooms"), &[], "{}")?.status == 200);
+    ensure!(get(&url("/raw"), &[])?.status == 200);
+    ensure!(get(&url("/shaped"), &[])?.status == 200);
+    ensure!(agent().delete(url("/rooms/7")).call()?.status().as_u16() == 403);
+    ensure!(get(&url("/other"), &[("x-http-method-override", "DELETE")])?.status == 400);
+    wait_for_audit(
+        &folder,
+        &[
+            r#""endpoint":"POST /rooms","outcome":"Passed""#,
+            r#""endpoint":"GET /raw","outcome":"Passed""#,
+            r#""endpoint":"GET /shaped""#,
+            "DELETE /rooms/7 is switched off",
+            "x-http-method-override is refused",
+        ],
+    )?;
+    ensure!(audit_entries(&folder)?.len() == 5, "{}", audit_text(&folder)?);
+    Ok(())
 }
 
 #[test]

@@ -73,11 +73,13 @@ impl Rest {
         if let Some(name) = METHOD_OVERRIDES.iter().find(|name| parts.headers.contains_key(**name))
         {
             let detail = format!("{name} is refused: rules apply to the method of the request.");
+            self.recorder.refused(&admission.principal, "malformed", &detail);
             return problem(StatusCode::BAD_REQUEST, "bad_request", &detail);
         }
         let rule = self.rule(&parts.method, path);
         if rule.is_some_and(|rule| !rule.allow) {
             let detail = format!("{} {path} is switched off here (allow: false).", parts.method);
+            self.recorder.refused(&admission.principal, "endpoint", &detail);
             return problem(StatusCode::FORBIDDEN, "endpoint_off", &detail);
         }
         let query = parts.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
@@ -85,14 +87,30 @@ impl Rest {
         if rule.map_or(parts.method == Method::GET, |rule| rule.guard) {
             return self.serve_guarded(admission, &target, parts, body, rule).await;
         }
+        let exchange = self.begin(admission, parts, format!("{} {path}", parts.method));
         let sent = self.send(admission, &parts.method, &target, &parts.headers, body).await;
         match sent.map(|(response, _turn)| response) {
             Ok(response) => {
+                exchange.record(&self.recorder, None, 0, Outcome::Passed);
                 let (head, body) = response.into_parts();
                 respond(head.status, response_headers(&head.headers), Body::new(body))
             }
-            Err(failure) => failed(&failure),
+            Err(failure) => {
+                exchange.record(&self.recorder, None, 0, Outcome::UpstreamError);
+                failed(&failure)
+            }
         }
+    }
+
+    /// Creates the exchange of a client's request.
+    fn begin(&self, admission: &Admission, parts: &Parts, endpoint: impl Into<String>) -> Exchange {
+        let context = CallContext {
+            principal: admission.storage_scope(&parts.headers).to_string(),
+            request_id: self.recorder.next_request(),
+            upstream: self.upstream.name.clone(),
+            ..CallContext::default()
+        };
+        Exchange::new(context, endpoint, Some(&self.recorder))
     }
 
     /// Returns the first rule that matches a request.
@@ -128,13 +146,7 @@ impl Rest {
     ) -> Response {
         let own = rule.map_or(&[][..], |rule| &rule.own);
         let request = RestRequest::parse(parts.method.as_str(), target, own);
-        let context = CallContext {
-            principal: admission.storage_scope(&parts.headers).to_string(),
-            request_id: self.recorder.next_request(),
-            upstream: self.upstream.name.clone(),
-            ..CallContext::default()
-        };
-        let mut exchange = Exchange::new(context, request.endpoint(), Some(&self.recorder));
+        let mut exchange = self.begin(admission, parts, request.endpoint());
         let call = request.tool_call();
         let next =
             run_blocking(&self.filter, &admission.caller, GuardInput::Request(&call), || {

@@ -373,6 +373,7 @@ impl Gateway {
             Ok(path) => path,
             Err(error) => {
                 let detail = format!("{error}: send the path in its normal form (RFC 3986, 6.2.2)");
+                self.recorder.refused(&admission.principal, "malformed", &detail);
                 return problem(StatusCode::BAD_REQUEST, "bad_request", &detail);
             }
         };
