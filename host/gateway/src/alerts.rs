@@ -47,18 +47,13 @@ impl Gateway {
 
     /// Returns the state of the gateway, as conditions of alerts use it.
     fn alert_state(&self) -> GatewayState {
-        let (mut samples, mut sampled_actual, mut sampled_estimate) = (0, 0, 0);
-        for accuracy in self.filter.sampler().iter().flat_map(|sampler| sampler.report()) {
-            samples += accuracy.1.samples;
-            sampled_actual += accuracy.1.actual;
-            sampled_estimate += accuracy.1.estimated;
-        }
+        let sampled = self.filter.sampler().map(|sampler| sampler.total()).unwrap_or_default();
         GatewayState {
             upstreams_down: self.upstreams_down(),
             store_is_down: !self.filter.store_is_up(),
-            samples,
-            sampled_actual,
-            sampled_estimate,
+            samples: sampled.samples,
+            sampled_actual: sampled.actual,
+            sampled_estimate: sampled.estimated,
             ..GatewayState::default()
         }
     }

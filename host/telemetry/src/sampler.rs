@@ -4,10 +4,12 @@
 //! thread; if that thread is busy, samples are skipped.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use lru::LruCache;
 use tracing::{debug, warn};
 
 use crate::engine::Decision;
@@ -16,6 +18,11 @@ use crate::tokenizer::{o200k, require_exact_tokens};
 
 /// The maximum number of sampled answers that wait for the tokenizer.
 const MAX_QUEUED: usize = 16;
+/// The maximum number of endpoints whose accuracy is known. Clients choose the endpoints of JSON
+/// APIs, which are paths.
+const MAX_ENDPOINTS: NonZeroUsize = NonZeroUsize::new(1_024).unwrap();
+/// The maximum length of the name of an endpoint whose accuracy is known, in bytes.
+const MAX_ENDPOINT_BYTES: usize = 512;
 /// The smallest and the largest factor that corrects token estimates.
 const CORRECTION_BOUNDS: (f64, f64) = (0.8, 1.5);
 /// The minimum number of samples of an endpoint before its estimates are corrected.
@@ -99,13 +106,49 @@ pub struct Counted<'s> {
 
 type Observer = Box<dyn Fn(&Counted<'_>) + Send + Sync>;
 
+/// The accuracy for all answers, and for the endpoints that were sampled last.
+struct Measurements {
+    total: Accuracy,
+    endpoints: LruCache<String, Accuracy>,
+}
+
+impl Default for Measurements {
+    fn default() -> Self {
+        Self { total: Accuracy::default(), endpoints: LruCache::new(MAX_ENDPOINTS) }
+    }
+}
+
+impl Measurements {
+    /// Adds a sample. Returns true if the correction of the endpoint changed by more than
+    /// [`MIN_CHANGE`].
+    fn add(&mut self, endpoint: String, actual: u64, estimated: u64) -> bool {
+        self.total.add(actual, estimated);
+        if endpoint.len() > MAX_ENDPOINT_BYTES {
+            return false;
+        }
+        let known = self.endpoints.get_or_insert_mut(endpoint, Accuracy::default);
+        known.add(actual, estimated);
+        let has_moved = (known.correction() - known.reported).abs() > MIN_CHANGE;
+        if has_moved {
+            known.reported = known.correction();
+        }
+        has_moved
+    }
+}
+
 #[derive(Default)]
 struct Known {
     observer: OnceLock<Observer>,
-    endpoints: Mutex<BTreeMap<String, Accuracy>>,
+    measurements: Mutex<Measurements>,
     /// True if a correction changed by more than [`MIN_CHANGE`] since the last call of
     /// [`Sampler::moved`].
     moved: AtomicBool,
+}
+
+impl Known {
+    fn measurements(&self) -> MutexGuard<'_, Measurements> {
+        self.measurements.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The minimum change of a correction that is reported.
@@ -171,19 +214,29 @@ impl Sampler {
         }
     }
 
-    /// Returns the accuracy of token estimates by endpoint.
+    /// Returns the accuracy of token estimates for the endpoints that were sampled last.
     #[must_use]
     pub fn report(&self) -> BTreeMap<String, Accuracy> {
-        self.known.endpoints.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let measurements = self.known.measurements();
+        let endpoints = measurements.endpoints.iter();
+        endpoints.map(|(name, known)| (name.clone(), *known)).collect()
     }
 
-    /// Returns the correction factors of all endpoints if one changed since the last call, else
-    /// `None`.
+    /// Returns the accuracy of token estimates for all sampled answers, in constant time.
+    #[must_use]
+    pub fn total(&self) -> Accuracy {
+        self.known.measurements().total
+    }
+
+    /// Returns the correction factors of the endpoints with enough samples if one changed since the
+    /// last call, else `None`.
     #[must_use]
     pub fn moved(&self) -> Option<BTreeMap<String, f64>> {
         let moved = self.known.moved.swap(false, Ordering::AcqRel);
         moved.then(|| {
-            self.report().into_iter().map(|(name, known)| (name, known.correction())).collect()
+            let known = self.report().into_iter();
+            let sampled = known.filter(|(_, known)| known.samples >= MIN_SAMPLES);
+            sampled.map(|(name, known)| (name, known.correction())).collect()
         })
     }
 }
@@ -209,11 +262,7 @@ fn count(samples: &Receiver<Sample>, known: &Known) {
                 "token estimate is off by more than 30 %; if this repeats, set estimator.scale or estimator.profile for the endpoint"
             );
         }
-        let mut endpoints = known.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
-        let endpoint = endpoints.entry(decision.endpoint).or_default();
-        endpoint.add(actual, estimated);
-        if (endpoint.correction() - endpoint.reported).abs() > MIN_CHANGE {
-            endpoint.reported = endpoint.correction();
+        if known.measurements().add(decision.endpoint, actual, estimated) {
             known.moved.store(true, Ordering::Release);
         }
     }
@@ -266,6 +315,19 @@ mod tests {
             sampler.moved().is_some_and(|moved| moved["files::read"] > 1.0)
                 && sampler.moved().is_none()
         );
+    }
+
+    #[test]
+    fn endpoints_of_clients_are_bounded() {
+        let mut measurements = Measurements::default();
+        for at in 0..5_000 {
+            measurements.add(format!("GET /rooms/{at}"), 10, 20);
+        }
+        measurements.add("x".repeat(100_000), 10, 20);
+        assert_eq!(measurements.endpoints.len(), MAX_ENDPOINTS.get());
+        assert!(measurements.endpoints.contains("GET /rooms/4999"));
+        let total = measurements.total;
+        assert_eq!((total.samples, total.actual, total.estimated), (5_001, 50_010, 100_020));
     }
 
     #[test]
