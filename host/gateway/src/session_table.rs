@@ -1,4 +1,4 @@
-//! A bounded table of sessions, in which every owner has a share.
+//! A bounded table of sessions and other values of callers, in which every owner has a share.
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -21,7 +21,11 @@ impl<T> SessionTable<T> {
     #[must_use]
     pub fn new(limits: &Limits) -> Self {
         let max = NonZeroUsize::new(limits.sessions).unwrap_or(NonZeroUsize::MIN);
-        let max_per_owner = limits.sessions_per_principal();
+        Self::with_shares(max, limits.sessions_per_principal())
+    }
+
+    /// Creates an empty table for `max` values, of which an owner may have `max_per_owner`.
+    pub(crate) fn with_shares(max: NonZeroUsize, max_per_owner: usize) -> Self {
         Self { sessions: LruCache::new(max), counts: HashMap::new(), max_per_owner }
     }
 

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use super::client::Origin;
 use super::forward::Forwarder;
 use super::in_flight::InFlightRequest;
-use super::input_requests::InputRequest;
+use super::input_requests::{InputRequest, InputRequests};
 use crate::message::{Head, append_members, member, members, splice, with_id, with_member};
 use crate::reply;
 use crate::telemetry::Outcome;
@@ -102,11 +102,16 @@ impl Forwarder {
     ) -> Vec<u8> {
         in_flight.turn = None;
         let id = raw_id(&in_flight.request).to_owned();
+        if !InputRequests::<InFlightRequest>::admits(in_flight.request.len()) {
+            let reason = "The upstream asks for input, and the request is too long to wait for it.";
+            return reply::error(&id, reply::NOT_TRANSLATABLE, reason);
+        }
         let exchange = in_flight.exchange.clone();
         let head = Head::read(question);
         let suspended = head.and_then(|head| {
-            let principal = &origin.client.principal;
-            let state = self.input_requests.suspend(principal, in_flight, head.raw_id())?;
+            let client = origin.client;
+            let (principal, owner, id) = (&client.principal, &client.owner, head.raw_id());
+            let state = self.input_requests.suspend(principal, owner, in_flight, id)?;
             Some((head, state))
         });
         let Some((head, state)) = suspended else {

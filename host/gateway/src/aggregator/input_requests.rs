@@ -6,19 +6,25 @@ use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use lru::LruCache;
 use serde_json::value::RawValue;
 
 use super::in_flight::InFlightRequest;
 use crate::fleet::OwnerTag;
 use crate::message::{Head, member, members};
+use crate::session_table::SessionTable;
 
 /// The prefix of the `requestState` of requests that the gateway has suspended.
 pub(crate) const STATE_PREFIX: &str = "cg-parked-";
 /// The number of random bytes in a `requestState`. It is a credential, so it must be unguessable.
 const STATE_BYTES: usize = 18;
-/// The maximum number of suspended requests. If there are more, the oldest is cancelled.
+/// The maximum number of suspended requests. If there are more, the oldest one of the caller with
+/// the most is cancelled.
 const MAX_PENDING_INPUTS: NonZeroUsize = NonZeroUsize::new(1_024).unwrap();
+/// The maximum number of suspended requests of a caller. If there are more, its oldest is
+/// cancelled.
+const MAX_PENDING_PER_OWNER: usize = 128;
+/// The maximum size of a suspended request, in bytes. `limits.bufferedBytes` does not count it.
+const MAX_PENDING_BYTES: usize = 256 << 10;
 
 /// The questions and the state in a stateless upstream's `input_required` result.
 pub(super) struct InputRequest {
@@ -52,36 +58,44 @@ impl InputRequest {
 }
 
 /// A suspended request that waits for the client's answer to a question of its upstream.
-pub(super) struct PendingInput {
-    pub(super) request: InFlightRequest,
+pub(super) struct PendingInput<R = InFlightRequest> {
+    pub(super) request: R,
     /// The upstream's id of the question, as raw JSON.
     pub(super) question_id: String,
     principal: Arc<str>,
     since: Instant,
 }
 
-/// All suspended requests, by their `requestState`.
-pub(super) struct InputRequests {
-    pending: Mutex<LruCache<String, PendingInput>>,
+/// All suspended requests, by their `requestState`. Each caller has a share of them.
+pub(super) struct InputRequests<R = InFlightRequest> {
+    pending: Mutex<SessionTable<PendingInput<R>>>,
     /// The tag of this replica, which alone can resume the requests.
     tag: OwnerTag,
 }
 
-impl InputRequests {
+impl<R> InputRequests<R> {
     pub(super) fn new(tag: OwnerTag) -> Self {
-        Self { pending: Mutex::new(LruCache::new(MAX_PENDING_INPUTS)), tag }
+        let pending = SessionTable::with_shares(MAX_PENDING_INPUTS, MAX_PENDING_PER_OWNER);
+        Self { pending: Mutex::new(pending), tag }
     }
 
-    fn lock(&self) -> MutexGuard<'_, LruCache<String, PendingInput>> {
+    fn lock(&self) -> MutexGuard<'_, SessionTable<PendingInput<R>>> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Suspends a request of a principal. Returns the `requestState` with which the client resumes
-    /// it, or `None` if the system has no random numbers.
+    /// Returns true if a request of this size may be suspended.
+    pub(super) fn admits(bytes: usize) -> bool {
+        bytes <= MAX_PENDING_BYTES
+    }
+
+    /// Suspends a request of a principal. It counts for the share of the caller `owner`. Returns
+    /// the `requestState` with which the client resumes it, or `None` if the system has no random
+    /// numbers.
     pub(super) fn suspend(
         &self,
         principal: &Arc<str>,
-        request: InFlightRequest,
+        owner: &Arc<str>,
+        request: R,
         question_id: &str,
     ) -> Option<String> {
         let mut random = [0u8; STATE_BYTES];
@@ -94,23 +108,30 @@ impl InputRequests {
             principal: Arc::clone(principal),
             since: Instant::now(),
         };
-        self.lock().put(state.clone(), pending);
+        // Dropped after the lock is released: that cancels the request at its upstream.
+        let evicted = self.lock().insert(owner, state.clone(), pending);
+        drop(evicted);
         Some(state)
     }
 
     /// Removes and returns the suspended request with this `requestState`. Returns `None` if it
     /// belongs to another principal, so that states cannot be probed.
-    pub(super) fn take(&self, principal: &Arc<str>, state: &str) -> Option<PendingInput> {
+    pub(super) fn take(&self, principal: &Arc<str>, state: &str) -> Option<PendingInput<R>> {
         let mut pending = self.lock();
-        let is_own = pending.peek(state).is_some_and(|pending| pending.principal == *principal);
-        if is_own { pending.pop(state) } else { None }
+        let is_own = pending.get(state).is_some_and(|pending| pending.principal == *principal);
+        if is_own { pending.remove(state) } else { None }
     }
 
     /// Cancels the suspended requests that no client resumed within `max_idle`.
     pub(super) fn expire(&self, max_idle: Duration) {
         let mut pending = self.lock();
-        while pending.peek_lru().is_some_and(|(_, oldest)| oldest.since.elapsed() > max_idle) {
-            pending.pop_lru();
+        let all = pending.iter();
+        let expired: Vec<String> = all
+            .filter(|(_, pending)| pending.since.elapsed() > max_idle)
+            .map(|(state, _)| state.clone())
+            .collect();
+        for state in expired {
+            pending.remove(&state);
         }
     }
 }
@@ -121,4 +142,33 @@ pub(crate) fn resumed_state(head: &Head<'_>) -> Option<String> {
     let state = member(head.params?.get(), "requestState")?;
     let state: String = serde_json::from_str(state.get()).ok()?;
     state.starts_with(STATE_PREFIX).then_some(state)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn callers_cancel_their_own_requests_only() {
+        let requests = InputRequests::<usize>::new(OwnerTag::default());
+        let [alice, bob]: [Arc<str>; 2] = ["alice".into(), "bob".into()];
+        let of_alice = requests.suspend(&alice, &alice, 0, "1").unwrap();
+        let suspend = |at| requests.suspend(&bob, &bob, at, "1").unwrap();
+        let of_bob: Vec<String> = (0..2_000).map(suspend).collect();
+        assert!(requests.take(&bob, &of_alice).is_none());
+        assert_eq!(requests.take(&alice, &of_alice).unwrap().request, 0);
+        let remaining = of_bob.iter().filter(|state| requests.take(&bob, state).is_some());
+        assert_eq!(remaining.count(), MAX_PENDING_PER_OWNER);
+    }
+
+    #[test]
+    fn expired_requests_are_cancelled() {
+        let requests = InputRequests::<usize>::new(OwnerTag::default());
+        let alice: Arc<str> = "alice".into();
+        let state = requests.suspend(&alice, &alice, 0, "1").unwrap();
+        requests.expire(Duration::from_secs(60));
+        assert_eq!(requests.lock().len(), 1);
+        requests.expire(Duration::ZERO);
+        assert!(requests.take(&alice, &state).is_none());
+    }
 }
