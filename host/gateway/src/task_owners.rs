@@ -4,30 +4,33 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use lru::LruCache;
 use serde_json::value::RawValue;
 use tokio::task::block_in_place;
 
 use crate::engine::digest;
 use crate::message::{Head, member, members};
+use crate::session_table::SessionTable;
 use crate::store::CursorStore;
 
 /// The maximum number of tasks whose owners are known.
 const MAX_TASKS: NonZeroUsize = NonZeroUsize::new(65_536).unwrap();
+/// The maximum number of tasks of a principal whose owner is known.
+const MAX_TASKS_PER_PRINCIPAL: usize = 16_384;
 
 /// The time for which other replicas know the owner of a task.
 const SHARED_LIFETIME: Duration = Duration::from_secs(86_400);
 
 /// The principals that own tasks, with the index of the upstream that runs each task.
 pub(crate) struct TaskOwners {
-    known: Mutex<LruCache<(Arc<str>, String), usize>>,
+    known: Mutex<SessionTable<usize>>,
     /// The store of a fleet, by which each replica learns the tasks of the others.
     shared: OnceLock<Arc<dyn CursorStore>>,
 }
 
 impl TaskOwners {
     pub(crate) fn new() -> Self {
-        Self { known: Mutex::new(LruCache::new(MAX_TASKS)), shared: OnceLock::new() }
+        let known = SessionTable::with_shares(MAX_TASKS, MAX_TASKS_PER_PRINCIPAL);
+        Self { known: Mutex::new(known), shared: OnceLock::new() }
     }
 
     /// Shares the owners with the other gateways of `store`, which must have equal upstreams.
@@ -35,7 +38,7 @@ impl TaskOwners {
         let _ = self.shared.set(store);
     }
 
-    fn lock(&self) -> MutexGuard<'_, LruCache<(Arc<str>, String), usize>> {
+    fn lock(&self) -> MutexGuard<'_, SessionTable<usize>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -59,7 +62,7 @@ impl TaskOwners {
                     // Without the store, this replica alone knows the task.
                     let _ = block_in_place(|| store.put(principal, entry, SHARED_LIFETIME));
                 }
-                self.lock().put((principal.into(), id), server);
+                self.lock().insert(&principal.into(), key(principal, &id), server);
             }
         }
     }
@@ -67,16 +70,21 @@ impl TaskOwners {
     /// Returns the index of the upstream that runs a principal's task. `None` if the principal has
     /// no such task.
     pub(crate) fn find(&self, principal: &str, task: &str) -> Option<usize> {
-        let key = (principal.into(), task.to_owned());
+        let key = key(principal, task);
         if let Some(server) = self.lock().get(&key) {
             return Some(*server);
         }
         let store = self.shared.get()?;
         let found = block_in_place(|| store.get(principal, &[entry_name(task)])).ok()?;
         let server = std::str::from_utf8(found.first()?.as_ref()?).ok()?.parse().ok()?;
-        self.lock().put(key, server);
+        self.lock().insert(&principal.into(), key, server);
         Some(server)
     }
+}
+
+/// Returns the key of a principal's task. Upstreams and clients choose ids of any length.
+fn key(principal: &str, task: &str) -> String {
+    digest(format!("{principal}\0{task}").as_bytes())
 }
 
 /// Returns the name of a task's entry in the store. The id of a task may have any length.
@@ -99,6 +107,21 @@ mod tests {
         owners.learn(bob, br#"{"id":1,"result":{"content":[{"taskId":"t"}]}}"#, 0);
         assert_eq!((owners.find(alice, "t"), owners.find(bob, "t")), (Some(1), None));
         assert_eq!((owners.find(alice, "u"), owners.find(bob, "u")), (None, Some(0)));
+    }
+
+    #[test]
+    fn principals_have_shares_of_tasks() {
+        let owners = TaskOwners::new();
+        owners.learn("alice", br#"{"id":1,"result":{"taskId":"t"}}"#, 1);
+        let id = "x".repeat(1_000);
+        for at in 0..MAX_TASKS.get() {
+            let answer = format!(r#"{{"id":1,"result":{{"taskId":"{id}{at}"}}}}"#);
+            owners.learn("bob", answer.as_bytes(), 0);
+        }
+        assert_eq!(owners.find("alice", "t"), Some(1));
+        assert_eq!(owners.find("bob", &format!("{id}65535")), Some(0));
+        assert_eq!(owners.lock().len(), 1 + MAX_TASKS_PER_PRINCIPAL);
+        assert!(owners.lock().iter().all(|(key, _)| key.len() <= 64));
     }
 
     #[tokio::test(flavor = "multi_thread")]

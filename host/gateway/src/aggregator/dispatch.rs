@@ -282,7 +282,7 @@ impl Aggregator {
                 Some(RESOURCE_NOT_FOUND | reply::INVALID_PARAMS) => {}
                 Some(_) => last = answer,
                 None => {
-                    self.router.learn_uri(server, uri);
+                    self.router.learn_read_uri(&origin.client.principal, server, uri);
                     return answer;
                 }
             }

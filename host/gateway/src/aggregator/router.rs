@@ -1,5 +1,6 @@
 //! Maps the names, URIs and tasks that clients see to upstreams.
 
+use std::collections::{HashMap, HashSet};
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -8,11 +9,25 @@ use lru::LruCache;
 
 use super::client_names::ClientNames;
 use crate::access::ANONYMOUS;
+use crate::session_table::SessionTable;
 use crate::task_owners::TaskOwners;
 use crate::upstream::server::UpstreamServer;
 
-/// The maximum number of entries in each table of learned owners: resource URIs and templates.
-const MAX_REMEMBERED: NonZeroUsize = NonZeroUsize::new(65_536).unwrap();
+/// The maximum number of listed resources whose owner is known.
+const MAX_LISTED_URIS: NonZeroUsize = NonZeroUsize::new(65_536).unwrap();
+/// The maximum size of the URIs of listed resources whose owner is known, in bytes.
+const MAX_LISTED_BYTES: usize = 64 << 20;
+/// The maximum number of resources whose owner is known because clients read them.
+const MAX_READ_URIS: NonZeroUsize = NonZeroUsize::new(16_384).unwrap();
+/// The maximum number of these for each principal.
+const MAX_READ_URIS_PER_PRINCIPAL: usize = 2_048;
+/// The maximum number of known templates of an upstream. Each is matched with unknown URIs.
+const MAX_TEMPLATES: usize = 1_024;
+/// The maximum length of a URI or template whose owner is known, in bytes.
+const MAX_URI_BYTES: usize = 8 << 10;
+/// The maximum length of a URI that clients read and whose owner is known, in bytes. Clients choose
+/// these URIs.
+const MAX_READ_URI_BYTES: usize = 2 << 10;
 /// The prefix of the URI that clients see for a resource if another upstream has one with the same
 /// URI.
 const ALIAS_PREFIX: &str = "context-guard://server/";
@@ -26,10 +41,40 @@ enum UriOwner {
 }
 
 /// The upstreams, by index, that own resources, as earlier responses showed.
-#[derive(Debug)]
 struct LearnedRoutes {
-    uris: LruCache<String, UriOwner>,
-    templates: Vec<(String, usize)>,
+    listed: LruCache<String, UriOwner>,
+    /// The sum of the lengths of the listed URIs.
+    listed_bytes: usize,
+    /// The owners of resources that clients read although no upstream lists them.
+    read: SessionTable<usize>,
+    templates: HashMap<usize, HashSet<String>>,
+}
+
+impl LearnedRoutes {
+    fn new() -> Self {
+        Self {
+            listed: LruCache::new(MAX_LISTED_URIS),
+            listed_bytes: 0,
+            read: SessionTable::with_shares(MAX_READ_URIS, MAX_READ_URIS_PER_PRINCIPAL),
+            templates: HashMap::new(),
+        }
+    }
+
+    fn put_listed(&mut self, uri: &str, owner: UriOwner) {
+        if uri.len() > MAX_URI_BYTES {
+            return;
+        }
+        self.listed_bytes += uri.len();
+        // The replaced entry of the same URI, or the oldest one of a full table.
+        if let Some((replaced, _)) = self.listed.push(uri.to_owned(), owner) {
+            self.listed_bytes -= replaced.len();
+        }
+        while self.listed_bytes > MAX_LISTED_BYTES
+            && let Some((oldest, _)) = self.listed.pop_lru()
+        {
+            self.listed_bytes -= oldest.len();
+        }
+    }
 }
 
 /// Maps the names that clients see to upstreams, which are identified by index.
@@ -42,10 +87,9 @@ pub(super) struct Router {
 
 impl Router {
     pub(super) fn new(servers: &[Arc<UpstreamServer>], is_prefixed: bool) -> Self {
-        let learned = LearnedRoutes { uris: LruCache::new(MAX_REMEMBERED), templates: Vec::new() };
         let names = servers.iter().map(|server| server.name.clone()).collect();
         let client_names = ClientNames::new(names, is_prefixed);
-        let learned = Mutex::new(learned);
+        let learned = Mutex::new(LearnedRoutes::new());
         Self { client_names, learned, tasks: TaskOwners::new() }
     }
 
@@ -71,35 +115,42 @@ impl Router {
     /// unless another upstream has a resource with that URI.
     pub(super) fn learn_uri(&self, server: usize, uri: &str) -> String {
         let mut learned = self.learned();
-        match learned.uris.get(uri) {
+        match learned.listed.get(uri) {
             Some(UriOwner::One(owner)) if *owner == server => uri.to_owned(),
             Some(_) => {
-                learned.uris.put(uri.to_owned(), UriOwner::Several);
+                learned.put_listed(uri, UriOwner::Several);
                 let name = self.names().get(server).map_or("", String::as_str);
                 format!("{ALIAS_PREFIX}{name}/{uri}")
             }
             None => {
-                learned.uris.put(uri.to_owned(), UriOwner::One(server));
+                learned.put_listed(uri, UriOwner::One(server));
                 uri.to_owned()
             }
         }
     }
 
+    /// Records the upstream from which a principal has read a resource that none lists.
+    pub(super) fn learn_read_uri(&self, principal: &Arc<str>, server: usize, uri: &str) {
+        if uri.len() <= MAX_READ_URI_BYTES {
+            self.learned().read.insert(principal, uri.to_owned(), server);
+        }
+    }
+
     /// Returns true if several upstreams list a resource with this URI, so that it names none.
     pub(super) fn is_ambiguous(&self, uri: &str) -> bool {
-        self.learned().uris.peek(uri) == Some(&UriOwner::Several)
+        self.learned().listed.peek(uri) == Some(&UriOwner::Several)
     }
 
     /// Records the owner of a resource template. A template without a fixed scheme and authority is
     /// not recorded: it would claim the resources of other upstreams.
     pub(super) fn learn_template(&self, server: usize, template: &str) {
-        if !has_fixed_authority(template) {
+        if !has_fixed_authority(template) || template.len() > MAX_URI_BYTES {
             return;
         }
         let mut learned = self.learned();
-        let entry = (template.to_owned(), server);
-        if !learned.templates.contains(&entry) && learned.templates.len() < MAX_REMEMBERED.get() {
-            learned.templates.push(entry);
+        let templates = learned.templates.entry(server).or_default();
+        if templates.len() < MAX_TEMPLATES {
+            templates.insert(template.to_owned());
         }
     }
 
@@ -117,22 +168,26 @@ impl Router {
             return (Some(0), uri);
         }
         let mut learned = self.learned();
-        let listed = learned.uris.get(uri).copied();
+        let listed = learned.listed.get(uri).copied();
         if let Some(listed) = listed {
             return match listed {
                 UriOwner::One(owner) => (Some(owner), uri),
                 UriOwner::Several => (None, uri),
             };
         }
-        let by_template = || {
-            let templates = learned.templates.iter();
-            let mut owners = templates
-                .filter(|(template, _)| matches_template(template, uri))
-                .map(|(_, server)| *server);
-            let first = owners.next()?;
-            owners.all(|other| other == first).then_some(first)
-        };
-        (by_template(), uri)
+        if uri.len() > MAX_URI_BYTES {
+            return (None, uri);
+        }
+        if let Some(server) = learned.read.get(uri) {
+            return (Some(*server), uri);
+        }
+        let mut owners = learned.templates.iter().filter(|(_, templates)| {
+            templates.iter().any(|template| matches_template(template, uri))
+        });
+        match (owners.next(), owners.next()) {
+            (Some((server, _)), None) => (Some(*server), uri),
+            _ => (None, uri),
+        }
     }
 
     /// Returns the index of the upstream that created a principal's task, or `None` if it is
@@ -177,6 +232,30 @@ mod tests {
     }
 
     #[test]
+    fn learned_routes_are_bounded() {
+        let routes = routes(&["a", "b"], true);
+        let long = format!("x://{}", "y".repeat(MAX_URI_BYTES));
+        let (alice, bob): (Arc<str>, Arc<str>) = ("alice".into(), "bob".into());
+        routes.learn_uri(0, &long);
+        routes.learn_read_uri(&alice, 0, &long);
+        routes.learn_template(0, &long);
+        assert_eq!(routes.uri_owner(&long).0, None);
+        routes.learn_read_uri(&alice, 0, "x://alice");
+        for at in 0..20_000 {
+            routes.learn_read_uri(&bob, 1, &format!("x://bob/{at}"));
+            routes.learn_template(1, &format!("x://store/{at}/{{id}}"));
+            routes.learn_uri(0, &format!("x://{at}/{}", "y".repeat(8_000)));
+        }
+        assert_eq!(routes.uri_owner("x://alice").0, Some(0));
+        assert_eq!(routes.uri_owner("x://bob/19999").0, Some(1));
+        let learned = routes.learned();
+        assert_eq!(learned.read.len(), 1 + MAX_READ_URIS_PER_PRINCIPAL);
+        assert_eq!(learned.templates[&1].len(), MAX_TEMPLATES);
+        let bytes: usize = learned.listed.iter().map(|(uri, _)| uri.len()).sum();
+        assert!(bytes == learned.listed_bytes && bytes <= MAX_LISTED_BYTES);
+    }
+
+    #[test]
     fn resources_are_routed_by_uri_template_or_alias() {
         let routes = routes(&["a", "b"], true);
         assert_eq!(routes.learn_uri(0, "x://1"), "x://1");
@@ -202,6 +281,8 @@ mod tests {
         assert_eq!(routes.uri_owner("y://store/9/data").0, None);
         assert_eq!(routes.uri_owner("z://host/x").0, None);
         assert_eq!(routes.uri_owner("z://"), (None, "z://"));
+        routes.learn_read_uri(&"p".into(), 1, "w://read");
+        assert_eq!(routes.uri_owner("w://read").0, Some(1));
         let (one, two): (Arc<str>, Arc<str>) = ("p".into(), "q".into());
         routes.tasks.learn(&one, br#"{"id":1,"result":{"taskId":"t"}}"#, 1);
         assert_eq!((routes.task_owner(&one, "t"), routes.task_owner(&two, "t")), (Some(1), None));
