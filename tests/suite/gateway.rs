@@ -491,6 +491,48 @@ fn late_server_is_announced_to_stateless_subscribers() -> Result<()> {
     Ok(())
 }
 
+/// A stateful server that reports changes of two resources when its prompts are listed.
+const ANNOUNCING_SERVER: &str = r#"
+    id=0
+    update() { echo '{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"'$1'"}}'; }
+    while read -r line; do
+        case "$line" in *'"id"'*) ;; *) continue ;; esac
+        id=$((id + 1))
+        case "$line" in *prompts/list*) update x://bob; update x://alice ;; esac
+        echo '{"jsonrpc":"2.0","id":'$id',"result":{"protocolVersion":"2025-11-25","capabilities":{"resources":{"subscribe":true},"prompts":{}},"serverInfo":{"name":"s","version":"1"},"prompts":[]}}'
+    done"#;
+
+#[test]
+fn updates_of_a_shared_server_reach_their_subscribers() -> Result<()> {
+    let command = json!(["sh", "-c", ANNOUNCING_SERVER]);
+    let upstream = json!({"name": "s", "command": command, "isolation": "shared"});
+    let gateway = Gateway::start(json!([upstream]), json!({}))?;
+    let subscribe = |uri: &str| -> Result<(HttpClient, StreamedResponse)> {
+        let mut client = HttpClient::open(&gateway.url(), &[], json!({}))?;
+        let headers =
+            [("mcp-session-id", client.session.as_str()), ("accept", "text/event-stream")];
+        let stream = StreamedResponse::send(&gateway.base, "GET", &headers, "")?;
+        ensure!(client.request("resources/subscribe", json!({"uri": uri})).is_ok());
+        Ok((client, stream))
+    };
+    let (mut alice, mut of_alice) = subscribe("x://alice")?;
+    let (mut bob, mut of_bob) = subscribe("x://bob")?;
+    alice.request("prompts/list", json!({}))?;
+    for (stream, uri) in [(&mut of_alice, "x://alice"), (&mut of_bob, "x://bob")] {
+        let first = stream.read_data("resources/updated")?;
+        ensure!(first.contains(uri), "{first}");
+    }
+    // A session has at most 256 subscriptions.
+    for at in 1..256 {
+        let uri = format!("x://{at}");
+        ensure!(bob.request("resources/subscribe", json!({"uri": uri})).is_ok());
+    }
+    ensure!(bob.request("resources/subscribe", json!({"uri": "x://more"})).is_err());
+    ensure!(bob.request("resources/unsubscribe", json!({"uri": "x://1"})).is_ok());
+    ensure!(bob.request("resources/subscribe", json!({"uri": "x://more"})).is_ok());
+    Ok(())
+}
+
 #[test]
 fn capabilities_of_a_late_server_are_declared() -> Result<()> {
     let folder = peers::folder("capabilities")?;

@@ -31,6 +31,7 @@ mod lists;
 mod param_headers;
 mod portable_sessions;
 mod programs;
+mod resource_requests;
 mod router;
 mod sessions;
 mod sse_connections;

@@ -16,6 +16,7 @@ mod inbox;
 mod legacy_sse;
 pub(crate) mod processes;
 pub(crate) mod request_table;
+pub(crate) mod resource_subscriptions;
 mod resumption;
 pub(crate) mod server;
 pub(crate) mod statuses;

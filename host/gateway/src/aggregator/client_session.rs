@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::event_streams::{COMMON_STREAM, EventStreams};
+use super::subscription_filter::RESOURCE_UPDATED;
 use crate::fleet::OwnerTag;
 use crate::message::{Head, Kind, with_id};
 use crate::protocol_mode::ClientInfo;
@@ -24,6 +25,11 @@ use crate::upstream::connection::UpstreamConnection;
 pub(crate) const QUESTION_ID_PREFIX: &str = "cg-";
 /// The maximum number of questions that a client has to answer. Further ones are refused.
 const MAX_QUESTIONS: usize = 64;
+/// The maximum number of resources that a session subscribes to.
+pub(super) const MAX_SUBSCRIPTIONS: usize = 256;
+
+/// A subscription to a resource, which ends when it is dropped.
+pub(super) type SubscriptionGuard = Box<dyn Send>;
 
 /// The recipient of the client's answer to a question, such as an elicitation.
 enum PendingReply {
@@ -48,9 +54,8 @@ pub(super) struct ClientSession {
     /// For each upstream, the task that relays to the client those messages that belong to no
     /// request.
     relays: Mutex<HashMap<String, (Weak<UpstreamConnection>, AbortOnDrop)>>,
-    /// For each resource URI, the task that relays changes of that resource from a stateless
-    /// upstream.
-    resource_subscriptions: Mutex<HashMap<String, AbortOnDrop>>,
+    /// The subscriptions to resources, by the name of the upstream and its own URI.
+    subscriptions: Mutex<HashMap<(String, String), SubscriptionGuard>>,
     log_level: Mutex<Option<&'static str>>,
     used: Mutex<Instant>,
     /// A token that is cancelled when the session ends, which cancels all its requests.
@@ -74,7 +79,7 @@ impl ClientSession {
             last_question: AtomicU64::new(0),
             running: Mutex::default(),
             relays: Mutex::default(),
-            resource_subscriptions: Mutex::default(),
+            subscriptions: Mutex::default(),
             log_level: Mutex::default(),
             used: Mutex::new(Instant::now()),
             ended: CancellationToken::new(),
@@ -103,14 +108,35 @@ impl ClientSession {
         *lock(&self.log_level) = Some(level);
     }
 
-    /// Stores the task that relays changes of a resource, replacing an earlier one. `None` ends the
-    /// subscription.
-    pub(super) fn set_subscription(&self, uri: &str, subscription: Option<AbortOnDrop>) {
-        let mut subscriptions = lock(&self.resource_subscriptions);
-        match subscription {
-            Some(subscription) => subscriptions.insert(uri.to_owned(), subscription),
-            None => subscriptions.remove(uri),
-        };
+    /// Adds the subscription that `subscribe` begins to a resource of an upstream, in place of an
+    /// earlier one. Returns true if there was none, or `None` if the session has too many.
+    pub(super) fn add_subscription(
+        &self,
+        upstream: &str,
+        uri: &str,
+        subscribe: impl FnOnce() -> SubscriptionGuard,
+    ) -> Option<bool> {
+        let mut subscriptions = lock(&self.subscriptions);
+        let key = (upstream.to_owned(), uri.to_owned());
+        if subscriptions.len() >= MAX_SUBSCRIPTIONS && !subscriptions.contains_key(&key) {
+            return None;
+        }
+        Some(subscriptions.insert(key, subscribe()).is_none())
+    }
+
+    /// Ends the subscription to a resource of an upstream, if there is one.
+    pub(super) fn remove_subscription(&self, upstream: &str, uri: &str) {
+        lock(&self.subscriptions).remove(&(upstream.to_owned(), uri.to_owned()));
+    }
+
+    /// Returns true if other clients subscribe to the resource that this notification reports, on a
+    /// connection that they share, but this one does not.
+    fn is_of_others(&self, upstream: &str, head: &Head<'_>) -> bool {
+        if head.method() != RESOURCE_UPDATED {
+            return false;
+        }
+        let uri = head.parameters().uri.unwrap_or_default().into_owned();
+        !lock(&self.subscriptions).contains_key(&(upstream.to_owned(), uri))
     }
 
     /// Registers a request of the client under its id (raw JSON). The returned token is cancelled
@@ -241,6 +267,9 @@ impl ClientSession {
     fn relay_message(&self, connection: &Arc<UpstreamConnection>, message: &[u8], is_shared: bool) {
         let Some(head) = Head::read(message) else { return };
         if head.kind() != Some(Kind::Request) {
+            if is_shared && self.is_of_others(&connection.server.name, &head) {
+                return;
+            }
             self.streams.send(COMMON_STREAM, message.to_vec(), true);
             return;
         }

@@ -29,7 +29,7 @@ const LOG_LEVELS: [&str; 8] =
     ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 /// The JSON-RPC error code for a missing resource in stateful protocol versions. Stateless versions
 /// use -32602.
-const RESOURCE_NOT_FOUND: i64 = -32002;
+pub(super) const RESOURCE_NOT_FOUND: i64 = -32002;
 
 impl Aggregator {
     /// Returns the response to a client's request of any method.
@@ -55,7 +55,7 @@ impl Aggregator {
             "server/discover" => return self.discover(origin, &head).await,
             "ping" => return reply::result(head.raw_id(), "{}"),
             "resources/subscribe" | "resources/unsubscribe" if is_stateful => {
-                return self.set_resource_subscription(origin, &head, request).await;
+                return self.change_subscription(origin, &head, request).await;
             }
             "logging/setLevel" if is_stateful => {
                 return self.set_log_level(origin, &head, request).await;
@@ -341,40 +341,6 @@ impl Aggregator {
         }
     }
 
-    /// Answers `resources/subscribe` and `resources/unsubscribe` of a stateful client.
-    async fn set_resource_subscription(
-        &self,
-        origin: &Origin<'_>,
-        head: &Head<'_>,
-        request: &[u8],
-    ) -> Vec<u8> {
-        let parameters = head.parameters();
-        let uri = parameters.uri.as_deref().unwrap_or_default();
-        let (owner, own_uri) = self.router.uri_owner(uri);
-        let Some(server) = owner else {
-            return reply::error(
-                head.raw_id(),
-                RESOURCE_NOT_FOUND,
-                "Resource not found: list the resources first, so that it is known which server has it.",
-            );
-        };
-        match self.connections.get(origin.client, server).await {
-            Err(failure) => reply::error(head.raw_id(), failure.code(), &failure.to_string()),
-            Ok(connection) if connection.mode == ProtocolMode::Stateful => {
-                let request = with_param(request, "uri", own_uri);
-                self.forwarder.forward(origin, server, request).await
-            }
-            Ok(connection) => {
-                if head.method() == "resources/subscribe" {
-                    self.subscriptions.subscribe_to_resource(origin, &connection, own_uri);
-                } else if let Some(session) = &origin.client.session {
-                    session.set_subscription(own_uri, None);
-                }
-                reply::result(head.raw_id(), "{}")
-            }
-        }
-    }
-
     /// Answers `logging/setLevel`: sets the level at all upstreams that support logging.
     async fn set_log_level(&self, origin: &Origin<'_>, head: &Head<'_>, request: &[u8]) -> Vec<u8> {
         let level = head.params.and_then(|params| member(params.get(), "level"));
@@ -411,7 +377,7 @@ fn renamed(request: &[u8], name: &str) -> Vec<u8> {
 
 /// Returns the request with the string `text` in the member `name` of its `params`. All other bytes
 /// are unchanged.
-fn with_param(request: &[u8], name: &str, text: &str) -> Vec<u8> {
+pub(super) fn with_param(request: &[u8], name: &str, text: &str) -> Vec<u8> {
     let params = Head::read(request).and_then(|head| head.params);
     match params.and_then(|params| member(params.get(), name)) {
         Some(old) => splice(request, old.get(), &Value::from(text).to_string()),
@@ -420,7 +386,7 @@ fn with_param(request: &[u8], name: &str, text: &str) -> Vec<u8> {
 }
 
 /// Returns the JSON-RPC error code of a response, or `None` if it is not an error.
-fn error_code(answer: &[u8]) -> Option<i64> {
+pub(super) fn error_code(answer: &[u8]) -> Option<i64> {
     let error: Value = serde_json::from_str(Head::read(answer)?.error?.get()).ok()?;
     error.get("code")?.as_i64()
 }

@@ -117,9 +117,12 @@ impl Aggregator {
 
     /// Answers `subscriptions/listen` with an event stream of change notifications.
     async fn listen(&self, client: Client, head: &Head<'_>) -> Response {
-        let Some(filter) = SubscriptionFilter::parse(head) else {
-            let text = "Invalid params: `notifications` is needed, an object.";
-            return reply::refuse(StatusCode::OK, head.raw_id(), reply::INVALID_PARAMS, text);
+        let filter = match SubscriptionFilter::parse(head) {
+            Ok(filter) => filter,
+            Err(reason) => {
+                let (status, code) = (StatusCode::OK, reply::INVALID_PARAMS);
+                return reply::refuse(status, head.raw_id(), code, &reason);
+            }
         };
         let id = head.raw_id().to_owned();
         let parsed_id: Value = serde_json::from_str(&id).unwrap_or_default();

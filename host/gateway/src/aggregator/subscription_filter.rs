@@ -1,12 +1,15 @@
 //! The notifications that a subscription asks for, and subscription ids in notifications.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use crate::message::{Head, SUBSCRIPTION_KEY, with_member};
 
 /// The notification that confirms a subscription.
 pub(super) const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
-const RESOURCE_UPDATED: &str = "notifications/resources/updated";
+/// The notification that a resource has changed.
+pub(super) const RESOURCE_UPDATED: &str = "notifications/resources/updated";
 /// For each kind of list, the member of a subscription request that selects its changes, and the
 /// notification of such a change.
 const LIST_CHANGES: [(&str, &str); 3] = [
@@ -23,19 +26,37 @@ pub(super) struct SubscriptionFilter {
     uris: Vec<String>,
 }
 
+/// The maximum number of resources that a subscription selects. A stateful upstream receives a
+/// request for each.
+const MAX_URIS: usize = 64;
+/// The maximum length of the URI of a resource that a client subscribes to, in bytes.
+pub(super) const MAX_SUBSCRIBED_BYTES: usize = 8 << 10;
+
 impl SubscriptionFilter {
-    /// Reads the filter in a `subscriptions/listen` request. Returns `None` if there is none.
-    pub(super) fn parse(head: &Head<'_>) -> Option<Self> {
-        let params: Value = serde_json::from_str(head.params?.get()).ok()?;
-        let wanted = params.get("notifications")?.as_object()?;
+    /// Reads the filter in a `subscriptions/listen` request.
+    ///
+    /// # Errors
+    /// The reason why the request is refused.
+    pub(super) fn parse(head: &Head<'_>) -> Result<Self, String> {
+        let params = head.params.and_then(|params| serde_json::from_str(params.get()).ok());
+        let params: Value = params.unwrap_or_default();
+        let Some(wanted) = params.get("notifications").and_then(Value::as_object) else {
+            return Err("Invalid params: `notifications` is needed, an object.".to_owned());
+        };
         let lists = LIST_CHANGES
             .into_iter()
             .filter(|(name, _)| wanted.get(*name) == Some(&Value::Bool(true)))
             .map(|(_, method)| method)
             .collect();
         let uris = wanted.get("resourceSubscriptions").and_then(Value::as_array);
-        let uris = uris.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
-        Some(Self { lists, uris: uris.collect() })
+        let uris = uris.into_iter().flatten().filter_map(Value::as_str);
+        let uris: BTreeSet<&str> = uris.collect();
+        if uris.len() > MAX_URIS || uris.iter().any(|uri| uri.len() > MAX_SUBSCRIBED_BYTES) {
+            return Err(format!(
+                "Invalid params: a subscription may name {MAX_URIS} resources, whose URIs have at most {MAX_SUBSCRIBED_BYTES} bytes."
+            ));
+        }
+        Ok(Self { lists, uris: uris.into_iter().map(str::to_owned).collect() })
     }
 
     /// Returns a filter for changes of the resource with this URI.
@@ -131,6 +152,22 @@ mod tests {
         assert!(
             !String::from_utf8(without_subscription_id(&own)).unwrap().contains("subscriptionId")
         );
+    }
+
+    #[test]
+    fn number_and_length_of_uris_are_limited() {
+        let parse = |uris: &[String]| {
+            let notifications = json!({"resourceSubscriptions": uris});
+            let params = json!({"notifications": notifications});
+            let request = json!({"id": 1, "method": "subscriptions/listen", "params": params});
+            SubscriptionFilter::parse(&Head::read(request.to_string().as_bytes()).unwrap())
+        };
+        let mut uris: Vec<String> = (0..MAX_URIS).map(|at| format!("x://{at}")).collect();
+        uris.push("x://1".to_owned());
+        assert_eq!(parse(&uris).unwrap().uris().len(), MAX_URIS);
+        uris.push("x://more".to_owned());
+        assert!(parse(&uris).unwrap_err().contains("64 resources"));
+        assert!(parse(&["x".repeat(MAX_SUBSCRIBED_BYTES + 1)]).is_err());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 
 use super::audience::Audience;
-use super::client::{Client, MAX_WAITING_BYTES, Origin};
+use super::client::{Client, MAX_WAITING_BYTES};
 use super::client_session::ClientSession;
 use super::connections::Connections;
 use super::event_streams::COMMON_STREAM;
@@ -171,7 +171,9 @@ impl Subscriptions {
         sinks: &Sinks,
     ) {
         match connection.mode {
-            ProtocolMode::Stateful => self.follow_stateful(connection, filter, sinks).await,
+            ProtocolMode::Stateful => {
+                self.follow_stateful(client, connection, filter, sinks).await;
+            }
             ProtocolMode::Stateless => {
                 self.follow_stateless(client, connection, filter, sinks).await;
             }
@@ -179,20 +181,26 @@ impl Subscriptions {
     }
 
     /// Sends the changes that a stateful upstream reports to `sinks`. It reports changed lists
-    /// without a subscription, and changed resources after `resources/subscribe`.
+    /// without a subscription, and changed resources after `resources/subscribe`. Each of these
+    /// requests waits for a turn of the client.
     async fn follow_stateful(
         &self,
+        client: &Client,
         connection: &Arc<UpstreamConnection>,
         filter: &SubscriptionFilter,
         sinks: &Sinks,
     ) {
         let mut messages = connection.unrelated();
+        // Dropped with this future, which ends the subscriptions at the upstream.
+        let mut subscribed = Vec::new();
         for uri in filter.uris() {
             let (_, uri) = self.router.uri_owner(uri);
+            let Ok(_turn) = connection.server.turns.take(&client.caller, 1).await else { continue };
+            subscribed.push(connection.subscribe(uri));
             let request = json!({"jsonrpc": "2.0", "id": 0, "method": "resources/subscribe", "params": {"uri": uri}});
             if let Ok(mut call) = connection.request_uncounted(request.to_string().as_bytes()).await
             {
-                let _ = call.next().await;
+                let _ = tokio::time::timeout(connection.server.timeout(), call.next()).await;
             }
         }
         sinks.confirm();
@@ -243,18 +251,17 @@ impl Subscriptions {
         }
     }
 
-    /// Relays changes of a stateless upstream's resource to a stateful client, until the client
-    /// unsubscribes.
+    /// Relays changes of a stateless upstream's resource to a stateful client's session. Dropping
+    /// the returned task ends the relay.
     pub(super) fn subscribe_to_resource(
         &self,
-        origin: &Origin<'_>,
+        session: &Arc<ClientSession>,
+        client: &Client,
         connection: &Arc<UpstreamConnection>,
         uri: &str,
-    ) {
-        let Some(session) = &origin.client.session else { return };
+    ) -> AbortOnDrop {
         let filter = SubscriptionFilter::resource(uri);
-        let task = self.relay_to_session(session, origin.client, Arc::clone(connection), filter);
-        session.set_subscription(uri, Some(task));
+        self.relay_to_session(session, client, Arc::clone(connection), filter)
     }
 
     /// Relays list changes of all stateless upstreams to a stateful client's session. Stateless

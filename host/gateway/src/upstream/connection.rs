@@ -14,6 +14,7 @@ use super::child_process::ChildProcess;
 use super::inbox::Inbox;
 use super::legacy_sse::LegacySse;
 use super::request_table::{StartedRequest, UpstreamReply};
+use super::resource_subscriptions::ResourceSubscribers;
 use super::server::UpstreamServer;
 use super::streamable_http::StreamableHttp;
 use crate::message::{Head, is_stateless_version};
@@ -69,6 +70,7 @@ pub(crate) struct UpstreamConnection {
     transport: Transport,
     /// The bytes of messages that may wait to be sent in the background.
     background_bytes: Arc<Semaphore>,
+    pub(super) subscribers: ResourceSubscribers,
 }
 
 /// A request that was sent to an upstream. Dropping it before the response cancels the request at
@@ -126,8 +128,16 @@ impl UpstreamConnection {
     ) -> Result<Arc<Self>, Failure> {
         let server_info = OnceLock::new();
         let background_bytes = Arc::new(Semaphore::new(MAX_BACKGROUND_BYTES));
-        let connection =
-            Arc::new(Self { server, mode, server_info, inbox, transport, background_bytes });
+        let subscribers = ResourceSubscribers::default();
+        let connection = Arc::new(Self {
+            server,
+            mode,
+            server_info,
+            inbox,
+            transport,
+            background_bytes,
+            subscribers,
+        });
         let answer = connection.introduce(client).await?;
         let head = Head::read(&answer);
         let Some(result) = head.as_ref().and_then(|head| head.result) else {
@@ -182,6 +192,7 @@ impl UpstreamConnection {
             inbox,
             transport: Transport::Http(transport),
             background_bytes: Arc::new(Semaphore::new(MAX_BACKGROUND_BYTES)),
+            subscribers: ResourceSubscribers::default(),
         })
     }
 

@@ -1,0 +1,95 @@
+//! Subscriptions of stateful clients to resources.
+
+use super::Aggregator;
+use super::client::Origin;
+use super::client_session::MAX_SUBSCRIPTIONS;
+use super::dispatch::{RESOURCE_NOT_FOUND, error_code, with_param};
+use super::subscription_filter::MAX_SUBSCRIBED_BYTES;
+use crate::message::Head;
+use crate::protocol_mode::ProtocolMode;
+use crate::reply;
+
+impl Aggregator {
+    /// Answers `resources/subscribe` and `resources/unsubscribe` of a stateful client.
+    pub(super) async fn change_subscription(
+        &self,
+        origin: &Origin<'_>,
+        head: &Head<'_>,
+        request: &[u8],
+    ) -> Vec<u8> {
+        let parameters = head.parameters();
+        let uri = parameters.uri.as_deref().unwrap_or_default();
+        let (owner, own_uri) = self.router.uri_owner(uri);
+        let owner = owner.and_then(|owner| Some((owner, self.servers().get(owner)?)));
+        let (Some((owner, server)), Some(session)) = (owner, &origin.client.session) else {
+            let text = "Resource not found: list the resources first, so that it is known which server has it.";
+            return reply::error(head.raw_id(), RESOURCE_NOT_FOUND, text);
+        };
+        if head.method() == "resources/unsubscribe" {
+            // Other clients of the connection may subscribe to the resource.
+            session.remove_subscription(&server.name, own_uri);
+            return reply::result(head.raw_id(), "{}");
+        }
+        if own_uri.len() > MAX_SUBSCRIBED_BYTES {
+            let text =
+                format!("Invalid params: the URI has more than {MAX_SUBSCRIBED_BYTES} bytes.");
+            return reply::error(head.raw_id(), reply::INVALID_PARAMS, &text);
+        }
+        let connection = match self.connections.get(origin.client, owner).await {
+            Ok(connection) => connection,
+            Err(failure) => {
+                return reply::error(head.raw_id(), failure.code(), &failure.to_string());
+            }
+        };
+        let is_stateful = connection.mode == ProtocolMode::Stateful;
+        let added = session.add_subscription(&server.name, own_uri, || {
+            if is_stateful {
+                Box::new(connection.subscribe(own_uri))
+            } else {
+                let subscriptions = &self.subscriptions;
+                let client = origin.client;
+                Box::new(subscriptions.subscribe_to_resource(session, client, &connection, own_uri))
+            }
+        });
+        let Some(is_new) = added else {
+            let text = format!("A session may subscribe to {MAX_SUBSCRIPTIONS} resources.");
+            return reply::error(head.raw_id(), reply::REFUSED, &text);
+        };
+        if !is_stateful {
+            return reply::result(head.raw_id(), "{}");
+        }
+        let request = with_param(request, "uri", own_uri);
+        let answer = self.forwarder.forward(origin, owner, request).await;
+        if is_new && error_code(&answer).is_some() {
+            session.remove_subscription(&server.name, own_uri);
+        }
+        answer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::aggregator::client_session::ClientSession;
+    use crate::fleet::OwnerTag;
+    use crate::protocol_mode::ClientInfo;
+
+    #[test]
+    fn subscriptions_of_a_session_are_limited() {
+        let tag = OwnerTag::default();
+        let session = ClientSession::new("s".to_owned(), "p".into(), ClientInfo::gateway(), &tag);
+        let live = Arc::new(());
+        let add = |uri: &str| session.add_subscription("a", uri, || Box::new(Arc::clone(&live)));
+        for at in 0..MAX_SUBSCRIPTIONS {
+            assert_eq!(add(&format!("x://{at}")), Some(true));
+        }
+        assert_eq!((add("x://more"), add("x://1")), (None, Some(false)));
+        session.remove_subscription("a", "x://1");
+        assert_eq!(Arc::strong_count(&live), MAX_SUBSCRIPTIONS);
+        assert_eq!(add("x://more"), Some(true));
+        drop(session);
+        assert_eq!(Arc::strong_count(&live), 1);
+    }
+}
