@@ -1,9 +1,11 @@
 //! A plain JSON API behind the gateway: a real one, of the npm package json-server.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::process::Command;
 
 use context_guard_test_support::audit::{audit_entries, audit_text, wait_for_audit};
-use context_guard_test_support::gateway::{Gateway, Process, agent, get, post};
+use context_guard_test_support::gateway::{Gateway, Process, StreamedResponse, agent, get, post};
 use context_guard_test_support::scripted::{ScriptedResponse, ScriptedServer};
 use context_guard_test_support::wait::wait_until;
 use context_guard_test_support::{Context, Result, artifacts, ensure, peers};
@@ -28,7 +30,7 @@ fn api() -> Result<Api> {
     let file = folder.join("db.json");
     std::fs::write(&file, json!({"listings": listings, "profile": {"name": "x"}}).to_string())?;
     // json-server does not report a port that it chose itself, so the test picks a free one.
-    let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+    let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     let mut command = Command::new("node");
     command.arg(artifacts::peers()?.join("node_modules/json-server/lib/cli/bin.js"));
     command.args(["--host", "127.0.0.1", "--port", &port.to_string()]).arg(&file);
@@ -76,6 +78,29 @@ fn every_request_to_an_api_is_audited() -> Result<()> {
         ],
     )?;
     ensure!(audit_entries(&folder)?.len() == 5, "{}", audit_text(&folder)?);
+    Ok(())
+}
+
+#[test]
+fn unshaped_answers_occupy_their_places() -> Result<()> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let url = format!("http://{}", listener.local_addr()?);
+    let upstreams = json!([{"name": "api", "rest": {"url": url}}]);
+    let limits = json!({"limits": {"concurrency": 1, "queue": 0}});
+    let gateway = Gateway::start(upstreams, limits)?;
+    let mut download = StreamedResponse::send_to(&gateway.base, "/image", "GET", &[], "")?;
+    let mut server = listener.accept()?.0;
+    server.read(&mut [0; 4_096])?;
+    server.write_all(
+        b"HTTP/1.1 200 OK\r\nContent-Type: image/png\r\nContent-Length: 10\r\n\r\n12345",
+    )?;
+    download.read_until("12345")?;
+    ensure!(get(&format!("{}/other", gateway.base), &[])?.status == 503);
+    server.write_all(b"67890")?;
+    download.read_until("67890")?;
+    drop((server, listener));
+    // The API is gone, so that an admitted request fails there.
+    wait_until("a free place", || Ok(get(&format!("{}/other", gateway.base), &[])?.status == 502))?;
     Ok(())
 }
 

@@ -1,12 +1,14 @@
 //! Plain JSON APIs behind the guard. They have the same paths as without it, the guard's parameters
 //! in the query, and errors as problem documents (RFC 9457).
 
+mod passed_body;
+
 use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
-use context_guard_protocol::header;
+use context_guard_protocol::header::{self, is_event_stream};
 use context_guard_protocol::http::{HttpResponse, ResponseHead};
 use context_guard_protocol::rest::{self, RestRequest};
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
@@ -14,6 +16,7 @@ use http::request::Parts;
 use http::{Method, StatusCode};
 use hyper::body::Incoming;
 
+use self::passed_body::{PassedBody, PassedRequest};
 use super::admission::Admission;
 use super::exchange::{Exchange, NextStep};
 use super::fair_queue::Place;
@@ -89,17 +92,35 @@ impl Rest {
         }
         let exchange = self.begin(admission, parts, format!("{} {path}", parts.method));
         let sent = self.send(admission, &parts.method, &target, &parts.headers, body).await;
-        match sent.map(|(response, _turn)| response) {
-            Ok(response) => {
-                exchange.record(&self.recorder, None, 0, Outcome::Passed);
-                let (head, body) = response.into_parts();
-                respond(head.status, response_headers(&head.headers), Body::new(body))
-            }
+        match sent {
+            Ok((response, turn)) => self.pass(admission, exchange, response, turn),
             Err(failure) => {
                 exchange.record(&self.recorder, None, 0, Outcome::UpstreamError);
                 failed(&failure)
             }
         }
+    }
+
+    /// Returns a response of the API unchanged. The request is recorded, and its places are free,
+    /// when the body ends.
+    fn pass(
+        &self,
+        admission: &Admission,
+        exchange: Exchange,
+        response: http::Response<Incoming>,
+        turn: Place,
+    ) -> Response {
+        let (head, body) = response.into_parts();
+        let request = PassedRequest {
+            exchange,
+            recorder: Arc::clone(&self.recorder),
+            _places: (admission.clone(), turn),
+            bytes: 0,
+            outcome: Outcome::Passed,
+        };
+        let is_event_stream = is_event_stream(headers::header(&head.headers, CONTENT_TYPE));
+        let body = PassedBody::start(body, &self.upstream, is_event_stream, request);
+        respond(head.status, response_headers(&head.headers), body)
     }
 
     /// Creates the exchange of a client's request.
@@ -168,12 +189,11 @@ impl Rest {
         let sent = self.send(admission, &parts.method, &target, &headers, body).await;
         let collected = match sent {
             Err(failure) => Err(failure),
-            Ok((response, _turn)) => {
-                let (head, body) = response.into_parts();
-                if !can_shape(head.status, &head.headers) {
-                    record(None, 0, Outcome::Passed);
-                    return respond(head.status, response_headers(&head.headers), Body::new(body));
+            Ok((response, turn)) => {
+                if !can_shape(response.status(), response.headers()) {
+                    return self.pass(admission, exchange, response, turn);
                 }
+                let (head, body) = response.into_parts();
                 self.upstream.collect(body).await.map(|body| (head, body))
             }
         };

@@ -297,7 +297,7 @@ impl HttpUpstream {
     }
 
     /// Counts a call that failed on the way to or from the upstream.
-    pub(super) fn count_failure(self: &Arc<Self>, failure: &Failure) {
+    pub(crate) fn count_failure(self: &Arc<Self>, failure: &Failure) {
         let is_unreachable = matches!(failure, Failure::Unavailable(_));
         self.failed(&failure.to_string(), is_unreachable);
     }
@@ -325,13 +325,8 @@ impl HttpUpstream {
         body: &mut Incoming,
     ) -> Result<Option<Bytes>, Failure> {
         let read = match tokio::time::timeout(self.timeout, next_chunk(body)).await {
-            Ok(chunk) => chunk.map_err(|reason| {
-                Failure::Unavailable(format!(
-                    "{} broke off in its answer: {reason}.",
-                    self.display_name()
-                ))
-            }),
-            Err(_) => Err(self.timed_out("went silent in its answer: nothing came")),
+            Ok(chunk) => chunk.map_err(|reason| self.broke_off(&reason)),
+            Err(_) => Err(self.went_silent()),
         };
         if let Err(failure) = &read {
             self.count_failure(failure);
@@ -354,6 +349,22 @@ impl HttpUpstream {
             whole.extend_from_slice(&part);
         }
         Ok(whole.freeze())
+    }
+
+    /// Returns the failure for a response that ends early.
+    pub(crate) fn broke_off(&self, reason: &str) -> Failure {
+        let name = self.display_name();
+        Failure::Unavailable(format!("{name} broke off in its answer: {reason}."))
+    }
+
+    /// Returns the failure for a response of which no more arrives in time.
+    pub(crate) fn went_silent(&self) -> Failure {
+        self.timed_out("went silent in its answer: nothing came")
+    }
+
+    /// Returns the maximum time until the next part of a response.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.timeout
     }
 
     /// Returns the maximum time until a response has ended.
@@ -421,7 +432,7 @@ pub(crate) async fn next_chunk(body: &mut Incoming) -> Result<Option<Bytes>, Str
 
 /// Returns the message of an error's innermost cause. The outer errors only report that a request
 /// failed.
-fn root_cause(error: &dyn std::error::Error) -> String {
+pub(crate) fn root_cause(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {
         cause = source;

@@ -1,0 +1,247 @@
+//! The body of an API's response that passes to the client unchanged.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::body::Body;
+use bytes::Bytes;
+use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
+use tokio::time::{Sleep, sleep};
+
+use crate::admission::Admission;
+use crate::exchange::Exchange;
+use crate::fair_queue::Place;
+use crate::telemetry::{Outcome, Recorder};
+use crate::upstream::Failure;
+use crate::upstream::http_upstream::{HttpUpstream, root_cause};
+
+/// A request whose response passes. It is recorded when this is dropped.
+pub(super) struct PassedRequest {
+    pub(super) exchange: Exchange,
+    pub(super) recorder: Arc<Recorder>,
+    /// The places of the request at the gateway and at the upstream.
+    pub(super) _places: (Admission, Place),
+    pub(super) bytes: usize,
+    pub(super) outcome: Outcome,
+}
+
+impl Drop for PassedRequest {
+    fn drop(&mut self) {
+        self.exchange.record(&self.recorder, None, self.bytes, self.outcome);
+    }
+}
+
+/// A response body on its way to the client. The request occupies its places until the body ends or
+/// the client is gone. The time limits of the upstream hold.
+pub(super) struct PassedBody {
+    incoming: Incoming,
+    upstream: Arc<HttpUpstream>,
+    /// Ends with the time limit of the call.
+    deadline: Pin<Box<Sleep>>,
+    /// Ends with the time limit for the next part. `None` while a part is on its way to the
+    /// client, whose time does not count.
+    silence: Option<Pin<Box<Sleep>>>,
+    /// True if the body may be silent for any time, as an event stream.
+    is_event_stream: bool,
+    /// `None` after the end of the body.
+    request: Option<PassedRequest>,
+}
+
+impl PassedBody {
+    /// Returns the body of the response to a request as a body for the client.
+    pub(super) fn start(
+        incoming: Incoming,
+        upstream: &Arc<HttpUpstream>,
+        is_event_stream: bool,
+        request: PassedRequest,
+    ) -> Body {
+        if incoming.is_end_stream() {
+            return Body::empty();
+        }
+        Body::new(Self {
+            incoming,
+            deadline: Box::pin(sleep(upstream.call_limit())),
+            upstream: Arc::clone(upstream),
+            silence: None,
+            is_event_stream,
+            request: Some(request),
+        })
+    }
+
+    /// Returns the failure of the upstream, if one of its time limits has passed.
+    fn timed_out(&mut self, cx: &mut Context<'_>) -> Option<Failure> {
+        if self.deadline.as_mut().poll(cx).is_ready() {
+            // The upstream answers other calls in time, so the circuit breaker does not count this.
+            return Some(self.upstream.call_too_long());
+        }
+        if self.is_event_stream {
+            return None;
+        }
+        let limit = self.upstream.timeout();
+        let silence = self.silence.get_or_insert_with(|| Box::pin(sleep(limit)));
+        let is_silent = silence.as_mut().poll(cx).is_ready();
+        is_silent.then(|| self.counted(self.upstream.went_silent()))
+    }
+
+    /// Counts a failure of the upstream.
+    fn counted(&self, failure: Failure) -> Failure {
+        self.upstream.count_failure(&failure);
+        failure
+    }
+
+    fn end(&mut self, outcome: Outcome) {
+        if let Some(mut request) = self.request.take() {
+            request.outcome = outcome;
+        }
+    }
+}
+
+impl HttpBody for PassedBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        if self.request.is_none() {
+            return Poll::Ready(None);
+        }
+        let failure = match Pin::new(&mut self.incoming).poll_frame(cx) {
+            Poll::Ready(Some(Ok(frame))) => {
+                self.silence = None;
+                let bytes = frame.data_ref().map_or(0, Bytes::len);
+                if let Some(request) = &mut self.request {
+                    request.bytes += bytes;
+                }
+                return Poll::Ready(Some(Ok(frame)));
+            }
+            Poll::Ready(None) => {
+                self.end(Outcome::Passed);
+                return Poll::Ready(None);
+            }
+            Poll::Ready(Some(Err(error))) => {
+                self.counted(self.upstream.broke_off(&root_cause(&error)))
+            }
+            Poll::Pending => match self.timed_out(cx) {
+                Some(failure) => failure,
+                None => return Poll::Pending,
+            },
+        };
+        self.end(Outcome::UpstreamError);
+        Poll::Ready(Some(Err(axum::Error::new(failure))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.incoming.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.incoming.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt as _;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::*;
+    use crate::access::http_client;
+    use crate::config::Upstream;
+    use crate::engine::CallContext;
+    use crate::fair_queue::{Caller, FairQueue, Shares};
+    use crate::headers::ForwardedCredentials;
+    use crate::store::clock::SystemClock;
+    use crate::telemetry::RecordQuery;
+    use crate::upstream::client::UpstreamClient;
+
+    /// A GET of an API, whose response the test sends in parts.
+    struct Setup {
+        recorder: Arc<Recorder>,
+        places: Arc<FairQueue>,
+        caller: Caller,
+        body: Body,
+        server: TcpStream,
+    }
+
+    impl Setup {
+        async fn start() -> Self {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let url = format!("http://{}", listener.local_addr().unwrap());
+            let recorder = Arc::new(Recorder::new(10, None, Arc::new(SystemClock)));
+            let client = UpstreamClient::Shared(Box::new(http_client()));
+            let (config, credentials) = (Upstream::default(), ForwardedCredentials::None);
+            let (max, metrics) = (1_000, Arc::clone(&recorder));
+            let upstream =
+                HttpUpstream::new(&config, &url, credentials, None, max, client, metrics).unwrap();
+            let upstream = Arc::new(upstream);
+            let one = Shares { total: 1, per_principal: 1, per_session: 1 };
+            let places = FairQueue::new(one, Shares { total: 0, ..one });
+            let mut admission = Admission::of_principal("alice");
+            let caller = admission.caller.clone();
+            let place = places.enter(&caller, 1).await.unwrap();
+            admission._place = Some(Arc::new(place));
+            let turn = upstream.turns.take(&caller, 1).await.unwrap();
+            let exchange = Exchange::new(CallContext::default(), "GET /file", None);
+            let headers = http::HeaderMap::new();
+            let sending =
+                upstream.send(http::Method::GET, Some("/file"), "alice", &headers, Bytes::new());
+            let answering = async {
+                let mut server = listener.accept().await.unwrap().0;
+                assert!(server.read(&mut [0; 1_000]).await.unwrap() > 0);
+                let head = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n12345";
+                server.write_all(head.as_bytes()).await.unwrap();
+                server
+            };
+            let (response, server) = tokio::join!(sending, answering);
+            let request = PassedRequest {
+                exchange,
+                recorder: Arc::clone(&recorder),
+                _places: (admission, turn),
+                bytes: 0,
+                outcome: Outcome::Passed,
+            };
+            let body = PassedBody::start(response.unwrap().into_body(), &upstream, false, request);
+            Self { recorder, places, caller, body, server }
+        }
+
+        fn is_place_free(&self) -> bool {
+            self.places.has_room(&self.caller, false)
+        }
+
+        fn records(&self) -> Vec<(u64, Outcome)> {
+            let records = self.recorder.query(&RecordQuery::default());
+            records.iter().map(|record| (record.response_bytes, record.outcome)).collect()
+        }
+    }
+
+    #[tokio::test]
+    async fn places_are_occupied_until_the_body_ends() {
+        let mut setup = Setup::start().await;
+        let first = setup.body.frame().await.unwrap().unwrap();
+        assert_eq!(first.into_data().unwrap(), "12345");
+        assert!(!setup.is_place_free() && setup.records().is_empty());
+        setup.server.write_all(b"67890").await.unwrap();
+        let rest = std::mem::take(&mut setup.body).collect().await.unwrap().to_bytes();
+        assert_eq!(rest, "67890");
+        assert!(setup.is_place_free());
+        assert_eq!(setup.records(), [(10, Outcome::Passed)]);
+    }
+
+    #[tokio::test]
+    async fn broken_and_abandoned_bodies_free_their_places() {
+        let mut broken = Setup::start().await;
+        broken.server.shutdown().await.unwrap();
+        assert!(std::mem::take(&mut broken.body).collect().await.is_err());
+        assert!(broken.is_place_free());
+        assert_eq!(broken.records(), [(5, Outcome::UpstreamError)]);
+        let mut abandoned = Setup::start().await;
+        abandoned.body.frame().await.unwrap().unwrap();
+        abandoned.body = Body::empty();
+        assert!(abandoned.is_place_free());
+        assert_eq!(abandoned.records(), [(5, Outcome::Passed)]);
+    }
+}
