@@ -11,6 +11,7 @@ use tracing::debug;
 
 use super::Failure;
 use super::child_process::ChildProcess;
+use super::http_place::HttpPlace;
 use super::inbox::Inbox;
 use super::legacy_sse::LegacySse;
 use super::request_table::{StartedRequest, UpstreamReply};
@@ -71,6 +72,8 @@ pub(crate) struct UpstreamConnection {
     /// The bytes of messages that may wait to be sent in the background.
     background_bytes: Arc<Semaphore>,
     pub(super) subscribers: ResourceSubscribers,
+    /// The place of a connection over HTTP. `None` for a process, which holds its own.
+    _place: Option<HttpPlace>,
 }
 
 /// A request that was sent to an upstream. Dropping it before the response cancels the request at
@@ -118,13 +121,14 @@ impl Drop for UpstreamRequest {
 
 impl UpstreamConnection {
     /// Performs the handshake of a protocol mode over a new transport, and returns the connection.
-    /// `client` is described to the upstream.
+    /// `client` is described to the upstream. `place` is that of a connection over HTTP.
     pub(super) async fn handshake(
         server: Arc<UpstreamServer>,
         mode: ProtocolMode,
         client: &ClientInfo,
         transport: Transport,
         inbox: Arc<Inbox>,
+        place: Option<HttpPlace>,
     ) -> Result<Arc<Self>, Failure> {
         let server_info = OnceLock::new();
         let background_bytes = Arc::new(Semaphore::new(MAX_BACKGROUND_BYTES));
@@ -137,6 +141,7 @@ impl UpstreamConnection {
             transport,
             background_bytes,
             subscribers,
+            _place: place,
         });
         let answer = connection.introduce(client).await?;
         let head = Head::read(&answer);
@@ -176,6 +181,7 @@ impl UpstreamConnection {
         inbox: Arc<Inbox>,
         session: (&str, &str),
         server_info: ServerInfo,
+        place: HttpPlace,
     ) -> Arc<Self> {
         let mut random = [0u8; 4];
         // Without random numbers, ids might be those of another replica, which the upstream
@@ -193,6 +199,7 @@ impl UpstreamConnection {
             transport: Transport::Http(transport),
             background_bytes: Arc::new(Semaphore::new(MAX_BACKGROUND_BYTES)),
             subscribers: ResourceSubscribers::default(),
+            _place: Some(place),
         })
     }
 
