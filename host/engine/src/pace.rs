@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use context_guard_cursor_store::scope_principal;
 use wasmtime::{Result, Trap, UpdateDeadline};
 
 use super::long_calls::{LongCalls, Turn};
@@ -36,7 +37,7 @@ impl Pace {
             cancelled: Arc::default(),
             block: engine.options.block,
             long_calls: Arc::clone(&engine.long_calls),
-            principal: principal.into(),
+            principal: scope_principal(principal).into(),
             began: Instant::now(),
             processor_began: processor_time(),
             waited: Duration::ZERO,

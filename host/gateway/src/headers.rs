@@ -7,6 +7,7 @@ use http::header::{AUTHORIZATION, AsHeaderName, COOKIE, HeaderMap, HeaderName};
 use crate::access::{API_KEY, remove_key};
 use crate::config::{Authorization, Upstream};
 use crate::engine::digest;
+use crate::store::scope;
 
 /// The header with the session id of a stateful client.
 pub(crate) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -45,8 +46,7 @@ pub(crate) fn storage_scope(
     if given.is_empty() {
         return Arc::clone(principal);
     }
-    let digest = digest(&given.join(&b'\n'));
-    format!("{principal}#{}", digest.get(..16).unwrap_or_default()).into()
+    scope(principal, &digest(&given.join(&b'\n'))).into()
 }
 
 /// Returns the credentials in headers for whose names `is_chosen` returns true, each as a line. A

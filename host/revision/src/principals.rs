@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
+use context_guard_cursor_store::scope_principal;
 use sha2::{Digest, Sha256};
 
 use super::{Revision, Revisions};
@@ -31,11 +32,12 @@ pub(super) struct PrincipalHasher {
 }
 
 impl PrincipalHasher {
-    /// Returns the hash of a principal, or `None` for the gateway itself, which is no caller.
+    /// Returns the hash of a principal, or of the principal of a scope. `None` for the gateway itself, which is no caller.
     pub(super) fn hash(&self, principal: &str) -> Option<PrincipalHash> {
         if principal == GATEWAY_PRINCIPAL {
             return None;
         }
+        let principal = scope_principal(principal);
         let Some(shared) = &*self.shared.load() else {
             return Some(self.random.hash_one(principal));
         };
@@ -72,6 +74,8 @@ impl Revisions {
 
 #[cfg(test)]
 mod tests {
+    use context_guard_cursor_store::scope;
+
     use super::*;
 
     #[test]
@@ -80,6 +84,8 @@ mod tests {
         assert_eq!(hasher.hash("alice"), hasher.hash("alice"));
         assert_ne!(hasher.hash("alice"), hasher.hash("bob"));
         assert_eq!(hasher.hash(GATEWAY_PRINCIPAL), None);
+        // A client has one vote, whatever credentials it chooses for the upstream.
+        assert_eq!(hasher.hash("alice"), hasher.hash(&scope("alice", "0123456789abcdef")));
         let other = PrincipalHasher::default();
         hasher.share(b"secret");
         other.share(b"secret");

@@ -11,6 +11,7 @@ mod none;
 mod open;
 #[cfg(feature = "redis")]
 pub mod redis;
+mod scope;
 mod sealed;
 
 use std::sync::Arc;
@@ -26,6 +27,7 @@ pub use layered::LayeredStore;
 pub use memory::{MemoryLimits, MemoryStore};
 pub use none::NoStore;
 pub use open::{StoreOptions, Topology, open};
+pub use scope::{scope, scope_principal};
 pub use sealed::SealedStore;
 
 /// The reason why a cursor store cannot serve a call.

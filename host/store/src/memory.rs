@@ -1,5 +1,6 @@
 //! The store in memory. Entries expire; a full quota evicts the least recently used entries.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -7,8 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use lru::LruCache;
 
-use crate::Clock;
-use crate::{CursorStore, StoreError};
+use crate::{Clock, CursorStore, StoreError, scope_principal};
 
 /// The estimated memory of an entry in addition to its key and value, in bytes: the overhead of the
 /// maps.
@@ -75,6 +75,15 @@ impl MemoryStore {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.expire(self.clock.now());
         state
+    }
+}
+
+/// Returns the key of an entry in the partition of its principal. The scopes of a principal share a
+/// partition, and have different keys in it.
+fn partition_key<'k>(scope: &str, principal: &str, key: &'k str) -> Cow<'k, str> {
+    match scope.strip_prefix(principal) {
+        None | Some("") => Cow::Borrowed(key),
+        Some(credentials) => Cow::Owned(format!("{key}\0{credentials}")),
     }
 }
 
@@ -152,21 +161,30 @@ impl StoreState {
 }
 
 impl CursorStore for MemoryStore {
-    fn get(&self, principal: &str, keys: &[String]) -> Result<Vec<Option<Bytes>>, StoreError> {
+    fn get(&self, scope: &str, keys: &[String]) -> Result<Vec<Option<Bytes>>, StoreError> {
+        let principal = scope_principal(scope);
         let mut state = self.lock();
         let Some(partition) = state.partitions.get_mut(principal) else {
             return Ok(vec![None; keys.len()]);
         };
-        let mut find = |key: &String| partition.entries.get(key).map(|slot| slot.value.clone());
+        let mut find = |key: &String| {
+            let key = partition_key(scope, principal, key);
+            partition.entries.get(key.as_ref()).map(|slot| slot.value.clone())
+        };
         Ok(keys.iter().map(&mut find).collect())
     }
 
     fn put(
         &self,
-        principal: &str,
+        scope: &str,
         entries: Vec<(String, Vec<u8>)>,
         ttl: Duration,
     ) -> Result<(), StoreError> {
+        let principal = scope_principal(scope);
+        let entries: Vec<(String, Vec<u8>)> = entries
+            .into_iter()
+            .map(|(key, value)| (partition_key(scope, principal, &key).into_owned(), value))
+            .collect();
         let needed: usize = entries.iter().map(|(key, value)| cost(key, value)).sum();
         if needed > self.limits.principal_bytes.min(self.limits.total_bytes) {
             return Err(StoreError::QuotaExceeded);
@@ -194,28 +212,31 @@ impl CursorStore for MemoryStore {
         Ok(())
     }
 
-    fn extend(&self, principal: &str, keys: &[String], ttl: Duration) -> Result<(), StoreError> {
+    fn extend(&self, scope: &str, keys: &[String], ttl: Duration) -> Result<(), StoreError> {
+        let principal = scope_principal(scope);
         let expires = self.clock.now() + ttl;
         let mut state = self.lock();
         for key in keys {
+            let key = partition_key(scope, principal, key);
             let Some(slot) = state
                 .partitions
                 .get_mut(principal)
-                .and_then(|partition| partition.entries.get_mut(key))
+                .and_then(|partition| partition.entries.get_mut(key.as_ref()))
             else {
                 continue;
             };
             let before = std::mem::replace(&mut slot.expires, expires);
-            state.expiry.remove(&(before, principal.to_owned(), key.clone()));
-            state.expiry.insert((expires, principal.to_owned(), key.clone()));
+            state.expiry.remove(&(before, principal.to_owned(), key.to_string()));
+            state.expiry.insert((expires, principal.to_owned(), key.into_owned()));
         }
         Ok(())
     }
 
-    fn delete(&self, principal: &str, keys: &[String]) -> Result<(), StoreError> {
+    fn delete(&self, scope: &str, keys: &[String]) -> Result<(), StoreError> {
+        let principal = scope_principal(scope);
         let mut state = self.lock();
         for key in keys {
-            state.remove(principal, key);
+            state.remove(principal, &partition_key(scope, principal, key));
         }
         Ok(())
     }
@@ -276,6 +297,26 @@ mod tests {
         assert!(has(&store, "a", "1"));
         put(&store, "a", "4", 150).unwrap();
         assert!(has(&store, "a", "1") && !has(&store, "a", "2") && has(&store, "a", "4"));
+    }
+
+    #[test]
+    fn scopes_of_a_principal_are_isolated_and_share_its_quota() {
+        let (_, store) = store(3_000, 100_000);
+        let of_alice = |at: usize| crate::scope("alice", &format!("{at:016x}"));
+        put(&store, &of_alice(0), "k", 500).unwrap();
+        put(&store, &of_alice(1), "k", 600).unwrap();
+        put(&store, "alice", "own", 500).unwrap();
+        assert!(has(&store, &of_alice(0), "k") && !has(&store, &of_alice(2), "k"));
+        assert!(!has(&store, "alice", "k") && !has(&store, &of_alice(0), "own"));
+        store.extend(&of_alice(1), &["k".to_owned()], MINUTE * 2).unwrap();
+        store.delete(&of_alice(0), &["k".to_owned()]).unwrap();
+        assert!(!has(&store, &of_alice(0), "k") && has(&store, &of_alice(1), "k"));
+        put(&store, "bob", "k", 500).unwrap();
+        for at in 2..100 {
+            put(&store, &of_alice(at), "k", 500).unwrap();
+        }
+        assert!(has(&store, "bob", "k") && has(&store, &of_alice(99), "k"));
+        assert!(store.bytes() < 4_000, "{}", store.bytes());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
+use context_guard_cursor_store::scope_principal;
 use context_guard_history::{Event, Follows, Histogram, Outcome};
 use lru::LruCache;
 
@@ -204,8 +205,9 @@ impl Window {
         }
     }
 
-    /// Counts a metadata query of a principal.
-    pub(super) fn queried_metadata(&mut self, principal: &str, now_ms: u64) {
+    /// Counts a metadata query of a principal, or of the principal of a scope.
+    pub(super) fn queried_metadata(&mut self, scope: &str, now_ms: u64) {
+        let principal = scope_principal(scope);
         let number = self.number(now_ms);
         let Some(principals) = &mut self.principals else { return };
         if !principals.contains(principal) {
@@ -292,6 +294,16 @@ mod tests {
             window.add(Count::SampledEstimate, samples * 100, START);
             assert_eq!(window.totals(START).value("estimate_error"), expected);
         }
+    }
+
+    #[test]
+    fn metadata_queries_of_all_scopes_count_for_their_principal() {
+        let mut window = Window::new(Duration::from_secs(3_600), true);
+        for query in 0..30 {
+            let scope = context_guard_cursor_store::scope("a", &format!("{query:016x}"));
+            window.queried_metadata(&scope, START);
+        }
+        assert_eq!(window.most_metadata_queries(START), 30);
     }
 
     #[test]
