@@ -52,10 +52,23 @@ impl std::fmt::Display for Place {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Path(path) => write!(f, "{}", path.display()),
-            Self::Url(url) => f.write_str(url),
+            Self::Url(url) => f.write_str(&without_credentials(url)),
             Self::StoreKey(key) => write!(f, "store:{key}"),
         }
     }
+}
+
+/// Returns a URL without its user and its query, which may be credentials, such as the signature of
+/// an object store. Logs and revisions name the place.
+fn without_credentials(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let (target, has_query) = match rest.split_once(['?', '#']) {
+        Some((target, _)) => (target, true),
+        None => (rest, false),
+    };
+    let (authority, path) = target.split_at(target.find('/').unwrap_or(target.len()));
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    format!("{scheme}://{host}{path}{}", if has_query { "?…" } else { "" })
 }
 
 /// Reads a bundle from its place, and remembers what it has read.
@@ -121,8 +134,9 @@ impl BundleSource {
         let (Place::Url(url), Some((client, runtime))) = (&self.place, &self.http) else {
             return Ok(None);
         };
+        let place = self.place.to_string();
         let fault = |reason: &dyn std::fmt::Display| {
-            Error::Unreachable(format!("{url} cannot be read: {reason}"))
+            Error::Unreachable(format!("{place} cannot be read: {reason}"))
         };
         let mut request = Request::get(url.as_str());
         if let Some(etag) = &self.etag {
@@ -183,4 +197,25 @@ fn read_key(
         }
     }
     Err(format!("it has more than {MAX_BUNDLE_BYTES} bytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_of_urls_are_not_shown() {
+        for (url, shown) in [
+            ("https://ann:secret@host:1/a/b?X-Signature=secret#x", "https://host:1/a/b?…"),
+            ("https://token@host", "https://host"),
+            ("https://host/@a", "https://host/@a"),
+            ("http://host?secret", "http://host?…"),
+        ] {
+            assert_eq!(Place::parse(url, Path::new("/")).to_string(), shown);
+        }
+        let place = Place::parse("http://ann:secret@127.0.0.1:1/?secret", Path::new("/"));
+        let store = Arc::new(context_guard_cursor_store::NoStore);
+        let failure = BundleSource::new(place, store).unwrap().read().unwrap_err().to_string();
+        assert!(!failure.contains("secret") && failure.contains("127.0.0.1:1"), "{failure}");
+    }
 }

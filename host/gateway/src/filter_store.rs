@@ -184,6 +184,7 @@ impl Endpoint {
                 );
             }
             let detail = "a secret of filterStore.secrets is needed, as `Authorization: Bearer …`";
+            self.gateway.recorder.refused(&peer.to_string(), "filter", detail);
             return Err(Box::new(problem(StatusCode::UNAUTHORIZED, "wrong_secret", detail)));
         }
         let caller = peer.to_string().into();

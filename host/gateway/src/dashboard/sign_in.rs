@@ -1,6 +1,7 @@
 //! Sessions of browsers: signing in with the key of the endpoint, and signing out.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -11,6 +12,7 @@ use http::request::Parts;
 use http_body_util::{BodyExt as _, Limited};
 use serde::Deserialize;
 use serde_json::json;
+use tokio::time::timeout;
 
 use super::console::{Console, peer};
 use crate::access::Refusal;
@@ -19,6 +21,8 @@ use crate::{header, problem};
 
 /// The maximum size of a request to sign in, in bytes.
 const MAX_BODY_BYTES: usize = 4_096;
+/// The maximum time until a request to sign in has arrived.
+const MAX_BODY_TIME: Duration = Duration::from_secs(10);
 
 /// A request to sign in.
 #[derive(Deserialize)]
@@ -52,14 +56,22 @@ pub(super) async fn begin(State(console): State<Arc<Console>>, request: Request)
         Ok(access) => access,
         Err(response) => return *response,
     };
+    // The address of the page is checked before its body is read.
+    if let Err(refusal) = access.admit_page(&parts) {
+        return console.refuse(peer(&parts), &refusal);
+    }
     // A form of another site cannot send this content type.
     if !header(&parts.headers, CONTENT_TYPE).starts_with("application/json") {
         let detail = "Send {\"key\": …} as application/json.";
         return problem(StatusCode::UNSUPPORTED_MEDIA_TYPE, "bad_request", detail);
     }
-    let credentials = match read(body).await {
-        Ok(credentials) => credentials,
-        Err(detail) => return problem(StatusCode::BAD_REQUEST, "bad_request", &detail),
+    let credentials = match timeout(MAX_BODY_TIME, read(body)).await {
+        Ok(Ok(credentials)) => credentials,
+        Ok(Err(detail)) => return problem(StatusCode::BAD_REQUEST, "bad_request", &detail),
+        Err(_) => {
+            let detail = "The request did not arrive in time.";
+            return problem(StatusCode::REQUEST_TIMEOUT, "timeout", detail);
+        }
     };
     with_cookie(&console, &parts, access.sign_in(peer(&parts), &parts, credentials.key.trim()))
 }
@@ -91,4 +103,30 @@ async fn read(body: Body) -> Result<Credentials, String> {
     let body = Limited::new(body, MAX_BODY_BYTES).collect().await;
     let body = body.map_err(|error| error.to_string())?.to_bytes();
     serde_json::from_slice(&body).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use futures_util::stream;
+
+    use super::*;
+    use crate::access::AdminAccess;
+    use crate::config::{Access, Admin, Secret};
+    use crate::store::clock::SystemClock;
+    use crate::telemetry::Recorder;
+
+    #[tokio::test]
+    async fn bodies_of_other_pages_are_not_read() {
+        let token = Some(Secret::new("right"));
+        let admin = Admin { listen: "127.0.0.1:8809".to_owned(), token };
+        let access = Arc::new(AdminAccess::new(&admin, &Access::default()));
+        let recorder = Arc::new(Recorder::new(0, None, Arc::new(SystemClock)));
+        let console = Arc::new(Console::of_file("history.db".into(), access, recorder));
+        // A body that never arrives.
+        let body = Body::from_stream(stream::pending::<std::io::Result<Bytes>>());
+        let request = Request::builder().uri("/session").header("host", "evil.example");
+        let request = request.header(CONTENT_TYPE, "application/json").body(body).unwrap();
+        assert_eq!(begin(State(console), request).await.status(), StatusCode::FORBIDDEN);
+    }
 }
