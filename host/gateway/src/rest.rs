@@ -10,6 +10,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use context_guard_protocol::header::{self, is_event_stream};
 use context_guard_protocol::http::{HttpResponse, ResponseHead};
+use context_guard_protocol::path;
 use context_guard_protocol::rest::{self, RestRequest};
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
@@ -20,10 +21,10 @@ use self::passed_body::{PassedBody, PassedRequest};
 use super::admission::Admission;
 use super::exchange::{Exchange, NextStep};
 use super::fair_queue::Place;
-use super::headers;
 use super::tasks::{GuardInput, run_blocking};
 use super::upstream::Failure;
 use super::upstream::http_upstream::{HttpUpstream, response_headers};
+use super::{Gateway, headers, reply};
 use crate::config::{Rest as Config, RestEndpoint};
 use crate::engine::{CallContext, Decision};
 use crate::filter::Filter;
@@ -219,6 +220,33 @@ impl Rest {
         match guarded.shaped {
             None => respond(head.status, headers, Body::from(body)),
             Some(answer) => write(headers, request.response(head.status.as_u16(), &answer)),
+        }
+    }
+}
+
+impl Gateway {
+    /// Dispatches a request to the JSON API whose prefix is the longest that matches the path.
+    pub(crate) async fn dispatch_rest(
+        &self,
+        admission: &Admission,
+        parts: &Parts,
+        body: Bytes,
+    ) -> Response {
+        if self.rest.is_empty() {
+            return reply::not_found(parts.uri.path(), &self.config.path);
+        }
+        let path = match path::normalize(parts.uri.path()) {
+            Ok(path) => path,
+            Err(error) => {
+                let detail = format!("{error}: send the path in its normal form (RFC 3986, 6.2.2)");
+                self.recorder.refused(&admission.principal, "malformed", &detail);
+                return problem(StatusCode::BAD_REQUEST, "bad_request", &detail);
+            }
+        };
+        let apis = self.rest.iter().filter_map(|rest| Some((rest.claims(&path)?, rest)));
+        match apis.max_by_key(|(length, _)| *length) {
+            Some((_, api)) => api.serve(admission, &path, parts, body).await,
+            None => reply::not_found(&path, &self.config.path),
         }
     }
 }

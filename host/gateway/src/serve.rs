@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use axum::response::Response;
 use bytes::Bytes;
-use context_guard_protocol::path;
 use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode, Uri};
 use tokio_util::sync::CancellationToken;
@@ -27,7 +26,7 @@ use super::otlp::OtlpExport;
 use super::protocol_mode::ProtocolMode;
 use super::recorder;
 use super::reply;
-use super::rest::{Rest, problem};
+use super::rest::Rest;
 use super::single_upstream::SingleUpstream;
 use super::upstream::availability::Availability;
 use super::upstream::client::UpstreamClient;
@@ -366,26 +365,6 @@ impl Gateway {
         match &self.single_upstream {
             Some(single) => self.pass_or_translate(single, admission, &parts, &body).await,
             None => self.aggregator.serve(admission, &parts, body).await,
-        }
-    }
-
-    /// Dispatches a request to the JSON API whose prefix is the longest that matches the path.
-    async fn dispatch_rest(&self, admission: &Admission, parts: &Parts, body: Bytes) -> Response {
-        if self.rest.is_empty() {
-            return reply::not_found(parts.uri.path(), &self.config.path);
-        }
-        let path = match path::normalize(parts.uri.path()) {
-            Ok(path) => path,
-            Err(error) => {
-                let detail = format!("{error}: send the path in its normal form (RFC 3986, 6.2.2)");
-                self.recorder.refused(&admission.principal, "malformed", &detail);
-                return problem(StatusCode::BAD_REQUEST, "bad_request", &detail);
-            }
-        };
-        let apis = self.rest.iter().filter_map(|rest| Some((rest.claims(&path)?, rest)));
-        match apis.max_by_key(|(length, _)| *length) {
-            Some((_, api)) => api.serve(admission, &path, parts, body).await,
-            None => reply::not_found(&path, &self.config.path),
         }
     }
 

@@ -1,6 +1,8 @@
 //! The Streamable HTTP transport to an upstream: a session with a stateful upstream, or
 //! self-contained requests to a stateless one.
 
+mod ending;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -232,42 +234,6 @@ impl StreamableHttp {
             }
         });
         *self.listener.lock().unwrap_or_else(PoisonError::into_inner) = Some(AbortOnDrop(task));
-    }
-}
-
-impl StreamableHttp {
-    /// Returns a function that closes the event stream and ends the session.
-    pub(super) fn closing(self: &Arc<Self>) -> impl FnOnce() + Send + use<> {
-        let transport = Arc::downgrade(self);
-        move || {
-            if let Some(transport) = transport.upgrade() {
-                transport.listener.lock().unwrap_or_else(PoisonError::into_inner).take();
-                transport.end_session();
-            }
-        }
-    }
-
-    /// Ends the session with the upstream, unless other replicas use it.
-    fn end_session(&self) {
-        // The server holds state for a session. DELETE frees it.
-        if self.session().id.is_some()
-            && !self.is_portable.load(Ordering::Relaxed)
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
-        {
-            let (http, headers) = (Arc::clone(&self.http), self.headers_for(b""));
-            self.session().id = None;
-            let principal = Arc::clone(&self.caller.principal);
-            runtime.spawn(async move {
-                let body = Bytes::new();
-                let _ = http.send_uncounted(Method::DELETE, None, &principal, &headers, body).await;
-            });
-        }
-    }
-}
-
-impl Drop for StreamableHttp {
-    fn drop(&mut self) {
-        self.end_session();
     }
 }
 
