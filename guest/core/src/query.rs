@@ -47,7 +47,7 @@ use serde::{Deserialize, Serialize};
 
 use self::aggregate::Aggregates;
 use self::condition::Condition;
-use self::grep::Pattern;
+use self::grep::{FoundLines, Pattern};
 pub use self::input::{QueryInput, table_rows};
 use self::path::Path;
 pub use self::projected::IsEnough;
@@ -234,10 +234,11 @@ impl Query {
         }
         if let Some(pattern) = self.grep.as_deref().filter(|_| self.fields.is_none()) {
             let options = input.search_options(self.context);
-            let found = Pattern::new(pattern, self.ignore_case)?;
-            let found = found.search_json(&records, self.filters(), options);
-            grep::check_quotes(pattern, found.1.starts_with("0 matches"))?;
-            return Ok(QueryResult::new(found.0, false, format!("{} in {of}", found.1)));
+            let search = |found: &Pattern| Ok(found.search_json(&records, self.filters(), options));
+            let is_empty = |found: &(Vec<u8>, String)| found.1.starts_with("0 matches");
+            let (found, note) = Pattern::search(pattern, self.ignore_case, search, is_empty)?;
+            grep::check_empty(pattern, is_empty(&found))?;
+            return Ok(QueryResult::new(found.0, false, format!("{} in {of}{note}", found.1)));
         }
         let Some(fields) = &self.fields else {
             let what = match &self.path {
@@ -364,23 +365,12 @@ impl Query {
             ids.retain(|id| keys.score_of(records, *id).is_some_and(|score| score >= least));
         }
         if let Some(pattern) = self.grep.as_deref().filter(|_| self.greps_records()) {
-            let found = Pattern::new(pattern, self.ignore_case)?;
-            let mut budget = found.max_bytes();
-            let mut is_complete = true;
-            ids.retain(|id| match found.is_in(&records.outline, *id, &mut budget) {
-                Some(is_match) => is_match,
-                None => {
-                    is_complete = false;
-                    false
-                }
-            });
-            if !is_complete {
-                return Err(format!(
-                    "grep searched the maximum of {} bytes, and records are left: narrow them with path or where, or use a shorter pattern",
-                    found.max_bytes()
-                ));
-            }
-            let matches = format!("a value matches {pattern:?}");
+            let search = |found: &Pattern| found.choose(&records.outline, &ids);
+            let (matching, reading) =
+                Pattern::search(pattern, self.ignore_case, search, Vec::is_empty)?;
+            grep::check_empty(pattern, matching.is_empty())?;
+            ids = matching;
+            let matches = format!("a value matches {pattern:?}{reading}");
             note = Some(note.map_or(matches.clone(), |note| format!("{note}; {matches}")));
         }
         Ok((ids, note))
@@ -394,9 +384,12 @@ impl Query {
             self.grep.as_deref().filter(|_| is_plain && (counts_only || counts.is_none()))
         {
             let text = input.head(text);
-            let found = Pattern::new(pattern, self.ignore_case)?
-                .search_text(text, input.search_options(self.context));
-            grep::check_quotes(pattern, found.text.is_empty())?;
+            let options = input.search_options(self.context);
+            let search = |found: &Pattern| Ok(found.search_text(text, options));
+            let is_empty = |found: &FoundLines| found.text.is_empty();
+            let (mut found, note) = Pattern::search(pattern, self.ignore_case, search, is_empty)?;
+            grep::check_empty(pattern, found.text.is_empty())?;
+            found.description.push_str(&note);
             if counts.is_some() {
                 return Ok(QueryResult::new(found.counts.into_bytes(), false, found.description));
             }

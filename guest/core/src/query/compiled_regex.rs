@@ -19,17 +19,22 @@ pub(super) struct CompiledRegex {
 }
 
 impl CompiledRegex {
-    /// Compiles a regular expression.
+    /// Compiles a regular expression. `^` and `$` match at each line if `by_line`.
     ///
     /// # Errors
     /// Fails if the expression is invalid or too long.
-    pub(super) fn new(pattern: &str, ignore_case: bool) -> Result<Self, regex_lite::Error> {
+    pub(super) fn new(
+        pattern: &str,
+        ignore_case: bool,
+        by_line: bool,
+    ) -> Result<Self, regex_lite::Error> {
         // The engine does not report the compiled size, which determines the search time. So find
         // the smallest power of two under which the pattern compiles.
         let mut size = 256;
         loop {
             let mut builder = RegexBuilder::new(pattern);
-            match builder.case_insensitive(ignore_case).size_limit(size).build() {
+            builder.case_insensitive(ignore_case).multi_line(by_line);
+            match builder.size_limit(size).build() {
                 Ok(regex) => {
                     // Small patterns take less time than their size suggests.
                     let factor = if size <= 1_024 { 2 } else { 1 };

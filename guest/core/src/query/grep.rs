@@ -3,14 +3,19 @@
 
 mod alternatives;
 mod command_line;
+mod readings;
 mod values;
+
+use std::borrow::Cow;
 
 use regex_lite::Regex;
 
 use self::command_line::unwrap_pattern;
-pub use self::command_line::{check_quotes, search_hint};
+pub use self::command_line::{check_empty, search_hint};
+use self::readings::{from_basic_syntax, is_member, with_literal_signs};
 
 use super::compiled_regex::{CompiledRegex, MAX_SEARCHED_BYTES};
+use super::names::join_names;
 use crate::json::text::{Form, boundary};
 use crate::text::lines::LineSpans;
 
@@ -39,6 +44,10 @@ pub struct Pattern {
     regex: Regex,
     /// Maximum number of bytes that are searched for this pattern.
     max_bytes: usize,
+    /// True if members are searched with their values, because the pattern is written as one.
+    has_name: bool,
+    /// The reading of the pattern for the answer, if it is not the literal one.
+    note: Option<String>,
 }
 
 /// The options of a search.
@@ -99,17 +108,67 @@ impl Pattern {
     /// # Errors
     /// Returns a message for the caller if the expression is invalid or too long.
     pub fn new(pattern: &str, ignore_case: Option<bool>) -> Result<Self, String> {
-        if pattern.is_empty() || pattern.len() > 1_000 {
-            return Err("grep takes a regular expression of 1 to 1000 characters".to_owned());
+        let (pattern, flag) = unwrapped(pattern)?;
+        Self::compile(&pattern, ignore_case.or(flag.then_some(true)), false)
+    }
+
+    /// Compiles the argument `grep`, whose `^` and `$` match at each line. Signs that can only be
+    /// meant as text are read so.
+    ///
+    /// # Errors
+    /// Returns a message for the caller if the expression is invalid or too long.
+    pub fn for_search(pattern: &str, ignore_case: Option<bool>) -> Result<Self, String> {
+        let (pattern, flag) = unwrapped(pattern)?;
+        let ignore_case = ignore_case.or(flag.then_some(true));
+        let Some((literal, signs)) = with_literal_signs(&pattern) else {
+            return Self::compile(&pattern, ignore_case, true);
+        };
+        let note = Some(format!("{} was read as text", join_names(&signs, 4)));
+        Ok(Self { note, ..Self::compile(&literal, ignore_case, true)? })
+    }
+
+    /// Searches with the argument `grep`, and with its reading in the basic syntax of grep if the
+    /// other one finds nothing. Returns the result of `search`, and the note for the answer, which
+    /// is empty if the pattern was read as it is written.
+    ///
+    /// # Errors
+    /// Returns a message for the caller if the expression is invalid or too long, or the first
+    /// error of `search`.
+    pub fn search<R>(
+        pattern: &str,
+        ignore_case: Option<bool>,
+        mut search: impl FnMut(&Self) -> Result<R, String>,
+        is_empty: impl Fn(&R) -> bool,
+    ) -> Result<(R, String), String> {
+        let plain = Self::for_search(pattern, ignore_case)?;
+        let found = search(&plain)?;
+        let note = plain.note.map_or_else(String::new, |note| format!("; {note}"));
+        if !is_empty(&found) {
+            return Ok((found, note));
         }
-        let (pattern, flag) = unwrap_pattern(pattern)?.unwrap_or((pattern, false));
-        let ignore_case = ignore_case.unwrap_or_else(|| flag || !has_capital(pattern));
-        let compiled = CompiledRegex::new(pattern, ignore_case).map_err(|error| {
+        let (text, flag) = unwrapped(pattern)?;
+        let basic = from_basic_syntax(&text)
+            .and_then(|text| Self::compile(&text, ignore_case.or(flag.then_some(true)), true).ok());
+        if let Some(basic) = basic {
+            let other = search(&basic)?;
+            if !is_empty(&other) {
+                let note =
+                    "; read in the basic syntax of grep, in which \\| separates alternatives";
+                return Ok((other, note.to_owned()));
+            }
+        }
+        Ok((found, note))
+    }
+
+    fn compile(pattern: &str, ignore_case: Option<bool>, by_line: bool) -> Result<Self, String> {
+        let ignore_case = ignore_case.unwrap_or_else(|| !has_capital(pattern));
+        let compiled = CompiledRegex::new(pattern, ignore_case, by_line).map_err(|error| {
             format!(
                 "grep {pattern:?} is no regular expression: {error}; put a backslash before signs such as ( [ * that are meant as text"
             )
         })?;
-        Ok(Self { regex: compiled.regex, max_bytes: compiled.max_bytes })
+        let CompiledRegex { regex, max_bytes } = compiled;
+        Ok(Self { regex, max_bytes, has_name: is_member(pattern), note: None })
     }
 
     /// Returns the maximum number of bytes that are searched for this pattern.
@@ -238,6 +297,14 @@ impl Pattern {
         }
         shown
     }
+}
+
+/// Returns a pattern without the command line around it, and true if that ignores case.
+fn unwrapped(pattern: &str) -> Result<(Cow<'_, str>, bool), String> {
+    if pattern.is_empty() || pattern.len() > 1_000 {
+        return Err("grep takes a regular expression of 1 to 1000 characters".to_owned());
+    }
+    Ok(unwrap_pattern(pattern)?.unwrap_or((Cow::Borrowed(pattern), false)))
 }
 
 /// Returns the largest character boundary of a text up to `at`.

@@ -87,21 +87,29 @@ impl Query {
         if self.aggregate.is_none() && self.fields.is_none() && !self.filters() {
             return None;
         }
-        let pattern = self.grep.as_deref().map(|grep| Pattern::new(grep, self.ignore_case));
-        let pattern = match pattern.transpose() {
-            Ok(pattern) => pattern,
-            Err(reason) => return Some(Err(reason)),
+        let (log, reading) = match &self.grep {
+            None => (read(text, None)?, String::new()),
+            Some(grep) => {
+                let search = |pattern: &Pattern| {
+                    match text.len() > pattern.max_bytes() {
+                    true if read(text, None).is_none() => Ok(None),
+                    true => Err("the log is too long for grep beside this argument: use where with ~, or a shorter pattern".to_owned()),
+                    false => Ok(read(text, Some(pattern))),
+                }
+                };
+                let is_empty =
+                    |log: &Option<LogRecords>| log.as_ref().is_some_and(|log| log.chosen == 0);
+                match Pattern::search(grep, self.ignore_case, search, is_empty) {
+                    Ok((log, reading)) => (log?, reading),
+                    Err(reason) => return Some(Err(reason)),
+                }
+            }
         };
-        let is_too_long = pattern.as_ref().is_some_and(|pattern| text.len() > pattern.max_bytes());
-        let log = read(text, pattern.as_ref().filter(|_| !is_too_long))?;
-        if is_too_long {
-            return Some(Err("the log is too long for grep beside this argument: use where with ~, or a shorter pattern".to_owned()));
-        }
         let grep = self.grep.clone().filter(|_| log.is_json);
         let query = Self { path: None, grep, ..self.clone() };
         let chosen = match &self.grep {
             Some(grep) if !log.is_json => {
-                format!("; {} of {} entries match {grep:?}", log.chosen, log.total)
+                format!("; {} of {} entries match {grep:?}{reading}", log.chosen, log.total)
             }
             _ => String::new(),
         };

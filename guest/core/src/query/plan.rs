@@ -39,7 +39,12 @@ impl Query {
             || self.fields.is_some()
             || self.mode.is_some()
             || self.jq.is_some()
-            || (self.aggregate.is_some() && self.grep.is_none())
+            || (self.aggregate.is_some() && (self.grep.is_none() || self.totals_have_fields()))
+    }
+
+    fn totals_have_fields(&self) -> bool {
+        let totals = self.aggregate.as_deref().and_then(|text| Aggregates::parse(text).ok());
+        totals.is_some_and(|totals| !totals.has_no_fields())
     }
 
     /// Returns true if the query states which records to choose.

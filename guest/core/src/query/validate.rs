@@ -20,7 +20,7 @@ impl Query {
             Mask::parse(fields)?;
         }
         if let Some(pattern) = &self.grep {
-            Pattern::new(pattern, self.ignore_case)?;
+            Pattern::for_search(pattern, self.ignore_case)?;
         }
         if let Some(aggregate) = &self.aggregate {
             Aggregates::parse(aggregate)?;

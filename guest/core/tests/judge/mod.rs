@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use super::client::read;
 
 /// The members of a row that are no expectation.
-const OTHER_MEMBERS: [&str; 6] = ["arguments", "refused", "correction", "hint", "document", "half"];
+const OTHER_MEMBERS: [&str; 7] =
+    ["arguments", "refused", "correction", "hint", "document", "half", "says"];
 
 /// Returns the text of an answer and true if it is an error.
 pub(crate) fn ask(guard: &NativeGuard, cursor: &str, arguments: &Value) -> (String, bool) {

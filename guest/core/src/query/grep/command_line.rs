@@ -1,57 +1,135 @@
 //! Patterns as they are written on command lines and in scripts.
 
+use std::borrow::Cow;
+
+use super::readings::members_condition;
+
+/// The options of grep with their long names.
+const LONG_OPTIONS: [(&str, char); 13] = [
+    ("ignore-case", 'i'),
+    ("extended-regexp", 'E'),
+    ("basic-regexp", 'G'),
+    ("perl-regexp", 'P'),
+    ("line-number", 'n'),
+    ("recursive", 'r'),
+    ("text", 'a'),
+    ("count", 'c'),
+    ("invert-match", 'v'),
+    ("word-regexp", 'w'),
+    ("fixed-strings", 'F'),
+    ("only-matching", 'o'),
+    ("context", 'C'),
+];
+
 /// Splits a pattern that is written as on a command line or in a script: `grep -i "warn"`,
-/// `/warn/i`. Returns the pattern, and true if it matches any case. None if it is written plainly.
+/// `-e a -e b`, `/warn/i`. Returns the pattern, and true if it matches any case. None if it is
+/// written plainly.
 ///
 /// # Errors
 /// Returns a message for the caller if the command line has an option that changes the meaning.
-pub(super) fn unwrap_pattern(pattern: &str) -> Result<Option<(&str, bool)>, String> {
+pub(super) fn unwrap_pattern(pattern: &str) -> Result<Option<(Cow<'_, str>, bool)>, String> {
     let command = ["grep ", "egrep ", "rg "].iter().find_map(|name| pattern.strip_prefix(name));
     // `grep x` may be the text that is searched for.
     let command = command.map(str::trim_start).filter(|rest| rest.starts_with(['-', '"', '\'']));
     let mut rest = command.unwrap_or(pattern).trim();
     let (mut has_options, mut ignore_case) = (command.is_some(), false);
-    while let Some((flags, after)) = rest.strip_prefix('-').and_then(|rest| rest.split_once(' ')) {
-        let is_flags = !flags.is_empty() && flags.chars().all(|c| c.is_ascii_alphabetic());
-        if !is_flags {
+    let mut alternatives = Vec::new();
+    while let Some((word, after)) = rest.split_once(' ').or(Some((rest, ""))) {
+        let Some((flags, value)) = options(word) else { break };
+        if after.trim().is_empty() && !has_options && value.is_none() {
             break;
         }
-        if let Some(other) = flags.chars().find(|flag| !"iEGPneH".contains(*flag)) {
-            let instead = match other {
-                'v' => {
-                    let text = after.trim().trim_matches(['"', '\'']);
-                    let program = format!("map(select(test({text:?}) | not))");
-                    return Err(format!(
-                        "grep has no option -v: for lines without a text use jq: {program}"
-                    ));
-                }
-                'c' => "for the number of matches add aggregate: \"count\"",
-                'A' | 'B' | 'C' => "for lines around matches give context: 3",
-                'm' => "for the first matches give limit: 5",
-                'w' => "for whole words write \\bword\\b",
-                'F' => "put a backslash before signs such as ( [ * that are meant as text",
-                _ => "grep takes a regular expression",
-            };
-            return Err(format!("grep has no option -{other}: {instead}"));
+        if let Some(other) = flags.chars().find(|flag| !"iEGPneHrRsah".contains(*flag)) {
+            return Err(no_option(other, value, after));
         }
         has_options = true;
         ignore_case |= flags.contains('i');
         rest = after.trim_start();
+        if flags.ends_with('e') {
+            let (text, after) = argument(rest);
+            alternatives.push(text);
+            rest = after.trim_start();
+        }
+    }
+    if alternatives.len() > 1 {
+        let parts: Vec<String> = alternatives.iter().map(|text| format!("(?:{text})")).collect();
+        return Ok(Some((Cow::Owned(parts.join("|")), ignore_case)));
+    }
+    if let Some(text) = alternatives.first().filter(|_| rest.is_empty()) {
+        return Ok(Some((Cow::Borrowed(text), ignore_case)));
     }
     if has_options {
-        let inner = ['"', '\'']
-            .iter()
-            .find_map(|quote| rest.strip_prefix(*quote).and_then(|rest| rest.strip_suffix(*quote)));
-        return Ok(Some((inner.unwrap_or(rest), ignore_case)));
+        // The names of files follow a pattern in quotes.
+        let text = if rest.starts_with(['"', '\'']) { argument(rest).0 } else { rest };
+        return Ok(Some((Cow::Borrowed(text), ignore_case)));
     }
-    Ok(slashes(pattern))
+    Ok(slashes(pattern).map(|(text, flag)| (Cow::Borrowed(text), flag)))
 }
 
-/// Checks that a pattern in quotes matches something.
+/// Returns the options in a word of a command line, with the number that belongs to the last: `-iE`,
+/// `-A3`, `--context=3`. None if it has none.
+fn options(word: &str) -> Option<(String, Option<&str>)> {
+    if let Some(name) = word.strip_prefix("--") {
+        let (name, value) =
+            name.split_once('=').map_or((name, None), |(name, value)| (name, Some(value)));
+        let (_, flag) = LONG_OPTIONS.iter().find(|(known, _)| *known == name)?;
+        return Some((flag.to_string(), value));
+    }
+    let flags = word.strip_prefix('-')?;
+    let end = flags.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(flags.len());
+    let (flags, value) = flags.split_at_checked(end)?;
+    let is_number = value.bytes().all(|byte| byte.is_ascii_digit());
+    let value = (!value.is_empty()).then_some(value);
+    (!flags.is_empty() && is_number).then(|| (flags.to_owned(), value))
+}
+
+/// Returns the first argument of a command line, without its quotes, and the text after it.
+fn argument(text: &str) -> (&str, &str) {
+    let quoted = ['"', '\''].iter().find_map(|quote| {
+        let inner = text.strip_prefix(*quote)?;
+        let end = inner.match_indices(*quote).map(|(at, _)| at).find(|at| {
+            inner.get(at + 1..).is_some_and(|after| after.is_empty() || after.starts_with(' '))
+        })?;
+        Some((inner.get(..end)?, inner.get(end + 1..)?))
+    });
+    quoted.unwrap_or_else(|| {
+        let end = text.find(" -").unwrap_or(text.len());
+        text.split_at_checked(end).unwrap_or((text, ""))
+    })
+}
+
+/// Returns the error for an option that changes the meaning of a pattern.
+fn no_option(option: char, value: Option<&str>, rest: &str) -> String {
+    let text = rest.trim().trim_matches(['"', '\'']);
+    let instead = match option {
+        'v' => {
+            let program = format!("map(select(test({text:?}) | not))");
+            return format!("grep has no option -v: for lines without a text use jq: {program}");
+        }
+        'c' => "for the number of matches add aggregate: \"count\"".to_owned(),
+        'A' | 'B' | 'C' => {
+            format!("for lines around matches give context: {}", value.unwrap_or("3"))
+        }
+        'm' => "for the first matches give limit: 5".to_owned(),
+        'w' => "for whole words write \\bword\\b".to_owned(),
+        'F' => "put a backslash before signs such as ( [ * that are meant as text".to_owned(),
+        'o' => "matches are shown with their lines; leave it out".to_owned(),
+        _ => "grep takes a regular expression".to_owned(),
+    };
+    format!("grep has no option -{option}: {instead}")
+}
+
+/// Checks that a pattern that finds nothing is written as grep reads it.
 ///
 /// # Errors
-/// Returns a message for the caller if nothing matches, and the pattern is in quotes.
-pub fn check_quotes(pattern: &str, is_without_match: bool) -> Result<(), String> {
+/// Returns a message for the caller if nothing matches, and the pattern is in quotes, or several
+/// members of an object.
+pub fn check_empty(pattern: &str, is_without_match: bool) -> Result<(), String> {
+    if let Some(condition) = members_condition(pattern).filter(|_| is_without_match) {
+        return Err(format!(
+            "grep searches each member by itself, and found nothing; write where: {condition}"
+        ));
+    }
     let inner = ['"', '\'', '`'].iter().find_map(|quote| {
         let inner = pattern.strip_prefix(*quote)?.strip_suffix(*quote)?;
         (!inner.is_empty() && !inner.contains(*quote)).then_some(inner)
@@ -89,25 +167,33 @@ mod tests {
     fn command_lines_are_split() {
         for (line, expected) in [
             ("-i warn", Ok(Some(("warn", true)))),
+            ("--ignore-case warn", Ok(Some(("warn", true)))),
             ("grep -iE 'a|b'", Ok(Some(("a|b", true)))),
+            ("grep -rn 'a b' x.log", Ok(Some(("a b", false)))),
+            ("-e a b -e 'c d'", Ok(Some(("(?:a b)|(?:c d)", false)))),
+            ("-e a", Ok(Some(("a", false)))),
+            ("-x", Ok(None)),
             ("rg \"a b\"", Ok(Some(("a b", false)))),
             ("/warn/i", Ok(Some(("warn", true)))),
             ("grep x", Ok(None)),
             ("-- x", Ok(None)),
             ("-5 degrees", Ok(None)),
         ] {
+            let expected = expected.map(|found| found.map(|(text, flag)| (text.into(), flag)));
             assert_eq!(unwrap_pattern(line), expected, "{line}");
         }
         for (line, instead) in [
             ("grep -v 'a b'", "map(select(test(\"a b\") | not))"),
             ("-c x", "aggregate"),
             ("-A 3 x", "context"),
+            ("-C5 x", "context: 5"),
+            ("--count x", "aggregate"),
         ] {
             assert!(unwrap_pattern(line).unwrap_err().contains(instead), "{line}");
         }
-        let reason = check_quotes("\"a\"", true).unwrap_err();
+        let reason = check_empty("\"a\"", true).unwrap_err();
         assert!(reason.ends_with("write grep: a"), "{reason}");
-        assert_eq!(check_quotes("\"a\"", false), Ok(()));
-        assert_eq!(check_quotes("a \"b\"", true), Ok(()));
+        assert_eq!(check_empty("\"a\"", false), Ok(()));
+        assert_eq!(check_empty("a \"b\"", true), Ok(()));
     }
 }

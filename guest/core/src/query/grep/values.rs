@@ -38,22 +38,60 @@ impl Pattern {
             context: usize::try_from(options.context.min(MAX_CONTEXT_LINES)).unwrap_or(0),
             parents: Vec::new(),
             shown: None,
-            in_names: false,
+            place: if self.has_name { Place::Members } else { Place::Values },
         };
         search.run(records, is_filtered);
-        // A model may search the name of a member.
-        if search.count == 0 && search.bytes <= self.max_bytes {
-            (search.in_names, search.bytes) = (true, 0);
-            search.max_matches = search.max_matches.min(MAX_NAMES);
-            search.run(records, is_filtered);
+        // A model may search the name of a member, or a member with its value.
+        for place in [Place::Names, Place::Members] {
+            if search.count == 0 && search.bytes <= self.max_bytes && search.place != place {
+                (search.place, search.bytes) = (place, 0);
+                search.max_matches = match place {
+                    Place::Names => options.max_matches().min(MAX_NAMES),
+                    _ => options.max_matches(),
+                };
+                search.run(records, is_filtered);
+            }
         }
         search.result()
     }
 
-    /// Returns true if a value inside the node `id` matches, or none if `budget`, the number of
-    /// bytes that may still be searched, is used up.
-    #[must_use]
-    pub fn is_in(&self, outline: &Outline<'_>, id: NodeId, budget: &mut usize) -> Option<bool> {
+    /// Returns the records of `ids` that contain a matching value or, if there are none, a member
+    /// that matches with its name.
+    ///
+    /// # Errors
+    /// Returns a message for the caller if there are too many bytes to search.
+    pub fn choose(&self, outline: &Outline<'_>, ids: &[NodeId]) -> Result<Vec<NodeId>, String> {
+        let mut matching = Vec::new();
+        for has_name in [self.has_name, true] {
+            if !matching.is_empty() {
+                break;
+            }
+            let mut budget = self.max_bytes;
+            for id in ids {
+                match self.is_in(outline, *id, has_name, &mut budget) {
+                    Some(true) => matching.push(*id),
+                    Some(false) => {}
+                    None => {
+                        return Err(format!(
+                            "grep searched the maximum of {} bytes, and records are left: narrow them with path or where, or use a shorter pattern",
+                            self.max_bytes
+                        ));
+                    }
+                }
+            }
+        }
+        Ok(matching)
+    }
+
+    /// Returns true if a value inside the node `id` matches, or a member with its name if
+    /// `has_name`. None if `budget`, the number of bytes that may still be searched, is used up.
+    fn is_in(
+        &self,
+        outline: &Outline<'_>,
+        id: NodeId,
+        has_name: bool,
+        budget: &mut usize,
+    ) -> Option<bool> {
         let end = outline.node(id)?.end;
         for (_, node) in (id..end).filter_map(|id| Some((id, outline.node(id)?))) {
             if node.children > 0 && !node.closed {
@@ -61,12 +99,44 @@ impl Pattern {
             }
             let value = value_text(outline, node);
             *budget = budget.checked_sub(value.len() + 1)?;
-            if self.regex.is_match(&value) {
+            if self.regex.is_match(&value) || (has_name && self.is_member(outline, node)) {
                 return Some(true);
             }
         }
         Some(false)
     }
+}
+
+impl Pattern {
+    /// Returns true if a member matches with its name, as JSON, YAML or a log writes it.
+    fn is_member(&self, outline: &Outline<'_>, node: &Node) -> bool {
+        if node.key.is_empty() {
+            return false;
+        }
+        let (name, value) = (outline.decoded(&node.key), value_text(outline, node));
+        let json = match node.kind {
+            Kind::String => String::from_utf8_lossy(&quoted(&value)).into_owned(),
+            _ => value.clone(),
+        };
+        [
+            format!("\"{name}\": {json}"),
+            format!("\"{name}\":{json}"),
+            format!("{name}: {value}"),
+            format!("{name}={value}"),
+        ]
+        .iter()
+        .any(|member| self.regex.is_match(member))
+    }
+}
+
+/// The part of a document that is searched.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Values,
+    /// The names of members.
+    Names,
+    /// Values, and members with their names.
+    Members,
 }
 
 fn value_text(outline: &Outline<'_>, node: &Node) -> String {
@@ -93,8 +163,7 @@ struct Search<'s, 'a> {
     parents: Vec<(NodeId, usize)>,
     /// The object whose members were shown last.
     shown: Option<NodeId>,
-    /// True if the names of members are searched, and not the values.
-    in_names: bool,
+    place: Place,
 }
 
 impl Search<'_, '_> {
@@ -113,7 +182,8 @@ impl Search<'_, '_> {
         let matches = if is_few { few } else { self.out.as_slice() };
         let mut out = [b"{\"matches\":[", matches].concat();
         let complete = self.bytes <= self.pattern.max_bytes;
-        let within = if self.in_names && self.count > 0 { ",\"in\":\"names\"" } else { "" };
+        let within =
+            if self.place == Place::Names && self.count > 0 { ",\"in\":\"names\"" } else { "" };
         out.extend_from_slice(
             format!("],\"count\":{},\"complete\":{complete}{within}}}", self.count).as_bytes(),
         );
@@ -123,7 +193,7 @@ impl Search<'_, '_> {
         } else {
             String::new()
         };
-        let what = if self.in_names && self.count > 0 {
+        let what = if self.place == Place::Names && self.count > 0 {
             format!("no value matches, but names of members: {}", self.count)
         } else {
             format!("{} matches", self.count)
@@ -147,7 +217,7 @@ impl Search<'_, '_> {
                 let length = self.path.len();
                 self.path.push('/');
                 self.path.push_str(&step);
-                if self.in_names && node.kind == Kind::Object {
+                if self.place == Place::Names && node.kind == Kind::Object {
                     self.visit_name(&outline.decoded(&member.key), member);
                 }
                 self.parents.push((id, at));
@@ -157,12 +227,15 @@ impl Search<'_, '_> {
             }
             return;
         }
-        if self.in_names {
+        if self.place == Place::Names {
             return;
         }
         let value = value_text(outline, node);
         self.bytes += value.len() + 1;
-        if self.bytes > self.pattern.max_bytes || !self.pattern.regex.is_match(&value) {
+        let is_member = || self.place == Place::Members && self.pattern.is_member(outline, node);
+        if self.bytes > self.pattern.max_bytes
+            || !(self.pattern.regex.is_match(&value) || is_member())
+        {
             return;
         }
         let Some(mut found) = self.begin_match() else { return };

@@ -47,7 +47,7 @@ impl PathRegex {
         if pattern.len() > 1_000 {
             return Err("a regular expression has at most 1000 characters".to_owned());
         }
-        CompiledRegex::new(translated, false)
+        CompiledRegex::new(translated, false, false)
             .map(Self)
             .map_err(|error| format!("{pattern:?} is no regular expression here: {error}"))
     }

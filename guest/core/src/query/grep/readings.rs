@@ -1,0 +1,177 @@
+//! Readings of a pattern whose signs have another meaning than the caller expects: levels of logs
+//! in brackets, amounts of dollars, and the basic syntax of grep.
+
+/// Words in brackets that are the level of a log entry or the result of a test, and no set of
+/// letters.
+const LEVELS: [&str; 20] = [
+    "alert", "crit", "critical", "debug", "emerg", "error", "err", "fail", "failed", "fatal",
+    "info", "notice", "ok", "pass", "passed", "severe", "skip", "trace", "warn", "warning",
+];
+
+/// Returns the pattern with a backslash before signs that can only be meant as text, and those
+/// signs as an answer names them. None if there are none.
+///
+/// A set of letters has each letter once, so `[ERROR]` is a text. No line continues after `$`.
+pub(super) fn with_literal_signs(pattern: &str) -> Option<(String, Vec<String>)> {
+    let (mut out, mut signs) = (String::new(), Vec::new());
+    let mut at = 0;
+    while let Some(next) = pattern.get(at..).and_then(|rest| rest.chars().next()) {
+        let rest = pattern.get(at..).unwrap_or_default();
+        let after = rest.get(next.len_utf8()..).unwrap_or_default();
+        let taken = match next {
+            '\\' => 1 + after.chars().next().map_or(0, char::len_utf8),
+            '[' => match level(rest) {
+                Some(word) => {
+                    out.push_str(&format!("\\[{word}\\]"));
+                    signs.push(format!("[{word}]"));
+                    at += word.len() + 2;
+                    continue;
+                }
+                None => set_length(rest),
+            },
+            '$' if after.starts_with(|c: char| c.is_alphanumeric()) => {
+                out.push('\\');
+                signs.push("$".to_owned());
+                1
+            }
+            _ => next.len_utf8(),
+        };
+        out.push_str(rest.get(..taken).unwrap_or(rest));
+        at += taken.min(rest.len());
+    }
+    signs.dedup();
+    (!signs.is_empty()).then_some((out, signs))
+}
+
+/// Returns the word in the brackets at the start of `text`, if it is no set of letters.
+fn level(text: &str) -> Option<&str> {
+    let (word, after) = text.strip_prefix('[')?.split_once(']')?;
+    let is_word = word.len() > 1 && word.chars().all(|c| c.is_ascii_alphabetic());
+    let mut letters: Vec<char> = word.chars().collect();
+    letters.sort_unstable();
+    let is_repeated = letters.windows(2).any(|pair| pair.first() == pair.last());
+    let is_level = is_repeated || LEVELS.contains(&word.to_lowercase().as_str());
+    let is_counted = after.starts_with(['+', '*', '?', '{']);
+    (is_word && is_level && !is_counted).then_some(word)
+}
+
+/// Returns the length of the set at the start of `text`, with its brackets.
+fn set_length(text: &str) -> usize {
+    let start = if text.starts_with("[^") { 2 } else { 1 };
+    // A bracket at the start of a set is one of its characters.
+    let first = usize::from(text.get(start..).is_some_and(|rest| rest.starts_with(']')));
+    let mut is_escaped = false;
+    let inside = text.get(start + first..).unwrap_or_default();
+    let end = inside.char_indices().find(|(_, next)| {
+        let is_end = *next == ']' && !is_escaped;
+        is_escaped = *next == '\\' && !is_escaped;
+        is_end
+    });
+    end.map_or(text.len(), |(at, _)| start + first + at + 1)
+}
+
+/// Returns a pattern in the basic syntax of grep, in which `\|` separates alternatives and `|` is a
+/// text. None if it has no such sign.
+pub(super) fn from_basic_syntax(pattern: &str) -> Option<String> {
+    let is_special = |c: char| "|()+?{}".contains(c);
+    let (mut out, mut found) = (String::new(), false);
+    let mut characters = pattern.chars();
+    while let Some(next) = characters.next() {
+        match next {
+            '\\' => match characters.next() {
+                Some(sign) if is_special(sign) => {
+                    found = true;
+                    out.push(sign);
+                }
+                Some(other) => out.extend(['\\', other]),
+                None => out.push('\\'),
+            },
+            sign if is_special(sign) => out.extend(['\\', sign]),
+            other => out.push(other),
+        }
+    }
+    found.then_some(out)
+}
+
+/// Returns true if a pattern begins as the member of an object does: `"status": "failed"`,
+/// `status: failed`, `"status":\s*"failed"`.
+pub(super) fn is_member(pattern: &str) -> bool {
+    let text = pattern.trim_start_matches(['^', '(', '"', '\'']);
+    let end = text.find(|c: char| !(c.is_alphanumeric() || "_-.".contains(c)));
+    let (name, rest) = text.split_at_checked(end.unwrap_or(text.len())).unwrap_or_default();
+    let rest = rest.trim_start_matches(['"', '\'', ' ']);
+    let sign =
+        rest.starts_with([':', '=']) && !rest.starts_with("://") && !rest.starts_with(":\\d");
+    name.starts_with(|c: char| c.is_alphabetic() || c == '_') && sign
+}
+
+/// Returns the condition for a pattern that is several members of one object, such as
+/// `"id": 1, "status": "failed"`. None if it is not.
+pub(super) fn members_condition(pattern: &str) -> Option<String> {
+    let inner = pattern.trim().trim_start_matches('{').trim_end_matches('}');
+    let mut tests = Vec::new();
+    for part in crate::query::code::parts(inner, ",") {
+        let (name, value) = part.trim().strip_prefix('"')?.split_once("\":")?;
+        let value = value.trim();
+        let quoted = value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
+        let is_plain = |text: &str| !text.contains(['"', '\\', '*', '[', '(', '|']);
+        if !is_plain(name) || !is_plain(quoted.unwrap_or(value)) || value.is_empty() {
+            return None;
+        }
+        let value = quoted.map_or_else(|| value.to_owned(), crate::query::value::quote);
+        tests.push(format!("{name} = {value}"));
+    }
+    (tests.len() > 1).then(|| tests.join(" AND "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signs_that_can_only_be_text_are_escaped() {
+        for (pattern, expected) in [
+            ("[ERROR]", Some(r"\[ERROR\]")),
+            ("x [WARN] y", Some(r"x \[WARN\] y")),
+            ("[error]: a", Some(r"\[error\]: a")),
+            ("$100", Some(r"\$100")),
+            (r"a|$5\.00$", Some(r"a|\$5\.00$")),
+            ("[AEIOU]", None),
+            ("[ERROR]+", None),
+            ("[a-z]x$", None),
+            ("[$1]", None),
+            (r"\[ERROR]", None),
+            ("[]$1]", None),
+            (r"[\]$1]", None),
+        ] {
+            let found = with_literal_signs(pattern);
+            assert_eq!(found.map(|(text, _)| text).as_deref(), expected, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn basic_syntax_exchanges_signs_and_texts() {
+        assert_eq!(from_basic_syntax(r"a\|b(c)").as_deref(), Some(r"a|b\(c\)"));
+        assert_eq!(from_basic_syntax(r"\(a\)\+\.").as_deref(), Some(r"(a)+\."));
+        assert_eq!(from_basic_syntax("a|b"), None);
+    }
+
+    #[test]
+    fn members_are_recognised() {
+        for (pattern, expected) in [
+            ("\"a\": 1", true),
+            ("status:\\s*ok", true),
+            ("^level=error", true),
+            ("https://x", false),
+            ("10:30", false),
+            ("a b: c", false),
+        ] {
+            assert_eq!(is_member(pattern), expected, "{pattern}");
+        }
+        assert_eq!(
+            members_condition(r#"{"a": 1, "b": "it's"}"#).as_deref(),
+            Some("a = 1 AND b = 'it''s'")
+        );
+        assert_eq!(members_condition("\"a\": 1"), None);
+    }
+}
