@@ -30,6 +30,7 @@ pub mod records;
 pub mod response_mode;
 mod result;
 mod rewrite;
+mod scale;
 mod table;
 #[cfg(feature = "yaml")]
 mod toml;

@@ -10,7 +10,7 @@ mod total;
 use std::collections::BTreeMap;
 
 pub(super) use self::check::no_field;
-use self::check::{check_dates, check_scalar, left_out};
+use self::check::{check_dates, check_scalar, choose_scale, left_out};
 pub(crate) use self::filtered::split;
 use self::total::{AggregateFunction, Key, Total, write_value};
 use super::condition::{Source, TotalsCondition};
@@ -18,9 +18,9 @@ use super::field::{FieldName, FieldPath};
 use super::names::join_names;
 use super::objects;
 use super::operand::Operand;
-use super::order;
 use super::reader::Reader;
 use super::records::RecordSet;
+use super::scale::{Scale, ScaleSurvey, SortPosition};
 use super::value::Value;
 use crate::json::outline::NodeId;
 use crate::json::text::quoted;
@@ -51,6 +51,8 @@ struct Aggregate {
     function: AggregateFunction,
     /// The field. None for the number of records.
     operand: Option<Operand>,
+    /// The scale on which values are compared.
+    scale: Scale,
     verbatim: String,
     alias: Option<String>,
 }
@@ -236,12 +238,15 @@ impl GroupedTotals {
     }
 
     fn run(
-        &self,
+        &mut self,
         records: &RecordSet<'_>,
         chosen: &[NodeId],
         out: &mut Vec<u8>,
         notes: &mut Vec<String>,
     ) -> Result<(), String> {
+        for item in &mut self.items {
+            notes.extend(choose_scale(item, records, chosen));
+        }
         let mut groups = self.groups(records, chosen)?;
         for item in &self.items {
             notes.extend(left_out(item, records, chosen)?);
@@ -333,7 +338,7 @@ impl GroupedTotals {
                     match &item.operand {
                         None => total.count += 1,
                         Some(operand) => operand.visit(outline, *id, &mut |value| {
-                            total.add(item.function, &value, *id);
+                            total.add(item.function, &item.scale, &value, *id);
                         }),
                     }
                 }
@@ -353,12 +358,27 @@ impl GroupedTotals {
             })
             .collect();
         let size = |group: &Group| group.totals.first().map_or(0, |total| total.count);
-        let mut sorted: Vec<(Vec<Value<'static>>, Group)> =
-            std::mem::take(groups).into_iter().map(|group| (values(&group), group)).collect();
+        let rows: Vec<Vec<Value<'static>>> = groups.iter().map(values).collect();
+        let scales: Vec<(Scale, usize, bool)> = columns
+            .iter()
+            .map(|(at, descending)| {
+                let mut survey = ScaleSurvey::default();
+                rows.iter().filter_map(|row| row.get(*at)).for_each(|value| survey.add(value));
+                (survey.scale("").0, *at, *descending)
+            })
+            .collect();
+        let positions = |row: &Vec<Value<'static>>| -> Vec<SortPosition> {
+            let position = |(scale, at, _): &(Scale, usize, bool)| {
+                scale.sort_position(row.get(*at).unwrap_or(&Value::Null))
+            };
+            scales.iter().map(position).collect()
+        };
+        let mut sorted: Vec<(Vec<SortPosition>, Group)> =
+            rows.iter().map(positions).zip(std::mem::take(groups)).collect();
         sorted.sort_by(|(left, one), (right, other)| {
-            let orders = columns.iter().filter_map(|(at, descending)| {
-                Some(order::compare(left.get(*at)?, right.get(*at)?, *descending))
-            });
+            let pairs = left.iter().zip(right).zip(&scales);
+            let orders =
+                pairs.map(|((left, right), (.., descending))| left.compare(right, *descending));
             let order = orders.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then);
             match columns.is_empty() {
                 true => size(other).cmp(&size(one)),

@@ -27,6 +27,7 @@ use super::operand::Operand;
 use super::order::Order;
 use super::reader::Reader;
 use super::records::RecordSet;
+use super::scale::Scale;
 use super::value::Literal;
 use crate::json::outline::NodeId;
 
@@ -63,6 +64,10 @@ pub(super) enum Test {
 pub(super) struct Leaf {
     operand: Operand,
     check: Check,
+    /// The scale on which two fields are compared.
+    scale: Scale,
+    /// The note on values that could be compared in another way.
+    reading: Option<String>,
     /// The number of records for which the comparison was true.
     matched: Cell<u64>,
     /// The number of left-out records for which the comparison was unknown.
@@ -181,9 +186,10 @@ impl Condition {
         }
         let mut notes = self.test.diagnose(records)?;
         notes.insert(0, self.test.to_string());
-        self.order.sort(source, &mut ids);
         if !self.order.is_empty() {
+            let of_order = self.order.sort(records, &mut ids)?;
             notes.push(self.order.to_string());
+            notes.extend(of_order);
         }
         let all = ids.len();
         let offset = usize::try_from(self.offset).unwrap_or(usize::MAX).min(all);
@@ -238,7 +244,8 @@ impl Test {
     /// Creates a test that is a comparison.
     fn leaf(operand: Operand, check: Check) -> Self {
         let (matched, unknown) = (Cell::new(0), Cell::new(0));
-        Test::Leaf(Box::new(Leaf { operand, check, matched, unknown }))
+        let (scale, reading) = (Scale::Number, None);
+        Test::Leaf(Box::new(Leaf { operand, check, scale, reading, matched, unknown }))
     }
 
     /// Calls `visit` with each comparison.

@@ -1,5 +1,8 @@
 //! Periods of dates: years, months, days, from ISO texts or epoch numbers.
 
+mod read;
+
+pub(super) use self::read::{DayOrder, day_order};
 use super::value::Value;
 
 /// A period of dates, or a number in a date.
@@ -57,25 +60,31 @@ impl DatePart {
     }
 }
 
-/// A date and time without zone, as written.
-#[derive(Clone, Copy)]
-struct DateTime {
+/// A date and time, as written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct DateTime {
     year: i64,
     month: i64,
     day: i64,
     hour: i64,
     minute: i64,
+    second: i64,
+    nanosecond: i64,
+    /// The offset of its zone, in seconds. None if it has no zone.
+    zone: Option<i64>,
 }
 
 /// Returns the period of a date, such as `2024-05`. Dates are ISO 8601 texts, or epoch numbers in
 /// seconds or milliseconds. None if the value is not a date.
 pub(super) fn date_part(value: &Value<'_>, part: DatePart) -> Option<String> {
     let date = match value {
-        Value::Text(text) => DateTime::parse(text)?,
+        Value::Text(text) => {
+            DateTime::parse(text).or_else(|| DateTime::read(text, DayOrder::Unknown))?
+        }
         Value::Number(text) => DateTime::from_epoch(text.parse().ok()?)?,
         _ => return None,
     };
-    let DateTime { year, month, day, hour, minute } = date;
+    let DateTime { year, month, day, hour, minute, .. } = date;
     Some(match part {
         DatePart::Year => format!("{year:04}"),
         DatePart::Quarter => format!("{year:04}-Q{}", (month + 2) / 3),
@@ -106,6 +115,19 @@ fn days_since_monday(days: i64) -> i64 {
 }
 
 impl DateTime {
+    /// Returns true if the date has a zone.
+    pub(super) fn has_zone(&self) -> bool {
+        self.zone.is_some()
+    }
+
+    /// Returns the seconds since 1970 and the nanoseconds: in UTC, or as written if `in_zone` is
+    /// false. A time without a zone is one of UTC.
+    pub(super) fn instant(&self, in_zone: bool) -> (i64, i64) {
+        let zone = self.zone.filter(|_| in_zone).unwrap_or_default();
+        let seconds = self.days() * 86_400 + self.hour * 3_600 + self.minute * 60 + self.second;
+        (seconds - zone, self.nanosecond)
+    }
+
     /// Parses `2024-05-01`, followed by a time or by nothing.
     fn parse(text: &str) -> Option<Self> {
         let number = |from: usize, until: usize| text.get(from..until)?.parse::<i64>().ok();
@@ -118,7 +140,7 @@ impl DateTime {
         let hour = if has_time { number(11, 13)? } else { 0 };
         let minute = if has_time { number(14, 16)? } else { 0 };
         let is_valid = is(4, "-/") && (1..=12).contains(&month) && (1..=31).contains(&day);
-        is_valid.then_some(Self { year, month, day, hour, minute })
+        is_valid.then_some(Self { year, month, day, hour, minute, ..Self::default() })
     }
 
     #[allow(clippy::cast_possible_truncation, reason = "the number is in range")]
@@ -152,7 +174,7 @@ impl DateTime {
         let shifted = (5 * day + 2) / 153;
         let month = (shifted + 2) % 12 + 1;
         let year = era * 400 + year_of_era + i64::from(month <= 2);
-        Self { year, month, day: day - (153 * shifted + 2) / 5 + 1, hour: 0, minute: 0 }
+        Self { year, month, day: day - (153 * shifted + 2) / 5 + 1, ..Self::default() }
     }
 }
 

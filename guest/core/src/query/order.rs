@@ -3,11 +3,13 @@
 use std::cmp::Ordering;
 
 use super::field::FieldName;
+use super::known_fields::not_a_value;
 use super::operand::Operand;
 use super::reader::Reader;
 use super::records::RecordSet;
+use super::scale::{ScaleSurvey, SortPosition};
 use super::value::Value;
-use crate::json::outline::{NodeId, Outline};
+use crate::json::outline::NodeId;
 
 /// The order in which to return records. Empty for their own order.
 #[derive(Debug, Default)]
@@ -108,31 +110,55 @@ impl Order {
         self.0.iter_mut().try_for_each(|(operand, _)| operand.bind(records, all))
     }
 
-    /// Sorts records. Equal ones keep their order. Records without a value come last.
-    pub(super) fn sort(&self, outline: &Outline<'_>, ids: &mut Vec<NodeId>) {
-        if self.0.is_empty() {
-            return;
-        }
-        let keys = |id: NodeId| -> Vec<Value<'static>> {
-            let first = |operand: &Operand| {
-                let mut found = Value::Null;
-                operand.visit(outline, id, &mut |value| {
+    /// Sorts records. Equal ones keep their order. Records without a value come last. Returns notes
+    /// on values that are not of one kind.
+    ///
+    /// # Errors
+    /// Returns a message for the caller if a field holds objects only.
+    pub(super) fn sort(
+        &self,
+        records: &RecordSet<'_>,
+        ids: &mut Vec<NodeId>,
+    ) -> Result<Vec<String>, String> {
+        let mut notes = Vec::new();
+        let mut keys: Vec<Vec<SortPosition>> = ids.iter().map(|_| Vec::new()).collect();
+        for (operand, _) in &self.0 {
+            let mut survey = ScaleSurvey::default();
+            let first = |id: &NodeId| {
+                let (mut found, mut count) = (Value::Null, 0);
+                operand.visit(&records.outline, *id, &mut |value| {
+                    count += 1;
                     if found == Value::Null {
                         found = value.into_owned();
                     }
                 });
+                survey.add(&found);
+                if count > 1 {
+                    survey.add_several();
+                }
                 found
             };
-            self.0.iter().map(|(operand, _)| first(operand)).collect()
-        };
-        let mut sorted: Vec<_> = ids.iter().map(|id| (keys(*id), *id)).collect();
+            let values: Vec<Value<'static>> = ids.iter().map(first).collect();
+            let field = operand.to_string();
+            if survey.has_only_objects() {
+                return Err(format!("order by: {}", not_a_value(records, ids, &field)));
+            }
+            let (scale, note) = survey.scale(&field);
+            notes.extend(note);
+            notes.extend(survey.off_scale_note(&scale, &field));
+            for (key, value) in keys.iter_mut().zip(&values) {
+                key.push(scale.sort_position(value));
+            }
+        }
+        let mut sorted: Vec<_> = keys.into_iter().zip(ids.iter().copied()).collect();
         sorted.sort_by(|(left, _), (right, _)| {
             let pairs = left.iter().zip(right).zip(&self.0);
             let orders =
-                pairs.map(|((left, right), (_, descending))| compare(left, right, *descending));
+                pairs.map(|((left, right), (_, descending))| left.compare(right, *descending));
             orders.fold(Ordering::Equal, Ordering::then)
         });
         *ids = sorted.into_iter().map(|(_, id)| id).collect();
+        Ok(notes)
     }
 }
 
@@ -182,30 +208,4 @@ pub(super) fn eat_pipe(reader: &mut Reader<'_>, stages: &[&'static str]) -> bool
 pub(super) fn read_direction(reader: &mut Reader<'_>) -> bool {
     let word = reader.keyword(&["asc", "ascending", "desc", "descending"]);
     word.is_some_and(|word| word.starts_with("desc"))
-}
-
-/// Compares two values: numbers before texts, texts before booleans, null last in both directions.
-pub(super) fn compare(left: &Value<'_>, right: &Value<'_>, descending: bool) -> Ordering {
-    let order = match (left, right) {
-        (Value::Null, Value::Null) => Ordering::Equal,
-        (Value::Null, _) => return Ordering::Greater,
-        (_, Value::Null) => return Ordering::Less,
-        _ => compare_present(left, right),
-    };
-    if descending { order.reverse() } else { order }
-}
-
-fn compare_present(left: &Value<'_>, right: &Value<'_>) -> Ordering {
-    match (left.number(), right.number()) {
-        (Some(left), Some(right)) => left.total_compare(right),
-        (Some(_), None) => Ordering::Less,
-        (None, Some(_)) => Ordering::Greater,
-        (None, None) => match (left, right) {
-            (Value::Text(left), Value::Text(right)) => left.cmp(right),
-            (Value::Bool(left), Value::Bool(right)) => left.cmp(right),
-            (Value::Text(_), _) => Ordering::Less,
-            (_, Value::Text(_)) => Ordering::Greater,
-            _ => Ordering::Equal,
-        },
-    }
 }

@@ -4,28 +4,9 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use super::decimal::decimal;
+use super::scale::{Scale, ScaleSurvey};
 use crate::json::outline::{Node, Outline};
 use crate::json::scan::Kind;
-
-/// The factors of units, in bytes or of amounts. Kubernetes and most tools write them so.
-const UNITS: &[(&str, f64)] = &[
-    ("ki", 1_024.0),
-    ("kib", 1_024.0),
-    ("mi", 1_048_576.0),
-    ("mib", 1_048_576.0),
-    ("gi", 1_073_741_824.0),
-    ("gib", 1_073_741_824.0),
-    ("ti", 1_099_511_627_776.0),
-    ("tib", 1_099_511_627_776.0),
-    ("b", 1.0),
-    ("k", 1e3),
-    ("kb", 1e3),
-    ("mb", 1e6),
-    ("g", 1e9),
-    ("gb", 1e9),
-    ("t", 1e12),
-    ("tb", 1e12),
-];
 
 /// A scalar value of a record, or the kind of another value.
 #[derive(Clone, Debug, PartialEq)]
@@ -141,8 +122,8 @@ pub(super) struct Literal {
     /// True if the literal was in quotes.
     pub(super) is_quoted: bool,
     number: Option<Number>,
-    amount: Option<(f64, String)>,
-    version: Option<Vec<u64>>,
+    /// The scale on which values are compared with the literal.
+    scale: Scale,
 }
 
 impl Literal {
@@ -151,9 +132,61 @@ impl Literal {
         let is_number =
             Number::parse_plain(&text).is_some() || (!is_quoted && is_special_number(&text));
         let number = if is_number { Number::parse(&text) } else { None };
-        let amount = amount(&text);
-        let version = version(&text);
-        Self { text, is_quoted, number, amount, version }
+        let scale = Scale::of_literal(&text, number.is_some());
+        Self { text, is_quoted, number, scale }
+    }
+
+    /// Chooses the scale of a comparison with the values of `field`. Returns a note for the answer
+    /// if the values could be compared in another way.
+    ///
+    /// # Errors
+    /// Returns the reason if the values have an order, and the literal is no such value.
+    pub(super) fn fit(
+        &mut self,
+        survey: &ScaleSurvey,
+        field: &str,
+    ) -> Result<Option<String>, String> {
+        let (scale, note) = survey.scale(field);
+        if scale == Scale::Text {
+            return Ok(note.filter(|_| self.scale == Scale::Text));
+        }
+        if let Scale::Time { order, has_zone } = scale {
+            let Scale::Time { has_zone: own, .. } = self.scale else {
+                return Err(format!(
+                    "{field} holds dates, such as {}, and {self} is none; there is no clock here: write the date itself, such as {field} >= '2024-05-01'",
+                    survey.samples()
+                ));
+            };
+            // A time without a zone is compared with times as they are written.
+            self.scale = Scale::Time { order, has_zone: has_zone && own };
+            return Ok(note);
+        }
+        let is_fitting = scale.position(&self.value()).is_some();
+        if !is_fitting {
+            // The literal is an amount of another unit, or one beside plain numbers.
+            let is_word = self.scale == Scale::Text && survey.is_uniform();
+            return match is_word {
+                true => Err(format!(
+                    "no record has a comparable text at {field} to compare with {self}; it holds {}; write a value of that form, or convert it with jq",
+                    survey.samples()
+                )),
+                false => Ok(None),
+            };
+        }
+        let of_money = match &scale {
+            Scale::Money { currency, .. } if self.number.is_some() && !currency.is_empty() => {
+                Some(format!("{self} was compared with amounts in {currency} at {field}"))
+            }
+            _ => None,
+        };
+        self.scale = scale;
+        Ok(note.or(of_money))
+    }
+
+    /// Returns the literal as a value.
+    fn value(&self) -> Value<'_> {
+        let text = Cow::Borrowed(self.text.as_str());
+        if self.number.is_some() { Value::Number(text) } else { Value::Text(text) }
     }
 
     /// Returns the number that the literal is, if it is one.
@@ -192,48 +225,14 @@ impl Literal {
         }
     }
 
-    /// Compares a value with the literal. None if they are not of one type: numbers are compared
+    /// Compares a value with the literal. None if they are not on one scale: numbers are compared
     /// with numbers, amounts with amounts, versions with versions, and text with text.
     pub(super) fn order(&self, value: &Value<'_>) -> Option<Ordering> {
-        let text = match value {
-            Value::Number(text) | Value::Text(text) => text,
-            _ => return None,
-        };
-        if let Some(number) = self.number {
-            let left = value.number()?;
-            // The same text is equal, also `NaN`.
-            return if text.as_ref() == self.text {
-                Some(Ordering::Equal)
-            } else {
-                left.compare(number)
-            };
+        // The same text is equal, also `NaN`.
+        if self.number.is_some() && value.number().is_some() && value.text() == Some(&self.text) {
+            return Some(Ordering::Equal);
         }
-        if let Some((number, unit)) = &self.amount {
-            let (left, own) = match value {
-                Value::Number(text) => (text.parse().ok()?, String::new()),
-                _ => amount(text)?,
-            };
-            let (left, right) = match (factor(&own), factor(unit)) {
-                _ if own == *unit => (left, *number),
-                (Some(factor), Some(other)) => (left * factor, number * other),
-                _ => return None,
-            };
-            return left.partial_cmp(&right);
-        }
-        let Value::Text(text) = value else { return None };
-        if let Some(parts) = &self.version {
-            return Some(version(text)?.cmp(parts));
-        }
-        // The order of dates is that of their texts only if the year comes first in both.
-        let is_other_date = |text: &str| {
-            let first = text.split('/').next().unwrap_or_default();
-            let digits = first.bytes().all(|byte| byte.is_ascii_digit());
-            digits && (1..3).contains(&first.len()) && text.contains('/')
-        };
-        if is_other_date(text) || is_other_date(&self.text) {
-            return None;
-        }
-        Some(text.as_ref().cmp(self.text.as_str()))
+        self.scale.position(value)?.compare(&self.scale.position(&self.value())?)
     }
 }
 
@@ -259,34 +258,6 @@ fn is_special_number(text: &str) -> bool {
             && text
                 .starts_with(|first: char| first.is_ascii_digit() || first == '-' || first == '.')
             && !text.trim_start_matches('-').starts_with("00"))
-}
-
-/// Returns the number and the unit of an amount such as `16Gi` or `250ms`, in lower case.
-fn amount(text: &str) -> Option<(f64, String)> {
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '-')?;
-    let (number, unit) = text.split_at_checked(end)?;
-    let unit = unit.trim();
-    let is_unit = unit.len() <= 4 && unit.chars().all(|c| c.is_alphabetic() || c == '%');
-    (is_unit && !unit.is_empty()).then_some(())?;
-    // `m` is a thousandth in Kubernetes, a minute or a megabyte elsewhere.
-    Some((number.parse().ok()?, unit.to_lowercase()))
-}
-
-fn factor(unit: &str) -> Option<f64> {
-    if unit.is_empty() {
-        return Some(1.0);
-    }
-    UNITS.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor)
-}
-
-/// Returns the parts of a version or address such as `v1.10.2`.
-fn version(text: &str) -> Option<Vec<u64>> {
-    let text = text.strip_prefix('v').unwrap_or(text);
-    let parts: Vec<&str> = text.split('.').collect();
-    if !(3..=8).contains(&parts.len()) {
-        return None;
-    }
-    parts.into_iter().map(|part| part.parse().ok()).collect()
 }
 
 #[cfg(test)]
@@ -334,8 +305,7 @@ mod tests {
     fn dates_with_slashes_have_an_order_if_the_year_comes_first() {
         let date = Literal::new("2012/01/01".to_owned(), true);
         assert_eq!(date.order(&text("2011/04/25")), Some(Ordering::Less));
-        assert_eq!(date.order(&text("04/25/2013")), None);
-        assert_eq!(bare("1/2/2012").order(&text("3/4/2011")), None);
+        assert_eq!(date.order(&text("04/05/2013")), None);
         assert_eq!(bare("src/b").order(&text("src/a")), Some(Ordering::Less));
     }
 
@@ -344,9 +314,9 @@ mod tests {
         assert_eq!(bare("16Gi").order(&text("8Gi")), Some(Ordering::Less));
         assert_eq!(bare("16Gi").order(&text("32000Mi")), Some(Ordering::Greater));
         assert_eq!(bare("250ms").order(&text("1000ms")), Some(Ordering::Greater));
-        assert_eq!(bare("250ms").order(&text("1s")), None);
+        assert_eq!(bare("250ms").order(&text("1s")), Some(Ordering::Greater));
         assert_eq!(bare("1.2.10").order(&text("1.2.9")), Some(Ordering::Less));
         assert_eq!(bare("2024-05-01").order(&text("2024-04-30T10:00:00Z")), Some(Ordering::Less));
-        assert_eq!(bare("2024-05-01").order(&text("30/04/2024")), None);
+        assert_eq!(bare("2024-05-01").order(&text("04/05/2024")), None);
     }
 }

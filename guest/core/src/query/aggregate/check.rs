@@ -6,6 +6,7 @@ use crate::query::known_fields::{known_fields, left_out_note, not_a_value};
 use crate::query::names::join_names;
 use crate::query::operand::{FieldFunction, Operand};
 use crate::query::records::RecordSet;
+use crate::query::scale::{Scale, ScaleSurvey};
 use crate::query::value::{Value, quote};
 
 /// Checks that a field has values, not only objects.
@@ -55,6 +56,23 @@ pub(super) fn check_dates(operand: &Operand, records: &RecordSet<'_>) -> Result<
     ))
 }
 
+/// Chooses the scale on which a total compares values. Returns a note if the values could be
+/// compared in another way.
+pub(super) fn choose_scale(
+    item: &mut Aggregate,
+    records: &RecordSet<'_>,
+    chosen: &[NodeId],
+) -> Option<String> {
+    let operand = item.operand.as_ref().filter(|_| item.function.compares())?;
+    let mut survey = ScaleSurvey::default();
+    for id in chosen {
+        operand.visit(&records.outline, *id, &mut |value| survey.add(&value));
+    }
+    let (scale, note) = survey.scale(&operand.to_string());
+    item.scale = scale;
+    note
+}
+
 /// Returns a note about records whose value a total cannot use.
 ///
 /// # Errors
@@ -65,16 +83,22 @@ pub(super) fn left_out(
     chosen: &[NodeId],
 ) -> Result<Option<String>, String> {
     let Some(operand) = &item.operand else { return Ok(None) };
-    let (needs, compares) = (item.function.needs_numbers(), item.function.compares());
+    let compares = item.function.compares();
+    let needs = item.function.needs_numbers();
     if !needs && !compares {
         return Ok(None);
     }
+    // Among texts, numbers come first.
+    let is_number = needs || item.scale == Scale::Text;
+    let scale = if is_number { &Scale::Number } else { &item.scale };
+    let kind = scale.name();
     let (mut with, mut without, mut other, mut sample) = (0u64, 0u64, false, None);
     for id in chosen {
         let mut has_number = false;
         operand.visit(&records.outline, *id, &mut |value| {
-            has_number |= value.number().is_some();
-            if value.number().is_none() && value != Value::Null {
+            let is_on_scale = scale.sort_position(&value).is_on_scale();
+            has_number |= is_on_scale;
+            if !is_on_scale && value != Value::Null {
                 other = true;
                 if sample.is_none() {
                     sample = value.text().map(|text| text.chars().take(40).collect::<String>());
@@ -94,7 +118,7 @@ pub(super) fn left_out(
     if without == 0 || with == 0 {
         return Ok(None);
     }
-    Ok(Some(left_out_note(without, "number", &operand.field)))
+    Ok(Some(left_out_note(without, kind, &operand.field)))
 }
 
 /// Returns the error for selected fields of which no record has any.

@@ -13,6 +13,7 @@ use crate::query::condition::TotalsCondition;
 use crate::query::operand::Operand;
 use crate::query::order::{Order, read_direction};
 use crate::query::reader::{Position, Reader};
+use crate::query::scale::Scale;
 
 /// The functions with their names.
 const FUNCTIONS: [(&str, AggregateFunction); 24] = [
@@ -242,6 +243,7 @@ fn grouped(reader: &mut Reader<'_>, start: Position) -> Result<Option<GroupedTot
     let count = || Aggregate {
         function: AggregateFunction::Count,
         operand: None,
+        scale: Scale::Number,
         verbatim: "count".to_owned(),
         alias: None,
     };
@@ -343,7 +345,7 @@ pub(super) fn item(reader: &mut Reader<'_>) -> Result<Aggregate, String> {
     }
     let verbatim = reader.since(start).to_owned();
     let alias = alias(reader)?;
-    Ok(Aggregate { function, operand, verbatim, alias })
+    Ok(Aggregate { function, operand, scale: Scale::Number, verbatim, alias })
 }
 
 /// Reads the name after `as`, if there is one.

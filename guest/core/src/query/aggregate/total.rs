@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use crate::json::outline::NodeId;
 use crate::json::text::quoted;
 use crate::query::decimal::Sum;
-use crate::query::order;
 use crate::query::records::RecordSet;
+use crate::query::scale::{Scale, SortPosition};
 use crate::query::value::{Number, Value};
 
 /// The maximum number of distinct values that a result lists.
@@ -63,8 +63,7 @@ pub(super) struct Total {
     numbers: u64,
     /// The numbers, for percentiles.
     all: Vec<Number>,
-    best_number: Option<Best>,
-    best_text: Option<Best>,
+    best: Option<Best>,
     distinct: BTreeMap<Key, u64>,
 }
 
@@ -72,13 +71,20 @@ pub(super) struct Total {
 #[derive(Debug)]
 struct Best {
     value: Value<'static>,
+    position: SortPosition,
     record: NodeId,
     records: u64,
 }
 
 impl Total {
     /// Adds a value of the record `id`. Null is ignored, as in SQL.
-    pub(super) fn add(&mut self, function: AggregateFunction, value: &Value<'_>, id: NodeId) {
+    pub(super) fn add(
+        &mut self,
+        function: AggregateFunction,
+        scale: &Scale,
+        value: &Value<'_>,
+        id: NodeId,
+    ) {
         if *value == Value::Null {
             return;
         }
@@ -95,37 +101,29 @@ impl Total {
             }
             AggregateFunction::Percentile(_) => self.all.extend(value.number()),
             AggregateFunction::Min | AggregateFunction::MinRecord => {
-                self.keep_best(value, id, false)
+                self.keep_best(value, scale, id, false);
             }
             AggregateFunction::Max | AggregateFunction::MaxRecord => {
-                self.keep_best(value, id, true)
+                self.keep_best(value, scale, id, true);
             }
         }
     }
 
-    fn keep_best(&mut self, value: &Value<'_>, id: NodeId, highest: bool) {
-        let best = match value {
-            Value::Object => return,
-            value if value.number().is_some() => &mut self.best_number,
-            _ => &mut self.best_text,
-        };
-        match best {
-            Some(best) => match order::compare(value, &best.value, highest) {
-                std::cmp::Ordering::Less => {
-                    *best = Best { value: value.clone().into_owned(), record: id, records: 1 };
-                }
-                std::cmp::Ordering::Equal => best.records += 1,
-                std::cmp::Ordering::Greater => {}
-            },
-            None => {
-                *best = Some(Best { value: value.clone().into_owned(), record: id, records: 1 });
+    fn keep_best(&mut self, value: &Value<'_>, scale: &Scale, id: NodeId, highest: bool) {
+        if *value == Value::Object {
+            return;
+        }
+        let position = scale.sort_position(value);
+        let best = self.best.as_mut();
+        let order = best.as_ref().map(|best| position.compare(&best.position, highest));
+        match (order, best) {
+            (Some(std::cmp::Ordering::Greater), _) => {}
+            (Some(std::cmp::Ordering::Equal), Some(best)) => best.records += 1,
+            _ => {
+                let value = value.clone().into_owned();
+                self.best = Some(Best { value, position, record: id, records: 1 });
             }
         }
-    }
-
-    /// Returns the best value: a number, if there are numbers.
-    fn best(&self) -> Option<&Best> {
-        self.best_number.as_ref().or(self.best_text.as_ref())
     }
 
     /// Returns the total as a scalar, for sorting and conditions.
@@ -146,7 +144,7 @@ impl Total {
             AggregateFunction::Percentile(share) => {
                 percentile(&self.all, share).map_or(Value::Null, float)
             }
-            _ => self.best().map_or(Value::Null, |best| best.value.clone()),
+            _ => self.best.as_ref().map_or(Value::Null, |best| best.value.clone()),
         }
     }
 
@@ -157,7 +155,7 @@ impl Total {
         records: &RecordSet<'_>,
         out: &mut Vec<u8>,
     ) {
-        match (function, self.best()) {
+        match (function, self.best.as_ref()) {
             (AggregateFunction::Distinct, _) => {
                 let head = format!("{{\"count\":{},\"values\":[", self.distinct.len());
                 out.extend_from_slice(head.as_bytes());

@@ -11,6 +11,7 @@ use crate::query::field::{FieldName, FieldPath, FieldStep};
 use crate::query::operand::Operand;
 use crate::query::reader::Reader;
 use crate::query::records::RecordSet;
+use crate::query::scale::ScaleSurvey;
 use crate::query::value::Literal;
 
 impl Test {
@@ -220,10 +221,50 @@ impl Leaf {
     fn bind(&mut self, records: &RecordSet<'_>, all: &[NodeId]) -> Result<(), String> {
         self.operand.bind(records, all)?;
         if let Check::Field(_, other) = &mut self.check {
-            return other.bind(records, all);
+            other.bind(records, all)?;
+        } else {
+            self.bind_word(records, all);
         }
-        let Check::Compare(operator, literal) = &self.check else { return Ok(()) };
-        let Some(name) = field_named_by(literal) else { return Ok(()) };
+        self.choose_scale(records, all)
+    }
+
+    /// Chooses the scale of a comparison of order, or of two fields, from all values.
+    fn choose_scale(&mut self, records: &RecordSet<'_>, all: &[NodeId]) -> Result<(), String> {
+        let (operand, mut survey) = (&self.operand, ScaleSurvey::default());
+        let mut add = |operand: &Operand| {
+            for id in all {
+                operand.visit(&records.outline, *id, &mut |value| survey.add(&value));
+            }
+        };
+        let field = operand.to_string();
+        let explained = |reason: String| format!("where: {reason}");
+        self.reading = match &mut self.check {
+            Check::Compare(operator, literal) if *operator != Operator::Equal => {
+                add(operand);
+                literal.fit(&survey, &field).map_err(explained)?
+            }
+            Check::Between(low, high) => {
+                add(operand);
+                let note = low.fit(&survey, &field).map_err(explained)?;
+                high.fit(&survey, &field).map_err(explained)?;
+                note
+            }
+            Check::Field(_, other) => {
+                add(operand);
+                add(other);
+                let (scale, note) = survey.scale(&field);
+                self.scale = scale;
+                note
+            }
+            _ => None,
+        };
+        Ok(())
+    }
+
+    /// Reads a word that names a field as that field.
+    fn bind_word(&mut self, records: &RecordSet<'_>, all: &[NodeId]) {
+        let Check::Compare(operator, literal) = &self.check else { return };
+        let Some(name) = field_named_by(literal) else { return };
         // A value is found in one of the first records, mostly; that a word names no field shows
         // only after all of them.
         let is_value = |id: &NodeId| {
@@ -234,12 +275,11 @@ impl Leaf {
             found
         };
         if *operator == Operator::Equal && all.iter().any(is_value) {
-            return Ok(());
+            return;
         }
         if let Some(field) = name.find(records, all).filter(|field| *field != self.operand.field) {
             self.check = Check::Field(*operator, Operand { field, ..Operand::new(name) });
         }
-        Ok(())
     }
 
     /// Returns the list through which the field leads. None if there is none, or if it compares

@@ -122,6 +122,7 @@ impl Leaf {
                 notes.extend(self.absent_value(&values));
             }
         }
+        notes.extend(self.reading.clone());
         let unknown = self.unknown.get();
         // A record without a value does not equal one, so that it is left out anyway.
         let is_ordered = matches!(&self.check, Check::Between(..) | Check::Field(..))

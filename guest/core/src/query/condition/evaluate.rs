@@ -7,6 +7,7 @@ use crate::json::outline::{NodeId, Outline};
 use crate::json::scan::Kind;
 use crate::query::field::FieldPath;
 use crate::query::operand::Operand;
+use crate::query::scale::Scale;
 use crate::query::value::Value;
 
 /// A source of the values that a condition compares.
@@ -114,7 +115,9 @@ impl Leaf {
             let mut others = Vec::new();
             source.visit(other, id, &mut |value| others.push(value.into_owned()));
             source.visit(&self.operand, id, &mut |left| {
-                others.iter().for_each(|right| add(compare_fields(*operator, &left, right)));
+                others
+                    .iter()
+                    .for_each(|right| add(compare_fields(*operator, &self.scale, &left, right)));
             });
         } else {
             source.visit(&self.operand, id, &mut |value| add(self.check.test(&value)));
@@ -156,13 +159,18 @@ impl Check {
     }
 }
 
-fn compare_fields(operator: Operator, left: &Value<'_>, right: &Value<'_>) -> Option<bool> {
+fn compare_fields(
+    operator: Operator,
+    scale: &Scale,
+    left: &Value<'_>,
+    right: &Value<'_>,
+) -> Option<bool> {
     let order = match (left, right) {
         (Value::Null | Value::Object, _) | (_, Value::Null | Value::Object) => return None,
-        (Value::Text(left), Value::Text(right)) => Some(left.cmp(right)),
         (Value::Bool(left), Value::Bool(right)) => Some(left.cmp(right)),
-        _ => match (left.number(), right.number()) {
-            (Some(left), Some(right)) => left.compare(right),
+        (Value::Text(left), Value::Text(right)) if left == right => Some(Ordering::Equal),
+        _ => match (scale.position(left), scale.position(right)) {
+            (Some(left), Some(right)) => left.compare(&right),
             _ if operator == Operator::Equal => return Some(false),
             _ => return None,
         },

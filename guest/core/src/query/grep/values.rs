@@ -38,15 +38,15 @@ impl Pattern {
             context: usize::try_from(options.context.min(MAX_CONTEXT_LINES)).unwrap_or(0),
             parents: Vec::new(),
             shown: None,
-            place: if self.has_name { Place::Members } else { Place::Values },
+            place: if self.has_name { SearchTarget::Members } else { SearchTarget::Values },
         };
         search.run(records, is_filtered);
         // A model may search the name of a member, or a member with its value.
-        for place in [Place::Names, Place::Members] {
+        for place in [SearchTarget::Names, SearchTarget::Members] {
             if search.count == 0 && search.bytes <= self.max_bytes && search.place != place {
                 (search.place, search.bytes) = (place, 0);
                 search.max_matches = match place {
-                    Place::Names => options.max_matches().min(MAX_NAMES),
+                    SearchTarget::Names => options.max_matches().min(MAX_NAMES),
                     _ => options.max_matches(),
                 };
                 search.run(records, is_filtered);
@@ -131,7 +131,7 @@ impl Pattern {
 
 /// The part of a document that is searched.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum SearchTarget {
     Values,
     /// The names of members.
     Names,
@@ -163,7 +163,7 @@ struct Search<'s, 'a> {
     parents: Vec<(NodeId, usize)>,
     /// The object whose members were shown last.
     shown: Option<NodeId>,
-    place: Place,
+    place: SearchTarget,
 }
 
 impl Search<'_, '_> {
@@ -182,8 +182,11 @@ impl Search<'_, '_> {
         let matches = if is_few { few } else { self.out.as_slice() };
         let mut out = [b"{\"matches\":[", matches].concat();
         let complete = self.bytes <= self.pattern.max_bytes;
-        let within =
-            if self.place == Place::Names && self.count > 0 { ",\"in\":\"names\"" } else { "" };
+        let within = if self.place == SearchTarget::Names && self.count > 0 {
+            ",\"in\":\"names\""
+        } else {
+            ""
+        };
         out.extend_from_slice(
             format!("],\"count\":{},\"complete\":{complete}{within}}}", self.count).as_bytes(),
         );
@@ -193,7 +196,7 @@ impl Search<'_, '_> {
         } else {
             String::new()
         };
-        let what = if self.place == Place::Names && self.count > 0 {
+        let what = if self.place == SearchTarget::Names && self.count > 0 {
             format!("no value matches, but names of members: {}", self.count)
         } else {
             format!("{} matches", self.count)
@@ -217,7 +220,7 @@ impl Search<'_, '_> {
                 let length = self.path.len();
                 self.path.push('/');
                 self.path.push_str(&step);
-                if self.place == Place::Names && node.kind == Kind::Object {
+                if self.place == SearchTarget::Names && node.kind == Kind::Object {
                     self.visit_name(&outline.decoded(&member.key), member);
                 }
                 self.parents.push((id, at));
@@ -227,12 +230,13 @@ impl Search<'_, '_> {
             }
             return;
         }
-        if self.place == Place::Names {
+        if self.place == SearchTarget::Names {
             return;
         }
         let value = value_text(outline, node);
         self.bytes += value.len() + 1;
-        let is_member = || self.place == Place::Members && self.pattern.is_member(outline, node);
+        let is_member =
+            || self.place == SearchTarget::Members && self.pattern.is_member(outline, node);
         if self.bytes > self.pattern.max_bytes
             || !(self.pattern.regex.is_match(&value) || is_member())
         {

@@ -1,0 +1,293 @@
+//! Dates as programs and people write them: ISO 8601, RFC 2822, access logs, and names of months.
+
+use super::DateTime;
+
+const MONTHS: [&str; 12] = [
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+];
+const DAYS: [&str; 7] =
+    ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
+/// The offsets of named zones, in minutes.
+const ZONES: [(&str, i64); 16] = [
+    ("z", 0),
+    ("utc", 0),
+    ("gmt", 0),
+    ("est", -300),
+    ("edt", -240),
+    ("cst", -360),
+    ("cdt", -300),
+    ("mst", -420),
+    ("mdt", -360),
+    ("pst", -480),
+    ("pdt", -420),
+    ("bst", 60),
+    ("cet", 60),
+    ("cest", 120),
+    ("ist", 330),
+    ("jst", 540),
+];
+/// The length of the longest text that is read as a date, in bytes.
+const MAX_BYTES: usize = 48;
+
+/// The order of day and month in dates such as `04/05/2024`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::query) enum DayOrder {
+    DayFirst,
+    MonthFirst,
+    /// Both numbers may be a month.
+    Unknown,
+}
+
+impl DateTime {
+    /// Reads a text that is a date, or a date with a time. `order` is that of day and month where
+    /// the year comes last. None for other texts, and where the order is needed but unknown. O(1).
+    pub(in crate::query) fn read(text: &str, order: DayOrder) -> Option<Self> {
+        let text = text.trim();
+        if text.len() > MAX_BYTES || !text.contains(|c: char| c.is_ascii_digit()) {
+            return None;
+        }
+        let found = year_first(text).or_else(|| year_last(text, order)).or_else(|| named(text))?;
+        let is_valid = (1..=12).contains(&found.month) && (1..=31).contains(&found.day);
+        is_valid.then_some(found)
+    }
+}
+
+/// Returns the order of day and month in a date whose year comes last. None for other texts.
+pub(in crate::query) fn day_order(text: &str) -> Option<DayOrder> {
+    let (first, second, ..) = numbers(text.trim()).filter(|(_, _, sign, ..)| *sign != '.')?;
+    Some(match (first > 12, second > 12) {
+        (true, false) => DayOrder::DayFirst,
+        (false, true) => DayOrder::MonthFirst,
+        (true, true) => return None,
+        (false, false) => DayOrder::Unknown,
+    })
+}
+
+/// Reads a number of `least` to `most` digits at the start of a text.
+fn number(text: &str, least: usize, most: usize) -> Option<(i64, &str)> {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, rest) = text.split_at_checked(end)?;
+    (least..=most).contains(&end).then_some((digits.parse().ok()?, rest))
+}
+
+/// Reads `2024-05-01T10:00:00Z`, `2024/05/01 10:00` and `2024-05`.
+fn year_first(text: &str) -> Option<DateTime> {
+    let (year, rest) = number(text, 4, 4)?;
+    let sign = rest.chars().next().filter(|sign| "-/.".contains(*sign))?;
+    let (month, rest) = number(rest.get(1..)?, 1, 2)?;
+    let date = DateTime { year, month, ..DateTime::default() };
+    if rest.is_empty() {
+        return (sign != '.' && text.len() == 7).then_some(DateTime { day: 1, ..date });
+    }
+    let (day, rest) = number(rest.strip_prefix(sign)?, 1, 2)?;
+    with_time(DateTime { day, ..date }, rest)
+}
+
+/// Returns the three numbers of `04/25/2013`, and the sign between them, with the rest of the text.
+fn numbers(text: &str) -> Option<(i64, i64, char, i64, &str)> {
+    let (first, rest) = number(text, 1, 2)?;
+    let sign = rest.chars().next().filter(|sign| "-/.".contains(*sign))?;
+    let (second, rest) = number(rest.get(1..)?, 1, 2)?;
+    let (year, after) = number(rest.strip_prefix(sign)?, 2, 4)?;
+    let digits = rest.len() - after.len() - 1;
+    let year = match digits {
+        4 => year,
+        // Two digits are years from 1969 to 2068, as in POSIX.
+        2 if sign == '/' => year + if year < 69 { 2_000 } else { 1_900 },
+        _ => return None,
+    };
+    let is_end = after.is_empty() || after.starts_with(['T', ' ', ',']);
+    is_end.then_some((first, second, sign, year, after))
+}
+
+fn year_last(text: &str, order: DayOrder) -> Option<DateTime> {
+    let (first, second, sign, year, rest) = numbers(text)?;
+    let order = match order {
+        // Only languages in which the day comes first write dots.
+        _ if sign == '.' => DayOrder::DayFirst,
+        DayOrder::Unknown => day_order(text)?,
+        known => known,
+    };
+    let (day, month) = match order {
+        DayOrder::DayFirst => (first, second),
+        DayOrder::MonthFirst => (second, first),
+        DayOrder::Unknown => return None,
+    };
+    let date = DateTime { year, month, day, ..DateTime::default() };
+    with_time(date, rest.trim_start_matches(','))
+}
+
+/// Reads `Wed, 01 May 2024 10:00:00 GMT`, `May 1, 2024`, `Wed May  1 10:00:00 UTC 2024` and
+/// `10/Oct/2000:13:55:36 -0700`.
+fn named(text: &str) -> Option<DateTime> {
+    let (mut year, mut month, mut day, mut clock) = (None, None, None, String::new());
+    let words = text.split([' ', ',']).filter(|word| !word.is_empty());
+    let parts = words.flat_map(|word| {
+        let has_name = word.contains(|c: char| c.is_ascii_alphabetic())
+            && word.starts_with(|c: char| c.is_ascii_digit());
+        // `10/Oct/2000:13:55:36` and `02-Jan-2024`, but not `13:55:36-0700`.
+        let signs: &[char] = if has_name { &['/', '-'] } else { &[] };
+        word.split(signs)
+    });
+    for part in parts {
+        let lower = part.trim_end_matches('.').to_lowercase();
+        let is_named = |names: &[&str]| {
+            let name = |known: &&str| {
+                *known == lower
+                    || (lower.len() >= 3 && lower.len() <= 4 && known.starts_with(&lower))
+            };
+            names.iter().position(name)
+        };
+        let ordinal = ["st", "nd", "rd", "th"].iter().find_map(|end| lower.strip_suffix(end));
+        let digits = ordinal.unwrap_or(&lower);
+        let is_digits = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        if is_named(&DAYS).is_some() || lower == "at" {
+            continue;
+        } else if let Some(at) = is_named(&MONTHS).filter(|_| month.is_none()) {
+            month = Some(i64::try_from(at).ok()? + 1);
+        } else if is_digits && digits.len() == 4 && year.is_none() {
+            year = digits.parse().ok();
+        } else if is_digits && digits.len() <= 2 && day.is_none() {
+            day = digits.parse().ok();
+        } else if let Some((head, rest)) = part.split_once(':').filter(|_| clock.is_empty()) {
+            let is_year = head.len() == 4 && year.is_none();
+            if is_year {
+                year = Some(head.parse().ok()?);
+            }
+            clock = if is_year { rest.to_owned() } else { part.to_owned() };
+        } else if !clock.is_empty() {
+            clock = format!("{clock} {part}");
+        } else {
+            return None;
+        }
+    }
+    let date = DateTime { year: year?, month: month?, day: day?, ..DateTime::default() };
+    if clock.is_empty() { Some(date) } else { with_time(date, &format!(" {clock}")) }
+}
+
+/// Reads the time after a date, with its zone.
+fn with_time(date: DateTime, rest: &str) -> Option<DateTime> {
+    if rest.is_empty() {
+        return Some(date);
+    }
+    let rest = rest.strip_prefix(['T', 't', ' ', '_'])?.trim_start();
+    let (mut hour, rest) = number(rest, 1, 2)?;
+    let (mut minute, mut second, mut nanosecond) = (0, 0, 0);
+    let mut rest = rest;
+    if let Some(after) = rest.strip_prefix(':') {
+        (minute, rest) = number(after, 2, 2)?;
+        if let Some(after) = rest.strip_prefix(':') {
+            (second, rest) = number(after, 2, 2)?;
+            if let Some(after) = rest.strip_prefix(['.', ',']) {
+                let fraction;
+                (fraction, rest) = number(after, 1, 12)?;
+                let places = u32::try_from(after.len() - rest.len()).ok()?;
+                nanosecond = match places {
+                    0..=9 => fraction.checked_mul(10i64.pow(9 - places))?,
+                    _ => fraction / 10i64.pow(places - 9),
+                };
+            }
+        }
+    }
+    rest = rest.trim_start();
+    let half = rest.get(..2).map(str::to_lowercase).filter(|half| half == "am" || half == "pm");
+    if let Some(half) = half {
+        rest = rest.get(2..)?.trim_start();
+        hour = hour % 12 + if half == "pm" { 12 } else { 0 };
+    }
+    let is_valid = hour <= 24 && minute < 60 && second <= 60;
+    let zone = zone(rest)?;
+    is_valid.then_some(DateTime { hour, minute, second, nanosecond, zone, ..date })
+}
+
+/// Reads a zone: `Z`, `+02:00`, `-0700`, `PST`, `+0000 (UTC)`. Returns its offset in seconds, or
+/// none if the text is empty.
+fn zone(text: &str) -> Option<Option<i64>> {
+    let plain = text.split(['[', '(']).next().unwrap_or_default().trim();
+    let name = if plain.is_empty() { text.trim_matches(['[', '(', ')', ']']) } else { plain };
+    if name.is_empty() {
+        return Some(None);
+    }
+    let lower = name.to_lowercase();
+    if let Some((_, minutes)) = ZONES.iter().find(|(known, _)| *known == lower) {
+        return Some(Some(minutes * 60));
+    }
+    let digits = name.strip_prefix(['+', '-'])?.replace(':', "");
+    let (hours, minutes) = match digits.len() {
+        2 => (digits.as_str(), "0"),
+        4 => digits.split_at_checked(2)?,
+        _ => return None,
+    };
+    let seconds = hours.parse::<i64>().ok()? * 3_600 + minutes.parse::<i64>().ok()? * 60;
+    Some(Some(if name.starts_with('-') { -seconds } else { seconds }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_of_many_forms_are_one_time() {
+        for text in [
+            "2024-05-01T10:00:00Z",
+            "2024-05-01 10:00:00.000",
+            "2024/05/01 10:00",
+            "2024-5-1T12:00:00+02:00",
+            "Wed, 01 May 2024 10:00:00 GMT",
+            "1 May 2024 10:00:00 +0000 (UTC)",
+            "Wed May  1 10:00:00 UTC 2024",
+            "May 1, 2024 10:00 AM",
+            "May 1st, 2024 at 10:00am",
+            "01/May/2024:03:00:00 -0700",
+            "01.05.2024 10:00",
+        ] {
+            let found = DateTime::read(text, DayOrder::Unknown);
+            let expected = DateTime::read("2024-05-01T10:00:00", DayOrder::Unknown).unwrap();
+            let found = found.unwrap_or_else(|| panic!("{text}"));
+            assert_eq!(found.instant(true), expected.instant(true), "{text}");
+        }
+    }
+
+    #[test]
+    fn other_texts_are_no_dates() {
+        for text in [
+            "May 2024",
+            "yesterday",
+            "30 days ago",
+            "now() - 7d",
+            "04/05/2024",
+            "1.2.3",
+            "2024-13-01",
+            "2024-05-01x",
+            "10:00",
+            "2024",
+            "31 May",
+            "may 1 2 2024",
+            "",
+        ] {
+            assert_eq!(DateTime::read(text, DayOrder::Unknown), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn days_and_months_have_an_order() {
+        assert_eq!(day_order("04/25/2013"), Some(DayOrder::MonthFirst));
+        assert_eq!(day_order("25-04-2013"), Some(DayOrder::DayFirst));
+        assert_eq!(day_order("04/05/2013"), Some(DayOrder::Unknown));
+        assert_eq!(day_order("25.04.2013"), None);
+        let read = |order| DateTime::read("04/05/13 9:00 PM", order).unwrap();
+        assert_eq!((read(DayOrder::DayFirst).day, read(DayOrder::MonthFirst).day), (4, 5));
+        assert_eq!(read(DayOrder::DayFirst).hour, 21);
+    }
+}

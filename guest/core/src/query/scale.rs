@@ -1,0 +1,196 @@
+//! The scale on which the values of a field are compared: numbers, amounts, money, versions, times
+//! or texts. `where`, `order by` and totals compare with the scale that fits most values.
+
+mod amount;
+mod survey;
+mod version;
+
+use std::cmp::Ordering;
+
+use self::amount::{Units, amount, money};
+pub(super) use self::survey::ScaleSurvey;
+use self::version::Version;
+use super::date::{DateTime, DayOrder, day_order};
+use super::value::{Number, Value};
+
+/// The scale of a field.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Scale {
+    Number,
+    /// Amounts such as `16Gi`.
+    Amount(Units),
+    /// Amounts of money, and numbers with separators.
+    Money {
+        /// The sign of the currency. Empty for numbers with separators.
+        currency: String,
+        /// True if a comma is the sign before decimals.
+        has_comma: bool,
+    },
+    Version,
+    /// Dates and times.
+    Time {
+        order: DayOrder,
+        /// True if all of them have a zone.
+        has_zone: bool,
+    },
+    Text,
+}
+
+/// The position of a value on a scale.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum ScalePosition {
+    Number(Number),
+    Amount(f64),
+    Version(Version),
+    Time(i64, i64),
+    Text(String),
+}
+
+/// The position of a value among all values: those that are not on the scale come after the others.
+#[derive(Debug)]
+pub(super) struct SortPosition {
+    rank: u8,
+    position: Option<ScalePosition>,
+}
+
+/// The ranks of values on the scale, and of null.
+const ON_SCALE: u8 = 1;
+const NULL: u8 = 9;
+
+impl Scale {
+    /// Returns the scale of a literal that is compared with values of an unknown scale.
+    pub(super) fn of_literal(text: &str, is_number: bool) -> Self {
+        if is_number {
+            return Scale::Number;
+        }
+        if let Some(date) = DateTime::read(text, DayOrder::Unknown) {
+            return Scale::Time { order: DayOrder::Unknown, has_zone: date.has_zone() };
+        }
+        if let Some(found) = read_money(text) {
+            return found;
+        }
+        if let Some((_, unit)) = amount(text) {
+            return Scale::Amount(Units::beside(&unit));
+        }
+        if version::is_version(text) { Scale::Version } else { Scale::Text }
+    }
+
+    /// Returns the position of a value. None if it is not on the scale.
+    pub(super) fn position(&self, value: &Value<'_>) -> Option<ScalePosition> {
+        let text = match value {
+            Value::Number(text) | Value::Text(text) => text.as_ref(),
+            Value::Null | Value::Bool(_) | Value::Object => return None,
+        };
+        let is_number = matches!(value, Value::Number(_));
+        match self {
+            Scale::Number => value.number().map(ScalePosition::Number),
+            Scale::Amount(units) => {
+                let number = || Some((text.parse().ok()?, String::new()));
+                let is_plain = is_number || value.number().is_some();
+                let (number, unit) = if is_plain { number()? } else { amount(text)? };
+                units.scaled(number, &unit).map(ScalePosition::Amount)
+            }
+            Scale::Money { .. } if is_number => value.number().map(ScalePosition::Number),
+            Scale::Money { currency, has_comma } => {
+                let found = money(text, *has_comma)?;
+                let is_same = found.currency == *currency || found.currency.is_empty();
+                is_same.then_some(ScalePosition::Number(found.number))
+            }
+            Scale::Version => Version::read(text).map(ScalePosition::Version),
+            _ if is_number => None,
+            Scale::Time { order, has_zone } => {
+                let (seconds, nanoseconds) = DateTime::read(text, *order)?.instant(*has_zone);
+                Some(ScalePosition::Time(seconds, nanoseconds))
+            }
+            Scale::Text => Some(ScalePosition::Text(text.to_owned())),
+        }
+    }
+
+    /// Returns the position of a value among all values, for sorting.
+    pub(super) fn sort_position(&self, value: &Value<'_>) -> SortPosition {
+        let number = value.number().map(ScalePosition::Number);
+        let (rank, position) = match (value, self) {
+            (Value::Null, _) => (NULL, None),
+            // Numbers come before texts.
+            (_, Scale::Text) if number.is_some() => (0, number),
+            _ => match (self.position(value), value) {
+                (Some(position), _) => (ON_SCALE, Some(position)),
+                (None, _) if number.is_some() => (2, number),
+                (None, Value::Text(text)) => (3, Some(ScalePosition::Text(text.to_string()))),
+                (None, Value::Bool(false)) => (4, None),
+                (None, Value::Bool(true)) => (5, None),
+                (None, _) => (6, None),
+            },
+        };
+        SortPosition { rank, position }
+    }
+
+    /// Returns the name of a value on the scale, for notes.
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Scale::Number => "number",
+            Scale::Amount(_) => "amount",
+            Scale::Money { currency, .. } if currency.is_empty() => "number",
+            Scale::Money { .. } => "amount of money",
+            Scale::Version => "version",
+            Scale::Time { .. } => "date",
+            Scale::Text => "text",
+        }
+    }
+}
+
+/// Returns the scale of a text that is an amount of money. None for other texts.
+fn read_money(text: &str) -> Option<Scale> {
+    let has_comma = amount::decimal_comma(text).unwrap_or(false);
+    let found = money(text, has_comma)?;
+    let is_marked = !found.currency.is_empty() || text.contains(',');
+    is_marked.then_some(Scale::Money { currency: found.currency, has_comma })
+}
+
+impl ScalePosition {
+    /// Compares two positions on one scale. None if one of them is `NaN`.
+    pub(super) fn compare(&self, other: &Self) -> Option<Ordering> {
+        match (self, other) {
+            (Self::Number(left), Self::Number(right)) => left.compare(*right),
+            (Self::Amount(left), Self::Amount(right)) => left.partial_cmp(right),
+            (Self::Version(left), Self::Version(right)) => Some(left.compare(right)),
+            (Self::Time(left, more), Self::Time(right, other)) => {
+                Some((left, more).cmp(&(right, other)))
+            }
+            (Self::Text(left), Self::Text(right)) => Some(left.cmp(right)),
+            _ => None,
+        }
+    }
+
+    fn total_compare(&self, other: &Self) -> Ordering {
+        match (self, other) {
+            (Self::Number(left), Self::Number(right)) => left.total_compare(*right),
+            (Self::Amount(left), Self::Amount(right)) => left.total_cmp(right),
+            _ => self.compare(other).unwrap_or(Ordering::Equal),
+        }
+    }
+}
+
+impl SortPosition {
+    /// Compares two positions. Only the order of values on the scale is reversed by `descending`:
+    /// other values come last, and null after them.
+    pub(super) fn compare(&self, other: &Self, descending: bool) -> Ordering {
+        if self.rank != other.rank {
+            let (is_false, is_true) = (4, 5);
+            let are_flags =
+                [self.rank, other.rank].iter().all(|rank| (is_false..=is_true).contains(rank));
+            let order = self.rank.cmp(&other.rank);
+            return if are_flags && descending { order.reverse() } else { order };
+        }
+        let order = match (&self.position, &other.position) {
+            (Some(left), Some(right)) => left.total_compare(right),
+            _ => Ordering::Equal,
+        };
+        if descending { order.reverse() } else { order }
+    }
+
+    /// Returns true if the value is on the scale.
+    pub(super) fn is_on_scale(&self) -> bool {
+        self.rank == ON_SCALE
+    }
+}

@@ -1,0 +1,299 @@
+//! The choice of the scale of a field from its values.
+
+use super::amount::{Units, amount, decimal_comma, money};
+use super::version::is_version;
+use super::{DateTime, DayOrder, Scale, day_order};
+use crate::query::names::join_names;
+use crate::query::value::{Number, Value, quote};
+
+/// The maximum number of different units or currencies that are told apart.
+const MAX_UNITS: usize = 24;
+/// The number of values that a note names.
+const MAX_SAMPLES: usize = 3;
+
+/// The forms of the values of a field.
+#[derive(Debug, Default)]
+pub(in crate::query) struct ScaleSurvey {
+    /// The number of JSON numbers.
+    numbers: u64,
+    /// The number of texts that are numbers.
+    plain: u64,
+    dotted: DottedNumbers,
+    /// The numbers of amounts by their unit, and of money by its currency.
+    units: Vec<(String, u64)>,
+    currencies: Vec<(String, u64)>,
+    /// The numbers of amounts of money in which the sign before decimals is a comma, and a dot.
+    commas: (u64, u64),
+    versions: u64,
+    times: u64,
+    zones: u64,
+    /// The numbers of dates in which the day comes first, the month, and where both are possible.
+    orders: [u64; 3],
+    /// The number of other texts.
+    others: u64,
+    booleans: u64,
+    objects: u64,
+    /// The number of records with several values.
+    several: u64,
+    samples: Vec<String>,
+}
+
+/// Texts such as `3.10`, which may be numbers or versions.
+#[derive(Debug, Default)]
+struct DottedNumbers {
+    /// True if a text has more decimals than another one.
+    is_uneven: bool,
+    /// True if a text has several decimals, the last of which is zero.
+    ends_in_zero: bool,
+    decimals: Option<usize>,
+    /// The highest number of decimals.
+    most: usize,
+}
+
+impl ScaleSurvey {
+    /// Adds a value. O(value).
+    pub(in crate::query) fn add(&mut self, value: &Value<'_>) {
+        let text = match value {
+            Value::Null => return,
+            Value::Object => {
+                self.objects += 1;
+                return;
+            }
+            Value::Bool(_) => {
+                self.booleans += 1;
+                return;
+            }
+            Value::Number(text) => {
+                self.numbers += 1;
+                self.dotted.add(text);
+                return;
+            }
+            Value::Text(text) => text.trim(),
+        };
+        if text.is_empty() {
+            return;
+        }
+        if self.samples.len() < MAX_SAMPLES && text.len() <= 40 {
+            let sample = quote(text);
+            if !self.samples.contains(&sample) {
+                self.samples.push(sample);
+            }
+        }
+        let may_be_typed = text.len() <= 60 && text.bytes().any(|byte| byte.is_ascii_digit());
+        if !may_be_typed {
+            self.others += 1;
+        } else if Number::parse_plain(text).is_some() {
+            self.plain += 1;
+            self.dotted.add(text);
+        } else if !self.add_time(text) && !self.add_money(text) && !self.add_amount(text) {
+            let count = if is_version(text) { &mut self.versions } else { &mut self.others };
+            *count += 1;
+        }
+    }
+
+    /// Counts a record with several values.
+    pub(in crate::query) fn add_several(&mut self) {
+        self.several += 1;
+    }
+
+    fn add_time(&mut self, text: &str) -> bool {
+        let order = day_order(text);
+        let date = DateTime::read(
+            text,
+            order.filter(|order| *order != DayOrder::Unknown).unwrap_or(DayOrder::DayFirst),
+        );
+        let Some(date) = date else { return false };
+        self.times += 1;
+        self.zones += u64::from(date.has_zone());
+        let at = order.map(|order| match order {
+            DayOrder::DayFirst => 0,
+            DayOrder::MonthFirst => 1,
+            DayOrder::Unknown => 2,
+        });
+        if let Some(count) = at.and_then(|at| self.orders.get_mut(at)) {
+            *count += 1;
+        }
+        true
+    }
+
+    fn add_money(&mut self, text: &str) -> bool {
+        let comma = decimal_comma(text);
+        let Some(found) = money(text, comma.unwrap_or(false)) else { return false };
+        match comma {
+            Some(true) => self.commas.0 += 1,
+            Some(false) => self.commas.1 += 1,
+            None => {}
+        }
+        count(&mut self.currencies, found.currency);
+        true
+    }
+
+    fn add_amount(&mut self, text: &str) -> bool {
+        amount(text).is_some_and(|(_, unit)| {
+            count(&mut self.units, unit);
+            true
+        })
+    }
+
+    /// Returns true if no value has an order: there are objects only.
+    pub(in crate::query) fn has_only_objects(&self) -> bool {
+        self.objects > 0 && self.booleans == 0 && self.numbers == 0 && self.texts() == 0
+    }
+
+    /// Returns true if there are texts, and all of them are on one scale other than that of texts.
+    pub(in crate::query) fn is_uniform(&self) -> bool {
+        self.others == 0 && self.texts() > 0
+    }
+
+    /// Returns up to three texts, in quotes.
+    pub(in crate::query) fn samples(&self) -> String {
+        join_names(&self.samples, MAX_SAMPLES)
+    }
+
+    fn texts(&self) -> u64 {
+        let typed = self.versions + self.times + sum(&self.units) + sum(&self.currencies);
+        self.plain + typed + self.others
+    }
+
+    /// Returns the scale that fits most values, and a note if they could be read in another way.
+    /// `name` is the name of the field.
+    pub(in crate::query) fn scale(&self, name: &str) -> (Scale, Option<String>) {
+        let (units, money) = (sum(&self.units), sum(&self.currencies));
+        let texts = self.texts();
+        let most = [self.times, money, units, self.versions].into_iter().max().unwrap_or(0);
+        let numbers = (Scale::Number, None);
+        let is_most = |count: u64| count == most && (count + self.plain) * 2 >= texts;
+        if texts == 0 {
+            return if self.numbers > 0 { numbers } else { (Scale::Text, None) };
+        }
+        if most == 0 {
+            if self.plain * 2 < texts && self.numbers == 0 {
+                return (Scale::Text, None);
+            }
+            return self.dotted_scale(name).unwrap_or(numbers);
+        }
+        let as_texts = |reason: String| {
+            (Scale::Text, Some(format!("{reason} at {name} were compared as texts")))
+        };
+        if is_most(self.times) {
+            let has_zone = self.zones == self.times;
+            let order = match self.orders {
+                [_, 0, 0] => DayOrder::DayFirst,
+                [0, ..] if self.orders[1] > 0 => DayOrder::MonthFirst,
+                [_, 0, _] if self.orders[0] > 0 => DayOrder::DayFirst,
+                _ => {
+                    return as_texts(format!(
+                        "dates such as {}, in which day and month cannot be told apart,",
+                        self.samples()
+                    ));
+                }
+            };
+            return (Scale::Time { order, has_zone }, None);
+        }
+        if is_most(money) {
+            let mut named = self.currencies.iter().filter(|(name, _)| !name.is_empty());
+            let currency = named.next().map(|(name, _)| name.clone()).unwrap_or_default();
+            if named.next().is_some() {
+                return as_texts(format!(
+                    "amounts of several currencies, such as {},",
+                    self.samples()
+                ));
+            }
+            if self.commas.0 > 0 && self.commas.1 > 0 {
+                return as_texts(format!(
+                    "numbers with commas and dots, such as {},",
+                    self.samples()
+                ));
+            }
+            return (Scale::Money { currency, has_comma: self.commas.0 > 0 }, None);
+        }
+        if is_most(units) {
+            let plain = (self.plain + self.numbers > 0).then_some("");
+            let names = self.units.iter().map(|(name, _)| name.as_str()).chain(plain);
+            return match Units::unify(names) {
+                Some(units) => (Scale::Amount(units), None),
+                None => {
+                    as_texts(format!("amounts of different units, such as {},", self.samples()))
+                }
+            };
+        }
+        if is_most(self.versions) {
+            return (Scale::Version, None);
+        }
+        if self.plain * 2 >= texts { numbers } else { (Scale::Text, None) }
+    }
+
+    /// Returns the scale of texts such as `3.10`. None if they can only be numbers.
+    fn dotted_scale(&self, name: &str) -> Option<(Scale, Option<String>)> {
+        let lower = name.to_lowercase();
+        let is_named = ["version", "release", "python"].iter().any(|word| lower.contains(word));
+        let is_uneven = self.dotted.is_uneven && self.dotted.most <= 2;
+        if !is_uneven || (self.numbers > 0 && !is_named) {
+            return None;
+        }
+        let read = |kind: &str, other: &str| {
+            format!("{name} was compared as {kind}, not as {other}: it holds {}", self.samples())
+        };
+        if is_named || self.dotted.ends_in_zero {
+            return Some((Scale::Version, Some(read("versions", "numbers"))));
+        }
+        Some((Scale::Number, Some(read("numbers", "versions"))))
+    }
+
+    /// Returns a note on values that are not on the scale `scale`, which come last or are left out.
+    pub(in crate::query) fn off_scale_note(&self, scale: &Scale, field: &str) -> Option<String> {
+        let numbers = self.numbers + self.plain;
+        let on_scale = match scale {
+            Scale::Number => numbers,
+            Scale::Amount(_) => sum(&self.units) + numbers,
+            Scale::Money { .. } => sum(&self.currencies) + numbers,
+            Scale::Version => self.versions + numbers,
+            Scale::Time { .. } => self.times,
+            Scale::Text => self.texts() - self.plain,
+        };
+        let all = self.numbers + self.texts() + self.booleans + self.objects;
+        let (count, text) = match scale {
+            Scale::Text if numbers == 0 || on_scale == 0 => (0, String::new()),
+            Scale::Text => (
+                numbers,
+                format!("{numbers} values at {field} are numbers and come before the texts"),
+            ),
+            _ => {
+                let count = all - on_scale;
+                (count, format!("{count} values at {field} are no {}s and come last", scale.name()))
+            }
+        };
+        let several = format!(
+            "{} records have several values at {field} and are compared by the first",
+            self.several
+        );
+        match (count > 0, self.several > 0) {
+            (true, true) => Some(format!("{text}; {several}")),
+            (true, false) => Some(text),
+            (false, true) => Some(several),
+            (false, false) => None,
+        }
+    }
+}
+
+impl DottedNumbers {
+    fn add(&mut self, text: &str) {
+        let Some((_, decimals)) = text.split_once('.') else { return };
+        let known = *self.decimals.get_or_insert(decimals.len());
+        self.is_uneven |= known != decimals.len();
+        self.most = self.most.max(decimals.len());
+        self.ends_in_zero |= decimals.len() > 1 && decimals.ends_with('0');
+    }
+}
+
+fn count(list: &mut Vec<(String, u64)>, name: String) {
+    let known = list.iter().position(|(known, _)| *known == name);
+    match known.or(list.len().checked_sub(1).filter(|last| last + 1 >= MAX_UNITS)) {
+        Some(at) => list.iter_mut().skip(at).take(1).for_each(|(_, count)| *count += 1),
+        None => list.push((name, 1)),
+    }
+}
+
+fn sum(list: &[(String, u64)]) -> u64 {
+    list.iter().map(|(_, count)| count).sum()
+}
