@@ -4,23 +4,25 @@
 mod check;
 mod filtered;
 mod frame;
+mod groups;
+mod lists;
 mod parse;
 mod total;
-
-use std::collections::BTreeMap;
 
 pub(super) use self::check::no_field;
 use self::check::{check_dates, check_scalar, choose_scale, left_out};
 pub(crate) use self::filtered::split;
-use self::total::{AggregateFunction, Key, Total, write_value};
-use super::condition::{Source, TotalsCondition};
-use super::field::{FieldName, FieldPath};
+use self::groups::{Column, GroupTable};
+use self::lists::SharedLists;
+use self::total::{AggregateFunction, Key, Total};
+use super::condition::TotalsCondition;
+use super::field::FieldName;
 use super::names::join_names;
 use super::objects;
 use super::operand::Operand;
 use super::reader::Reader;
 use super::records::RecordSet;
-use super::scale::{Scale, ScaleSurvey, SortPosition};
+use super::scale::Scale;
 use super::value::Value;
 use crate::json::outline::NodeId;
 use crate::json::text::quoted;
@@ -247,9 +249,11 @@ impl GroupedTotals {
         for item in &mut self.items {
             notes.extend(choose_scale(item, records, chosen));
         }
-        let mut groups = self.groups(records, chosen)?;
-        for item in &self.items {
-            notes.extend(left_out(item, records, chosen)?);
+        let lists = SharedLists::find(&self.by, &self.items, records);
+        notes.extend(lists.note(self.items.iter().any(|item| item.operand.is_none())));
+        let mut groups = self.groups(records, chosen, &lists)?;
+        for (at, item) in self.items.iter().enumerate() {
+            notes.extend(left_out(item, (&lists, self.by.len() + at), records, chosen)?);
         }
         if self.by.is_empty() {
             let group = groups.pop().unwrap_or_else(|| self.group(Vec::new()));
@@ -290,177 +294,6 @@ impl GroupedTotals {
         let smaller = if self.limit.is_some() { 0 } else { left_out };
         self.write(&groups, smaller, records, out);
         Ok(())
-    }
-
-    fn group(&self, key: Vec<Key>) -> Group {
-        Group { key, totals: self.items.iter().map(|_| Total::default()).collect() }
-    }
-
-    fn groups(&self, records: &RecordSet<'_>, chosen: &[NodeId]) -> Result<Vec<Group>, String> {
-        let mut groups: BTreeMap<Vec<Key>, Group> = BTreeMap::new();
-        let outline = &records.outline;
-        for id in chosen {
-            // A record with several values of a field is in several groups.
-            let mut keys: Vec<Vec<Key>> = vec![Vec::new()];
-            for operand in &self.by {
-                let mut found = Vec::new();
-                operand.visit(outline, *id, &mut |value| {
-                    let key = Key::new(&value);
-                    if !found.contains(&key) {
-                        found.push(key);
-                    }
-                });
-                if found.is_empty() {
-                    found.push(Key::Null);
-                }
-                keys = keys
-                    .iter()
-                    .flat_map(|key| {
-                        found
-                            .iter()
-                            .map(move |next| [key.as_slice(), std::slice::from_ref(next)].concat())
-                    })
-                    .take(MAX_GROUPS)
-                    .collect();
-            }
-            for key in keys {
-                if !groups.contains_key(&key) {
-                    if groups.len() >= MAX_GROUPS {
-                        return Err(format!(
-                            "aggregate: {:?} has more than {MAX_GROUPS} groups; group by fewer fields",
-                            self.verbatim
-                        ));
-                    }
-                    groups.insert(key.clone(), self.group(key.clone()));
-                }
-                let Some(group) = groups.get_mut(&key) else { continue };
-                for (item, total) in self.items.iter().zip(&mut group.totals) {
-                    match &item.operand {
-                        None => total.count += 1,
-                        Some(operand) => operand.visit(outline, *id, &mut |value| {
-                            total.add(item.function, &item.scale, &value, *id);
-                        }),
-                    }
-                }
-            }
-        }
-        Ok(groups.into_values().collect())
-    }
-
-    /// Sorts groups: as the caller requests, or the largest first.
-    fn sort(&self, groups: &mut Vec<Group>, values: impl Fn(&Group) -> Vec<Value<'static>>) {
-        let columns: Vec<(usize, bool)> = self
-            .order
-            .iter()
-            .filter_map(|key| match self.column(&key.name)? {
-                Column::Key(at) => Some((at, key.descending)),
-                Column::Total(at) => Some((self.by.len() + at, key.descending)),
-            })
-            .collect();
-        let size = |group: &Group| group.totals.first().map_or(0, |total| total.count);
-        let rows: Vec<Vec<Value<'static>>> = groups.iter().map(values).collect();
-        let scales: Vec<(Scale, usize, bool)> = columns
-            .iter()
-            .map(|(at, descending)| {
-                let mut survey = ScaleSurvey::default();
-                rows.iter().filter_map(|row| row.get(*at)).for_each(|value| survey.add(value));
-                (survey.scale("").0, *at, *descending)
-            })
-            .collect();
-        let positions = |row: &Vec<Value<'static>>| -> Vec<SortPosition> {
-            let position = |(scale, at, _): &(Scale, usize, bool)| {
-                scale.sort_position(row.get(*at).unwrap_or(&Value::Null))
-            };
-            scales.iter().map(position).collect()
-        };
-        let mut sorted: Vec<(Vec<SortPosition>, Group)> =
-            rows.iter().map(positions).zip(std::mem::take(groups)).collect();
-        sorted.sort_by(|(left, one), (right, other)| {
-            let pairs = left.iter().zip(right).zip(&scales);
-            let orders =
-                pairs.map(|((left, right), (.., descending))| left.compare(right, *descending));
-            let order = orders.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then);
-            match columns.is_empty() {
-                true => size(other).cmp(&size(one)),
-                false => order,
-            }
-        });
-        groups.extend(sorted.into_iter().map(|(_, group)| group));
-    }
-
-    /// Writes groups: an object if each has one key and one total, or else a list of objects.
-    fn write(&self, groups: &[Group], smaller: usize, records: &RecordSet<'_>, out: &mut Vec<u8>) {
-        let names: std::collections::BTreeSet<String> =
-            groups.iter().filter_map(|group| group.key.first()).map(Key::name).collect();
-        let is_map =
-            self.by.len() == 1 && self.visible().count() == 1 && names.len() == groups.len();
-        out.push(if is_map { b'{' } else { b'[' });
-        for (at, group) in groups.iter().enumerate() {
-            if at > 0 {
-                out.push(b',');
-            }
-            if is_map {
-                out.extend(quoted(&group.key.first().map(Key::name).unwrap_or_default()));
-                out.push(b':');
-            } else {
-                out.push(b'{');
-                for (at, (operand, key)) in self.by.iter().zip(&group.key).enumerate() {
-                    if at > 0 {
-                        out.push(b',');
-                    }
-                    out.extend(quoted(&operand.name.verbatim));
-                    out.push(b':');
-                    write_value(&key.value(), out);
-                }
-            }
-            for (at, item) in self.visible() {
-                if !is_map {
-                    out.push(b',');
-                    out.extend(quoted(item.label()));
-                    out.push(b':');
-                }
-                if let Some(total) = group.totals.get(at) {
-                    total.write(item.function, records, out);
-                }
-            }
-            if !is_map {
-                out.push(b'}');
-            }
-        }
-        if smaller > 0 {
-            let note = format!("\"...\":\"{smaller} smaller groups\"");
-            let note = if is_map { format!(",{note}") } else { format!(",{{{note}}}") };
-            out.extend_from_slice(note.as_bytes());
-        }
-        out.push(if is_map { b'}' } else { b']' });
-    }
-}
-
-/// A column of a table of groups.
-enum Column {
-    Key(usize),
-    Total(usize),
-}
-
-/// The values of groups, for conditions on them.
-struct GroupTable<'s> {
-    segment: &'s GroupedTotals,
-    rows: Vec<Vec<Value<'static>>>,
-}
-
-impl Source for GroupTable<'_> {
-    fn visit(&self, operand: &Operand, id: NodeId, visit: &mut dyn FnMut(Value<'_>)) {
-        let column = match self.segment.column(&operand.name.verbatim) {
-            Some(Column::Key(at)) => Some(at),
-            Some(Column::Total(at)) => Some(self.segment.by.len() + at),
-            None => None,
-        };
-        let value = column.and_then(|at| self.rows.get(id)?.get(at));
-        visit(value.cloned().unwrap_or(Value::Null));
-    }
-
-    fn elements(&self, _: &FieldPath, _: NodeId, _: &mut dyn FnMut(NodeId)) -> bool {
-        false
     }
 }
 

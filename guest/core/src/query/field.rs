@@ -1,9 +1,11 @@
 //! Names of fields in expressions, and the values that they have in records.
 
+mod path;
+
+pub(super) use self::path::FieldPath;
 use super::known_fields::unknown;
 use super::reader::{Reader, is_word_character};
 use super::records::RecordSet;
-use super::value::Value;
 use crate::json::outline::{NodeId, Outline};
 use crate::json::scan::Kind;
 
@@ -190,7 +192,7 @@ impl FieldName {
         };
         let has_scalars = all.iter().any(is_scalar);
         if matches!(self.verbatim.as_str(), "value" | "$" | "." | "@" | "item") && has_scalars {
-            return Some(FieldPath { steps: Vec::new() });
+            return Some(FieldPath::new(Vec::new()));
         }
         // The names of an answer's list are not part of its records.
         let list: Vec<NameSegment> =
@@ -211,7 +213,7 @@ impl FieldName {
                     all.iter().filter_map(|id| resolve(&records.outline, *id, segments, fold));
                 if let Some(mut steps) = found.next() {
                     steps.reverse();
-                    return Some(FieldPath { steps });
+                    return Some(FieldPath::new(steps));
                 }
             }
         }
@@ -300,151 +302,4 @@ fn element(outline: &Outline<'_>, id: NodeId, index: i64) -> Option<NodeId> {
     let count = i64::from(outline.node(id)?.children);
     let index = usize::try_from(if index < 0 { count + index } else { index }).ok()?;
     outline.children(id).nth(index).map(|(child, _)| child)
-}
-
-/// The path of a field in records.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct FieldPath {
-    steps: Vec<FieldStep>,
-}
-
-impl FieldPath {
-    /// Creates a field from its steps.
-    pub(super) fn new(steps: Vec<FieldStep>) -> Self {
-        Self { steps }
-    }
-
-    /// Creates a field from the keys that lead to it.
-    #[cfg(test)]
-    pub(super) fn of_keys(keys: impl Iterator<Item = String>) -> Self {
-        Self { steps: keys.map(FieldStep::Key).collect() }
-    }
-
-    /// Returns the steps to the field.
-    pub(super) fn steps(&self) -> &[FieldStep] {
-        &self.steps
-    }
-
-    /// Calls `visit` with each value of the field in the value `id`. An absent field has the value
-    /// null, and an empty list has no value.
-    pub(super) fn visit<'o>(
-        &self,
-        outline: &'o Outline<'_>,
-        id: NodeId,
-        visit: &mut impl FnMut(Value<'o>),
-    ) {
-        visit_nodes(outline, id, &self.steps, false, &mut |id| {
-            let node = id.and_then(|id| outline.node(id));
-            visit(node.map_or(Value::Null, |node| Value::new(outline, node)));
-        });
-    }
-
-    /// Calls `visit` with the length of each value of the field in the value `id`: the elements of
-    /// a list, the members of an object, or the characters of a text. None if it has no length.
-    pub(super) fn visit_lengths(
-        &self,
-        outline: &Outline<'_>,
-        id: NodeId,
-        visit: &mut impl FnMut(Option<u64>),
-    ) {
-        visit_nodes(outline, id, &self.steps, true, &mut |id| {
-            let node = id.and_then(|id| outline.node(id));
-            visit(node.and_then(|node| match node.kind {
-                Kind::String => Some(outline.decoded(&node.span).chars().count() as u64),
-                Kind::Array | Kind::Object => Some(u64::from(node.children)),
-                Kind::Scalar => None,
-            }));
-        });
-    }
-
-    /// Returns the number of first steps that lead to a list whose elements have the rest of the
-    /// steps. None if no list is passed in the value `id`.
-    pub(super) fn list_depth(&self, outline: &Outline<'_>, id: NodeId) -> Option<usize> {
-        let mut at = id;
-        for (depth, step) in self.steps.iter().enumerate() {
-            match (outline.node(at)?.kind, step) {
-                (Kind::Array, FieldStep::Key(_)) => return Some(depth),
-                (Kind::Array, FieldStep::Index(index)) => at = element(outline, at, *index)?,
-                (_, FieldStep::Key(key)) => at = outline.member(at, key)?.0,
-                _ => return None,
-            }
-        }
-        (outline.node(at)?.kind == Kind::Array).then_some(self.steps.len())
-    }
-
-    /// Calls `visit` with each element of the list at this field in the value `id`. Returns false
-    /// if there is no such list.
-    pub(super) fn elements(
-        &self,
-        outline: &Outline<'_>,
-        id: NodeId,
-        visit: &mut impl FnMut(NodeId),
-    ) -> bool {
-        let mut at = id;
-        for step in &self.steps {
-            let next = match step {
-                FieldStep::Key(key) => outline.member(at, key).map(|(child, _)| child),
-                FieldStep::Index(index) => element(outline, at, *index),
-            };
-            let Some(next) = next else { return false };
-            at = next;
-        }
-        if outline.node(at).is_none_or(|node| node.kind != Kind::Array) {
-            return false;
-        }
-        outline.children(at).for_each(|(child, _)| visit(child));
-        true
-    }
-}
-
-impl std::fmt::Display for FieldPath {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for (at, step) in self.steps.iter().enumerate() {
-            match step {
-                FieldStep::Index(index) => write!(f, "[{index}]")?,
-                FieldStep::Key(key) => {
-                    let dot = if at > 0 { "." } else { "" };
-                    let is_plain =
-                        key.chars().all(|c| is_word_character(c) || "-/@#$.".contains(c));
-                    if is_plain && !key.is_empty() {
-                        write!(f, "{dot}{key}")?;
-                    } else {
-                        write!(f, "{dot}{key:?}")?;
-                    }
-                }
-            }
-        }
-        if self.steps.is_empty() { write!(f, "value") } else { Ok(()) }
-    }
-}
-
-/// Calls `visit` with the node of each value at `steps`, or with none if it is absent. Lists at the
-/// end of the path are passed by their elements, unless `keeps_lists`.
-fn visit_nodes(
-    outline: &Outline<'_>,
-    id: NodeId,
-    steps: &[FieldStep],
-    keeps_lists: bool,
-    visit: &mut impl FnMut(Option<NodeId>),
-) {
-    let Some(node) = outline.node(id) else { return visit(None) };
-    match (node.kind, steps.split_first()) {
-        (Kind::Array, Some((FieldStep::Index(index), rest))) => {
-            match element(outline, id, *index) {
-                Some(child) => visit_nodes(outline, child, rest, keeps_lists, visit),
-                None => visit(None),
-            }
-        }
-        (Kind::Array, first) if first.is_some() || !keeps_lists => {
-            outline
-                .children(id)
-                .for_each(|(child, _)| visit_nodes(outline, child, steps, keeps_lists, visit));
-        }
-        (Kind::Object, Some((FieldStep::Key(key), rest))) => match outline.member(id, key) {
-            Some((child, _)) => visit_nodes(outline, child, rest, keeps_lists, visit),
-            None => visit(None),
-        },
-        (_, None) => visit(Some(id)),
-        _ => visit(None),
-    }
 }

@@ -314,8 +314,21 @@ impl Operand {
         Ok(())
     }
 
+    /// Returns the paths of the fields that the operand reads.
+    pub(super) fn paths(&self) -> Vec<&FieldPath> {
+        let mut paths = Vec::new();
+        match &self.computed {
+            Some(expression) => expression.each_field(&mut |operand| paths.push(&operand.field)),
+            None => paths.push(&self.field),
+        }
+        paths
+    }
+
     /// Removes the first `depth` steps of the field's path.
     pub(super) fn strip(&mut self, depth: usize) {
+        if let Some(expression) = &mut self.computed {
+            return expression.strip(depth);
+        }
         self.field = FieldPath::new(self.field.steps().get(depth..).unwrap_or_default().to_vec());
     }
 

@@ -1,6 +1,7 @@
 //! Checks that the values of fields fit the totals of them.
 
 use super::Aggregate;
+use super::lists::SharedLists;
 use crate::json::outline::NodeId;
 use crate::query::known_fields::{known_fields, left_out_note, not_a_value};
 use crate::query::names::join_names;
@@ -73,16 +74,18 @@ pub(super) fn choose_scale(
     note
 }
 
-/// Returns a note about records whose value a total cannot use.
+/// Returns a note about records whose value a total cannot use. `number` is that of its operand in
+/// `lists`.
 ///
 /// # Errors
 /// Returns a message for the caller if the total needs numbers, and no record has one.
 pub(super) fn left_out(
     item: &Aggregate,
+    (lists, number): (&SharedLists, usize),
     records: &RecordSet<'_>,
     chosen: &[NodeId],
 ) -> Result<Option<String>, String> {
-    let Some(operand) = &item.operand else { return Ok(None) };
+    let Some(whole) = &item.operand else { return Ok(None) };
     let compares = item.function.compares();
     let needs = item.function.needs_numbers();
     if !needs && !compares {
@@ -95,7 +98,7 @@ pub(super) fn left_out(
     let (mut with, mut without, mut other, mut sample) = (0u64, 0u64, false, None);
     for id in chosen {
         let mut has_number = false;
-        operand.visit(&records.outline, *id, &mut |value| {
+        let mut add = |value: Value<'_>| {
             let is_on_scale = scale.sort_position(&value).is_on_scale();
             has_number |= is_on_scale;
             if !is_on_scale && value != Value::Null {
@@ -104,13 +107,19 @@ pub(super) fn left_out(
                     sample = value.text().map(|text| text.chars().take(40).collect::<String>());
                 }
             }
-        });
+        };
+        for row in lists.rows(&records.outline, *id) {
+            let (operand, node) = lists.operand(number, whole, &row);
+            if let Some(node) = node {
+                operand.visit(&records.outline, node, &mut add);
+            }
+        }
         if has_number { with += 1 } else { without += 1 }
     }
     if needs && with == 0 && other {
         return Err(format!(
             "aggregate: no record has a number at {}; it holds {}; convert it with jq",
-            operand.field,
+            whole.field,
             quote(&sample.unwrap_or_default())
         ));
     }
@@ -118,7 +127,7 @@ pub(super) fn left_out(
     if without == 0 || with == 0 {
         return Ok(None);
     }
-    Ok(Some(left_out_note(without, kind, &operand.field)))
+    Ok(Some(left_out_note(without, kind, whole)))
 }
 
 /// Returns the error for selected fields of which no record has any.

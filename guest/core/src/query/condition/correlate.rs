@@ -8,7 +8,7 @@ use super::{Check, Leaf, Operator, Test};
 use crate::json::outline::NodeId;
 use crate::json::scan::Kind;
 use crate::query::field::{FieldName, FieldPath, FieldStep};
-use crate::query::operand::Operand;
+use crate::query::operand::{FieldFunction, Operand};
 use crate::query::reader::Reader;
 use crate::query::records::RecordSet;
 use crate::query::scale::ScaleSurvey;
@@ -25,7 +25,26 @@ impl Test {
         }
         self.bind_elements(records, all)?;
         self.each_leaf_mut(&mut |leaf| leaf.bind(records, all))?;
-        self.correlate(records, all)
+        self.correlate(records, all)?;
+        self.pair_fields(records, all);
+        Ok(())
+    }
+
+    /// Compares two fields of one list in the same element.
+    fn pair_fields(&mut self, records: &RecordSet<'_>, all: &[NodeId]) {
+        match self {
+            Test::Any(tests) | Test::All(tests) => {
+                tests.iter_mut().for_each(|test| test.pair_fields(records, all));
+            }
+            Test::Not(test) => test.pair_fields(records, all),
+            Test::Element(..) => {}
+            Test::Leaf(leaf) => {
+                if let Some(list) = leaf.paired_list(records, all) {
+                    let leaf = std::mem::replace(self, Test::All(Vec::new()));
+                    *self = element(list, vec![leaf]);
+                }
+            }
+        }
     }
 
     /// Calls `visit` with the name of each field that the test may read.
@@ -282,6 +301,22 @@ impl Leaf {
         }
     }
 
+    /// Returns the list through which all fields of a comparison of several fields lead. None if it
+    /// has one field, or if there is no such list.
+    fn paired_list(&self, records: &RecordSet<'_>, all: &[NodeId]) -> Option<FieldPath> {
+        let mut paths = self.operand.paths();
+        if let Check::Field(_, other) = &self.check {
+            paths.extend(other.paths());
+        }
+        let (first, rest) = paths.split_first()?;
+        let is_pair = rest.iter().any(|path| path != first);
+        let is_length = self.operand.function == Some(FieldFunction::Length);
+        if !is_pair || is_length {
+            return None;
+        }
+        FieldPath::shared_list(&paths, &records.outline, all)
+    }
+
     /// Returns the list through which the field leads. None if there is none, or if it compares
     /// whole lists.
     fn list(&self, records: &RecordSet<'_>, all: &[NodeId]) -> Option<FieldPath> {
@@ -289,7 +324,7 @@ impl Leaf {
             return None;
         }
         let steps = self.operand.field.steps();
-        if self.operand.function == Some(crate::query::operand::FieldFunction::Length) {
+        if self.operand.function == Some(FieldFunction::Length) {
             return None;
         }
         let depth = all

@@ -101,6 +101,30 @@ impl Expression {
         }
     }
 
+    /// Calls `visit` with each field.
+    pub(super) fn each_field<'e>(&'e self, visit: &mut impl FnMut(&'e Operand)) {
+        match self {
+            Expression::Number(_) => {}
+            Expression::Field(operand) => visit(operand),
+            Expression::Binary(_, left, right) => {
+                left.each_field(visit);
+                right.each_field(visit);
+            }
+        }
+    }
+
+    /// Removes the first `depth` steps of the paths of all fields.
+    pub(super) fn strip(&mut self, depth: usize) {
+        match self {
+            Expression::Number(_) => {}
+            Expression::Field(operand) => operand.strip(depth),
+            Expression::Binary(_, left, right) => {
+                left.strip(depth);
+                right.strip(depth);
+            }
+        }
+    }
+
     /// Calls `visit` with the name of each field.
     pub(super) fn each_name(&self, visit: &mut impl FnMut(&FieldName)) {
         match self {

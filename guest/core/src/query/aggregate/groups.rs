@@ -1,0 +1,224 @@
+//! Groups of records with their totals: their order, and their form in the result.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::lists::{Row, SharedLists};
+use super::total::{Key, Total, write_value};
+use super::{Group, GroupedTotals, MAX_GROUPS};
+use crate::json::outline::{NodeId, Outline};
+use crate::json::text::quoted;
+use crate::query::condition::Source;
+use crate::query::field::FieldPath;
+use crate::query::operand::Operand;
+use crate::query::records::RecordSet;
+use crate::query::scale::{Scale, ScaleSurvey, SortPosition};
+use crate::query::value::Value;
+
+impl GroupedTotals {
+    pub(super) fn group(&self, key: Vec<Key>) -> Group {
+        Group { key, totals: self.items.iter().map(|_| Total::default()).collect() }
+    }
+
+    /// Returns the groups of the records `chosen`, with their totals.
+    pub(super) fn groups(
+        &self,
+        records: &RecordSet<'_>,
+        chosen: &[NodeId],
+        lists: &SharedLists,
+    ) -> Result<Vec<Group>, String> {
+        let mut groups: BTreeMap<Vec<Key>, Group> = BTreeMap::new();
+        let outline = &records.outline;
+        for id in chosen {
+            let mut seen = BTreeSet::new();
+            for row in lists.rows(outline, *id) {
+                for key in self.keys(outline, lists, &row) {
+                    if !groups.contains_key(&key) {
+                        if groups.len() >= MAX_GROUPS {
+                            return Err(format!(
+                                "aggregate: {:?} has more than {MAX_GROUPS} groups; group by fewer fields",
+                                self.verbatim
+                            ));
+                        }
+                        groups.insert(key.clone(), self.group(key.clone()));
+                    }
+                    let Some(group) = groups.get_mut(&key) else { continue };
+                    let items = self.items.iter().zip(&mut group.totals).enumerate();
+                    for (at, (item, total)) in items {
+                        let Some(operand) = &item.operand else {
+                            // A record counts once, however many of its elements are in a group.
+                            if lists.is_empty() || seen.insert((key.clone(), at, None)) {
+                                total.count += 1;
+                            }
+                            continue;
+                        };
+                        let (operand, node) = lists.operand(self.by.len() + at, operand, &row);
+                        let is_new = lists.is_empty() || seen.insert((key.clone(), at, node));
+                        if let Some(node) = node.filter(|_| is_new) {
+                            operand.visit(outline, node, &mut |value| {
+                                total.add(item.function, &item.scale, &value, *id);
+                            });
+                        }
+                    }
+                }
+            }
+        }
+        Ok(groups.into_values().collect())
+    }
+
+    /// Returns the keys of the groups that a row is in. A row with several values of a field is in
+    /// several groups.
+    fn keys(&self, outline: &Outline<'_>, lists: &SharedLists, row: &Row) -> Vec<Vec<Key>> {
+        let mut keys: Vec<Vec<Key>> = vec![Vec::new()];
+        for (at, operand) in self.by.iter().enumerate() {
+            let mut found = Vec::new();
+            let (operand, node) = lists.operand(at, operand, row);
+            if let Some(node) = node {
+                operand.visit(outline, node, &mut |value| {
+                    let key = Key::new(&value);
+                    if !found.contains(&key) {
+                        found.push(key);
+                    }
+                });
+            }
+            if found.is_empty() {
+                found.push(Key::Null);
+            }
+            keys = keys
+                .iter()
+                .flat_map(|key| {
+                    found
+                        .iter()
+                        .map(move |next| [key.as_slice(), std::slice::from_ref(next)].concat())
+                })
+                .take(MAX_GROUPS)
+                .collect();
+        }
+        keys
+    }
+
+    /// Sorts groups: as the caller requests, or the largest first.
+    pub(super) fn sort(
+        &self,
+        groups: &mut Vec<Group>,
+        values: impl Fn(&Group) -> Vec<Value<'static>>,
+    ) {
+        let columns: Vec<(usize, bool)> = self
+            .order
+            .iter()
+            .filter_map(|key| match self.column(&key.name)? {
+                Column::Key(at) => Some((at, key.descending)),
+                Column::Total(at) => Some((self.by.len() + at, key.descending)),
+            })
+            .collect();
+        let size = |group: &Group| group.totals.first().map_or(0, |total| total.count);
+        let rows: Vec<Vec<Value<'static>>> = groups.iter().map(values).collect();
+        let scales: Vec<(Scale, usize, bool)> = columns
+            .iter()
+            .map(|(at, descending)| {
+                let mut survey = ScaleSurvey::default();
+                rows.iter().filter_map(|row| row.get(*at)).for_each(|value| survey.add(value));
+                (survey.scale("").0, *at, *descending)
+            })
+            .collect();
+        let positions = |row: &Vec<Value<'static>>| -> Vec<SortPosition> {
+            let position = |(scale, at, _): &(Scale, usize, bool)| {
+                scale.sort_position(row.get(*at).unwrap_or(&Value::Null))
+            };
+            scales.iter().map(position).collect()
+        };
+        let mut sorted: Vec<(Vec<SortPosition>, Group)> =
+            rows.iter().map(positions).zip(std::mem::take(groups)).collect();
+        sorted.sort_by(|(left, one), (right, other)| {
+            let pairs = left.iter().zip(right).zip(&scales);
+            let orders =
+                pairs.map(|((left, right), (.., descending))| left.compare(right, *descending));
+            let order = orders.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then);
+            match columns.is_empty() {
+                true => size(other).cmp(&size(one)),
+                false => order,
+            }
+        });
+        groups.extend(sorted.into_iter().map(|(_, group)| group));
+    }
+
+    /// Writes groups: an object if each has one key and one total, or else a list of objects.
+    pub(super) fn write(
+        &self,
+        groups: &[Group],
+        smaller: usize,
+        records: &RecordSet<'_>,
+        out: &mut Vec<u8>,
+    ) {
+        let names: std::collections::BTreeSet<String> =
+            groups.iter().filter_map(|group| group.key.first()).map(Key::name).collect();
+        let is_map =
+            self.by.len() == 1 && self.visible().count() == 1 && names.len() == groups.len();
+        out.push(if is_map { b'{' } else { b'[' });
+        for (at, group) in groups.iter().enumerate() {
+            if at > 0 {
+                out.push(b',');
+            }
+            if is_map {
+                out.extend(quoted(&group.key.first().map(Key::name).unwrap_or_default()));
+                out.push(b':');
+            } else {
+                out.push(b'{');
+                for (at, (operand, key)) in self.by.iter().zip(&group.key).enumerate() {
+                    if at > 0 {
+                        out.push(b',');
+                    }
+                    out.extend(quoted(&operand.name.verbatim));
+                    out.push(b':');
+                    write_value(&key.value(), out);
+                }
+            }
+            for (at, item) in self.visible() {
+                if !is_map {
+                    out.push(b',');
+                    out.extend(quoted(item.label()));
+                    out.push(b':');
+                }
+                if let Some(total) = group.totals.get(at) {
+                    total.write(item.function, records, out);
+                }
+            }
+            if !is_map {
+                out.push(b'}');
+            }
+        }
+        if smaller > 0 {
+            let note = format!("\"...\":\"{smaller} smaller groups\"");
+            let note = if is_map { format!(",{note}") } else { format!(",{{{note}}}") };
+            out.extend_from_slice(note.as_bytes());
+        }
+        out.push(if is_map { b'}' } else { b']' });
+    }
+}
+
+/// A column of a table of groups.
+pub(super) enum Column {
+    Key(usize),
+    Total(usize),
+}
+
+/// The values of groups, for conditions on them.
+pub(super) struct GroupTable<'s> {
+    pub(super) segment: &'s GroupedTotals,
+    pub(super) rows: Vec<Vec<Value<'static>>>,
+}
+
+impl Source for GroupTable<'_> {
+    fn visit(&self, operand: &Operand, id: NodeId, visit: &mut dyn FnMut(Value<'_>)) {
+        let column = match self.segment.column(&operand.name.verbatim) {
+            Some(Column::Key(at)) => Some(at),
+            Some(Column::Total(at)) => Some(self.segment.by.len() + at),
+            None => None,
+        };
+        let value = column.and_then(|at| self.rows.get(id)?.get(at));
+        visit(value.cloned().unwrap_or(Value::Null));
+    }
+
+    fn elements(&self, _: &FieldPath, _: NodeId, _: &mut dyn FnMut(NodeId)) -> bool {
+        false
+    }
+}

@@ -1,0 +1,141 @@
+//! Lists whose elements are grouped one by one: of `sum(items.qty) by items.sku`, each quantity
+//! belongs to the key of its own element.
+
+use super::Aggregate;
+use crate::json::outline::{NodeId, Outline};
+use crate::query::field::FieldPath;
+use crate::query::operand::{FieldFunction, Operand};
+use crate::query::records::RecordSet;
+
+/// The maximum number of rows of one record.
+const MAX_ROWS: usize = 200_000;
+
+/// The lists that several operands of a segment share.
+pub(super) struct SharedLists {
+    /// The path of each list, or of a value in its elements.
+    paths: Vec<FieldPath>,
+    /// For each operand that leads through one of these lists: the list, and the operand as a field
+    /// of its elements. Keys come before totals.
+    operands: Vec<Option<(usize, Operand)>>,
+}
+
+/// A record, with one element of each shared list.
+pub(super) struct Row {
+    record: NodeId,
+    elements: Vec<Option<NodeId>>,
+}
+
+impl SharedLists {
+    /// Finds the lists that the keys `by` and the totals share. O(records) in the worst case.
+    pub(super) fn find(by: &[Operand], items: &[Aggregate], records: &RecordSet<'_>) -> Self {
+        let totals = items.iter().map(|item| item.operand.as_ref());
+        let all: Vec<Option<&Operand>> = by.iter().map(Some).chain(totals).collect();
+        let lists: Vec<Option<FieldPath>> =
+            all.iter().map(|operand| outer_list((*operand)?, records)).collect();
+        let mut found = Self { paths: Vec::new(), operands: all.iter().map(|_| None).collect() };
+        let mut known: Vec<&FieldPath> = Vec::new();
+        for list in lists.iter().flatten() {
+            if known.contains(&list) {
+                continue;
+            }
+            known.push(list);
+            let own: Vec<usize> = (0..all.len())
+                .filter(|at| lists.get(*at).is_some_and(|other| other.as_ref() == Some(list)))
+                .collect();
+            let operands = own.iter().filter_map(|at| *all.get(*at)?);
+            let mut paths: Vec<&FieldPath> = Vec::new();
+            for path in operands.flat_map(Operand::paths) {
+                if !paths.contains(&path) {
+                    paths.push(path);
+                }
+            }
+            let is_computed = own.iter().any(|at| {
+                all.get(*at).is_some_and(|operand| operand.is_some_and(Operand::is_computed))
+            });
+            let has_key = own.iter().any(|at| *at < by.len());
+            if paths.len() < 2 || !(has_key || is_computed) {
+                continue;
+            }
+            let depth = common_depth(&paths).max(list.steps().len());
+            let steps = paths.first().and_then(|path| path.steps().get(..depth));
+            for at in own {
+                let stripped = all.get(at).copied().flatten().cloned().map(|mut operand| {
+                    operand.strip(depth);
+                    (found.paths.len(), operand)
+                });
+                if let Some(operand) = found.operands.get_mut(at) {
+                    *operand = stripped;
+                }
+            }
+            found.paths.push(FieldPath::new(steps.unwrap_or_default().to_vec()));
+        }
+        found
+    }
+
+    /// Returns true if no list is shared.
+    pub(super) fn is_empty(&self) -> bool {
+        self.paths.is_empty()
+    }
+
+    /// Returns a note on the elements that were grouped.
+    pub(super) fn note(&self, has_count: bool) -> Option<String> {
+        let path = self.paths.first()?;
+        let count = if has_count { "; count is the number of records" } else { "" };
+        Some(format!("fields of {path} were taken from the same element{count}"))
+    }
+
+    /// Returns the rows of a record: one for each element of a shared list.
+    pub(super) fn rows(&self, outline: &Outline<'_>, record: NodeId) -> Vec<Row> {
+        let mut rows = vec![Row { record, elements: Vec::new() }];
+        for path in &self.paths {
+            let mut elements = Vec::new();
+            path.visit_elements(outline, record, &mut |element| elements.push(element));
+            if elements.is_empty() {
+                elements.push(None);
+            }
+            rows = rows
+                .iter()
+                .flat_map(|row| elements.iter().map(move |element| row.with(*element)))
+                .take(MAX_ROWS)
+                .collect();
+        }
+        rows
+    }
+
+    /// Returns the operand number `at` as it is read in a row, and the node in which it is read.
+    pub(super) fn operand<'o>(
+        &'o self,
+        at: usize,
+        operand: &'o Operand,
+        row: &Row,
+    ) -> (&'o Operand, Option<NodeId>) {
+        match self.operands.get(at).and_then(Option::as_ref) {
+            Some((list, operand)) => (operand, row.elements.get(*list).copied().flatten()),
+            None => (operand, Some(row.record)),
+        }
+    }
+}
+
+impl Row {
+    fn with(&self, element: Option<NodeId>) -> Self {
+        let elements = self.elements.iter().copied().chain([element]).collect();
+        Self { record: self.record, elements }
+    }
+}
+
+/// Returns the outermost list through which all fields of an operand lead. None if there is none.
+fn outer_list(operand: &Operand, records: &RecordSet<'_>) -> Option<FieldPath> {
+    if operand.function == Some(FieldFunction::Length) {
+        return None;
+    }
+    FieldPath::shared_list(&operand.paths(), &records.outline, &records.ids)
+}
+
+/// Returns the number of steps with which all paths begin.
+fn common_depth(paths: &[&FieldPath]) -> usize {
+    let Some((first, rest)) = paths.split_first() else { return 0 };
+    let same = |path: &&FieldPath| {
+        path.steps().iter().zip(first.steps()).take_while(|(left, right)| left == right).count()
+    };
+    rest.iter().map(same).min().unwrap_or(first.steps().len())
+}
