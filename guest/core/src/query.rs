@@ -129,7 +129,11 @@ impl Query {
         is_enough: IsEnough<'_>,
     ) -> Result<QueryResult, String> {
         let QueryInput { bytes, form, survey, limits, .. } = *input;
-        if let Some(found) = self.project(bytes, form, survey, limits, is_enough) {
+        let has_range = input.from_line > 0 || input.until_line > 0;
+        if has_range && self.jq.is_some() {
+            return Err("startLine and endLine have no effect with jq: choose in the program, such as .[9:20]".to_owned());
+        }
+        if !has_range && let Some(found) = self.project(bytes, form, survey, limits, is_enough) {
             return Ok(found);
         }
         // An error names fields that the query does not read, so that it needs all of them.
@@ -226,6 +230,16 @@ impl Query {
         if self.skip > 0 && records.is_list {
             records.skip(self.skip);
             of = format!("{of}, after the first {}", self.skip);
+        }
+        if self.mode.is_some_and(|mode| mode != ResponseMode::Full) && !records.is_list {
+            let lists = records.lists();
+            let hint = match lists.is_empty() {
+                true => "; choose members with fields".to_owned(),
+                false => format!("; name one of its lists with path: {}", lists.join(", ")),
+            };
+            return Err(format!(
+                "response_mode is the form of items; this answer is no list{hint}"
+            ));
         }
         if let Some(mode) = self.mode.filter(|_| records.is_list) {
             let bytes = response_mode::render(mode, &records, limits, self.fields.as_deref())?;

@@ -167,6 +167,10 @@ impl Aggregates {
 impl GroupedTotals {
     /// Adds the totals that only `having` or `order by` names. The first `visible` items are shown.
     fn add_hidden_items(&mut self) -> Result<(), String> {
+        if let Some(mut having) = self.having.take() {
+            having.bind(|name| self.column(name).is_some());
+            self.having = Some(having);
+        }
         let mut names: Vec<String> = self.order.iter().map(|key| key.name.clone()).collect();
         if let Some(having) = &self.having {
             names.extend(having.names().iter().map(|name| name.verbatim.clone()));
@@ -226,14 +230,18 @@ impl GroupedTotals {
             operand.bind(records, &records.ids)?;
         }
         for operand in &self.by {
-            check_scalar(operand, records)?;
+            check_scalar(operand, true, records)?;
             check_dates(operand, records)?;
         }
         for item in &self.items {
             if let Some(operand) =
                 item.operand.as_ref().filter(|_| item.function != AggregateFunction::Count)
             {
-                check_scalar(operand, records)?;
+                let is_key = matches!(
+                    item.function,
+                    AggregateFunction::Distinct | AggregateFunction::CountDistinct
+                );
+                check_scalar(operand, is_key, records)?;
             }
         }
         Ok(())
@@ -262,7 +270,8 @@ impl GroupedTotals {
                 out.extend(quoted(item.label()));
                 out.push(b':');
                 if let Some(total) = group.totals.get(at) {
-                    total.write(item.function, records, out);
+                    total.write(item.function, records, self.limit, out);
+                    notes.extend(total.limit_note(item.function, self.limit));
                 }
             }
             return Ok(());

@@ -41,6 +41,8 @@ pub(super) const SYNTAX: &str = "write comparisons such as status=confirmed, pri
 #[derive(Debug)]
 pub struct Condition {
     test: Test,
+    /// The list that the condition names around itself, as in `$.items[?(@.price > 5)]`.
+    list: Vec<String>,
     order: Order,
     /// The number of records to leave out at the start.
     offset: u64,
@@ -64,8 +66,8 @@ pub(super) enum Test {
 pub(super) struct Leaf {
     operand: Operand,
     check: Check,
-    /// The scale on which two fields are compared.
-    scale: Scale,
+    /// The scale on which two fields are compared. None if the values determine it.
+    scale: Option<Scale>,
     /// The note on values that could be compared in another way.
     reading: Option<String>,
     /// The number of records for which the comparison was true.
@@ -144,7 +146,7 @@ impl Condition {
         let order = Order::read(reader).map_err(explained)?;
         let (offset, limit) = Order::read_page(reader)?;
         parse::expect_end(reader).map_err(explained)?;
-        Ok(Self { test, order, offset, limit })
+        Ok(Self { test, list: wrapper::list(text), order, offset, limit })
     }
 
     /// Returns a condition with an order, such as `price desc`.
@@ -173,6 +175,12 @@ impl Condition {
     /// Returns a message for the caller if the condition does not apply to the records: a field is
     /// unknown, or no value has the type of a comparison.
     pub fn select(mut self, records: &RecordSet<'_>) -> Result<ChosenRecords, String> {
+        if let Some(path) = records.other_list(&self.list) {
+            return Err(format!(
+                "where: the records are those of {}; for those of {path} give path: {path}",
+                records.list_path().unwrap_or_default()
+            ));
+        }
         self.test.bind(records, &records.ids)?;
         self.order.bind(records, &records.ids)?;
         let source = &records.outline;
@@ -230,8 +238,28 @@ impl TotalsCondition {
     /// Returns the names of the totals in the condition.
     pub(super) fn names(&self) -> Vec<&FieldName> {
         let mut names = Vec::new();
-        self.0.each_leaf(&mut |leaf| names.push(&leaf.operand.name));
+        self.0.each_leaf(&mut |leaf| {
+            names.push(&leaf.operand.name);
+            if let Check::Field(_, other) = &leaf.check {
+                names.push(&other.name);
+            }
+        });
         names
+    }
+
+    /// Reads words that name a total as that total.
+    pub(super) fn bind(&mut self, is_total: impl Fn(&str) -> bool) {
+        let _ = self.0.each_leaf_mut(&mut |leaf| {
+            if let Check::Compare(operator, literal) = &leaf.check
+                && !literal.is_quoted
+                && literal.number().is_none()
+                && is_total(&literal.text)
+            {
+                let other = Operand::new(FieldName::of_key(&literal.text));
+                leaf.check = Check::Field(*operator, other);
+            }
+            Ok(())
+        });
     }
 
     /// Returns true if the group `id` of `source` meets the condition.
@@ -244,8 +272,7 @@ impl Test {
     /// Creates a test that is a comparison.
     fn leaf(operand: Operand, check: Check) -> Self {
         let (matched, unknown) = (Cell::new(0), Cell::new(0));
-        let (scale, reading) = (Scale::Number, None);
-        Test::Leaf(Box::new(Leaf { operand, check, scale, reading, matched, unknown }))
+        Test::Leaf(Box::new(Leaf { operand, check, scale: None, reading: None, matched, unknown }))
     }
 
     /// Calls `visit` with each comparison.

@@ -87,6 +87,15 @@ impl Query {
         if self.aggregate.is_none() && self.fields.is_none() && !self.filters() {
             return None;
         }
+        if input.from_line > 0 || input.until_line > 0 {
+            let until = if input.until_line > 0 { input.until_line } else { u64::MAX };
+            return read(text, None).map(|_| {
+                Err(format!(
+                    "startLine and endLine have no effect here; write where: line BETWEEN {} AND {until}",
+                    input.from_line.max(1)
+                ))
+            });
+        }
         let (log, reading) = match &self.grep {
             None => (read(text, None)?, String::new()),
             Some(grep) => {

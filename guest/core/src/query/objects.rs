@@ -377,7 +377,10 @@ fn compare(field: &str, operator: &str, value: &Value) -> Result<String, String>
         "nin" => format!("({field} NOT {} OR {field} IS NULL)", list()?),
         "exists" => flag("IS NOT NULL", "IS NULL")?,
         "is_null" => flag("IS NULL", "IS NOT NULL")?,
-        "regex" => format!("{field} =~ {}", literal(value)?),
+        "regex" => {
+            let pattern = value.as_str().unwrap_or_default().replace('/', "\\/");
+            format!("{field} =~ /{pattern}/")
+        }
         "size" => format!("length({field}) = {}", literal(value)?),
         "not" => format!("NOT ({})", comparisons(field, value)?),
         "elemMatch" => format!("any({field}; {})", all(object(value)?)?),

@@ -260,6 +260,21 @@ impl<'a> RecordSet<'a> {
         self.around.as_ref().map_or_else(Vec::new, |around| around.keys.clone())
     }
 
+    /// Returns the JSONPath of the list that the last of `names` lead to, if the records are those of
+    /// another list. None if there is no such list, or a path selected the records.
+    #[must_use]
+    pub fn other_list(&self, names: &[String]) -> Option<String> {
+        let own = &self.around.as_ref()?.keys;
+        // The first names may be those of variables.
+        let found = (0..names.len()).filter_map(|from| names.get(from..)).find(|names| {
+            let follow = |id, name: &String| Some(self.outline.member(id, name)?.0);
+            let target = names.iter().try_fold(self.root, follow);
+            let node = target.and_then(|id| self.outline.node(id));
+            node.is_some_and(|node| node.kind == Kind::Array)
+        })?;
+        (found != own.as_slice()).then(|| format!("$.{}", found.join(".")))
+    }
+
     /// Returns the JSON Pointers of the lists in `root` that are not inside other lists, each with
     /// the number of elements: `/a/b (12 items)`. At most eight. O(document).
     #[must_use]

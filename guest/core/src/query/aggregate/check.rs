@@ -10,8 +10,13 @@ use crate::query::records::RecordSet;
 use crate::query::scale::{Scale, ScaleSurvey};
 use crate::query::value::{Value, quote};
 
-/// Checks that a field has values, not only objects.
-pub(super) fn check_scalar(operand: &Operand, records: &RecordSet<'_>) -> Result<(), String> {
+/// Checks that a field has values, not only objects or, if `is_key`, no object: objects would all
+/// be one group.
+pub(super) fn check_scalar(
+    operand: &Operand,
+    is_key: bool,
+    records: &RecordSet<'_>,
+) -> Result<(), String> {
     let (mut objects, mut values) = (false, false);
     for id in &records.ids {
         operand.visit(&records.outline, *id, &mut |value| match value {
@@ -19,7 +24,7 @@ pub(super) fn check_scalar(operand: &Operand, records: &RecordSet<'_>) -> Result
             Value::Null => {}
             _ => values = true,
         });
-        if values {
+        if values && !is_key {
             return Ok(());
         }
     }

@@ -179,7 +179,7 @@ impl GroupedTotals {
                     out.push(b':');
                 }
                 if let Some(total) = group.totals.get(at) {
-                    total.write(item.function, records, out);
+                    total.write(item.function, records, None, out);
                 }
             }
             if !is_map {

@@ -148,18 +148,32 @@ impl Total {
         }
     }
 
-    /// Appends the total to `out` as JSON.
+    /// Returns a note if `limit` leaves out different values.
+    pub(super) fn limit_note(
+        &self,
+        function: AggregateFunction,
+        limit: Option<usize>,
+    ) -> Option<String> {
+        let limit = limit.filter(|limit| *limit < self.distinct.len())?;
+        let all = self.distinct.len();
+        (function == AggregateFunction::Distinct)
+            .then(|| format!("the first {limit} of {all} values are shown"))
+    }
+
+    /// Appends the total to `out` as JSON, with at most `limit` different values.
     pub(super) fn write(
         &self,
         function: AggregateFunction,
         records: &RecordSet<'_>,
+        limit: Option<usize>,
         out: &mut Vec<u8>,
     ) {
         match (function, self.best.as_ref()) {
             (AggregateFunction::Distinct, _) => {
+                let limit = limit.unwrap_or(usize::MAX).min(MAX_LISTED_VALUES);
                 let head = format!("{{\"count\":{},\"values\":[", self.distinct.len());
                 out.extend_from_slice(head.as_bytes());
-                for (at, key) in self.distinct.keys().take(MAX_LISTED_VALUES).enumerate() {
+                for (at, key) in self.distinct.keys().take(limit).enumerate() {
                     if at > 0 {
                         out.push(b',');
                     }

@@ -9,12 +9,15 @@ use crate::query::value::{Literal, quote};
 /// Creates the pattern of an operator and its value.
 pub(super) fn pattern(sign: Sign, literal: &Literal) -> Result<TextPattern, String> {
     let text = &literal.text;
-    let is_regex = !literal.is_quoted
-        && (text.starts_with('^')
-            || (text.ends_with('$') && text.len() > 1)
-            || [".*", ".+", "\\", "|", "[^"].iter().any(|part| text.contains(part)));
+    let is_regex = text.starts_with('^')
+        || (text.ends_with('$') && text.len() > 1)
+        || [".*", ".+", "\\", "|", "[^"].iter().any(|part| text.contains(part));
+    let has_set = ["[0-9", "[a-z", "[A-Z", "(?"].iter().any(|part| text.contains(part));
     Ok(match sign {
-        Sign::Contains if is_regex => TextPattern::regex(text, Some(true))?,
+        Sign::Contains if is_regex && !literal.is_quoted => TextPattern::regex(text, Some(true))?,
+        Sign::Contains if is_regex || has_set => TextPattern::contains(text).or_regex(text),
+        Sign::RegexAnyCase => TextPattern::regex(text, Some(true))?,
+        Sign::EqualAnyCase => TextPattern::equals(text),
         Sign::StartsWith => TextPattern::starts_with(text),
         Sign::EndsWith => TextPattern::ends_with(text),
         Sign::Regex => TextPattern::regex(text, None)?,
@@ -29,8 +32,14 @@ pub(super) fn equal(operand: Operand, literal: Literal) -> Result<Test, String> 
     if literal.is_null() {
         return Ok(Test::leaf(operand, Check::IsNull));
     }
-    let wildcards = ['*', '%'];
     let text = &literal.text;
+    if !literal.is_quoted && matches!(text.as_str(), "[]" | "{}") {
+        let zero = Check::Compare(Operator::Equal, Literal::new("0".to_owned(), false));
+        let length = Operand { function: Some(FieldFunction::Length), ..operand };
+        return Ok(Test::leaf(length, zero));
+    }
+    let operand = numbered(operand, &[&literal]);
+    let wildcards = ['*', '%'];
     if !literal.is_quoted
         && (text.starts_with(wildcards) || text.ends_with(wildcards))
         && text.parse::<f64>().is_err()
@@ -52,6 +61,20 @@ pub(super) fn equal(operand: Operand, literal: Literal) -> Result<Test, String> 
         }
     }
     Ok(Test::leaf(operand, Check::Compare(Operator::Equal, literal)))
+}
+
+/// Returns the operand of a comparison with `literals`: of a date compared with small numbers, the
+/// number of the period, as in `month(x) IN (6, 7)`.
+pub(super) fn numbered(mut operand: Operand, literals: &[&Literal]) -> Operand {
+    let is_small =
+        |literal: &&Literal| literal.number().is_some_and(|number| number.float.abs() < 100.0);
+    if let Some(FieldFunction::Date(part)) = operand.function
+        && !literals.is_empty()
+        && literals.iter().all(is_small)
+    {
+        operand.function = Some(FieldFunction::Date(part.as_number()));
+    }
+    operand
 }
 
 /// Creates a test for null, an empty text or an empty list.

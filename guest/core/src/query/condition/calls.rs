@@ -194,11 +194,14 @@ impl Parser {
             return Ok(None);
         }
         // Tables have their methods of texts in `str`.
+        let mut start = "";
         if text_sign.is_some()
             && let Some((column, last)) = list.clone().split_last()
             && last == "str"
         {
             list = column;
+            // There, a match begins at the start of the text.
+            start = if word == "match" { "^" } else { "" };
         }
         let operand = Operand::new(list);
         *reader = rest;
@@ -206,7 +209,11 @@ impl Parser {
         if let Some(sign) = text_sign {
             let check = match regex_literal(reader, sign) {
                 Some((text, ignore_case)) => TextPattern::regex(&text, ignore_case)?,
-                None => pattern(sign, &Literal::new(read_literal(reader, false)?.text, true))?,
+                None => {
+                    let text = read_literal(reader, false)?.text;
+                    let text = if start.is_empty() { text } else { format!("{start}(?:{text})") };
+                    pattern(sign, &Literal::new(text, true))?
+                }
             };
             reader.close()?;
             return Ok(Some(Test::leaf(operand, Check::Matches(check))));

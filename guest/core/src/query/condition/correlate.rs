@@ -258,6 +258,15 @@ impl Leaf {
         let field = operand.to_string();
         let explained = |reason: String| format!("where: {reason}");
         self.reading = match &mut self.check {
+            Check::Matches(pattern) => pattern.choose_reading(|pattern| {
+                all.iter().any(|id| {
+                    let mut found = false;
+                    operand.visit(&records.outline, *id, &mut |value| {
+                        found |= value.text().is_some_and(|text| pattern.is_match(text));
+                    });
+                    found
+                })
+            }),
             Check::Compare(operator, literal) if *operator != Operator::Equal => {
                 add(operand);
                 literal.fit(&survey, &field).map_err(explained)?
@@ -272,7 +281,7 @@ impl Leaf {
                 add(operand);
                 add(other);
                 let (scale, note) = survey.scale(&field);
-                self.scale = scale;
+                self.scale = Some(scale);
                 note
             }
             _ => None,

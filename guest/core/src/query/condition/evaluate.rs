@@ -115,9 +115,9 @@ impl Leaf {
             let mut others = Vec::new();
             source.visit(other, id, &mut |value| others.push(value.into_owned()));
             source.visit(&self.operand, id, &mut |left| {
-                others
-                    .iter()
-                    .for_each(|right| add(compare_fields(*operator, &self.scale, &left, right)));
+                others.iter().for_each(|right| {
+                    add(compare_fields(*operator, self.scale.as_ref(), &left, right))
+                });
             });
         } else {
             source.visit(&self.operand, id, &mut |value| add(self.check.test(&value)));
@@ -161,10 +161,12 @@ impl Check {
 
 fn compare_fields(
     operator: Operator,
-    scale: &Scale,
+    scale: Option<&Scale>,
     left: &Value<'_>,
     right: &Value<'_>,
 ) -> Option<bool> {
+    let own = || Scale::of_literal(left.text().unwrap_or_default(), left.number().is_some());
+    let scale = scale.cloned().unwrap_or_else(own);
     let order = match (left, right) {
         (Value::Null | Value::Object, _) | (_, Value::Null | Value::Object) => return None,
         (Value::Bool(left), Value::Bool(right)) => Some(left.cmp(right)),

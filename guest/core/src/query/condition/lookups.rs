@@ -9,7 +9,7 @@ use crate::query::value::quote;
 /// The lookups of Django, and the operators here.
 const DJANGO: [(&str, &str); 19] = [
     ("exact", "="),
-    ("iexact", "="),
+    ("iexact", "==*"),
     ("ne", "!="),
     ("gt", ">"),
     ("gte", ">="),
@@ -23,7 +23,7 @@ const DJANGO: [(&str, &str); 19] = [
     ("endswith", "$="),
     ("iendswith", "$="),
     ("regex", "=~"),
-    ("iregex", "=~"),
+    ("iregex", "~*"),
     ("range", "BETWEEN"),
     ("isnull", "IS NULL"),
     ("date", "="),
@@ -147,7 +147,15 @@ fn predicate(text: &str) -> Option<String> {
     replaced(text, |before, rest| {
         let is_modified = || MODIFIED.iter().any(|operator| before.ends_with(operator));
         if let Some(modifier) = MODIFIERS.iter().find(|modifier| rest.starts_with(**modifier)) {
-            return is_modified().then(|| (modifier.len(), String::new()));
+            let ignores_case = modifier.contains('c');
+            // Equality regards case here.
+            let any_case = match () {
+                () if !ignores_case || before.ends_with("!=") => "",
+                () if before.ends_with("==") => "* ",
+                () if before.ends_with('=') => "=* ",
+                () => "",
+            };
+            return is_modified().then(|| (modifier.len(), any_case.to_owned()));
         }
         // A condition holds for a list if any of its elements meets it.
         let quantifier = ["ANY ", "SOME "].into_iter().find(|word| rest.starts_with(word))?;

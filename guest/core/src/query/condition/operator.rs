@@ -13,6 +13,8 @@ pub(super) enum Sign {
     StartsWith,
     EndsWith,
     Regex,
+    RegexAnyCase,
+    EqualAnyCase,
     Glob,
     Like,
     In,
@@ -91,9 +93,29 @@ pub(super) fn is_comparison(reader: &mut Reader<'_>) -> bool {
     reader.eat("(") || (Operand::read(reader).is_ok() && sign(reader).is_some())
 }
 
+/// Operators that ignore case: `~*` of Postgres, and those that other languages are rewritten to.
+const ANY_CASE: [(&str, Sign, bool); 3] = [
+    ("!~*", Sign::RegexAnyCase, true),
+    ("~*", Sign::RegexAnyCase, false),
+    ("==*", Sign::EqualAnyCase, false),
+];
+
+/// Reads an operator that ignores case. A star before a word is a wildcard.
+fn any_case(reader: &mut Reader<'_>) -> Option<(Sign, bool)> {
+    let rest = reader.rest().trim_start();
+    let (symbol, sign, is_negated) = ANY_CASE.iter().find(|(symbol, ..)| {
+        let after = rest.strip_prefix(symbol);
+        after.is_some_and(|after| after.starts_with([' ', '\'', '"']))
+    })?;
+    reader.eat(symbol).then_some((*sign, *is_negated))
+}
+
 /// Reads an operator. Returns true with it if it is negated.
 pub(super) fn sign(reader: &mut Reader<'_>) -> Option<(Sign, bool)> {
     let start = reader.position();
+    if let Some(found) = any_case(reader) {
+        return Some(found);
+    }
     if let Some((_, found, negated)) = SYMBOLS.iter().find(|(symbol, ..)| reader.eat(symbol)) {
         if reader.since(start) == ":" {
             // `age:>60`, as search engines write it.

@@ -8,14 +8,14 @@
 //! comparison = operand operator value | number operator operand [ operator number ]
 //! ```
 
-use super::build::{empty, equal, negate, pattern, single};
+use super::build::{empty, equal, negate, numbered, pattern, single};
 use super::literal::{ENDS, qualifier_follows, read_literal, regex_literal};
 use super::lucene;
 use super::operator::{SYMBOLS, Sign, is_comparison, sign};
 use super::pattern::TextPattern;
 use super::{Check, Operator, Test};
 use crate::query::field::FieldName;
-use crate::query::operand::{FieldFunction, Operand};
+use crate::query::operand::Operand;
 use crate::query::order::{eat_pipe, stage_follows};
 use crate::query::reader::Reader;
 use crate::query::value::{Literal, Number, quote};
@@ -146,6 +146,14 @@ impl Parser {
         Ok(Operand::new(FieldName::of_key(&text)))
     }
 
+    /// Reads a total with its parenthesis. None if something else follows.
+    fn total(&self, reader: &mut Reader<'_>) -> Option<Operand> {
+        let mut rest = reader.clone();
+        let word = rest.peek_word();
+        let is_call = !word.is_empty() && rest.eat(word) && rest.rest().starts_with('(');
+        if is_call { self.operand(reader).ok() } else { None }
+    }
+
     fn comparison(&mut self, reader: &mut Reader<'_>) -> Result<Test, String> {
         if let Some(test) = self.reversed(reader)? {
             return Ok(test);
@@ -238,7 +246,7 @@ impl Parser {
     fn compare(
         &mut self,
         reader: &mut Reader<'_>,
-        mut operand: Operand,
+        operand: Operand,
         sign: Sign,
     ) -> Result<Test, String> {
         let leaf = |operand, check| Ok(Test::leaf(operand, check));
@@ -255,7 +263,7 @@ impl Parser {
                 if has_parenthesis {
                     reader.close()?;
                 }
-                leaf(operand, Check::Between(low, high))
+                leaf(numbered(operand, &[&low, &high]), Check::Between(low, high))
             }
             Sign::Is => {
                 let is_not = reader.keyword(&["not"]).is_some();
@@ -271,6 +279,8 @@ impl Parser {
             | Sign::StartsWith
             | Sign::EndsWith
             | Sign::Regex
+            | Sign::RegexAnyCase
+            | Sign::EqualAnyCase
             | Sign::Glob
             | Sign::Like => {
                 if let Some((text, ignore_case)) = regex_literal(reader, sign) {
@@ -291,7 +301,11 @@ impl Parser {
                 let is_search = reader.is_after(":");
                 // Texts contain the signs too, but have no order with numbers.
                 let is_number = operand.is_computed() || operator != Operator::Equal;
-                let other = if is_number { Operand::computed(reader) } else { None };
+                let other = match self.names {
+                    Names::Totals => self.total(reader),
+                    Names::Fields if is_number => Operand::computed(reader),
+                    Names::Fields => None,
+                };
                 if let Some(other) = other {
                     return leaf(operand, Check::Field(operator, other));
                 }
@@ -302,12 +316,7 @@ impl Parser {
                     // `name:*host*`, as search engines write it.
                     return leaf(operand, Check::Matches(TextPattern::search(&literal.text)?));
                 }
-                if let (Some(FieldFunction::Date(part)), Some(number)) =
-                    (operand.function, literal.number())
-                    && number.float.abs() < 100.0
-                {
-                    operand.function = Some(FieldFunction::Date(part.as_number()));
-                }
+                let operand = numbered(operand, &[&literal]);
                 if operator != Operator::Equal {
                     if literal.is_null() {
                         return Err(reader.error("null has no order: write IS NULL or IS NOT NULL"));
@@ -377,6 +386,7 @@ impl Parser {
         if list.is_empty() && !has_null {
             return Err(reader.error("the list of IN is empty"));
         }
+        let operand = numbered(operand, &list.iter().collect::<Vec<_>>());
         let test = Test::leaf(operand.clone(), Check::In(list));
         if !has_null {
             return Ok(test);

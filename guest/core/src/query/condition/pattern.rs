@@ -13,6 +13,8 @@ pub(super) struct TextPattern {
     text: String,
     /// True once a text matched only because case does not matter.
     has_other_case: Cell<bool>,
+    /// The reading as a regular expression, if no value contains the text.
+    alternative: Option<Box<TextPattern>>,
 }
 
 #[derive(Debug)]
@@ -25,13 +27,40 @@ enum PatternKind {
     EndsWith(String),
     /// The whole text in any case.
     Equals(String),
+    /// The same, as the caller asks for it.
+    EqualsAnyCase(String),
     /// A regular expression, with the number of bytes that may still be searched.
     Regex(Box<Pattern>, Cell<usize>, &'static str),
 }
 
 impl TextPattern {
     fn new(kind: PatternKind, text: &str) -> Self {
-        Self { kind, text: text.to_owned(), has_other_case: Cell::new(false) }
+        let has_other_case = Cell::new(false);
+        Self { kind, text: text.to_owned(), has_other_case, alternative: None }
+    }
+
+    /// Creates a pattern that matches this text in any case.
+    pub(super) fn equals(text: &str) -> Self {
+        Self::new(PatternKind::EqualsAnyCase(text.to_lowercase()), text)
+    }
+
+    /// Returns the pattern with its reading as a regular expression, if it is a valid one.
+    pub(super) fn or_regex(self, text: &str) -> Self {
+        Self { alternative: Self::regex(text, None).ok().map(Box::new), ..self }
+    }
+
+    /// Chooses the reading of a text that may be a regular expression. `is_found` returns true if a
+    /// value matches a pattern. Returns the note for the answer.
+    pub(super) fn choose_reading(&mut self, is_found: impl Fn(&Self) -> bool) -> Option<String> {
+        let alternative = self.alternative.take()?;
+        let text = quote(&self.text);
+        if is_found(self) {
+            return Some(format!(
+                "{text} was read as text; for a regular expression write =~ {text}"
+            ));
+        }
+        *self = *alternative;
+        Some(format!("{text} was read as a regular expression, because no value contains it"))
     }
 
     /// Creates a pattern that matches texts with this part, in any case.
@@ -104,7 +133,8 @@ impl TextPattern {
     pub(super) fn is_match(&self, text: &str) -> bool {
         let is_match = self.matches(text);
         let is_other = || !text.contains(self.text.trim_matches('%'));
-        if is_match && !matches!(self.kind, PatternKind::Regex(..)) && is_other() {
+        let is_stated = matches!(self.kind, PatternKind::Regex(..) | PatternKind::EqualsAnyCase(_));
+        if is_match && !is_stated && is_other() {
             self.has_other_case.set(true);
         }
         is_match
@@ -128,7 +158,9 @@ impl TextPattern {
             PatternKind::Contains(part) => text.to_lowercase().contains(part),
             PatternKind::StartsWith(part) => text.to_lowercase().starts_with(part),
             PatternKind::EndsWith(part) => text.to_lowercase().ends_with(part),
-            PatternKind::Equals(whole) => text.to_lowercase() == *whole,
+            PatternKind::Equals(whole) | PatternKind::EqualsAnyCase(whole) => {
+                text.to_lowercase() == *whole
+            }
             PatternKind::Regex(pattern, budget, _) => {
                 match budget.get().checked_sub(text.len() + 1) {
                     Some(left) => {
@@ -184,6 +216,7 @@ impl std::fmt::Display for TextPattern {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let name = match &self.kind {
             PatternKind::Regex(_, _, name) => name,
+            PatternKind::EqualsAnyCase(_) => "= in any case",
             PatternKind::Contains(part) if *part == self.text.to_lowercase() => "CONTAINS",
             PatternKind::StartsWith(part) if *part == self.text.to_lowercase() => "STARTS WITH",
             PatternKind::EndsWith(part) if *part == self.text.to_lowercase() => "ENDS WITH",

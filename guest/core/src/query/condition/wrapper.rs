@@ -25,6 +25,28 @@ pub(super) fn condition(text: &str) -> Option<String> {
         .or_else(|| paths(text))
 }
 
+/// Returns the names that lead to the list around a condition, such as `data` and `items` of
+/// `data.items.filter(…)`. Empty if there are none.
+pub(super) fn list(text: &str) -> Vec<String> {
+    let text = text.trim();
+    let generator = text.strip_prefix('[').and_then(|inner| inner.split_once(" in "));
+    let path = match generator {
+        Some((_, rest)) => rest.split_once(" if ").map(|(list, _)| list),
+        None => text.split_once("[?").map(|(path, _)| path).or_else(|| {
+            let calls = FILTERS.iter().filter_map(|name| text.split_once(&format!(".{name}(")));
+            calls.map(|(path, _)| path).min_by_key(|path| path.len())
+        }),
+    };
+    let path = path.map_or("", |path| path.trim().trim_start_matches('$'));
+    let names: Vec<&str> = path
+        .split(['.', '[', ']'])
+        .map(|name| name.trim_matches(['"', '\'', '?']))
+        .filter(|name| !name.is_empty() && *name != "*")
+        .collect();
+    let is_path = names.iter().all(|name| name.chars().all(|c| is_part(c) || c == '-'));
+    if is_path { names.into_iter().map(str::to_owned).collect() } else { Vec::new() }
+}
+
 /// Returns the condition of a function without a name, such as `x => x.price > 5`.
 pub(in crate::query) fn lambda(text: &str) -> Option<String> {
     let text = text.trim();

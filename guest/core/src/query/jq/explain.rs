@@ -149,10 +149,15 @@ pub(super) fn absent_keys(keys: &[String], input: &[u8]) -> Vec<String> {
     absent.iter().take(3).map(note).collect()
 }
 
-/// Returns true if a JSON document has a key, or a string, of this name. The name must be written
-/// without escapes in it.
+/// Returns true if a JSON document has a key of this name. The name must be written without escapes
+/// in it.
 fn has_key(input: &[u8], key: &str) -> bool {
-    memchr::memmem::find(input, &crate::json::text::quoted(key)).is_some()
+    let quoted = crate::json::text::quoted(key);
+    let is_key = |at: usize| {
+        let after = input.get(at + quoted.len()..).unwrap_or_default();
+        after.trim_ascii_start().first() == Some(&b':')
+    };
+    memchr::memmem::find_iter(input, &quoted).any(is_key)
         || key.chars().any(|c| !c.is_ascii_alphanumeric() && c != '_')
 }
 
