@@ -15,6 +15,7 @@ mod input;
 #[cfg(feature = "jq")]
 mod jq;
 mod known_fields;
+mod literal;
 mod log_records;
 pub mod names;
 mod needed;

@@ -10,7 +10,7 @@ use context_guard_core::query::{Query, QueryInput};
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 
-const DOCUMENT: &[u8] = br#"{"items":[{"id":1,"kind":"new","n":2.5,"tags":["a","b"],"o":{"k":1},"at":"2024-05-01T10:00:00Z","m.n":"16Gi"},{"id":2,"kind":null,"n":"x","tags":[],"o":{},"v":"1.2.10"},{"id":3}]}"#;
+const DOCUMENT: &[u8] = br#"{"items":[{"id":1,"kind":"new","n":2.5,"tags":["a","b"],"o":{"k":1},"at":"2024-05-01T10:00:00Z","m.n":"16Gi","p":"$1,200.50","e":"Wed, 01 May 2024 10:00:00 GMT"},{"id":2,"kind":null,"n":"x","tags":[],"o":{},"v":"1.2.10","p":"9,99 \xe2\x82\xac","e":"25/04/2024"},{"id":3}]}"#;
 
 // The first byte chooses the argument. A zero byte separates it from the document.
 fuzz_target!(|input: &[u8]| {
@@ -19,7 +19,7 @@ fuzz_target!(|input: &[u8]| {
     let Ok(text) = std::str::from_utf8(parts.next().unwrap_or_default()) else { return };
     let document = parts.next().filter(|document| !document.is_empty()).unwrap_or(DOCUMENT);
     let text = Some(text.to_owned());
-    let query = match kind % 6 {
+    let mut query = match kind % 6 {
         0 => Query { condition: text, ..Query::default() },
         1 => Query { aggregate: text, ..Query::default() },
         2 => Query { jq: text, ..Query::default() },
@@ -27,6 +27,7 @@ fuzz_target!(|input: &[u8]| {
         4 => Query { path: text, ..Query::default() },
         _ => Query { fields: text, ..Query::default() },
     };
+    query.separate_condition();
     if query.validate().is_err() {
         return;
     }

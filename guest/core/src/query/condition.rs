@@ -22,13 +22,13 @@ use std::cell::Cell;
 
 use self::pattern::TextPattern;
 use super::field::FieldName;
+use super::literal::Literal;
 use super::objects;
 use super::operand::Operand;
 use super::order::Order;
 use super::reader::Reader;
 use super::records::RecordSet;
 use super::scale::Scale;
-use super::value::Literal;
 use crate::json::outline::NodeId;
 
 pub(super) use self::evaluate::Source;
@@ -129,6 +129,13 @@ impl Condition {
     /// Returns a message for the caller that shows the syntax, or the limit that is exceeded.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut reader = Reader::new("where", text)?;
+        let (named, text) = match from_list(text) {
+            Some((list, condition)) => (Some(list), condition),
+            None => (None, text),
+        };
+        if named.is_some() {
+            reader = Reader::new("where", text)?;
+        }
         let rewritten = rewritten(text)?;
         if let Some(rewritten) = &rewritten {
             reader = Reader::new("where", rewritten)?;
@@ -146,7 +153,8 @@ impl Condition {
         let order = Order::read(reader).map_err(explained)?;
         let (offset, limit) = Order::read_page(reader)?;
         parse::expect_end(reader).map_err(explained)?;
-        Ok(Self { test, list: wrapper::list(text), order, offset, limit })
+        let list = named.unwrap_or_else(|| wrapper::list(text));
+        Ok(Self { test, list, order, offset, limit })
     }
 
     /// Returns a condition with an order, such as `price desc`.
@@ -159,7 +167,11 @@ impl Condition {
             return Err("where has an order or a limit already: leave out sort".to_owned());
         }
         let plain = rewritten(text)?.unwrap_or_else(|| text.to_owned());
-        Ok(format!("{plain} order by {order}"))
+        let from = match known.list.is_empty() || plain == text {
+            true => String::new(),
+            false => format!("from {} where ", known.list.join(".")),
+        };
+        Ok(format!("{from}{plain} order by {order}"))
     }
 
     /// Calls `visit` with the name of each field that the condition may read: also with words that
@@ -213,6 +225,14 @@ impl Condition {
         notes.retain(|note| !note.is_empty());
         Ok(ChosenRecords { ids, description: notes.join("; ") })
     }
+}
+
+/// Splits `from open where price > 5` into the names of the list and the condition. None for other
+/// conditions: a field may be called `from`.
+fn from_list(text: &str) -> Option<(Vec<String>, &str)> {
+    let (name, condition) = text.strip_prefix("from ")?.split_once(" where ")?;
+    let is_name = name.chars().all(|c| c.is_alphanumeric() || "_-.$".contains(c));
+    is_name.then(|| (name.split('.').map(str::to_owned).collect(), condition))
 }
 
 /// Returns a condition of another language in the notation of this one. None if it is in this one.

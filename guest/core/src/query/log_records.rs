@@ -17,6 +17,7 @@
 
 mod diagnostics;
 mod json_lines;
+mod run;
 mod time;
 
 use std::borrow::Cow;
@@ -24,7 +25,6 @@ use std::borrow::Cow;
 use self::time::{LogTime, zone_length};
 use super::grep::Pattern;
 use super::table::write_cell;
-use super::{Query, QueryInput, QueryResult};
 use crate::json::text::quoted;
 use crate::text::colours::without_colours;
 use crate::text::log_format::LogFormat;
@@ -73,60 +73,6 @@ fn left_out(lines: usize, one: &str, many: &str) -> String {
         0 => String::new(),
         1 => format!(", without the line {one}"),
         lines => format!(", without the {lines} lines {many}"),
-    }
-}
-
-impl Query {
-    /// Runs a query of records on the entries of a log. `None` if the text is no log, or the query
-    /// asks for no records. `grep` chooses the entries of whose text a part matches.
-    pub(super) fn run_on_log(
-        &self,
-        text: &[u8],
-        input: &QueryInput<'_>,
-    ) -> Option<Result<QueryResult, String>> {
-        if self.aggregate.is_none() && self.fields.is_none() && !self.filters() {
-            return None;
-        }
-        if input.from_line > 0 || input.until_line > 0 {
-            let until = if input.until_line > 0 { input.until_line } else { u64::MAX };
-            return read(text, None).map(|_| {
-                Err(format!(
-                    "startLine and endLine have no effect here; write where: line BETWEEN {} AND {until}",
-                    input.from_line.max(1)
-                ))
-            });
-        }
-        let (log, reading) = match &self.grep {
-            None => (read(text, None)?, String::new()),
-            Some(grep) => {
-                let search = |pattern: &Pattern| {
-                    match text.len() > pattern.max_bytes() {
-                    true if read(text, None).is_none() => Ok(None),
-                    true => Err("the log is too long for grep beside this argument: use where with ~, or a shorter pattern".to_owned()),
-                    false => Ok(read(text, Some(pattern))),
-                }
-                };
-                let is_empty =
-                    |log: &Option<LogRecords>| log.as_ref().is_some_and(|log| log.chosen == 0);
-                match Pattern::search(grep, self.ignore_case, search, is_empty) {
-                    Ok((log, reading)) => (log?, reading),
-                    Err(reason) => return Some(Err(reason)),
-                }
-            }
-        };
-        let grep = self.grep.clone().filter(|_| log.is_json);
-        let query = Self { path: None, grep, ..self.clone() };
-        let chosen = match &self.grep {
-            Some(grep) if !log.is_json => {
-                format!("; {} of {} entries match {grep:?}{reading}", log.chosen, log.total)
-            }
-            _ => String::new(),
-        };
-        let note = format!("{chosen}; {}{}", log.what, log.skipped);
-        Some(query.run_on_json(&log.json, input).map(|mut result| {
-            result.description.push_str(&note);
-            result
-        }))
     }
 }
 

@@ -1,11 +1,10 @@
 //! Operands of comparisons: a field of a record, or a function of it.
 
+mod apply;
 mod arithmetic;
 
-use std::borrow::Cow;
-
 use self::arithmetic::Expression;
-use super::date::{DatePart, date_part};
+use super::date::DatePart;
 use super::field::{FieldName, FieldPath};
 use super::reader::Reader;
 use super::records::RecordSet;
@@ -382,50 +381,6 @@ fn method(word: &str) -> Option<FieldFunction> {
         "year" | "getFullYear" => FieldFunction::Date(DatePart::Year),
         _ => return None,
     })
-}
-
-impl FieldFunction {
-    fn apply(self, value: &Value<'_>) -> Value<'static> {
-        if let Some(number) = self.of_number(value) {
-            return number;
-        }
-        let Some(text) = value.text() else { return Value::Null };
-        let text = match self {
-            FieldFunction::Length
-            | FieldFunction::Absolute
-            | FieldFunction::Round(_)
-            | FieldFunction::Floor
-            | FieldFunction::Ceiling => return Value::Null,
-            FieldFunction::Trim => text.trim().to_owned(),
-            FieldFunction::Lower => text.to_lowercase(),
-            FieldFunction::Upper => text.to_uppercase(),
-            FieldFunction::Slice(from, until) => text.chars().take(until).skip(from).collect(),
-            FieldFunction::Date(part) => {
-                return date_part(value, part).map_or(Value::Null, |text| {
-                    let is_number = text.parse::<i64>().is_ok();
-                    let text = Cow::Owned(text);
-                    if is_number { Value::Number(text) } else { Value::Text(text) }
-                });
-            }
-        };
-        Value::Text(Cow::Owned(text))
-    }
-
-    /// Returns the value of a function of numbers. None if this is none, or the value no number.
-    fn of_number(self, value: &Value<'_>) -> Option<Value<'static>> {
-        let number = value.number()?.float;
-        let result = match self {
-            FieldFunction::Absolute => number.abs(),
-            FieldFunction::Floor => number.floor(),
-            FieldFunction::Ceiling => number.ceil(),
-            FieldFunction::Round(decimals) => {
-                let factor = 10f64.powi(i32::try_from(decimals).unwrap_or_default());
-                (number * factor).round() / factor
-            }
-            _ => return None,
-        };
-        Some(Value::Number(Cow::Owned(format!("{result}"))))
-    }
 }
 
 impl std::fmt::Display for Operand {

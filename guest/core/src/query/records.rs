@@ -1,5 +1,7 @@
 //! The records of a payload: the elements of its list, the lines of NDJSON, or the document itself.
 
+mod lists;
+
 use std::borrow::Cow;
 
 use super::names::join_names;
@@ -15,9 +17,6 @@ use crate::json::scan::Kind;
 use crate::json::text::{Form, visible};
 use crate::policy::EndpointSettings;
 use crate::text::embedded::{locate_document, locate_lines};
-
-/// The maximum number of lists that an error names.
-const MAX_NAMED_LISTS: usize = 8;
 
 /// The records of a payload: the elements of its list or, without a list, the document itself.
 #[derive(Clone, Debug)]
@@ -258,46 +257,6 @@ impl<'a> RecordSet<'a> {
     #[must_use]
     pub fn list_keys(&self) -> Vec<String> {
         self.around.as_ref().map_or_else(Vec::new, |around| around.keys.clone())
-    }
-
-    /// Returns the JSONPath of the list that the last of `names` lead to, if the records are those of
-    /// another list. None if there is no such list, or a path selected the records.
-    #[must_use]
-    pub fn other_list(&self, names: &[String]) -> Option<String> {
-        let own = &self.around.as_ref()?.keys;
-        // The first names may be those of variables.
-        let found = (0..names.len()).filter_map(|from| names.get(from..)).find(|names| {
-            let follow = |id, name: &String| Some(self.outline.member(id, name)?.0);
-            let target = names.iter().try_fold(self.root, follow);
-            let node = target.and_then(|id| self.outline.node(id));
-            node.is_some_and(|node| node.kind == Kind::Array)
-        })?;
-        (found != own.as_slice()).then(|| format!("$.{}", found.join(".")))
-    }
-
-    /// Returns the JSON Pointers of the lists in `root` that are not inside other lists, each with
-    /// the number of elements: `/a/b (12 items)`. At most eight. O(document).
-    #[must_use]
-    pub fn lists(&self) -> Vec<String> {
-        let mut lists = Vec::new();
-        self.add_lists(self.root, "", &mut lists);
-        lists
-    }
-
-    fn add_lists(&self, id: NodeId, path: &str, lists: &mut Vec<String>) {
-        for (child, node) in self.outline.children(id) {
-            if lists.len() >= MAX_NAMED_LISTS {
-                return;
-            }
-            let path = || format!("{path}/{}", self.outline.step(&node.key));
-            match node.kind {
-                Kind::Array if node.children > 1 => {
-                    lists.push(format!("{} ({} items)", path(), node.children));
-                }
-                Kind::Object if node.children > 0 => self.add_lists(child, &path(), lists),
-                _ => {}
-            }
-        }
     }
 
     /// Removes the records for which `test` returns false.

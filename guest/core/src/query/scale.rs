@@ -131,7 +131,7 @@ impl Scale {
             Scale::Number => "number",
             Scale::Amount(_) => "amount",
             Scale::Money { currency, .. } if currency.is_empty() => "number",
-            Scale::Money { .. } => "amount of money",
+            Scale::Money { .. } => "amount",
             Scale::Version => "version",
             Scale::Time { .. } => "date",
             Scale::Text => "text",

@@ -3,8 +3,9 @@
 use super::operator::Sign;
 use super::pattern::TextPattern;
 use super::{Check, Operator, Test};
+use crate::query::literal::Literal;
 use crate::query::operand::{FieldFunction, Operand};
-use crate::query::value::{Literal, quote};
+use crate::query::value::quote;
 
 /// Creates the pattern of an operator and its value.
 pub(super) fn pattern(sign: Sign, literal: &Literal) -> Result<TextPattern, String> {

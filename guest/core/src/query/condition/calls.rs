@@ -9,9 +9,9 @@ use super::pattern::TextPattern;
 use super::{Check, Test, wrapper};
 use crate::query::code::end_of_group;
 use crate::query::field::FieldName;
+use crate::query::literal::Literal;
 use crate::query::operand::Operand;
 use crate::query::reader::Reader;
-use crate::query::value::Literal;
 
 impl Parser {
     /// Reads a test that is a call, if one follows.

@@ -8,11 +8,11 @@ use super::{Check, Leaf, Operator, Test};
 use crate::json::outline::NodeId;
 use crate::json::scan::Kind;
 use crate::query::field::{FieldName, FieldPath, FieldStep};
+use crate::query::literal::Literal;
 use crate::query::operand::{FieldFunction, Operand};
 use crate::query::reader::Reader;
 use crate::query::records::RecordSet;
 use crate::query::scale::ScaleSurvey;
-use crate::query::value::Literal;
 
 impl Test {
     /// Finds the fields of the condition in the values `all`, and the lists that they share.

@@ -3,10 +3,12 @@
 use super::{Check, Leaf, Operator, Test};
 use crate::json::outline::NodeId;
 use crate::query::known_fields::{left_out_note, not_a_value};
+use crate::query::literal::Literal;
 use crate::query::names::join_names;
 use crate::query::operand::FieldFunction;
 use crate::query::records::RecordSet;
-use crate::query::value::{Literal, Value, quote};
+use crate::query::scale::Scale;
+use crate::query::value::{Value, quote};
 
 /// The maximum number of different values of a field that a note names.
 const MAX_NAMED_VALUES: usize = 8;
@@ -316,7 +318,10 @@ fn quoted(samples: &[String]) -> Vec<String> {
 
 /// Returns the type that a literal is compared with, for a note.
 fn kind(literal: &Literal) -> &'static str {
-    if literal.number().is_some() { "number" } else { "comparable text" }
+    match literal.scale() {
+        Scale::Text => "comparable text",
+        scale => scale.name(),
+    }
 }
 
 fn is_date(text: &str) -> bool {

@@ -2,8 +2,8 @@
 
 use super::operator::{Sign, is_comparison};
 use crate::query::code;
+use crate::query::literal::Literal;
 use crate::query::reader::Reader;
-use crate::query::value::Literal;
 
 /// Words that end a value without quotes.
 pub(super) const ENDS: [&str; 7] = ["and", "or", "order by", "sort by", "limit", "offset", "skip"];

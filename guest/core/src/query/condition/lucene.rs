@@ -3,9 +3,9 @@
 use super::build::{equal, single};
 use super::literal::read_literal;
 use super::{Check, Operator, Test};
+use crate::query::literal::Literal;
 use crate::query::operand::Operand;
 use crate::query::reader::Reader;
-use crate::query::value::Literal;
 
 /// Returns true if a group of values or a range follows.
 pub(super) fn follows(reader: &Reader<'_>) -> bool {

@@ -15,10 +15,11 @@ use super::operator::{SYMBOLS, Sign, is_comparison, sign};
 use super::pattern::TextPattern;
 use super::{Check, Operator, Test};
 use crate::query::field::FieldName;
+use crate::query::literal::Literal;
 use crate::query::operand::Operand;
 use crate::query::order::{eat_pipe, stage_follows};
 use crate::query::reader::Reader;
-use crate::query::value::{Literal, Number, quote};
+use crate::query::value::{Number, quote};
 
 /// The names that a condition compares.
 #[derive(Clone, Copy, PartialEq, Eq)]

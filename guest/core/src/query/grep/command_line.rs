@@ -27,23 +27,27 @@ const LONG_OPTIONS: [(&str, char); 13] = [
 ///
 /// # Errors
 /// Returns a message for the caller if the command line has an option that changes the meaning.
-pub(super) fn unwrap_pattern(pattern: &str) -> Result<Option<(Cow<'_, str>, bool)>, String> {
-    let command = ["grep ", "egrep ", "rg "].iter().find_map(|name| pattern.strip_prefix(name));
+pub(super) fn unwrap_pattern<'p>(pattern: &'p str) -> Result<Option<(Cow<'p, str>, bool)>, String> {
+    let names = ["grep ", "egrep ", "fgrep ", "rg "];
+    let command = names.iter().find_map(|name| pattern.strip_prefix(name));
     // `grep x` may be the text that is searched for.
     let command = command.map(str::trim_start).filter(|rest| rest.starts_with(['-', '"', '\'']));
     let mut rest = command.unwrap_or(pattern).trim();
     let (mut has_options, mut ignore_case) = (command.is_some(), false);
+    let (mut is_word, mut is_fixed) = (false, command.is_some() && pattern.starts_with("fgrep"));
     let mut alternatives = Vec::new();
     while let Some((word, after)) = rest.split_once(' ').or(Some((rest, ""))) {
         let Some((flags, value)) = options(word) else { break };
         if after.trim().is_empty() && !has_options && value.is_none() {
             break;
         }
-        if let Some(other) = flags.chars().find(|flag| !"iEGPneHrRsah".contains(*flag)) {
+        if let Some(other) = flags.chars().find(|flag| !"iEGPneHrRsahwF".contains(*flag)) {
             return Err(no_option(other, value, after));
         }
         has_options = true;
         ignore_case |= flags.contains('i');
+        is_word |= flags.contains('w');
+        is_fixed |= flags.contains('F');
         rest = after.trim_start();
         if flags.ends_with('e') {
             let (text, after) = argument(rest);
@@ -51,23 +55,30 @@ pub(super) fn unwrap_pattern(pattern: &str) -> Result<Option<(Cow<'_, str>, bool
             rest = after.trim_start();
         }
     }
-    if alternatives.len() > 1 {
-        let parts: Vec<String> = alternatives.iter().map(|text| format!("(?:{text})")).collect();
-        return Ok(Some((Cow::Owned(parts.join("|")), ignore_case)));
-    }
-    if let Some(text) = alternatives.first().filter(|_| rest.is_empty()) {
-        return Ok(Some((Cow::Borrowed(text), ignore_case)));
-    }
-    if has_options {
+    if alternatives.is_empty() && has_options {
         // The names of files follow a pattern in quotes.
-        let text = if rest.starts_with(['"', '\'']) { argument(rest).0 } else { rest };
-        return Ok(Some((Cow::Borrowed(text), ignore_case)));
+        alternatives.push(if rest.starts_with(['"', '\'']) { argument(rest).0 } else { rest });
+    }
+    let written = |text: &&'p str| match (is_fixed, is_word) {
+        (false, false) => Cow::Borrowed(*text),
+        (false, true) => Cow::Owned(format!(r"\b(?:{text})\b")),
+        (true, false) => Cow::Owned(regex_lite::escape(text)),
+        (true, true) => Cow::Owned(format!(r"\b(?:{})\b", regex_lite::escape(text))),
+    };
+    match alternatives.as_slice() {
+        [] => {}
+        [text] => return Ok(Some((written(text), ignore_case))),
+        texts => {
+            let parts = texts.iter().map(|text| format!("(?:{})", written(text)));
+            let parts: Vec<String> = parts.collect();
+            return Ok(Some((Cow::Owned(parts.join("|")), ignore_case)));
+        }
     }
     Ok(slashes(pattern).map(|(text, flag)| (Cow::Borrowed(text), flag)))
 }
 
-/// Returns the options in a word of a command line, with the number that belongs to the last: `-iE`,
-/// `-A3`, `--context=3`. None if it has none.
+/// Returns the options in a word of a command line, with the number that belongs to the last one:
+/// `-iE`, `-A3`, `--context=3`. None if it has none.
 fn options(word: &str) -> Option<(String, Option<&str>)> {
     if let Some(name) = word.strip_prefix("--") {
         let (name, value) =
@@ -111,8 +122,6 @@ fn no_option(option: char, value: Option<&str>, rest: &str) -> String {
             format!("for lines around matches give context: {}", value.unwrap_or("3"))
         }
         'm' => "for the first matches give limit: 5".to_owned(),
-        'w' => "for whole words write \\bword\\b".to_owned(),
-        'F' => "put a backslash before signs such as ( [ * that are meant as text".to_owned(),
         'o' => "matches are shown with their lines; leave it out".to_owned(),
         _ => "grep takes a regular expression".to_owned(),
     };
@@ -128,6 +137,14 @@ pub fn check_empty(pattern: &str, is_without_match: bool) -> Result<(), String> 
     if let Some(condition) = members_condition(pattern).filter(|_| is_without_match) {
         return Err(format!(
             "grep searches each member by itself, and found nothing; write where: {condition}"
+        ));
+    }
+    let option =
+        pattern.split_once(' ').filter(|(word, _)| is_without_match && word.starts_with("--"));
+    if let Some((word, rest)) = option.filter(|(word, _)| word.len() > 2) {
+        return Err(format!(
+            "grep found nothing with {word}, which is read as text; write grep: {}",
+            rest.trim()
         ));
     }
     let inner = ['"', '\'', '`'].iter().find_map(|quote| {
@@ -172,6 +189,8 @@ mod tests {
             ("grep -rn 'a b' x.log", Ok(Some(("a b", false)))),
             ("-e a b -e 'c d'", Ok(Some(("(?:a b)|(?:c d)", false)))),
             ("-e a", Ok(Some(("a", false)))),
+            ("-w a", Ok(Some((r"\b(?:a)\b", false)))),
+            ("fgrep -i '(a)'", Ok(Some((r"\(a\)", true)))),
             ("-x", Ok(None)),
             ("rg \"a b\"", Ok(Some(("a b", false)))),
             ("/warn/i", Ok(Some(("warn", true)))),

@@ -254,17 +254,27 @@ impl ScaleSurvey {
         let all = self.numbers + self.texts() + self.booleans + self.objects;
         let (count, text) = match scale {
             Scale::Text if numbers == 0 || on_scale == 0 => (0, String::new()),
-            Scale::Text => (
-                numbers,
-                format!("{numbers} values at {field} are numbers and come before the texts"),
-            ),
+            Scale::Text => {
+                let text = match numbers {
+                    1 => format!("1 value at {field} is a number and comes before the texts"),
+                    _ => {
+                        format!("{numbers} values at {field} are numbers and come before the texts")
+                    }
+                };
+                (numbers, text)
+            }
             _ => {
                 let count = all - on_scale;
-                (count, format!("{count} values at {field} are no {}s and come last", scale.name()))
+                let kind = scale.name();
+                let text = match count {
+                    1 => format!("1 value at {field} is no {kind} and comes last"),
+                    _ => format!("{count} values at {field} are no {kind}s and come last"),
+                };
+                (count, text)
             }
         };
         let several = format!(
-            "{} records have several values at {field} and are compared by the first",
+            "records with several values at {field} ({}) are sorted by the first",
             self.several
         );
         match (count > 0, self.several > 0) {

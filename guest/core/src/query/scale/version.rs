@@ -34,7 +34,7 @@ enum SuffixPart {
 }
 
 impl Version {
-    /// Reads a version. A text of one number is a version only for a comparison with versions. O(1).
+    /// Reads a version. A text of one number is one only for a comparison with versions. O(1).
     pub(super) fn read(text: &str) -> Option<Self> {
         let text = text.trim();
         let text = text.strip_prefix(['v', 'V']).unwrap_or(text);

@@ -1,0 +1,214 @@
+//! Literals of expressions, and their comparison with values of one scale.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+use super::scale::{Scale, ScaleSurvey};
+use super::value::{Number, Value, quote};
+
+/// A literal of an expression.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Literal {
+    /// The text, without quotes.
+    pub(super) text: String,
+    /// True if the literal was in quotes.
+    pub(super) is_quoted: bool,
+    number: Option<Number>,
+    /// The scale on which values are compared with the literal.
+    scale: Scale,
+}
+
+impl Literal {
+    /// Creates a literal from its text.
+    pub(super) fn new(text: String, is_quoted: bool) -> Self {
+        let is_number =
+            Number::parse_plain(&text).is_some() || (!is_quoted && is_special_number(&text));
+        let number = if is_number { Number::parse(&text) } else { None };
+        let scale = Scale::of_literal(&text, number.is_some());
+        Self { text, is_quoted, number, scale }
+    }
+
+    /// Chooses the scale of a comparison with the values of `field`. Returns a note for the answer
+    /// if the values could be compared in another way.
+    ///
+    /// # Errors
+    /// Returns the reason if the values have an order, and the literal is no such value.
+    pub(super) fn fit(
+        &mut self,
+        survey: &ScaleSurvey,
+        field: &str,
+    ) -> Result<Option<String>, String> {
+        let (scale, note) = survey.scale(field);
+        if scale == Scale::Text {
+            return Ok(note.filter(|_| self.scale == Scale::Text));
+        }
+        if let Scale::Time { order, has_zone } = scale {
+            let Scale::Time { has_zone: own, .. } = self.scale else {
+                return Err(format!(
+                    "{field} holds dates, such as {}, and {self} is none; there is no clock here: write the date itself, such as {field} >= '2024-05-01'",
+                    survey.samples()
+                ));
+            };
+            // A time without a zone is compared with times as they are written.
+            self.scale = Scale::Time { order, has_zone: has_zone && own };
+            return Ok(note);
+        }
+        let is_fitting = scale.position(&self.value()).is_some();
+        if !is_fitting {
+            // The literal is an amount of another unit, or one beside plain numbers.
+            let is_word = self.scale == Scale::Text && survey.is_uniform();
+            return match is_word {
+                true => Err(format!(
+                    "no record has a comparable text at {field} to compare with {self}; it holds {}; write a value of that form, or convert it with jq",
+                    survey.samples()
+                )),
+                false => Ok(None),
+            };
+        }
+        let of_money = match &scale {
+            Scale::Money { currency, .. } if self.number.is_some() && !currency.is_empty() => {
+                Some(format!("{self} was compared with amounts in {currency} at {field}"))
+            }
+            _ => None,
+        };
+        self.scale = scale;
+        Ok(note.or(of_money))
+    }
+
+    /// Returns the literal as a value.
+    fn value(&self) -> Value<'_> {
+        let text = Cow::Borrowed(self.text.as_str());
+        if self.number.is_some() { Value::Number(text) } else { Value::Text(text) }
+    }
+
+    /// Returns the number that the literal is, if it is one.
+    pub(super) fn number(&self) -> Option<Number> {
+        self.number
+    }
+
+    /// Returns the scale on which values are compared with the literal.
+    pub(super) fn scale(&self) -> &Scale {
+        &self.scale
+    }
+
+    /// Returns true if the literal is the null value.
+    pub(super) fn is_null(&self) -> bool {
+        !self.is_quoted && self.text.eq_ignore_ascii_case("null")
+    }
+
+    /// Returns true if the literal is `true` or `false`.
+    pub(super) fn boolean(&self) -> Option<bool> {
+        match () {
+            () if self.text.eq_ignore_ascii_case("true") => Some(true),
+            () if self.text.eq_ignore_ascii_case("false") => Some(false),
+            () => None,
+        }
+    }
+
+    /// Returns true if a value equals the literal, or none if the value is null or an object.
+    pub(super) fn equals(&self, value: &Value<'_>) -> Option<bool> {
+        match value {
+            Value::Null | Value::Object => None,
+            Value::Bool(value) => Some(self.boolean() == Some(*value)),
+            Value::Text(text) if text.as_ref() == self.text => Some(true),
+            Value::Text(_) if self.is_quoted => Some(false),
+            Value::Number(text) if text.as_ref() == self.text => Some(true),
+            _ => {
+                let (Some(value), Some(number)) = (value.number(), self.number) else {
+                    return Some(false);
+                };
+                Some(value.compare(number).is_some_and(Ordering::is_eq))
+            }
+        }
+    }
+
+    /// Compares a value with the literal. None if they are not on one scale: numbers are compared
+    /// with numbers, amounts with amounts, versions with versions, and text with text.
+    pub(super) fn order(&self, value: &Value<'_>) -> Option<Ordering> {
+        // The same text is equal, also `NaN`.
+        if self.number.is_some() && value.number().is_some() && value.text() == Some(&self.text) {
+            return Some(Ordering::Equal);
+        }
+        self.scale.position(value)?.compare(&self.scale.position(&self.value())?)
+    }
+}
+
+impl std::fmt::Display for Literal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let is_word = self.number.is_some() || self.boolean().is_some() || self.is_null();
+        if is_word && !self.is_quoted {
+            write!(f, "{}", self.text)
+        } else {
+            write!(f, "{}", quote(&self.text))
+        }
+    }
+}
+
+fn is_special_number(text: &str) -> bool {
+    matches!(text, "NaN" | "Infinity" | "-Infinity")
+        || (text.parse::<f64>().is_ok_and(f64::is_finite)
+            && text
+                .starts_with(|first: char| first.is_ascii_digit() || first == '-' || first == '.')
+            && !text.trim_start_matches('-').starts_with("00"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> Value<'_> {
+        Value::Text(text.into())
+    }
+
+    fn bare(text: &str) -> Literal {
+        Literal::new(text.to_owned(), false)
+    }
+
+    #[test]
+    fn comparisons_stay_within_a_type() {
+        let sixty = bare("60");
+        assert_eq!(sixty.order(&Value::Null), None);
+        assert_eq!(sixty.order(&text("n/a")), None);
+        assert_eq!(sixty.order(&Value::Bool(true)), None);
+        assert_eq!(sixty.order(&text("61.5")), Some(Ordering::Greater));
+        assert_eq!(sixty.order(&Value::Number("9".into())), Some(Ordering::Less));
+        assert_eq!(bare("open").order(&Value::Number("9".into())), None);
+    }
+
+    #[test]
+    fn long_numbers_are_compared_exactly() {
+        let literal = bare("9007199254740993");
+        assert_eq!(literal.equals(&Value::Number("9007199254740992".into())), Some(false));
+        assert_eq!(literal.equals(&Value::Number("9007199254740993.0".into())), Some(true));
+    }
+
+    #[test]
+    fn texts_are_numbers_only_if_written_as_in_json() {
+        assert_eq!(bare("7").equals(&text("007")), Some(false));
+        assert_eq!(bare("7").equals(&text("7.0")), Some(true));
+        assert_eq!(bare("100000").equals(&text("1e5")), Some(false));
+        assert_eq!(
+            Literal::new("7".to_owned(), true).equals(&Value::Number("7".into())),
+            Some(true)
+        );
+    }
+
+    #[test]
+    fn dates_with_slashes_have_an_order_if_the_year_comes_first() {
+        let date = Literal::new("2012/01/01".to_owned(), true);
+        assert_eq!(date.order(&text("2011/04/25")), Some(Ordering::Less));
+        assert_eq!(date.order(&text("04/05/2013")), None);
+        assert_eq!(bare("src/b").order(&text("src/a")), Some(Ordering::Less));
+    }
+
+    #[test]
+    fn amounts_and_versions_are_compared_by_value() {
+        assert_eq!(bare("16Gi").order(&text("8Gi")), Some(Ordering::Less));
+        assert_eq!(bare("16Gi").order(&text("32000Mi")), Some(Ordering::Greater));
+        assert_eq!(bare("250ms").order(&text("1000ms")), Some(Ordering::Greater));
+        assert_eq!(bare("250ms").order(&text("1s")), Some(Ordering::Greater));
+        assert_eq!(bare("1.2.10").order(&text("1.2.9")), Some(Ordering::Less));
+        assert_eq!(bare("2024-05-01").order(&text("2024-04-30T10:00:00Z")), Some(Ordering::Less));
+        assert_eq!(bare("2024-05-01").order(&text("04/05/2024")), None);
+    }
+}

@@ -1,0 +1,50 @@
+//! The lists of a document beside that of the records.
+
+use super::RecordSet;
+use crate::json::outline::NodeId;
+use crate::json::scan::Kind;
+
+/// The maximum number of lists that are named.
+const MAX_NAMED_LISTS: usize = 8;
+
+impl RecordSet<'_> {
+    /// Returns the JSONPath of the list to which the last of `names` lead, if the records are those
+    /// of another list. None if there is no such list, or a path selected the records.
+    #[must_use]
+    pub fn other_list(&self, names: &[String]) -> Option<String> {
+        let own = &self.around.as_ref()?.keys;
+        // The first names may be those of variables.
+        let found = (0..names.len()).filter_map(|from| names.get(from..)).find(|names| {
+            let follow = |id, name: &String| Some(self.outline.member(id, name)?.0);
+            let target = names.iter().try_fold(self.root, follow);
+            let node = target.and_then(|id| self.outline.node(id));
+            node.is_some_and(|node| node.kind == Kind::Array)
+        })?;
+        (found != own.as_slice()).then(|| format!("$.{}", found.join(".")))
+    }
+
+    /// Returns the JSON Pointers of the lists in `root` that are not inside other lists, each with
+    /// the number of elements: `/a/b (12 items)`. At most eight. O(document).
+    #[must_use]
+    pub fn lists(&self) -> Vec<String> {
+        let mut lists = Vec::new();
+        self.add_lists(self.root, "", &mut lists);
+        lists
+    }
+
+    fn add_lists(&self, id: NodeId, path: &str, lists: &mut Vec<String>) {
+        for (child, node) in self.outline.children(id) {
+            if lists.len() >= MAX_NAMED_LISTS {
+                return;
+            }
+            let path = || format!("{path}/{}", self.outline.step(&node.key));
+            match node.kind {
+                Kind::Array if node.children > 1 => {
+                    lists.push(format!("{} ({} items)", path(), node.children));
+                }
+                Kind::Object if node.children > 0 => self.add_lists(child, &path(), lists),
+                _ => {}
+            }
+        }
+    }
+}
