@@ -174,6 +174,12 @@ impl Condition {
         Ok(format!("{from}{plain} order by {order}"))
     }
 
+    /// Returns true if the condition names a list inside an object, which may be outside of the
+    /// records.
+    pub(super) fn names_path(&self) -> bool {
+        self.list.len() > 1
+    }
+
     /// Calls `visit` with the name of each field that the condition may read: also with words that
     /// name one if a record has it.
     pub(super) fn each_name(&self, visit: &mut impl FnMut(&FieldName)) {

@@ -12,7 +12,7 @@ use regex_lite::Regex;
 
 use self::command_line::unwrap_pattern;
 pub use self::command_line::{check_empty, search_hint};
-use self::readings::{from_basic_syntax, is_member, with_literal_signs};
+use self::readings::{from_basic_syntax, member_name, with_literal_signs};
 
 use super::compiled_regex::{CompiledRegex, MAX_SEARCHED_BYTES};
 use super::names::join_names;
@@ -44,8 +44,9 @@ pub struct Pattern {
     regex: Regex,
     /// Maximum number of bytes that are searched for this pattern.
     max_bytes: usize,
-    /// True if members are searched with their values, because the pattern is written as one.
-    has_name: bool,
+    /// The name in lower case of the members that are searched with their values, if the pattern
+    /// is written as one.
+    name: Option<String>,
     /// The reading of the pattern for the answer, if it is not the literal one.
     note: Option<String>,
 }
@@ -168,7 +169,7 @@ impl Pattern {
             )
         })?;
         let CompiledRegex { regex, max_bytes } = compiled;
-        Ok(Self { regex, max_bytes, has_name: is_member(pattern), note: None })
+        Ok(Self { regex, max_bytes, name: member_name(pattern), note: None })
     }
 
     /// Returns the maximum number of bytes that are searched for this pattern.

@@ -19,7 +19,8 @@ impl Query {
         }
         let mut needed = NeededFields::default();
         if let Some(condition) = &self.condition {
-            Condition::parse(condition).ok()?.each_name(&mut |name| needed.add(name.keys()));
+            let condition = Condition::parse(condition).ok().filter(|known| !known.names_path())?;
+            condition.each_name(&mut |name| needed.add(name.keys()));
         }
         if let Some(aggregate) = &self.aggregate {
             Aggregates::parse(aggregate).ok()?.each_name(&mut |name| needed.add(name.keys()));

@@ -1,5 +1,6 @@
 //! Values of a document that match a pattern, with the members beside them.
 
+use super::readings::may_span_member;
 use super::{MAX_CONTEXT_LINES, MAX_MEMBER_BYTES, Pattern, SearchOptions};
 use crate::fields::minify;
 use crate::json::outline::{Node, NodeId, Outline};
@@ -38,18 +39,23 @@ impl Pattern {
             context: usize::try_from(options.context.min(MAX_CONTEXT_LINES)).unwrap_or(0),
             parents: Vec::new(),
             shown: None,
-            place: if self.has_name { SearchTarget::Members } else { SearchTarget::Values },
+            place: if self.name.is_some() { SearchTarget::Members } else { SearchTarget::Values },
         };
         search.run(records, is_filtered);
         // A model may search the name of a member, or a member with its value.
-        for place in [SearchTarget::Names, SearchTarget::Members] {
-            if search.count == 0 && search.bytes <= self.max_bytes && search.place != place {
-                (search.place, search.bytes) = (place, 0);
-                search.max_matches = match place {
-                    SearchTarget::Names => options.max_matches().min(MAX_NAMES),
-                    _ => options.max_matches(),
-                };
-                search.run(records, is_filtered);
+        if search.count == 0 && search.bytes <= self.max_bytes {
+            (search.place, search.bytes) = (SearchTarget::Names, 0);
+            search.max_matches = search.max_matches.min(MAX_NAMES);
+            search.run(records, is_filtered);
+        }
+        let may_span = self.name.is_none() && may_span_member(self.regex.as_str());
+        if search.count == 0 && search.bytes <= self.max_bytes && may_span {
+            (search.place, search.bytes) = (SearchTarget::Members, 0);
+            search.max_matches = options.max_matches();
+            search.run(records, is_filtered);
+            // All values were searched before.
+            if search.count == 0 {
+                search.bytes = 0;
             }
         }
         search.result()
@@ -62,7 +68,8 @@ impl Pattern {
     /// Returns a message for the caller if there are too many bytes to search.
     pub fn choose(&self, outline: &Outline<'_>, ids: &[NodeId]) -> Result<Vec<NodeId>, String> {
         let mut matching = Vec::new();
-        for has_name in [self.has_name, true] {
+        let may_span = self.name.is_none() && may_span_member(self.regex.as_str());
+        for has_name in [self.name.is_some(), true].into_iter().take(1 + usize::from(may_span)) {
             if !matching.is_empty() {
                 break;
             }
@@ -71,6 +78,8 @@ impl Pattern {
                 match self.is_in(outline, *id, has_name, &mut budget) {
                     Some(true) => matching.push(*id),
                     Some(false) => {}
+                    // All values were searched before.
+                    None if has_name && may_span => return Ok(Vec::new()),
                     None => {
                         return Err(format!(
                             "grep searched the maximum of {} bytes, and records are left: narrow them with path or where, or use a shorter pattern",
@@ -99,8 +108,15 @@ impl Pattern {
             }
             let value = value_text(outline, node);
             *budget = budget.checked_sub(value.len() + 1)?;
-            if self.regex.is_match(&value) || (has_name && self.is_member(outline, node)) {
+            if self.regex.is_match(&value) {
                 return Some(true);
+            }
+            if has_name {
+                let (is_member, bytes) = self.match_member(outline, node, &value);
+                *budget = budget.checked_sub(bytes)?;
+                if is_member {
+                    return Some(true);
+                }
             }
         }
         Some(false)
@@ -108,24 +124,29 @@ impl Pattern {
 }
 
 impl Pattern {
-    /// Returns true if a member matches with its name, as JSON, YAML or a log writes it.
-    fn is_member(&self, outline: &Outline<'_>, node: &Node) -> bool {
+    /// Returns true if a member matches with its name, as JSON, YAML or a log writes it, and the
+    /// number of bytes that were searched.
+    fn match_member(&self, outline: &Outline<'_>, node: &Node, value: &str) -> (bool, usize) {
         if node.key.is_empty() {
-            return false;
+            return (false, 0);
         }
-        let (name, value) = (outline.decoded(&node.key), value_text(outline, node));
+        let name = outline.decoded(&node.key);
+        let is_other = |own: &String| !name.to_lowercase().ends_with(own.as_str());
+        if self.name.as_ref().is_some_and(is_other) {
+            return (false, 0);
+        }
         let json = match node.kind {
-            Kind::String => String::from_utf8_lossy(&quoted(&value)).into_owned(),
-            _ => value.clone(),
+            Kind::String => String::from_utf8_lossy(&quoted(value)).into_owned(),
+            _ => value.to_owned(),
         };
-        [
+        let members = [
             format!("\"{name}\": {json}"),
             format!("\"{name}\":{json}"),
             format!("{name}: {value}"),
             format!("{name}={value}"),
-        ]
-        .iter()
-        .any(|member| self.regex.is_match(member))
+        ];
+        let bytes = members.iter().map(String::len).sum();
+        (members.iter().any(|member| self.regex.is_match(member)), bytes)
     }
 }
 
@@ -235,11 +256,16 @@ impl Search<'_, '_> {
         }
         let value = value_text(outline, node);
         self.bytes += value.len() + 1;
-        let is_member =
-            || self.place == SearchTarget::Members && self.pattern.is_member(outline, node);
-        if self.bytes > self.pattern.max_bytes
-            || !(self.pattern.regex.is_match(&value) || is_member())
-        {
+        if self.bytes > self.pattern.max_bytes {
+            return;
+        }
+        let mut is_match = self.pattern.regex.is_match(&value);
+        if !is_match && self.place == SearchTarget::Members {
+            let (is_member, bytes) = self.pattern.match_member(outline, node, &value);
+            self.bytes += bytes;
+            is_match = is_member;
+        }
+        if !is_match {
             return;
         }
         let Some(mut found) = self.begin_match() else { return };
