@@ -136,12 +136,15 @@ pub(super) fn amount(text: &str) -> Option<(f64, String)> {
     }
     let end = text.find(|c: char| !c.is_ascii_digit() && !"-.,+".contains(c))?;
     let (digits, unit) = text.split_at_checked(end)?;
-    let number = grouped_number(digits.strip_prefix('+').unwrap_or(digits), false)?;
+    let digits = digits.strip_prefix('+').unwrap_or(digits);
+    let number = grouped_number(digits, false).or_else(|| grouped_number(digits, true))?;
     Some((number.parse().ok()?, unit_name(unit.trim())?))
 }
 
 /// Returns the name of a unit as the tables write it. None if the text is none.
 fn unit_name(unit: &str) -> Option<String> {
+    // A rate is compared by its amount.
+    let unit = unit.strip_suffix("/s").unwrap_or(unit);
     let is_unit = !unit.is_empty()
         && unit.chars().count() <= MAX_UNIT_CHARS
         && unit.chars().all(|c| c.is_alphabetic() || "%\u{b0}".contains(c));
@@ -251,6 +254,12 @@ pub(super) fn money(text: &str, has_comma: bool) -> Option<Money> {
     if text.len() > 40 {
         return None;
     }
+    let is_exponent = |c: char| c.is_ascii_digit() || "+-.eE".contains(c);
+    if text.contains(['e', 'E']) && text.chars().all(is_exponent) {
+        let number = Number::parse(text).filter(|number| number.float.is_finite())?;
+        return Some(Money { number, currency: String::new() });
+    }
+    let text = text.strip_prefix('+').unwrap_or(text);
     let (inner, is_negative) = match text.strip_prefix('(').and_then(|text| text.strip_suffix(')'))
     {
         Some(inner) => (inner, true),
@@ -306,6 +315,8 @@ mod tests {
             ("3d4h", Some((273_600.0, "s"))),
             ("2 days ago", Some((2.0, "days"))),
             ("45.5%", Some((45.5, "%"))),
+            ("12,5 %", Some((12.5, "%"))),
+            ("1.5 MB/s", Some((1.5, "mb"))),
             ("9:30 PM", Some((1_290.0, ":"))),
             ("21st", Some((21.0, "th"))),
             ("12 Main Street", None),
@@ -339,6 +350,8 @@ mod tests {
             ("EUR 12", false, Some((12.0, "€"))),
             ("$1.5M", false, Some((1.5e6, "$"))),
             ("1,23,456", false, Some((123_456.0, ""))),
+            ("+5", false, Some((5.0, ""))),
+            ("2.5e3", false, Some((2_500.0, ""))),
             ("1,2", false, None),
             ("12 kg", false, None),
             ("$", false, None),

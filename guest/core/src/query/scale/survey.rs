@@ -31,11 +31,20 @@ pub(in crate::query) struct ScaleSurvey {
     orders: [u64; 3],
     /// The number of other texts.
     others: u64,
+    leading: LeadingDigits,
     booleans: u64,
     objects: u64,
     /// The number of records with several values.
     several: u64,
     samples: Vec<String>,
+}
+
+/// Texts that begin with a number, such as `$5/mo`.
+#[derive(Debug, Default)]
+struct LeadingDigits {
+    count: u64,
+    /// The lengths of the shortest and the longest number, in digits.
+    range: Option<(usize, usize)>,
 }
 
 /// Texts such as `3.10`, which may be numbers or versions.
@@ -86,8 +95,12 @@ impl ScaleSurvey {
             self.plain += 1;
             self.dotted.add(text);
         } else if !self.add_time(text) && !self.add_money(text) && !self.add_amount(text) {
-            let count = if is_version(text) { &mut self.versions } else { &mut self.others };
-            *count += 1;
+            if is_version(text) {
+                self.versions += 1;
+            } else {
+                self.others += 1;
+                self.leading.add(text);
+            }
         }
     }
 
@@ -168,7 +181,11 @@ impl ScaleSurvey {
         }
         if most == 0 {
             if self.plain * 2 < texts && self.numbers == 0 {
-                return (Scale::Text, None);
+                let note = format!(
+                    "values at {name}, such as {}, were compared as texts, not by the numbers in them",
+                    self.samples()
+                );
+                return (Scale::Text, self.leading.is_uneven(texts).then_some(note));
             }
             return self.dotted_scale(name).unwrap_or(numbers);
         }
@@ -283,6 +300,24 @@ impl ScaleSurvey {
             (false, true) => Some(several),
             (false, false) => None,
         }
+    }
+}
+
+impl LeadingDigits {
+    fn add(&mut self, text: &str) {
+        let text = text.trim_start_matches(|c: char| !c.is_alphanumeric());
+        let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+        if digits > 0 {
+            self.count += 1;
+            let (low, high) = self.range.unwrap_or((digits, digits));
+            self.range = Some((low.min(digits), high.max(digits)));
+        }
+    }
+
+    /// Returns true if most of the texts begin with numbers of different lengths, whose order is not
+    /// that of the texts.
+    fn is_uneven(&self, texts: u64) -> bool {
+        self.count * 2 >= texts && self.range.is_some_and(|(low, high)| low < high)
     }
 }
 
