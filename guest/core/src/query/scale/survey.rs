@@ -314,7 +314,7 @@ impl LeadingDigits {
         }
     }
 
-    /// Returns true if most of the texts begin with numbers of different lengths, whose order is not
+    /// Returns true if most texts begin with numbers of different lengths, whose order is not
     /// that of the texts.
     fn is_uneven(&self, texts: u64) -> bool {
         self.count * 2 >= texts && self.range.is_some_and(|(low, high)| low < high)
