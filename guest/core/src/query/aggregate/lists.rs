@@ -17,6 +17,8 @@ pub(super) struct SharedLists {
     /// For each operand that leads through one of these lists: the list, and the operand as a field
     /// of its elements. Keys come before totals.
     operands: Vec<Option<(usize, Operand)>>,
+    /// The lists through which keys lead, if there are several.
+    crossed: Vec<FieldPath>,
 }
 
 /// A record, with one element of each shared list.
@@ -32,7 +34,14 @@ impl SharedLists {
         let all: Vec<Option<&Operand>> = by.iter().map(Some).chain(totals).collect();
         let lists: Vec<Option<FieldPath>> =
             all.iter().map(|operand| outer_list((*operand)?, records)).collect();
-        let mut found = Self { paths: Vec::new(), operands: all.iter().map(|_| None).collect() };
+        let mut crossed: Vec<FieldPath> = Vec::new();
+        for list in lists.iter().take(by.len()).flatten() {
+            if !crossed.contains(list) {
+                crossed.push(list.clone());
+            }
+        }
+        let operands = all.iter().map(|_| None).collect();
+        let mut found = Self { paths: Vec::new(), operands, crossed };
         let mut known: Vec<&FieldPath> = Vec::new();
         for list in lists.iter().flatten() {
             if known.contains(&list) {
@@ -79,7 +88,12 @@ impl SharedLists {
 
     /// Returns a note on the elements that were grouped.
     pub(super) fn note(&self, has_count: bool) -> Option<String> {
-        let path = self.paths.first()?;
+        let Some(path) = self.paths.first() else {
+            let (first, second) = (self.crossed.first()?, self.crossed.get(1)?);
+            return Some(format!(
+                "{first} and {second} are different lists: each pair of their values is a group"
+            ));
+        };
         let count = if has_count { "; count is the number of records" } else { "" };
         Some(format!("fields of {path} were taken from the same element{count}"))
     }
