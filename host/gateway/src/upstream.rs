@@ -23,6 +23,7 @@ mod resumption;
 pub(crate) mod server;
 pub(crate) mod statuses;
 mod streamable_http;
+mod subscriber_counts;
 pub(crate) mod turns;
 
 use std::sync::Arc;

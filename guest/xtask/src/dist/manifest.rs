@@ -11,20 +11,20 @@ use sha2::{Digest, Sha256};
 /// The release artifacts, each with its maximum size in bytes. Find out why an artifact grew before
 /// you raise its limit.
 const BUDGETS: [(&str, u64); 14] = [
-    ("context-guard.wasm", 5_340_000),
+    ("context-guard.wasm", 5_520_000),
     ("context-guard-code.wasm", 1_300_000),
-    ("context-guard-envoy.wasm", 3_560_000),
-    ("context-guard-http-p2.wasm", 6_080_000),
-    ("context-guard-http-p2-spin.wasm", 6_080_000),
-    ("context-guard-http-p2-replay.wasm", 6_080_000),
-    ("context-guard-http-p3.wasm", 6_030_000),
-    ("context-guard-http-p3-spin.wasm", 6_030_000),
-    ("context-guard-http-p3-replay.wasm", 6_030_000),
-    ("context-guard-http-p3-proxy.wasm", 6_290_000),
-    ("context-guard-http-p3-proxy-spin.wasm", 6_290_000),
-    ("context-guard-http-p3-proxy-replay.wasm", 6_290_000),
+    ("context-guard-envoy.wasm", 3_720_000),
+    ("context-guard-http-p2.wasm", 6_270_000),
+    ("context-guard-http-p2-spin.wasm", 6_270_000),
+    ("context-guard-http-p2-replay.wasm", 6_270_000),
+    ("context-guard-http-p3.wasm", 6_220_000),
+    ("context-guard-http-p3-spin.wasm", 6_220_000),
+    ("context-guard-http-p3-replay.wasm", 6_220_000),
+    ("context-guard-http-p3-proxy.wasm", 6_480_000),
+    ("context-guard-http-p3-proxy-spin.wasm", 6_480_000),
+    ("context-guard-http-p3-proxy-replay.wasm", 6_480_000),
     ("context-guard-http-forward.wasm", 300_000),
-    ("context-guard-0.1.0.tgz", 1_220_000),
+    ("context-guard-0.1.0.tgz", 1_300_000),
 ];
 
 /// Writes `manifest.json` and `SHA256SUMS` of the artifacts in `folder`, and prints sizes and

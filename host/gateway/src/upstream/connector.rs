@@ -8,13 +8,11 @@ use tokio::time::timeout;
 
 use super::child_process::ChildProcess;
 use super::connection::{Transport, UpstreamConnection};
+use super::places::EVERYBODY;
 use super::server::UpstreamServer;
 use super::{CallerHeaders, Failure};
 use crate::config::Isolation;
 use crate::protocol_mode::{ClientInfo, ProtocolMode};
-
-/// The owner of processes and connections that all callers share. It is no principal, because it has a space.
-pub(super) const EVERYBODY: &str = "all callers";
 
 /// The maximum time for which a process that starts keeps its turn.
 const MAX_START_TURN: Duration = Duration::from_secs(5);

@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::connector::EVERYBODY;
 use super::inbox::Inbox;
-use super::places::UpstreamPlace;
+use super::places::{EVERYBODY, UpstreamPlace};
 use super::server::UpstreamServer;
 use super::{CallerHeaders, Failure};
 use crate::config::Isolation;

@@ -11,6 +11,9 @@ use tracing::info;
 
 use super::inbox::Inbox;
 
+/// The owner of processes and connections that all callers share. It is no principal, because it
+/// has a space.
+pub(super) const EVERYBODY: &str = "all callers";
 /// The maximum time that a process or connection waits for the end of another. It exceeds the time
 /// that a process has to exit.
 const MAX_WAIT: Duration = Duration::from_secs(6);

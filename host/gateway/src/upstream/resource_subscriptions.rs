@@ -1,7 +1,6 @@
 //! The resources of a stateful upstream that the clients of a connection subscribe to.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use serde_json::json;
@@ -13,36 +12,6 @@ use super::request_table::UpstreamReply;
 
 /// The maximum time that an upstream takes to confirm the end of a subscription.
 const UNSUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// The number of subscribers of each resource of a connection, by the upstream's own URI.
-#[derive(Default)]
-pub(super) struct ResourceSubscribers(Mutex<HashMap<String, usize>>);
-
-impl ResourceSubscribers {
-    fn counts(&self) -> MutexGuard<'_, HashMap<String, usize>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn add(&self, uri: &str) {
-        *self.counts().entry(uri.to_owned()).or_default() += 1;
-    }
-
-    /// Removes a subscriber. Returns true if it was the last one of the resource.
-    fn remove(&self, uri: &str) -> bool {
-        let mut counts = self.counts();
-        let Some(count) = counts.get_mut(uri) else { return false };
-        *count = count.saturating_sub(1);
-        let is_last = *count == 0;
-        if is_last {
-            counts.remove(uri);
-        }
-        is_last
-    }
-
-    fn contains(&self, uri: &str) -> bool {
-        self.counts().contains_key(uri)
-    }
-}
 
 /// A subscription of one client to a resource, on a connection that others may use. Dropping it
 /// ends the subscription at the upstream, unless other clients have one.
