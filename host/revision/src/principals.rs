@@ -32,7 +32,8 @@ pub(super) struct PrincipalHasher {
 }
 
 impl PrincipalHasher {
-    /// Returns the hash of a principal, or of the principal of a scope. `None` for the gateway itself, which is no caller.
+    /// Returns the hash of a principal, or of the principal of a scope. `None` for the gateway
+    /// itself, which is no caller.
     pub(super) fn hash(&self, principal: &str) -> Option<PrincipalHash> {
         if principal == GATEWAY_PRINCIPAL {
             return None;

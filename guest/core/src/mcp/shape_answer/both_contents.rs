@@ -1,0 +1,178 @@
+//! Answers with structured content: which content has the data, if the text has it too.
+
+use super::Shaper;
+use crate::json::Span;
+use crate::json::locate_lists::DocumentInfo;
+use crate::json::text::Form;
+use crate::mcp::block::locate_json_lists;
+use crate::mcp::write_answer::{ContentPlan, ShapedMessage};
+use crate::policy::VisibleContent;
+use crate::shape::payload::Payload;
+use crate::shape::plan::ShapedPayload;
+use crate::shape::{Coverage, Excerpt, ExcerptBody, transform};
+use crate::snapshot::Placement;
+use crate::tokens::OriginalCost;
+
+/// The tokens of the result metadata in structured content beside a text that has everything.
+const BESIDE_TEXT_TOKENS: u64 = 110;
+/// The bytes of the same.
+const BESIDE_TEXT_BYTES: u64 = 500;
+/// The part of the budget that a content gets that the client does not show: an eighth.
+const HIDDEN_SHARE: u64 = 8;
+
+impl<'a> Shaper<'_, 'a> {
+    pub(super) fn shape_structured(&self, survey: &DocumentInfo) -> Option<ShapedMessage<'a>> {
+        let shaped = self.shape_structured_payload(survey, self.token_limit)?;
+        let content = self.writer.blocks();
+        Some(self.writer.finish(ContentPlan {
+            content,
+            unshaped_tokens: 0,
+            payloads: vec![shaped],
+        }))
+    }
+
+    /// Shapes structured content for a result whose text has other data, or none.
+    fn shape_structured_payload(
+        &self,
+        survey: &DocumentInfo,
+        token_limit: u64,
+    ) -> Option<ShapedPayload<'a>> {
+        let relative = survey.clone().relative_to(survey.root.start);
+        let cost = self.writer.cost.structured;
+        let payload = self.structured_payload(survey, &relative);
+        self.shape_payload(&payload, cost, Some(Placement::Whole), false, token_limit)
+    }
+
+    /// Returns the structured content of the answer. `relative` are the positions in it.
+    fn structured_payload<'r>(
+        &self,
+        survey: &DocumentInfo,
+        relative: &'r DocumentInfo,
+    ) -> Payload<'a, 'r> {
+        let bytes = self.writer.bytes(&survey.root);
+        Payload { bytes, form: Form::Raw, survey: Some(relative), ends: None, blocks: false }
+    }
+
+    /// Shapes an answer whose text and structured content have the same data, as one payload.
+    pub(super) fn shape_duplicate(
+        &self,
+        survey: &DocumentInfo,
+        texts: &[usize],
+    ) -> Option<ShapedMessage<'a>> {
+        let relative = survey.clone().relative_to(survey.root.start);
+        let mut cost = self.writer.cost.structured;
+        // The text may have white space that the structured content does not have.
+        cost.cost = cost.cost.max(self.text_cost());
+        let payload = self.structured_payload(survey, &relative);
+        self.shape_once(&payload, cost, Placement::Whole, texts)
+    }
+
+    /// Shapes a payload that text and structured content both have, so that the result has it once,
+    /// or twice if both fit.
+    fn shape_once(
+        &self,
+        payload: &Payload<'a, '_>,
+        cost: OriginalCost,
+        placement: Placement,
+        texts: &[usize],
+    ) -> Option<ShapedMessage<'a>> {
+        let context = self.writer.context;
+        let may_copy = context.visible_content() == VisibleContent::Both;
+        let reserve = if may_copy && self.is_over { BESIDE_TEXT_TOKENS } else { 0 };
+        // The text may have white space that the payload does not have.
+        let text: usize = texts.iter().map(|at| self.text(*at).len()).sum();
+        let beside = if reserve > 0 { BESIDE_TEXT_BYTES } else { 0 };
+        let bytes = payload.bytes.len().max(text) as u64 + beside;
+        let shows_text = context.visible_content() != VisibleContent::Structured;
+        let is_too_long = context.limits.shown.bytes.is_some_and(|most| bytes > most) && shows_text;
+        let least = if is_too_long { self.token_limit + 1 } else { 0 };
+        let reserved = OriginalCost { cost: (cost.cost + reserve).max(least), ..cost };
+        let limit = self.token_limit;
+        let shaped = self.shape_payload(payload, reserved, Some(placement.clone()), true, limit);
+        if let Some(shaped) = shaped {
+            let content = self.writer.content_with(&shaped.rendered, texts);
+            let payloads = vec![shaped];
+            return Some(self.writer.finish(ContentPlan { content, unshaped_tokens: 0, payloads }));
+        }
+        // The text fits alone. Structured content leads to it.
+        if reserve == 0 {
+            return None;
+        }
+        let (_, whole, entries) =
+            transform::store_original(context, payload, cost, Some(placement.clone()));
+        let coverage = Coverage::Lossless { what: "in the text of this result".to_owned() };
+        let body = ExcerptBody::Text(Vec::new(), Form::Raw);
+        let excerpt = Excerpt::new(coverage, Some(whole), body).complete();
+        let rendered = context.pricer(limit, true, Some(&placement)).beside_text(&excerpt);
+        let shaped = ShapedPayload { excerpt, rendered, entries, whole: None };
+        let unshaped_tokens = self.writer.cost.text().tokens;
+        let (content, payloads) = (self.writer.blocks(), vec![shaped]);
+        Some(self.writer.finish(ContentPlan { content, unshaped_tokens, payloads }))
+    }
+
+    /// Shapes an answer whose text equals the string at the span `string` in its structured
+    /// content.
+    pub(super) fn shape_wrapped_text(
+        &self,
+        survey: &DocumentInfo,
+        string: &Span,
+        texts: &[usize],
+    ) -> Option<ShapedMessage<'a>> {
+        let bytes = self.writer.bytes(string);
+        let inner = locate_json_lists(bytes);
+        let placement = Placement::Text(
+            self.writer.bytes(&(survey.root.start..string.start)).to_vec(),
+            self.writer.bytes(&(string.end..survey.root.end)).to_vec(),
+        );
+        let payload = Payload {
+            bytes,
+            form: Form::Escaped,
+            survey: inner.as_ref(),
+            ends: None,
+            blocks: false,
+        };
+        let cost = texts.first().map_or(OriginalCost::default(), |at| self.writer.cost.block(*at));
+        self.shape_once(&payload, cost, placement, texts)
+    }
+
+    /// Shapes an answer whose text and structured content differ, as two payloads that share the
+    /// budget. A content that the client does not show gets a small part of it.
+    pub(super) fn shape_separately(
+        &self,
+        survey: &DocumentInfo,
+        texts: &[usize],
+    ) -> Option<ShapedMessage<'a>> {
+        let (text, structured) = (self.text_cost(), self.writer.cost.structured.cost);
+        let limit = self.token_limit;
+        let (half, hidden) = (limit / 2, limit / HIDDEN_SHARE);
+        let (most_text, most_structured) = match self.writer.context.visible_content() {
+            VisibleContent::Text => (limit - hidden, hidden),
+            VisibleContent::Structured => (hidden, limit - hidden),
+            VisibleContent::Both => (half, half),
+        };
+        let (for_text, for_structured) = match (text <= most_text, structured <= most_structured) {
+            (true, _) => (most_text, limit - text),
+            (_, true) => (limit - structured, most_structured),
+            _ => (most_text, most_structured),
+        };
+        let structured_shaped = self.shape_structured_payload(survey, for_structured);
+        let shaped = if self.as_list {
+            self.shape_blocks(for_text)
+        } else {
+            self.shape_texts(texts, for_text)
+        };
+        let mut plan = match shaped {
+            Some(plan) => plan,
+            None => ContentPlan {
+                payloads: Vec::new(),
+                content: self.writer.blocks(),
+                unshaped_tokens: text,
+            },
+        };
+        match structured_shaped {
+            Some(shaped) => plan.payloads.push(shaped),
+            None => plan.unshaped_tokens += structured,
+        }
+        (!plan.payloads.is_empty()).then(|| self.writer.finish(plan))
+    }
+}
