@@ -15,7 +15,7 @@ use crate::secret::Secret;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AlertSettings {
-    /// The name: `oversized`, `faults`, `upstream-down`, `store-down`, `estimates`, `harvesting`
+    /// The name: `oversized`, `faults`, `upstream-down`, `store-down`, `estimates`, `harvesting`,
     /// `audit` and `definitions` are built in.
     pub name: String,
     /// False switches the alert off.
