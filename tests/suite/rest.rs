@@ -90,7 +90,7 @@ fn unshaped_answers_occupy_their_places() -> Result<()> {
     let gateway = Gateway::start(upstreams, limits)?;
     let mut download = StreamedResponse::send_to(&gateway.base, "/image", "GET", &[], "")?;
     let mut server = listener.accept()?.0;
-    server.read(&mut [0; 4_096])?;
+    ensure!(server.read(&mut [0; 4_096])? > 0, "no request");
     server.write_all(
         b"HTTP/1.1 200 OK\r\nContent-Type: image/png\r\nContent-Length: 10\r\n\r\n12345",
     )?;

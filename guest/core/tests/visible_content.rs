@@ -168,6 +168,63 @@ fn text_that_fits_alone_remains() {
 }
 
 #[test]
+fn members_around_a_text_remain() {
+    let output: String = (0..600).map(|at| format!("step {at} of the build is done\n")).collect();
+    for (name, length) in [("mcp", 3_900), ("gemini-cli-mcp-client", 12_000), ("mcp", 12_000)] {
+        let output = &output[..length];
+        let structured = json!({"exit_code": 1, "stdout": output, "stderr": "no space left"});
+        let content =
+            json!({"content": [{"type": "text", "text": output}], "structuredContent": structured});
+        let policy = json!({"tokenBudgetThreshold": 1_500}).to_string();
+        let guard = NativeGuard::with_policy(&policy).unwrap().with_client(name);
+        let (result, record) = call(&guard, &json!({"name": "run"}), &content);
+        let structured = &result["structuredContent"];
+        assert_eq!(structured["exit_code"], 1, "{name}, {length}: {structured}");
+        assert_eq!(structured["stderr"], "no space left");
+        assert_eq!(structured["stdout"], "", "the text has it");
+        assert!(record.estimated_tokens <= 1_500, "{name}, {length}: {record:?}");
+    }
+}
+
+#[test]
+fn members_beside_a_list_remain() {
+    let rows: Vec<_> = records()["houses"].as_array().unwrap()[..60].to_vec();
+    let structured = json!({"houses": rows, "total": 812, "nextPageToken": "abc"});
+    let content = json!({
+        "content": [{"type": "text", "text": json!(rows).to_string()}],
+        "structuredContent": structured,
+    });
+    let guard = NativeGuard::with_policy("").unwrap().with_client("mcp");
+    let (result, _) = call(&guard, &json!({"name": "list"}), &content);
+    let shown = text(&result).unwrap();
+    assert_eq!(
+        (&shown["total"], &shown["nextPageToken"]),
+        (&json!(812), &json!("abc")),
+        "{result}"
+    );
+}
+
+#[test]
+fn long_cursors_fit_the_budget_too() {
+    let rows: Vec<_> = records()["houses"].as_array().unwrap().clone();
+    let arguments = json!({"query": "house ".repeat(150)});
+    for count in 40..90 {
+        let houses = json!({ "houses": rows[..count] });
+        let content = json!({
+            "content": [{"type": "text", "text": houses.to_string()}], "structuredContent": houses,
+        });
+        let policy = json!({"cursorMode": "replay", "endpoints": {"*": {"readOnly": true}}});
+        let guard = NativeGuard::with_policy(&policy.to_string());
+        let guard = guard
+            .unwrap_or_else(|_| NativeGuard::with_policy(r#"{"cursorMode": "replay"}"#).unwrap());
+        let guard = guard.with_client("mcp");
+        let params = json!({"name": "list", "arguments": arguments});
+        let (_, record) = call(&guard, &params, &content);
+        assert!(record.estimated_tokens <= 4_000, "{count}: {record:?}");
+    }
+}
+
+#[test]
 fn small_excerpt_is_in_both_contents() {
     let (_, result, _) =
         first("mcp", &json!({"fields": ["id"], "stripFields": ["note", "title"]}), 9_000);

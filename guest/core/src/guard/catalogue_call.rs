@@ -15,6 +15,7 @@ use crate::policy::endpoint_name;
 use crate::query::Query;
 use crate::record::{Loss, Record};
 use crate::shape::context::RequestOptions;
+use crate::shape::notice::READ_TOOL;
 use crate::snapshot::stored::{Entry, Loaded};
 use crate::tokens::OriginalCost;
 
@@ -77,7 +78,7 @@ impl Guard {
 
     /// Refuses a call of a hidden tool, which looks like an unknown one.
     pub(super) fn refuse_hidden(&self, call: &Call<'_>) -> Option<Plan> {
-        let name = call.request.name.as_deref()?;
+        let name = call.request.name.as_deref().filter(|name| *name != READ_TOOL)?;
         let endpoint = endpoint_name(call.cx.upstream, name);
         self.policy.catalogue().filter(|settings| settings.is_hidden(&endpoint))?;
         let envelope = Envelope { id: call.id, stateless: call.request.stateless };

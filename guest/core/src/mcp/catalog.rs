@@ -70,7 +70,9 @@ pub fn shape(
     let is_hidden: Vec<bool> = tools.iter().map(|tool| is_hidden(&tool.name)).collect();
     remove(&tools, &is_hidden, &mut edits);
     for (tool, is_hidden) in tools.iter().zip(&is_hidden) {
+        // Calls depend on the names of all tools, also of hidden ones.
         if *is_hidden {
+            infos.push((tool.name.clone(), ToolInfo::default()));
             continue;
         }
         let limits = limits(&tool.name);
@@ -97,7 +99,7 @@ pub fn shape(
     if first {
         let taken = tools.iter().any(|tool| tool.name == READ_TOOL);
         let name = read_tool_name(taken);
-        let comma: &[u8] = if infos.is_empty() { b"" } else { b"," };
+        let comma: &[u8] = if is_hidden.iter().all(|is_hidden| *is_hidden) { b"" } else { b"," };
         let at = list.end - 1;
         edits.replace(at..at, [comma, read_tool(name).as_bytes()].concat());
     }
@@ -384,7 +386,7 @@ mod tests {
             let expected: Vec<_> =
                 ["a", "b", "c", "d"].into_iter().filter(|name| !hidden.contains(name)).collect();
             assert_eq!(names, [expected.as_slice(), &[READ_TOOL]].concat(), "{hidden}");
-            assert_eq!(infos.len(), expected.len());
+            assert_eq!(infos.len(), 4);
         }
     }
 

@@ -7,8 +7,10 @@ use crate::json::{Span, equal};
 
 /// The relation between the text content and the structured content of an answer.
 pub(super) enum Relation {
-    /// The text has the same data as the whole structured content, or as its longest list.
+    /// The text has the same data as the whole structured content.
     Whole,
+    /// The text has the same data as the longest list of the structured content.
+    List,
     /// The text equals a string inside the structured content. Holds the span of that string.
     Text(Span),
     /// The text and the structured content have different data.
@@ -35,14 +37,18 @@ impl Relation {
                 return Relation::Text(string.span.clone());
             }
             let says = |span: &Span| equal::json(text, Form::Escaped, bytes(span), Form::Raw);
-            let same = says(&survey.root) || survey.longest().is_some_and(|list| says(&list.span));
-            return if same { Relation::Whole } else { Relation::None };
+            let is_list = || survey.longest().is_some_and(|list| says(&list.span));
+            return match says(&survey.root) {
+                true => Relation::Whole,
+                false if is_list() => Relation::List,
+                false => Relation::None,
+            };
         }
         let says = |list: &List| {
             list.items.len() == texts.len()
                 && list.items.iter().zip(texts).all(|(item, text)| equals_item(bytes(item), text))
         };
-        if survey.longest().is_some_and(says) { Relation::Whole } else { Relation::None }
+        if survey.longest().is_some_and(says) { Relation::List } else { Relation::None }
     }
 }
 

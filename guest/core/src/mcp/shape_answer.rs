@@ -96,7 +96,8 @@ pub fn shape<'a>(
             let bytes: Vec<&[u8]> = texts.iter().map(|at| shaper.text(*at)).collect();
             let relation = Relation::compare(message, survey, &bytes, max_wrapping);
             match relation {
-                Relation::Whole => shaper.shape_duplicate(survey, texts),
+                Relation::Whole => shaper.shape_duplicate(survey, texts, false),
+                Relation::List => shaper.shape_duplicate(survey, texts, true),
                 Relation::Text(span) => shaper.shape_wrapped_text(survey, &span, texts),
                 Relation::None => shaper.shape_separately(survey, texts),
             }
@@ -224,10 +225,10 @@ impl<'a> Shaper<'_, 'a> {
             .iter()
             .map(|at| (*at, self.writer.cost.block(*at)))
             .max_by_key(|(at, cost)| (cost.cost, usize::MAX - at))?;
-        let tokens = self.text_cost() - cost.cost;
-        let bytes = texts.iter().filter(|at| **at != largest).map(|at| self.text(*at).len() as u64);
         let context = self.writer.context;
-        let others = context.limits.shown.cost(tokens, bytes.sum(), 0, context.answer_limit());
+        let tokens = self.text_cost() - cost.cost;
+        let others = texts.iter().filter(|at| **at != largest).map(|at| self.text(*at));
+        let others = tokens.max(others.map(|text| context.cost_for_client(0, text)).sum());
         let size = self.writer.context.page_size();
         let beside = others <= token_limit / 4 && texts.len() as u64 <= size;
         if texts.len() == 1 || (beside && self.writer.context.query.is_empty()) {

@@ -90,14 +90,16 @@ impl<'a> ExcerptPricer<'a> {
         }
     }
 
-    /// Returns what structured content has beside a text that has the whole payload:
-    /// [`RenderContext::beside_text`].
+    /// Returns what structured content has beside a text that has the whole payload, with the
+    /// signed cursor: the result metadata. Its tokens are those of a placeholder for the cursor.
     #[must_use]
     pub fn beside_text(&self, excerpt: &Excerpt) -> Rendered {
-        let rendered = self.context.beside_text(excerpt);
-        let tokens =
-            rendered.structured.as_deref().map_or(0, |text| self.estimator.measure(text).tokens);
-        Rendered { tokens, ..rendered }
+        let placeholder = excerpt.next.as_ref().map(|next| self.context.placeholder(next));
+        let planned = self.context.beside_text(excerpt, placeholder);
+        let tokens = |text: &[u8]| self.estimator.measure(text).tokens;
+        let tokens = planned.structured.as_deref().map_or(0, tokens);
+        let signed = excerpt.next.as_ref().map(|next| self.context.sign(next));
+        Rendered { tokens, ..self.context.beside_text(excerpt, signed) }
     }
 
     /// Returns the excerpt with the longest prefix of a text that fits the token limit, at least

@@ -207,7 +207,7 @@ impl RenderContext<'_> {
         let heading = self.heading(excerpt, link);
         let is_metadata = self.has_both() && self.has_text() && !is_copied;
         let structured = self.structured.map(|placement| match is_metadata {
-            true => self.without_content(excerpt, link),
+            true => self.without_content(placement, excerpt, link),
             false => self.structured(placement, excerpt, link),
         });
         Rendered { text, blocks, heading, notice, structured, cursor, tokens: 0 }
@@ -216,8 +216,9 @@ impl RenderContext<'_> {
     /// Returns the shortest notice with the cursor, for a client that keeps the beginning of a long
     /// result. Empty for other clients, and for short results.
     fn heading(&self, excerpt: &Excerpt, link: CursorLink<'_>) -> String {
-        let is_shown = self.cuts_end && self.pays_for_text() && !self.is_brief();
-        match link.cursor.filter(|_| is_shown) {
+        let is_lossless = matches!(excerpt.coverage, Coverage::Lossless { .. });
+        let is_shown = self.cuts_end && self.has_text() && !self.is_brief() && !is_lossless;
+        match link.cursor.filter(|cursor| is_shown && self.repeats(cursor)) {
             Some(cursor) => excerpt.coverage.brief_text(Some(cursor), link.more, link.read_tool),
             None => String::new(),
         }
@@ -243,33 +244,58 @@ impl RenderContext<'_> {
         notice
     }
 
-    /// Returns the value of `structuredContent` for an excerpt that text content has: the result
-    /// metadata, and how a client that shows no text reads the excerpt.
-    fn without_content(&self, excerpt: &Excerpt, link: CursorLink<'_>) -> Vec<u8> {
+    /// Returns the value of `structuredContent` for an excerpt that text content has: the members
+    /// around the text, the result metadata, and how a client that shows no text reads the excerpt.
+    fn without_content(
+        &self,
+        placement: &Placement,
+        excerpt: &Excerpt,
+        link: CursorLink<'_>,
+    ) -> Vec<u8> {
         let counts = self.token_limit >= MAX_SINGLE_CURSOR_TOKENS;
         let mut metadata = excerpt.coverage.brief(link.cursor, link.more, counts);
-        if self.pays_for_structured() && !self.is_brief() && link.cursor.is_some() {
-            let name = if link.more { NEXT_CURSOR } else { "cursor" };
-            let start = match &excerpt.body {
-                _ if !link.more => "",
-                ExcerptBody::Text(..) => " and startLine 1",
-                _ => " and path \"$\"",
-            };
-            let read = self.read_tool;
-            let note = format!("See the text of this result, or call {read} with {name}{start}.");
-            metadata.insert("note".to_owned(), note.into());
+        if self.pays_for_structured() && !self.is_brief() {
+            let mut note = "See the text of this result".to_owned();
+            if let Some(how) = self.way_to_read(excerpt, link) {
+                note = format!("{note}, or call {} with {how}", self.read_tool);
+            }
+            metadata.insert("note".to_owned(), format!("{note}.").into());
         }
-        with_contract(b"{}", Value::Object(metadata).to_string().as_bytes())
+        let around = match placement {
+            Placement::Text(before, after) => [before.as_slice(), after].concat(),
+            Placement::Whole | Placement::Document => b"{}".to_vec(),
+        };
+        with_contract(&around, Value::Object(metadata).to_string().as_bytes())
     }
 
-    /// Renders an excerpt of a payload that remains in text content as the upstream sent it. The
-    /// result has no notice, because the text lacks nothing.
-    #[must_use]
-    pub fn beside_text(&self, excerpt: &Excerpt) -> Rendered {
-        let cursor = excerpt.next.as_ref().map(|next| self.sign(next));
+    /// Returns the arguments of the read tool that return an excerpt as text alone. `None` for an
+    /// answer that is not stored, of which only the next part can be read.
+    fn way_to_read(&self, excerpt: &Excerpt, link: CursorLink<'_>) -> Option<String> {
+        let is_replayed = self.replay.is_some() || excerpt.next.as_ref()?.replay.is_some();
+        let name = if link.more { NEXT_CURSOR } else { "cursor" };
+        let how = match (&excerpt.coverage, link.more) {
+            _ if is_replayed || link.cursor.is_none() => return None,
+            (Coverage::Found { .. }, _) => format!("{name} and the arguments of this call"),
+            (_, false) => name.to_owned(),
+            (Coverage::Page { first: 0, .. } | Coverage::Part { .. }, _) => {
+                format!("{name} and path \"$\"")
+            }
+            (Coverage::Chunk { start_line, end_line, .. }, _) => {
+                format!("{name}, startLine {start_line} and endLine {end_line}")
+            }
+            _ => "the cursor of this call".to_owned(),
+        };
+        Some(how)
+    }
+
+    /// Renders an excerpt of a payload that remains in text content as the upstream sent it, with
+    /// `cursor` as the text of its cursor. The result has no notice, because the text lacks
+    /// nothing.
+    pub(super) fn beside_text(&self, excerpt: &Excerpt, cursor: Option<String>) -> Rendered {
         let read_tool = self.read_tool;
         let link = CursorLink { cursor: cursor.as_deref(), more: excerpt.more, read_tool };
-        let structured = Some(self.without_content(excerpt, link));
+        let placement = self.structured;
+        let structured = placement.map(|placement| self.without_content(placement, excerpt, link));
         Rendered { structured, cursor, ..Rendered::default() }
     }
 

@@ -363,6 +363,7 @@ pub fn fit(
         let rendered = pricer.render(&excerpt);
         ShapedPayload { excerpt, rendered, entries: Vec::new(), whole: None }
     };
+    let mut cost = cost;
     let fits = cost.cost <= token_limit;
     if transformed.is_requested && fits && !transformed.exceeds_limit(context, survey.as_ref()) {
         let excerpt = excerpt();
@@ -370,6 +371,7 @@ pub fn fit(
         if pricer.fits(&excerpt) {
             return unchanged(excerpt);
         }
+        cost.cost = token_limit + 1;
     }
     // The list that policy names is that of the original. A query names the list of its result,
     // however little of the document that is.

@@ -13,12 +13,10 @@ use crate::shape::{Coverage, Excerpt, ExcerptBody, transform};
 use crate::snapshot::Placement;
 use crate::tokens::OriginalCost;
 
-/// The tokens of the result metadata in structured content beside a text that has everything.
-const BESIDE_TEXT_TOKENS: u64 = 110;
-/// The bytes of the same.
-const BESIDE_TEXT_BYTES: u64 = 500;
 /// The part of the budget that a content gets that the client does not show: an eighth.
 const HIDDEN_SHARE: u64 = 8;
+/// The minimum tokens of that part, for its notice.
+const MIN_HIDDEN_TOKENS: u64 = 150;
 
 impl<'a> Shaper<'_, 'a> {
     pub(super) fn shape_structured(&self, survey: &DocumentInfo) -> Option<ShapedMessage<'a>> {
@@ -53,61 +51,80 @@ impl<'a> Shaper<'_, 'a> {
         Payload { bytes, form: Form::Raw, survey: Some(relative), ends: None, blocks: false }
     }
 
-    /// Shapes an answer whose text and structured content have the same data, as one payload.
+    /// Shapes an answer whose text and structured content have the same data, as one payload. If
+    /// `is_list`, the text has the longest list of the structured content alone.
     pub(super) fn shape_duplicate(
         &self,
         survey: &DocumentInfo,
         texts: &[usize],
+        is_list: bool,
     ) -> Option<ShapedMessage<'a>> {
         let relative = survey.clone().relative_to(survey.root.start);
         let mut cost = self.writer.cost.structured;
         // The text may have white space that the structured content does not have.
         cost.cost = cost.cost.max(self.text_cost());
         let payload = self.structured_payload(survey, &relative);
-        self.shape_once(&payload, cost, Placement::Whole, texts)
+        self.shape_once(&payload, cost, Placement::Whole, texts, is_list)
     }
 
     /// Shapes a payload that text and structured content both have, so that the result has it once,
-    /// or twice if both fit.
+    /// or twice if both fit. If `is_part`, the text lacks some of it.
     fn shape_once(
         &self,
         payload: &Payload<'a, '_>,
         cost: OriginalCost,
         placement: Placement,
         texts: &[usize],
+        is_part: bool,
     ) -> Option<ShapedMessage<'a>> {
         let context = self.writer.context;
-        let may_copy = context.visible_content() == VisibleContent::Both;
-        let reserve = if may_copy && self.is_over { BESIDE_TEXT_TOKENS } else { 0 };
-        // The text may have white space that the payload does not have.
-        let text: usize = texts.iter().map(|at| self.text(*at).len()).sum();
-        let beside = if reserve > 0 { BESIDE_TEXT_BYTES } else { 0 };
-        let bytes = payload.bytes.len().max(text) as u64 + beside;
-        let shows_text = context.visible_content() != VisibleContent::Structured;
-        let is_too_long = context.limits.shown.bytes.is_some_and(|most| bytes > most) && shows_text;
-        let least = if is_too_long { self.token_limit + 1 } else { 0 };
-        let reserved = OriginalCost { cost: (cost.cost + reserve).max(least), ..cost };
         let limit = self.token_limit;
-        let shaped = self.shape_payload(payload, reserved, Some(placement.clone()), true, limit);
+        let visible = context.visible_content();
+        // The text may have white space that the payload does not have.
+        let of_text: u64 = texts.iter().map(|at| context.cost_for_client(0, self.text(*at))).sum();
+        let shown_cost = match visible {
+            VisibleContent::Structured => cost.cost,
+            VisibleContent::Text | VisibleContent::Both => cost.cost.max(of_text),
+        };
+        let must_choose = visible == VisibleContent::Both && self.is_over;
+        let fits_alone = must_choose && shown_cost <= limit;
+        let beside = fits_alone.then(|| self.beside_text(payload, cost, &placement));
+        let beside = beside.filter(|shaped| {
+            let structured = shaped.rendered.structured.as_deref().unwrap_or_default();
+            let tokens = context.limits.estimator.cost(structured);
+            !is_part && shown_cost + context.cost_for_client(tokens, structured) <= limit
+        });
+        let least = if must_choose && beside.is_none() { limit + 1 } else { 0 };
+        let planned = OriginalCost { cost: shown_cost.max(least), ..cost };
+        let shaped = self.shape_payload(payload, planned, Some(placement), true, limit);
         if let Some(shaped) = shaped {
             let content = self.writer.content_with(&shaped.rendered, texts);
             let payloads = vec![shaped];
             return Some(self.writer.finish(ContentPlan { content, unshaped_tokens: 0, payloads }));
         }
-        // The text fits alone. Structured content leads to it.
-        if reserve == 0 {
-            return None;
-        }
+        let unshaped = self.writer.cost.text().tokens;
+        let unshaped_tokens = unshaped.saturating_sub(self.writer.link_tokens);
+        let (content, payloads) = (self.writer.blocks(), vec![beside?]);
+        Some(self.writer.finish(ContentPlan { content, unshaped_tokens, payloads }))
+    }
+
+    /// Returns the structured content for a text that fits alone and remains as it is: metadata
+    /// that leads to the stored payload.
+    fn beside_text(
+        &self,
+        payload: &Payload<'a, '_>,
+        cost: OriginalCost,
+        placement: &Placement,
+    ) -> ShapedPayload<'a> {
+        let context = self.writer.context;
         let (_, whole, entries) =
             transform::store_original(context, payload, cost, Some(placement.clone()));
         let coverage = Coverage::Lossless { what: "in the text of this result".to_owned() };
         let body = ExcerptBody::Text(Vec::new(), Form::Raw);
         let excerpt = Excerpt::new(coverage, Some(whole), body).complete();
-        let rendered = context.pricer(limit, true, Some(&placement)).beside_text(&excerpt);
-        let shaped = ShapedPayload { excerpt, rendered, entries, whole: None };
-        let unshaped_tokens = self.writer.cost.text().tokens;
-        let (content, payloads) = (self.writer.blocks(), vec![shaped]);
-        Some(self.writer.finish(ContentPlan { content, unshaped_tokens, payloads }))
+        let pricer = context.pricer(self.token_limit, true, Some(placement));
+        let rendered = pricer.beside_text(&excerpt);
+        ShapedPayload { excerpt, rendered, entries, whole: None }
     }
 
     /// Shapes an answer whose text equals the string at the span `string` in its structured
@@ -132,7 +149,7 @@ impl<'a> Shaper<'_, 'a> {
             blocks: false,
         };
         let cost = texts.first().map_or(OriginalCost::default(), |at| self.writer.cost.block(*at));
-        self.shape_once(&payload, cost, placement, texts)
+        self.shape_once(&payload, cost, placement, texts, false)
     }
 
     /// Shapes an answer whose text and structured content differ, as two payloads that share the
@@ -144,7 +161,8 @@ impl<'a> Shaper<'_, 'a> {
     ) -> Option<ShapedMessage<'a>> {
         let (text, structured) = (self.text_cost(), self.writer.cost.structured.cost);
         let limit = self.token_limit;
-        let (half, hidden) = (limit / 2, limit / HIDDEN_SHARE);
+        let half = limit / 2;
+        let hidden = (limit / HIDDEN_SHARE).max(MIN_HIDDEN_TOKENS).min(half);
         let (most_text, most_structured) = match self.writer.context.visible_content() {
             VisibleContent::Text => (limit - hidden, hidden),
             VisibleContent::Structured => (hidden, limit - hidden),
