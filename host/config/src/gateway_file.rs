@@ -340,15 +340,6 @@ pub struct Limits {
     /// anonymous callers. A further one ends the one that is idle for longest.
     #[schemars(range(min = 1))]
     pub processes_per_principal: usize,
-    /// The maximum number of open connections to MCP servers over HTTP, which have an event stream
-    /// each. A further one ends an idle one, as for processes. At most an eighth of the files that
-    /// the process may open.
-    #[schemars(range(min = 1))]
-    pub upstream_connections: usize,
-    /// The maximum number of these connections to one upstream for a principal, or for an address
-    /// of anonymous callers. Without it a quarter of `upstreamConnections`, but at least 8.
-    #[schemars(range(min = 1))]
-    pub upstream_connections_per_principal: Option<usize>,
     /// Seconds for requests in flight when the gateway stops.
     pub drain_seconds: u64,
     /// The maximum bytes of snapshots in memory. Beyond it, the oldest of the principal with the
@@ -397,8 +388,6 @@ impl Default for Limits {
             session_idle_seconds: 1_800,
             processes: 256,
             processes_per_principal: 8,
-            upstream_connections: 10_000,
-            upstream_connections_per_principal: None,
             drain_seconds: 20,
             store_bytes: 256 << 20,
             store_bytes_per_principal: None,

@@ -115,7 +115,7 @@ impl Rest {
         let request = PassedRequest {
             exchange,
             recorder: Arc::clone(&self.recorder),
-            _places: (admission.clone(), turn),
+            places: Some((admission.clone(), turn)),
             bytes: 0,
             outcome: Outcome::Passed,
         };

@@ -16,7 +16,6 @@ use super::aggregator::{Aggregator, route_path};
 use super::fair_queue::FairQueue;
 use super::fleet::Fleet;
 use super::front::batches;
-use super::front::descriptors::max_upstream_connections;
 use super::front::memory_monitor::MemoryMonitor;
 use super::front::request_body::BodyMemory;
 use super::front::request_mode::{heads, inspect_discovery, mode_of, refuse_invalid};
@@ -31,7 +30,6 @@ use super::single_upstream::SingleUpstream;
 use super::upstream::availability::Availability;
 use super::upstream::client::UpstreamClient;
 use super::upstream::http_upstream::HttpUpstream;
-use super::upstream::places::UpstreamPlaces;
 use super::upstream::processes::Processes;
 use super::upstream::server::UpstreamServer;
 use super::upstream::statuses::may_be_legacy_sse;
@@ -143,8 +141,6 @@ impl Gateway {
         let is_prefixed = config.is_prefixed();
         let processes =
             Processes::new(config.limits.processes, config.limits.processes_per_principal);
-        let (max, per_owner) = max_upstream_connections(&config.limits);
-        let connections = UpstreamPlaces::of_connections(max, per_owner);
         let (mut servers, mut single_upstream) = (Vec::new(), None);
         for upstream in &mcp {
             let http = upstream.url.as_ref().map(|url| connect(upstream, url)).transpose()?;
@@ -166,7 +162,6 @@ impl Gateway {
                 http,
                 config.limits.response_bytes,
                 Arc::clone(&processes),
-                Arc::clone(&connections),
                 Arc::clone(&recorder),
             )));
         }

@@ -172,6 +172,23 @@ impl Coverage {
         }
     }
 
+    /// Returns the arguments of the read tool that return the excerpt once more, as text alone. Its
+    /// cursor leads to the rest of the payload if `more`, else to the whole.
+    pub(super) fn way_to_read(&self, more: bool) -> String {
+        let name = if more { NEXT_CURSOR } else { "cursor" };
+        match self {
+            Coverage::Found { .. } => format!("{name} and the arguments of this call"),
+            _ if !more => name.to_owned(),
+            Coverage::Page { first: 0, .. } | Coverage::Part { .. } => {
+                format!("{name} and path \"$\"")
+            }
+            Coverage::Chunk { start_line, end_line, .. } => {
+                format!("{name}, startLine {start_line} and endLine {end_line}")
+            }
+            _ => "the cursor of this call".to_owned(),
+        }
+    }
+
     /// Returns a hint on how to read all fields of condensed content, for structured content.
     /// `cursor` is the name of the member with the cursor. Empty if nothing was condensed.
     pub(super) fn whole_hint(&self, cursor: Option<&str>, read_tool: &str) -> String {

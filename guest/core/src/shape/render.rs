@@ -255,37 +255,19 @@ impl RenderContext<'_> {
         let counts = self.token_limit >= MAX_SINGLE_CURSOR_TOKENS;
         let mut metadata = excerpt.coverage.brief(link.cursor, link.more, counts);
         if self.pays_for_structured() && !self.is_brief() {
-            let mut note = "See the text of this result".to_owned();
-            if let Some(how) = self.way_to_read(excerpt, link) {
-                note = format!("{note}, or call {} with {how}", self.read_tool);
-            }
-            metadata.insert("note".to_owned(), format!("{note}.").into());
+            // A cursor that repeats the call reads the next part only.
+            let is_stored = self.replay.is_none()
+                && excerpt.next.as_ref().is_some_and(|next| next.replay.is_none());
+            let way = is_stored.then(|| excerpt.coverage.way_to_read(link.more));
+            let call = way.map(|way| format!(", or call {} with {way}", self.read_tool));
+            let note = format!("See the text of this result{}.", call.unwrap_or_default());
+            metadata.insert("note".to_owned(), note.into());
         }
         let around = match placement {
             Placement::Text(before, after) => [before.as_slice(), after].concat(),
             Placement::Whole | Placement::Document => b"{}".to_vec(),
         };
         with_contract(&around, Value::Object(metadata).to_string().as_bytes())
-    }
-
-    /// Returns the arguments of the read tool that return an excerpt as text alone. `None` for an
-    /// answer that is not stored, of which only the next part can be read.
-    fn way_to_read(&self, excerpt: &Excerpt, link: CursorLink<'_>) -> Option<String> {
-        let is_replayed = self.replay.is_some() || excerpt.next.as_ref()?.replay.is_some();
-        let name = if link.more { NEXT_CURSOR } else { "cursor" };
-        let how = match (&excerpt.coverage, link.more) {
-            _ if is_replayed || link.cursor.is_none() => return None,
-            (Coverage::Found { .. }, _) => format!("{name} and the arguments of this call"),
-            (_, false) => name.to_owned(),
-            (Coverage::Page { first: 0, .. } | Coverage::Part { .. }, _) => {
-                format!("{name} and path \"$\"")
-            }
-            (Coverage::Chunk { start_line, end_line, .. }, _) => {
-                format!("{name}, startLine {start_line} and endLine {end_line}")
-            }
-            _ => "the cursor of this call".to_owned(),
-        };
-        Some(how)
     }
 
     /// Renders an excerpt of a payload that remains in text content as the upstream sent it, with

@@ -141,12 +141,9 @@ impl Connections {
             };
             let described =
                 opened.as_ref().map(|opened| opened.server_info().clone()).or(described);
-            let resumed = match resumed.zip(described) {
-                Some((session, described)) => {
-                    upstream.resume(&caller, (&session.id, &session.version), described).await
-                }
-                None => None,
-            };
+            let resumed = resumed.zip(described).and_then(|(session, described)| {
+                upstream.resume(&caller, (&session.id, &session.version), described)
+            });
             // The session that only described the upstream ends.
             let Some(opened) = resumed.or(opened) else {
                 return Err(Failure::Unavailable("There is no session to continue.".to_owned()));

@@ -2,7 +2,7 @@
 
 use tracing::info;
 
-use crate::config::{Config, Limits};
+use crate::config::Config;
 
 /// The maximum number of connections to the admin endpoint.
 pub(crate) const ADMIN_CONNECTIONS: usize = 32;
@@ -29,27 +29,11 @@ pub(crate) fn max_connections(config: &Config) -> usize {
     max
 }
 
-/// Returns the maximum number of connections to upstreams over HTTP, in total and of one upstream
-/// for one owner: those of the limits, or fewer if the process may open too few file descriptors.
-pub(crate) fn max_upstream_connections(limits: &Limits) -> (usize, usize) {
-    upstream_share(limits, max_descriptors().unwrap_or(usize::MAX))
-}
-
-fn upstream_share(limits: &Limits, descriptors: usize) -> (usize, usize) {
-    let total = limits.upstream_connections.min(descriptors / 8).max(1);
-    let share = total.div_ceil(4).max(8);
-    (total, limits.upstream_connections_per_principal.unwrap_or(share).min(total))
-}
-
 fn share(config: &Config, descriptors: usize) -> usize {
     let runs_processes = config.upstreams.iter().any(|upstream| !upstream.command.is_empty());
     let sends_requests = config.upstreams.iter().any(|upstream| upstream.command.is_empty());
     let processes = if runs_processes { config.limits.processes * PROCESS_DESCRIPTORS } else { 0 };
-    let requests = if sends_requests {
-        config.limits.concurrency + upstream_share(&config.limits, descriptors).0
-    } else {
-        0
-    };
+    let requests = if sends_requests { config.limits.concurrency } else { 0 };
     let filters = if config.filter_store.is_some() { FILTER_CONNECTIONS } else { 0 };
     let reserved = OWN_DESCRIPTORS + ADMIN_CONNECTIONS + filters + processes + requests;
     (descriptors - reserved.min(descriptors / 2)).min(config.limits.connections).max(1)
@@ -85,21 +69,11 @@ mod tests {
             (&["cat"][..], 256, 128),
             (&["cat"], 1_024, 512),
             (&["cat"], 4_096, 4_096 - 64 - 3 * 256),
-            (&[], 1_024, 1_024 - 64 - 256 - 128),
-            (&[], 8_192, 8_192 - 64 - 256 - 1_024),
+            (&[], 1_024, 1_024 - 64 - 256),
             (&[], 65_536, 10_000),
             (&[], 1, 1),
         ] {
             assert_eq!(share(&config(command), descriptors), expected, "{descriptors}");
         }
-    }
-
-    #[test]
-    fn connections_to_upstreams_fit_the_descriptors() {
-        let limits = Limits::default();
-        let shares = |descriptors| upstream_share(&limits, descriptors);
-        assert_eq!([1_024, 1 << 20].map(shares), [(128, 32), (10_000, 2_500)]);
-        let limits = Limits { upstream_connections_per_principal: Some(5), ..limits };
-        assert_eq!([8, 1_024].map(|files| upstream_share(&limits, files)), [(1, 1), (128, 5)]);
     }
 }

@@ -20,8 +20,9 @@ use crate::upstream::http_upstream::{HttpUpstream, root_cause};
 pub(super) struct PassedRequest {
     pub(super) exchange: Exchange,
     pub(super) recorder: Arc<Recorder>,
-    /// The places of the request at the gateway and at the upstream.
-    pub(super) _places: (Admission, Place),
+    /// The places of the request at the gateway and at the upstream. `None` for an event stream,
+    /// which may last for any time.
+    pub(super) places: Option<(Admission, Place)>,
     pub(super) bytes: usize,
     pub(super) outcome: Outcome,
 }
@@ -33,7 +34,7 @@ impl Drop for PassedRequest {
 }
 
 /// A response body on its way to the client. The request occupies its places until the body ends or
-/// the client is gone. The time limits of the upstream hold.
+/// the client is gone, and the time limits of the upstream hold. Neither is so for event streams.
 pub(super) struct PassedBody {
     incoming: Incoming,
     upstream: Arc<HttpUpstream>,
@@ -42,7 +43,7 @@ pub(super) struct PassedBody {
     /// Ends with the time limit for the next part. `None` while a part is on its way to the
     /// client, whose time does not count.
     silence: Option<Pin<Box<Sleep>>>,
-    /// True if the body may be silent for any time, as an event stream.
+    /// True if the body is an event stream.
     is_event_stream: bool,
     /// `None` after the end of the body.
     request: Option<PassedRequest>,
@@ -54,8 +55,11 @@ impl PassedBody {
         incoming: Incoming,
         upstream: &Arc<HttpUpstream>,
         is_event_stream: bool,
-        request: PassedRequest,
+        mut request: PassedRequest,
     ) -> Body {
+        if is_event_stream {
+            request.places = None;
+        }
         if incoming.is_end_stream() {
             return Body::empty();
         }
@@ -71,12 +75,12 @@ impl PassedBody {
 
     /// Returns the failure of the upstream, if one of its time limits has passed.
     fn timed_out(&mut self, cx: &mut Context<'_>) -> Option<Failure> {
+        if self.is_event_stream {
+            return None;
+        }
         if self.deadline.as_mut().poll(cx).is_ready() {
             // The upstream answers other calls in time, so the circuit breaker does not count this.
             return Some(self.upstream.call_too_long());
-        }
-        if self.is_event_stream {
-            return None;
         }
         let limit = self.upstream.timeout();
         let silence = self.silence.get_or_insert_with(|| Box::pin(sleep(limit)));
@@ -200,7 +204,7 @@ mod tests {
             let request = PassedRequest {
                 exchange,
                 recorder: Arc::clone(&recorder),
-                _places: (admission, turn),
+                places: Some((admission, turn)),
                 bytes: 0,
                 outcome: Outcome::Passed,
             };

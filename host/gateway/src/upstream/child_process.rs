@@ -15,7 +15,7 @@ use tracing::{debug, warn};
 
 use super::error_output::LastLines;
 use super::inbox::Inbox;
-use super::places::UpstreamPlace;
+use super::processes::ProcessPlace;
 use super::server::UpstreamServer;
 use super::{Failure, environment, error_output};
 use crate::config::Isolation;
@@ -60,7 +60,7 @@ impl ChildProcess {
         let failed = |reason: String| {
             Failure::Unavailable(format!("The upstream `{name}` cannot be started: {reason}."))
         };
-        let place = server.processes.places.enter(name, owner, inbox).await;
+        let place = server.processes.enter(name, owner, inbox).await;
         let place = place.map_err(|reason| Failure::Refused(failed(reason).to_string()))?;
         let mut command = command(server).ok_or_else(|| failed("no command".to_owned()))?;
         let mut tree = ProcessTree::spawn(&mut command).map_err(|error| {
@@ -138,7 +138,7 @@ struct Supervisor {
     /// Cancelled when the connection is dropped, another process needs the place, or the gateway
     /// stops.
     end: CancellationToken,
-    _place: UpstreamPlace,
+    _place: ProcessPlace,
     inbox: Arc<Inbox>,
     input: Weak<Input>,
     server: Weak<UpstreamServer>,

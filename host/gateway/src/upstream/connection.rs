@@ -11,7 +11,6 @@ use tracing::debug;
 
 use super::Failure;
 use super::child_process::ChildProcess;
-use super::http_place::HttpPlace;
 use super::inbox::Inbox;
 use super::legacy_sse::LegacySse;
 use super::request_table::{StartedRequest, UpstreamReply};
@@ -72,8 +71,6 @@ pub(crate) struct UpstreamConnection {
     /// The bytes of messages that may wait to be sent in the background.
     background_bytes: Arc<Semaphore>,
     pub(super) subscribers: ResourceSubscribers,
-    /// The place of a connection over HTTP. `None` for a process, which holds its own.
-    _place: Option<HttpPlace>,
 }
 
 /// A request that was sent to an upstream. Dropping it before the response cancels the request at
@@ -121,14 +118,13 @@ impl Drop for UpstreamRequest {
 
 impl UpstreamConnection {
     /// Performs the handshake of a protocol mode over a new transport, and returns the connection.
-    /// `client` is described to the upstream. `place` is that of a connection over HTTP.
+    /// `client` is described to the upstream.
     pub(super) async fn handshake(
         server: Arc<UpstreamServer>,
         mode: ProtocolMode,
         client: &ClientInfo,
         transport: Transport,
         inbox: Arc<Inbox>,
-        place: Option<HttpPlace>,
     ) -> Result<Arc<Self>, Failure> {
         let server_info = OnceLock::new();
         let background_bytes = Arc::new(Semaphore::new(MAX_BACKGROUND_BYTES));
@@ -141,7 +137,6 @@ impl UpstreamConnection {
             transport,
             background_bytes,
             subscribers,
-            _place: place,
         });
         let answer = connection.introduce(client).await?;
         let head = Head::read(&answer);
@@ -181,7 +176,6 @@ impl UpstreamConnection {
         inbox: Arc<Inbox>,
         session: (&str, &str),
         server_info: ServerInfo,
-        place: HttpPlace,
     ) -> Arc<Self> {
         let mut random = [0u8; 4];
         // Without random numbers, ids might be those of another replica, which the upstream
@@ -199,7 +193,6 @@ impl UpstreamConnection {
             transport: Transport::Http(transport),
             background_bytes: Arc::new(Semaphore::new(MAX_BACKGROUND_BYTES)),
             subscribers: ResourceSubscribers::default(),
-            _place: Some(place),
         })
     }
 

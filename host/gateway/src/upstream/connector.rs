@@ -8,11 +8,13 @@ use tokio::time::timeout;
 
 use super::child_process::ChildProcess;
 use super::connection::{Transport, UpstreamConnection};
-use super::places::EVERYBODY;
 use super::server::UpstreamServer;
 use super::{CallerHeaders, Failure};
 use crate::config::Isolation;
 use crate::protocol_mode::{ClientInfo, ProtocolMode};
+
+/// The owner of processes that all callers share. It is no principal, because it has a space.
+const EVERYBODY: &str = "all callers";
 
 /// The maximum time for which a process that starts keeps its turn.
 const MAX_START_TURN: Duration = Duration::from_secs(5);
@@ -97,7 +99,7 @@ impl UpstreamServer {
                 let process = ChildProcess::start(self, owner, &inbox).await?;
                 let (server, transport) = (Arc::clone(self), Transport::Process(process));
                 let handshake =
-                    UpstreamConnection::handshake(server, mode, client, transport, inbox, None);
+                    UpstreamConnection::handshake(server, mode, client, transport, inbox);
                 let mut handshake = pin!(timeout(limits.start(), handshake));
                 match timeout(MAX_START_TURN, &mut handshake).await {
                     Ok(opened) => opened,

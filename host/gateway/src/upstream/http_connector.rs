@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::connection::{ServerInfo, Transport, UpstreamConnection};
-use super::http_place::HttpPlace;
 use super::http_upstream::HttpUpstream;
 use super::inbox::Inbox;
 use super::legacy_sse::LegacySse;
@@ -55,14 +54,10 @@ impl UpstreamServer {
             self.set_speaks_legacy_sse(None);
         }
         let inbox = self.new_inbox();
-        let place = self.enter_http(caller, &inbox).await?;
         let streamable = StreamableHttp::new(http, mode, caller.clone(), &inbox);
-        let place = HttpPlace::hold(place, &inbox, streamable.closing());
         let transport = Transport::Http(Arc::clone(&streamable));
         let server = Arc::clone(self);
-        let handshake =
-            UpstreamConnection::handshake(server, mode, client, transport, inbox, Some(place));
-        let opened = handshake.await;
+        let opened = UpstreamConnection::handshake(server, mode, client, transport, inbox).await;
         let failure = match opened {
             Ok(opened) => {
                 self.set_speaks_legacy_sse(Some(false));
@@ -84,9 +79,8 @@ impl UpstreamServer {
     }
 
     /// Continues a session that another replica began, by its id and protocol version.
-    /// `server_info` is the upstream's description of itself. `None` for a process, or without a
-    /// place for the connection.
-    pub(crate) async fn resume(
+    /// `server_info` is the upstream's description of itself. `None` for a process.
+    pub(crate) fn resume(
         self: &Arc<Self>,
         caller: &CallerHeaders,
         session: (&str, &str),
@@ -95,11 +89,9 @@ impl UpstreamServer {
         let http = self.http.as_ref()?;
         self.started();
         let inbox = self.new_inbox();
-        let place = self.enter_http(caller, &inbox).await.ok()?;
         let streamable = StreamableHttp::new(http, ProtocolMode::Stateful, caller.clone(), &inbox);
-        let place = HttpPlace::hold(place, &inbox, streamable.closing());
         let server = Arc::clone(self);
-        Some(UpstreamConnection::resume(server, streamable, inbox, session, server_info, place))
+        Some(UpstreamConnection::resume(server, streamable, inbox, session, server_info))
     }
 
     /// Opens a connection over HTTP+SSE. Returns `None` if the upstream does not speak it.
@@ -110,7 +102,6 @@ impl UpstreamServer {
         caller: &CallerHeaders,
     ) -> Result<Option<Arc<UpstreamConnection>>, Failure> {
         let inbox = self.new_inbox();
-        let place = self.enter_http(caller, &inbox).await?;
         let opening = LegacySse::open(http, caller.clone(), &inbox);
         let opened = match self.config.transport {
             HttpTransport::Sse => opening.await,
@@ -118,11 +109,8 @@ impl UpstreamServer {
         };
         let Some(session) = opened? else { return Ok(None) };
         let (server, mode) = (Arc::clone(self), ProtocolMode::Stateful);
-        let place = HttpPlace::hold(place, &inbox, session.closing());
         let transport = Transport::LegacySse(session);
-        let handshake =
-            UpstreamConnection::handshake(server, mode, client, transport, inbox, Some(place));
-        let opened = handshake.await?;
+        let opened = UpstreamConnection::handshake(server, mode, client, transport, inbox).await?;
         self.found_legacy_sse();
         Ok(Some(opened))
     }

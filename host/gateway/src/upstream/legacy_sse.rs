@@ -82,16 +82,6 @@ impl LegacySse {
         Ok(Some(session))
     }
 
-    /// Returns a function that closes the event stream.
-    pub(super) fn closing(self: &Arc<Self>) -> impl FnOnce() + Send + use<> {
-        let session = Arc::downgrade(self);
-        move || {
-            if let Some(session) = session.upgrade() {
-                session.reader.lock().unwrap_or_else(PoisonError::into_inner).take();
-            }
-        }
-    }
-
     /// Sends a request under the gateway's id `id`. Its answer arrives in the inbox. The circuit
     /// breaker counts the request if `is_call` is true. Dropping the returned task stops sending.
     pub(super) fn request(

@@ -1,11 +1,25 @@
-//! The running processes of all upstreams of a gateway.
+//! The running processes of all upstreams of a gateway. Their number is limited in total, and for
+//! each owner of processes of one upstream.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::info;
 
-use super::places::{PROCESSES, UpstreamPlaces};
+use super::inbox::Inbox;
+
+/// The maximum time that a process waits for the end of another. It exceeds the time that a process
+/// has to exit.
+const MAX_WAIT: Duration = Duration::from_secs(6);
+/// The pause between two searches for an idle process while all are busy.
+const SEARCH_PAUSE: Duration = Duration::from_millis(100);
+/// The time without requests after which a process is idle. A client that has just received the
+/// connection has not sent its request yet.
+const MIN_IDLE: Duration = Duration::from_millis(500);
 
 /// The number of processes that start at one time, for each processor: more would only delay each
 /// other, until the time for their handshakes is over.
@@ -13,10 +27,53 @@ const STARTING_PER_PROCESSOR: usize = 4;
 
 /// The running upstream processes of a gateway, which end before the gateway does.
 pub(crate) struct Processes {
-    pub(super) places: Arc<UpstreamPlaces>,
+    max: usize,
+    /// The maximum number of processes of one upstream for one owner.
+    max_per_owner: usize,
     tasks: TaskTracker,
+    stop: CancellationToken,
+    running: Mutex<RunningProcesses>,
+    /// Notified when a process has exited.
+    exited: Notify,
     /// The turns of processes that start.
     starting: Semaphore,
+}
+
+#[derive(Default)]
+struct RunningProcesses {
+    last_id: u64,
+    entries: BTreeMap<u64, RunningProcess>,
+}
+
+struct RunningProcess {
+    upstream: String,
+    /// The caller that the process counts for: see [`super::CallerHeaders`].
+    owner: Arc<str>,
+    inbox: Arc<Inbox>,
+    end: CancellationToken,
+}
+
+impl RunningProcess {
+    /// Returns the time since which the process has no requests. `None` while it has some, or ends.
+    fn idle_since(&self) -> Option<Instant> {
+        let since = self.inbox.requests.idle_since()?;
+        (!self.end.is_cancelled() && since.elapsed() >= MIN_IDLE).then_some(since)
+    }
+}
+
+/// The place of a running process. Another process may take it when this is dropped.
+pub(super) struct ProcessPlace {
+    processes: Arc<Processes>,
+    id: u64,
+    /// Cancelled when the process must end.
+    pub(super) end: CancellationToken,
+}
+
+impl Drop for ProcessPlace {
+    fn drop(&mut self) {
+        self.processes.running().entries.remove(&self.id);
+        self.processes.exited.notify_waiters();
+    }
 }
 
 impl Processes {
@@ -24,8 +81,12 @@ impl Processes {
     /// one owner.
     pub(crate) fn new(max: usize, max_per_owner: usize) -> Arc<Self> {
         Arc::new(Self {
-            places: UpstreamPlaces::new(PROCESSES, max, max_per_owner),
+            max,
+            max_per_owner,
             tasks: TaskTracker::new(),
+            stop: CancellationToken::new(),
+            running: Mutex::default(),
+            exited: Notify::new(),
             starting: Semaphore::new(
                 std::thread::available_parallelism().map_or(1, usize::from)
                     * STARTING_PER_PROCESSOR,
@@ -39,6 +100,84 @@ impl Processes {
         self.starting.acquire().await.ok()
     }
 
+    fn running(&self) -> MutexGuard<'_, RunningProcesses> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the place of a new process. If the owner has too many of this upstream, its
+    /// process that is idle for longest ends first. If too many run in total, that of the owner
+    /// ends, or that of the owner with the most processes.
+    ///
+    /// # Errors
+    /// The reason why no process may start: all have requests.
+    pub(super) async fn enter(
+        self: &Arc<Self>,
+        upstream: &str,
+        owner: &Arc<str>,
+        inbox: &Arc<Inbox>,
+    ) -> Result<ProcessPlace, String> {
+        let deadline = Instant::now() + MAX_WAIT;
+        loop {
+            // Created before the search, so that no exit in between is missed.
+            let exited = self.exited.notified();
+            let reason = match self.try_enter(upstream, owner, inbox) {
+                Ok(place) => return Ok(place),
+                Err(reason) => reason,
+            };
+            if Instant::now() >= deadline {
+                return Err(reason);
+            }
+            tokio::select! {
+                () = exited => {}
+                () = tokio::time::sleep(SEARCH_PAUSE) => {}
+            }
+        }
+    }
+
+    fn try_enter(
+        self: &Arc<Self>,
+        upstream: &str,
+        owner: &Arc<str>,
+        inbox: &Arc<Inbox>,
+    ) -> Result<ProcessPlace, String> {
+        let mut running = self.running();
+        let is_own = |process: &&RunningProcess| process.owner == *owner;
+        let is_same = |process: &&RunningProcess| is_own(process) && process.upstream == upstream;
+        let all = || running.entries.values();
+        let reason = if all().filter(is_same).count() >= self.max_per_owner {
+            make_room(all().filter(is_same).collect());
+            format!(
+                "the caller has {} processes of this upstream, and all have requests \
+                 (limits.processesPerPrincipal). End unused sessions, share processes by \
+                 `isolation: principal`, or raise the limit",
+                self.max_per_owner
+            )
+        } else if running.entries.len() >= self.max {
+            let own: Vec<_> = all().filter(is_own).collect();
+            let own_count = own.len();
+            if !make_room(own) {
+                make_room(largest_holder(&running, own_count));
+            }
+            format!(
+                "{} upstream processes run already (limits.processes). End unused sessions, share \
+                 processes by `isolation: principal`, or raise the limit",
+                self.max
+            )
+        } else {
+            running.last_id += 1;
+            let (id, end) = (running.last_id, self.stop.child_token());
+            let process = RunningProcess {
+                upstream: upstream.to_owned(),
+                owner: Arc::clone(owner),
+                inbox: Arc::clone(inbox),
+                end: end.clone(),
+            };
+            running.entries.insert(id, process);
+            return Ok(ProcessPlace { processes: Arc::clone(self), id, end });
+        };
+        Err(reason)
+    }
+
     /// Runs the task of a process. [`Processes::end`] waits for it.
     pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.tasks.spawn(task);
@@ -46,8 +185,96 @@ impl Processes {
 
     /// Ends all processes and waits until they have exited.
     pub(crate) async fn end(&self) {
-        self.places.end();
+        self.stop.cancel();
         self.tasks.close();
         self.tasks.wait().await;
+    }
+}
+
+/// Ends the process that is idle for longest, unless one of these ends already. Returns false if
+/// all have requests.
+fn make_room(processes: Vec<&RunningProcess>) -> bool {
+    if processes.iter().any(|process| process.end.is_cancelled()) {
+        return true;
+    }
+    let idle = processes.into_iter().filter_map(|one| Some((one.idle_since()?, one)));
+    let Some((_, longest)) = idle.min_by_key(|(since, _)| *since) else { return false };
+    info!(
+        upstream = longest.upstream,
+        "ended an idle process, because its place is needed (limits.processes, \
+         limits.processesPerPrincipal)"
+    );
+    longest.end.cancel();
+    true
+}
+
+/// Returns the processes of the owner that has the most, if it has more than `count`.
+fn largest_holder(running: &RunningProcesses, count: usize) -> Vec<&RunningProcess> {
+    let mut by_owner: BTreeMap<&str, Vec<&RunningProcess>> = BTreeMap::new();
+    for process in running.entries.values() {
+        by_owner.entry(&process.owner).or_default().push(process);
+    }
+    let largest = by_owner.into_values().max_by_key(Vec::len);
+    largest.filter(|processes| processes.len() > count).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inbox(is_busy: bool) -> Arc<Inbox> {
+        let inbox = Inbox::new("x", &Arc::default(), 10, false);
+        let request = br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+        let started = inbox.requests.begin(request).unwrap();
+        if !is_busy {
+            inbox.requests.forget(started.id);
+        }
+        inbox
+    }
+
+    async fn idle() {
+        tokio::time::sleep(MIN_IDLE).await;
+    }
+
+    /// Starts a process that exits as soon as it must.
+    async fn start(processes: &Arc<Processes>, owner: &str, is_busy: bool) -> CancellationToken {
+        let place = processes.enter("files", &owner.into(), &inbox(is_busy)).await.unwrap();
+        let end = place.end.clone();
+        processes.spawn(async move { place.end.cancelled().await });
+        end
+    }
+
+    #[tokio::test]
+    async fn longest_idle_process_of_the_owner_makes_room() {
+        let processes = Processes::new(10, 2);
+        let other = start(&processes, "other", false).await;
+        let busy = start(&processes, "one", true).await;
+        let first = start(&processes, "one", false).await;
+        idle().await;
+        let second = start(&processes, "one", false).await;
+        assert!(first.is_cancelled() && !second.is_cancelled());
+        assert!(!busy.is_cancelled() && !other.is_cancelled());
+        // Another upstream has a limit of its own.
+        let place = processes.enter("web", &"one".into(), &inbox(false)).await.unwrap();
+        assert!(!second.is_cancelled());
+        drop(place);
+        processes.end().await;
+        assert!(processes.running().entries.is_empty());
+    }
+
+    #[tokio::test]
+    async fn largest_holder_makes_room_for_others() {
+        let processes = Processes::new(3, 2);
+        let small = start(&processes, "small", false).await;
+        let first = start(&processes, "large", false).await;
+        let second = start(&processes, "large", false).await;
+        idle().await;
+        let new = start(&processes, "new", true).await;
+        assert!(first.is_cancelled() && !second.is_cancelled() && !small.is_cancelled());
+        // All have as many as the next one would: it is refused.
+        let refused = processes.try_enter("files", &"newest".into(), &inbox(false));
+        assert!(refused.is_err_and(|reason| reason.contains("limits.processes)")));
+        assert!(!new.is_cancelled());
+        processes.end().await;
     }
 }

@@ -107,10 +107,7 @@ impl RequestTable {
     /// Sets the id after which those of requests begin. Connections of several replicas to one
     /// session need different ids.
     pub(super) fn begin_after(&self, id: u64) {
-        let mut state = self.state();
-        state.last_id = id;
-        // A connection without requests is idle from its start.
-        state.used = Some(Instant::now());
+        self.state().last_id = id;
     }
 
     fn state(&self) -> MutexGuard<'_, TableState> {

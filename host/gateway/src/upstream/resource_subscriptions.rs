@@ -76,7 +76,6 @@ mod tests {
     use crate::store::clock::SystemClock;
     use crate::telemetry::Recorder;
     use crate::upstream::CallerHeaders;
-    use crate::upstream::places::UpstreamPlaces;
     use crate::upstream::processes::Processes;
     use crate::upstream::server::UpstreamServer;
 
@@ -103,9 +102,8 @@ mod tests {
         };
         let recorder = Arc::new(Recorder::new(0, None, Arc::new(SystemClock)));
         let (folder, max_bytes) = (std::env::temp_dir(), Limits::default().response_bytes);
-        let (processes, connections) = (Processes::new(4, 4), UpstreamPlaces::of_connections(4, 4));
-        let server =
-            UpstreamServer::new(config, folder, None, max_bytes, processes, connections, recorder);
+        let processes = Processes::new(4, 4);
+        let server = UpstreamServer::new(config, folder, None, max_bytes, processes, recorder);
         let caller = CallerHeaders {
             principal: "alice".into(),
             owner: "alice".into(),

@@ -8,7 +8,6 @@ use std::time::Duration;
 use super::Failure;
 use super::circuit::Circuit;
 use super::http_upstream::HttpUpstream;
-use super::places::UpstreamPlaces;
 use super::processes::Processes;
 use super::turns::Turns;
 use crate::config::{Authorization, HttpTransport, Isolation, ProtocolModeSetting, Upstream};
@@ -37,8 +36,6 @@ pub(crate) struct UpstreamServer {
     /// The circuit breaker of this upstream, in which an HTTP endpoint counts its calls too.
     pub(crate) circuit: Arc<Circuit>,
     pub(super) processes: Arc<Processes>,
-    /// The places of connections over HTTP.
-    pub(super) connections: Arc<UpstreamPlaces>,
     pub(super) invalid_output: Arc<InvalidOutput>,
     modes: Mutex<KnownModes>,
     pub(crate) turns: Arc<Turns>,
@@ -55,7 +52,6 @@ impl UpstreamServer {
         http: Option<Arc<HttpUpstream>>,
         max_bytes: usize,
         processes: Arc<Processes>,
-        connections: Arc<UpstreamPlaces>,
         recorder: Arc<Recorder>,
     ) -> Self {
         let modes = match config.era {
@@ -88,7 +84,6 @@ impl UpstreamServer {
             },
             legacy_sse: Mutex::new(legacy_sse),
             processes,
-            connections,
             invalid_output: Arc::default(),
             config,
             folder,

@@ -1,8 +1,6 @@
 //! The Streamable HTTP transport to an upstream: a session with a stateful upstream, or
 //! self-contained requests to a stateless one.
 
-mod ending;
-
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -234,6 +232,23 @@ impl StreamableHttp {
             }
         });
         *self.listener.lock().unwrap_or_else(PoisonError::into_inner) = Some(AbortOnDrop(task));
+    }
+}
+
+impl Drop for StreamableHttp {
+    fn drop(&mut self) {
+        // The server holds state for a session. DELETE frees it.
+        if self.session().id.is_some()
+            && !*self.is_portable.get_mut()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            let (http, headers) = (Arc::clone(&self.http), self.headers_for(b""));
+            let principal = Arc::clone(&self.caller.principal);
+            runtime.spawn(async move {
+                let body = Bytes::new();
+                let _ = http.send_uncounted(Method::DELETE, None, &principal, &headers, body).await;
+            });
+        }
     }
 }
 
