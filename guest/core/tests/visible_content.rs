@@ -171,7 +171,7 @@ fn text_that_fits_alone_remains() {
 fn members_around_a_text_remain() {
     let output: String = (0..600).map(|at| format!("step {at} of the build is done\n")).collect();
     for (name, length) in [("mcp", 3_900), ("gemini-cli-mcp-client", 12_000), ("mcp", 12_000)] {
-        let output = &output[..length];
+        let output = output.get(..length).unwrap();
         let structured = json!({"exit_code": 1, "stdout": output, "stderr": "no space left"});
         let content =
             json!({"content": [{"type": "text", "text": output}], "structuredContent": structured});
