@@ -4,6 +4,8 @@
 //! by their names. A property that occurs several times is a list. Parameters are members of their
 //! own, such as `ATTENDEE_CN`. Dates and times are written as in RFC 3339, so that they compare.
 
+use std::collections::BTreeMap;
+
 use crate::json::text::quoted;
 
 /// The maximum size of a text, in bytes.
@@ -12,6 +14,26 @@ const MAX_TEXT_BYTES: usize = 16 * 1024 * 1024;
 const MAX_DEPTH: usize = 16;
 /// The properties whose values are whole numbers.
 const NUMBERS: [&str; 4] = ["PERCENT-COMPLETE", "PRIORITY", "REPEAT", "SEQUENCE"];
+/// The properties whose values are dates or times.
+const TIMES: [&str; 13] = [
+    "ANNIVERSARY",
+    "BDAY",
+    "COMPLETED",
+    "CREATED",
+    "DTEND",
+    "DTSTAMP",
+    "DTSTART",
+    "DUE",
+    "EXDATE",
+    "LAST-MODIFIED",
+    "RDATE",
+    "RECURRENCE-ID",
+    "REV",
+];
+/// The maximum number of names of properties and parameters in one component.
+const MAX_NAMES: usize = 1_000;
+/// The maximum number of absent parameters of a component, which are written as null.
+const MAX_ABSENT: usize = 1_000_000;
 /// The properties whose values are lists, divided by commas.
 const LISTS: [&str; 3] = ["CATEGORIES", "EXDATE", "RESOURCES"];
 
@@ -23,6 +45,8 @@ struct Component {
     /// several equal properties lacks the parameter.
     properties: Vec<(String, Vec<Option<Vec<u8>>>)>,
     components: Vec<Component>,
+    /// The number of absent parameters.
+    absent: usize,
 }
 
 /// Returns the calendars or cards of a text as JSON, and the name of the format. One calendar is an
@@ -66,7 +90,7 @@ fn read(text: &str) -> Option<Vec<Component>> {
                 open.last_mut().filter(|_| is_same)?.components.push(ended);
             }
             _ if open.len() == 1 => return None,
-            _ => open.last_mut()?.add(&line),
+            _ => open.last_mut()?.add(&line)?,
         }
     }
     let root = open.pop().filter(|_| open.is_empty())?;
@@ -125,20 +149,28 @@ impl<'l> ContentLine<'l> {
         }
         if LISTS.contains(&self.name.as_str()) {
             let parts = escaped_parts(self.value);
-            let parts: Vec<Vec<u8>> = parts.iter().map(|part| json_of(part)).collect();
+            let parts: Vec<Vec<u8>> = parts.iter().map(|part| self.json_of(part)).collect();
             return [b"[".as_slice(), &parts.join(&b','), b"]"].concat();
         }
-        json_of(self.value)
+        self.json_of(self.value)
+    }
+
+    /// Returns the JSON of one value: a date or time as in RFC 3339, or else a text.
+    fn json_of(&self, value: &str) -> Vec<u8> {
+        let found = TIMES.contains(&self.name.as_str()).then(|| time(value)).flatten();
+        quoted(&found.unwrap_or_else(|| unescaped(value)))
     }
 }
 
 impl Component {
-    fn add(&mut self, line: &ContentLine<'_>) {
+    /// Adds a property. None if the component has too many names or absent parameters.
+    fn add(&mut self, line: &ContentLine<'_>) -> Option<()> {
         let count = self.push(&line.name, Some(line.json()), 0);
         for (name, value) in &line.parameters {
             let name = format!("{}_{name}", line.name);
             self.push(&name, Some(quoted(value)), count);
         }
+        (self.properties.len() <= MAX_NAMES && self.absent <= MAX_ABSENT).then_some(())
     }
 
     /// Adds a value to a member, as its `at`-th value or after the last one. Returns its number,
@@ -154,14 +186,15 @@ impl Component {
         if at > 0 && values.len() >= at {
             return at;
         }
-        values.resize(at.saturating_sub(1).max(values.len()), None);
+        let length = at.saturating_sub(1).max(values.len());
+        self.absent += length - values.len();
+        values.resize(length, None);
         values.push(value);
         values.len()
     }
 
     fn write(&self, out: &mut Vec<u8>) {
         out.push(b'{');
-        let mut names: Vec<&str> = Vec::new();
         for (name, values) in &self.properties {
             separate(out);
             out.extend(quoted(name));
@@ -176,16 +209,15 @@ impl Component {
                 }
             }
         }
+        let mut by_name: BTreeMap<&str, Vec<&Self>> = BTreeMap::new();
         for component in &self.components {
-            if names.contains(&component.name.as_str()) {
-                continue;
-            }
-            names.push(&component.name);
+            by_name.entry(&component.name).or_default().push(component);
+        }
+        for (name, components) in by_name {
             separate(out);
-            out.extend(quoted(&component.name));
+            out.extend(quoted(name));
             out.push(b':');
-            let same = self.components.iter().filter(|other| other.name == component.name);
-            write_list(same, out);
+            write_list(components.into_iter(), out);
         }
         out.push(b'}');
     }
@@ -209,17 +241,16 @@ fn separate(out: &mut Vec<u8>) {
     }
 }
 
-/// Returns the JSON of one value: a date or time as in RFC 3339, or else a text.
-fn json_of(value: &str) -> Vec<u8> {
-    quoted(&time(value).unwrap_or_else(|| unescaped(value)))
-}
-
 /// Returns a date `20240501` or time `20240501T100000Z` as in RFC 3339.
 fn time(value: &str) -> Option<String> {
     let (date, rest) = value.split_at_checked(8)?;
     let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     let (year, day) = date.split_at_checked(4).filter(|_| is_number(date))?;
     let (month, day) = day.split_at_checked(2)?;
+    let is_in = |text: &str, most: u8| text.parse::<u8>().is_ok_and(|it| (1..=most).contains(&it));
+    if !is_in(month, 12) || !is_in(day, 31) {
+        return None;
+    }
     let date = format!("{year}-{month}-{day}");
     if rest.is_empty() {
         return Some(date);
@@ -306,10 +337,9 @@ mod tests {
 
     #[test]
     fn cards_are_a_list() {
-        let cards =
-            "BEGIN:VCARD\nVERSION:3.0\nFN:Ann\nitem1.TEL;TYPE=home:+49 1\nTEL;WORK:2\nEND:VCARD\n";
-        let card = json!({"VERSION": "3.0", "FN": "Ann", "TEL": ["+49 1", "2"],
-            "TEL_TYPE": ["home", "WORK"]});
+        let cards = "BEGIN:VCARD\nVERSION:3.0\nFN:Ann\nBDAY:19800203\nitem1.TEL;TYPE=home:12345678\nTEL;WORK:2\nEND:VCARD\n";
+        let card = json!({"VERSION": "3.0", "FN": "Ann", "BDAY": "1980-02-03",
+            "TEL": ["12345678", "2"], "TEL_TYPE": ["home", "WORK"]});
         assert_eq!(json(cards), Some(json!([card])));
         assert_eq!(to_json(cards).map(|(_, format)| format), Some("vCard"));
     }
@@ -326,6 +356,14 @@ mod tests {
         ] {
             assert_eq!(json(text), None, "{text}");
         }
+        let lines = |line: &dyn Fn(usize) -> String| {
+            let lines: String = (0..40_000).map(line).collect();
+            format!("BEGIN:VCALENDAR\n{lines}END:VCALENDAR\n")
+        };
+        assert_eq!(json(&lines(&|at| format!("A;P{at}=:x\n"))), None);
+        assert_eq!(json(&lines(&|at| format!("A{at}:x\n"))), None);
+        assert!(json(&lines(&|at| format!("BEGIN:A{at}\nEND:A{at}\n"))).is_some());
+        assert!(json(&lines(&|at| format!("A;P{}=:x\n", at % 20))).is_some());
         let deep = "BEGIN:A\n".repeat(MAX_DEPTH + 1);
         assert_eq!(json(&format!("BEGIN:VCALENDAR\n{deep}")), None);
     }

@@ -148,14 +148,15 @@ impl Pattern {
             return Ok((found, note));
         }
         let (text, flag) = unwrapped(pattern)?;
-        let basic = from_basic_syntax(&text)
-            .and_then(|text| Self::compile(&text, ignore_case.or(flag.then_some(true)), true).ok());
-        if let Some(basic) = basic {
+        let basic = from_basic_syntax(&text).and_then(|text| {
+            let basic = Self::compile(&text, ignore_case.or(flag.then_some(true)), true).ok()?;
+            Some((basic, text))
+        });
+        if let Some((basic, text)) = basic {
             let other = search(&basic)?;
             if !is_empty(&other) {
-                let note =
-                    "; read in the basic syntax of grep, in which \\| separates alternatives";
-                return Ok((other, note.to_owned()));
+                let note = format!("; read in the basic syntax of grep, as {text}");
+                return Ok((other, note));
             }
         }
         Ok((found, note))

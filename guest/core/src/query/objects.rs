@@ -295,7 +295,11 @@ fn comparisons(field: &str, value: &Value) -> Result<String, String> {
                 match operator(name) {
                     Some("regex") if has_options => {
                         let flags = members["$options"].as_str().unwrap_or_default();
-                        let pattern = value.as_str().unwrap_or_default().replace('/', "\\/");
+                        let pattern = value
+                            .as_str()
+                            .unwrap_or_default()
+                            .replace("\\/", "/")
+                            .replace('/', "\\/");
                         parts.push(format!("{field} =~ /{pattern}/{flags}"));
                     }
                     Some(operator) => parts.push(compare(field, operator, value)?),
@@ -378,7 +382,8 @@ fn compare(field: &str, operator: &str, value: &Value) -> Result<String, String>
         "exists" => flag("IS NOT NULL", "IS NULL")?,
         "is_null" => flag("IS NULL", "IS NOT NULL")?,
         "regex" => {
-            let pattern = value.as_str().unwrap_or_default().replace('/', "\\/");
+            let pattern =
+                value.as_str().unwrap_or_default().replace("\\/", "/").replace('/', "\\/");
             format!("{field} =~ /{pattern}/")
         }
         "size" => format!("length({field}) = {}", literal(value)?),

@@ -113,7 +113,7 @@ pub(super) fn left_out(
                 }
             }
         };
-        for row in lists.rows(&records.outline, *id) {
+        for row in lists.rows(&records.outline, *id)? {
             let (operand, node) = lists.operand(number, whole, &row);
             if let Some(node) = node {
                 operand.visit(&records.outline, node, &mut add);

@@ -30,7 +30,7 @@ impl GroupedTotals {
         let outline = &records.outline;
         for id in chosen {
             let mut seen = BTreeSet::new();
-            for row in lists.rows(outline, *id) {
+            for row in lists.rows(outline, *id)? {
                 for key in self.keys(outline, lists, &row) {
                     if !groups.contains_key(&key) {
                         if groups.len() >= MAX_GROUPS {

@@ -99,7 +99,10 @@ impl SharedLists {
     }
 
     /// Returns the rows of a record: one for each element of a shared list.
-    pub(super) fn rows(&self, outline: &Outline<'_>, record: NodeId) -> Vec<Row> {
+    ///
+    /// # Errors
+    /// A message for the caller if there are more than [`MAX_ROWS`].
+    pub(super) fn rows(&self, outline: &Outline<'_>, record: NodeId) -> Result<Vec<Row>, String> {
         let mut rows = vec![Row { record, elements: Vec::new() }];
         for path in &self.paths {
             let mut elements = Vec::new();
@@ -107,13 +110,17 @@ impl SharedLists {
             if elements.is_empty() {
                 elements.push(None);
             }
+            if rows.len().saturating_mul(elements.len()) > MAX_ROWS {
+                return Err(format!(
+                    "aggregate: a record has more than {MAX_ROWS} elements of {path}, or pairs with those of other lists; use path to choose a list, or jq"
+                ));
+            }
             rows = rows
                 .iter()
                 .flat_map(|row| elements.iter().map(move |element| row.with(*element)))
-                .take(MAX_ROWS)
                 .collect();
         }
-        rows
+        Ok(rows)
     }
 
     /// Returns the operand number `at` as it is read in a row, and the node in which it is read.

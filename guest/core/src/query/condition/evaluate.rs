@@ -8,7 +8,7 @@ use crate::json::scan::Kind;
 use crate::query::field::FieldPath;
 use crate::query::operand::Operand;
 use crate::query::scale::Scale;
-use crate::query::value::Value;
+use crate::query::value::{Number, Value};
 
 /// A source of the values that a condition compares.
 pub(in crate::query) trait Source {
@@ -171,6 +171,12 @@ fn compare_fields(
         (Value::Null | Value::Object, _) | (_, Value::Null | Value::Object) => return None,
         (Value::Bool(left), Value::Bool(right)) => Some(left.cmp(right)),
         (Value::Text(left), Value::Text(right)) if left == right => Some(Ordering::Equal),
+        // Equal texts are equal, as beside a literal: `007` differs from `7`.
+        (Value::Text(left), Value::Text(right)) if operator == Operator::Equal => {
+            Number::parse_plain(left)
+                .zip(Number::parse_plain(right))
+                .map_or(Some(Ordering::Less), |(left, right)| left.compare(right))
+        }
         _ => match (scale.position(left), scale.position(right)) {
             (Some(left), Some(right)) => left.compare(&right),
             _ if operator == Operator::Equal => return Some(false),

@@ -107,6 +107,10 @@ fn numbers(text: &str) -> Option<(i64, i64, char, i64, &str)> {
         2 if sign == '/' => year + if year < 69 { 2_000 } else { 1_900 },
         _ => return None,
     };
+    // A number of a build such as 1.2.1043 is no year.
+    if sign == '.' && !(1_900..2_200).contains(&year) {
+        return None;
+    }
     let is_end = after.is_empty() || after.starts_with(['T', ' ', ',']);
     is_end.then_some((first, second, sign, year, after))
 }

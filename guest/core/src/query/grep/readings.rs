@@ -71,7 +71,7 @@ fn set_length(text: &str) -> usize {
 }
 
 /// Returns a pattern in the basic syntax of grep, in which `\|` separates alternatives and `|` is a
-/// text. None if it has no such sign.
+/// text. None if it has no `\|`.
 pub(super) fn from_basic_syntax(pattern: &str) -> Option<String> {
     let is_special = |c: char| "|()+?{}".contains(c);
     let (mut out, mut found) = (String::new(), false);
@@ -80,7 +80,8 @@ pub(super) fn from_basic_syntax(pattern: &str) -> Option<String> {
         match next {
             '\\' => match characters.next() {
                 Some(sign) if is_special(sign) => {
-                    found = true;
+                    // Other escaped signs are texts in both syntaxes.
+                    found |= sign == '|';
                     out.push(sign);
                 }
                 Some(other) => out.extend(['\\', other]),
@@ -158,7 +159,8 @@ mod tests {
     #[test]
     fn basic_syntax_exchanges_signs_and_texts() {
         assert_eq!(from_basic_syntax(r"a\|b(c)").as_deref(), Some(r"a|b\(c\)"));
-        assert_eq!(from_basic_syntax(r"\(a\)\+\.").as_deref(), Some(r"(a)+\."));
+        assert_eq!(from_basic_syntax(r"\(a\|b\)\+\.").as_deref(), Some(r"(a|b)+\."));
+        assert_eq!(from_basic_syntax(r"close\(\)"), None);
         assert_eq!(from_basic_syntax("a|b"), None);
     }
 

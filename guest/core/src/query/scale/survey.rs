@@ -8,6 +8,8 @@ use crate::query::value::{Number, Value, quote};
 
 /// The maximum number of different units or currencies that are told apart.
 const MAX_UNITS: usize = 24;
+/// The words of names of fields that hold versions.
+const VERSION_WORDS: [&str; 5] = ["python", "release", "releases", "version", "versions"];
 /// The number of values that a note names.
 const MAX_SAMPLES: usize = 3;
 
@@ -192,7 +194,9 @@ impl ScaleSurvey {
         let as_texts = |reason: String| {
             (Scale::Text, Some(format!("{reason} at {name} were compared as texts")))
         };
-        if is_most(self.times) {
+        // A number is no date. With numbers of JSON, it is no version either, unless most are.
+        let is_majority = |count: u64| count * 2 >= texts + self.numbers;
+        if is_most(self.times) && is_majority(self.times) {
             let has_zone = self.zones == self.times;
             let order = match self.orders {
                 [_, 0, 0] => DayOrder::DayFirst,
@@ -234,16 +238,16 @@ impl ScaleSurvey {
                 }
             };
         }
-        if is_most(self.versions) {
+        if is_most(self.versions) && (self.numbers == 0 || is_majority(self.versions)) {
             return (Scale::Version, None);
         }
-        if self.plain * 2 >= texts { numbers } else { (Scale::Text, None) }
+        let plain = self.plain + self.numbers;
+        if plain * 2 >= texts + self.numbers { numbers } else { (Scale::Text, None) }
     }
 
     /// Returns the scale of texts such as `3.10`. None if they can only be numbers.
     fn dotted_scale(&self, name: &str) -> Option<(Scale, Option<String>)> {
-        let lower = name.to_lowercase();
-        let is_named = ["version", "release", "python"].iter().any(|word| lower.contains(word));
+        let is_named = words(name).iter().any(|word| VERSION_WORDS.contains(&word.as_str()));
         let is_uneven = self.dotted.is_uneven && self.dotted.most <= 2;
         if !is_uneven || (self.numbers > 0 && !is_named) {
             return None;
@@ -251,7 +255,7 @@ impl ScaleSurvey {
         let read = |kind: &str, other: &str| {
             format!("{name} was compared as {kind}, not as {other}: it holds {}", self.samples())
         };
-        if is_named || self.dotted.ends_in_zero {
+        if is_named {
             return Some((Scale::Version, Some(read("versions", "numbers"))));
         }
         Some((Scale::Number, Some(read("numbers", "versions"))))
@@ -341,4 +345,21 @@ fn count(list: &mut Vec<(String, u64)>, name: String) {
 
 fn sum(list: &[(String, u64)]) -> u64 {
     list.iter().map(|(_, count)| count).sum()
+}
+
+/// Returns the words of the last part of a name, in lower case: `app` and `version` of
+/// `meta.appVersion`.
+fn words(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut was_lower = false;
+    for sign in name.rsplit('.').next().unwrap_or(name).chars() {
+        if !sign.is_alphanumeric() || (was_lower && sign.is_uppercase()) {
+            words.push(String::new());
+        }
+        was_lower = sign.is_lowercase();
+        if let Some(word) = words.last_mut().filter(|_| sign.is_alphanumeric()) {
+            word.extend(sign.to_lowercase());
+        }
+    }
+    words
 }

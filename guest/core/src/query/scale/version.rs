@@ -18,6 +18,8 @@ pub(in crate::query) struct Version {
     /// Less for a pre-release, greater for a later build.
     stage: Stage,
     suffix: Vec<SuffixPart>,
+    /// What follows a plus sign. Packages of distributions are numbered there.
+    build: Vec<SuffixPart>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,17 +55,20 @@ impl Version {
             parts.pop();
         }
         let is_suffix = suffix.chars().all(|c| c.is_alphanumeric() || "-._+~".contains(c));
-        // What follows a plus sign has no order.
-        let suffix = suffix.split('+').next().filter(|_| is_suffix)?;
-        let suffix = suffix_parts(suffix);
+        let (suffix, build) = suffix.split_once('+').unwrap_or((suffix, ""));
+        let suffix = is_suffix.then(|| suffix_parts(suffix))?;
+        // A letter alone is a later release, as in OpenSSL 1.1.1m.
+        let is_numbered = matches!(suffix.get(1), Some(SuffixPart::Number(_)));
         let stage = match suffix.first() {
             None => Stage::Release,
-            Some(SuffixPart::Text(word)) if PRE_RELEASES.contains(&word.as_str()) => {
+            Some(SuffixPart::Text(word))
+                if PRE_RELEASES.contains(&word.as_str()) && (word.len() > 1 || is_numbered) =>
+            {
                 Stage::PreRelease
             }
             Some(_) => Stage::Build,
         };
-        Some(Self { parts, stage, suffix })
+        Some(Self { parts, stage, suffix, build: suffix_parts(build) })
     }
 
     pub(super) fn compare(&self, other: &Self) -> Ordering {
@@ -118,7 +123,12 @@ mod tests {
             "1.0.0-beta.11",
             "1.0.0-rc1",
             "1.0",
+            "v1.0.0+build",
             "1.0.0-91-generic",
+            "1.1.1-0+deb11u3",
+            "1.1.1-0+deb11u4",
+            "1.1.1k",
+            "1.1.1m",
             "v1.2",
             "1.9.0",
             "1.10.0b1",
@@ -129,7 +139,7 @@ mod tests {
             let read = |at: usize| Version::read(pair[at]).unwrap();
             assert_eq!(read(0).compare(&read(1)), Ordering::Less, "{pair:?}");
         }
-        assert_eq!(Version::read("1.0"), Version::read("v1.0.0+build"));
+        assert_eq!(Version::read("1.0"), Version::read("v1.0.0"));
     }
 
     #[test]
