@@ -136,7 +136,8 @@ impl ClientSession {
             return false;
         }
         let uri = head.parameters().uri.unwrap_or_default().into_owned();
-        !lock(&self.subscriptions).contains_key(&(upstream.to_owned(), uri))
+        let subscriptions = lock(&self.subscriptions);
+        !subscriptions.keys().any(|(name, known)| name == upstream && is_part(&uri, known))
     }
 
     /// Registers a request of the client under its id (raw JSON). The returned token is cancelled
@@ -295,4 +296,25 @@ pub(super) fn no_client(id: &str) -> Vec<u8> {
         reply::NOT_TRANSLATABLE,
         "There is no client that could be asked: the connection is shared, or the client speaks a revision without requests to clients.",
     )
+}
+/// Returns true if `uri` is that of a resource, or of a part of it, which an update may name (MCP
+/// 2025-11-25, resource updated notification).
+fn is_part(uri: &str, resource: &str) -> bool {
+    uri.strip_prefix(resource).is_some_and(|rest| {
+        rest.is_empty() || resource.ends_with('/') || rest.starts_with(['/', '?', '#'])
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn updates_may_name_a_part_of_a_resource() {
+        for uri in ["file:///a", "file:///a/b", "file:///a#b"] {
+            assert!(is_part(uri, "file:///a"), "{uri}");
+        }
+        assert!(is_part("file:///a/b", "file:///a/"));
+        assert!(!is_part("file:///ab", "file:///a") && !is_part("file:///", "file:///a"));
+    }
 }
