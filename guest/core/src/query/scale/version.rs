@@ -18,7 +18,7 @@ pub(in crate::query) struct Version {
     /// Less for a pre-release, greater for a later build.
     stage: Stage,
     suffix: Vec<SuffixPart>,
-    /// What follows a plus sign. Packages of distributions are numbered there.
+    /// The part after a plus sign, in which packages of distributions are numbered.
     build: Vec<SuffixPart>,
 }
 
