@@ -133,7 +133,7 @@ fn condensed_graph_matches_its_schema() -> Result<()> {
         let shown = answer.all_texts().concat();
         ensure!(shown.contains("Entity 0") && shown.contains("CONDENSED"), "{client}: {shown}");
         ensure!(
-            answer.result()["structuredContent"]["context_guard"]["content"].is_object(),
+            answer.result()["structuredContent"]["context_guard"]["note"].is_string(),
             "{client}: {}",
             answer.0
         );
