@@ -72,7 +72,7 @@ fn every_request_to_an_api_is_audited() -> Result<()> {
         &[
             r#""endpoint":"POST /rooms","outcome":"Passed""#,
             r#""endpoint":"GET /raw","outcome":"Passed""#,
-            r#""endpoint":"GET /shaped""#,
+            r#""endpoint":"api::GET /shaped""#,
             "DELETE /rooms/7 is switched off",
             "x-http-method-override is refused",
         ],
@@ -89,8 +89,13 @@ fn unshaped_answers_occupy_their_places() -> Result<()> {
     let limits = json!({"limits": {"concurrency": 1, "queue": 0}});
     let gateway = Gateway::start(upstreams, limits)?;
     let mut download = StreamedResponse::send_to(&gateway.base, "/image", "GET", &[], "")?;
-    let mut server = listener.accept()?.0;
-    ensure!(server.read(&mut [0; 4_096])? > 0, "no request");
+    // A connection without a request is a check of the gateway.
+    let mut server = loop {
+        let mut server = listener.accept()?.0;
+        if server.read(&mut [0; 4_096])? > 0 {
+            break server;
+        }
+    };
     server.write_all(
         b"HTTP/1.1 200 OK\r\nContent-Type: image/png\r\nContent-Length: 10\r\n\r\n12345",
     )?;

@@ -310,8 +310,8 @@ fn truncation_marks_are_rejected() -> Result<()> {
 
 #[test]
 fn summary_matches_tool_schema() -> Result<()> {
-    let answer =
-        Client::property_server()?.call("list_listings", json!({"fields": "id,nightly"}))?;
+    let answer = Client::property_server()?
+        .call("list_listings", json!({"fields": "id,nightly", "limit": 5}))?;
     let structured = &answer.result()["structuredContent"];
     let names: Vec<&String> = structured.as_object().context("no object")?.keys().collect();
     ensure!(names == ["context_guard"], "the schema is closed: {names:?}");
