@@ -28,7 +28,7 @@ use crate::mcp::cost::AnswerCost;
 use crate::mcp::request::Request;
 use crate::mcp::shape_answer;
 use crate::mcp::tool_info::OutputSchema;
-use crate::policy::{CursorMode, Policy, endpoint_name};
+use crate::policy::{CatalogueSettings, CursorMode, Policy, endpoint_name};
 use crate::record::{Loss, Record};
 use crate::shape::context::ShapeContext;
 use crate::snapshot::Keys;
@@ -315,8 +315,10 @@ impl Guard {
         };
         let settings = |name: &str| self.policy.settings_for(cx.upstream, name);
         let is_hidden = |name: &str| {
-            let endpoint = endpoint_name(cx.upstream, name);
-            self.policy.catalogue().is_some_and(|settings| settings.is_hidden(&endpoint))
+            let hides = |settings: &CatalogueSettings| {
+                settings.is_hidden(&endpoint_name(cx.upstream, name))
+            };
+            self.policy.catalogue().is_some_and(hides)
         };
         let catalog = catalog::shape(message, first, settings, overrides, is_hidden)?;
         let Some(catalog) = catalog.filter(|_| base.shape) else {

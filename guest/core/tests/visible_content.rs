@@ -206,22 +206,24 @@ fn members_beside_a_list_remain() {
 
 #[test]
 fn long_cursors_fit_the_budget_too() {
-    let rows: Vec<_> = records()["houses"].as_array().unwrap().clone();
+    let records = records();
+    let rows = records["houses"].as_array().unwrap();
+    let policy = r#"{"cursorMode": "replay", "endpoints": [{"match": "*", "readOnly": true}]}"#;
     let arguments = json!({"query": "house ".repeat(150)});
+    let mut long = 0;
     for count in 40..90 {
         let houses = json!({ "houses": rows[..count] });
         let content = json!({
             "content": [{"type": "text", "text": houses.to_string()}], "structuredContent": houses,
         });
-        let policy = json!({"cursorMode": "replay", "endpoints": {"*": {"readOnly": true}}});
-        let guard = NativeGuard::with_policy(&policy.to_string());
-        let guard = guard
-            .unwrap_or_else(|_| NativeGuard::with_policy(r#"{"cursorMode": "replay"}"#).unwrap());
-        let guard = guard.with_client("mcp");
+        let guard = NativeGuard::with_policy(policy).unwrap().with_client("mcp");
         let params = json!({"name": "list", "arguments": arguments});
-        let (_, record) = call(&guard, &params, &content);
+        let (result, record) = call(&guard, &params, &content);
         assert!(record.estimated_tokens <= 4_000, "{count}: {record:?}");
+        let is_shaped = result["structuredContent"]["context_guard"].is_object();
+        long += usize::from(is_shaped && cursor(&result).len() > 500);
     }
+    assert!(long > 10, "{long} answers have a cursor with the call to repeat");
 }
 
 #[test]

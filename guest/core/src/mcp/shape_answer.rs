@@ -43,21 +43,23 @@ pub fn shape<'a>(
         .filter(|(_, block)| block.text.is_some())
         .map(|(at, _)| at)
         .collect();
-    let limits = answer.is_error.then(|| {
+    // A query applies to results, not to errors. The name of a stored error is not that of a result
+    // with the same text, so that `since` never takes one for the other. Clients have other limits
+    // for errors.
+    let (query, arguments) = (Query::default(), !context.arguments);
+    let settings = answer.is_error.then(|| {
         let shown = context.limits.shown_errors;
         EndpointSettings { shown, ..context.limits.clone() }
     });
-    let context = &ShapeContext { limits: limits.as_ref().unwrap_or(context.limits), ..*context };
+    let of_error = settings.as_ref().map(|limits| {
+        let query = &query;
+        ShapeContext { limits, query, since: None, arguments, ..*context }
+    });
+    let context = of_error.as_ref().unwrap_or(context);
     let over = context.cost_for_client(cost.total().cost, message) > token_limit;
     if answer.is_error && !over {
         return None;
     }
-    // A query applies to results, not to errors. The name of a stored error is not that of a result
-    // with the same text, so that `since` never takes one for the other.
-    let query = Query::default();
-    let arguments = !context.arguments;
-    let plain = ShapeContext { query: &query, since: None, arguments, ..*context };
-    let context = if answer.is_error { &plain } else { context };
     let links: u64 = answer
         .blocks
         .iter()

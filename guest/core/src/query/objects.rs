@@ -282,6 +282,11 @@ fn clause(name: &str, field: &str, value: &Value) -> Result<String, String> {
     }
 }
 
+/// Returns a pattern as it is written between slashes. Its own slashes may have escapes.
+fn between_slashes(pattern: &Value) -> String {
+    pattern.as_str().unwrap_or_default().replace("\\/", "/").replace('/', "\\/")
+}
+
 /// Rewrites the value of a field: one that it equals, or an object of operators.
 fn comparisons(field: &str, value: &Value) -> Result<String, String> {
     match value {
@@ -295,11 +300,7 @@ fn comparisons(field: &str, value: &Value) -> Result<String, String> {
                 match operator(name) {
                     Some("regex") if has_options => {
                         let flags = members["$options"].as_str().unwrap_or_default();
-                        let pattern = value
-                            .as_str()
-                            .unwrap_or_default()
-                            .replace("\\/", "/")
-                            .replace('/', "\\/");
+                        let pattern = between_slashes(value);
                         parts.push(format!("{field} =~ /{pattern}/{flags}"));
                     }
                     Some(operator) => parts.push(compare(field, operator, value)?),
@@ -382,9 +383,7 @@ fn compare(field: &str, operator: &str, value: &Value) -> Result<String, String>
         "exists" => flag("IS NOT NULL", "IS NULL")?,
         "is_null" => flag("IS NULL", "IS NOT NULL")?,
         "regex" => {
-            let pattern =
-                value.as_str().unwrap_or_default().replace("\\/", "/").replace('/', "\\/");
-            format!("{field} =~ /{pattern}/")
+            format!("{field} =~ /{}/", between_slashes(value))
         }
         "size" => format!("length({field}) = {}", literal(value)?),
         "not" => format!("NOT ({})", comparisons(field, value)?),

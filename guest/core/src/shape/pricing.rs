@@ -91,15 +91,22 @@ impl<'a> ExcerptPricer<'a> {
     }
 
     /// Returns what structured content has beside a text that has the whole payload, with the
-    /// signed cursor: the result metadata. Its tokens are those of a placeholder for the cursor.
+    /// signed cursor: the result metadata. `None` if it does not fit the token limit beside the
+    /// text, which has the cost `text_cost`. Tokens and cost are those of a placeholder for the
+    /// cursor.
     #[must_use]
-    pub fn beside_text(&self, excerpt: &Excerpt) -> Rendered {
+    pub fn beside_text(&self, excerpt: &Excerpt, text_cost: u64) -> Option<Rendered> {
         let placeholder = excerpt.next.as_ref().map(|next| self.context.placeholder(next));
         let planned = self.context.beside_text(excerpt, placeholder);
-        let tokens = |text: &[u8]| self.estimator.measure(text).tokens;
-        let tokens = planned.structured.as_deref().map_or(0, tokens);
+        let structured = planned.structured.as_deref().unwrap_or_default();
+        let Measure { tokens, cost } = self.estimator.measure(structured);
+        let (bytes, lines) = (structured.len() as u64, line_breaks(structured) + 1);
+        let cost = self.context.shown.cost(cost, bytes, lines, self.context.answer_limit);
+        if text_cost + cost > self.token_limit() {
+            return None;
+        }
         let signed = excerpt.next.as_ref().map(|next| self.context.sign(next));
-        Rendered { tokens, ..self.context.beside_text(excerpt, signed) }
+        Some(Rendered { tokens, ..self.context.beside_text(excerpt, signed) })
     }
 
     /// Returns the excerpt with the longest prefix of a text that fits the token limit, at least

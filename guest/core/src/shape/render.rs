@@ -120,6 +120,11 @@ impl RenderContext<'_> {
         self.text && self.pays_for_text()
     }
 
+    /// Returns true if text content has the excerpt although there is structured content.
+    fn prefers_text(&self) -> bool {
+        self.has_both() && self.pays_for_text()
+    }
+
     /// Returns true if the token limit has room for repeated metadata.
     fn is_full(&self) -> bool {
         self.token_limit >= MIN_FULL_NOTICE_TOKENS
@@ -129,8 +134,7 @@ impl RenderContext<'_> {
     /// room for them if structured content holds the cursor only.
     fn has_paging_fields(&self, link: CursorLink<'_>) -> bool {
         let bytes = link.cursor.map_or(0, str::len) as u64;
-        let is_beside_metadata = self.has_both() && self.has_text();
-        !is_beside_metadata || bytes * 2 <= self.token_limit
+        !self.prefers_text() || bytes * 2 <= self.token_limit
     }
 
     /// Returns true if the notice repeats a cursor that text content has beside the list. A token
@@ -205,7 +209,7 @@ impl RenderContext<'_> {
         let named = cursor.as_ref().map(|_| repeated.unwrap_or(NEXT_CURSOR));
         let notice = self.notice(excerpt, CursorLink { cursor: named, ..link });
         let heading = self.heading(excerpt, link);
-        let is_metadata = self.has_both() && self.has_text() && !is_copied;
+        let is_metadata = self.prefers_text() && !is_copied;
         let structured = self.structured.map(|placement| match is_metadata {
             true => self.without_content(placement, excerpt, link),
             false => self.structured(placement, excerpt, link),

@@ -87,13 +87,9 @@ impl<'a> Shaper<'_, 'a> {
             VisibleContent::Text | VisibleContent::Both => cost.cost.max(of_text),
         };
         let must_choose = visible == VisibleContent::Both && self.is_over;
-        let fits_alone = must_choose && shown_cost <= limit;
-        let beside = fits_alone.then(|| self.beside_text(payload, cost, &placement));
-        let beside = beside.filter(|shaped| {
-            let structured = shaped.rendered.structured.as_deref().unwrap_or_default();
-            let tokens = context.limits.estimator.cost(structured);
-            !is_part && shown_cost + context.cost_for_client(tokens, structured) <= limit
-        });
+        let fits_alone = must_choose && !is_part && shown_cost <= limit;
+        let planned = OriginalCost { cost: shown_cost, ..cost };
+        let beside = fits_alone.then(|| self.beside_text(payload, planned, &placement)).flatten();
         let least = if must_choose && beside.is_none() { limit + 1 } else { 0 };
         let planned = OriginalCost { cost: shown_cost.max(least), ..cost };
         let shaped = self.shape_payload(payload, planned, Some(placement), true, limit);
@@ -109,13 +105,13 @@ impl<'a> Shaper<'_, 'a> {
     }
 
     /// Returns the structured content for a text that fits alone and remains as it is: metadata
-    /// that leads to the stored payload.
+    /// that leads to the stored payload. `None` if both together do not fit.
     fn beside_text(
         &self,
         payload: &Payload<'a, '_>,
         cost: OriginalCost,
         placement: &Placement,
-    ) -> ShapedPayload<'a> {
+    ) -> Option<ShapedPayload<'a>> {
         let context = self.writer.context;
         let (_, whole, entries) =
             transform::store_original(context, payload, cost, Some(placement.clone()));
@@ -123,8 +119,8 @@ impl<'a> Shaper<'_, 'a> {
         let body = ExcerptBody::Text(Vec::new(), Form::Raw);
         let excerpt = Excerpt::new(coverage, Some(whole), body).complete();
         let pricer = context.pricer(self.token_limit, true, Some(placement));
-        let rendered = pricer.beside_text(&excerpt);
-        ShapedPayload { excerpt, rendered, entries, whole: None }
+        let rendered = pricer.beside_text(&excerpt, cost.cost)?;
+        Some(ShapedPayload { excerpt, rendered, entries, whole: None })
     }
 
     /// Shapes an answer whose text equals the string at the span `string` in its structured
