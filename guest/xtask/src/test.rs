@@ -163,7 +163,9 @@ pub(crate) fn cargo_test(
     if let Some(built) = built {
         command.env("CONTEXT_GUARD_PROGRAM", &built.binary);
     }
-    build::run(command.envs(environment.iter().copied()).arg("test").args(arguments))
+    // A failure in one package does not hide those of the others.
+    let command = command.envs(environment.iter().copied()).args(["test", "--no-fail-fast"]);
+    build::run(command.args(arguments))
 }
 
 /// Installs missing programs that the tests start, from the system packages of the same names, if

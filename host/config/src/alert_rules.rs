@@ -185,6 +185,7 @@ mod tests {
             "estimates",
             "harvesting",
             "audit",
+            "definitions",
         ];
         let rules = read("").unwrap();
         assert_eq!(names(&rules), all);
@@ -197,7 +198,7 @@ mod tests {
         let changed = &rules[0];
         assert_eq!(changed.condition.to_string(), "oversized / calls > 0.05");
         assert_eq!((changed.over.as_secs(), changed.hold.as_secs(), changed.min), (3_600, 120, 50));
-        let added = &rules[6];
+        let added = rules.last().unwrap();
         assert_eq!((added.over.as_secs(), added.hold.as_secs(), added.min), (600, 0, 5));
     }
 
