@@ -55,6 +55,7 @@ impl Caller {
             protocol_version: &self.protocol_version,
             client_name: "",
             catalogue_version: "",
+            lists_tools: Some(""),
             only_count: false,
             store_unavailable: self.store_unavailable,
         }

@@ -8,12 +8,14 @@ use context_guard_core::{Context, Loss, Origin, Record};
 use crate::bindings::context_guard::guard::types;
 
 pub(crate) fn context(cx: &types::CallContext) -> Context<'_> {
+    let option = |name: &str| cx.options.iter().find(|(known, _)| known == name);
     Context {
         principal: &cx.principal,
         upstream: &cx.upstream,
         protocol_version: &cx.protocol_version,
         client_name: cx.client_name.as_deref().unwrap_or_default(),
-        only_count: cx.options.iter().any(|(name, _)| name == "only-count"),
+        only_count: option("only-count").is_some(),
+        lists_tools: option("lists-tools").map(|(_, value)| value.as_str()),
         store_unavailable: cx.store_unavailable,
         catalogue_version: cx.catalog_version.as_deref().unwrap_or_default(),
     }

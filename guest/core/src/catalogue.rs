@@ -22,6 +22,7 @@ use crate::policy::{CatalogueSettings, Policy};
 use crate::snapshot::Keys;
 use crate::snapshot::stored::{Entry, Loaded};
 
+pub use self::answer::direct_call;
 pub use self::definitions::{MetaTool, meta_tool};
 
 /// The member of `_meta` in which host and guard exchange facts about a merged list.
@@ -79,6 +80,10 @@ pub struct CompiledCatalogue {
     pub entries: Vec<Entry<'static>>,
     /// The list for the client, as a response to `tools/list`.
     pub list: Vec<u8>,
+    /// The tools of that list: the JSON of an array.
+    pub tools: String,
+    /// The names of the tools that policy withholds because of their definitions.
+    pub held: Vec<String>,
 }
 
 /// The reason why a call has no other answer.
@@ -125,6 +130,19 @@ impl<'a> CatalogueRequest<'a> {
     #[must_use]
     pub fn compile(&self, merged: &[u8]) -> Option<CompiledCatalogue> {
         compile::compile(self, merged)
+    }
+
+    /// Compiles the list of one upstream: a response to `tools/list` that has the guard's own
+    /// additions. Returns none if the list continues on another page. Unless `always`, also returns
+    /// none if clients get this list as it is.
+    #[must_use]
+    pub fn compile_upstream(
+        &self,
+        upstream: &str,
+        list: &[u8],
+        always: bool,
+    ) -> Option<CompiledCatalogue> {
+        compile::compile_upstream(self, upstream, list, always)
     }
 
     /// Returns a text answer.

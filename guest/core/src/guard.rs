@@ -5,8 +5,10 @@ mod catalogue_call;
 mod replay;
 mod stored_read;
 mod ticket;
+mod tool_list;
 mod tool_name;
 mod unreadable;
+mod upstream_catalogue;
 
 use context_guard_protocol::answer::is_valid_json;
 use thiserror::Error;
@@ -28,8 +30,8 @@ use crate::mcp::cost::AnswerCost;
 use crate::mcp::request::Request;
 use crate::mcp::shape_answer;
 use crate::mcp::tool_info::OutputSchema;
-use crate::policy::{CatalogueSettings, CursorMode, Policy, endpoint_name};
-use crate::record::{Loss, Record};
+use crate::policy::{CursorMode, Policy};
+use crate::record::Record;
 use crate::shape::context::ShapeContext;
 use crate::snapshot::Keys;
 use crate::snapshot::stored::{Entry, Loaded, snapshots};
@@ -94,6 +96,10 @@ pub struct Context<'a> {
     /// The version of the tool catalogue, if the request is for the catalogue of all upstreams.
     /// Empty for requests to one upstream.
     pub catalogue_version: &'a str,
+    /// A text that tells upstreams of one name apart, if clients see the tools of this upstream
+    /// alone: the guard then keeps a catalogue of them. None if the host merges its list with
+    /// others.
+    pub lists_tools: Option<&'a str>,
 }
 
 /// The guard's decision about a client's request: the next step for the host.
@@ -198,9 +204,13 @@ impl Guard {
             }
             "tools/list" => Plan::Forward {
                 message: None,
-                ticket: Ticket::Tools { first: !request.continues }.to_bytes(),
+                ticket: Ticket::Tools { first: !request.continues, stateless: request.stateless }
+                    .to_bytes(),
                 references: Vec::new(),
             },
+            "tools/call" if HAS_CATALOGUE && self.owns_call(&call) => {
+                self.upstream_catalogue_call(&call)
+            }
             "tools/call" => self.refuse_hidden(&call).unwrap_or_else(|| call.tool()),
             "resources/read" => call.resource(),
             "tasks/result" => call.forward(
@@ -237,7 +247,12 @@ impl Guard {
         match Ticket::from_bytes(ticket).ok_or_else(|| {
             Fault::Other("the ticket was issued by another version of the guard".to_owned())
         })? {
-            Ticket::Tools { first } => self.tools(cx, message, first),
+            Ticket::Tools { first, stateless } => self.tools(cx, message, first, stateless, now_ms),
+            Ticket::Catalogue { call: Some(call), id, stateless }
+                if HAS_CATALOGUE && cx.catalogue_version.is_empty() =>
+            {
+                self.on_fetched_list(cx, &call, &id, stateless, message, now_ms)
+            }
             Ticket::Catalogue { call, id, stateless } if HAS_CATALOGUE => {
                 self.on_merged_list(cx, call.as_deref(), &id, stateless, message)
             }
@@ -293,52 +308,6 @@ impl Guard {
             now_ms,
             replay: None,
         }
-    }
-
-    /// Adds the guard's arguments to the upstream's `tools/list` response, and stores information
-    /// about each tool for later calls. `first` is true for the first page of the list.
-    fn tools<'m>(
-        &self,
-        cx: &Context<'_>,
-        message: &'m [u8],
-        first: bool,
-    ) -> Result<Shaped<'m>, Fault> {
-        let call = self.environment(cx, CalledTool::default(), None, 0);
-        let base = self.policy.settings_for(cx.upstream, "tools/list");
-        let price = |message: &[u8]| {
-            crate::tokens::OriginalCost::estimate(&base.estimator, message, Form::Raw)
-        };
-        let original = price(message);
-        let mut record = Record::unchanged("tools/list", original, message.len(), base.threshold);
-        let overrides = |name: &str| {
-            self.policy.catalogue().and_then(|settings| settings.override_for(cx.upstream, name))
-        };
-        let settings = |name: &str| self.policy.settings_for(cx.upstream, name);
-        let is_hidden = |name: &str| {
-            let hides = |settings: &CatalogueSettings| {
-                settings.is_hidden(&endpoint_name(cx.upstream, name))
-            };
-            self.policy.catalogue().is_some_and(hides)
-        };
-        let catalog = catalog::shape(message, first, settings, overrides, is_hidden)?;
-        let Some(catalog) = catalog.filter(|_| base.shape) else {
-            return Ok(unchanged(record));
-        };
-        let entries = catalog.tools.into_iter().filter_map(|(name, info)| {
-            let key = self.keys.tool(call.scope(&call.endpoint(&name))).into_iter().next()?;
-            Some(Entry { key, value: info.to_bytes().into() })
-        });
-        record.mode = "catalog".to_owned();
-        record.loss = Loss::Lossless;
-        record.estimated_tokens = price(&catalog.message).tokens;
-        record.response_bytes = catalog.message.len() as u64;
-        Ok(Shaped {
-            entries: entries.collect(),
-            message: Some(catalog.message),
-            ttl_ms: TOOL_INFO_TTL_MS,
-            must_be_stored: false,
-            record,
-        })
     }
 }
 

@@ -76,6 +76,7 @@ impl Shared {
             store_unavailable: self.store.is_none() || pass.is_unavailable(),
             // The filter has one upstream, whose list passes through it.
             catalogue_version: "",
+            lists_tools: Some(""),
             only_count: false,
         }
     }

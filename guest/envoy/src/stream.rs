@@ -86,7 +86,7 @@ impl Stream {
         let Some(exchange) = &mut self.exchange else { return Action::Continue };
         match action {
             RequestAction::Respond(response) => self.respond(&response),
-            RequestAction::Forward { body: changed, target, mcp_name } => {
+            RequestAction::Forward { body: changed, target, mcp_headers } => {
                 if exchange.is_pending() {
                     let owner = self.owner.take();
                     self.resumable = owner.and_then(|owner| ResumableStream::new(owner, body));
@@ -94,9 +94,12 @@ impl Stream {
                 if let Some(target) = target {
                     set(MapType::HttpRequestHeaders, ":path", &target);
                 }
-                let has_name = header(MapType::HttpRequestHeaders, headers::MCP_NAME).is_some();
-                if let Some(name) = mcp_name.filter(|_| has_name) {
-                    set(MapType::HttpRequestHeaders, headers::MCP_NAME, &name);
+                for (name, value) in mcp_headers {
+                    match (header(MapType::HttpRequestHeaders, name), value) {
+                        (Some(_), Some(value)) => set(MapType::HttpRequestHeaders, name, &value),
+                        (Some(_), None) => remove(MapType::HttpRequestHeaders, name),
+                        (None, _) => {}
+                    }
                 }
                 if let Some(changed) = changed {
                     // With a wrong length, the upstream would read the rest of this body as its

@@ -27,7 +27,8 @@ fn with_store<T>(
         client_name: None,
         catalog_version: None,
         store_unavailable: false,
-        options: Vec::new(),
+        // Clients see the tools of one upstream.
+        options: vec![("lists-tools".to_owned(), String::new())],
     };
     call(&cx).or_else(|fault| match fault {
         Fault::Store(_) => {

@@ -72,14 +72,16 @@ where
     };
     let sent = match action {
         RequestAction::Respond(response) => return Ok(respond(response)),
-        RequestAction::Forward { body, target, mcp_name } => {
+        RequestAction::Forward { body, target, mcp_headers } => {
             if let Some(uri) = target.and_then(|target| with_target(&head.uri, &target)) {
                 head.uri = uri;
             }
-            if let Some(name) = mcp_name.and_then(|name| HeaderValue::from_str(&name).ok())
-                && head.headers.contains_key(headers::MCP_NAME)
-            {
-                head.headers.insert(headers::MCP_NAME, name);
+            for (name, value) in mcp_headers {
+                let known = head.headers.remove(name);
+                let value = value.and_then(|value| HeaderValue::from_str(&value).ok());
+                if let Some(value) = value.filter(|_| known.is_some()) {
+                    head.headers.insert(name, value);
+                }
             }
             match body {
                 Some(body) => {

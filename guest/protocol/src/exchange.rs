@@ -110,7 +110,7 @@ impl HttpExchange {
     pub fn on_request(&mut self, filter: &mut dyn MessageFilter, body: &[u8]) -> RequestAction {
         match &mut self.kind {
             ExchangeKind::Ignored => {
-                RequestAction::Forward { body: None, target: None, mcp_name: None }
+                RequestAction::Forward { body: None, target: None, mcp_headers: Vec::new() }
             }
             ExchangeKind::Mcp(mcp) => mcp.on_request(filter, body),
             ExchangeKind::Api(api) => {
@@ -121,7 +121,7 @@ impl HttpExchange {
                     Verdict::Forward(_, ticket) => {
                         api.ticket = ticket;
                         let target = Some(api.request.target());
-                        RequestAction::Forward { body: None, target, mcp_name: None }
+                        RequestAction::Forward { body: None, target, mcp_headers: Vec::new() }
                     }
                 }
             }

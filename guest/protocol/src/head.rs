@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::header;
 use crate::id::RequestId;
 use crate::non_finite;
 
@@ -237,6 +238,15 @@ impl<'a> Head<'a> {
             "tasks/get" | "tasks/update" | "tasks/cancel" => parameters.task_id,
             _ => None,
         }
+    }
+
+    /// The values of the headers that repeat parts of a stateless request, `Mcp-Method` and
+    /// `Mcp-Name`. None for a header that such a request lacks.
+    #[must_use]
+    pub fn routing_headers(&self) -> [(&'static str, Option<String>); 2] {
+        let encoded = |value: &str| header::encode_value(value).into_owned();
+        let name = self.subject().map(|name| encoded(&name));
+        [(header::MCP_METHOD, Some(encoded(self.method()))), (header::MCP_NAME, name)]
     }
 }
 

@@ -5,6 +5,8 @@ use std::borrow::Cow;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+/// The header with the method of a stateless request.
+pub const MCP_METHOD: &str = "mcp-method";
 /// The header that names the tool, prompt, resource or task of a stateless request.
 pub const MCP_NAME: &str = "mcp-name";
 /// Request headers that ask for a part of a body, or for a body only if it has changed. Adapters

@@ -70,9 +70,10 @@ pub enum RequestAction {
         body: Option<Vec<u8>>,
         /// The new path and query. None if both remain.
         target: Option<String>,
-        /// The new value of [`header::MCP_NAME`](crate::header::MCP_NAME). Adapters set it only if
-        /// the request has this header. None if the value remains.
-        mcp_name: Option<String>,
+        /// The new values of [`header::MCP_METHOD`](crate::header::MCP_METHOD) and
+        /// [`header::MCP_NAME`](crate::header::MCP_NAME); none removes a header. Adapters change
+        /// only headers that the request has. Empty if both remain.
+        mcp_headers: Vec<(&'static str, Option<String>)>,
     },
     /// The guard answers the request with this response, and the upstream does not receive it.
     Respond(HttpResponse),

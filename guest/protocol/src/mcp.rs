@@ -6,7 +6,6 @@ use std::borrow::Cow;
 use crate::batch::{Body, join_batch};
 use crate::filter::{Caller, MessageFilter, Ticket, Verdict};
 use crate::head::{Envelope, Head};
-use crate::header;
 use crate::http::{HttpResponse, RequestAction};
 use crate::pending::PendingRequests;
 use crate::response::FailedRequest;
@@ -48,7 +47,7 @@ impl McpExchange {
         body: &[u8],
     ) -> RequestAction {
         let requests = Body::parse(body);
-        let (mut forwarded, mut is_changed, mut mcp_name) = (Vec::new(), false, None);
+        let (mut forwarded, mut is_changed, mut mcp_headers) = (Vec::new(), false, Vec::new());
         for message in requests.messages() {
             match filter.on_request(&self.caller, message) {
                 Verdict::Answer(answer) => self.own_answers.push(answer),
@@ -62,8 +61,7 @@ impl McpExchange {
                     }
                     is_changed |= changed.is_some();
                     if let Some(head) = changed.as_deref().and_then(Head::read) {
-                        let subject = head.subject();
-                        mcp_name = subject.map(|name| header::encode_value(&name).into_owned());
+                        mcp_headers = head.routing_headers().into();
                     }
                     forwarded.push(changed.map_or(Cow::Borrowed(*message), Cow::Owned));
                 }
@@ -78,9 +76,11 @@ impl McpExchange {
             [message] if !is_batch => message.to_vec(),
             messages => join_batch(messages),
         });
-        // A batch has no name of its own. Revisions with this header have no batches.
-        let mcp_name = mcp_name.filter(|_| !is_batch);
-        RequestAction::Forward { body, target: None, mcp_name }
+        // A batch has no name of its own. Revisions with these headers have no batches.
+        if is_batch {
+            mcp_headers.clear();
+        }
+        RequestAction::Forward { body, target: None, mcp_headers }
     }
 
     fn take_own_body(&mut self, is_batch: bool) -> Vec<u8> {

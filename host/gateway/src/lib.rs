@@ -52,7 +52,6 @@ mod tasks;
 mod trace_context;
 mod unattributed;
 mod upstream;
-mod upstream_catalogue;
 
 use context_guard_access as access;
 use context_guard_code as code;

@@ -13,7 +13,7 @@ use context_guard_protocol::batch::{Body, join_batch};
 use context_guard_protocol::{Envelope, PendingRequests, RequestId};
 use serde_json::value::RawValue;
 
-use super::exchange::Exchange;
+use super::exchange::{Exchange, LISTS_TOOLS};
 use crate::engine::CallContext;
 use crate::filter::Filter;
 use crate::invalid_output::InvalidOutput;
@@ -24,7 +24,6 @@ use crate::reply;
 use crate::telemetry::Recorder;
 use crate::unattributed::UnattributedAnswers;
 use crate::upstream::Failure;
-use crate::upstream_catalogue::UpstreamCatalogue;
 
 /// The MCP revision with batches.
 const BATCH_VERSION: &str = "2025-03-26";
@@ -42,8 +41,8 @@ pub struct Session {
     /// without sessions.
     name: OnceLock<String>,
     recorder: Option<Arc<Recorder>>,
-    /// The catalogue of the upstream's tools. `None` leaves lists as they are.
-    catalogue: Option<UpstreamCatalogue>,
+    /// A text that tells upstreams of one name apart.
+    server: String,
     /// Reports answers that name no request.
     unattributed_output: InvalidOutput,
     state: Mutex<SessionState>,
@@ -106,7 +105,7 @@ impl Session {
             upstream: upstream.to_owned(),
             name: OnceLock::new(),
             recorder: None,
-            catalogue: None,
+            server: String::new(),
             unattributed_output: InvalidOutput::default(),
             state: Mutex::default(),
         }
@@ -118,11 +117,10 @@ impl Session {
         Self { recorder: Some(recorder), ..self }
     }
 
-    /// Replaces a long list of tools by a short one, with the guard's tools to find and call the
-    /// others.
+    /// Sets a text that tells the upstream from others of the same name, such as its command.
     #[must_use]
-    pub fn with_catalogue(self) -> Self {
-        Self { catalogue: Some(UpstreamCatalogue::default()), ..self }
+    pub fn with_server(self, server: &str) -> Self {
+        Self { server: server.to_owned(), ..self }
     }
 
     /// Sets the session's owner, transport id (`name`, see [`Self::set_name`]) and protocol
@@ -201,6 +199,7 @@ impl Session {
             upstream: self.upstream.clone(),
             protocol_version: state.protocol_version.clone(),
             client_name: state.client_name.clone(),
+            options: vec![(LISTS_TOOLS.to_owned(), self.server.clone())],
             ..CallContext::default()
         };
         let recorder = self.recorder.as_deref();
@@ -260,7 +259,7 @@ impl Session {
             state.pending.insert(id, exchange);
             return unchanged;
         }
-        self.dispatch(id, exchange, message)
+        self.request(id, exchange, message)
     }
 
     /// Passes a message or a batch of the upstream through the filter. Returns the messages for the
@@ -414,15 +413,12 @@ impl Session {
             exchange.context.protocol_version.clone_from(&version);
             self.state().protocol_version = version;
         }
-        let mut guarded = if exchange.endpoint == "initialize" {
+        let guarded = if exchange.endpoint == "initialize" {
             // The guard has nothing to do with a handshake, and may not be loaded yet.
             exchange.on_handshake(&message)
         } else {
             exchange.on_response(self.filter(), &message)
         };
-        if exchange.endpoint == "tools/list" {
-            self.shorten_list(&exchange, &message, &mut guarded);
-        }
         if let Some(recorder) = &self.recorder {
             let bytes = guarded.shaped.as_deref().unwrap_or(&message).len();
             exchange.record(recorder, guarded.decision.as_ref(), bytes, guarded.outcome);

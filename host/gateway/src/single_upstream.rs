@@ -18,7 +18,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use context_guard_protocol::answer::{quote, trim_padding};
 use context_guard_protocol::batch::join_batch;
-use context_guard_protocol::header::{encode_value, is_encoded, is_event_stream, is_json};
+use context_guard_protocol::header::{is_encoded, is_event_stream, is_json};
 use futures_util::{StreamExt, stream};
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::request::Parts;
@@ -30,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 use self::response_stream::{PostedRequests, ResponseStream, StreamState};
 use self::unanswered::UnansweredRequests;
 use super::admission::Admission;
-use super::headers::{NAME, PROTOCOL_VERSION, SESSION_ID, header};
+use super::headers::{PROTOCOL_VERSION, SESSION_ID, header};
 use super::reply;
 use super::session::{FromClient, Session};
 use super::session_table::SessionTable;
@@ -229,7 +229,7 @@ impl SingleUpstream {
         let message = match message {
             Cow::Borrowed(_) => body.clone(),
             Cow::Owned(message) => {
-                update_name(&mut headers, &message);
+                update_routing(&mut headers, &message);
                 message.into()
             }
         };
@@ -376,14 +376,18 @@ fn respond(head: &http::response::Parts, body: Body) -> Response {
     response
 }
 
-/// Updates the header that repeats the tool, prompt or resource of a stateless request, because the
-/// guard may have changed the request to `message`.
-fn update_name(headers: &mut Cow<'_, HeaderMap>, message: &[u8]) {
-    let name = Head::read(message).and_then(|head| head.subject().map(Cow::into_owned));
-    if let Some(name) = name.filter(|_| headers.contains_key(NAME))
-        && let Ok(name) = HeaderValue::from_str(&encode_value(&name))
-    {
-        headers.to_mut().insert(NAME, name);
+/// Updates the headers that repeat parts of a stateless request, because the guard may have changed
+/// the request to `message`.
+fn update_routing(headers: &mut Cow<'_, HeaderMap>, message: &[u8]) {
+    let values = Head::read(message).map(|head| head.routing_headers());
+    for (name, value) in values.into_iter().flatten() {
+        if headers.contains_key(name) {
+            let headers = headers.to_mut();
+            headers.remove(name);
+            if let Some(value) = value.and_then(|value| HeaderValue::from_str(&value).ok()) {
+                headers.insert(name, value);
+            }
+        }
     }
 }
 

@@ -8,6 +8,8 @@ use context_guard_catalogue::rank::{Filter, Found, SearchRequest};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+pub use self::forward::direct_call;
+
 use super::definitions::{MetaTool, meta_tool, meta_tool_name};
 use super::describe::described;
 use super::resolve::{resolve, shown};

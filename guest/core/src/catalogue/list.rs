@@ -39,8 +39,16 @@ pub(super) struct TierList<'l> {
     pub(super) has_meta_tools: bool,
 }
 
-/// Returns the list as a response to `tools/list`.
-pub(super) fn write_list(list: &TierList<'_>) -> Vec<u8> {
+/// A list for clients.
+pub(super) struct WrittenList {
+    /// The response to `tools/list`, with the facts for the host.
+    pub(super) list: Vec<u8>,
+    /// The tools: the JSON of an array.
+    pub(super) tools: String,
+}
+
+/// Writes the list for clients.
+pub(super) fn write_list(list: &TierList<'_>) -> WrittenList {
     let mut definitions = Vec::new();
     let is_taken = list.tools.iter().any(|tool| tool.wire_name == READ_TOOL);
     let read_tool = catalog::read_tool(catalog::read_tool_name(is_taken));
@@ -67,9 +75,9 @@ pub(super) fn write_list(list: &TierList<'_>) -> Vec<u8> {
         "suspicious": list.suspicious,
         "recomputeSeconds": list.settings.recompute_seconds.unwrap_or(86_400),
     });
-    let members =
-        format!(r#""tools":[{}],"_meta":{{"{CATALOGUE_META}":{facts}}}"#, definitions.join(","));
-    list.request.envelope.result(members.as_bytes())
+    let tools = format!("[{}]", definitions.join(","));
+    let members = format!(r#""tools":{tools},"_meta":{{"{CATALOGUE_META}":{facts}}}"#);
+    WrittenList { list: list.request.envelope.result(members.as_bytes()), tools }
 }
 
 /// Returns the positions of the tools that are listed first: all pinned ones, then hot ones as far

@@ -81,6 +81,21 @@ pub(super) struct MergedList<'m> {
     pub(super) approved: BTreeSet<String>,
 }
 
+/// A list of one upstream.
+#[derive(Deserialize)]
+struct UpstreamMessage<'m> {
+    #[serde(borrow)]
+    result: UpstreamResult<'m>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct UpstreamResult<'m> {
+    #[serde(borrow)]
+    tools: Vec<&'m RawValue>,
+    next_cursor: Option<serde::de::IgnoredAny>,
+}
+
 #[derive(Deserialize)]
 struct Named {
     name: String,
@@ -90,7 +105,35 @@ impl<'m> MergedList<'m> {
     /// Parses the host's message. Returns none if it is an error, or not such a list.
     pub(super) fn parse(message: &'m [u8], settings: &CatalogueSettings) -> Option<Self> {
         let message: MergedMessage<'m> = serde_json::from_slice(message).ok()?;
-        let MergedResult { tools, meta: MergedMeta { mut facts } } = message.result;
+        let MergedResult { tools, meta: MergedMeta { facts } } = message.result;
+        Some(Self::new(tools, facts, settings))
+    }
+
+    /// Reads the list of one upstream, which has the guard's read tool at the end. Returns none if
+    /// the message is no list, or if the list continues on another page.
+    pub(super) fn from_upstream(
+        upstream: &str,
+        message: &'m [u8],
+        settings: &CatalogueSettings,
+    ) -> Option<Self> {
+        let message: UpstreamMessage<'m> = serde_json::from_slice(message).ok()?;
+        let mut tools = Some(message.result).filter(|list| list.next_cursor.is_none())?.tools;
+        tools.pop();
+        let names = tools.iter().map(|tool| serde_json::from_str(tool.get()));
+        let names: Vec<Named> = names.collect::<Result<_, _>>().ok()?;
+        let names = names.into_iter().map(|tool| tool.name).collect();
+        let facts = MergedFacts {
+            servers: vec![MergedServer { name: upstream.to_owned(), tools: names }],
+            usage: BTreeMap::new(),
+            // The client gets all of it on one page.
+            page_size: usize::MAX,
+            changed: BTreeSet::new(),
+            approved: BTreeSet::new(),
+        };
+        Some(Self::new(tools, facts, settings))
+    }
+
+    fn new(tools: Vec<&'m RawValue>, mut facts: MergedFacts, settings: &CatalogueSettings) -> Self {
         let owners = facts.servers.into_iter().flat_map(|server| {
             let name = server.name;
             server.tools.into_iter().map(move |tool| (name.clone(), tool))
@@ -110,11 +153,11 @@ impl<'m> MergedList<'m> {
                 definition,
             });
         }
-        Some(Self {
+        Self {
             tools: merged,
             page_size: facts.page_size,
             changed: facts.changed,
             approved: facts.approved,
-        })
+        }
     }
 }

@@ -96,6 +96,16 @@ impl Call<'_> {
         info.map_or(ToolLookup::Unknown, ToolLookup::Known)
     }
 
+    /// Returns true if the guard saw a tool in the upstream's list. Fails with the keys of entries
+    /// that must be loaded first.
+    pub(super) fn knows_tool(&self, name: &str) -> Result<bool, Vec<String>> {
+        match self.look_up_tool(self.cx.upstream, name) {
+            ToolLookup::Load(keys) => Err(keys),
+            ToolLookup::Known(_) => Ok(true),
+            ToolLookup::Unknown => Ok(false),
+        }
+    }
+
     /// Returns the upstream's own name of the tool that clients see as `name`. Fails with the keys
     /// of entries that must be loaded first.
     fn own_name<'n>(&'n self, name: &'n str) -> Result<&'n str, Vec<String>> {
@@ -105,11 +115,7 @@ impl Call<'_> {
             return Ok(name);
         };
         // A tool of the upstream that has this name itself was listed under it.
-        match self.look_up_tool(upstream, name) {
-            ToolLookup::Load(keys) => Err(keys),
-            ToolLookup::Known(_) => Ok(name),
-            ToolLookup::Unknown => Ok(own),
-        }
+        Ok(if self.knows_tool(name)? { name } else { own })
     }
 
     /// Returns the plan for a `tools/call` request.
@@ -140,6 +146,9 @@ impl Call<'_> {
             ToolLookup::Known(info) => Some(info),
             _ => None,
         };
+        if info.as_ref().is_some_and(|info| info.held) {
+            return self.unknown_tool(visible);
+        }
         let settings = self.settings_for(name);
         if !settings.shape {
             return self.pass_as(name);

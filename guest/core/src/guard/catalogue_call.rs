@@ -4,8 +4,8 @@ use super::call::Call;
 use super::ticket::{CalledTool, Ticket};
 use super::{Context, Fault, Guard, Plan, Shaped, TOOL_INFO_TTL_MS, shape_response};
 use crate::catalogue::{
-    CATALOGUE_META, CatalogueAnswer, CatalogueRequest, CatalogueStep, INVALID_PARAMS, LINT_METHOD,
-    ROUTE_METHOD,
+    CATALOGUE_META, CatalogueAnswer, CatalogueRequest, CatalogueStep, CompiledCatalogue,
+    INVALID_PARAMS, LINT_METHOD, ROUTE_METHOD,
 };
 use crate::encoding::Stored;
 use crate::json::text::Form;
@@ -20,7 +20,7 @@ use crate::snapshot::stored::{Entry, Loaded};
 use crate::tokens::OriginalCost;
 
 impl Guard {
-    fn catalogue<'a>(
+    pub(super) fn catalogue<'a>(
         &'a self,
         cx: &Context<'a>,
         id: &'a [u8],
@@ -62,17 +62,20 @@ impl Guard {
             CatalogueStep::Call(message) => {
                 Plan::Forward { message: Some(message), ticket: Vec::new(), references: Vec::new() }
             }
-            CatalogueStep::Answer(answer) => {
-                let name = call.request.name.as_deref().unwrap_or_default();
-                let shaped = self.catalogue_answer(call.cx, name, answer, call.now_ms);
-                Plan::Answer {
-                    message: shaped.message.unwrap_or_default(),
-                    entries: shaped.entries,
-                    extend: Vec::new(),
-                    ttl_ms: shaped.ttl_ms,
-                    record: shaped.record,
-                }
-            }
+            CatalogueStep::Answer(answer) => self.catalogue_plan(call, answer),
+        }
+    }
+
+    /// Returns the plan to send an answer of the catalogue.
+    pub(super) fn catalogue_plan(&self, call: &Call<'_>, answer: CatalogueAnswer) -> Plan {
+        let name = call.request.name.as_deref().unwrap_or_default();
+        let shaped = self.catalogue_answer(call.cx, name, answer, call.now_ms);
+        Plan::Answer {
+            message: shaped.message.unwrap_or_default(),
+            entries: shaped.entries,
+            extend: Vec::new(),
+            ttl_ms: shaped.ttl_ms,
+            record: shaped.record,
         }
     }
 
@@ -81,10 +84,7 @@ impl Guard {
         let name = call.request.name.as_deref().filter(|name| *name != READ_TOOL)?;
         let endpoint = endpoint_name(call.cx.upstream, name);
         self.policy.catalogue().filter(|settings| settings.is_hidden(&endpoint))?;
-        let envelope = Envelope { id: call.id, stateless: call.request.stateless };
-        let message = envelope.error(INVALID_PARAMS, &format!("no tool \"{name}\""));
-        let record = self.catalogue_record(call.cx, name, &message, true);
-        Some(Plan::Answer { message, entries: Vec::new(), extend: Vec::new(), ttl_ms: 0, record })
+        Some(call.unknown_tool(name))
     }
 
     /// Compiles the merged list, and answers the request that needs it.
@@ -111,15 +111,9 @@ impl Guard {
                 record,
             });
         };
-        let loaded: Loaded = compiled
-            .entries
-            .iter()
-            .map(|entry| (entry.key.clone(), Some(entry.value.to_vec())))
-            .collect();
         let client_request = Request::read(call)?;
         let name = client_request.name.unwrap_or_default();
-        let loaded = with_other_keys(loaded, &request);
-        let mut shaped = match respond(&request, &client_request.method, call, &loaded) {
+        let mut shaped = match respond_from(&compiled, &request, &client_request.method, call) {
             CatalogueStep::Answer(answer) => self.catalogue_answer(cx, &name, answer, 0),
             CatalogueStep::Call(call) => {
                 // A response cannot be a request: it contains the parameters of the call.
@@ -154,7 +148,7 @@ impl Guard {
     }
 
     /// Shapes an answer of the catalogue that may exceed its budget.
-    fn catalogue_answer(
+    pub(super) fn catalogue_answer(
         &self,
         cx: &Context<'_>,
         name: &str,
@@ -183,7 +177,7 @@ impl Guard {
         }
     }
 
-    fn catalogue_record(
+    pub(super) fn catalogue_record(
         &self,
         cx: &Context<'_>,
         endpoint: &str,
@@ -201,8 +195,18 @@ impl Guard {
     }
 }
 
+impl Call<'_> {
+    /// Refuses a call like one of an unknown tool.
+    pub(super) fn unknown_tool(&self, name: &str) -> Plan {
+        let envelope = Envelope { id: self.id, stateless: self.request.stateless };
+        let message = envelope.error(INVALID_PARAMS, &format!("no tool \"{name}\""));
+        let record = self.guard.catalogue_record(self.cx, name, &message, true);
+        Plan::Answer { message, entries: Vec::new(), extend: Vec::new(), ttl_ms: 0, record }
+    }
+}
+
 /// Answers a call, or the host's own request for an HTTP route.
-fn respond(
+pub(super) fn respond(
     request: &CatalogueRequest<'_>,
     method: &str,
     message: &[u8],
@@ -215,6 +219,18 @@ fn respond(
     }
 }
 
+/// Answers a call from a catalogue that is not stored yet.
+pub(super) fn respond_from(
+    compiled: &CompiledCatalogue,
+    request: &CatalogueRequest<'_>,
+    method: &str,
+    call: &[u8],
+) -> CatalogueStep {
+    let entries = compiled.entries.iter();
+    let loaded = entries.map(|entry| (entry.key.clone(), Some(entry.value.to_vec()))).collect();
+    respond(request, method, call, &with_other_keys(loaded, request))
+}
+
 /// Returns the entries, with `None` for entries that other signing keys would name.
 fn with_other_keys(loaded: Loaded, request: &CatalogueRequest<'_>) -> Loaded {
     let parts = loaded.len();
@@ -224,7 +240,7 @@ fn with_other_keys(loaded: Loaded, request: &CatalogueRequest<'_>) -> Loaded {
 }
 
 /// Returns the JSON of `params`.
-fn parameters(message: &[u8]) -> &[u8] {
+pub(super) fn parameters(message: &[u8]) -> &[u8] {
     let head = context_guard_protocol::Head::read(message);
     head.and_then(|head| head.params).map_or(b"{}", |params| params.get().as_bytes())
 }

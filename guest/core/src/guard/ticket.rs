@@ -37,7 +37,8 @@ pub(crate) enum Ticket {
     /// The request is a call that the guard repeats to serve a cursor.
     Replay(Box<ReplayTicket>),
     /// The request is for the tool catalogue, which the host sends as the merged list of all
-    /// upstreams.
+    /// upstreams. If the guard lists the tools of one upstream, the response is that upstream's
+    /// list.
     Catalogue {
         /// The client's request, if it is a call that the catalogue answers.
         call: Option<Vec<u8>>,
@@ -50,6 +51,8 @@ pub(crate) enum Ticket {
     Tools {
         /// True for the first page of the tool list, false for a later one.
         first: bool,
+        /// True if the client's request uses the stateless protocol mode.
+        stateless: bool,
     },
 }
 
@@ -127,5 +130,5 @@ impl From<CursorPosition> for Cursor {
 }
 
 impl Stored for Ticket {
-    const FORMAT: &'static [u8; 4] = b"cgt7";
+    const FORMAT: &'static [u8; 4] = b"cgt8";
 }

@@ -106,6 +106,16 @@ pub fn shape(
     Ok(Some(ShapedCatalog { message: edits.apply(message), tools: infos }))
 }
 
+/// Returns a response to `tools/list` with another list: the JSON of an array. Returns none if the
+/// message has no list of tools.
+#[must_use]
+pub fn with_tools(message: &[u8], tools: &[u8]) -> Option<Vec<u8>> {
+    let (list, _) = read(message).ok()??;
+    let mut edits = Edits::default();
+    edits.replace(list, tools.to_vec());
+    Some(edits.apply(message))
+}
+
 /// Removes the tools for which `is_removed` is true from the list, each with a comma beside it.
 fn remove(tools: &[ListedTool], is_removed: &[bool], edits: &mut Edits) {
     let mut kept_end = None;
@@ -420,7 +430,7 @@ mod tests {
         assert!(tool["inputSchema"]["properties"].get("_guard").is_some());
         assert_eq!(
             facts[0].1,
-            ToolInfo { own_parameters: 0b10, output: OutputSchema::Closed, read_only: false }
+            ToolInfo { own_parameters: 0b10, output: OutputSchema::Closed, ..ToolInfo::default() }
         );
         assert_eq!(list["result"]["tools"][1]["name"], READ_TOOL);
     }

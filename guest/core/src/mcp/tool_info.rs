@@ -31,6 +31,8 @@ pub struct ToolInfo {
     pub output: OutputSchema,
     /// True if the tool's `readOnlyHint` is true.
     pub read_only: bool,
+    /// True if policy withholds the tool because of suspicious texts in its definition.
+    pub held: bool,
 }
 
 impl OutputSchema {
@@ -46,5 +48,5 @@ impl OutputSchema {
 }
 
 impl Stored for ToolInfo {
-    const FORMAT: &'static [u8; 4] = b"cgf2";
+    const FORMAT: &'static [u8; 4] = b"cgf3";
 }

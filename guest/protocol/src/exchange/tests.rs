@@ -57,13 +57,14 @@ fn head(content_type: &str) -> ResponseHead<'_> {
 #[test]
 fn call_is_renamed_and_answer_shaped() {
     let (mut filter, mut exchange) = (Short::default(), mcp(&Settings::default()));
-    let RequestAction::Forward { body: Some(body), mcp_name, target: None } =
+    let RequestAction::Forward { body: Some(body), mcp_headers, target: None } =
         exchange.on_request(&mut filter, CALL)
     else {
         panic!("not forwarded")
     };
     assert!(String::from_utf8_lossy(&body).contains("inner"));
-    assert_eq!(mcp_name.as_deref(), Some("inner"));
+    let text = |text: &str| Some(text.to_owned());
+    assert_eq!(mcp_headers, [("mcp-method", text("tools/call")), ("mcp-name", text("inner"))]);
     assert_eq!(
         exchange.on_response(&head("application/json")),
         ResponseAction::Collect { max_bytes: 10 << 20, with_head: false }
@@ -76,7 +77,7 @@ fn call_is_renamed_and_answer_shaped() {
 fn other_messages_pass() {
     let (mut filter, mut exchange) = (Short::default(), mcp(&Settings::default()));
     for body in [br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#.as_slice(), b"no JSON", b"[", b""] {
-        let pass = RequestAction::Forward { body: None, target: None, mcp_name: None };
+        let pass = RequestAction::Forward { body: None, target: None, mcp_headers: Vec::new() };
         assert_eq!(exchange.on_request(&mut filter, body), pass);
     }
     assert_eq!(exchange.on_response(&head("application/json")), ResponseAction::Pass);

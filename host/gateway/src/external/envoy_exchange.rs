@@ -33,7 +33,8 @@ pub(crate) struct EnvoyExchange {
     response: BodyState,
     /// The changes of the request's head, which wait for its body.
     request_head: HeadChange,
-    has_mcp_name: bool,
+    /// The headers of the request that repeat parts of its body.
+    mcp_headers: Vec<&'static str>,
     /// The status of the upstream's response.
     status: u16,
 }
@@ -64,7 +65,7 @@ impl EnvoyExchange {
             request: BodyState::Pass,
             response: BodyState::Pass,
             request_head: HeadChange::default(),
-            has_mcp_name: false,
+            mcp_headers: Vec::new(),
             status: 200,
         }
     }
@@ -142,7 +143,8 @@ impl EnvoyExchange {
         }
         self.messages = ExternalMessages::new(Arc::clone(&self.guard), !needs_body);
         self.exchange = Some(exchange);
-        self.has_mcp_name = lookup(headers::MCP_NAME).is_some();
+        let known = [headers::MCP_METHOD, headers::MCP_NAME].into_iter();
+        self.mcp_headers = known.filter(|name| lookup(name).is_some()).collect();
         // A compressed response could not be read.
         self.request_head.remove.push("accept-encoding");
         if !needs_body {
@@ -182,10 +184,14 @@ impl EnvoyExchange {
                 self.exchange = None;
                 Err(response)
             }
-            RequestAction::Forward { body, target, mcp_name } => {
+            RequestAction::Forward { body, target, mcp_headers } => {
                 change.set.extend(target.map(|target| (":path", target)));
-                let name = mcp_name.filter(|_| self.has_mcp_name);
-                change.set.extend(name.map(|name| (headers::MCP_NAME, name)));
+                for (name, value) in mcp_headers {
+                    match value.filter(|_| self.mcp_headers.contains(&name)) {
+                        Some(value) => change.set.push((name, value)),
+                        None => change.remove.push(name),
+                    }
+                }
                 if let Some(body) = &body {
                     change.set.push((CONTENT_LENGTH, body.len().to_string()));
                 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use context_guard_protocol::header::{encode_value, is_event_stream};
+use context_guard_protocol::header::is_event_stream;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::{Method, StatusCode};
 use hyper::body::Incoming;
@@ -18,7 +18,7 @@ use super::inbox::Inbox;
 use super::resumption::{REOPEN_PAUSE, Resumption};
 use super::statuses::{is_refusal, is_session_error, refusal};
 use super::{CallerHeaders, Failure};
-use crate::headers::{LAST_EVENT_ID, METHOD, NAME, PROTOCOL_VERSION, SESSION_ID, header};
+use crate::headers::{LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID, header};
 use crate::message::{Head, STATELESS_VERSION, replace_invalid_utf8, split_batch};
 use crate::protocol_mode::ProtocolMode;
 use crate::tasks::AbortOnDrop;
@@ -126,15 +126,11 @@ impl StreamableHttp {
             // A stateless server rejects a request whose headers differ from its body.
             ProtocolMode::Stateless => {
                 headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(STATELESS_VERSION));
-                if let Some(head) = Head::read(message) {
-                    let name = head.subject();
-                    for (header, value) in [(METHOD, Some(head.method())), (NAME, name.as_deref())]
-                    {
-                        if let Some(value) =
-                            value.and_then(|value| HeaderValue::from_str(&encode_value(value)).ok())
-                        {
-                            headers.insert(header, value);
-                        }
+                let values = Head::read(message).map(|head| head.routing_headers());
+                for (name, value) in values.into_iter().flatten() {
+                    let value = value.and_then(|value| HeaderValue::from_str(&value).ok());
+                    if let Some(value) = value {
+                        headers.insert(name, value);
                     }
                 }
             }

@@ -11,6 +11,7 @@ use crate::catalogue::resolve::resolve;
 use crate::catalogue::stored::tool;
 use crate::catalogue::{CatalogueAnswer, CatalogueError, CatalogueStep, INVALID_PARAMS};
 use crate::json::text::quoted;
+use crate::mcp::reply::Envelope;
 
 /// The arguments of a call tool.
 #[derive(Deserialize)]
@@ -19,6 +20,18 @@ struct CallArguments<'m> {
     name: String,
     #[serde(borrow, default)]
     arguments: Option<&'m RawValue>,
+}
+
+/// Returns the call that a call of `context_guard_call` stands for, without a check of its
+/// arguments. Returns none if its own arguments are invalid.
+#[must_use]
+pub fn direct_call(upstream: &str, parameters: &[u8], envelope: &Envelope<'_>) -> Option<Vec<u8>> {
+    let parameters: CallParameters<'_> = serde_json::from_slice(parameters).ok()?;
+    let call: CallArguments<'_> = serde_json::from_str(parameters.arguments?.get()).ok()?;
+    let qualified = call.name.strip_prefix(upstream).and_then(|name| name.strip_prefix("::"));
+    let name = qualified.unwrap_or(&call.name);
+    let arguments = argument_text(call.arguments)?;
+    Some(forwarded(envelope, name, Some(&arguments), parameters.meta))
 }
 
 impl Catalogue<'_> {
@@ -38,7 +51,10 @@ impl Catalogue<'_> {
         }
         let definition = self.reader.definitions(&[number])?.pop().unwrap_or_default();
         let tool = tool(&self.index, number, &definition).ok_or(CatalogueStep::Compile)?;
-        let given = self.argument_text(arguments.arguments)?;
+        let Some(given) = argument_text(arguments.arguments) else {
+            let text = "arguments: expected an object, such as {\"name\": \"value\"}";
+            return Err(self.error(&CatalogueError::new(text)));
+        };
         let schema = tool.document.get("inputSchema").cloned().unwrap_or_default();
         let value = Json::parse(&given).unwrap_or_default();
         let errors = arguments::check(&schema, &without_guard_arguments(&schema, value));
@@ -46,23 +62,8 @@ impl Catalogue<'_> {
             let text = format!("{}\n{}", errors.join("\n"), signature::complete(&tool));
             return Err(self.error(&CatalogueError::new(text)));
         }
-        Ok(CatalogueStep::Call(self.forwarded(found.wire_name, Some(&given), parameters.meta)))
-    }
-
-    /// Returns the arguments of a call as JSON of an object.
-    fn argument_text(&self, arguments: Option<&RawValue>) -> CatalogueResult<String> {
-        let text = match arguments.map(RawValue::get) {
-            None | Some("null") => return Ok("{}".to_owned()),
-            // Some models write the arguments as a text.
-            Some(text) if text.starts_with('"') => serde_json::from_str(text).unwrap_or_default(),
-            Some(text) => text.to_owned(),
-        };
-        match Json::parse(&text) {
-            Some(Json::Object(_)) => Ok(text),
-            _ => Err(self.error(&CatalogueError::new(
-                "arguments: expected an object, such as {\"name\": \"value\"}",
-            ))),
-        }
+        let (envelope, name) = (&self.request.envelope, found.wire_name);
+        Ok(CatalogueStep::Call(forwarded(envelope, name, Some(&given), parameters.meta)))
     }
 
     /// Answers a call of a tool that the gateway does not know by this name.
@@ -71,7 +72,9 @@ impl Catalogue<'_> {
             Ok(number) => {
                 let tool = self.index.tool(number).ok_or(CatalogueStep::Compile)?;
                 let arguments = parameters.arguments.map(RawValue::get);
-                Ok(CatalogueStep::Call(self.forwarded(tool.wire_name, arguments, parameters.meta)))
+                let envelope = &self.request.envelope;
+                let call = forwarded(envelope, tool.wire_name, arguments, parameters.meta);
+                Ok(CatalogueStep::Call(call))
             }
             Err(error) => {
                 let message = self.request.envelope.error(INVALID_PARAMS, &error.text);
@@ -83,23 +86,40 @@ impl Catalogue<'_> {
             }
         }
     }
+}
 
-    fn forwarded(&self, name: &str, arguments: Option<&str>, meta: Option<&RawValue>) -> Vec<u8> {
-        let mut call = b"{\"jsonrpc\":\"2.0\",\"id\":".to_vec();
-        call.extend_from_slice(self.request.envelope.id);
-        call.extend_from_slice(b",\"method\":\"tools/call\",\"params\":{\"name\":");
-        call.extend(quoted(name));
-        if let Some(arguments) = arguments {
-            call.extend_from_slice(b",\"arguments\":");
-            call.extend_from_slice(arguments.as_bytes());
-        }
-        if let Some(meta) = meta {
-            call.extend_from_slice(b",\"_meta\":");
-            call.extend_from_slice(meta.get().as_bytes());
-        }
-        call.extend_from_slice(b"}}");
-        call
+/// Returns the arguments of a call as JSON of an object.
+fn argument_text(arguments: Option<&RawValue>) -> Option<String> {
+    let text = match arguments.map(RawValue::get) {
+        None | Some("null") => return Some("{}".to_owned()),
+        // Some models write the arguments as a text.
+        Some(text) if text.starts_with('"') => serde_json::from_str(text).unwrap_or_default(),
+        Some(text) => text.to_owned(),
+    };
+    matches!(Json::parse(&text), Some(Json::Object(_))).then_some(text)
+}
+
+/// Returns the request to call a tool.
+fn forwarded(
+    envelope: &Envelope<'_>,
+    name: &str,
+    arguments: Option<&str>,
+    meta: Option<&RawValue>,
+) -> Vec<u8> {
+    let mut call = b"{\"jsonrpc\":\"2.0\",\"id\":".to_vec();
+    call.extend_from_slice(envelope.id);
+    call.extend_from_slice(b",\"method\":\"tools/call\",\"params\":{\"name\":");
+    call.extend(quoted(name));
+    if let Some(arguments) = arguments {
+        call.extend_from_slice(b",\"arguments\":");
+        call.extend_from_slice(arguments.as_bytes());
     }
+    if let Some(meta) = meta {
+        call.extend_from_slice(b",\"_meta\":");
+        call.extend_from_slice(meta.get().as_bytes());
+    }
+    call.extend_from_slice(b"}}");
+    call
 }
 
 /// Returns the tool's own arguments: the guard's are checked where the call is answered.

@@ -85,5 +85,6 @@ impl Routes<'_> {
             is_tiered,
             has_meta_tools: is_tiered,
         })
+        .list
     }
 }

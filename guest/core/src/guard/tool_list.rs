@@ -1,0 +1,86 @@
+//! The response to `tools/list`.
+
+use super::ticket::CalledTool;
+use super::{Context, Fault, Guard, HAS_CATALOGUE, Shaped, TOOL_INFO_TTL_MS, unchanged};
+use crate::encoding::Stored;
+use crate::json::text::Form;
+use crate::mcp::catalog::{self, ShapedCatalog};
+use crate::mcp::tool_info::ToolInfo;
+use crate::policy::{CatalogueSettings, endpoint_name};
+use crate::record::{Loss, Record};
+use crate::snapshot::stored::Entry;
+use crate::tokens::OriginalCost;
+
+impl Guard {
+    /// Returns the upstream's list with the guard's arguments and read tool. Returns none if the
+    /// message has no list, or if policy does not shape it.
+    pub(super) fn shaped_list(
+        &self,
+        cx: &Context<'_>,
+        message: &[u8],
+        first: bool,
+    ) -> Result<Option<ShapedCatalog>, Fault> {
+        let overrides = |name: &str| {
+            self.policy.catalogue().and_then(|settings| settings.override_for(cx.upstream, name))
+        };
+        let settings = |name: &str| self.policy.settings_for(cx.upstream, name);
+        let is_hidden = |name: &str| {
+            let hides = |settings: &CatalogueSettings| {
+                settings.is_hidden(&endpoint_name(cx.upstream, name))
+            };
+            self.policy.catalogue().is_some_and(hides)
+        };
+        let catalog = catalog::shape(message, first, settings, overrides, is_hidden)?;
+        Ok(catalog.filter(|_| settings("tools/list").shape))
+    }
+
+    /// Returns the entries to store about the tools of a list.
+    pub(super) fn tool_entries(
+        &self,
+        cx: &Context<'_>,
+        tools: Vec<(String, ToolInfo)>,
+    ) -> Vec<Entry<'static>> {
+        let call = self.environment(cx, CalledTool::default(), None, 0);
+        let entries = tools.into_iter().filter_map(|(name, info)| {
+            let key = self.keys.tool(call.scope(&call.endpoint(&name))).into_iter().next()?;
+            Some(Entry { key, value: info.to_bytes().into() })
+        });
+        entries.collect()
+    }
+
+    /// Adds the guard's arguments to the upstream's `tools/list` response, and stores information
+    /// about each tool for later calls. A long list that the guard makes alone becomes a tiered
+    /// one. `first` is true for the first page of the list.
+    pub(super) fn tools<'m>(
+        &self,
+        cx: &Context<'_>,
+        message: &'m [u8],
+        first: bool,
+        stateless: bool,
+        now_ms: u64,
+    ) -> Result<Shaped<'m>, Fault> {
+        let base = self.policy.settings_for(cx.upstream, "tools/list");
+        let price = |message: &[u8]| OriginalCost::estimate(&base.estimator, message, Form::Raw);
+        let original = price(message);
+        let mut record = Record::unchanged("tools/list", original, message.len(), base.threshold);
+        let Some(mut catalog) = self.shaped_list(cx, message, first)? else {
+            return Ok(unchanged(record));
+        };
+        let mut entries = Vec::new();
+        if HAS_CATALOGUE && first && cx.lists_tools.is_some() {
+            entries = self.tier(cx, &mut catalog, stateless, now_ms);
+        }
+        entries.extend(self.tool_entries(cx, catalog.tools));
+        record.mode = "catalog".to_owned();
+        record.loss = Loss::Lossless;
+        record.estimated_tokens = price(&catalog.message).tokens;
+        record.response_bytes = catalog.message.len() as u64;
+        Ok(Shaped {
+            entries,
+            message: Some(catalog.message),
+            ttl_ms: TOOL_INFO_TTL_MS,
+            must_be_stored: false,
+            record,
+        })
+    }
+}
