@@ -48,6 +48,7 @@ pub struct NativeGuard {
     principal: String,
     upstream: String,
     client_name: String,
+    lists_tools: bool,
     now_ms: u64,
     store: Mutex<BTreeMap<String, Vec<u8>>>,
 }
@@ -65,6 +66,7 @@ impl NativeGuard {
             principal: principal.to_owned(),
             upstream: String::new(),
             client_name: String::new(),
+            lists_tools: false,
             now_ms,
             store: Mutex::default(),
         })
@@ -113,11 +115,19 @@ impl NativeGuard {
         self
     }
 
+    /// Makes the guard keep the tool catalogue of the upstream.
+    #[must_use]
+    pub fn listing_tools(mut self) -> Self {
+        self.lists_tools = true;
+        self
+    }
+
     fn context(&self) -> Context<'_> {
         Context {
             principal: &self.principal,
             upstream: &self.upstream,
             client_name: &self.client_name,
+            lists_tools: self.lists_tools.then_some(""),
             ..Context::default()
         }
     }

@@ -108,7 +108,8 @@ pub fn outcome(case: &Case, host: &dyn TestGuard) -> Result<Value> {
 /// # Errors
 /// Fails if the policy is invalid or the guard fails.
 pub fn native(case: &Case) -> Result<Value> {
-    outcome(case, &NativeGuard::new(&case.policy.to_string(), "tester", NOW_MS, &[SIGNING_KEY])?)
+    let guard = NativeGuard::new(&case.policy.to_string(), "tester", NOW_MS, &[SIGNING_KEY])?;
+    outcome(case, &guard.listing_tools())
 }
 
 /// Compares two outcomes.

@@ -118,7 +118,8 @@ impl ComponentGuard {
     }
 
     fn context(&self) -> CallContext {
-        CallContext { principal: self.principal.clone(), ..CallContext::default() }
+        let options = vec![("lists-tools".to_owned(), String::new())];
+        CallContext { principal: self.principal.clone(), options, ..CallContext::default() }
     }
 }
 
