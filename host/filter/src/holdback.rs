@@ -28,9 +28,12 @@ impl Layer for Holdback {
     ) -> Result<ResponseOutput> {
         let mut output = next.on_response(call, ticket)?;
         let percent = self.revisions.options().unshaped;
-        // The list for the catalogue is the gateway's own, which no client may get.
-        let is_catalogue = call.cx.catalog_version.is_some();
-        if percent > 0 && !is_catalogue && session_percentile(call.cx, 0) < percent {
+        // The list for the catalogue is the gateway's own, which no client may get. The response
+        // to a call of one of the guard's tools may be the upstream's list, which is no result.
+        let endpoint = output.decision.endpoint.as_str();
+        let tool = endpoint.rsplit("::").next().unwrap_or(endpoint);
+        let is_own = call.cx.catalog_version.is_some() || tool.starts_with("context_guard_");
+        if percent > 0 && !is_own && session_percentile(call.cx, 0) < percent {
             output.decision.unshaped = true;
             output.shaped = None;
         }

@@ -7,7 +7,9 @@ use super::call::Call;
 use super::catalogue_call::{parameters, respond, respond_from};
 use super::ticket::Ticket;
 use super::{Context, Fault, Guard, Plan, Shaped, TOOL_INFO_TTL_MS};
-use crate::catalogue::{CatalogueRequest, CatalogueStep, MetaTool, direct_call, meta_tool};
+use crate::catalogue::{
+    CatalogueRequest, CatalogueStep, CompiledCatalogue, MetaTool, direct_call, meta_tool,
+};
 use crate::encoding::Stored;
 use crate::mcp::catalog::{ShapedCatalog, with_tools};
 use crate::mcp::request::Request;
@@ -86,10 +88,25 @@ impl Guard {
             return Vec::new();
         };
         catalog.message = message;
-        for (name, info) in &mut catalog.tools {
-            info.held = compiled.held.contains(name);
-        }
+        self.mark_held(cx, catalog, &compiled);
         compiled.entries
+    }
+
+    /// Marks the tools that policy withholds, so that calls of them are refused.
+    fn mark_held(
+        &self,
+        cx: &Context<'_>,
+        catalog: &mut ShapedCatalog,
+        compiled: &CompiledCatalogue,
+    ) {
+        let settings = self.policy.catalogue();
+        for visible in &compiled.held {
+            let own = settings.and_then(|settings| settings.own_name(cx.upstream, visible));
+            let own = own.unwrap_or(visible);
+            for (_, info) in catalog.tools.iter_mut().filter(|(name, _)| name == own) {
+                info.held = true;
+            }
+        }
     }
 
     /// Answers a call of one of the catalogue's own tools from the upstream's list, which the guard
@@ -103,7 +120,7 @@ impl Guard {
         message: &'m [u8],
         now_ms: u64,
     ) -> Result<Shaped<'m>, Fault> {
-        let Some(catalog) = self.shaped_list(cx, message, true)? else {
+        let Some(mut catalog) = self.shaped_list(cx, message, true)? else {
             // An error of the upstream has the id of the call.
             return self.tools(cx, message, true, stateless, now_ms);
         };
@@ -125,6 +142,7 @@ impl Guard {
         let Some(compiled) = request.compile_upstream(cx.upstream, &catalog.message, true) else {
             return Ok(refuse(NOT_TIERED));
         };
+        self.mark_held(cx, &mut catalog, &compiled);
         let mut shaped = match respond_from(&compiled, &request, &client_request.method, call) {
             CatalogueStep::Answer(answer) => self.catalogue_answer(cx, &name, answer, now_ms),
             // The response cannot be a request.
@@ -157,8 +175,9 @@ impl Call<'_> {
 
     /// Returns a plan to ask for the upstream's list in place of this call.
     fn fetch_list(&self) -> Plan {
-        let meta = self.request.meta.as_ref().and_then(|meta| self.message.get(meta.span.clone()));
-        let meta = meta.map_or_else(Vec::new, |meta| [b"\"_meta\":".as_slice(), meta].concat());
+        let meta = self.request.meta.as_ref().filter(|meta| !meta.rest.is_empty());
+        let meta = meta
+            .map_or_else(Vec::new, |meta| [b"\"_meta\":{".as_slice(), &meta.rest, b"}"].concat());
         let message = [
             b"{\"jsonrpc\":\"2.0\",\"id\":".as_slice(),
             self.id,
