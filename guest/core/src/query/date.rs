@@ -2,7 +2,7 @@
 
 mod read;
 
-pub(super) use self::read::{DayOrder, day_order};
+pub(super) use self::read::{DayOrder, day_order, is_weekday, month_number};
 use super::value::Value;
 
 /// A period of dates, or a number in a date.

@@ -1,23 +1,21 @@
 //! Dates as programs and people write them: ISO 8601, RFC 2822, access logs, and names of months.
 
-use super::DateTime;
+use super::{DateTime, WEEKDAYS};
 
 const MONTHS: [&str; 12] = [
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
 ];
-const DAYS: [&str; 7] =
-    ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
 /// The offsets of named zones, in minutes.
 const ZONES: [(&str, i64); 16] = [
     ("z", 0),
@@ -61,6 +59,26 @@ impl DateTime {
         let is_valid = (1..=12).contains(&found.month) && (1..=31).contains(&found.day);
         is_valid.then_some(found)
     }
+}
+
+/// Returns the number of a month, from 1, by its name or the first three or four letters of it, in
+/// any case.
+pub(in crate::query) fn month_number(name: &str) -> Option<usize> {
+    position(&MONTHS, name).map(|at| at + 1)
+}
+
+/// Returns true if a word is the name of a day of the week, or the first letters of it.
+pub(in crate::query) fn is_weekday(name: &str) -> bool {
+    position(&WEEKDAYS, name).is_some()
+}
+
+fn position(names: &[&str], name: &str) -> Option<usize> {
+    let is_named = |known: &&str| {
+        let start = known.get(..name.len());
+        (name.len() == known.len() || (3..=4).contains(&name.len()))
+            && start.is_some_and(|start| start.eq_ignore_ascii_case(name))
+    };
+    names.iter().position(is_named)
 }
 
 /// Returns the order of day and month in a date whose year comes last. None for other texts.
@@ -146,20 +164,13 @@ fn named(text: &str) -> Option<DateTime> {
     });
     for part in parts {
         let lower = part.trim_end_matches('.').to_lowercase();
-        let is_named = |names: &[&str]| {
-            let name = |known: &&str| {
-                *known == lower
-                    || (lower.len() >= 3 && lower.len() <= 4 && known.starts_with(&lower))
-            };
-            names.iter().position(name)
-        };
         let ordinal = ["st", "nd", "rd", "th"].iter().find_map(|end| lower.strip_suffix(end));
         let digits = ordinal.unwrap_or(&lower);
         let is_digits = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-        if is_named(&DAYS).is_some() || lower == "at" {
+        if is_weekday(&lower) || lower == "at" {
             continue;
-        } else if let Some(at) = is_named(&MONTHS).filter(|_| month.is_none()) {
-            month = Some(i64::try_from(at).ok()? + 1);
+        } else if let Some(number) = month_number(&lower).filter(|_| month.is_none()) {
+            month = Some(i64::try_from(number).ok()?);
         } else if is_digits && digits.len() == 4 && year.is_none() {
             year = digits.parse().ok();
         } else if is_digits && digits.len() <= 2 && day.is_none() {

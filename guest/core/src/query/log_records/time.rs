@@ -3,9 +3,7 @@
 
 use std::borrow::Cow;
 
-const MONTHS: [&str; 12] =
-    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
+use crate::query::date::{is_weekday, month_number};
 
 /// The time of an entry.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,10 +22,10 @@ impl<'l> LogTime<'l> {
         let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
         let words: Vec<&str> = text.split([' ', ',']).filter(|word| !word.is_empty()).collect();
         let words = match words.first() {
-            Some(day) if DAYS.contains(day) => words.get(1..).unwrap_or_default(),
+            Some(day) if is_weekday(short(day)) => words.get(1..).unwrap_or_default(),
             _ => words.as_slice(),
         };
-        let month = |name: &str| MONTHS.iter().position(|month| *month == name).map(|at| at + 1);
+        let month = |name: &str| month_number(short(name));
         match *words {
             // `Jun 14 15:16:01`, `Dec 04 04:47:44 2005`
             [name, day, clock, ref year @ ..] if is_digits(day) && month(name).is_some() => {
@@ -43,12 +41,15 @@ impl<'l> LogTime<'l> {
             [first, ref zone @ ..] if first.contains('/') => {
                 let parts: Vec<&str> = first.splitn(3, '/').collect();
                 let known = match parts.as_slice() {
-                    [day, name, rest] => {
-                        rest.split_once(':').zip(month(name)).map(|((year, clock), month)| {
-                            let zone = zone.first().copied().unwrap_or_default();
-                            format!("{year}-{month:02}-{day:0>2}T{clock}{zone}")
-                        })
-                    }
+                    [day, name, rest] => month(name).map(|month| {
+                        let mut more = zone.iter().copied();
+                        let clock = rest.split_once(':');
+                        // `01/May/2024 10:00:00`
+                        let (year, clock) =
+                            clock.unwrap_or_else(|| (rest, more.next().unwrap_or_default()));
+                        let zone = more.next().unwrap_or_default();
+                        format!("{year}-{month:02}-{day:0>2}T{clock}{zone}")
+                    }),
                     _ => None,
                 };
                 known.map_or_else(|| Self::other(text), |time| Self::Full(time.into()))
@@ -94,6 +95,12 @@ impl<'l> LogTime<'l> {
     }
 }
 
+/// Returns a name as logs write it, with three letters and a capital. Empty for other words.
+fn short(name: &str) -> &str {
+    let is_short = name.len() == 3 && name.starts_with(|first: char| first.is_ascii_uppercase());
+    if is_short { name } else { "" }
+}
+
 /// Returns the offset at which the time at the end of `prefix` begins: at the start, unless an open
 /// bracket or other words are before it.
 pub(super) fn start(prefix: &str) -> usize {
@@ -104,8 +111,8 @@ pub(super) fn start(prefix: &str) -> usize {
     let is_date = |text: &str| {
         let name = text.split(' ').next().unwrap_or_default();
         text.starts_with(|sign: char| sign.is_ascii_digit())
-            || MONTHS.contains(&name)
-            || DAYS.contains(&name)
+            || month_number(short(name)).is_some()
+            || is_weekday(short(name))
     };
     let from = open.map_or(0, |at| at + 1);
     let next = prefix.get(from..).unwrap_or_default();
