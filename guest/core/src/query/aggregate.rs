@@ -22,7 +22,7 @@ use super::objects;
 use super::operand::Operand;
 use super::reader::Reader;
 use super::records::RecordSet;
-use super::scale::Scale;
+use super::scale::{Scale, ScaleSurvey};
 use super::value::Value;
 use crate::json::outline::NodeId;
 use crate::json::text::quoted;
@@ -53,8 +53,9 @@ struct Aggregate {
     function: AggregateFunction,
     /// The field. None for the number of records.
     operand: Option<Operand>,
-    /// The scale on which values are compared.
+    /// The scale on which values are compared, and the forms of the values from which it follows.
     scale: Scale,
+    survey: ScaleSurvey,
     verbatim: String,
     alias: Option<String>,
 }
@@ -257,6 +258,14 @@ impl GroupedTotals {
         for item in &mut self.items {
             notes.extend(choose_scale(item, records, chosen));
         }
+        if let Some(mut having) = self.having.take() {
+            notes.extend(having.fit(|name| {
+                let Column::Total(at) = self.column(name)? else { return None };
+                let item = self.items.get(at).filter(|item| item.function.compares());
+                item.map(|item| &item.survey)
+            })?);
+            self.having = Some(having);
+        }
         let lists = SharedLists::find(&self.by, &self.items, records);
         notes.extend(lists.note(self.items.iter().any(|item| item.operand.is_none())));
         let mut groups = self.groups(records, chosen, &lists)?;
@@ -283,13 +292,14 @@ impl GroupedTotals {
         };
         if let Some(having) = &self.having {
             let table = GroupTable { segment: self, rows: groups.iter().map(values).collect() };
+            notes.extend(having.check(&table, groups.len())?);
             let mut at = 0;
             groups.retain(|_| {
                 at += 1;
                 having.holds(&table, at - 1)
             });
         }
-        self.sort(&mut groups, values);
+        self.sort(&mut groups, values, notes);
         let total = groups.len();
         let limit = self.limit.unwrap_or(usize::MAX).min(MAX_LISTED_GROUPS);
         let left_out = total.saturating_sub(limit);

@@ -16,6 +16,7 @@ mod lucene;
 mod operator;
 mod parse;
 mod pattern;
+mod totals;
 mod wrapper;
 
 use std::cell::Cell;
@@ -32,6 +33,7 @@ use super::scale::Scale;
 use crate::json::outline::NodeId;
 
 pub(super) use self::evaluate::Source;
+pub(super) use self::totals::TotalsCondition;
 pub(super) use self::wrapper::lambda;
 
 /// The syntax of conditions, as errors show it.
@@ -249,49 +251,6 @@ fn rewritten(text: &str) -> Result<Option<String>, String> {
     }
     let plain = dialect.as_deref().unwrap_or(text);
     Ok(frame::condition(plain).or_else(|| wrapper::condition(plain)).or(dialect))
-}
-
-/// A condition on the totals of groups, which `having` states.
-#[derive(Debug)]
-pub(super) struct TotalsCondition(Test);
-
-impl TotalsCondition {
-    /// Reads a condition on totals.
-    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, String> {
-        parse::parse(reader, parse::Names::Totals).map(Self)
-    }
-
-    /// Returns the names of the totals in the condition.
-    pub(super) fn names(&self) -> Vec<&FieldName> {
-        let mut names = Vec::new();
-        self.0.each_leaf(&mut |leaf| {
-            names.push(&leaf.operand.name);
-            if let Check::Field(_, other) = &leaf.check {
-                names.push(&other.name);
-            }
-        });
-        names
-    }
-
-    /// Reads words that name a total as that total.
-    pub(super) fn bind(&mut self, is_total: impl Fn(&str) -> bool) {
-        let _ = self.0.each_leaf_mut(&mut |leaf| {
-            if let Check::Compare(operator, literal) = &leaf.check
-                && !literal.is_quoted
-                && literal.number().is_none()
-                && is_total(&literal.text)
-            {
-                let other = Operand::new(FieldName::of_key(&literal.text));
-                leaf.check = Check::Field(*operator, other);
-            }
-            Ok(())
-        });
-    }
-
-    /// Returns true if the group `id` of `source` meets the condition.
-    pub(super) fn holds(&self, source: &dyn Source, id: NodeId) -> bool {
-        self.0.evaluate(source, id) == Some(true)
-    }
 }
 
 impl Test {

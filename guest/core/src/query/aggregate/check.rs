@@ -7,7 +7,7 @@ use crate::query::known_fields::{known_fields, left_out_note, not_a_value};
 use crate::query::names::join_names;
 use crate::query::operand::{FieldFunction, Operand};
 use crate::query::records::RecordSet;
-use crate::query::scale::{Scale, ScaleSurvey};
+use crate::query::scale::Scale;
 use crate::query::value::{Value, quote};
 
 /// Checks that a field has values, not only objects or, if `is_key`, no object: objects would all
@@ -70,11 +70,10 @@ pub(super) fn choose_scale(
     chosen: &[NodeId],
 ) -> Option<String> {
     let operand = item.operand.as_ref().filter(|_| item.function.compares())?;
-    let mut survey = ScaleSurvey::default();
     for id in chosen {
-        operand.visit(&records.outline, *id, &mut |value| survey.add(&value));
+        operand.visit(&records.outline, *id, &mut |value| item.survey.add(&value));
     }
-    let (scale, note) = survey.scale(&operand.to_string());
+    let (scale, note) = item.survey.scale(&operand.to_string());
     item.scale = scale;
     note
 }

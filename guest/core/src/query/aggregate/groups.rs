@@ -96,11 +96,13 @@ impl GroupedTotals {
         keys
     }
 
-    /// Sorts groups: as the caller requests, or the largest first.
+    /// Sorts groups: as the caller requests, or the largest first. Totals are compared as the
+    /// values of records are.
     pub(super) fn sort(
         &self,
         groups: &mut Vec<Group>,
         values: impl Fn(&Group) -> Vec<Value<'static>>,
+        notes: &mut Vec<String>,
     ) {
         let columns: Vec<(usize, bool)> = self
             .order
@@ -115,9 +117,16 @@ impl GroupedTotals {
         let scales: Vec<(Scale, usize, bool)> = columns
             .iter()
             .map(|(at, descending)| {
+                let total = at.checked_sub(self.by.len()).and_then(|at| self.items.get(at));
+                if let Some(total) = total {
+                    return (total.scale.clone(), *at, *descending);
+                }
                 let mut survey = ScaleSurvey::default();
                 rows.iter().filter_map(|row| row.get(*at)).for_each(|value| survey.add(value));
-                (survey.scale("").0, *at, *descending)
+                let name = self.by.get(*at).map_or_else(String::new, ToString::to_string);
+                let (scale, note) = survey.scale(&name);
+                notes.extend(note);
+                (scale, *at, *descending)
             })
             .collect();
         let positions = |row: &Vec<Value<'static>>| -> Vec<SortPosition> {

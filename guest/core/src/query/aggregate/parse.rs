@@ -13,7 +13,7 @@ use crate::query::condition::TotalsCondition;
 use crate::query::operand::Operand;
 use crate::query::order::{Order, read_direction};
 use crate::query::reader::{Position, Reader};
-use crate::query::scale::Scale;
+use crate::query::scale::{Scale, ScaleSurvey};
 
 /// The functions with their names.
 const FUNCTIONS: [(&str, AggregateFunction); 24] = [
@@ -244,6 +244,7 @@ fn grouped(reader: &mut Reader<'_>, start: Position) -> Result<Option<GroupedTot
         function: AggregateFunction::Count,
         operand: None,
         scale: Scale::Number,
+        survey: ScaleSurvey::default(),
         verbatim: "count".to_owned(),
         alias: None,
     };
@@ -345,7 +346,14 @@ pub(super) fn item(reader: &mut Reader<'_>) -> Result<Aggregate, String> {
     }
     let verbatim = reader.since(start).to_owned();
     let alias = alias(reader)?;
-    Ok(Aggregate { function, operand, scale: Scale::Number, verbatim, alias })
+    Ok(Aggregate {
+        function,
+        operand,
+        scale: Scale::Number,
+        survey: ScaleSurvey::default(),
+        verbatim,
+        alias,
+    })
 }
 
 /// Reads the name after `as`, if there is one.

@@ -11,7 +11,7 @@ use crate::query::scale::Scale;
 use crate::query::value::{Value, quote};
 
 /// The maximum number of different values of a field that a note names.
-const MAX_NAMED_VALUES: usize = 8;
+pub(super) const MAX_NAMED_VALUES: usize = 8;
 /// The maximum length, in characters, of a value that a note names.
 const MAX_NAMED_CHARS: usize = 40;
 
@@ -317,7 +317,7 @@ fn quoted(samples: &[String]) -> Vec<String> {
 }
 
 /// Returns the type that a literal is compared with, for a note.
-fn kind(literal: &Literal) -> &'static str {
+pub(super) fn kind(literal: &Literal) -> &'static str {
     match literal.scale() {
         Scale::Text => "comparable text",
         scale => scale.name(),
