@@ -128,6 +128,13 @@ impl DateTime {
         (seconds - zone, self.nanosecond)
     }
 
+    /// Returns the seconds since midnight, as written.
+    #[allow(clippy::cast_precision_loss, reason = "a day has few seconds")]
+    pub(super) fn seconds_of_day(&self) -> f64 {
+        let (seconds, nanoseconds) = self.instant(false);
+        seconds.rem_euclid(86_400) as f64 + nanoseconds as f64 / 1e9
+    }
+
     /// Parses `2024-05-01`, followed by a time or by nothing.
     fn parse(text: &str) -> Option<Self> {
         let number = |from: usize, until: usize| text.get(from..until)?.parse::<i64>().ok();

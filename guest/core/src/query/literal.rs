@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use super::scale::{Scale, ScaleSurvey};
+use super::scale::{Scale, ScaleSurvey, has_no_hours};
 use super::value::{Number, Value, quote};
 
 /// A literal of an expression.
@@ -42,6 +42,27 @@ impl Literal {
         if scale == Scale::Text {
             return Ok(note.filter(|_| self.scale == Scale::Text));
         }
+        // `1.000` in quotes beside `9,99` is a thousand.
+        let has_comma = matches!(scale, Scale::Money { has_comma: true, .. });
+        let text = Value::Text(Cow::Borrowed(self.text.as_str()));
+        if self.is_quoted && has_comma && scale.position(&text).is_some() {
+            self.number = None;
+        }
+        let is_fitting = scale.position(&self.value()).is_some();
+        let is_date = matches!(scale, Scale::Time { .. });
+        let of_day = if is_fitting { None } else { scale.of_day(&self.text) };
+        if let Some(of_day) = of_day.filter(|_| is_date || !has_no_hours(&self.text)) {
+            // Durations such as `00:04:12` have no hours.
+            if survey.has_no_hours() && self.text.ends_with(|c: char| c.is_ascii_digit()) {
+                return Err(format!(
+                    "{field} holds {}, and {self} may be hours and minutes, or minutes and seconds; write {field} > '{1}:00' or {field} > '00:{1}'",
+                    survey.samples(),
+                    self.text
+                ));
+            }
+            self.scale = of_day;
+            return Ok(Some(format!("{self} was compared with the times of day at {field}")));
+        }
         if let Scale::Time { order, has_zone } = scale {
             let Scale::Time { has_zone: own, .. } = self.scale else {
                 return Err(format!(
@@ -53,7 +74,6 @@ impl Literal {
             self.scale = Scale::Time { order, has_zone: has_zone && own };
             return Ok(note);
         }
-        let is_fitting = scale.position(&self.value()).is_some();
         if !is_fitting {
             // The literal is an amount of another unit, or one beside plain numbers.
             let is_word = self.scale == Scale::Text && survey.is_uniform();

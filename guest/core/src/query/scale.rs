@@ -8,7 +8,7 @@ mod version;
 use std::cmp::Ordering;
 
 use self::amount::{Units, amount, money};
-pub(super) use self::survey::ScaleSurvey;
+pub(super) use self::survey::{ScaleSurvey, has_no_hours};
 use self::version::Version;
 use super::date::{DateTime, DayOrder, day_order};
 use super::value::{Number, Value};
@@ -25,6 +25,8 @@ pub(super) enum Scale {
         currency: String,
         /// True if a comma is the sign before decimals.
         has_comma: bool,
+        /// True if parentheses are the sign of negative amounts.
+        has_parentheses: bool,
     },
     Version,
     /// Dates and times.
@@ -33,6 +35,8 @@ pub(super) enum Scale {
         /// True if all of them have a zone.
         has_zone: bool,
     },
+    /// Times of the day, also of dates, as they are written.
+    TimeOfDay(DayOrder),
     Text,
 }
 
@@ -75,6 +79,17 @@ impl Scale {
         if version::is_version(text) { Scale::Version } else { Scale::Text }
     }
 
+    /// Returns the scale for times of this scale beside a time of the day, such as `10:30` beside
+    /// `10:31:00`. None for other texts and scales.
+    pub(super) fn of_day(&self, text: &str) -> Option<Self> {
+        let order = match self {
+            Scale::Time { order, .. } => *order,
+            Scale::Amount(Units::Same(unit)) if unit.starts_with(':') => DayOrder::Unknown,
+            _ => return None,
+        };
+        amount::time_of_day(text).map(|_| Scale::TimeOfDay(order))
+    }
+
     /// Returns the position of a value. None if it is not on the scale.
     pub(super) fn position(&self, value: &Value<'_>) -> Option<ScalePosition> {
         let text = match value {
@@ -91,16 +106,24 @@ impl Scale {
                 units.scaled(number, &unit).map(ScalePosition::Amount)
             }
             Scale::Money { .. } if is_number => value.number().map(ScalePosition::Number),
-            Scale::Money { currency, has_comma } => {
+            Scale::Money { currency, has_comma, has_parentheses } => {
                 let found = money(text, *has_comma)?;
                 let is_same = found.currency == *currency || found.currency.is_empty();
-                is_same.then_some(ScalePosition::Number(found.number))
+                let is_read = *has_parentheses || !found.has_parentheses;
+                (is_same && is_read).then_some(ScalePosition::Number(found.number))
             }
             Scale::Version => Version::read(text).map(ScalePosition::Version),
             _ if is_number => None,
             Scale::Time { order, has_zone } => {
                 let (seconds, nanoseconds) = DateTime::read(text, *order)?.instant(*has_zone);
                 Some(ScalePosition::Time(seconds, nanoseconds))
+            }
+            Scale::TimeOfDay(order) => {
+                let of_date = || {
+                    let date = DateTime::read(text, *order).filter(|_| text.contains(':'))?;
+                    Some(date.seconds_of_day())
+                };
+                amount::time_of_day(text).or_else(of_date).map(ScalePosition::Amount)
             }
             Scale::Text => Some(ScalePosition::Text(text.to_owned())),
         }
@@ -134,6 +157,7 @@ impl Scale {
             Scale::Money { .. } => "amount",
             Scale::Version => "version",
             Scale::Time { .. } => "date",
+            Scale::TimeOfDay(_) => "time of day",
             Scale::Text => "text",
         }
     }
@@ -144,7 +168,8 @@ fn read_money(text: &str) -> Option<Scale> {
     let has_comma = amount::decimal_comma(text).unwrap_or(false);
     let found = money(text, has_comma)?;
     let is_marked = !found.currency.is_empty() || text.contains(',');
-    is_marked.then_some(Scale::Money { currency: found.currency, has_comma })
+    let currency = found.currency;
+    is_marked.then_some(Scale::Money { currency, has_comma, has_parentheses: true })
 }
 
 impl ScalePosition {

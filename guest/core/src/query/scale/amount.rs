@@ -170,16 +170,24 @@ fn composite(text: &str) -> Option<(f64, String)> {
     (parts > 1).then(|| (seconds, "s".to_owned()))
 }
 
+/// Returns the seconds since midnight of `10:30`, `10:30:05` or `10:30 PM`. None for other texts.
+pub(super) fn time_of_day(text: &str) -> Option<f64> {
+    let (time, unit) = clock(text.trim())?;
+    let seconds = if unit == ":" { time * 60.0 } else { time };
+    (seconds < 86_400.0).then_some(seconds)
+}
+
 /// Reads a time of day or a duration with colons. Its unit is its form.
 fn clock(text: &str) -> Option<(f64, String)> {
-    let lower = text.to_lowercase();
+    let lower = text.to_lowercase().replace(',', ".");
     let (text, half) = match lower.strip_suffix("am").or_else(|| lower.strip_suffix("pm")) {
         Some(rest) => (rest.trim_end(), Some(lower.ends_with("pm"))),
         None => (lower.as_str(), None),
     };
     let parts: Vec<&str> = text.split(':').collect();
     let is_part = |part: &&str| {
-        !part.is_empty() && part.len() <= 6 && part.bytes().all(|b| b.is_ascii_digit() || b == b'.')
+        let whole = part.split('.').next().unwrap_or_default();
+        (1..=6).contains(&whole.len()) && part.bytes().all(|b| b.is_ascii_digit() || b == b'.')
     };
     if !(2..=3).contains(&parts.len()) || !parts.iter().all(is_part) {
         return None;
@@ -226,6 +234,8 @@ pub(super) struct Money {
     pub(super) number: Number,
     /// The sign or name of the currency. Empty without one.
     pub(super) currency: String,
+    /// True if parentheses are the sign of a negative amount, as in accounting.
+    pub(super) has_parentheses: bool,
 }
 
 /// The signs of currencies.
@@ -257,11 +267,15 @@ pub(super) fn money(text: &str, has_comma: bool) -> Option<Money> {
     let is_exponent = |c: char| c.is_ascii_digit() || "+-.eE".contains(c);
     if text.contains(['e', 'E']) && text.chars().all(is_exponent) {
         let number = Number::parse(text).filter(|number| number.float.is_finite())?;
-        return Some(Money { number, currency: String::new() });
+        return Some(Money { number, currency: String::new(), has_parentheses: false });
     }
     let text = text.strip_prefix('+').unwrap_or(text);
-    let (inner, is_negative) = match text.strip_prefix('(').and_then(|text| text.strip_suffix(')'))
-    {
+    let in_parentheses = text.strip_prefix('(').and_then(|text| text.strip_suffix(')'));
+    let (inner, is_negative) = match in_parentheses {
+        // `(1)` is the mark of a note or of an element of a list.
+        Some(inner) if inner.contains('-') || inner.bytes().all(|b| b.is_ascii_digit()) => {
+            return None;
+        }
         Some(inner) => (inner, true),
         None => text.strip_prefix(['-', '\u{2212}']).map_or((text, false), |text| (text, true)),
     };
@@ -300,7 +314,8 @@ pub(super) fn money(text: &str, has_comma: bool) -> Option<Money> {
     let number =
         if factor > 1.0 { (number.parse::<f64>().ok()? * factor).to_string() } else { number };
     let number = if is_negative { format!("-{}", number.trim_start_matches('-')) } else { number };
-    Some(Money { number: Number::parse(&number)?, currency })
+    let has_parentheses = in_parentheses.is_some();
+    Some(Money { number: Number::parse(&number)?, currency, has_parentheses })
 }
 
 #[cfg(test)]
@@ -345,6 +360,9 @@ mod tests {
             ("$1,234.50", false, Some((1_234.5, "$"))),
             ("-$5", false, Some((-5.0, "$"))),
             ("(5.00)", false, Some((-5.0, ""))),
+            ("($5)", false, Some((-5.0, "$"))),
+            ("(5)", false, None),
+            ("(-5.0)", false, None),
             ("9,99 €", true, Some((9.99, "€"))),
             ("1.234,50", true, Some((1_234.5, ""))),
             ("EUR 12", false, Some((12.0, "€"))),

@@ -26,6 +26,8 @@ pub(in crate::query) struct ScaleSurvey {
     currencies: Vec<(String, u64)>,
     /// The numbers of amounts of money in which the sign before decimals is a comma, and a dot.
     commas: (u64, u64),
+    /// The number of amounts of money in parentheses.
+    parentheses: u64,
     versions: u64,
     times: u64,
     zones: u64,
@@ -139,6 +141,7 @@ impl ScaleSurvey {
             Some(false) => self.commas.1 += 1,
             None => {}
         }
+        self.parentheses += u64::from(found.has_parentheses);
         count(&mut self.currencies, found.currency);
         true
     }
@@ -158,6 +161,11 @@ impl ScaleSurvey {
     /// Returns true if there are texts, and all of them are on one scale other than that of texts.
     pub(in crate::query) fn is_uniform(&self) -> bool {
         self.others == 0 && self.texts() > 0
+    }
+
+    /// Returns true if no sample of a time has hours, as `00:04:12`.
+    pub(in crate::query) fn has_no_hours(&self) -> bool {
+        self.samples.iter().all(|sample| has_no_hours(sample))
     }
 
     /// Returns up to three texts, in quotes.
@@ -226,7 +234,10 @@ impl ScaleSurvey {
                     self.samples()
                 ));
             }
-            return (Scale::Money { currency, has_comma: self.commas.0 > 0 }, None);
+            // Beside words, a number in parentheses may be a mark.
+            let has_parentheses = money + self.plain == texts;
+            let has_comma = self.commas.0 > 0;
+            return (Scale::Money { currency, has_comma, has_parentheses }, None);
         }
         if is_most(units) {
             let plain = (self.plain + self.numbers > 0).then_some("");
@@ -267,9 +278,12 @@ impl ScaleSurvey {
         let on_scale = match scale {
             Scale::Number => numbers,
             Scale::Amount(_) => sum(&self.units) + numbers,
-            Scale::Money { .. } => sum(&self.currencies) + numbers,
+            Scale::Money { has_parentheses, .. } => {
+                let marks = if *has_parentheses { 0 } else { self.parentheses };
+                sum(&self.currencies) + numbers - marks
+            }
             Scale::Version => self.versions + numbers,
-            Scale::Time { .. } => self.times,
+            Scale::Time { .. } | Scale::TimeOfDay(_) => self.times,
             Scale::Text => self.texts() - self.plain,
         };
         let all = self.numbers + self.texts() + self.booleans + self.objects;
@@ -333,6 +347,12 @@ impl DottedNumbers {
         self.most = self.most.max(decimals.len());
         self.ends_in_zero |= decimals.len() > 1 && decimals.ends_with('0');
     }
+}
+
+/// Returns true if a time has three parts, the first of which is zero.
+pub(in crate::query) fn has_no_hours(time: &str) -> bool {
+    let time = time.trim_matches(['\'', '"']);
+    time.matches(':').count() == 2 && time.trim_start_matches('0').starts_with(':')
 }
 
 fn count(list: &mut Vec<(String, u64)>, name: String) {
