@@ -1,5 +1,7 @@
 //! Regular expressions with a limit of the bytes that they search.
 
+use std::borrow::Cow;
+
 use regex_lite::{Regex, RegexBuilder};
 
 /// Maximum number of bytes that one query searches.
@@ -31,8 +33,9 @@ impl CompiledRegex {
         // The engine does not report the compiled size, which determines the search time. So find
         // the smallest power of two under which the pattern compiles.
         let mut size = 256;
+        let pattern = if ignore_case { in_any_case(pattern) } else { Cow::Borrowed(pattern) };
         loop {
-            let mut builder = RegexBuilder::new(pattern);
+            let mut builder = RegexBuilder::new(&pattern);
             builder.case_insensitive(ignore_case).multi_line(by_line);
             match builder.size_limit(size).build() {
                 Ok(regex) => {
@@ -45,6 +48,57 @@ impl CompiledRegex {
                 Err(error) if size >= MAX_COMPILED_PATTERN_BYTES => return Err(error),
                 Err(_) => size *= 2,
             }
+        }
+    }
+}
+
+/// Returns a pattern that matches its letters beyond ASCII in any case, which the engine ignores
+/// for ASCII only. Ranges of letters remain as they are. O(pattern).
+fn in_any_case(pattern: &str) -> Cow<'_, str> {
+    if pattern.is_ascii() {
+        return Cow::Borrowed(pattern);
+    }
+    let (mut out, mut is_escaped, mut in_set, mut last) = (String::new(), false, false, ' ');
+    let mut characters = pattern.chars().peekable();
+    while let Some(next) = characters.next() {
+        let other = if next.is_lowercase() {
+            single(next.to_uppercase())
+        } else {
+            single(next.to_lowercase())
+        };
+        let is_range = in_set && (last == '-' || characters.peek() == Some(&'-'));
+        match other.filter(|other| !next.is_ascii() && *other != next && !is_range) {
+            Some(other) if in_set => out.extend([next, other]),
+            Some(other) => out.extend(['[', next, other, ']']),
+            None => out.push(next),
+        }
+        if !is_escaped {
+            in_set = (in_set || next == '[') && next != ']';
+        }
+        is_escaped = next == '\\' && !is_escaped;
+        last = next;
+    }
+    Cow::Owned(out)
+}
+
+/// Returns the only item. None if there are several.
+fn single(mut items: impl Iterator<Item = char>) -> Option<char> {
+    items.next().filter(|_| items.next().is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_beyond_ascii_match_in_any_case() {
+        for (pattern, expected) in [
+            ("k\u{f6}ln", "k[\u{f6}\u{d6}]ln"),
+            ("[\u{e4}\u{d6}]", "[\u{e4}\u{c4}\u{d6}\u{f6}]"),
+            ("[\u{e4}-\u{f6}]", "[\u{e4}-\u{f6}]"),
+            ("\\[\u{df}\u{20ac}", "\\[\u{df}\u{20ac}"),
+        ] {
+            assert_eq!(in_any_case(pattern), expected);
         }
     }
 }

@@ -93,7 +93,7 @@ pub struct FoundLines {
 }
 
 /// Returns true if a pattern has a capital letter, other than in an escape such as `\S`.
-fn has_capital(pattern: &str) -> bool {
+pub(in crate::query) fn has_capital(pattern: &str) -> bool {
     let mut is_escaped = false;
     pattern.chars().any(|character| {
         let counts = character.is_uppercase() && !is_escaped;
@@ -163,7 +163,8 @@ impl Pattern {
     }
 
     fn compile(pattern: &str, ignore_case: Option<bool>, by_line: bool) -> Result<Self, String> {
-        let ignore_case = ignore_case.unwrap_or_else(|| !has_capital(pattern));
+        let ignore_case =
+            ignore_case.unwrap_or_else(|| !has_capital(pattern) || pattern.starts_with("(?i)"));
         let compiled = CompiledRegex::new(pattern, ignore_case, by_line).map_err(|error| {
             format!(
                 "grep {pattern:?} is no regular expression: {error}; put a backslash before signs such as ( [ * that are meant as text"

@@ -106,7 +106,7 @@ impl Leaf {
     ) -> Result<(), String> {
         if let Check::Matches(pattern) = &self.check {
             pattern.check_budget()?;
-            notes.extend(pattern.case_note());
+            notes.extend(pattern.case_note(self.matched.get() == 0));
         }
         // A list may match although some of its values occur in no record. A comparison may not
         // have been evaluated, because another one decided.

@@ -2,8 +2,11 @@
 
 use std::cell::Cell;
 
-use crate::query::grep::Pattern;
+use crate::query::grep::{Pattern, has_capital};
 use crate::query::value::quote;
+
+/// The name of the operator of an expression in slashes, which regards case.
+const IN_SLASHES: &str = "=~ /…/";
 
 /// A pattern for texts.
 #[derive(Debug)]
@@ -60,7 +63,11 @@ impl TextPattern {
             ));
         }
         *self = *alternative;
-        Some(format!("{text} was read as a regular expression, because no value contains it"))
+        let case = match has_capital(&self.text) {
+            true => format!(", and its capital letters count: for any case write ~* {text}"),
+            false => String::new(),
+        };
+        Some(format!("{text} was read as a regular expression, because no value contains it{case}"))
     }
 
     /// Creates a pattern that matches texts with this part, in any case.
@@ -114,8 +121,13 @@ impl TextPattern {
     /// Creates a pattern from a regular expression. `ignore_case` is none for smart case: lower
     /// case matches any case.
     pub(super) fn regex(text: &str, ignore_case: Option<bool>) -> Result<Self, String> {
-        let kind = Self::regex_kind(text, ignore_case, "=~")?;
-        Ok(Self::new(kind, text))
+        // The answer states the case that the expression regards.
+        let name = match ignore_case {
+            Some(true) if has_capital(text) => "~*",
+            Some(false) if !has_capital(text) => IN_SLASHES,
+            _ => "=~",
+        };
+        Ok(Self::new(Self::regex_kind(text, ignore_case, name)?, text))
     }
 
     fn regex_kind(
@@ -132,8 +144,12 @@ impl TextPattern {
     /// Returns true if a text matches.
     pub(super) fn is_match(&self, text: &str) -> bool {
         let is_match = self.matches(text);
-        let is_other = || !text.contains(self.text.trim_matches('%'));
-        let is_stated = matches!(self.kind, PatternKind::Regex(..) | PatternKind::EqualsAnyCase(_));
+        let is_other = || !self.text.split(['%', '_']).all(|part| text.contains(part));
+        let is_stated = match self.kind {
+            PatternKind::Regex(_, _, name) => name != "LIKE",
+            PatternKind::EqualsAnyCase(_) => true,
+            _ => false,
+        };
         if is_match && !is_stated && is_other() {
             self.has_other_case.set(true);
         }
@@ -141,14 +157,26 @@ impl TextPattern {
     }
 
     /// Returns a note if a text matched that is written in another case than a pattern with
-    /// capital letters.
-    pub(super) fn case_note(&self) -> Option<String> {
+    /// capital letters, or if no text matches an expression with capital letters, which count.
+    pub(super) fn case_note(&self, is_without_match: bool) -> Option<String> {
+        let counts_case = matches!(self.kind, PatternKind::Regex(_, _, "=~"));
+        if is_without_match && counts_case && has_capital(&self.text) {
+            return Some(format!("for any case write ~* {}", quote(&self.text)));
+        }
         let has_capital = self.text.chars().any(char::is_uppercase);
         (has_capital && self.has_other_case.get()).then(|| {
             let part = self.text.trim_matches('%');
+            let escaped: String = part.chars().map(escape_regex).collect();
+            let regex = match self.kind {
+                PatternKind::Contains(_) => escaped,
+                PatternKind::StartsWith(_) => format!("^{escaped}"),
+                PatternKind::EndsWith(_) => format!("{escaped}$"),
+                _ => glob_regex(&self.text, '%', '_'),
+            };
             format!(
-                "texts with {0} in another case match, too; for this case only write =~ {0}",
-                quote(part)
+                "texts with {} in another case match, too; for this case only write =~ {}",
+                quote(part),
+                quote(&regex)
             )
         })
     }
@@ -215,6 +243,7 @@ fn escape_regex(character: char) -> String {
 impl std::fmt::Display for TextPattern {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let name = match &self.kind {
+            PatternKind::Regex(_, _, IN_SLASHES) => return write!(f, "=~ /{}/", self.text),
             PatternKind::Regex(_, _, name) => name,
             PatternKind::EqualsAnyCase(_) => "= in any case",
             PatternKind::Contains(part) if *part == self.text.to_lowercase() => "CONTAINS",
