@@ -148,7 +148,12 @@ impl Query {
         let raw = visible(bytes, form);
         let converted = if self.needs_records() { input::convert(&raw) } else { None };
         let Some(converted) = converted else { return self.run_on_json(&raw, input) };
-        let mut result = match self.run_on_json(&converted.json, input) {
+        let is_list = converted.json.starts_with(b"[");
+        let found = match self.is_program() && is_list {
+            true => self.run_jq(&converted.json, true),
+            false => self.run_on_json(&converted.json, input),
+        };
+        let mut result = match found {
             // The path may be one of XPath.
             Err(error) if converted.format == Some("XML") => match self.with_json_path() {
                 Some(query) => query.run_on_json(&converted.json, input)?,
@@ -165,7 +170,7 @@ impl Query {
     /// Runs the query on a document, on lines of JSON, or on any other text.
     fn run_on_json(&self, raw: &[u8], input: &QueryInput<'_>) -> Result<QueryResult, String> {
         let limits = input.limits;
-        if self.jq.is_some() && self.path.is_none() && !self.filters() {
+        if self.is_program() {
             let document = input::document(raw, limits);
             let is_list = matches!(document, Cow::Owned(_));
             return self.run_jq(&document, is_list);
@@ -226,7 +231,7 @@ impl Query {
         }
         records.ids = chosen;
         if self.jq.is_some() {
-            return self.run_jq(&records.whole(), false);
+            return self.run_jq(&records.whole(), records.is_list && self.filters());
         }
         if self.skip > 0 && records.is_list {
             records.skip(self.skip);
@@ -270,7 +275,9 @@ impl Query {
                 projected.check_names()?;
                 let of = if projected.of_document { "the document" } else { of.as_str() };
                 let envelope = if projected.of_document { None } else { records.envelope() };
-                let what = format!("fields {fields} of {of}{}", projected.note());
+                // No field is missing where no record was chosen.
+                let note = if records.ids.is_empty() { String::new() } else { projected.note() };
+                let what = format!("fields {fields} of {of}{note}");
                 Ok(QueryResult { envelope, ..QueryResult::new(projected.bytes, false, what) })
             }
             None => Err(aggregate::no_field(&records, fields)),

@@ -124,19 +124,19 @@ pub(super) fn run(program: &str, input: &[u8]) -> Result<JqResults, String> {
     Ok(JqResults { bytes, is_text, count, notes })
 }
 
-/// Runs a program on lines of JSON, which `input` has as a list. A program that fails on the list
-/// is run on each line instead, as the program jq does.
+/// Runs a program on lines or records, which `input` has as a list. A program that fails on the list
+/// is run on each of them instead, as the program jq does with lines.
 ///
 /// # Errors
 /// Those of [`run`].
 pub(super) fn run_on_lines(program: &str, input: &[u8]) -> Result<JqResults, String> {
     match run(program, input) {
-        Err(reason) if reason.starts_with("jq failed: cannot index") => {
+        Err(reason) if reason.starts_with("jq failed: cannot ") => {
             let results = run(&format!(".[] | ({program}\n)"), input);
             let is_limit = |error: &String| !error.starts_with("jq failed");
             let mut results =
                 results.map_err(|error| if is_limit(&error) { error } else { reason })?;
-            results.notes.insert(0, "run on each line".to_owned());
+            results.notes.insert(0, "run on each line or record".to_owned());
             Ok(results)
         }
         results => results,

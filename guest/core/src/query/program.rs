@@ -9,7 +9,13 @@ use super::{Query, QueryResult};
 pub(super) const NO_JQ: &str = "this build has no jq: use where, aggregate, path and grep";
 
 impl Query {
-    /// Runs the program of jq on a JSON document, which may be a list of lines.
+    /// Returns true if the query is a program for the whole document.
+    pub(super) fn is_program(&self) -> bool {
+        self.jq.is_some() && self.path.is_none() && !self.filters()
+    }
+
+    /// Runs the program of jq on a JSON document, which may be a list of lines or of the records
+    /// that a condition chose.
     #[cfg(feature = "jq")]
     pub(super) fn run_jq(&self, document: &[u8], is_lines: bool) -> Result<QueryResult, String> {
         let program = self.jq.as_deref().unwrap_or_default();
