@@ -4,6 +4,7 @@
 mod alternatives;
 mod command_line;
 mod readings;
+mod unsupported;
 mod values;
 
 use std::borrow::Cow;
@@ -165,9 +166,19 @@ impl Pattern {
     fn compile(pattern: &str, ignore_case: Option<bool>, by_line: bool) -> Result<Self, String> {
         let ignore_case =
             ignore_case.unwrap_or_else(|| !has_capital(pattern) || pattern.starts_with("(?i)"));
+        if let Some(class) = unsupported::bare_class(pattern) {
+            return Err(format!("grep has classes in brackets only: write [{class}] for {class}"));
+        }
+        if let Some(letter) = unsupported::bounded_letter(pattern) {
+            return Err(format!(
+                "grep {pattern:?}: \\b, and the option -w, know no letters such as {letter}; write grep: {}",
+                pattern.replace("\\b", "")
+            ));
+        }
         let compiled = CompiledRegex::new(pattern, ignore_case, by_line).map_err(|error| {
-            format!(
-                "grep {pattern:?} is no regular expression: {error}; put a backslash before signs such as ( [ * that are meant as text"
+            unsupported::explain(pattern).map_or_else(
+                || format!("grep {pattern:?} is no regular expression: {error}; put a backslash before signs such as ( [ * that are meant as text"),
+                |reason| format!("grep cannot search {pattern:?}: {reason}"),
             )
         })?;
         let CompiledRegex { regex, max_bytes } = compiled;

@@ -111,7 +111,12 @@ pub(super) fn failure(reason: &str, count: usize, input: &[u8]) -> String {
         reason = format!("{reason}; the input is {keys}");
     }
     let after = if count > 0 { format!(" after {count} results") } else { String::new() };
-    format!("jq failed{after}: {reason}; put ? after a step to skip values that it does not fit")
+    // The engine of regular expressions is that of grep.
+    let hint = match reason.contains("invalid regex") {
+        true => "write several tests, such as test(\"a\") and (test(\"b\") | not)",
+        false => "put ? after a step to skip values that it does not fit",
+    };
+    format!("jq failed{after}: {reason}; {hint}")
 }
 
 /// Describes the input of a program.
