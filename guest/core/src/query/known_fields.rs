@@ -26,7 +26,9 @@ pub(super) fn unknown(records: &RecordSet<'_>, all: &[NodeId], name: &str) -> St
             let own = field_name.rsplit('.').next().unwrap_or_default();
             let alike = strsim::jaro_winkler(&field_name, &wanted);
             let alike_end = strsim::jaro_winkler(own, &last) * 0.99;
-            let score = alike.max(alike_end);
+            // `sc-status` is a status.
+            let is_kind = own.rsplit(|c: char| !c.is_alphanumeric()).next() == Some(&last);
+            let score = alike.max(alike_end).max(if is_kind { 0.85 } else { 0.0 });
             #[allow(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,

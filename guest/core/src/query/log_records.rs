@@ -8,13 +8,15 @@
 //! | `host process[12]: …` after the time (syslog) | `host`, `process`, `pid` |
 //! | `name: …` after time and level | `source` |
 //! | `key=value`, `key="value"`, also between bars | each key |
-//! | an access log (common, combined) | `client`, `method`, `path`, `status`, `bytes`, … |
+//! | an access log, a request in quotes | `client`, `method`, `path`, `status`, `bytes`, … |
+//! | `[pid 12] [client a]`, `client: a, host: b` | each label |
 //!
 //! `message` is all of the entry but its time, so that nothing is lost. Members that an entry does
 //! not state are absent. Lines that begin no entry belong to the message before them.
 //!
 //! JSON objects between other lines, and reports of compilers and linters, are records too.
 
+mod access;
 mod diagnostics;
 mod json_lines;
 mod run;
@@ -214,20 +216,37 @@ impl<'l> LogRecord<'l> {
             members.push(("level", self.level.into()));
         }
         let rest = self.rest.trim_start_matches(SEPARATORS);
-        if !access(self.before, rest, &mut members) {
+        let is_syslog = self.level.is_empty() && time.is_of_syslog();
+        let message = match is_syslog {
+            true => origin(rest, true, &mut members),
+            false => rest,
+        };
+        if !access::common(self.before, rest, &mut members)
+            && !access::labels(message, &mut members)
+            && !access::request(self.before, message, &mut members)
+        {
             // The time may be the value of the last key before it.
             let before = self.before.trim_end_matches('"');
             let is_key = before.ends_with('=');
             let words = before.rsplit_once(' ').filter(|_| is_key).map(|(words, _)| words);
             pairs(words.unwrap_or(if is_key { "" } else { before }), &mut members);
             pairs(self.between, &mut members);
-            let is_syslog = self.level.is_empty() && time.is_of_syslog();
-            pairs(origin(rest, is_syslog, &mut members), &mut members);
+            let message = if is_syslog { message } else { origin(rest, false, &mut members) };
+            pairs(message, &mut members);
         }
         out.extend_from_slice(
             format!("{{\"line\":{},\"{}\":", self.number, time.name()).as_bytes(),
         );
         write_cell(time.text(), false, out);
+        // A proxy writes the time of the request after that of syslog.
+        let inner = || message.split_once('[')?.1.split_once(']');
+        if let Some((time, _)) = inner().filter(|_| is_syslog)
+            && let full @ LogTime::Full(_) = LogTime::read(time)
+            && time.contains('/')
+        {
+            out.extend_from_slice(b",\"time\":");
+            write_cell(full.text(), false, out);
+        }
         for (at, (name, value)) in members.iter().enumerate() {
             let is_known = members.iter().take(at).any(|(known, _)| known == name);
             if is_known || OWN.contains(name) {
@@ -270,37 +289,6 @@ fn short_level(level: &str) -> &str {
 fn last_word(text: &str) -> &str {
     let from = text.rfind(|sign: char| !sign.is_ascii_alphanumeric()).map_or(0, |at| at + 1);
     text.get(from..).unwrap_or_default()
-}
-
-/// Adds the members of an access log: `client - user [time] "GET /path HTTP/1.1" 200 12 "…" "…"`.
-/// Returns false if the entry has another form.
-fn access<'l>(before: &'l str, rest: &'l str, members: &mut Vec<LogMember<'l>>) -> bool {
-    let read = || {
-        let (request, after) = rest.strip_prefix('"')?.split_once("\" ")?;
-        let mut words = after.split(' ');
-        let (status, bytes) = (words.next()?, words.next().unwrap_or("-"));
-        let is_status = status.len() == 3 && status.bytes().all(|byte| byte.is_ascii_digit());
-        let quoted: Vec<&str> = after.split('"').skip(1).step_by(2).collect();
-        is_status.then_some((request, status, bytes, quoted))
-    };
-    let Some((request, status, bytes, quoted)) = read() else { return false };
-    let value = |text: &'l str| Cow::Borrowed(if text == "-" { "" } else { text });
-    // A virtual host may be before the client: user and identity follow it.
-    let mut words = before.trim_end_matches(['[', ' ']).rsplit(' ');
-    if let Some(client) = words.nth(2) {
-        members.push(("client", client.into()));
-    }
-    let is_method = |method: &str| {
-        !method.is_empty() && method.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-')
-    };
-    if let Some((method, target)) = request.split_once(' ').filter(|(method, _)| is_method(method))
-    {
-        let path = target.rsplit_once(" HTTP/").map_or(target, |(path, _)| path);
-        members.extend([("method", method.into()), ("path", path.into())]);
-    }
-    members.extend([("status", status.into()), ("bytes", value(bytes))]);
-    members.extend(["referer", "agent"].into_iter().zip(quoted.into_iter().map(value)));
-    true
 }
 
 /// Adds what wrote an entry, and returns the rest. `is_syslog` is true if the time is one of
@@ -367,7 +355,17 @@ fn pairs<'l>(message: &'l str, members: &mut Vec<LogMember<'l>>) {
     let (mut rest, mut found) = (message, 0);
     while let Some((before, after)) = rest.split_once('=').filter(|_| found < MAX_KEYS) {
         let key = before.rsplit([' ', ',', ';', '\t', '(', '{', '[']).next().unwrap_or_default();
-        let end = after.find([' ', ',', ';', '\t', ')', '}', ']']).unwrap_or(after.len());
+        let mut last = ' ';
+        let end = after.char_indices().find(|(at, sign)| {
+            let rest = after.get(at + 1..).unwrap_or_default();
+            // A comma between digits is a part of a number, or of a list of them.
+            let is_inside = *sign == ','
+                && last.is_ascii_digit()
+                && rest.starts_with(|next: char| next.is_ascii_digit());
+            last = *sign;
+            [' ', ',', ';', '\t', ')', '}', ']'].contains(sign) && !is_inside
+        });
+        let end = end.map_or(after.len(), |(at, _)| at);
         let (value, next) = match quoted_value(after) {
             Some((value, next)) => (Cow::Owned(value), next),
             None => (

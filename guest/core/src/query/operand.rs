@@ -118,7 +118,7 @@ impl Operand {
             }
             reader.reset(start);
             return Err(reader.error(&format!(
-                "{word}() is not a function of this language; it has {}; jq has more",
+                "{word}() is not a function of this language; it has {}; jq has more; a field of such a name is in quotes",
                 "length, lower, upper, trim, abs, round, floor, ceil, year, quarter, month, week, day, hour, weekday, substr"
             )));
         }
