@@ -205,6 +205,16 @@ impl Exchange {
         }
     }
 
+    /// Notes that the request has its place at the upstream, whose latency begins now.
+    pub(crate) fn upstream_admitted(&self) {
+        self.trace.upstream_admitted();
+    }
+
+    /// Notes that the request waits for input of the client, without a place at the upstream.
+    pub(crate) fn upstream_suspended(&self) {
+        self.trace.upstream_suspended();
+    }
+
     /// Records in the audit log that values of stored answers replaced references in the request.
     pub(crate) fn audit_references(&self, recorder: &Recorder) {
         let sources = self.ticket.as_ref().map_or(&[][..], Ticket::references);

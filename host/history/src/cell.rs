@@ -83,17 +83,23 @@ pub(crate) enum Sum {
     SampledActual,
     SamplesOff,
     TokensKeptOut,
+    /// Calls of a tool that reached its upstream.
+    ToolCalls,
+    ToolFailures,
+    /// The microseconds that the upstream needed for these calls.
+    UpstreamMicros,
 }
 
 /// The number of sums of a cell. The position of a sum in the file is that in [`Sum`].
-pub(crate) const SUMS: usize = Sum::TokensKeptOut as usize + 1;
+pub(crate) const SUMS: usize = Sum::UpstreamMicros as usize + 1;
 
 /// The values of a cell.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Values {
     pub(crate) sums: [i64; SUMS],
-    /// Latency in microseconds, and tokens of upstreams' answers.
-    pub(crate) histograms: [Histogram; 2],
+    /// Latency in microseconds, tokens of upstreams' answers, and the microseconds that upstreams
+    /// needed for calls of tools.
+    pub(crate) histograms: [Histogram; 3],
 }
 
 impl Values {
@@ -130,9 +136,14 @@ impl Values {
         self.add(Sum::Chunked, event.is_chunked.into());
         self.add(Sum::Condensed, event.is_condensed.into());
         self.add(Sum::Faults, event.outcome.is_fault().into());
-        let numbers = [event.latency_us, event.tokens_before];
-        for (histogram, number) in self.histograms.iter_mut().zip(numbers) {
-            histogram.add(number);
+        let [latency, tokens, upstream] = &mut self.histograms;
+        latency.add(event.latency_us);
+        tokens.add(event.tokens_before);
+        if let Some(micros) = event.upstream_us {
+            upstream.add(micros);
+            self.add(Sum::ToolCalls, 1);
+            self.add(Sum::ToolFailures, event.is_tool_failure.into());
+            self.add(Sum::UpstreamMicros, micros);
         }
     }
 

@@ -5,8 +5,9 @@
 //!
 //! - the difference of its series to the cell before, its revision, and the length of the rest;
 //! - a bit for each sum that is not zero, and these sums;
-//! - the histograms of latency and tokens. That of tokens is left out after a single call, because
-//!   its sums have the same information.
+//! - the histograms of latency, tokens, and upstreams' time. That of tokens is left out after a
+//!   single call, and that of upstreams' time after less than two calls of a tool, because the sums
+//!   have the same information.
 //!
 //! All numbers have variable lengths.
 
@@ -52,14 +53,19 @@ impl PackedCell<'_> {
         if !has_histograms {
             return Some(());
         }
-        let [latency, tokens] = &mut values.histograms;
+        let number = |sum| sums.get(sum as usize).map_or(0, |sum| sum.unsigned_abs());
+        let [latency, tokens, upstream] = &mut values.histograms;
         latency.merge_written(&mut rest)?;
-        if is_single(&sums) {
-            let sum = sums.get(Sum::TokensBefore as usize);
-            tokens.add(sum.map_or(0, |sum| sum.unsigned_abs()));
-            return Some(());
+        match is_single(&sums) {
+            true => tokens.add(number(Sum::TokensBefore)),
+            false => tokens.merge_written(&mut rest)?,
         }
-        tokens.merge_written(&mut rest)
+        match number(Sum::ToolCalls) {
+            0 => {}
+            1 => upstream.add(number(Sum::UpstreamMicros)),
+            _ => upstream.merge_written(&mut rest)?,
+        }
+        Some(())
     }
 }
 
@@ -107,10 +113,13 @@ impl ChunkWriter {
         let filled = || values.sums.iter().enumerate().filter(|(_, sum)| **sum > 0);
         varint::write(&mut body, filled().fold(0, |bits, (at, _)| bits | 1 << at));
         filled().for_each(|(_, sum)| varint::write(&mut body, sum.unsigned_abs()));
-        let [latency, tokens] = &values.histograms;
+        let [latency, tokens, upstream] = &values.histograms;
         latency.write(&mut body);
         if !is_single(&values.sums) {
             tokens.write(&mut body);
+        }
+        if values.get(Sum::ToolCalls) > 1 {
+            upstream.write(&mut body);
         }
         self.push_packed(key, &body);
         self.body = body;
@@ -180,6 +189,8 @@ mod tests {
                 bytes_before: tokens_before * 4,
                 tokens_sent: tokens_before / 2,
                 latency_us,
+                upstream_us: (series % 2 == 0).then_some(latency_us / 2),
+                is_tool_failure: tokens_before % 3 == 0,
                 ..Event::default()
             };
             if is_read { values.follow_up(&event) } else { values.call(&event) }

@@ -107,6 +107,11 @@ pub struct Event {
     pub bytes_sent: u64,
     /// The time from request to answer, in microseconds.
     pub latency_us: u64,
+    /// The time that the upstream needed for a call of a tool, in microseconds. `None` if it was
+    /// not called.
+    pub upstream_us: Option<u64>,
+    /// True if the call of the tool failed: at the upstream, or with a result that is an error.
+    pub is_tool_failure: bool,
     /// True if the upstream's answer exceeded its budget.
     pub is_oversized: bool,
     /// True if a page of a list was sent.
@@ -172,6 +177,8 @@ impl Default for Event {
             bytes_before: 0,
             bytes_sent: 0,
             latency_us: 0,
+            upstream_us: None,
+            is_tool_failure: false,
             is_oversized: false,
             is_paged: false,
             is_chunked: false,

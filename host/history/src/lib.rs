@@ -43,6 +43,7 @@ mod retention;
 mod schema;
 mod sessions;
 mod time;
+mod usage;
 mod varint;
 mod writer;
 
@@ -55,3 +56,4 @@ pub use listing::ListQuery;
 pub use measure::Measure;
 pub use query::{Dimension, Query};
 pub use reader::Reader;
+pub use usage::ToolUsage;

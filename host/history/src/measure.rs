@@ -156,7 +156,7 @@ impl Measure {
         let sum = |sum| values.get(sum);
         let saved = sum(Sum::TokensBefore).saturating_sub(sum(Sum::TokensSent));
         let net = saved.saturating_sub(sum(Sum::TokensFollowup));
-        let [latency, tokens] = &values.histograms;
+        let [latency, tokens, _] = &values.histograms;
         #[allow(clippy::cast_possible_truncation, reason = "an estimate of a count")]
         let whole = |number: Option<f64>| number.map(|number| number.round() as i64).into();
         // Latencies are stored in microseconds.

@@ -12,8 +12,12 @@ use crate::error::Result;
 pub(crate) type Migration = fn(&Transaction<'_>) -> Result<()>;
 
 /// The steps from an empty file on. `user_version` of a file is the number of steps it has seen.
-pub(crate) const MIGRATIONS: [Migration; 2] =
-    [|transaction| Ok(transaction.execute_batch(CELLS_AS_ROWS)?), pack_cells];
+pub(crate) const MIGRATIONS: [Migration; 3] = [
+    |transaction| Ok(transaction.execute_batch(CELLS_AS_ROWS)?),
+    pack_cells,
+    // Cells have sums and a histogram that earlier programs would misread. Older cells lack them.
+    |_| Ok(()),
+];
 
 const CELLS_AS_ROWS: &str = "
 CREATE TABLE name (
@@ -89,7 +93,7 @@ fn pack_cells(transaction: &Transaction<'_>) -> Result<()> {
         for (at, sum) in values.sums.iter_mut().take(12).enumerate() {
             *sum = row.get(3 + at)?;
         }
-        for (at, histogram) in values.histograms.iter_mut().enumerate() {
+        for (at, histogram) in values.histograms.iter_mut().take(2).enumerate() {
             let bytes = row.get_ref(15 + at)?.as_blob().unwrap_or_default();
             histogram.merge_version_1(bytes);
         }

@@ -81,7 +81,7 @@ impl Reader {
 
     /// Returns the values of all groups. Every cell of the range is read, but only its sums unless
     /// a measure needs a histogram.
-    fn groups(
+    pub(crate) fn groups(
         &self,
         query: &Query,
         level: Level,

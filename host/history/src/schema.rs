@@ -165,13 +165,13 @@ mod tests {
         let next = [&MIGRATIONS[..], &[more]].concat();
         migrate(&mut connection, &next).unwrap();
         migrate(&mut connection, &next).unwrap();
-        assert_eq!(version(&connection).unwrap(), 3);
+        assert_eq!(version(&connection).unwrap(), 4);
         connection.execute("INSERT INTO record (more) VALUES (1)", []).unwrap();
         let kept: i64 =
             connection.query_row("SELECT value FROM meta", [], |row| row.get(0)).unwrap();
         assert_eq!(kept, 7);
         let error = migrate(&mut connection, &MIGRATIONS).unwrap_err().to_string();
-        assert!(error.contains("version 3") && error.contains("knows 2"), "{error}");
+        assert!(error.contains("version 4") && error.contains("knows 3"), "{error}");
     }
 
     #[cfg(unix)]

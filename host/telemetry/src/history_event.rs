@@ -82,6 +82,8 @@ pub(super) fn event(
         bytes_before: record.original_bytes,
         bytes_sent: record.response_bytes,
         latency_us: u64::try_from(answered.latency.as_micros()).unwrap_or(u64::MAX),
+        upstream_us: record.upstream_us,
+        is_tool_failure: record.is_tool_failure,
         is_oversized: budget > 0 && record.original_tokens > budget,
         is_paged: record.pagination_used,
         is_chunked: record.chunking_used,

@@ -100,6 +100,13 @@ pub struct TelemetryRecord {
     /// The tokens of results of tools that a program kept out of its answer.
     #[serde(skip_serializing_if = "is_zero")]
     pub tokens_kept_out: u64,
+    /// The time that the upstream needed for a call of a tool, in microseconds, without the wait
+    /// for a place there. `None` if it was not called.
+    #[serde(skip)]
+    pub upstream_us: Option<u64>,
+    /// True if the call of the tool failed: at the upstream, or with an answer that is an error.
+    #[serde(skip)]
+    pub is_tool_failure: bool,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
@@ -217,6 +224,24 @@ pub struct AnswerEvent<'a> {
     /// The outcome that the gateway observed. If it is [`Outcome::Passed`], the guard's decision
     /// refines it.
     pub outcome: Outcome,
+}
+
+impl AnswerEvent<'_> {
+    /// Returns the time that the upstream needed for a call of a tool, in microseconds. A refusal
+    /// by the guard says nothing about the tool.
+    pub(super) fn upstream_us(&self) -> Option<u64> {
+        let is_refused = self.outcome == Outcome::Refused
+            || self.decision.is_some_and(|decision| outcome_of(decision) == Outcome::Refused);
+        let trace = self.trace.filter(|_| self.kind == RequestKind::Tool && !is_refused)?;
+        let latency = trace.upstream_latency()?;
+        Some(u64::try_from(latency.as_micros()).unwrap_or(u64::MAX))
+    }
+
+    /// Returns true if the upstream failed, or answered with an error or an error result.
+    pub(super) fn is_tool_failure(&self) -> bool {
+        let is_error = |trace: &RequestTrace| trace.is_tool_error() || trace.error_code().is_some();
+        self.outcome == Outcome::UpstreamError || self.trace.is_some_and(is_error)
+    }
 }
 
 pub(super) fn optimization(decision: &Decision) -> OptimizationMetadata {

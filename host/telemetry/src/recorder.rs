@@ -212,6 +212,8 @@ impl Recorder {
             tier: decision.filter(|decision| decision.mode != "catalog").map(CacheTier::of_answer),
             parent: answered.parent.to_owned(),
             tokens_kept_out: answered.kept_out,
+            upstream_us: answered.upstream_us(),
+            is_tool_failure: answered.is_tool_failure(),
         };
         self.count_operation(answered, &record);
         self.count_call(answered, &record, upstream);
@@ -354,6 +356,22 @@ impl Recorder {
         let tool = cut_name(tool);
         info!(tool = ?tool, "an operator approved the definition of a tool");
         self.audit_definition("operator", tool, "approved", "");
+    }
+
+    /// Records that an operator had the scores of tools updated. `tools` is the number of tools with
+    /// calls.
+    pub fn scores_recomputed(&self, tools: usize, is_changed: bool) {
+        info!(tools, is_changed, "an operator had the scores of tools updated");
+        if let Some(audit) = &self.audit {
+            audit.write(&AuditEntry {
+                timestamp: self.now_ms(),
+                event: "scores",
+                principal: "operator",
+                outcome: if is_changed { "changed" } else { "unchanged" },
+                detail: &format!("{tools} tools with calls"),
+                ..AuditEntry::default()
+            });
+        }
     }
 
     fn audit_definition(&self, principal: &str, endpoint: &str, outcome: &str, detail: &str) {

@@ -120,6 +120,8 @@ pub struct RequestTrace {
     started_at: Duration,
     /// Nanoseconds from the start to the upstream call and its end, plus one; 0 if there is none.
     upstream: [AtomicU64; 2],
+    /// As `upstream`: the time at which the request got its place at the upstream.
+    admitted: AtomicU64,
     is_tool_error: AtomicBool,
     /// The JSON-RPC error code of the answer; 0 if there is none.
     error_code: AtomicI64,
@@ -154,6 +156,7 @@ impl RequestTrace {
             started: Instant::now(),
             started_at: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
             upstream: [const { AtomicU64::new(0) }; 2],
+            admitted: AtomicU64::new(0),
             is_tool_error: AtomicBool::new(false),
             error_code: AtomicI64::new(0),
         }
@@ -165,21 +168,42 @@ impl RequestTrace {
         TraceContext { span: self.client, ..self.server.clone() }
     }
 
-    fn mark(&self, at: usize) {
+    /// Returns the nanoseconds since the start, plus one.
+    fn passed(&self) -> u64 {
         let passed = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        passed.saturating_add(1)
+    }
+
+    fn mark(&self, at: usize) {
         if let Some(mark) = self.upstream.get(at) {
-            let _ = mark.compare_exchange(
-                0,
-                passed.saturating_add(1),
-                Ordering::Relaxed,
-                Ordering::Relaxed,
-            );
+            let _ = mark.compare_exchange(0, self.passed(), Ordering::Relaxed, Ordering::Relaxed);
         }
     }
 
     /// Notes that the request is sent to the upstream. Only the first call has an effect.
     pub fn upstream_called(&self) {
         self.mark(0);
+    }
+
+    /// Notes that the request has its place at the upstream. The last call has an effect: a request
+    /// that waited for input of the client gets another place.
+    pub fn upstream_admitted(&self) {
+        self.admitted.store(self.passed(), Ordering::Relaxed);
+    }
+
+    /// Notes that the request waits for input of the client, and has no place at the upstream.
+    pub fn upstream_suspended(&self) {
+        self.admitted.store(0, Ordering::Relaxed);
+    }
+
+    /// Returns the time from the place at the upstream to its answer, or to now without an answer.
+    /// It excludes the wait for the place. `None` if the request has none.
+    #[must_use]
+    pub fn upstream_latency(&self) -> Option<Duration> {
+        let start = self.admitted.load(Ordering::Relaxed);
+        let answered = self.upstream.get(1).map_or(0, |mark| mark.load(Ordering::Relaxed));
+        let end = if answered == 0 { self.passed() } else { answered };
+        (start > 0).then(|| Duration::from_nanos(end.saturating_sub(start)))
     }
 
     /// Notes that the upstream has answered, and the kind of its error: `is_tool_error` for a
@@ -274,6 +298,22 @@ mod tests {
         for (name, argument) in [("sometimes", ""), ("traceidratio", "2"), ("traceidratio", "x")] {
             assert_eq!(TraceSampler::named(name, argument), None);
         }
+    }
+
+    #[test]
+    fn upstream_latency_begins_with_the_place() {
+        let trace = RequestTrace::begin(TraceSampler::NEVER, None, None);
+        trace.upstream_called();
+        assert_eq!(trace.upstream_latency(), None);
+        let before = trace.started.elapsed();
+        trace.upstream_admitted();
+        trace.upstream_answered(true, None);
+        let latency = trace.upstream_latency().unwrap();
+        assert_eq!(trace.upstream_latency(), Some(latency));
+        let [start, end] = trace.upstream_times().unwrap();
+        assert!(latency <= end - start && latency <= trace.started.elapsed() - before);
+        trace.upstream_suspended();
+        assert_eq!(trace.upstream_latency(), None);
     }
 
     #[test]

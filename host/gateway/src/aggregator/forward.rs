@@ -142,6 +142,7 @@ impl Forwarder {
             Ok(turn) => turn,
             Err(failure) => return self.fail(&exchange, request, &failure),
         };
+        exchange.upstream_admitted();
         let (call, repeatable) = match self.send(origin, server, message).await {
             Ok(sent) => sent,
             Err(failure) => return self.fail(&exchange, request, &failure),

@@ -79,6 +79,7 @@ impl Forwarder {
         let sent = match self.take_turn(origin, in_flight.server).await {
             Ok(turn) => {
                 in_flight.turn = Some(turn);
+                in_flight.exchange.upstream_admitted();
                 self.send(origin, in_flight.server, in_flight.request.clone()).await
             }
             Err(failure) => Err(failure),
@@ -107,6 +108,7 @@ impl Forwarder {
             return reply::error(&id, reply::NOT_TRANSLATABLE, reason);
         }
         let exchange = in_flight.exchange.clone();
+        exchange.upstream_suspended();
         let head = Head::read(question);
         let suspended = head.and_then(|head| {
             let client = origin.client;
@@ -149,6 +151,7 @@ impl Forwarder {
             Ok(turn) => in_flight.turn = Some(turn),
             Err(failure) => return self.fail(&in_flight.exchange, request, &failure),
         }
+        in_flight.exchange.upstream_admitted();
         if let Err(failure) = in_flight.call.connection().send(answer).await {
             return self.fail(&in_flight.exchange, request, &failure);
         }

@@ -64,6 +64,8 @@ impl Recorder {
             tier: None,
             parent: String::new(),
             tokens_kept_out: 0,
+            upstream_us: None,
+            is_tool_failure: false,
         };
         self.operation(answered, &record, None);
     }
