@@ -117,6 +117,7 @@ impl Aggregator {
         let max_idle = Duration::from_secs(config.limits.session_idle_seconds);
         let can_warm = config.limits.processes >= WARM_SHARE * servers.len();
         let router = Arc::new(Router::new(&servers, config.is_prefixed()));
+        let names = servers.iter().map(|server| server.name.clone()).collect();
         let connections = Arc::new(Connections::new(servers, Arc::clone(&filter), max_sessions));
         let definitions = Arc::new(Definitions::new(&recorder));
         let forwarder = Arc::new(Forwarder {
@@ -133,7 +134,7 @@ impl Aggregator {
             lists: Arc::new(Lists::new(&forwarder, &definitions, config.list_page, max_sessions)),
             definitions,
             programs: Programs::new(&config.code, sandbox),
-            catalogues: Catalogues::new(&recorder),
+            catalogues: Catalogues::new(&recorder, names),
             subscriptions: Subscriptions::new(&connections, &router, &filter),
             router,
             connections,
@@ -177,11 +178,16 @@ impl Aggregator {
         self.connections.end_session(id);
     }
 
-    /// Ends idle sessions and connections and expired pending inputs, periodically. Runs until its
-    /// task is dropped.
+    /// Ends idle sessions and connections and expired pending inputs, and updates the scores of
+    /// tools, periodically. Runs until its task is dropped.
     pub(crate) async fn sweep(self: Arc<Self>) {
         loop {
-            tokio::time::sleep(MAX_SWEEP_PAUSE.min(self.max_idle)).await;
+            let until_update = self.catalogues.until_update();
+            tokio::time::sleep(MAX_SWEEP_PAUSE.min(self.max_idle).min(until_update)).await;
+            if self.catalogues.until_update().is_zero() {
+                let aggregator = Arc::clone(&self);
+                let _ = tokio::task::spawn_blocking(move || aggregator.recompute_scores()).await;
+            }
             for id in self.sessions.idle() {
                 self.end_session(&id);
             }

@@ -1,10 +1,11 @@
 //! The history of calls of a gateway.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use context_guard_history::{Error, History, HistoryOptions, ListQuery, Query, Reader};
+use context_guard_history::{Error, History, HistoryOptions, ListQuery, Query, Reader, ToolUsage};
 use serde_json::{Value, json};
 use tracing::warn;
 
@@ -59,6 +60,14 @@ impl HistorySource {
     pub(crate) fn query(&self, parameters: &Parameters) -> Result<Value, Error> {
         let query = Query::parse(pairs(parameters), now_ms())?;
         self.reader()?.run(&query)
+    }
+
+    /// Returns the usage of each tool by the names of its upstream and of the tool.
+    ///
+    /// # Errors
+    /// As [`Reader::open`] and [`Reader::tool_usage`].
+    pub(crate) fn tool_usage(&self) -> Result<BTreeMap<(String, String), ToolUsage>, Error> {
+        self.reader()?.tool_usage(now_ms())
     }
 
     /// Lists sessions.
@@ -139,7 +148,7 @@ fn pairs(parameters: &Parameters) -> impl Iterator<Item = (&str, &str)> {
 }
 
 /// Returns the time in milliseconds since 1970.
-fn now_ms() -> u64 {
+pub(crate) fn now_ms() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_millis());
     u64::try_from(now).unwrap_or(u64::MAX)
 }

@@ -61,6 +61,7 @@ pub(super) fn router(gateway: &Arc<Gateway>, console: &Arc<Console>) -> Router<A
         .route("/admin/component", put(component))
         .route("/admin/cache/purge", post(purge))
         .route("/admin/catalogue/approve", post(approve))
+        .route("/admin/catalogue/recompute", post(recompute))
         .route_layer(from_fn_with_state(Arc::clone(gateway), has_token));
     Router::new()
         .route("/admin/generations", get(revisions))
@@ -245,6 +246,18 @@ async fn approve(State(gateway): State<Arc<Gateway>>, body: Bytes) -> Response {
             problem(StatusCode::BAD_REQUEST, "bad_request", detail)
         }
         Err(response) => *response,
+    }
+}
+
+async fn recompute(State(gateway): State<Arc<Gateway>>) -> Response {
+    let worker = Arc::clone(&gateway);
+    let recomputed = tokio::task::spawn_blocking(move || worker.aggregator.recompute_scores());
+    match recomputed.await {
+        Ok((tools, is_changed)) => {
+            gateway.recorder.scores_recomputed(tools, is_changed);
+            reply(&json!({"changed": is_changed, "tools": tools}))
+        }
+        Err(error) => problem(StatusCode::INTERNAL_SERVER_ERROR, "failed", &error.to_string()),
     }
 }
 

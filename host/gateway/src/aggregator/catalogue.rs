@@ -44,10 +44,19 @@ type OwnerRevision = (Arc<str>, u64);
 
 /// The recorded calls of all tools at one time. Scores change only with the next snapshot.
 struct UsageSnapshot {
-    number: u64,
     taken: Instant,
-    usage: Map<String, Value>,
+    usage: Arc<Map<String, Value>>,
+    /// The digest of `usage`. Versions contain it rather than a number, because stores and clients
+    /// remember versions for longer than the process runs.
+    digest: Vec<u8>,
     recompute: Duration,
+}
+
+impl UsageSnapshot {
+    fn new(usage: Map<String, Value>, recompute: Duration) -> Self {
+        let digest = Sha256::digest(serde_json::to_vec(&usage).unwrap_or_default()).to_vec();
+        Self { taken: Instant::now(), usage: Arc::new(usage), digest, recompute }
+    }
 }
 
 /// The lists that the guard made from merged lists, and the usage of tools.
@@ -57,54 +66,43 @@ pub(super) struct Catalogues {
     current: Mutex<LruCache<OwnerRevision, Arc<CatalogueList>>>,
     usage: Mutex<UsageSnapshot>,
     recorder: Arc<Recorder>,
+    /// The names of the upstreams.
+    upstreams: BTreeSet<String>,
 }
 
 impl Catalogues {
-    pub(super) fn new(recorder: &Arc<Recorder>) -> Self {
-        let usage = UsageSnapshot {
-            number: 0,
-            taken: Instant::now(),
-            usage: tool_usage(recorder),
-            recompute: DEFAULT_RECOMPUTE,
-        };
+    pub(super) fn new(recorder: &Arc<Recorder>, upstreams: BTreeSet<String>) -> Self {
+        let usage = tool_usage(recorder, &upstreams).unwrap_or_default();
         Self {
             lists: Mutex::new(LruCache::new(MAX_LISTS)),
             current: Mutex::new(LruCache::new(MAX_OWNERS)),
-            usage: Mutex::new(usage),
+            usage: Mutex::new(UsageSnapshot::new(usage, DEFAULT_RECOMPUTE)),
             recorder: Arc::clone(recorder),
+            upstreams,
         }
     }
 
-    /// Returns the number of the usage snapshot and its contents. Takes a new one if the last is
-    /// too old.
-    fn usage(&self) -> (u64, Map<String, Value>) {
+    fn usage(&self) -> Arc<Map<String, Value>> {
+        Arc::clone(&lock(&self.usage).usage)
+    }
+
+    /// Reads the usage of tools again, so that new lists have new scores. Blocks while the history
+    /// is read. Returns the number of tools with calls, and true if a score may have changed.
+    pub(super) fn recompute(&self) -> (usize, bool) {
+        let usage = tool_usage(&self.recorder, &self.upstreams);
         let mut snapshot = lock(&self.usage);
-        if snapshot.taken.elapsed() >= snapshot.recompute {
-            self.renew(&mut snapshot);
-        }
-        (snapshot.number, snapshot.usage.clone())
-    }
-
-    fn usage_number(&self) -> u64 {
-        let mut snapshot = lock(&self.usage);
-        if snapshot.taken.elapsed() >= snapshot.recompute {
-            self.renew(&mut snapshot);
-        }
-        snapshot.number
-    }
-
-    fn renew(&self, snapshot: &mut UsageSnapshot) {
-        let usage = tool_usage(&self.recorder);
-        snapshot.taken = Instant::now();
         // Equal usage leaves the catalogue's version as it is.
-        if usage != snapshot.usage {
-            snapshot.number += 1;
-            snapshot.usage = usage;
+        let usage = usage.filter(|usage| *usage != *snapshot.usage);
+        let is_changed = usage.is_some();
+        match usage {
+            Some(usage) => *snapshot = UsageSnapshot::new(usage, snapshot.recompute),
+            None => snapshot.taken = Instant::now(),
         }
+        (snapshot.usage.len(), is_changed)
     }
 
     /// Returns the time until the next update of scores.
-    fn until_update(&self) -> Duration {
+    pub(super) fn until_update(&self) -> Duration {
         let snapshot = lock(&self.usage);
         snapshot.recompute.saturating_sub(snapshot.taken.elapsed())
     }
@@ -113,7 +111,7 @@ impl Catalogues {
     /// the changes and approvals of definitions.
     fn version(&self, merged: &MergedTools) -> String {
         let mut hash = Sha256::new();
-        hash.update(self.usage_number().to_le_bytes());
+        hash.update(&lock(&self.usage).digest);
         for (name, list) in &merged.lists {
             hash.update((name.len() as u64).to_le_bytes());
             hash.update(name.as_bytes());
@@ -219,7 +217,7 @@ impl Aggregator {
         id: &str,
         merged: &MergedTools,
     ) -> Option<Vec<u8>> {
-        let message = self.lists.merged_message(id, merged, &self.catalogues.usage().1);
+        let message = self.lists.merged_message(id, merged, &self.catalogues.usage());
         let guarded = run_blocking(
             &self.filter,
             &origin.client.caller,
@@ -260,6 +258,12 @@ impl Aggregator {
         let approved = self.definitions.approve(pattern);
         self.catalogues.forget_held();
         approved
+    }
+
+    /// Updates the scores of tools from the recorded calls. Blocks while the history is read.
+    /// Returns the number of tools with calls, and true if a score may have changed.
+    pub(crate) fn recompute_scores(&self) -> (usize, bool) {
+        self.catalogues.recompute()
     }
 
     /// Returns true if policy hides a tool, given the name that clients would see.
