@@ -435,7 +435,7 @@ fn api_with_messages_of_its_own_keeps_its_path() -> Result<()> {
             {"name": "houses", "command": [artifacts::property_server()?]},
             {"name": "api", "rest": {"url": format!("http://{}", api.address)}},
         ]),
-        json!({}),
+        json!({"policy": {"catalogue": {"httpPrefix": null}}}),
     )?;
     let reply = get(&format!("{}/messages?limit=5&box=in", gateway.base), &[])?;
     ensure!(reply.status == 200 && reply.body.contains("GET /messages"), "{}", reply.body);

@@ -7,6 +7,7 @@
 mod alert_rules;
 mod alerts;
 mod bundle;
+mod catalogue_path;
 mod check;
 mod code;
 mod config_secrets;
@@ -39,6 +40,7 @@ pub use alerts::{
     GATEWAY_MEASURES,
 };
 pub use bundle::Bundle;
+pub use catalogue_path::{OwnPaths, catalogue_prefix};
 pub use check::References;
 pub use code::{CodeSettings, CodeTools, ReadOnlyTools};
 pub use error::{Error, Result};

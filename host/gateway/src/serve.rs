@@ -35,7 +35,7 @@ use super::upstream::server::UpstreamServer;
 use super::upstream::statuses::may_be_legacy_sse;
 use crate::access::{ANONYMOUS, Access, AdminAccess, http_client};
 use crate::code::Sandbox;
-use crate::config::{Config, Upstream};
+use crate::config::{Config, OwnPaths, Upstream};
 use crate::filter::Filter;
 use crate::oauth::{TokenStore, UpstreamTokens};
 use crate::revision::Sources;
@@ -86,13 +86,16 @@ impl Gateway {
     /// programs in `sandbox`, if `code` of the configuration enables them.
     ///
     /// # Errors
-    /// [`crate::Error::Setup`], [`crate::Error::Access`], [`crate::Error::Telemetry`].
+    /// [`crate::Error::Setup`], [`crate::Error::Access`], [`crate::Error::Telemetry`], and
+    /// [`crate::Error::Revision`] if the policy does not fit the configuration.
     pub fn new(
         config: Config,
         filter: Arc<Filter>,
         clock: Arc<dyn Clock>,
         sandbox: Option<Arc<Sandbox>>,
     ) -> Result<Arc<Self>> {
+        let paths = OwnPaths::from(&config);
+        filter.revisions().check_policies(move |policy| paths.issue(policy))?;
         let recorder = recorder::start(&config, &filter, clock)?;
         let export = OtlpExport::start(&config.telemetry.otlp, &recorder)?;
         let client = http_client();
@@ -341,12 +344,12 @@ impl Gateway {
     ) -> Response {
         parts.headers = self.forwardable(&admission.principal, parts.headers);
         let path = parts.uri.path();
-        // A JSON API whose prefix covers the routes of the catalogue is served instead of them.
-        if let Some(route) = route_path(path)
-            && !self.rest.iter().any(|rest| rest.claims(path).is_some())
+        let revision = self.filter.revisions().active();
+        if let Some(prefix) = revision.catalogue_prefix()
+            && let Some(route) = route_path(prefix, path)
             && !self.aggregator.servers().is_empty()
         {
-            return self.aggregator.serve_route(admission, &parts, route).await;
+            return self.aggregator.serve_route(admission, &parts, prefix, route).await;
         }
         if !self.is_mcp(&parts.uri) {
             return self.dispatch_rest(admission, &parts, body).await;

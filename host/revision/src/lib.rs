@@ -76,6 +76,7 @@ pub struct Revision {
     on_fault: OnFault,
     hard_byte_limit: usize,
     cursor_ttl_ms: u64,
+    catalogue_prefix: Option<String>,
 }
 
 /// The origin of a revision's component and policy.
@@ -108,6 +109,7 @@ impl Revision {
             tracing::warn!(path = issue.path, "{}", issue.reason);
         }
         let (id, salt) = identity::identify(&origin);
+        let document: Value = serde_json::from_str(policy).unwrap_or_default();
         Self {
             number,
             id,
@@ -120,6 +122,7 @@ impl Revision {
             on_fault: compiled.on_fault,
             hard_byte_limit: usize::try_from(compiled.hard_byte_limit).unwrap_or(usize::MAX),
             cursor_ttl_ms: compiled.cursor_ttl_ms,
+            catalogue_prefix: config::catalogue_prefix(&document).map(str::to_owned),
         }
     }
 
@@ -127,6 +130,13 @@ impl Revision {
     /// maximum size of such an answer in bytes.
     pub fn on_fault(&self) -> (OnFault, usize) {
         (self.on_fault, self.hard_byte_limit)
+    }
+
+    /// Returns the base path of the HTTP API of the tool catalogue. `None` if the policy disables
+    /// the API.
+    #[must_use]
+    pub fn catalogue_prefix(&self) -> Option<&str> {
+        self.catalogue_prefix.as_deref()
     }
 
     /// Calls the guard on a client's JSON-RPC request.

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use context_guard_config::document::{Issue, Issues};
 use serde_json::Value;
 
 use super::deployment::{ChangeTurn, Deployment, DeploymentTable, Loaded, Withdrawal};
@@ -15,9 +16,11 @@ use super::{
     Actor, BundleLabel, Change, ChangeEvent, Origin, Revision, RolloutOptions, Trial, digest,
 };
 use crate::engine::{CallContext, Component, HostServices, SigningKey};
-use crate::{Error, Result};
+use crate::policy::Source;
+use crate::{Error, Result, config};
 
 type Observer = Box<dyn Fn(&Change) + Send + Sync>;
+type PolicyCheck = Box<dyn Fn(&Value) -> Option<Issue> + Send + Sync>;
 
 /// All retained revisions of the guard, and the operations that change which ones serve.
 pub struct Revisions {
@@ -26,6 +29,7 @@ pub struct Revisions {
     pub(super) table: DeploymentTable<Revision, Trial>,
     ledger: Mutex<Ledger>,
     observer: OnceLock<Observer>,
+    policy_check: OnceLock<PolicyCheck>,
     pub(super) principals: PrincipalHasher,
     pub(super) fleet: FleetState,
 }
@@ -84,6 +88,7 @@ impl Revisions {
             table: DeploymentTable::new(first),
             ledger: Mutex::new(ledger),
             observer: OnceLock::new(),
+            policy_check: OnceLock::new(),
             principals: PrincipalHasher::default(),
             fleet: FleetState::default(),
         })
@@ -92,6 +97,29 @@ impl Revisions {
     /// Registers the function to call after each change. Only the first registration has an effect.
     pub fn observe(&self, observer: impl Fn(&Change) + Send + Sync + 'static) {
         let _ = self.observer.set(Box::new(observer));
+    }
+
+    /// Checks the active policy, and each one that is deployed later, by a rule that needs more than
+    /// the policy. Only the first registration has an effect.
+    ///
+    /// # Errors
+    /// [`Error::Config`] with the issue of the active policy.
+    pub fn check_policies(
+        &self,
+        check: impl Fn(&Value) -> Option<Issue> + Send + Sync + 'static,
+    ) -> Result<()> {
+        let active: Value = serde_json::from_str(&self.active().policy).unwrap_or_default();
+        let issue = check(&active);
+        let _ = self.policy_check.set(Box::new(check));
+        issue.map_or(Ok(()), |issue| Err(config::Error::Policy(Issues(vec![issue])).into()))
+    }
+
+    /// Refuses a policy that the registered check does not accept.
+    pub(super) fn check_policy(&self, policy: &Source) -> Result<()> {
+        match self.policy_check.get().and_then(|check| check(policy.document())) {
+            Some(issue) => Err(policy.located(Issues(vec![issue])).into()),
+            None => Ok(()),
+        }
     }
 
     /// Sets the record of what was rolled back, which also tells a later process.

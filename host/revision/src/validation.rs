@@ -138,6 +138,7 @@ impl Revisions {
             }
             (error, _) => error,
         })?;
+        candidate.policy.as_ref().map_or(Ok(()), |policy| self.check_policy(policy))?;
         let version = component.describe(&self.services)?.version;
         let origin = Origin {
             source: candidate.source.clone(),

@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use context_guard::config::{self, References, Upstream};
+use context_guard::config::document::Issues;
+use context_guard::config::{self, OwnPaths, References, Upstream};
 
 use super::runtime::{self, GatewayFiles};
 
@@ -55,7 +56,12 @@ fn check(file: &Path, no_secrets: bool) -> Result<()> {
     let references = if no_secrets { References::Keep } else { References::Resolve };
     let config = config::read_with(file, references)?;
     let files = GatewayFiles { config: Some(file.to_owned()), component: None, bundle: None };
-    runtime::check(&files.layout_of(&config)?)?;
+    let layout = files.layout_of(&config)?;
+    runtime::check(&layout)?;
+    let policy = layout.policy()?;
+    if let Some(issue) = OwnPaths::from(&config).issue(policy.document()) {
+        return Err(policy.located(Issues(vec![issue])).into());
+    }
     for upstream in &config.upstreams {
         if let Some(reason) = missing_program(upstream, &config.folder) {
             eprintln!("context-guard: warning: {}: {}: {reason}", file.display(), upstream.name);

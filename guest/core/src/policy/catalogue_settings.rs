@@ -39,6 +39,11 @@ pub struct CatalogueSettings {
     pub detail: Option<ToolDetail>,
     /// Separate call tools for read-only and other tools (`split`, default), or one (`one`).
     pub call_tools: Option<CallTools>,
+    /// The base path of the catalogue's HTTP API at a gateway; null for none. Default
+    /// `/api/v1/tools`. A JSON API of the gateway must not cover it.
+    // Empty for none. Only the gateway applies it, which reads the document.
+    #[serde(deserialize_with = "http_prefix")]
+    pub http_prefix: Option<String>,
     /// Changes of the names, titles, descriptions and annotations of tools. The guard itself
     /// rewrites none. They apply in every form of the guard.
     pub overrides: Option<Vec<ToolOverride>>,
@@ -140,6 +145,23 @@ fn word_groups<'de, D: Deserializer<'de>>(
     Ok(groups.map(|groups| groups.into_iter().map(words).collect()))
 }
 
+fn http_prefix<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let is_document = deserializer.is_human_readable();
+    let prefix = Option::<String>::deserialize(deserializer)?;
+    // A missing member is not deserialized at all, so that none is null.
+    Ok(if is_document { Some(prefix.unwrap_or_default()) } else { prefix })
+}
+
+/// Returns true if a path has segments of letters, digits and `-._~`, and no slash at its end.
+fn is_plain_path(path: &str) -> bool {
+    let is_plain = |segment: &str| {
+        let mut letters = segment.chars();
+        !matches!(segment, "" | "." | "..")
+            && letters.all(|letter| letter.is_ascii_alphanumeric() || "-._~".contains(letter))
+    };
+    path.strip_prefix('/').is_some_and(|rest| rest.split('/').all(is_plain))
+}
+
 impl CatalogueSettings {
     /// Returns an error for each invalid setting: its name and the reason.
     pub(super) fn issues(&self) -> Vec<(String, String)> {
@@ -154,6 +176,11 @@ impl CatalogueSettings {
                 let reason = format!("{value} is out of range: from {least} to {most}");
                 issues.push((name.to_owned(), reason));
             }
+        }
+        let prefix = self.http_prefix.as_deref().filter(|prefix| !prefix.is_empty());
+        if prefix.is_some_and(|prefix| !is_plain_path(prefix)) {
+            let reason = "not a path: use one such as /api/v1/tools, or null for no HTTP API";
+            issues.push(("httpPrefix".to_owned(), reason.to_owned()));
         }
         for (at, group) in self.synonyms.iter().flatten().enumerate() {
             if group.len() < 2 {

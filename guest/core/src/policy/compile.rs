@@ -240,7 +240,7 @@ fn check(settings: &Settings, base: &Settings, path: &str, issues: &mut Vec<Issu
 }
 
 impl Stored for Policy {
-    const FORMAT: &'static [u8; 4] = b"cgp6";
+    const FORMAT: &'static [u8; 4] = b"cgp7";
 }
 
 impl Policy {
@@ -309,6 +309,9 @@ mod tests {
     fn compiled_policies_are_read_back() {
         for json in [
             r#"{"orderBy": "created_desc"}"#,
+            r#"{"catalogue": {"httpPrefix": null}}"#,
+            r#"{"catalogue": {"httpPrefix": "/tools"}}"#,
+            r#"{"catalogue": {}}"#,
             r#"{"endpoints": [{"match": "a", "orderBy": {"field": "at", "descending": false}}]}"#,
         ] {
             let policy = compile(json).unwrap().policy;
@@ -365,6 +368,21 @@ mod tests {
         assert!(reasons[2].contains("did you mean `tokenBudgetThreshold`?"), "{reasons:?}");
         assert_eq!(paths("[]"), [""]);
         assert_eq!(paths("{"), [""]);
+    }
+
+    #[test]
+    fn prefix_of_the_catalogue_is_a_path_or_null() {
+        let prefix = |json: &str| {
+            let policy = compile(&format!(r#"{{"catalogue": {json}}}"#))?.policy;
+            Ok::<_, Vec<Issue>>(policy.catalogue().and_then(|one| one.http_prefix.clone()))
+        };
+        assert_eq!(prefix("{}"), Ok(None));
+        assert_eq!(prefix(r#"{"httpPrefix": null}"#), Ok(Some(String::new())));
+        assert_eq!(prefix(r#"{"httpPrefix": "/a/b-c"}"#), Ok(Some("/a/b-c".to_owned())));
+        for wrong in [r#""tools""#, r#""/""#, r#""/a/""#, r#""/a//b""#, r#""/a?b""#, r#""/../a""#] {
+            let issues = prefix(&format!(r#"{{"httpPrefix": {wrong}}}"#)).unwrap_err();
+            assert_eq!(issues[0].path, "catalogue.httpPrefix", "{wrong}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The tool catalogue over HTTP. The guard makes the bodies.
 
 use axum::response::Response;
-use http::header::{CACHE_CONTROL, ETAG, HeaderValue, IF_NONE_MATCH};
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH};
 use http::request::Parts;
 use http::{Method, StatusCode};
 use serde_json::json;
@@ -11,7 +11,7 @@ use super::Aggregator;
 use super::client::{Client, MAX_WAITING_BYTES, Origin};
 use crate::admission::Admission;
 use crate::byte_channel::byte_channel;
-use crate::exchange::NextStep;
+use crate::exchange::{Exchange, NextStep};
 use crate::message::{Head, member};
 use crate::protocol_mode::ClientInfo;
 use crate::reply;
@@ -19,39 +19,43 @@ use crate::rest::problem;
 use crate::tasks::{GuardInput, run_blocking};
 use crate::telemetry::Outcome;
 
-/// The base path of the routes.
-const PREFIX: &str = "/api/v1/tools";
+/// The base path of the routes of the operator.
+const ADMIN_PREFIX: &str = "/admin/v1/catalogue";
 /// The method of requests to the guard for the body of a route.
 const ROUTE_METHOD: &str = "context-guard/catalogue";
 
 /// Returns the part of a path after the base path of the catalogue's routes.
-pub(crate) fn route_path(path: &str) -> Option<&str> {
-    path.strip_prefix(PREFIX)?.strip_prefix('/')
+pub(crate) fn route_path<'p>(prefix: &str, path: &'p str) -> Option<&'p str> {
+    path.strip_prefix(prefix)?.strip_prefix('/')
 }
 
 impl Aggregator {
-    /// Serves a route of the catalogue. `path` is the path after the base path.
+    /// Serves a route of the catalogue. `path` is the path after the base path `prefix`.
     pub(crate) async fn serve_route(
         &self,
         admission: &Admission,
         parts: &Parts,
+        prefix: &str,
         path: &str,
     ) -> Response {
         if !matches!(parts.method, Method::GET | Method::HEAD) {
             let detail = "the catalogue is read with GET";
-            return problem(StatusCode::METHOD_NOT_ALLOWED, "bad_request", detail);
+            let mut refused = problem(StatusCode::METHOD_NOT_ALLOWED, "bad_request", detail);
+            refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+            return refused;
         }
         let client = Client::stateless(admission, ClientInfo::gateway(), &parts.headers);
-        self.serve_route_to(client, parts, path).await
+        private(self.serve_route_to(client, parts, &Route::parse(prefix, path, parts)).await)
     }
 
     /// Serves a route of the catalogue to the operator, who sees the tools of the servers that
     /// need no client's token.
     pub(crate) async fn serve_admin_route(&self, parts: &Parts, path: &str) -> Response {
-        self.serve_route_to(Client::gateway(), parts, path).await
+        let route = Route::parse(ADMIN_PREFIX, path, parts);
+        private(self.serve_route_to(Client::gateway(), parts, &route).await)
     }
 
-    async fn serve_route_to(&self, client: Client, parts: &Parts, path: &str) -> Response {
+    async fn serve_route_to(&self, client: Client, parts: &Parts, route: &Route<'_>) -> Response {
         let (out, _ignored) = byte_channel(MAX_WAITING_BYTES);
         let origin = Origin::new(&client, &out);
         let merged = self.lists.known_tools(&origin).await;
@@ -59,16 +63,11 @@ impl Aggregator {
             let detail = "tools are not listed yet: retry in 2 s";
             return problem(StatusCode::SERVICE_UNAVAILABLE, "catalogue_not_ready", detail);
         }
-        let query = parts.uri.query().unwrap_or_default();
-        let request = route_request(path, query);
+        let request = route.request();
         let mut exchange = self.catalogue_exchange(&origin, &request, &merged);
-        let etag = self.route_etag(&exchange, path, query);
-        let matches = |value: &HeaderValue| {
-            let value = value.to_str().unwrap_or_default();
-            value.split(',').any(|tag| matches!(tag.trim(), "*") || tag.trim() == etag)
-        };
-        if parts.headers.get_all(IF_NONE_MATCH).iter().any(matches) {
-            return with_cache_headers(reply::empty(StatusCode::NOT_MODIFIED), &etag);
+        let etag = self.route_etag(&exchange, route);
+        if has_tag(parts, |tag| tag == etag) {
+            return tagged(reply::empty(StatusCode::NOT_MODIFIED), &etag);
         }
         let next =
             run_blocking(&self.filter, &client.caller, GuardInput::Request(&request), || {
@@ -83,13 +82,15 @@ impl Aggregator {
             NextStep::Forward(Some(_)) => None,
         };
         match answer.as_deref().and_then(route_response) {
-            Some((StatusCode::OK, body)) => {
-                with_cache_headers(reply::json(StatusCode::OK, body), &etag)
+            // Any body is the current one for `*`, but only a route that exists has one.
+            Some((StatusCode::OK, _)) if has_tag(parts, |tag| tag == "*") => {
+                tagged(reply::empty(StatusCode::NOT_MODIFIED), &etag)
             }
+            Some((StatusCode::OK, body)) => tagged(reply::json(StatusCode::OK, body), &etag),
             Some((status, body)) => {
                 let mut response = reply::json(status, body);
                 let kind = HeaderValue::from_static("application/problem+json");
-                response.headers_mut().insert(http::header::CONTENT_TYPE, kind);
+                response.headers_mut().insert(CONTENT_TYPE, kind);
                 response
             }
             None => {
@@ -100,39 +101,70 @@ impl Aggregator {
     }
 
     /// Returns a hash of the catalogue's version, the guard's revision and the request.
-    fn route_etag(&self, exchange: &crate::exchange::Exchange, path: &str, query: &str) -> String {
+    fn route_etag(&self, exchange: &Exchange, route: &Route<'_>) -> String {
+        let Route { prefix, path, query } = route;
         let revision = self.filter.revisions().choose(&exchange.context).number;
         let version = exchange.context.catalog_version.as_deref().unwrap_or_default();
-        let hash = Sha256::digest(format!("{version}\n{revision}\n{path}\n{query}"));
+        let hash = Sha256::digest(format!("{version}\n{revision}\n{prefix}\n{path}\n{query}"));
         let hex: String = hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
         format!("\"{hex}\"")
     }
 }
 
-fn with_cache_headers(mut response: Response, etag: &str) -> Response {
-    let headers = response.headers_mut();
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
-    if let Ok(etag) = HeaderValue::from_str(etag) {
-        headers.insert(ETAG, etag);
+/// A request for a route.
+struct Route<'r> {
+    /// The base path of all routes.
+    prefix: &'r str,
+    /// The path after the base path.
+    path: &'r str,
+    query: &'r str,
+}
+
+impl<'r> Route<'r> {
+    fn parse(prefix: &'r str, path: &'r str, parts: &'r Parts) -> Self {
+        Self { prefix, path, query: parts.uri.query().unwrap_or_default() }
     }
+
+    /// Returns the request to the guard for the body.
+    fn request(&self) -> Vec<u8> {
+        let segments = self.path.split('/').map(|segment| decoded(segment, false));
+        let segments: Vec<String> = segments.collect();
+        let parameters = self.query.split('&').filter(|parameter| !parameter.is_empty());
+        let query: Vec<(String, String)> = parameters
+            .map(|parameter| {
+                let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+                (decoded(name, true), decoded(value, true))
+            })
+            .collect();
+        let params = json!({"prefix": self.prefix, "segments": segments, "query": query});
+        json!({"jsonrpc": "2.0", "id": 1, "method": ROUTE_METHOD, "params": params})
+            .to_string()
+            .into_bytes()
+    }
+}
+
+/// Returns true if `If-None-Match` of a request has a tag that `is_match` accepts. The comparison
+/// is weak (RFC 9110, 13.1.2): a proxy that compresses bodies may have weakened a tag.
+fn has_tag(parts: &Parts, is_match: impl Fn(&str) -> bool) -> bool {
+    parts.headers.get_all(IF_NONE_MATCH).iter().any(|value| {
+        let tags = value.to_str().unwrap_or_default().split(',').map(str::trim);
+        tags.map(|tag| tag.strip_prefix("W/").unwrap_or(tag)).any(&is_match)
+    })
+}
+
+/// Returns a response that only the client may store, and must validate before each use. That holds
+/// for errors, too: caches may store a 404 unless they are told otherwise.
+fn private(mut response: Response) -> Response {
+    let value = HeaderValue::from_static("private, no-cache");
+    response.headers_mut().insert(CACHE_CONTROL, value);
     response
 }
 
-/// Returns the request to the guard for a route.
-fn route_request(path: &str, query: &str) -> Vec<u8> {
-    let segments: Vec<String> = path.split('/').map(|segment| decoded(segment, false)).collect();
-    let query: Vec<(String, String)> = query
-        .split('&')
-        .filter(|parameter| !parameter.is_empty())
-        .map(|parameter| {
-            let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
-            (decoded(name, true), decoded(value, true))
-        })
-        .collect();
-    let params = json!({"prefix": PREFIX, "segments": segments, "query": query});
-    json!({"jsonrpc": "2.0", "id": 1, "method": ROUTE_METHOD, "params": params})
-        .to_string()
-        .into_bytes()
+fn tagged(mut response: Response, etag: &str) -> Response {
+    if let Ok(etag) = HeaderValue::from_str(etag) {
+        response.headers_mut().insert(ETAG, etag);
+    }
+    response
 }
 
 /// Returns a part of a URL without percent-encoding. `is_query` is true if `+` means a space.
@@ -171,14 +203,25 @@ mod tests {
 
     #[test]
     fn paths_of_routes_are_recognized() {
-        assert_eq!(route_path("/api/v1/tools/hot"), Some("hot"));
-        assert_eq!(route_path("/api/v1/toolshed/hot"), None);
-        assert_eq!(route_path("/mcp"), None);
+        assert_eq!(route_path("/api/v1/tools", "/api/v1/tools/hot"), Some("hot"));
+        assert_eq!(route_path("/api/v1/tools", "/api/v1/toolshed/hot"), None);
+        assert_eq!(route_path("/t", "/mcp"), None);
+    }
+
+    #[test]
+    fn tags_are_compared_weakly() {
+        let has = |value: &str| {
+            let request = http::Request::get("/").header(IF_NONE_MATCH, value).body(()).unwrap();
+            has_tag(&request.into_parts().0, |tag| tag == "\"a\"")
+        };
+        assert!(has("\"a\"") && has("\"b\", W/\"a\""));
+        assert!(!has("\"b\"") && !has("*") && !has("a"));
     }
 
     #[test]
     fn requests_are_decoded() {
-        let request = route_request("category/a%20b", "q=x+y&q=100%&page=2");
+        let route = Route { prefix: "/t", path: "category/a%20b", query: "q=x+y&q=100%&page=2" };
+        let request = route.request();
         let request: serde_json::Value = serde_json::from_slice(&request).unwrap();
         assert_eq!(request["params"]["segments"], json!(["category", "a b"]));
         let query = json!([["q", "x y"], ["q", "100%"], ["page", "2"]]);

@@ -1,0 +1,121 @@
+//! The base path of the HTTP API of the tool catalogue, which a policy sets.
+
+use serde_json::Value;
+
+use super::gateway_file::Config;
+use crate::document::Issue;
+
+/// The base path of a policy that sets none.
+const DEFAULT_PREFIX: &str = "/api/v1/tools";
+/// The setting of the base path.
+const SETTING: &str = "catalogue.httpPrefix";
+
+/// Returns the base path of the HTTP API of the catalogue under a policy, without a slash at its
+/// end. `None` if the policy disables the API.
+///
+/// ```
+/// use context_guard_config::catalogue_prefix;
+/// use serde_json::json;
+///
+/// assert_eq!(catalogue_prefix(&json!({})), Some("/api/v1/tools"));
+/// assert_eq!(catalogue_prefix(&json!({"catalogue": {"httpPrefix": "/t"}})), Some("/t"));
+/// assert_eq!(catalogue_prefix(&json!({"catalogue": {"httpPrefix": null}})), None);
+/// ```
+#[must_use]
+pub fn catalogue_prefix(policy: &Value) -> Option<&str> {
+    match policy.pointer("/catalogue/httpPrefix") {
+        None => Some(DEFAULT_PREFIX),
+        Some(prefix) => prefix.as_str().filter(|prefix| !prefix.is_empty()),
+    }
+}
+
+/// The paths of a gateway that the HTTP API of the catalogue must not share.
+#[derive(Clone, Debug)]
+pub struct OwnPaths {
+    /// True if the gateway has MCP upstreams, and thereby a catalogue.
+    has_catalogue: bool,
+    /// The path of the MCP endpoint.
+    endpoint: String,
+    /// The name and prefix of each JSON API.
+    apis: Vec<(String, String)>,
+}
+
+impl From<&Config> for OwnPaths {
+    fn from(config: &Config) -> Self {
+        let apis = config.upstreams.iter().filter_map(|upstream| {
+            Some((upstream.name.clone(), upstream.rest.as_ref()?.prefix.clone()))
+        });
+        Self {
+            has_catalogue: config.upstreams.iter().any(|upstream| upstream.rest.is_none()),
+            endpoint: config.path.clone(),
+            apis: apis.collect(),
+        }
+    }
+}
+
+impl OwnPaths {
+    /// Returns the issue of a policy whose catalogue API has a path of a JSON API or of the MCP
+    /// endpoint: the requests of one would reach the other. `None` if there is none.
+    #[must_use]
+    pub fn issue(&self, policy: &Value) -> Option<Issue> {
+        let prefix = catalogue_prefix(policy).filter(|_| self.has_catalogue)?;
+        let advice = "set another path, or null for no HTTP API of the catalogue";
+        let api = self.apis.iter().find(|(_, api)| is_below(prefix, api));
+        let reason = match api {
+            Some((name, api)) => {
+                format!("the JSON API `{name}` with the prefix {api} covers {prefix}: {advice}")
+            }
+            None if is_below(&self.endpoint, prefix) => {
+                format!("{prefix} covers the MCP endpoint {}: {advice}", self.endpoint)
+            }
+            None => return None,
+        };
+        Some(Issue::at_path(SETTING, &reason))
+    }
+}
+
+/// Returns true if a path is `prefix`, or lies below it.
+fn is_below(path: &str, prefix: &str) -> bool {
+    let rest = path.strip_prefix(prefix.trim_end_matches('/'));
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn issue(apis: &[&str], has_catalogue: bool, prefix: Option<&str>) -> Option<String> {
+        let apis = apis.iter().map(|api| ("shop".to_owned(), (*api).to_owned())).collect();
+        let paths = OwnPaths { has_catalogue, endpoint: "/mcp".to_owned(), apis };
+        let policy = match prefix {
+            Some("null") => json!({"catalogue": {"httpPrefix": null}}),
+            Some(prefix) => json!({"catalogue": {"httpPrefix": prefix}}),
+            None => json!({}),
+        };
+        paths.issue(&policy).map(|issue| format!("{}: {}", issue.path(), issue.reason))
+    }
+
+    #[test]
+    fn apis_and_endpoint_are_not_covered() {
+        for (apis, prefix) in [
+            (&["/"][..], None),
+            (&["/other", "/api/v1/"], None),
+            (&["/api/v1/tools"], None),
+            (&["/t"], Some("/t/catalogue")),
+        ] {
+            let found = issue(apis, true, prefix).unwrap();
+            assert!(found.starts_with("catalogue.httpPrefix: the JSON API `shop`"), "{found}");
+            assert_eq!(issue(apis, false, prefix), None, "{apis:?}");
+            assert_eq!(issue(apis, true, Some("null")), None, "{apis:?}");
+        }
+        assert!(
+            issue(&[], true, Some("/mcp")).is_some_and(|found| found.contains("endpoint /mcp"))
+        );
+        for (apis, prefix) in [(&["/api/v1/tool", "/api/v2"][..], None), (&["/api"], Some("/apis"))]
+        {
+            assert_eq!(issue(apis, true, prefix), None, "{apis:?}");
+        }
+    }
+}
