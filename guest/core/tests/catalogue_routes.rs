@@ -89,6 +89,21 @@ fn routes_report_errors() {
             "bad_request",
             "page_size exceeds maximum of 50",
         ),
+        (
+            "search",
+            ("detail", "all"),
+            400,
+            "bad_request",
+            "detail is names, summary, signature or full",
+        ),
+        (
+            "search",
+            ("min_score", "0.5"),
+            400,
+            "bad_request",
+            "min_score needs q: tools have scores of a search only",
+        ),
+        ("search", ("min_score", "-1"), 400, "bad_request", "min_score is a number from 0 on"),
         ("servers", ("x", "1"), 400, "bad_request", "unknown parameter \"x\"; known: "),
     ] {
         let query = [query];
@@ -96,6 +111,47 @@ fn routes_report_errors() {
         let (found, body) = route(&mut host, path, query);
         assert_eq!((found, &body["code"], &body["detail"]), (status, &json!(code), &json!(detail)));
     }
+}
+
+#[test]
+fn search_returns_the_asked_detail() {
+    let mut host = host("");
+    let mut found = |detail: &str| {
+        let query = [("q", "storm alert"), ("limit", "1"), ("detail", detail)];
+        let (status, body) = route(&mut host, "search", &query);
+        assert_eq!((status, body["filter"].as_str().is_some()), (200, true), "{body}");
+        body["tools"][0].clone()
+    };
+    let names = found("names");
+    let mut members: Vec<&str> = names.as_object().unwrap().keys().map(String::as_str).collect();
+    members.sort_unstable();
+    assert_eq!(members, ["score", "server", "tool"]);
+    assert_eq!(names["tool"], "weather::set_alert");
+    assert!(found("summary")["params"].is_object());
+    let signature = found("signature");
+    let text = signature["signature"].as_str().unwrap();
+    assert!(text.starts_with("weather__set_alert("), "{text}");
+    let full = found("full");
+    assert_eq!(full["definition"]["name"], "weather__set_alert");
+    assert!(full["definition"]["inputSchema"].is_object());
+    assert_eq!(full["score"], names["score"]);
+}
+
+#[test]
+fn search_has_a_minimum_score() {
+    let mut host = host("").with_many(20);
+    let mut scores = |min_score: &str| -> Vec<f64> {
+        let query = [("q", "widget number 3"), ("min_score", min_score)];
+        let (_, body) = route(&mut host, "search", &query);
+        let tools = body["tools"].as_array().unwrap().clone();
+        tools.iter().map(|tool| tool["score"].as_f64().unwrap()).collect()
+    };
+    let all = scores("0");
+    let least = all[0] - 0.001;
+    let best = scores(&least.to_string());
+    assert!(!best.is_empty() && best.len() < all.len(), "{all:?}, {best:?}");
+    assert!(best.iter().all(|score| *score >= least - 0.001), "{best:?}");
+    assert!(scores("9").is_empty());
 }
 
 #[test]

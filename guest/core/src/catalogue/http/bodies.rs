@@ -31,7 +31,7 @@ pub(super) struct CategoriesBody {
 pub(super) struct SummariesBody {
     pub(super) tier: &'static str,
     pub(super) filter: String,
-    pub(super) tools: Vec<SummaryTool>,
+    pub(super) tools: Vec<Box<RawValue>>,
     pub(super) pagination: Pagination,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) budget: Option<BudgetBody>,
@@ -104,6 +104,19 @@ pub(super) struct SummaryTool {
     pub(super) returns: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) avg_latency: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) score: Option<f64>,
+}
+
+/// A tool with its definition, or with less.
+#[derive(Serialize)]
+pub(super) struct FoundTool<'d> {
+    pub(super) tool: String,
+    pub(super) server: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) signature: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) definition: Option<&'d RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) score: Option<f64>,
 }

@@ -2,14 +2,16 @@
 
 use context_guard_catalogue::rank::{Filter, SearchRequest};
 use context_guard_catalogue::signature;
+use serde_json::value::{RawValue, to_raw_value};
 
 use super::bodies::{
-    OrderedMembers, Pagination, SummariesBody, SummaryTool, latency, returns, rounded,
+    FoundTool, OrderedMembers, Pagination, SummariesBody, SummaryTool, latency, returns, rounded,
 };
 use super::{RouteResult, RouteStep, Routes, bad_request, body};
 use crate::catalogue::CatalogueStep;
 use crate::catalogue::resolve::shown;
 use crate::catalogue::stored::tool;
+use crate::policy::ToolDetail;
 
 /// The default tokens of a page.
 const DEFAULT_SUMMARY_TOKENS: u64 = 4_000;
@@ -38,7 +40,7 @@ impl Routes<'_> {
             return Err(RouteStep::Problem(404, "category_not_found", text));
         }
         let scored: Vec<(u32, Option<f32>)> = tools.into_iter().map(|tool| (tool, None)).collect();
-        self.summaries(&format!("category={name}"), &scored)
+        self.summaries(&format!("category={name}"), &scored, ToolDetail::Summary)
     }
 
     pub(super) fn search(&self) -> RouteResult<CatalogueStep> {
@@ -77,8 +79,19 @@ impl Routes<'_> {
         if min_success_rate.is_some_and(|rate| !(1.0..=100.0).contains(&rate)) {
             return Err(bad_request("min_success_rate is a percentage from 1 to 100"));
         }
-        if self.parameter("detail").is_some_and(|detail| detail != "summary") {
-            return Err(bad_request("detail of a search over HTTP is summary"));
+        let detail = match self.parameter("detail") {
+            None | Some("summary") => ToolDetail::Summary,
+            Some("names") => ToolDetail::Names,
+            Some("signature") => ToolDetail::Signature,
+            Some("full") => ToolDetail::Full,
+            Some(_) => return Err(bad_request("detail is names, summary, signature or full")),
+        };
+        let min_score: Option<f32> = self.number("min_score")?;
+        if min_score.is_some_and(|score| !(score.is_finite() && score >= 0.0)) {
+            return Err(bad_request("min_score is a number from 0 on"));
+        }
+        if min_score.is_some() && queries.is_empty() {
+            return Err(bad_request("min_score needs q: tools have scores of a search only"));
         }
         let limit = self.number("limit")?.unwrap_or(usize::MAX);
         let filter = Filter {
@@ -91,7 +104,7 @@ impl Routes<'_> {
         let scored: Vec<(u32, Option<f32>)> = if queries.is_empty() {
             self.by_score(&filter).into_iter().take(limit).map(|tool| (tool, None)).collect()
         } else {
-            let min_score = self.number("min_score")?.unwrap_or(0.0);
+            let min_score = min_score.unwrap_or_default();
             let limit = limit.min(self.index.tool_count());
             let search = SearchRequest { queries: queries.clone(), filter, limit, min_score };
             let hits = self.index.search(&search).hits;
@@ -106,11 +119,16 @@ impl Routes<'_> {
             })
             .map(|(name, value)| format!("{name}={value}"))
             .collect();
-        self.summaries(&filter.join("&"), &scored)
+        self.summaries(&filter.join("&"), &scored, detail)
     }
 
-    /// Returns a page of summaries.
-    fn summaries(&self, filter: &str, scored: &[(u32, Option<f32>)]) -> RouteResult<CatalogueStep> {
+    /// Returns a page of tools with this detail.
+    fn summaries(
+        &self,
+        filter: &str,
+        scored: &[(u32, Option<f32>)],
+        detail: ToolDetail,
+    ) -> RouteResult<CatalogueStep> {
         let tokens = self.max_tokens(DEFAULT_SUMMARY_TOKENS)?;
         let page = self.page()?;
         let total = scored.len();
@@ -120,17 +138,7 @@ impl Routes<'_> {
         let stored = self.reader.tools(&numbers)?;
         let mut summaries = Vec::new();
         for ((number, score), (definition, _)) in on_page.iter().zip(&stored) {
-            let Some(tool) = tool(&self.index, *number, definition) else { continue };
-            let Some(indexed) = self.index.tool(*number) else { continue };
-            summaries.push(SummaryTool {
-                tool: format!("{}::{}", indexed.server, indexed.name),
-                server: indexed.server.to_owned(),
-                description: signature::first_sentence(&tool),
-                params: OrderedMembers(signature::parameters(&tool)),
-                returns: returns(&tool),
-                avg_latency: latency(indexed.average_ms),
-                score: score.map(|score| rounded(f64::from(score), 1_000.0)),
-            });
+            summaries.extend(self.found_tool(*number, *score, definition, detail));
         }
         let listed = summaries.len();
         let tools = self.fit(summaries, tokens);
@@ -153,5 +161,38 @@ impl Routes<'_> {
                 budget,
             },
         ))
+    }
+
+    /// Returns a tool with this detail. `None` if its definition is not readable.
+    fn found_tool(
+        &self,
+        number: u32,
+        score: Option<f32>,
+        definition: &str,
+        detail: ToolDetail,
+    ) -> Option<Box<RawValue>> {
+        let parsed = tool(&self.index, number, definition)?;
+        let indexed = self.index.tool(number)?;
+        let tool = format!("{}::{}", indexed.server, indexed.name);
+        let server = indexed.server.to_owned();
+        let score = score.map(|score| rounded(f64::from(score), 1_000.0));
+        if detail == ToolDetail::Summary {
+            let summary = SummaryTool {
+                tool,
+                server,
+                description: signature::first_sentence(&parsed),
+                params: OrderedMembers(signature::parameters(&parsed)),
+                returns: returns(&parsed),
+                avg_latency: latency(indexed.average_ms),
+                score,
+            };
+            return to_raw_value(&summary).ok();
+        }
+        let signature = (detail == ToolDetail::Signature).then(|| signature::short(&parsed));
+        let definition = match detail {
+            ToolDetail::Full => Some(serde_json::from_str(definition).ok()?),
+            _ => None,
+        };
+        to_raw_value(&FoundTool { tool, server, signature, definition, score }).ok()
     }
 }
