@@ -44,7 +44,7 @@ fn component_in_wasmtime() -> Result<()> {
 }
 
 /// Removes the parts of an outcome that a form does not expose.
-fn unseen(form: &str, outcome: &Value) -> Value {
+fn unseen(form: &str, name: &str, outcome: &Value) -> Value {
     let mut outcome = outcome.clone();
     // Tests cannot read the shared data of Envoy. The pages that are read from it prove its
     // content.
@@ -52,6 +52,14 @@ fn unseen(form: &str, outcome: &Value) -> Value {
         && let Some(members) = outcome.as_object_mut()
     {
         members.remove("stored");
+    }
+    // The keys of a catalogue depend on the address of the server.
+    if name == "tools-tiered"
+        && let Some(stored) = outcome["stored"].as_object()
+    {
+        let mut values: Vec<Value> = stored.values().cloned().collect();
+        values.sort_by_key(Value::to_string);
+        outcome["stored"] = values.into();
     }
     // wasi:http has no log that a handler could write a record to, and the history of an external
     // processor has other records.
@@ -72,10 +80,10 @@ fn agree(form: &str, mut found: impl FnMut(&str, &Case) -> Result<Value>) -> Res
     for path in cases()? {
         let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
         let case = read(&path)?;
-        let expected = unseen(form, &native(&case)?);
+        let expected = unseen(form, name, &native(&case)?);
         let case = resolved(case, &expected);
-        let same =
-            found(name, &case).and_then(|found| compare(&path, &expected, &unseen(form, &found)));
+        let same = found(name, &case)
+            .and_then(|found| compare(&path, &expected, &unseen(form, name, &found)));
         let cannot = CANNOT.iter().any(|(other, case, _)| (*other, *case) == (form, name));
         match same {
             Ok(()) if cannot => {

@@ -45,8 +45,8 @@ export class ContextGuard {
     return this.#core.warnings;
   }
 
-  #callerOf({ principal = this.#caller.principal, upstream = this.#caller.upstream, protocolVersion = "" } = {}, storeUnavailable) {
-    return new Caller(principal, upstream, protocolVersion, storeUnavailable);
+  #callerOf({ principal = this.#caller.principal, upstream = this.#caller.upstream, protocolVersion = "", server = "" } = {}, storeUnavailable) {
+    return new Caller(principal, upstream, protocolVersion, storeUnavailable, server);
   }
 
   /** Decides about a request: forward it (`forward`), or answer it (`answer`). */

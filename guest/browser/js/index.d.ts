@@ -57,6 +57,8 @@ export interface CallContext {
   principal?: string;
   upstream?: string;
   protocolVersion?: string;
+  /** A text that tells the server from others of the same name: the guard keeps a catalogue of its tools. */
+  server?: string;
 }
 
 /** Passed with the response. Undefined: the guard need not see the response. */

@@ -17,13 +17,16 @@ export function guardTransport(transport, guard) {
 
   const isRequest = (message) => message.method !== undefined && message.id !== undefined;
 
+  // Servers of one name may have different tools.
+  const server = crypto.randomUUID();
+
   // Returns the response for the client in place of the server's. Other messages are unchanged.
   async function shape(message) {
     const isResponse = message.method === undefined && message.id !== undefined;
     const ticket = isResponse ? waiting.get(message.id) : undefined;
     if (ticket === undefined) return message;
     waiting.delete(message.id);
-    return (await guard.onResponse(ticket, message, { protocolVersion })).message;
+    return (await guard.onResponse(ticket, message, { protocolVersion, server })).message;
   }
 
   transport.onmessage = (message, extra) =>
@@ -39,7 +42,7 @@ export function guardTransport(transport, guard) {
   async function admit(message) {
     if (message.method === "notifications/cancelled") waiting.delete(message.params?.requestId);
     if (!isRequest(message)) return message;
-    const verdict = await guard.onRequest(message, { protocolVersion });
+    const verdict = await guard.onRequest(message, { protocolVersion, server });
     if (verdict.answer !== undefined) {
       void inOrder(() => deliver(verdict.answer));
       return undefined;

@@ -32,6 +32,7 @@ pub struct Caller {
     upstream: String,
     protocol_version: String,
     store_unavailable: bool,
+    server: String,
 }
 
 #[wasm_bindgen]
@@ -42,8 +43,9 @@ impl Caller {
         upstream: String,
         protocol_version: String,
         store_unavailable: bool,
+        server: String,
     ) -> Self {
-        Self { principal, upstream, protocol_version, store_unavailable }
+        Self { principal, upstream, protocol_version, store_unavailable, server }
     }
 }
 
@@ -55,7 +57,7 @@ impl Caller {
             protocol_version: &self.protocol_version,
             client_name: "",
             catalogue_version: "",
-            lists_tools: Some(""),
+            lists_tools: Some(&self.server),
             only_count: false,
             store_unavailable: self.store_unavailable,
         }

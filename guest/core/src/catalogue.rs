@@ -24,6 +24,7 @@ use crate::snapshot::stored::{Entry, Loaded};
 
 pub use self::answer::direct_call;
 pub use self::definitions::{MetaTool, meta_tool};
+pub use self::review::is_suspicious;
 
 /// The member of `_meta` in which host and guard exchange facts about a merged list.
 pub const CATALOGUE_META: &str = "dev.context-guard/catalogue";
@@ -49,6 +50,10 @@ pub struct CatalogueRequest<'a> {
     pub client_name: &'a str,
     /// The form of the response.
     pub envelope: Envelope<'a>,
+    /// The time, in milliseconds since 1970.
+    pub now_ms: u64,
+    /// The age, in milliseconds, from which a stored catalogue is compiled again.
+    pub max_age_ms: u64,
 }
 
 /// The next step for a request to the catalogue.

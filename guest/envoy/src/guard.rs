@@ -74,9 +74,8 @@ impl Shared {
             protocol_version: &caller.protocol_version,
             client_name: "",
             store_unavailable: self.store.is_none() || pass.is_unavailable(),
-            // The filter has one upstream, whose list passes through it.
             catalogue_version: "",
-            lists_tools: Some(""),
+            lists_tools: caller.server.as_deref(),
             only_count: false,
         }
     }

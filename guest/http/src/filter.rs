@@ -27,8 +27,11 @@ fn with_store<T>(
         client_name: None,
         catalog_version: None,
         store_unavailable: false,
-        // Clients see the tools of one upstream.
-        options: vec![("lists-tools".to_owned(), String::new())],
+        options: caller
+            .server
+            .iter()
+            .map(|server| ("lists-tools".to_owned(), server.clone()))
+            .collect(),
     };
     call(&cx).or_else(|fault| match fault {
         Fault::Store(_) => {

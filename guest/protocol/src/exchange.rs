@@ -65,7 +65,11 @@ impl HttpExchange {
                 status: 200,
             }),
             None if is_mcp(settings, head, path) => {
-                ExchangeKind::Mcp(McpExchange::new(identify_caller(settings, head.header)))
+                let mut caller = identify_caller(settings, head.header);
+                let authority = (head.header)(":authority").or_else(|| (head.header)("host"));
+                let authority = authority.unwrap_or_default();
+                caller.server = Some(format!("{authority}{path}#{}", caller.session));
+                ExchangeKind::Mcp(McpExchange::new(caller))
             }
             _ => ExchangeKind::Ignored,
         };
@@ -295,6 +299,7 @@ pub fn identify_caller(settings: &Settings, header: &dyn Fn(&str) -> Option<Stri
         session: header("mcp-session-id"),
         upstream: settings.upstream.clone(),
         protocol_version: header("mcp-protocol-version"),
+        server: None,
     }
 }
 

@@ -45,11 +45,16 @@ fn invalid_output() -> Error {
 }
 
 /// Returns true if both requests have the same method and id. `before` is the client's request, and
-/// `after` is the guard's version of it.
+/// `after` is the guard's version of it. The guard may ask for the list of tools in place of a call
+/// of one of its own tools.
 fn is_same_request(before: &[u8], after: &[u8]) -> bool {
     match (Head::read(before), Head::read(after)) {
         (Some(before), Some(after)) => {
-            is_same_id(before.raw_id(), after.raw_id()) && before.method() == after.method()
+            let asks_for_list = before.method() == "tools/call"
+                && before.subject().is_some_and(|name| name.starts_with("context_guard_"))
+                && after.method() == "tools/list";
+            is_same_id(before.raw_id(), after.raw_id())
+                && (before.method() == after.method() || asks_for_list)
         }
         _ => false,
     }

@@ -41,8 +41,6 @@ pub struct Session {
     /// without sessions.
     name: OnceLock<String>,
     recorder: Option<Arc<Recorder>>,
-    /// A text that tells upstreams of one name apart.
-    server: String,
     /// Reports answers that name no request.
     unattributed_output: InvalidOutput,
     state: Mutex<SessionState>,
@@ -105,7 +103,6 @@ impl Session {
             upstream: upstream.to_owned(),
             name: OnceLock::new(),
             recorder: None,
-            server: String::new(),
             unattributed_output: InvalidOutput::default(),
             state: Mutex::default(),
         }
@@ -115,12 +112,6 @@ impl Session {
     #[must_use]
     pub fn with_recorder(self, recorder: Arc<Recorder>) -> Self {
         Self { recorder: Some(recorder), ..self }
-    }
-
-    /// Sets a text that tells the upstream from others of the same name, such as its command.
-    #[must_use]
-    pub fn with_server(self, server: &str) -> Self {
-        Self { server: server.to_owned(), ..self }
     }
 
     /// Sets the session's owner, transport id (`name`, see [`Self::set_name`]) and protocol
@@ -192,14 +183,16 @@ impl Session {
 
     fn begin(&self, request_id: &str, message: &[u8]) -> Exchange {
         let state = self.state();
+        let session = self.name.get().cloned().unwrap_or_default();
         let context = CallContext {
             principal: self.principal.clone(),
-            session: self.name.get().cloned().unwrap_or_default(),
+            session: session.clone(),
             request_id: request_id.to_owned(),
             upstream: self.upstream.clone(),
             protocol_version: state.protocol_version.clone(),
             client_name: state.client_name.clone(),
-            options: vec![(LISTS_TOOLS.to_owned(), self.server.clone())],
+            // An upstream may have other tools in each session.
+            options: vec![(LISTS_TOOLS.to_owned(), session)],
             ..CallContext::default()
         };
         let recorder = self.recorder.as_deref();

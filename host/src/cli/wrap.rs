@@ -97,9 +97,7 @@ impl Wrap {
         }
         recorder.set_uses_pipe();
         let session = Session::new(filter, "local", &self.name);
-        // Other servers may have the same name, or none, and share the store.
-        let command = self.command.join(" ");
-        let session = session.with_server(&command).with_recorder(Arc::clone(&recorder));
+        let session = session.with_recorder(Arc::clone(&recorder));
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         let status = runtime.block_on(async {

@@ -18,6 +18,14 @@ pub(super) struct Review {
     pub(super) suspicious: Vec<Value>,
 }
 
+/// Returns true if the definition of a tool has a suspicious text, unless policy trusts the tool.
+/// `endpoint` is the tool as `server::tool`.
+#[must_use]
+pub fn is_suspicious(settings: &CatalogueSettings, endpoint: &str, definition: &str) -> bool {
+    let mut found = Json::parse(definition).into_iter().flat_map(|json| suspicions(&json));
+    !settings.is_trusted(endpoint) && found.any(|suspicion| suspicion.kind.is_severe())
+}
+
 /// Reviews all definitions, and removes those from the list that policy withholds.
 pub(super) fn review(merged: &mut MergedList<'_>, settings: &CatalogueSettings) -> Review {
     let mut suspicious = Vec::new();

@@ -5,6 +5,7 @@ use context_guard_catalogue::document::Json;
 use context_guard_catalogue::score::Usage;
 use context_guard_catalogue::tool::Tool;
 use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::Xxh3;
 
 use super::{CatalogueRequest, CatalogueStep};
 use crate::encoding::Stored;
@@ -25,6 +26,37 @@ impl Stored for DefinitionBlock {
     const FORMAT: &'static [u8; 4] = b"cgd2";
 }
 
+/// The beginning of a stored index.
+#[derive(Clone, Copy)]
+struct IndexStamp {
+    /// A digest of all definitions.
+    digest: u64,
+    /// The time of the list, in milliseconds since 1970.
+    compiled_ms: u64,
+}
+
+impl IndexStamp {
+    const BYTES: usize = 16;
+
+    fn to_bytes(self) -> [u8; Self::BYTES] {
+        let both = u128::from(self.digest) | (u128::from(self.compiled_ms) << 64);
+        both.to_le_bytes()
+    }
+
+    /// Reads the stamp of a stored index, and returns the index itself.
+    fn split(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let (stamp, index) = bytes.split_first_chunk::<{ Self::BYTES }>()?;
+        let both = u128::from_le_bytes(*stamp);
+        let low = |value: u128| u64::try_from(value & u128::from(u64::MAX)).unwrap_or_default();
+        Some((Self { digest: low(both), compiled_ms: low(both >> 64) }, index))
+    }
+
+    /// Returns the name of a block of definitions.
+    fn block(self, number: usize) -> String {
+        format!("{:016x}.{number}", self.digest)
+    }
+}
+
 /// Reads the entries of a catalogue.
 pub(super) struct CatalogueReader<'a> {
     request: &'a CatalogueRequest<'a>,
@@ -39,7 +71,15 @@ impl<'a> CatalogueReader<'a> {
 
     /// Returns the bytes of the index.
     pub(super) fn index_bytes(&self) -> Result<&'a [u8], CatalogueStep> {
-        self.entry("index")
+        Ok(self.index()?.1)
+    }
+
+    fn index(&self) -> Result<(IndexStamp, &'a [u8]), CatalogueStep> {
+        let stored = IndexStamp::split(self.entry("index")?);
+        let is_current = |stamp: &IndexStamp| {
+            self.request.now_ms.saturating_sub(stamp.compiled_ms) < self.request.max_age_ms
+        };
+        stored.filter(|(stamp, _)| is_current(stamp)).ok_or(CatalogueStep::Compile)
     }
 
     /// Returns the definitions of tools, in the order of `tools`.
@@ -50,11 +90,12 @@ impl<'a> CatalogueReader<'a> {
 
     /// Returns the definitions and recorded calls of tools, in the order of `tools`.
     pub(super) fn tools(&self, tools: &[u32]) -> Result<Vec<(String, Usage)>, CatalogueStep> {
+        let (stamp, _) = self.index()?;
         let mut missing = Vec::new();
         let mut found = Vec::new();
         for tool in tools {
             let block = *tool as usize / BLOCK_TOOLS;
-            match self.entry(&block.to_string()) {
+            match self.entry(&stamp.block(block)) {
                 Ok(bytes) => {
                     let block = DefinitionBlock::from_bytes(bytes);
                     let mut block = block.ok_or(CatalogueStep::Compile)?;
@@ -101,19 +142,16 @@ impl CatalogueRequest<'_> {
         xxhash_rust::xxh3::xxh3_128(&settings)
     }
 
-    /// Returns the keys of all parts of a stored catalogue, for all signing keys. `parts` is the
-    /// number of entries.
-    #[must_use]
-    pub fn keys_of_parts(&self, parts: usize) -> Vec<String> {
-        let settings = self.settings_hash();
-        let blocks = (0..parts.saturating_sub(1)).map(|part| part.to_string());
-        let names = std::iter::once("index".to_owned()).chain(blocks);
-        names.flat_map(|part| self.keys.catalogue(self.version, settings, &part)).collect()
-    }
-
-    /// Returns the entries to store.
+    /// Returns the entries to store. The names of blocks have a digest of all definitions, which
+    /// the index names, so that an index and the blocks of another list are never read together.
     pub(super) fn entries(&self, index: Vec<u8>, tools: &[Tool<'_>]) -> Vec<Entry<'static>> {
         let settings = self.settings_hash();
+        let mut hash = Xxh3::new();
+        for tool in tools {
+            hash.update(tool.definition.as_bytes());
+        }
+        let stamp = IndexStamp { digest: hash.digest(), compiled_ms: self.now_ms };
+        let index = [stamp.to_bytes().as_slice(), &index].concat();
         let key = |part: &str| {
             self.keys.catalogue(self.version, settings, part).into_iter().next().unwrap_or_default()
         };
@@ -123,7 +161,7 @@ impl CatalogueRequest<'_> {
                 definitions: tools.iter().map(|tool| tool.definition.to_owned()).collect(),
                 usage: tools.iter().map(|tool| tool.usage).collect(),
             };
-            let key = key(&part.to_string());
+            let key = key(&stamp.block(part));
             entries.push(Entry { key, value: block.to_bytes().into() });
         }
         entries

@@ -34,6 +34,9 @@ impl Guard {
             // MCP 2026-07-28 forbids lists that depend on the connection.
             client_name: if stateless { "" } else { cx.client_name },
             envelope: Envelope { id, stateless },
+            // The version of a host's list changes with the list.
+            now_ms: 0,
+            max_age_ms: u64::MAX,
         }
     }
 
@@ -227,16 +230,9 @@ pub(super) fn respond_from(
     call: &[u8],
 ) -> CatalogueStep {
     let entries = compiled.entries.iter();
-    let loaded = entries.map(|entry| (entry.key.clone(), Some(entry.value.to_vec()))).collect();
-    respond(request, method, call, &with_other_keys(loaded, request))
-}
-
-/// Returns the entries, with `None` for entries that other signing keys would name.
-fn with_other_keys(loaded: Loaded, request: &CatalogueRequest<'_>) -> Loaded {
-    let parts = loaded.len();
-    let mut all: Loaded = request.keys_of_parts(parts).into_iter().map(|key| (key, None)).collect();
-    all.extend(loaded);
-    all
+    let loaded: Loaded =
+        entries.map(|entry| (entry.key.clone(), Some(entry.value.to_vec()))).collect();
+    respond(request, method, call, &loaded)
 }
 
 /// Returns the JSON of `params`.

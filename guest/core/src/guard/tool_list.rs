@@ -2,11 +2,12 @@
 
 use super::ticket::CalledTool;
 use super::{Context, Fault, Guard, HAS_CATALOGUE, Shaped, TOOL_INFO_TTL_MS, unchanged};
+use crate::catalogue::is_suspicious;
 use crate::encoding::Stored;
 use crate::json::text::Form;
-use crate::mcp::catalog::{self, ShapedCatalog};
+use crate::mcp::catalog::{self, ShapedCatalog, Withheld};
 use crate::mcp::tool_info::ToolInfo;
-use crate::policy::{CatalogueSettings, endpoint_name};
+use crate::policy::{CatalogueSettings, HoldReason, endpoint_name};
 use crate::record::{Loss, Record};
 use crate::snapshot::stored::Entry;
 use crate::tokens::OriginalCost;
@@ -30,7 +31,20 @@ impl Guard {
             };
             self.policy.catalogue().is_some_and(hides)
         };
-        let catalog = catalog::shape(message, first, settings, overrides, is_hidden)?;
+        let holds = self.policy.catalogue().filter(|policy| {
+            HAS_CATALOGUE && cx.lists_tools.is_some() && policy.holds(HoldReason::Suspicious)
+        });
+        let is_held = |name: &str, definition: &[u8]| {
+            holds.is_some_and(|policy| {
+                let definition = std::str::from_utf8(definition).unwrap_or_default();
+                is_suspicious(policy, &endpoint_name(cx.upstream, name), definition)
+            })
+        };
+        let withheld = |name: &str, definition: &[u8]| match is_hidden(name) {
+            true => Some(Withheld::Hidden),
+            false => is_held(name, definition).then_some(Withheld::Held),
+        };
+        let catalog = catalog::shape(message, first, settings, overrides, withheld)?;
         Ok(catalog.filter(|_| settings("tools/list").shape))
     }
 
@@ -66,11 +80,13 @@ impl Guard {
         let Some(mut catalog) = self.shaped_list(cx, message, first)? else {
             return Ok(unchanged(record));
         };
-        let mut entries = Vec::new();
+        let mut tiered = Vec::new();
         if HAS_CATALOGUE && first && cx.lists_tools.is_some() {
-            entries = self.tier(cx, &mut catalog, stateless, now_ms);
+            tiered = self.tier(cx, &mut catalog, stateless, now_ms);
         }
-        entries.extend(self.tool_entries(cx, catalog.tools));
+        // A store may have no room for the catalogue, which can be made again.
+        let mut entries = self.tool_entries(cx, catalog.tools);
+        entries.extend(tiered);
         record.mode = "catalog".to_owned();
         record.loss = Loss::Lossless;
         record.estimated_tokens = price(&catalog.message).tokens;

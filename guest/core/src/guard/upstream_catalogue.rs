@@ -7,28 +7,30 @@ use super::call::Call;
 use super::catalogue_call::{parameters, respond, respond_from};
 use super::ticket::Ticket;
 use super::{Context, Fault, Guard, Plan, Shaped, TOOL_INFO_TTL_MS};
-use crate::catalogue::{
-    CatalogueRequest, CatalogueStep, CompiledCatalogue, MetaTool, direct_call, meta_tool,
-};
+use crate::catalogue::{CatalogueRequest, CatalogueStep, MetaTool, direct_call, meta_tool};
 use crate::encoding::Stored;
 use crate::mcp::catalog::{ShapedCatalog, with_tools};
 use crate::mcp::request::Request;
-use crate::policy::CatalogueMode;
+use crate::policy::{CatalogueMode, CursorMode};
 use crate::snapshot::stored::Entry;
 
 /// The time, in milliseconds, after which the guard asks for the list again: a day.
 const MAX_AGE_MS: u64 = 24 * 3_600 * 1_000;
+/// The error for a call of one of the catalogue's tools if the upstream sends no list.
+const NO_LIST: &str = "the server sent no list of its tools: call a tool by its name";
 /// The error for a call of one of the catalogue's tools if the upstream's list is not tiered.
 const NOT_TIERED: &str = "the tools of this server are listed in full: call them by name";
 /// The error for a call of a tool that is known only after the call was replaced by a request for
 /// the list.
-const LISTED_LATE: &str = "the tools of this server were not listed yet: repeat the call";
+const LISTED_LATE: &str =
+    "the tools of this server were not listed yet: repeat the call, or call the tool by its name";
 
 impl Guard {
     /// Returns true if a call may be one of the catalogue's own tools.
     pub(super) fn owns_call(&self, call: &Call<'_>) -> bool {
         let settings = self.policy.catalogue();
         call.cx.lists_tools.is_some()
+            && self.policy.settings_for(call.cx.upstream, "tools/list").shape
             && call.request.name.as_deref().is_some_and(|name| meta_tool(name).is_some())
             && settings.is_none_or(|settings| settings.mode != Some(CatalogueMode::Full))
     }
@@ -40,8 +42,10 @@ impl Guard {
         version: &'a str,
         id: &'a [u8],
         stateless: bool,
+        now_ms: u64,
     ) -> CatalogueRequest<'a> {
-        CatalogueRequest { version, ..self.catalogue(cx, id, stateless) }
+        let request = self.catalogue(cx, id, stateless);
+        CatalogueRequest { version, now_ms, max_age_ms: MAX_AGE_MS, ..request }
     }
 
     /// Decides about a call of one of the catalogue's own tools.
@@ -53,16 +57,22 @@ impl Guard {
             Ok(true) => return self.refuse_hidden(call).unwrap_or_else(|| call.tool()),
             Ok(false) => {}
         }
-        let version = version_of(call.cx, call.now_ms);
-        let request = self.upstream_catalogue(call.cx, &version, call.id, call.request.stateless);
+        let version = version_of(call.cx);
+        let request = self.upstream_catalogue(
+            call.cx,
+            &version,
+            call.id,
+            call.request.stateless,
+            call.now_ms,
+        );
         match respond(&request, &call.request.method, call.message, call.loaded) {
             CatalogueStep::Load(keys) => Plan::Load(keys),
             CatalogueStep::Answer(answer) => self.catalogue_plan(call, answer),
-            CatalogueStep::Call(message) => call.instead(message),
+            CatalogueStep::Call(message) => call.replaced_by(message),
             // A call that may write needs no catalogue: the upstream checks its arguments.
             CatalogueStep::Compile if meta_tool(name) == Some(MetaTool::Call) => {
                 match direct_call(call.cx.upstream, parameters(call.message), &request.envelope) {
-                    Some(message) => call.instead(message),
+                    Some(message) => call.replaced_by(message),
                     None => call.fetch_list(),
                 }
             }
@@ -79,8 +89,13 @@ impl Guard {
         stateless: bool,
         now_ms: u64,
     ) -> Vec<Entry<'static>> {
-        let version = version_of(cx, now_ms);
-        let request = self.upstream_catalogue(cx, &version, b"0", stateless);
+        let settings = self.policy.settings_for(cx.upstream, "tools/list");
+        // Without a store, each call would need the list again.
+        if cx.store_unavailable || settings.cursor_mode == CursorMode::Replay {
+            return Vec::new();
+        }
+        let version = version_of(cx);
+        let request = self.upstream_catalogue(cx, &version, b"0", stateless, now_ms);
         let Some(compiled) = request.compile_upstream(cx.upstream, &catalog.message, false) else {
             return Vec::new();
         };
@@ -88,25 +103,7 @@ impl Guard {
             return Vec::new();
         };
         catalog.message = message;
-        self.mark_held(cx, catalog, &compiled);
         compiled.entries
-    }
-
-    /// Marks the tools that policy withholds, so that calls of them are refused.
-    fn mark_held(
-        &self,
-        cx: &Context<'_>,
-        catalog: &mut ShapedCatalog,
-        compiled: &CompiledCatalogue,
-    ) {
-        let settings = self.policy.catalogue();
-        for visible in &compiled.held {
-            let own = settings.and_then(|settings| settings.own_name(cx.upstream, visible));
-            let own = own.unwrap_or(visible);
-            for (_, info) in catalog.tools.iter_mut().filter(|(name, _)| name == own) {
-                info.held = true;
-            }
-        }
     }
 
     /// Answers a call of one of the catalogue's own tools from the upstream's list, which the guard
@@ -120,38 +117,42 @@ impl Guard {
         message: &'m [u8],
         now_ms: u64,
     ) -> Result<Shaped<'m>, Fault> {
-        let Some(mut catalog) = self.shaped_list(cx, message, true)? else {
-            // An error of the upstream has the id of the call.
+        let catalog = self.shaped_list(cx, message, true)?;
+        // An error of the upstream has the id of the call.
+        if catalog.is_none() && is_error(message) {
             return self.tools(cx, message, true, stateless, now_ms);
-        };
+        }
         let client_request = Request::read(call)?;
         let name = client_request.name.unwrap_or_default();
-        let version = version_of(cx, now_ms);
-        let request = self.upstream_catalogue(cx, &version, id, stateless);
-        let refuse = |text: &str| {
+        let version = version_of(cx);
+        let request = self.upstream_catalogue(cx, &version, id, stateless, now_ms);
+        let refuse = |text: &str, entries: Vec<Entry<'static>>| {
             let message = request.envelope.tool_error(text);
             let record = self.catalogue_record(cx, &name, &message, true);
             Shaped {
                 message: Some(message),
-                entries: Vec::new(),
-                ttl_ms: 0,
+                entries,
+                ttl_ms: TOOL_INFO_TTL_MS,
                 must_be_stored: false,
                 record,
             }
         };
-        let Some(compiled) = request.compile_upstream(cx.upstream, &catalog.message, true) else {
-            return Ok(refuse(NOT_TIERED));
+        let Some(catalog) = catalog else { return Ok(refuse(NO_LIST, Vec::new())) };
+        let is_own = catalog.tools.iter().any(|(own, _)| *own == name);
+        let compiled = request.compile_upstream(cx.upstream, &catalog.message, true);
+        let facts = self.tool_entries(cx, catalog.tools);
+        let Some(compiled) = compiled.filter(|_| !is_own) else {
+            return Ok(refuse(if is_own { LISTED_LATE } else { NOT_TIERED }, facts));
         };
-        self.mark_held(cx, &mut catalog, &compiled);
         let mut shaped = match respond_from(&compiled, &request, &client_request.method, call) {
             CatalogueStep::Answer(answer) => self.catalogue_answer(cx, &name, answer, now_ms),
             // The response cannot be a request.
-            _ => refuse(LISTED_LATE),
+            _ => refuse(LISTED_LATE, Vec::new()),
         };
         // Parts of a long definition must be stored; the list can be asked for again.
         if shaped.entries.is_empty() {
-            shaped.entries = compiled.entries;
-            shaped.entries.extend(self.tool_entries(cx, catalog.tools));
+            shaped.entries = facts;
+            shaped.entries.extend(compiled.entries);
             shaped.ttl_ms = TOOL_INFO_TTL_MS;
             shaped.must_be_stored = false;
         }
@@ -161,7 +162,7 @@ impl Guard {
 
 impl Call<'_> {
     /// Returns the plan for another call in place of the client's.
-    fn instead(&self, message: Vec<u8>) -> Plan {
+    fn replaced_by(&self, message: Vec<u8>) -> Plan {
         let Ok(request) = Request::read(&message) else { return self.fetch_list() };
         let other = Call { message: &message, request: &request, ..*self };
         let plan = self.guard.refuse_hidden(&other).unwrap_or_else(|| other.tool());
@@ -195,13 +196,16 @@ impl Call<'_> {
     }
 }
 
-/// Returns the version of the catalogue of an upstream for a principal. It changes every day, so
-/// that the guard sees changes of a list that nobody asks for.
-fn version_of(cx: &Context<'_>, now_ms: u64) -> String {
-    let day = now_ms / MAX_AGE_MS;
+/// Returns the version of the catalogue of an upstream for a principal.
+fn version_of(cx: &Context<'_>) -> String {
     // With the lengths, different names never give the same text.
     let names = [cx.principal, cx.upstream, cx.lists_tools.unwrap_or_default()];
     names
         .iter()
-        .fold(format!("upstream:{day}"), |version, name| format!("{version}:{}:{name}", name.len()))
+        .fold("upstream".to_owned(), |version, name| format!("{version}:{}:{name}", name.len()))
+}
+
+/// Returns true if a response is a JSON-RPC error.
+fn is_error(message: &[u8]) -> bool {
+    context_guard_protocol::Head::read(message).is_some_and(|head| head.error.is_some())
 }

@@ -1,6 +1,8 @@
 //! `tools/list`: relaxes output schemas, adds the guard's arguments and its read tool, and extracts
 //! information about each tool.
 
+use std::borrow::Cow;
+
 use context_guard_protocol::argument::{ARGUMENT_NAMES, ARGUMENT_PREFIX, PLAIN_NAME_COUNT};
 
 use super::arguments::READ_ARGUMENTS;
@@ -32,6 +34,15 @@ pub fn read_tool_name(renamed: bool) -> &'static str {
     if renamed { READ_TOOL_RENAMED } else { READ_TOOL }
 }
 
+/// The reason why clients do not see a tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Withheld {
+    /// Policy hides it.
+    Hidden,
+    /// Policy withholds it because of suspicious texts in its definition.
+    Held,
+}
+
 /// The members of a tool in `tools/list` that the guard reads or changes.
 #[derive(Debug, Default)]
 struct ListedTool {
@@ -53,7 +64,8 @@ pub struct ShapedCatalog {
 /// Rewrites an upstream's response to `tools/list`: adds the guard's arguments to the tools and, if
 /// `first`, the read tool. `first` is true for the first page of the list. `limits` returns the
 /// settings of a tool, and `overrides` the operator's changes of its definition. The list lacks the
-/// tools for which `is_hidden` returns true. Returns none if the message has no list of tools.
+/// tools for which `withheld` returns a reason, by their own name and the definition that clients
+/// would see. Returns none if the message has no list of tools.
 ///
 /// # Errors
 /// Returns an error if the message is not JSON.
@@ -62,17 +74,23 @@ pub fn shape(
     first: bool,
     limits: impl Fn(&str) -> EndpointSettings,
     overrides: impl Fn(&str) -> Option<ToolOverride>,
-    is_hidden: impl Fn(&str) -> bool,
+    withheld: impl Fn(&str, &[u8]) -> Option<Withheld>,
 ) -> Scan<Option<ShapedCatalog>> {
     let Some((list, tools)) = read(message)? else { return Ok(None) };
     let mut edits = Edits::default();
     let mut infos = Vec::new();
-    let is_hidden: Vec<bool> = tools.iter().map(|tool| is_hidden(&tool.name)).collect();
-    remove(&tools, &is_hidden, &mut edits);
-    for (tool, is_hidden) in tools.iter().zip(&is_hidden) {
+    let withheld = tools.iter().map(|tool| {
+        let definition = overridden(message, &tool.span, overrides(&tool.name).as_ref())?;
+        Ok(withheld(&tool.name, &definition))
+    });
+    let withheld: Vec<Option<Withheld>> = withheld.collect::<Scan<_>>()?;
+    let is_removed: Vec<bool> = withheld.iter().map(Option::is_some).collect();
+    remove(&tools, &is_removed, &mut edits);
+    for (tool, withheld) in tools.iter().zip(&withheld) {
         // Calls depend on the names of all tools, also of hidden ones.
-        if *is_hidden {
-            infos.push((tool.name.clone(), ToolInfo::default()));
+        if let Some(reason) = withheld {
+            let held = *reason == Withheld::Held;
+            infos.push((tool.name.clone(), ToolInfo { held, ..ToolInfo::default() }));
             continue;
         }
         let limits = limits(&tool.name);
@@ -99,11 +117,24 @@ pub fn shape(
     if first {
         let taken = tools.iter().any(|tool| tool.name == READ_TOOL);
         let name = read_tool_name(taken);
-        let comma: &[u8] = if is_hidden.iter().all(|is_hidden| *is_hidden) { b"" } else { b"," };
+        let comma: &[u8] = if is_removed.iter().all(|is_removed| *is_removed) { b"" } else { b"," };
         let at = list.end - 1;
         edits.replace(at..at, [comma, read_tool(name).as_bytes()].concat());
     }
     Ok(Some(ShapedCatalog { message: edits.apply(message), tools: infos }))
+}
+
+/// Returns the definition at a span with the operator's changes.
+fn overridden<'m>(
+    message: &'m [u8],
+    tool: &Span,
+    changes: Option<&ToolOverride>,
+) -> Scan<Cow<'m, [u8]>> {
+    let definition = message.get(tool.clone()).unwrap_or_default();
+    let Some(changes) = changes else { return Ok(Cow::Borrowed(definition)) };
+    let mut edits = Edits::default();
+    override_definition(definition, &(0..definition.len()), changes, &mut edits)?;
+    Ok(Cow::Owned(edits.apply(definition)))
 }
 
 /// Returns a response to `tools/list` with another list: the JSON of an array. Returns none if the
@@ -411,7 +442,8 @@ mod tests {
         let message = format!(r#"{{"result":{{"tools":[{tools}]}},"jsonrpc":"2.0","id":1}}"#);
         let settings =
             EndpointSettings { advertise: Advertise::Compact, ..EndpointSettings::default() };
-        let catalog = shape(message.as_bytes(), true, |_| settings.clone(), |_| None, is_hidden)
+        let withheld = |name: &str, _: &[u8]| is_hidden(name).then_some(Withheld::Hidden);
+        let catalog = shape(message.as_bytes(), true, |_| settings.clone(), |_| None, withheld)
             .unwrap()
             .unwrap();
         (serde_json::from_slice(&catalog.message).unwrap(), catalog.tools)

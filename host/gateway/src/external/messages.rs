@@ -39,7 +39,11 @@ impl ExternalGuard {
             upstream: caller.upstream.clone(),
             protocol_version: caller.protocol_version.clone(),
             client_name: clients.get(&caller.session).cloned(),
-            options: vec![(LISTS_TOOLS.to_owned(), String::new())],
+            options: caller
+                .server
+                .iter()
+                .map(|server| (LISTS_TOOLS.to_owned(), server.clone()))
+                .collect(),
             ..CallContext::default()
         };
         drop(clients);
