@@ -12,7 +12,7 @@
 use context_guard_core::policy;
 use context_guard_core::snapshot::Keys;
 use context_guard_core::snapshot::stored::{Entry, Loaded};
-use context_guard_core::{Context, Guard, Plan, Record};
+use context_guard_core::{Context, Guard, JqBuild, Plan, Record};
 use context_guard_protocol::fallback;
 use wasm_bindgen::prelude::*;
 
@@ -60,6 +60,7 @@ impl Caller {
             lists_tools: Some(&self.server),
             only_count: false,
             store_unavailable: self.store_unavailable,
+            jq_build: JqBuild::Absent,
         }
     }
 }

@@ -3,7 +3,7 @@
 use context_guard_core::encoding::Stored;
 use context_guard_core::policy::{CompiledPolicy, Issue, OnFault};
 use context_guard_core::query::response_mode::ResponseMode;
-use context_guard_core::{Context, Loss, Origin, Record};
+use context_guard_core::{Context, JqBuild, Loss, Origin, Record};
 
 use crate::bindings::context_guard::guard::types;
 
@@ -18,6 +18,7 @@ pub(crate) fn context(cx: &types::CallContext) -> Context<'_> {
         lists_tools: option("lists-tools").map(|(_, value)| value.as_str()),
         store_unavailable: cx.store_unavailable,
         catalogue_version: cx.catalog_version.as_deref().unwrap_or_default(),
+        jq_build: JqBuild::Absent,
     }
 }
 
@@ -29,6 +30,8 @@ pub(crate) fn fault(fault: context_guard_core::Fault) -> types::Fault {
         Fault::TooLarge(limit) => types::Fault::TooLarge(limit),
         // The contract has no fault of its own for strings, which are a part of the syntax.
         Fault::InvalidString => types::Fault::Malformed(0),
+        // This build has jq.
+        fault @ Fault::NeedsJq => types::Fault::Other(fault.to_string()),
         Fault::Other(reason) => types::Fault::Other(reason),
     }
 }

@@ -2,6 +2,8 @@
 
 mod call;
 mod catalogue_call;
+mod fault;
+mod jq_build;
 mod replay;
 mod stored_read;
 mod ticket;
@@ -11,16 +13,17 @@ mod unreadable;
 mod upstream_catalogue;
 
 use context_guard_protocol::answer::is_valid_json;
-use thiserror::Error;
 
 use self::call::Call;
+pub use self::fault::Fault;
+pub use self::jq_build::JqBuild;
 pub use self::stored_read::StoredRead;
 use self::ticket::{CalledTool, Ticket};
 
 use crate::blocks;
 use crate::catalogue::{LINT_METHOD, ROUTE_METHOD};
 use crate::encoding::Stored;
-use crate::json::scan::{ScanError, Scanner, is_json};
+use crate::json::scan::{Scanner, is_json};
 use crate::json::text::Form;
 use crate::mcp::answer::Answer;
 use crate::mcp::arguments::GuardArguments;
@@ -47,35 +50,6 @@ pub const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 /// tools more often.
 pub const TOOL_INFO_TTL_MS: u64 = 7 * 24 * 3_600 * 1_000;
 
-/// The reason why the guard failed to process a message.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Fault {
-    /// The message is not JSON or not UTF-8. Holds the byte offset of the error.
-    #[error("invalid JSON or UTF-8 at byte {0}")]
-    Malformed(u64),
-    /// The message is nested deeper than the guard supports.
-    #[error("the message is nested too deeply")]
-    TooDeep,
-    /// The message is too large. Holds the size limit in bytes.
-    #[error("the message exceeds the limit of {0} bytes")]
-    TooLarge(u64),
-    /// A string of the message has an invalid escape, or a control character that is not escaped.
-    #[error("a string has an invalid escape or an unescaped control character")]
-    InvalidString,
-    /// Any other failure.
-    #[error("{0}")]
-    Other(String),
-}
-
-impl From<ScanError> for Fault {
-    fn from(error: ScanError) -> Self {
-        match error {
-            ScanError::Syntax(at) => Fault::Malformed(at as u64),
-            ScanError::TooDeep => Fault::TooDeep,
-        }
-    }
-}
-
 /// The caller and the upstream of a request, as the host knows them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Context<'a> {
@@ -100,6 +74,8 @@ pub struct Context<'a> {
     /// alone: the guard then keeps a catalogue of them. None if the host merges its list with
     /// others.
     pub lists_tools: Option<&'a str>,
+    /// The state of the host's other build of the core, which has jq. No effect in a build with jq.
+    pub jq_build: JqBuild<'a>,
 }
 
 /// The guard's decision about a client's request: the next step for the host.
@@ -182,7 +158,8 @@ impl Guard {
     /// it again with all entries loaded so far. `now_ms` is the time in milliseconds since 1970.
     ///
     /// # Errors
-    /// Returns [`Fault`] if the message is too large, not UTF-8 or not JSON.
+    /// Returns [`Fault`] if the message is too large, not UTF-8 or not JSON, or if another build
+    /// of the core must decide ([`Fault::NeedsJq`]).
     pub fn on_request(
         &self,
         cx: &Context<'_>,
@@ -209,9 +186,9 @@ impl Guard {
                 references: Vec::new(),
             },
             "tools/call" if HAS_CATALOGUE && self.owns_call(&call) => {
-                self.upstream_catalogue_call(&call)
+                self.upstream_catalogue_call(&call)?
             }
-            "tools/call" => self.refuse_hidden(&call).unwrap_or_else(|| call.tool()),
+            "tools/call" => self.refuse_hidden(&call).map_or_else(|| call.tool(), Ok)?,
             "resources/read" => call.resource(),
             "tasks/result" => call.forward(
                 "tasks/result",
@@ -244,9 +221,13 @@ impl Guard {
         now_ms: u64,
     ) -> Result<Shaped<'m>, Fault> {
         check(message)?;
-        match Ticket::from_bytes(ticket).ok_or_else(|| {
+        let ticket = Ticket::from_bytes(ticket).ok_or_else(|| {
             Fault::Other("the ticket was issued by another version of the guard".to_owned())
-        })? {
+        })?;
+        if ticket.needs_jq() && cx.jq_build == JqBuild::Loadable {
+            return Err(Fault::NeedsJq);
+        }
+        match ticket {
             Ticket::Tools { first, stateless } => self.tools(cx, message, first, stateless, now_ms),
             Ticket::Catalogue { call: Some(call), id, stateless }
                 if HAS_CATALOGUE && cx.catalogue_version.is_empty() =>

@@ -36,7 +36,7 @@ pub use context_guard_json as json;
 use context_guard_json::blocks;
 pub use context_guard_text as text;
 pub use context_guard_tokens as tokens;
-pub use guard::{Context, Fault, Guard, Plan, Shaped, StoredRead};
+pub use guard::{Context, Fault, Guard, JqBuild, Plan, Shaped, StoredRead};
 pub use record::{Loss, Origin, Record};
 
 /// The MCP revisions that the guard supports, oldest first.

@@ -52,6 +52,7 @@ use self::condition::Condition;
 use self::grep::{FoundLines, Pattern};
 pub use self::input::{QueryInput, table_rows};
 use self::path::Path;
+pub use self::program::NO_JQ;
 pub use self::projected::IsEnough;
 use self::records::{ListEnvelope, PathTarget, RecordSet};
 use self::response_mode::ResponseMode;
@@ -129,9 +130,12 @@ impl Query {
         input: &QueryInput<'_>,
         is_enough: IsEnough<'_>,
     ) -> Result<QueryResult, String> {
+        if self.needs_jq() {
+            return Err(self.jq_error(NO_JQ));
+        }
         let QueryInput { bytes, form, survey, limits, .. } = *input;
         let has_range = input.from_line > 0 || input.until_line > 0;
-        if has_range && self.jq.is_some() {
+        if has_range && self.runs_jq() {
             return Err("startLine and endLine have no effect with jq: choose in the program, such as .[9:20]".to_owned());
         }
         if !has_range && let Some(found) = self.project(bytes, form, survey, limits, is_enough) {
@@ -195,7 +199,7 @@ impl Query {
                 .follow(&Path::parse(path)?)
                 .map_err(|reason| format!("{reason}{}", Path::correction(path)))?
             {
-                PathTarget::Text(text) if self.jq.is_some() => {
+                PathTarget::Text(text) if self.runs_jq() => {
                     return self.run_jq(&crate::json::text::quoted(&text), false);
                 }
                 PathTarget::Text(text) => return self.run_on_text(text.as_bytes(), input),
@@ -230,7 +234,7 @@ impl Query {
             return Ok(QueryResult::new(totals, false, format!("{aggregate} over {of}")));
         }
         records.ids = chosen;
-        if self.jq.is_some() {
+        if self.runs_jq() {
             return self.run_jq(&records.whole(), records.is_list && self.filters());
         }
         if self.skip > 0 && records.is_list {

@@ -4,7 +4,7 @@
 pub(crate) mod store_pass;
 
 use context_guard_core::snapshot::stored::Loaded;
-use context_guard_core::{Context, Fault, Guard, Plan, Record};
+use context_guard_core::{Context, Fault, Guard, JqBuild, Plan, Record};
 use context_guard_protocol::{Caller, MessageFilter, Settings, Ticket, Verdict, fallback};
 use log::warn;
 use proxy_wasm::hostcalls::get_current_time;
@@ -77,6 +77,7 @@ impl Shared {
             catalogue_version: "",
             lists_tools: caller.server.as_deref(),
             only_count: false,
+            jq_build: JqBuild::Absent,
         }
     }
 

@@ -1,13 +1,15 @@
 //! A client's request: forwarded to the upstream without the guard's arguments, or answered.
 
 mod answered;
+mod program;
 mod referenced;
 mod repeated;
 
+use self::program::ArgumentError;
 use self::referenced::ForwardedArguments;
 use super::replay::MAX_REPLAY_ARGUMENT_BYTES;
 use super::ticket::{CalledTool, Ticket};
-use super::{Context, Guard, Plan, pass};
+use super::{Context, Fault, Guard, Plan, pass};
 use crate::encoding::Stored;
 use crate::fields::minify;
 use crate::json::edit::Edits;
@@ -119,22 +121,25 @@ impl Call<'_> {
     }
 
     /// Returns the plan for a `tools/call` request.
-    pub(super) fn tool(&self) -> Plan {
-        let Some(visible) = self.request.name.as_deref() else { return pass() };
+    ///
+    /// # Errors
+    /// Returns [`Fault::NeedsJq`] if another build of the core must decide.
+    pub(super) fn tool(&self) -> Result<Plan, Fault> {
+        let Some(visible) = self.request.name.as_deref() else { return Ok(pass()) };
         let upstream = self.cx.upstream;
         let name = match self.own_name(visible) {
             Ok(name) => name,
-            Err(keys) => return Plan::Load(keys),
+            Err(keys) => return Ok(Plan::Load(keys)),
         };
         // The name of the guard's own tool depends on whether the upstream has a tool of that name.
         let (info, namesake) =
             match (self.look_up_tool(upstream, name), self.look_up_tool(upstream, READ_TOOL)) {
                 (ToolLookup::Load(mut keys), ToolLookup::Load(more)) => {
                     keys.extend(more.into_iter().filter(|_| name != READ_TOOL));
-                    return Plan::Load(keys);
+                    return Ok(Plan::Load(keys));
                 }
                 (ToolLookup::Load(keys), _) | (_, ToolLookup::Load(keys)) => {
-                    return Plan::Load(keys);
+                    return Ok(Plan::Load(keys));
                 }
                 (info, namesake) => (info, namesake),
             };
@@ -147,18 +152,18 @@ impl Call<'_> {
             _ => None,
         };
         if info.as_ref().is_some_and(|info| info.held) {
-            return self.unknown_tool(visible);
+            return Ok(self.unknown_tool(visible));
         }
         let settings = self.settings_for(name);
         if !settings.shape {
-            return self.pass_as(name);
+            return Ok(self.pass_as(name));
         }
         if settings.refuse_marks && self.has_truncation_marks() {
-            return self.refuse(name, &referenced::truncation_mark_error(&settings));
+            return Ok(self.refuse(name, &referenced::truncation_mark_error(&settings)));
         }
         let split = match self.split_arguments(ArgumentOwner::Tool(info.as_ref()), &settings) {
             Ok(split) => split,
-            Err(reason) => return self.refuse(name, &reason),
+            Err(error) => return self.refuse_arguments(name, error),
         };
         let hint = info.as_ref().is_some_and(|info| info.read_only);
         let read_only = settings.read_only.unwrap_or(hint);
@@ -172,33 +177,33 @@ impl Call<'_> {
                 Err(ReadError::Replay(cursor, replay)) => {
                     self.replay_call(&cursor, replay, guarded, tool, true)
                 }
-                read => self.serve(read, name),
+                read => Ok(self.serve(read, name)),
             };
         }
         let (rest, references) = match self.resolve_references(name, &settings, renamed, rest) {
             Ok(resolved) => resolved,
-            Err(error) => return self.serve(Err(error), name),
+            Err(error) => return Ok(self.serve(Err(error), name)),
         };
         let may_be_stored = guarded.query.refers_back() || (read_only && !guarded.query.is_empty());
         if may_be_stored
             && let Some(plan) = self.stored_answer(&reader, &guarded, name, rest.as_deref())
         {
-            return plan;
+            return Ok(plan);
         }
         let since = match guarded.since.as_deref() {
-            Some(_) if !read_only => return self.refuse(name, SINCE_NEEDS_READ_ONLY),
+            Some(_) if !read_only => return Ok(self.refuse(name, SINCE_NEEDS_READ_ONLY)),
             Some(since) => match reader.previous_answer(
                 since,
                 self.arguments_hash(rest.as_deref()),
                 self.loaded,
             ) {
                 Ok(since) => since,
-                Err(error) => return self.serve(Err(error), name),
+                Err(error) => return Ok(self.serve(Err(error), name)),
             },
             None => None,
         };
         let arguments = ForwardedArguments { rest, separated, references };
-        self.forward_with(name, arguments, &guarded, since, tool)
+        Ok(self.forward_with(name, arguments, &guarded, since, tool))
     }
 
     /// Returns an answer from the stored answer of an earlier call with the same arguments. `rest`
@@ -262,11 +267,11 @@ impl Call<'_> {
         &self,
         owner: ArgumentOwner<'_>,
         settings: &EndpointSettings,
-    ) -> Result<SplitArguments, String> {
-        match &self.request.arguments {
-            None => Ok(SplitArguments::default()),
-            Some(span) => arguments::split(self.message, span, owner, settings),
-        }
+    ) -> Result<SplitArguments, ArgumentError> {
+        let Some(span) = &self.request.arguments else { return Ok(SplitArguments::default()) };
+        let split = arguments::split(self.message, span, owner, settings);
+        let split = split.map_err(ArgumentError::Invalid)?;
+        self.check_program(&split.guarded.query).map(|()| split)
     }
 
     /// Returns a reader for snapshots that belong to the principal. `renamed` is true if the
@@ -278,24 +283,27 @@ impl Call<'_> {
 
     /// Returns the plan for a call of the guard's own read tool, `name`. `renamed` is true if that
     /// is its alternative name.
-    fn read_tool(&self, name: &str, renamed: bool) -> Plan {
+    ///
+    /// # Errors
+    /// Returns [`Fault::NeedsJq`] if another build of the core must decide.
+    fn read_tool(&self, name: &str, renamed: bool) -> Result<Plan, Fault> {
         let guarded = match self.split_arguments(ArgumentOwner::ReadTool, &self.settings_for(name))
         {
             Ok(split) => split.guarded,
-            Err(reason) => return self.refuse(name, &reason),
+            Err(error) => return self.refuse_arguments(name, error),
         };
         if guarded.cursor.is_none() {
-            return self.refuse(
+            return Ok(self.refuse(
                 name,
                 "cursor is missing: give the nextCursor of an answer that context-guard cut",
-            );
+            ));
         }
         match self.reader(renamed).read(&guarded, self.loaded) {
             Err(ReadError::Replay(cursor, replay)) => {
                 let tool = CalledTool { renamed, read_only: true, ..CalledTool::default() };
                 self.replay_call(&cursor, replay, guarded, tool, false)
             }
-            read => self.serve(read, name),
+            read => Ok(self.serve(read, name)),
         }
     }
 

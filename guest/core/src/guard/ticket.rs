@@ -56,6 +56,17 @@ pub(crate) enum Ticket {
     },
 }
 
+impl Ticket {
+    /// Returns true if the response needs jq, which this build lacks.
+    pub(crate) fn needs_jq(&self) -> bool {
+        match self {
+            Self::Answer { query, .. } => query.needs_jq(),
+            Self::Replay(ticket) => ticket.first.query.needs_jq() || ticket.now.query.needs_jq(),
+            Self::Catalogue { .. } | Self::Tools { .. } => false,
+        }
+    }
+}
+
 /// The properties of a called tool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CalledTool {

@@ -49,12 +49,12 @@ impl Guard {
     }
 
     /// Decides about a call of one of the catalogue's own tools.
-    pub(super) fn upstream_catalogue_call(&self, call: &Call<'_>) -> Plan {
+    pub(super) fn upstream_catalogue_call(&self, call: &Call<'_>) -> Result<Plan, Fault> {
         let name = call.request.name.as_deref().unwrap_or_default();
         match call.knows_tool(name) {
-            Err(keys) => return Plan::Load(keys),
+            Err(keys) => return Ok(Plan::Load(keys)),
             // The upstream has a tool of this name itself.
-            Ok(true) => return self.refuse_hidden(call).unwrap_or_else(|| call.tool()),
+            Ok(true) => return self.refuse_hidden(call).map_or_else(|| call.tool(), Ok),
             Ok(false) => {}
         }
         let version = version_of(call.cx);
@@ -65,19 +65,20 @@ impl Guard {
             call.request.stateless,
             call.now_ms,
         );
-        match respond(&request, &call.request.method, call.message, call.loaded) {
+        let step = respond(&request, &call.request.method, call.message, call.loaded);
+        Ok(match step {
             CatalogueStep::Load(keys) => Plan::Load(keys),
             CatalogueStep::Answer(answer) => self.catalogue_plan(call, answer),
-            CatalogueStep::Call(message) => call.replaced_by(message),
+            CatalogueStep::Call(message) => call.replaced_by(message)?,
             // A call that may write needs no catalogue: the upstream checks its arguments.
             CatalogueStep::Compile if meta_tool(name) == Some(MetaTool::Call) => {
                 match direct_call(call.cx.upstream, parameters(call.message), &request.envelope) {
-                    Some(message) => call.replaced_by(message),
+                    Some(message) => call.replaced_by(message)?,
                     None => call.fetch_list(),
                 }
             }
             CatalogueStep::Compile => call.fetch_list(),
-        }
+        })
     }
 
     /// Replaces the list by a tiered one if it is long, and removes tools that policy withholds.
@@ -162,16 +163,16 @@ impl Guard {
 
 impl Call<'_> {
     /// Returns the plan for another call in place of the client's.
-    fn replaced_by(&self, message: Vec<u8>) -> Plan {
-        let Ok(request) = Request::read(&message) else { return self.fetch_list() };
+    fn replaced_by(&self, message: Vec<u8>) -> Result<Plan, Fault> {
+        let request = Request::read(&message)?;
         let other = Call { message: &message, request: &request, ..*self };
-        let plan = self.guard.refuse_hidden(&other).unwrap_or_else(|| other.tool());
-        match plan {
+        let plan = self.guard.refuse_hidden(&other).map_or_else(|| other.tool(), Ok)?;
+        Ok(match plan {
             Plan::Forward { message: None, ticket, references } => {
                 Plan::Forward { message: Some(message), ticket, references }
             }
             plan => plan,
-        }
+        })
     }
 
     /// Returns a plan to ask for the upstream's list in place of this call.

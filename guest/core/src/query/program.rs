@@ -4,14 +4,34 @@
 use super::jq;
 use super::{Query, QueryResult};
 
-/// The reason for an error in a build without jq.
-#[cfg(not(feature = "jq"))]
-pub(super) const NO_JQ: &str = "this build has no jq: use where, aggregate, path and grep";
+/// True if this build runs programs of jq. The linker removes what only programs need from others.
+const HAS_JQ: bool = cfg!(feature = "jq");
+
+/// The reason for refusing a program in a build without jq.
+pub const NO_JQ: &str = "this build has no jq";
 
 impl Query {
     /// Returns true if the query is a program for the whole document.
     pub(super) fn is_program(&self) -> bool {
-        self.jq.is_some() && self.path.is_none() && !self.filters()
+        self.runs_jq() && self.path.is_none() && !self.filters()
+    }
+
+    /// Returns true if the query has a program of jq, which this build cannot run.
+    #[must_use]
+    pub fn needs_jq(&self) -> bool {
+        !HAS_JQ && self.jq.is_some()
+    }
+
+    /// Returns true if the query has a program of jq, which this build can run.
+    pub(super) fn runs_jq(&self) -> bool {
+        HAS_JQ && self.jq.is_some()
+    }
+
+    /// Returns the error for a program of jq that cannot run for this reason.
+    #[must_use]
+    pub fn jq_error(&self, reason: &str) -> String {
+        let program = self.jq.as_deref().unwrap_or_default();
+        format!("{reason}: use where, aggregate, path and grep: {program:?}")
     }
 
     /// Runs the program of jq on a JSON document, which may be a list of lines or of the records
@@ -31,7 +51,7 @@ impl Query {
         Ok(QueryResult::new(results.bytes, results.is_text, what))
     }
 
-    /// Refuses the program of jq, which this build cannot run.
+    /// Refuses the program of jq. Never called, because [`Query::run`] refuses it first.
     #[cfg(not(feature = "jq"))]
     pub(super) fn run_jq(&self, _: &[u8], _: bool) -> Result<QueryResult, String> {
         Err(NO_JQ.to_owned())

@@ -2,8 +2,8 @@
 
 use super::{Call, hash};
 use crate::encoding::Stored;
-use crate::guard::Plan;
 use crate::guard::ticket::{CalledTool, ParsedRequest, ReplayTicket, Ticket};
+use crate::guard::{Fault, Plan};
 use crate::json::text::quoted;
 use crate::mcp::arguments::GuardArguments;
 use crate::policy::endpoint_name;
@@ -13,6 +13,9 @@ impl Call<'_> {
     /// Returns a plan that repeats the call `replay`, to serve a cursor of an answer that is not
     /// stored. The tool is named `upstream::tool` if the host does not name the upstream. `now`
     /// holds the guard's arguments of the current request.
+    ///
+    /// # Errors
+    /// Returns [`Fault::NeedsJq`] if another build of the core must decide.
     pub(super) fn replay_call(
         &self,
         cursor: &Cursor,
@@ -20,11 +23,14 @@ impl Call<'_> {
         now: GuardArguments,
         tool: CalledTool,
         structured: bool,
-    ) -> Plan {
+    ) -> Result<Plan, Fault> {
         let settings = self.guard.policy.settings_for(&replay.upstream, &replay.name);
         let Ok(first) = GuardArguments::parse_separated(&replay.guard_arguments, &settings) else {
-            return self.refuse_cursor(&replay.name, CursorError::Invalid);
+            return Ok(self.refuse_cursor(&replay.name, CursorError::Invalid));
         };
+        if let Err(error) = self.check_program(&first.query) {
+            return self.refuse_arguments(&replay.name, error);
+        }
         let own = replay.arguments.as_bytes();
         let name = if self.cx.upstream.is_empty() {
             endpoint_name(&replay.upstream, &replay.name)
@@ -58,6 +64,7 @@ impl Call<'_> {
             renamed: tool.renamed,
             replay,
         }));
-        Plan::Forward { message: Some(message), ticket: ticket.to_bytes(), references: Vec::new() }
+        let (message, ticket) = (Some(message), ticket.to_bytes());
+        Ok(Plan::Forward { message, ticket, references: Vec::new() })
     }
 }
