@@ -134,6 +134,12 @@ fn cursors_survive_a_page_reload() -> Result<()> {
 fn example_page_works_in_chromium() -> Result<()> {
     let page = installed("browser", "built")?;
     run("npm", &["run", "build"], &page)?;
+    for module in ["context_guard_bg", "context_guard_jq_bg"] {
+        let mut assets = std::fs::read_dir(page.join("dist/assets"))?.flatten();
+        let is_module = |name: &str| name.starts_with(module) && name.ends_with(".wasm");
+        let is_built = assets.any(|file| file.file_name().to_str().is_some_and(is_module));
+        ensure!(is_built, "the bundler does not copy {module}");
+    }
     let server = ArchiveServer::start(false)?;
     let screenshot = page.join("browser.png");
     let arguments = [page.join("dist"), screenshot.clone()].map(|path| path.display().to_string());
@@ -202,6 +208,39 @@ fn module_is_loaded_from_any_source() -> Result<()> {
     }
     ensure!(seen["missing"][0].to_string().contains("404"), "{seen}");
     ensure!(seen["missing"][1] == 2_000, "a failed attempt was final: {seen}");
+    Ok(())
+}
+
+#[test]
+fn programs_load_a_second_module() -> Result<()> {
+    let folder = folder("browser-jq")?;
+    let page = "<!doctype html><link rel=icon href=data:,><title>jq</title>";
+    std::fs::write(folder.join("blank.html"), page)?;
+    let seen = script("jq.mjs", &[&package()?, &folder.display().to_string()])?;
+    let (first, second) = ("context_guard_bg.wasm", "context_guard_jq_bg.wasm");
+    ensure!(seen["before"] == json!([first]), "{seen}");
+    ensure!(seen["requested"] == json!([first, second]), "{seen}");
+    ensure!(seen["nodeBefore"] == 0 && seen["nodeAfter"] == 1, "{seen}");
+    for place in ["page", "node"] {
+        let seen = &seen[place];
+        ensure!(seen["where"] == r#"[{"id":1998},{"id":1999}]"#, "{place}: {seen}");
+        ensure!(seen["after"] == r#"[{"id":1999}]"#, "{place}: {seen}");
+        ensure!(seen["read"] == json!(["1999000", "record 7", "[8,9]"]), "{place}: {seen}");
+        ensure!(
+            seen["called"] == "record 1999" && seen["forwarded"] == json!({}),
+            "{place}: {seen}"
+        );
+        ensure!(seen["carried"] == "record 1999", "{place}: {seen}");
+        ensure!(seen["wrong"][0] == true, "{place}: {seen}");
+        ensure!(seen["wrong"][1].to_string().contains("jq cannot be read"), "{place}: {seen}");
+    }
+    for source in ["url", "function", "bytes"] {
+        ensure!(seen["sources"][source] == "3", "{source}: {seen}");
+    }
+    let missing = seen["missing"][0].to_string();
+    ensure!(missing.contains("404") && missing.contains("pass its URL to init"), "{missing}");
+    ensure!(seen["missing"][1] == "3", "a failed attempt was final: {seen}");
+    ensure!(seen["worker"] == "6", "{seen}");
     Ok(())
 }
 

@@ -1,7 +1,6 @@
 // The guard: a loop around the store. The core does all shaping.
 import { MemoryStore } from "./stores.js";
-import { Caller, Core, Fetched, Secret } from "./context_guard.js";
-import { isLoaded } from "./load.js";
+import { core, jq } from "./load.js";
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { fatal: true });
@@ -19,18 +18,22 @@ export class PolicyError extends Error {
 }
 
 export class ContextGuard {
-  #core;
+  #start;
+  #base;
+  #withJq;
   #store;
   #now;
   #onRecord;
   #caller;
 
   constructor({ policy = {}, keys, store = new MemoryStore(), now = Date.now, principal = "browser", upstream = "", onRecord } = {}) {
-    if (!isLoaded()) throw new Error("context-guard: the module is not loaded: await init() before a guard is made");
-    const secrets = (keys === undefined ? [crypto.getRandomValues(new Uint8Array(32))] : [keys].flat()).map((key) => (typeof key === "string" ? encoder.encode(key) : key));
+    if (!core.isLoaded) throw new Error("context-guard: the module is not loaded: await init() before a guard is made");
+    const secrets = (keys === undefined ? [crypto.getRandomValues(new Uint8Array(32))] : [keys].flat()).map((key) => (typeof key === "string" ? encoder.encode(key) : key.slice()));
     const text = typeof policy === "string" ? policy : JSON.stringify(policy);
+    // Each module has its own core, with the same policy and keys.
+    this.#start = (bindings) => ({ bindings, core: new bindings.Core(text, secrets.map((secret) => new bindings.Secret(secret))) });
     try {
-      this.#core = new Core(text, secrets.map((secret) => new Secret(secret)));
+      this.#base = this.#start(core.bindings);
     } catch (error) {
       throw new PolicyError(`context-guard: ${error.message}`);
     }
@@ -42,11 +45,29 @@ export class ContextGuard {
 
   /** Issues that do not stop the policy. */
   get warnings() {
-    return this.#core.warnings;
+    return this.#base.core.warnings;
   }
 
-  #callerOf({ principal = this.#caller.principal, upstream = this.#caller.upstream, protocolVersion = "", server = "" } = {}, storeUnavailable) {
-    return new Caller(principal, upstream, protocolVersion, storeUnavailable, server);
+  // Returns the result of `work` with the core. If it is undefined, the message needs jq: returns the
+  // result with the module that has it or, if that cannot be loaded, with the reason.
+  async #run({ principal = this.#caller.principal, upstream = this.#caller.upstream, protocolVersion = "", server = "" } = {}, storeUnavailable, work) {
+    const run = async (module, failure) => {
+      const caller = new module.bindings.Caller(principal, upstream, protocolVersion, storeUnavailable, server, failure);
+      try {
+        return await work(module, caller);
+      } finally {
+        caller.free();
+      }
+    };
+    const done = await run(this.#base);
+    if (done !== undefined) return done;
+    try {
+      await jq.load();
+      this.#withJq ??= this.#start(jq.bindings);
+    } catch (error) {
+      return run(this.#base, `jq cannot run, because context_guard_jq_bg.wasm cannot be loaded (${error.message}; serve it beside context_guard_bg.wasm, or pass its URL to init as jq)`);
+    }
+    return run(this.#withJq);
   }
 
   /** Decides about a request: forward it (`forward`), or answer it (`answer`). */
@@ -55,42 +76,46 @@ export class ContextGuard {
     let fault;
     // If the store fails, try again without it: the core then treats every entry as absent.
     for (const storeUnavailable of this.#store === null ? [true] : [false, true]) {
-      const caller = this.#callerOf(context, storeUnavailable);
-      const fetched = new Fetched();
       try {
-        return await this.#runRequest(caller, fetched, bytes, storeUnavailable, (step) => {
-          const changed = step.take_message();
-          if (step.kind === "answer") return { answer: back(changed), record: this.#report(step.record) };
-          const ticket = step.take_ticket();
-          return { forward: changed === undefined ? message : back(changed), changed: changed !== undefined, ticket: ticket.length > 0 ? ticket : undefined };
-        });
+        return await this.#run(context, storeUnavailable, (module, caller) =>
+          this.#runRequest(module, caller, bytes, storeUnavailable, (step) => {
+            const changed = step.take_message();
+            if (step.kind === "answer") return { answer: back(changed), record: this.#report(step.record) };
+            const ticket = step.take_ticket();
+            return { forward: changed === undefined ? message : back(changed), changed: changed !== undefined, ticket: ticket.length > 0 ? ticket : undefined };
+          }),
+        );
       } catch (error) {
         fault = error;
-      } finally {
-        caller.free();
-        fetched.free();
       }
     }
     // Forward the request. An empty ticket marks its answer for the byte limit.
     return { forward: message, changed: false, ticket: new Uint8Array(), fault };
   }
 
-  async #runRequest(caller, fetched, bytes, storeUnavailable, decide) {
-    for (;;) {
-      const step = this.#core.request(caller, bytes, fetched, this.#now());
-      try {
-        const keys = step.keys;
-        if (step.kind === "load") {
-          const values = storeUnavailable ? [] : await this.#store.get(keys);
-          keys.forEach((key, at) => fetched.add(key, values[at] ?? undefined));
-          continue;
+  // Returns undefined if the request needs jq, which the module lacks.
+  async #runRequest({ bindings, core }, caller, bytes, storeUnavailable, decide) {
+    const fetched = new bindings.Fetched();
+    try {
+      for (;;) {
+        const step = core.request(caller, bytes, fetched, this.#now());
+        try {
+          const { kind, keys } = step;
+          if (kind === "jq") return undefined;
+          if (kind === "load") {
+            const values = storeUnavailable ? [] : await this.#store.get(keys);
+            keys.forEach((key, at) => fetched.add(key, values[at] ?? undefined));
+            continue;
+          }
+          if (keys.length > 0 && !storeUnavailable) await this.#store.extend?.(keys, step.ttl_ms);
+          await this.#storeEntries(step);
+          return decide(step);
+        } finally {
+          step.free();
         }
-        if (keys.length > 0 && !storeUnavailable) await this.#store.extend?.(keys, step.ttl_ms);
-        await this.#storeEntries(step);
-        return decide(step);
-      } finally {
-        step.free();
       }
+    } finally {
+      fetched.free();
     }
   }
 
@@ -101,34 +126,34 @@ export class ContextGuard {
     let fault;
     // If the store fails, try again without it: read-only calls can be repeated instead.
     for (const storeUnavailable of this.#store === null ? [true] : [false, true]) {
-      const caller = this.#callerOf(context, storeUnavailable);
       try {
-        const step = this.#core.response(caller, ticket, bytes, this.#now());
-        try {
-          const changed = step.take_message();
-          const must = step.must_be_stored;
-          await this.#storeEntries(step).catch((error) => {
-            if (must) throw error;
-          });
-          const record = this.#report(step.record);
-          return { message: changed === undefined ? message : back(changed), changed: changed !== undefined, record };
-        } finally {
-          step.free();
-        }
+        return await this.#run(context, storeUnavailable, async ({ core }, caller) => {
+          const step = core.response(caller, ticket, bytes, this.#now());
+          try {
+            if (step.kind === "jq") return undefined;
+            const changed = step.take_message();
+            const must = step.must_be_stored;
+            await this.#storeEntries(step).catch((error) => {
+              if (must) throw error;
+            });
+            const record = this.#report(step.record);
+            return { message: changed === undefined ? message : back(changed), changed: changed !== undefined, record };
+          } finally {
+            step.free();
+          }
+        });
       } catch (error) {
         fault = error;
-      } finally {
-        caller.free();
       }
     }
-    const limited = this.#core.limit(bytes);
+    const limited = this.#base.core.limit(bytes);
     return { message: limited === undefined ? message : back(limited), changed: limited !== undefined, fault };
   }
 
   /** Returns the tokens of a text, or of a value as JSON, as the policy estimates them. */
   estimateTokens(value, { upstream = this.#caller.upstream, name = "" } = {}) {
     const text = typeof value === "string" ? value : JSON.stringify(value);
-    return this.#core.estimate(upstream, name, encoder.encode(text));
+    return this.#base.core.estimate(upstream, name, encoder.encode(text));
   }
 
   async #storeEntries(step) {

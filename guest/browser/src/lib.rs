@@ -1,6 +1,10 @@
 //! The core, bound to JavaScript. `js/guard.js` contains the loop that loads and stores entries,
 //! because JavaScript stores are asynchronous. The loop repeats [`Core::request`] with the loaded
 //! entries until the core forwards or answers the request.
+//!
+//! The package has two modules of this crate: one without jq and, with the feature `jq`, one that
+//! is loaded for the first message that needs it. The first module names such a message by the step
+//! `jq`, and the caller repeats the call with the second.
 #![allow(
     unsafe_code,
     missing_docs,
@@ -12,7 +16,7 @@
 use context_guard_core::policy;
 use context_guard_core::snapshot::Keys;
 use context_guard_core::snapshot::stored::{Entry, Loaded};
-use context_guard_core::{Context, Guard, JqBuild, Plan, Record};
+use context_guard_core::{Context, Fault, Guard, JqBuild, Plan, Record};
 use context_guard_protocol::fallback;
 use wasm_bindgen::prelude::*;
 
@@ -24,7 +28,8 @@ pub struct Core {
     warnings: Vec<String>,
 }
 
-/// The caller of a request, its upstream and protocol revision, and the state of the store.
+/// The caller of a request, its upstream and protocol revision, and the state of the store and of
+/// the module with jq.
 #[wasm_bindgen]
 #[derive(Default)]
 pub struct Caller {
@@ -33,10 +38,12 @@ pub struct Caller {
     protocol_version: String,
     store_unavailable: bool,
     server: String,
+    jq_failure: Option<String>,
 }
 
 #[wasm_bindgen]
 impl Caller {
+    /// `jq_failure` is the reason why the module with jq cannot be loaded, with what to do.
     #[wasm_bindgen(constructor)]
     pub fn new(
         principal: String,
@@ -44,8 +51,9 @@ impl Caller {
         protocol_version: String,
         store_unavailable: bool,
         server: String,
+        jq_failure: Option<String>,
     ) -> Self {
-        Self { principal, upstream, protocol_version, store_unavailable, server }
+        Self { principal, upstream, protocol_version, store_unavailable, server, jq_failure }
     }
 }
 
@@ -60,7 +68,7 @@ impl Caller {
             lists_tools: Some(&self.server),
             only_count: false,
             store_unavailable: self.store_unavailable,
-            jq_build: JqBuild::Absent,
+            jq_build: self.jq_failure.as_deref().map_or(JqBuild::Loadable, JqBuild::Failed),
         }
     }
 }
@@ -98,8 +106,8 @@ pub struct Step {
 
 #[wasm_bindgen]
 impl Step {
-    /// The action: `load` entries, `forward` or `answer` the request, or send the `shaped`
-    /// response.
+    /// The action: `load` entries, `forward` or `answer` the request, send the `shaped` response,
+    /// or repeat the call with the module that has `jq`.
     #[wasm_bindgen(getter)]
     pub fn kind(&self) -> String {
         self.kind.to_owned()
@@ -186,9 +194,12 @@ impl Core {
         fetched: &Fetched,
         now_ms: f64,
     ) -> Result<Step, JsError> {
-        let plan =
-            self.guard.on_request(&caller.context(), message, &fetched.0, milliseconds(now_ms))?;
-        Ok(match plan {
+        let now_ms = milliseconds(now_ms);
+        let plan = self.guard.on_request(&caller.context(), message, &fetched.0, now_ms);
+        if matches!(plan, Err(Fault::NeedsJq)) {
+            return Ok(Step { kind: "jq", ..Step::default() });
+        }
+        Ok(match plan? {
             Plan::Load(keys) => Step { kind: "load", keys, ..Step::default() },
             Plan::Forward { message, ticket, .. } => {
                 Step { kind: "forward", message, ticket, ..Step::default() }
@@ -213,8 +224,12 @@ impl Core {
         message: &[u8],
         now_ms: f64,
     ) -> Result<Step, JsError> {
-        let shaped =
-            self.guard.on_response(&caller.context(), ticket, message, milliseconds(now_ms))?;
+        let now_ms = milliseconds(now_ms);
+        let shaped = self.guard.on_response(&caller.context(), ticket, message, now_ms);
+        if matches!(shaped, Err(Fault::NeedsJq)) {
+            return Ok(Step { kind: "jq", ..Step::default() });
+        }
+        let shaped = shaped?;
         Ok(Step {
             kind: "shaped",
             message: shaped.message,

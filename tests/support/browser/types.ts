@@ -33,5 +33,8 @@ new ContextGuard({ policy: { endpoints: [{ match: "x::*", strip: ["nulls"], orde
 // @ts-expect-error: a number is expected
 new ContextGuard({ policy: { hardCap: "12000" } });
 for (const source of [undefined, "/guard.wasm", url, new Response(), new Uint8Array(), new ArrayBuffer(0), fetch(url)]) await init(source);
+for (const jq of ["/jq.wasm", url, new Uint8Array(), fetch(url), () => "/jq.wasm", () => fetch(url)]) await init(undefined, { jq });
 // @ts-expect-error: a module is expected
 await init(null);
+// @ts-expect-error: a module is expected
+await init(undefined, { jq: null });
