@@ -1,7 +1,7 @@
 //! A plain JSON API behind the gateway: a real one, of the npm package json-server.
 
 use std::io::{Read as _, Write as _};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 
 use context_guard_test_support::audit::{audit_entries, audit_text, wait_for_audit};
@@ -81,6 +81,37 @@ fn every_request_to_an_api_is_audited() -> Result<()> {
     Ok(())
 }
 
+/// Accepts the connection of the next request, and reads its beginning.
+fn accept_request(listener: &TcpListener) -> Result<TcpStream> {
+    // A connection without a request is a check of the gateway.
+    loop {
+        let mut server = listener.accept()?.0;
+        if server.read(&mut [0; 4_096])? > 0 {
+            return Ok(server);
+        }
+    }
+}
+
+#[test]
+fn abandoned_requests_are_audited() -> Result<()> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let url = format!("http://{}", listener.local_addr()?);
+    let upstreams = json!([{"name": "api", "rest": {"url": url}}]);
+    let folder = peers::folder("rest-abandoned")?.join("audit");
+    let audit = json!({"audit": {"folder": folder, "required": true}});
+    let gateway = Gateway::start(upstreams, audit)?;
+    for (method, path) in [("POST", "/rooms"), ("GET", "/guarded")] {
+        let client = StreamedResponse::send_to(&gateway.base, path, method, &[], "")?;
+        // The API has the request, and does not answer.
+        let server = accept_request(&listener)?;
+        drop(client);
+        wait_for_audit(&folder, &[&format!(r#""endpoint":"{method} {path}""#)])?;
+        drop(server);
+    }
+    ensure!(audit_entries(&folder)?.len() == 2, "{}", audit_text(&folder)?);
+    Ok(())
+}
+
 #[test]
 fn unshaped_answers_occupy_their_places() -> Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
@@ -89,13 +120,7 @@ fn unshaped_answers_occupy_their_places() -> Result<()> {
     let limits = json!({"limits": {"concurrency": 1, "queue": 0}});
     let gateway = Gateway::start(upstreams, limits)?;
     let mut download = StreamedResponse::send_to(&gateway.base, "/image", "GET", &[], "")?;
-    // A connection without a request is a check of the gateway.
-    let mut server = loop {
-        let mut server = listener.accept()?.0;
-        if server.read(&mut [0; 4_096])? > 0 {
-            break server;
-        }
-    };
+    let mut server = accept_request(&listener)?;
     server.write_all(
         b"HTTP/1.1 200 OK\r\nContent-Type: image/png\r\nContent-Length: 10\r\n\r\n12345",
     )?;

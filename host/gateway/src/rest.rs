@@ -17,7 +17,7 @@ use http::request::Parts;
 use http::{Method, StatusCode};
 use hyper::body::Incoming;
 
-use self::passed_body::{PassedBody, PassedRequest};
+use self::passed_body::{PassedBody, PendingRecord};
 use super::admission::Admission;
 use super::exchange::{Exchange, NextStep};
 use super::fair_queue::Place;
@@ -26,7 +26,7 @@ use super::upstream::Failure;
 use super::upstream::http_upstream::{HttpUpstream, response_headers};
 use super::{Gateway, headers, reply};
 use crate::config::{Rest as Config, RestEndpoint};
-use crate::engine::{CallContext, Decision};
+use crate::engine::CallContext;
 use crate::filter::Filter;
 use crate::telemetry::{Outcome, Recorder};
 
@@ -91,12 +91,12 @@ impl Rest {
         if rule.map_or(parts.method == Method::GET, |rule| rule.guard) {
             return self.serve_guarded(admission, &target, parts, body, rule).await;
         }
-        let exchange = self.begin(admission, parts, format!("{} {path}", parts.method));
+        let record = self.begin(admission, parts, format!("{} {path}", parts.method));
         let sent = self.send(admission, &parts.method, &target, &parts.headers, body).await;
         match sent {
-            Ok((response, turn)) => self.pass(admission, exchange, response, turn),
+            Ok((response, turn)) => self.pass(admission, record, response, turn),
             Err(failure) => {
-                exchange.record(&self.recorder, None, 0, Outcome::UpstreamError);
+                record.finish(None, 0, Outcome::UpstreamError);
                 failed(&failure)
             }
         }
@@ -107,32 +107,32 @@ impl Rest {
     fn pass(
         &self,
         admission: &Admission,
-        exchange: Exchange,
+        record: PendingRecord,
         response: http::Response<Incoming>,
         turn: Place,
     ) -> Response {
         let (head, body) = response.into_parts();
-        let request = PassedRequest {
-            exchange,
-            recorder: Arc::clone(&self.recorder),
-            places: Some((admission.clone(), turn)),
-            bytes: 0,
-            outcome: Outcome::Passed,
-        };
+        let record = record.occupying(admission.clone(), turn);
         let is_event_stream = is_event_stream(headers::header(&head.headers, CONTENT_TYPE));
-        let body = PassedBody::start(body, &self.upstream, is_event_stream, request);
+        let body = PassedBody::start(body, &self.upstream, is_event_stream, record);
         respond(head.status, response_headers(&head.headers), body)
     }
 
-    /// Creates the exchange of a client's request.
-    fn begin(&self, admission: &Admission, parts: &Parts, endpoint: impl Into<String>) -> Exchange {
+    /// Begins the record of a client's request.
+    fn begin(
+        &self,
+        admission: &Admission,
+        parts: &Parts,
+        endpoint: impl Into<String>,
+    ) -> PendingRecord {
         let context = CallContext {
             principal: admission.storage_scope(&parts.headers).to_string(),
             request_id: self.recorder.next_request(),
             upstream: self.upstream.name.clone(),
             ..CallContext::default()
         };
-        Exchange::new(context, endpoint, Some(&self.recorder))
+        let exchange = Exchange::new(context, endpoint, Some(&self.recorder));
+        PendingRecord::new(exchange, &self.recorder)
     }
 
     /// Returns the first rule that matches a request.
@@ -168,19 +168,16 @@ impl Rest {
     ) -> Response {
         let own = rule.map_or(&[][..], |rule| &rule.own);
         let request = RestRequest::parse(parts.method.as_str(), target, own);
-        let mut exchange = self.begin(admission, parts, request.endpoint());
+        let mut record = self.begin(admission, parts, request.endpoint());
         let call = request.tool_call();
         let next =
             run_blocking(&self.filter, &admission.caller, GuardInput::Request(&call), || {
-                exchange.on_request_uncached(&self.filter, &call)
+                record.exchange.on_request_uncached(&self.filter, &call)
             });
         if let NextStep::Answer(answer, decision) = next.await {
-            exchange.record(&self.recorder, Some(&decision), answer.len(), Outcome::Passed);
+            record.finish(Some(decision), answer.len(), Outcome::Passed);
             return write(HeaderMap::new(), request.response(200, &answer));
         }
-        let record = |decision: Option<&Decision>, bytes: usize, outcome: Outcome| {
-            exchange.record(&self.recorder, decision, bytes, outcome);
-        };
         let mut headers = parts.headers.clone();
         // A part of a body cannot be shaped, nor can the report that a body has not changed.
         for name in header::PARTIAL_REQUEST_HEADERS {
@@ -192,7 +189,7 @@ impl Rest {
             Err(failure) => Err(failure),
             Ok((response, turn)) => {
                 if !can_shape(response.status(), response.headers()) {
-                    return self.pass(admission, exchange, response, turn);
+                    return self.pass(admission, record, response, turn);
                 }
                 let (head, body) = response.into_parts();
                 self.upstream.collect(body).await.map(|body| (head, body))
@@ -201,22 +198,22 @@ impl Rest {
         let (head, body) = match collected {
             Ok(collected) => collected,
             Err(failure) => {
-                record(None, 0, Outcome::UpstreamError);
+                record.finish(None, 0, Outcome::UpstreamError);
                 return failed(&failure);
             }
         };
         let headers = response_headers(&head.headers);
         let Some(message) = rest::wrap_body(&body) else {
-            record(None, body.len(), Outcome::Passed);
+            record.finish(None, body.len(), Outcome::Passed);
             return respond(head.status, headers, Body::from(body));
         };
         let guarded =
             run_blocking(&self.filter, &admission.caller, GuardInput::Response(&message), || {
-                exchange.on_response(&self.filter, &message)
+                record.exchange.on_response(&self.filter, &message)
             })
             .await;
         let bytes = guarded.shaped.as_ref().map_or(body.len(), Vec::len);
-        record(guarded.decision.as_ref(), bytes, guarded.outcome);
+        record.finish(guarded.decision.map(Box::new), bytes, guarded.outcome);
         match guarded.shaped {
             None => respond(head.status, headers, Body::from(body)),
             Some(answer) => write(headers, request.response(head.status.as_u16(), &answer)),

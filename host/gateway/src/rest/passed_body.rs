@@ -10,26 +10,59 @@ use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use tokio::time::{Sleep, sleep};
 
 use crate::admission::Admission;
+use crate::engine::Decision;
 use crate::exchange::Exchange;
 use crate::fair_queue::Place;
 use crate::telemetry::{Outcome, Recorder};
 use crate::upstream::Failure;
 use crate::upstream::http_upstream::{HttpUpstream, root_cause};
 
-/// A request whose response passes. It is recorded when this is dropped.
-pub(super) struct PassedRequest {
+/// A request that was admitted. It is recorded when this is dropped, so that a client that
+/// disconnects early leaves a record, too.
+pub(super) struct PendingRecord {
     pub(super) exchange: Exchange,
-    pub(super) recorder: Arc<Recorder>,
-    /// The places of the request at the gateway and at the upstream. `None` for an event stream,
-    /// which may last for any time.
-    pub(super) places: Option<(Admission, Place)>,
-    pub(super) bytes: usize,
-    pub(super) outcome: Outcome,
+    recorder: Arc<Recorder>,
+    /// The places of the request at the gateway and at the upstream while its response passes.
+    /// `None` for an event stream, which may last for any time.
+    places: Option<(Admission, Place)>,
+    decision: Option<Box<Decision>>,
+    bytes: usize,
+    outcome: Outcome,
 }
 
-impl Drop for PassedRequest {
+impl PendingRecord {
+    pub(super) fn new(exchange: Exchange, recorder: &Arc<Recorder>) -> Self {
+        Self {
+            exchange,
+            recorder: Arc::clone(recorder),
+            places: None,
+            decision: None,
+            bytes: 0,
+            outcome: Outcome::Passed,
+        }
+    }
+
+    /// Records the answer, of `bytes` bytes. `decision` is `None` if the guard did not shape it.
+    pub(super) fn finish(
+        mut self,
+        decision: Option<Box<Decision>>,
+        bytes: usize,
+        outcome: Outcome,
+    ) {
+        (self.decision, self.bytes, self.outcome) = (decision, bytes, outcome);
+    }
+
+    /// Makes the request occupy its places until it is recorded.
+    pub(super) fn occupying(mut self, admission: Admission, turn: Place) -> Self {
+        self.places = Some((admission, turn));
+        self
+    }
+}
+
+impl Drop for PendingRecord {
     fn drop(&mut self) {
-        self.exchange.record(&self.recorder, None, self.bytes, self.outcome);
+        let decision = self.decision.as_deref();
+        self.exchange.record(&self.recorder, decision, self.bytes, self.outcome);
     }
 }
 
@@ -46,7 +79,7 @@ pub(super) struct PassedBody {
     /// True if the body is an event stream.
     is_event_stream: bool,
     /// `None` after the end of the body.
-    request: Option<PassedRequest>,
+    request: Option<PendingRecord>,
 }
 
 impl PassedBody {
@@ -55,7 +88,7 @@ impl PassedBody {
         incoming: Incoming,
         upstream: &Arc<HttpUpstream>,
         is_event_stream: bool,
-        mut request: PassedRequest,
+        mut request: PendingRecord,
     ) -> Body {
         if is_event_stream {
             request.places = None;
@@ -201,13 +234,7 @@ mod tests {
                 server
             };
             let (response, server) = tokio::join!(sending, answering);
-            let request = PassedRequest {
-                exchange,
-                recorder: Arc::clone(&recorder),
-                places: Some((admission, turn)),
-                bytes: 0,
-                outcome: Outcome::Passed,
-            };
+            let request = PendingRecord::new(exchange, &recorder).occupying(admission, turn);
             let body = PassedBody::start(response.unwrap().into_body(), &upstream, false, request);
             Self { recorder, places, caller, body, server }
         }
