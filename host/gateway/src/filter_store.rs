@@ -29,7 +29,7 @@ use crate::front::request_body::{self, BodyError, BodyMemory, Reservation};
 use crate::reply;
 use crate::rest::problem;
 use crate::serve::Gateway;
-use crate::store::{CursorStore, StoreError};
+use crate::store::{CursorStore, StoreError, own_scope};
 
 /// The number of requests of the maximum size whose bodies may be in memory at once.
 const MAX_BODIES: usize = 8;
@@ -165,7 +165,7 @@ fn busy() -> Response {
 
 /// Returns the owner in the store of the entries of a filter's principal.
 fn stored_principal(principal: &str) -> String {
-    format!("{PRINCIPAL_PREFIX}{principal}")
+    own_scope(&format!("{PRINCIPAL_PREFIX}{principal}")).into_owned()
 }
 
 impl Endpoint {

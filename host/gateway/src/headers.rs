@@ -1,5 +1,6 @@
 //! HTTP headers that MCP and the gateway define, and helpers to read and forward headers.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use http::header::{AUTHORIZATION, AsHeaderName, COOKIE, HeaderMap, HeaderName};
@@ -7,7 +8,7 @@ use http::header::{AUTHORIZATION, AsHeaderName, COOKIE, HeaderMap, HeaderName};
 use crate::access::{API_KEY, remove_key};
 use crate::config::{Authorization, Upstream};
 use crate::engine::digest;
-use crate::store::scope;
+use crate::store::{own_scope, scope};
 
 /// The header with the session id of a stateful client.
 pub(crate) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -44,7 +45,10 @@ pub(crate) fn storage_scope(
 ) -> Arc<str> {
     let given = credential_lines(headers, |name| Some(name) != authenticator);
     if given.is_empty() {
-        return Arc::clone(principal);
+        return match own_scope(principal) {
+            Cow::Borrowed(_) => Arc::clone(principal),
+            Cow::Owned(own) => own.into(),
+        };
     }
     scope(principal, &digest(&given.join(&b'\n'))).into()
 }
@@ -118,4 +122,27 @@ pub(crate) fn forwarded_headers(headers: &HeaderMap) -> HeaderMap {
         .filter(|(name, _)| is_forwarded(name))
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+    use crate::store::scope_principal;
+
+    #[test]
+    fn named_principals_do_not_share_the_quota_of_others() {
+        let (bob, odd): (Arc<str>, Arc<str>) =
+            ("key:bob".into(), "key:bob#0123456789abcdef".into());
+        let own = storage_scope(&bob, None, &HeaderMap::new());
+        assert_eq!(own, bob);
+        let mut headers = HeaderMap::new();
+        let odd_own = storage_scope(&odd, None, &headers);
+        headers.insert(COOKIE, HeaderValue::from_static("a=b"));
+        let scopes = [odd_own, storage_scope(&odd, None, &headers)];
+        let quotas = scopes.each_ref().map(|scope| scope_principal(scope));
+        assert_eq!(quotas, ["key:bob#0123456789abcdef#"; 2]);
+        assert_eq!(scope_principal(&storage_scope(&bob, None, &headers)), "key:bob");
+    }
 }

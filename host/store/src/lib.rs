@@ -27,7 +27,7 @@ pub use layered::LayeredStore;
 pub use memory::{MemoryLimits, MemoryStore};
 pub use none::NoStore;
 pub use open::{StoreOptions, Topology, open};
-pub use scope::{scope, scope_principal};
+pub use scope::{own_scope, scope, scope_principal};
 pub use sealed::SealedStore;
 
 /// The reason why a cursor store cannot serve a call.

@@ -11,6 +11,7 @@ use crate::exchange::{Exchange, LISTS_TOOLS, NextStep};
 use crate::filter::Filter;
 use crate::message::Head;
 use crate::protocol_mode::ClientInfo;
+use crate::store::own_scope;
 use crate::telemetry::{Outcome, Recorder};
 
 /// The maximum number of sessions whose client is remembered.
@@ -33,7 +34,7 @@ impl ExternalGuard {
     pub(crate) fn begin(&self, caller: &Caller, request_id: String, message: &[u8]) -> Exchange {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         let context = CallContext {
-            principal: caller.principal.clone(),
+            principal: own_scope(&caller.principal).into_owned(),
             session: caller.session.clone(),
             request_id,
             upstream: caller.upstream.clone(),
