@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use context_guard_test_support::audit::wait_for_audit;
 use context_guard_test_support::faulty_server::faulty_script;
 use context_guard_test_support::gateway::{
     ConformanceServer, Gateway, HttpClient, StreamedResponse, get, post, signal,
@@ -551,5 +552,45 @@ fn capabilities_of_a_late_server_are_declared() -> Result<()> {
     for name in ["tools", "prompts", "resources"] {
         ensure!(capabilities[name]["listChanged"] == true, "{name}: {capabilities}");
     }
+    Ok(())
+}
+
+/// A stateful server that ends when its prompts are listed. It adds a line to a file for each
+/// subscription, and asks the user for input when a tool is called.
+const ENDING_SERVER: &str = r#"
+    id=0
+    while read -r line; do
+        case "$line" in *'"id"'*) ;; *) continue ;; esac
+        id=$((id + 1))
+        case "$line" in
+            *'"resources/subscribe"'*) echo subscribed >> "$0" ;;
+            *'"prompts/list"'*) exit ;;
+            *'"tools/call"'*)
+                echo '{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{}}'
+                continue ;;
+        esac
+        echo '{"jsonrpc":"2.0","id":'$id',"result":{"protocolVersion":"2025-11-25","capabilities":{"resources":{"subscribe":true},"prompts":{},"tools":{}},"serverInfo":{"name":"s","version":"1"},"resources":[],"tools":[{"name":"ask","inputSchema":{"type":"object"}}]}}'
+    done"#;
+
+#[test]
+fn refused_requests_for_input_are_audited() -> Result<()> {
+    let folder = peers::folder("refused-input")?;
+    let command = json!(["sh", "-c", ENDING_SERVER, folder.join("log")]);
+    let upstream = json!({"name": "s", "command": command, "era": "legacy"});
+    let audit = folder.join("audit");
+    let settings = json!({"audit": {"folder": audit, "required": true}});
+    let gateway = Gateway::start(json!([upstream]), settings)?;
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+        "name": "ask", "arguments": {"text": "x".repeat(300_000)}, "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
+        },
+    }});
+    let headers =
+        [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/call"), ("mcp-name", "ask")];
+    let answer = post(&gateway.url(), &headers, &call.to_string())?.answer()?;
+    let reason = answer.0["error"]["message"].as_str().unwrap_or_default();
+    ensure!(reason.contains("too long to wait"), "{}", answer.0);
+    wait_for_audit(&audit, &[r#""endpoint":"s::ask","outcome":"Refused""#])?;
     Ok(())
 }

@@ -11,6 +11,7 @@ use super::client::Origin;
 use super::forward::Forwarder;
 use super::in_flight::InFlightRequest;
 use super::input_requests::{InputRequest, InputRequests};
+use crate::exchange::Exchange;
 use crate::message::{Head, append_members, member, members, splice, with_id, with_member};
 use crate::reply;
 use crate::telemetry::Outcome;
@@ -35,8 +36,10 @@ impl Forwarder {
         input: &InputRequest,
     ) -> Result<(), Vec<u8>> {
         let id = raw_id(&in_flight.request).to_owned();
-        let refuse = |reason: &str| Err(reply::error(&id, reply::NOT_TRANSLATABLE, reason));
         in_flight.input_rounds += 1;
+        let exchange = in_flight.exchange.clone();
+        let refuse =
+            |reason: &str| Err(self.refuse(&exchange, &id, reply::NOT_TRANSLATABLE, reason));
         let session = origin.client.session.as_ref();
         let Some(session) = session.filter(|_| in_flight.input_rounds <= MAX_INPUT_ROUNDS) else {
             return refuse("The upstream asks for input too many times.");
@@ -93,6 +96,13 @@ impl Forwarder {
         }
     }
 
+    /// Records that a request which needs input is refused, and returns the error response.
+    fn refuse(&self, exchange: &Exchange, id: &str, code: i64, reason: &str) -> Vec<u8> {
+        let answer = reply::error(id, code, reason);
+        exchange.record(&self.recorder, None, answer.len(), Outcome::Refused);
+        answer
+    }
+
     /// Returns a stateful upstream's question as the answer to a stateless client. The request is
     /// suspended until the client repeats it with the input.
     pub(super) fn suspend(
@@ -102,23 +112,26 @@ impl Forwarder {
         question: &[u8],
     ) -> Vec<u8> {
         in_flight.turn = None;
+        // The upstream has begun the request, so that it must not be repeated in a new session.
+        in_flight.repeatable = None;
         let id = raw_id(&in_flight.request).to_owned();
-        if !InputRequests::<InFlightRequest>::admits(in_flight.request.len()) {
-            let reason = "The upstream asks for input, and the request is too long to wait for it.";
-            return reply::error(&id, reply::NOT_TRANSLATABLE, reason);
-        }
         let exchange = in_flight.exchange.clone();
         exchange.upstream_suspended();
+        let bytes = in_flight.request.len();
+        if !InputRequests::<InFlightRequest>::admits(bytes) {
+            let reason = "The upstream asks for input, and the request is too long to wait for it.";
+            return self.refuse(&exchange, &id, reply::NOT_TRANSLATABLE, reason);
+        }
         let head = Head::read(question);
         let suspended = head.and_then(|head| {
             let client = origin.client;
             let (principal, owner, id) = (&client.principal, &client.owner, head.raw_id());
-            let state = self.input_requests.suspend(principal, owner, in_flight, id)?;
+            let state = self.input_requests.suspend(principal, owner, in_flight, bytes, id)?;
             Some((head, state))
         });
         let Some((head, state)) = suspended else {
             let reason = "The upstream's question cannot be passed on.";
-            return reply::error(&id, reply::NOT_TRANSLATABLE, reason);
+            return self.refuse(&exchange, &id, reply::NOT_TRANSLATABLE, reason);
         };
         let method = Value::from(head.method());
         let params = head.params.map_or("{}", RawValue::get);
@@ -136,7 +149,8 @@ impl Forwarder {
         let id = raw_id(request).to_owned();
         let Some(pending) = self.input_requests.take(&origin.client.principal, state) else {
             let reason = "requestState is not known here, or no longer: begin the request again.";
-            return reply::error(&id, reply::INVALID_PARAMS, reason);
+            let exchange = self.begin(origin, None, request);
+            return self.refuse(&exchange, &id, reply::INVALID_PARAMS, reason);
         };
         let mut in_flight = pending.request;
         let params = Head::read(request).and_then(|head| head.params);

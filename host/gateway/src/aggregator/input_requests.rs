@@ -1,5 +1,6 @@
 //! Upstreams' requests for input from the client, and the suspended requests that wait for it.
 
+use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -25,6 +26,12 @@ const MAX_PENDING_INPUTS: NonZeroUsize = NonZeroUsize::new(1_024).unwrap();
 const MAX_PENDING_PER_OWNER: usize = 128;
 /// The maximum size of a suspended request, in bytes. `limits.bufferedBytes` does not count it.
 const MAX_PENDING_BYTES: usize = 256 << 10;
+/// The maximum size of all suspended requests, in bytes. If they are larger, the oldest ones of the
+/// caller with the most bytes are cancelled.
+const MAX_TOTAL_BYTES: usize = 64 << 20;
+/// The maximum size of all suspended requests of a caller, in bytes. If they are larger, its oldest
+/// ones are cancelled.
+const MAX_BYTES_PER_OWNER: usize = 8 << 20;
 
 /// The questions and the state in a stateless upstream's `input_required` result.
 pub(super) struct InputRequest {
@@ -63,10 +70,14 @@ pub(super) struct PendingInput<R = InFlightRequest> {
     /// The upstream's id of the question, as raw JSON.
     pub(super) question_id: String,
     principal: Arc<str>,
+    /// The caller whose share it uses.
+    owner: Arc<str>,
+    bytes: usize,
     since: Instant,
 }
 
-/// All suspended requests, by their `requestState`. Each caller has a share of them.
+/// All suspended requests, by their `requestState`. Each caller has a share of their number and of
+/// their bytes.
 pub(super) struct InputRequests<R = InFlightRequest> {
     pending: Mutex<SessionTable<PendingInput<R>>>,
     /// The tag of this replica, which alone can resume the requests.
@@ -88,14 +99,15 @@ impl<R> InputRequests<R> {
         bytes <= MAX_PENDING_BYTES
     }
 
-    /// Suspends a request of a principal. It counts for the share of the caller `owner`. Returns
-    /// the `requestState` with which the client resumes it, or `None` if the system has no random
-    /// numbers.
+    /// Suspends a request of a principal, of `bytes` bytes. It counts for the share of the caller
+    /// `owner`. Returns the `requestState` with which the client resumes it, or `None` if the
+    /// system has no random numbers. O(suspended requests).
     pub(super) fn suspend(
         &self,
         principal: &Arc<str>,
         owner: &Arc<str>,
         request: R,
+        bytes: usize,
         question_id: &str,
     ) -> Option<String> {
         let mut random = [0u8; STATE_BYTES];
@@ -106,10 +118,18 @@ impl<R> InputRequests<R> {
             request,
             question_id: question_id.to_owned(),
             principal: Arc::clone(principal),
+            owner: Arc::clone(owner),
+            bytes,
             since: Instant::now(),
         };
-        // Dropped after the lock is released: that cancels the request at its upstream.
-        let evicted = self.lock().insert(owner, state.clone(), pending);
+        // Dropped after the lock is released: that cancels the requests at their upstreams.
+        let mut evicted = Vec::new();
+        let mut pending_requests = self.lock();
+        evicted.extend(pending_requests.insert(owner, state.clone(), pending));
+        while let Some(oldest) = oldest_in_excess(&pending_requests) {
+            evicted.extend(pending_requests.remove(&oldest));
+        }
+        drop(pending_requests);
         drop(evicted);
         Some(state)
     }
@@ -136,6 +156,23 @@ impl<R> InputRequests<R> {
     }
 }
 
+/// Returns the `requestState` of the oldest suspended request of the caller with the most bytes, if
+/// the caller's or all bytes exceed their limit.
+fn oldest_in_excess<R>(pending: &SessionTable<PendingInput<R>>) -> Option<String> {
+    let mut bytes: HashMap<&Arc<str>, usize> = HashMap::new();
+    for (_, request) in pending.iter() {
+        *bytes.entry(&request.owner).or_default() += request.bytes;
+    }
+    let total: usize = bytes.values().sum();
+    let (largest, most) = bytes.into_iter().max_by_key(|(_, bytes)| *bytes)?;
+    if most <= MAX_BYTES_PER_OWNER && total <= MAX_TOTAL_BYTES {
+        return None;
+    }
+    // The order is from the last suspended request to the first.
+    let own = pending.iter().filter(|(_, request)| request.owner == *largest);
+    own.last().map(|(state, _)| state.clone())
+}
+
 /// Returns the `requestState` in a request that resumes one suspended by the gateway. `None` if an
 /// upstream created the state.
 pub(crate) fn resumed_state(head: &Head<'_>) -> Option<String> {
@@ -152,8 +189,8 @@ mod tests {
     fn callers_cancel_their_own_requests_only() {
         let requests = InputRequests::<usize>::new(OwnerTag::default());
         let [alice, bob]: [Arc<str>; 2] = ["alice".into(), "bob".into()];
-        let of_alice = requests.suspend(&alice, &alice, 0, "1").unwrap();
-        let suspend = |at| requests.suspend(&bob, &bob, at, "1").unwrap();
+        let of_alice = requests.suspend(&alice, &alice, 0, 100, "1").unwrap();
+        let suspend = |at| requests.suspend(&bob, &bob, at, 100, "1").unwrap();
         let of_bob: Vec<String> = (0..2_000).map(suspend).collect();
         assert!(requests.take(&bob, &of_alice).is_none());
         assert_eq!(requests.take(&alice, &of_alice).unwrap().request, 0);
@@ -162,10 +199,31 @@ mod tests {
     }
 
     #[test]
+    fn bytes_are_limited_in_total_and_per_caller() {
+        let requests = InputRequests::<usize>::new(OwnerTag::default());
+        let suspend = |caller: &str, at: usize| {
+            let caller: Arc<str> = caller.into();
+            requests.suspend(&caller, &caller, at, MAX_PENDING_BYTES, "1").unwrap()
+        };
+        let of_alice = suspend("alice", 0);
+        let of_bob: Vec<String> = (0..100).map(|at| suspend("bob", at)).collect();
+        let bob: Arc<str> = "bob".into();
+        let remaining: Vec<usize> =
+            of_bob.iter().filter_map(|state| Some(requests.take(&bob, state)?.request)).collect();
+        let share = MAX_BYTES_PER_OWNER / MAX_PENDING_BYTES;
+        assert_eq!(remaining, Vec::from_iter(100 - share..100));
+        for caller in 0..20 {
+            (0..20).for_each(|at| drop(suspend(&format!("caller{caller}"), at)));
+        }
+        assert_eq!(requests.lock().len(), MAX_TOTAL_BYTES / MAX_PENDING_BYTES);
+        assert!(requests.take(&"alice".into(), &of_alice).is_some());
+    }
+
+    #[test]
     fn expired_requests_are_cancelled() {
         let requests = InputRequests::<usize>::new(OwnerTag::default());
         let alice: Arc<str> = "alice".into();
-        let state = requests.suspend(&alice, &alice, 0, "1").unwrap();
+        let state = requests.suspend(&alice, &alice, 0, 100, "1").unwrap();
         requests.expire(Duration::from_secs(60));
         assert_eq!(requests.lock().len(), 1);
         requests.expire(Duration::ZERO);
