@@ -573,6 +573,24 @@ const ENDING_SERVER: &str = r#"
     done"#;
 
 #[test]
+fn subscriptions_are_repeated_after_a_restart_of_the_server() -> Result<()> {
+    let log = peers::folder("resubscribed")?.join("log");
+    let command = json!(["sh", "-c", ENDING_SERVER, log]);
+    let gateway = Gateway::start(json!([{"name": "s", "command": command}]), json!({}))?;
+    let mut client = HttpClient::open(&gateway.url(), &[], json!({}))?;
+    let answer = client.request("resources/subscribe", json!({"uri": "x://1"}))?;
+    ensure!(answer.0["error"].is_null(), "{}", answer.0);
+    let ended = client.request("prompts/list", json!({}))?;
+    ensure!(!ended.0["error"].is_null(), "{}", ended.0);
+    // The next request starts the server again.
+    wait_until("a second subscription", || {
+        client.request("resources/list", json!({}))?;
+        Ok(std::fs::read_to_string(&log)?.lines().count() == 2)
+    })?;
+    Ok(())
+}
+
+#[test]
 fn refused_requests_for_input_are_audited() -> Result<()> {
     let folder = peers::folder("refused-input")?;
     let command = json!(["sh", "-c", ENDING_SERVER, folder.join("log")]);

@@ -8,17 +8,19 @@ use std::time::{Duration, Instant};
 
 use context_guard_protocol::RequestId;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::event_streams::{COMMON_STREAM, EventStreams};
 use super::subscription_filter::RESOURCE_UPDATED;
+use crate::fair_queue::Caller;
 use crate::fleet::OwnerTag;
 use crate::message::{Head, Kind, with_id};
 use crate::protocol_mode::ClientInfo;
 use crate::reply;
 use crate::tasks::AbortOnDrop;
 use crate::upstream::connection::UpstreamConnection;
+use crate::upstream::resource_subscriptions::ResourceSubscription;
 
 /// The prefix of the ids of requests that the gateway sends to a client. The number after it is
 /// unique in the session, unlike the ids of several upstreams.
@@ -29,7 +31,12 @@ const MAX_QUESTIONS: usize = 64;
 pub(super) const MAX_SUBSCRIPTIONS: usize = 256;
 
 /// A subscription to a resource, which ends when it is dropped.
-pub(super) type SubscriptionGuard = Box<dyn Send>;
+pub(super) enum SubscriptionGuard {
+    /// At a stateful upstream, whose messages the session relays.
+    Stateful(ResourceSubscription),
+    /// The task that relays the changes at a stateless upstream.
+    Stateless { _relay: Box<dyn Send> },
+}
 
 /// The recipient of the client's answer to a question, such as an elicitation.
 enum PendingReply {
@@ -38,6 +45,9 @@ enum PendingReply {
     /// A task of the gateway that waits for the answer.
     Gateway(oneshot::Sender<Vec<u8>>),
 }
+
+/// The open connection to an upstream, which another one replaces after its end.
+pub(super) type CurrentConnection = watch::Receiver<Weak<UpstreamConnection>>;
 
 /// The session of a stateful client with the aggregator.
 pub(super) struct ClientSession {
@@ -124,9 +134,28 @@ impl ClientSession {
         Some(subscriptions.insert(key, subscribe()).is_none())
     }
 
-    /// Ends the subscription to a resource of an upstream, if there is one.
-    pub(super) fn remove_subscription(&self, upstream: &str, uri: &str) {
-        lock(&self.subscriptions).remove(&(upstream.to_owned(), uri.to_owned()));
+    /// Ends the subscription to a resource of an upstream. Returns false if there is none.
+    pub(super) fn remove_subscription(&self, upstream: &str, uri: &str) -> bool {
+        lock(&self.subscriptions).remove(&(upstream.to_owned(), uri.to_owned())).is_some()
+    }
+
+    /// Repeats the subscriptions of `caller` to resources of an upstream whose connection has
+    /// ended, on a new connection.
+    fn renew_subscriptions(&self, connection: &Arc<UpstreamConnection>, caller: &Caller) {
+        let mut renewed = Vec::new();
+        for ((upstream, uri), subscription) in lock(&self.subscriptions).iter_mut() {
+            if *upstream == connection.server.name
+                && let SubscriptionGuard::Stateful(held) = subscription
+                && held.has_ended()
+            {
+                *held = connection.subscribe(uri);
+                renewed.push(uri.clone());
+            }
+        }
+        if !renewed.is_empty() {
+            let (connection, caller) = (Arc::clone(connection), caller.clone());
+            tokio::spawn(async move { connection.renew(&renewed, &caller).await });
+        }
     }
 
     /// Returns true if other clients subscribe to the resource that this notification reports, on a
@@ -235,10 +264,17 @@ impl ClientSession {
         }
     }
 
-    /// Starts to relay to the client those messages of an upstream connection that belong to no
-    /// request. Has no effect if they are relayed already. `is_shared` is true if other clients use
-    /// the connection too.
-    pub(super) fn relay(self: &Arc<Self>, connection: &Arc<UpstreamConnection>, is_shared: bool) {
+    /// Starts to relay to the client `caller` those messages of an upstream connection that belong
+    /// to no request. Has no effect if they are relayed already. The connections that later replace
+    /// it are the values of `current`: they are relayed too, and have the client's subscriptions.
+    /// `is_shared` is true if other clients use the connection too.
+    pub(super) fn relay(
+        self: &Arc<Self>,
+        connection: &Arc<UpstreamConnection>,
+        current: &CurrentConnection,
+        caller: &Caller,
+        is_shared: bool,
+    ) {
         let weak = Arc::downgrade(connection);
         let mut relays = lock(&self.relays);
         if let Some((old, _)) = relays.get(&connection.server.name)
@@ -246,23 +282,41 @@ impl ClientSession {
         {
             return;
         }
-        let mut messages = connection.unrelated();
+        let (mut messages, mut current) = (connection.unrelated(), current.clone());
         let (session, upstream) = (Arc::downgrade(self), weak.clone());
+        let own_caller = caller.clone();
         let task = tokio::spawn(async move {
+            let mut is_open = true;
             loop {
-                let message = match messages.recv().await {
-                    Ok(message) => message,
-                    Err(RecvError::Lagged(_)) => continue,
-                    Err(RecvError::Closed) => return,
-                };
-                let (Some(session), Some(connection)) = (session.upgrade(), upstream.upgrade())
-                else {
-                    return;
-                };
-                session.relay_message(&connection, &message, is_shared);
+                tokio::select! {
+                    biased;
+                    received = messages.recv(), if is_open => match received {
+                        Ok(message) => {
+                            let Some(session) = session.upgrade() else { return };
+                            let Some(connection) = upstream.upgrade() else { continue };
+                            session.relay_message(&connection, &message, is_shared);
+                        }
+                        Err(RecvError::Lagged(_)) => {}
+                        Err(RecvError::Closed) => is_open = false,
+                    },
+                    changed = current.changed() => {
+                        if changed.is_err() {
+                            return;
+                        }
+                        let next = current.borrow_and_update().clone();
+                        let (Some(session), Some(next)) = (session.upgrade(), next.upgrade())
+                        else {
+                            continue;
+                        };
+                        // This ends the task, unless the connection is the same.
+                        session.relay(&next, &current, &own_caller, is_shared);
+                    }
+                }
             }
         });
         relays.insert(connection.server.name.clone(), (weak, AbortOnDrop(task)));
+        drop(relays);
+        self.renew_subscriptions(connection, caller);
     }
 
     fn relay_message(&self, connection: &Arc<UpstreamConnection>, message: &[u8], is_shared: bool) {
@@ -308,6 +362,7 @@ fn is_part(uri: &str, resource: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::upstream::resource_subscriptions::tests::connect;
 
     #[test]
     fn updates_may_name_a_part_of_a_resource() {
@@ -316,5 +371,27 @@ mod tests {
         }
         assert!(is_part("file:///a/b", "file:///a/"));
         assert!(!is_part("file:///ab", "file:///a") && !is_part("file:///", "file:///a"));
+    }
+
+    #[tokio::test]
+    async fn session_subscribes_again_on_the_next_connection() {
+        let tag = OwnerTag::default();
+        let session = ClientSession::new("s".to_owned(), "p".into(), ClientInfo::gateway(), &tag);
+        let session = Arc::new(session);
+        let caller = Caller { principal: "p".into(), session: "s".into() };
+        let (first, second) = (connect().await, connect().await);
+        let current = watch::Sender::new(Arc::downgrade(&first));
+        session.relay(&first, &current.subscribe(), &caller, false);
+        let subscribe = || SubscriptionGuard::Stateful(first.subscribe("x://1"));
+        assert_eq!(session.add_subscription("s", "x://1", subscribe), Some(true));
+        let mut messages = second.unrelated();
+        // A request of another client opens the next connection.
+        drop(first);
+        current.send_replace(Arc::downgrade(&second));
+        let announced = String::from_utf8(messages.recv().await.unwrap().to_vec()).unwrap();
+        assert!(announced.contains("resources/subscribe"), "{announced}");
+        assert!(session.remove_subscription("s", "x://1"));
+        let announced = String::from_utf8(messages.recv().await.unwrap().to_vec()).unwrap();
+        assert!(announced.contains("resources/unsubscribe"), "{announced}");
     }
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
@@ -13,6 +13,7 @@ use lru::LruCache;
 use sha2::{Digest, Sha256};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::watch;
 
 use super::audience::Audience;
 use super::client::Client;
@@ -57,6 +58,8 @@ struct ConnectionKey {
 
 struct ConnectionSlot {
     connection: tokio::sync::Mutex<Option<Arc<UpstreamConnection>>>,
+    /// Reports each connection that replaces another one.
+    current: watch::Sender<Weak<UpstreamConnection>>,
     used: Mutex<Instant>,
 }
 
@@ -102,7 +105,8 @@ impl Connections {
         let mut slots = self.slots();
         let slot = slots.entry(key).or_insert_with(|| {
             let connection = tokio::sync::Mutex::default();
-            Arc::new(ConnectionSlot { connection, used: Mutex::new(Instant::now()) })
+            let current = watch::Sender::new(Weak::new());
+            Arc::new(ConnectionSlot { connection, current, used: Mutex::new(Instant::now()) })
         });
         *slot.used() = Instant::now();
         Arc::clone(slot)
@@ -124,6 +128,8 @@ impl Connections {
             if is_shared { Arc::new(ClientInfo::gateway()) } else { Arc::clone(&client.info) };
         let (slot, mode, caller) = (self.slot(key.clone()), key.mode, client.caller_headers());
         let is_call = !client.is_background;
+        // Before the connection opens, so that no later one is missed.
+        let current = slot.current.subscribe();
         let (filter, known) = (Arc::clone(&self.filter), Arc::clone(&self.known));
         let audience = Audience::of_client(client, server);
         let resumed = self.resumable_session(&key, &upstream.name);
@@ -152,13 +158,15 @@ impl Connections {
             let unrelated = opened.unrelated();
             tokio::spawn(pass_notifications(filter, known, upstream, server, unrelated));
             *connection = Some(Arc::clone(&opened));
+            slot.current.send_replace(Arc::downgrade(&opened));
             Ok(opened)
         });
         let connection =
             opening.await.unwrap_or_else(|error| Err(Failure::Unavailable(error.to_string())))?;
         self.restrict_to_introduction(&key, &connection, client);
         if let Some(session) = &client.session {
-            session.relay(&connection, connection.server.isolation != Isolation::Session);
+            let is_shared = connection.server.isolation != Isolation::Session;
+            session.relay(&connection, &current, &client.caller, is_shared);
         }
         Ok(connection)
     }

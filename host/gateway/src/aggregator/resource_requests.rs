@@ -2,9 +2,10 @@
 
 use super::Aggregator;
 use super::client::Origin;
-use super::client_session::MAX_SUBSCRIPTIONS;
+use super::client_session::{MAX_SUBSCRIPTIONS, SubscriptionGuard};
 use super::dispatch::{RESOURCE_NOT_FOUND, error_code, with_param};
 use super::subscription_filter::MAX_SUBSCRIBED_BYTES;
+use crate::config::Isolation;
 use crate::message::Head;
 use crate::protocol_mode::ProtocolMode;
 use crate::reply;
@@ -26,9 +27,23 @@ impl Aggregator {
             return reply::error(head.raw_id(), RESOURCE_NOT_FOUND, text);
         };
         if head.method() == "resources/unsubscribe" {
-            // Other clients of the connection may subscribe to the resource.
-            session.remove_subscription(&server.name, own_uri);
-            return reply::result(head.raw_id(), "{}");
+            let was_subscribed = session.remove_subscription(&server.name, own_uri);
+            // Another replica may have subscribed, in the upstream's session of this client alone.
+            let may_be_elsewhere = server.http.is_some()
+                && server.isolation == Isolation::Session
+                && server.speaks(ProtocolMode::Stateful) != Some(false);
+            if was_subscribed || !may_be_elsewhere {
+                // Other clients of the connection may subscribe to the resource.
+                return reply::result(head.raw_id(), "{}");
+            }
+            let connection = self.connections.get(origin.client, owner).await;
+            return match connection {
+                Ok(connection) if connection.mode == ProtocolMode::Stateful => {
+                    let request = with_param(request, "uri", own_uri);
+                    self.forwarder.forward(origin, owner, request).await
+                }
+                _ => reply::result(head.raw_id(), "{}"),
+            };
         }
         if own_uri.len() > MAX_SUBSCRIBED_BYTES {
             let text =
@@ -44,11 +59,12 @@ impl Aggregator {
         let is_stateful = connection.mode == ProtocolMode::Stateful;
         let added = session.add_subscription(&server.name, own_uri, || {
             if is_stateful {
-                Box::new(connection.subscribe(own_uri))
+                SubscriptionGuard::Stateful(connection.subscribe(own_uri))
             } else {
                 let subscriptions = &self.subscriptions;
                 let client = origin.client;
-                Box::new(subscriptions.subscribe_to_resource(session, client, &connection, own_uri))
+                let relay = subscriptions.subscribe_to_resource(session, client, owner, own_uri);
+                SubscriptionGuard::Stateless { _relay: Box::new(relay) }
             }
         });
         let Some(is_new) = added else {
@@ -81,12 +97,16 @@ mod tests {
         let tag = OwnerTag::default();
         let session = ClientSession::new("s".to_owned(), "p".into(), ClientInfo::gateway(), &tag);
         let live = Arc::new(());
-        let add = |uri: &str| session.add_subscription("a", uri, || Box::new(Arc::clone(&live)));
+        let add = |uri: &str| {
+            let guard = || SubscriptionGuard::Stateless { _relay: Box::new(Arc::clone(&live)) };
+            session.add_subscription("a", uri, guard)
+        };
         for at in 0..MAX_SUBSCRIPTIONS {
             assert_eq!(add(&format!("x://{at}")), Some(true));
         }
         assert_eq!((add("x://more"), add("x://1")), (None, Some(false)));
-        session.remove_subscription("a", "x://1");
+        assert!(session.remove_subscription("a", "x://1"));
+        assert!(!session.remove_subscription("a", "x://1"));
         assert_eq!(Arc::strong_count(&live), MAX_SUBSCRIPTIONS);
         assert_eq!(add("x://more"), Some(true));
         drop(session);

@@ -12,6 +12,7 @@ use super::audience::Audience;
 use super::client::{Client, MAX_WAITING_BYTES};
 use super::client_session::ClientSession;
 use super::connections::Connections;
+use super::dispatch::error_code;
 use super::event_streams::COMMON_STREAM;
 use super::router::Router;
 use super::subscription_filter::{ACKNOWLEDGED, SubscriptionFilter, without_subscription_id};
@@ -175,7 +176,7 @@ impl Subscriptions {
                 self.follow_stateful(client, connection, filter, sinks).await;
             }
             ProtocolMode::Stateless => {
-                self.follow_stateless(client, connection, filter, sinks).await;
+                let _ = self.follow_stateless(client, connection, filter, sinks).await;
             }
         }
     }
@@ -205,7 +206,12 @@ impl Subscriptions {
         }
         sinks.confirm();
         loop {
-            match messages.recv().await {
+            let received = tokio::select! {
+                biased;
+                received = messages.recv() => received,
+                () = connection.ended() => return,
+            };
+            match received {
                 Ok(message) => {
                     let is_wanted = Head::read(&message).is_some_and(|head| filter.matches(&head));
                     if is_wanted && !sinks.send(message.to_vec()) {
@@ -215,26 +221,32 @@ impl Subscriptions {
                 Err(RecvError::Lagged(_)) => {}
                 Err(RecvError::Closed) => return,
             }
-            if connection.has_ended() {
-                return;
-            }
         }
     }
 
+    /// Sends the changes that a stateless upstream reports to `sinks`. Returns false if the
+    /// upstream refuses the subscription.
     async fn follow_stateless(
         &self,
         client: &Client,
         connection: &Arc<UpstreamConnection>,
         filter: &SubscriptionFilter,
         sinks: &Sinks,
-    ) {
+    ) -> bool {
         let request = format!(
             r#"{{"jsonrpc":"2.0","id":0,"method":"subscriptions/listen","params":{{"notifications":{},"_meta":{{{}}}}}}}"#,
             filter.json(),
             client.info.meta()
         );
-        let Ok(mut call) = connection.request_uncounted(request.as_bytes()).await else { return };
-        while let UpstreamReply::Related(message) = call.next().await {
+        let Ok(mut call) = connection.request_uncounted(request.as_bytes()).await else {
+            return true;
+        };
+        loop {
+            let message = match call.next().await {
+                UpstreamReply::Related(message) => message,
+                UpstreamReply::Answer(answer) => return error_code(&answer).is_none(),
+                UpstreamReply::Failed(_) => return true,
+            };
             let Some(head) = Head::read(&message) else { continue };
             self.filter.on_notification(&connection.server.name, &head);
             let servers = &self.connections.servers;
@@ -246,7 +258,7 @@ impl Subscriptions {
             if head.method() == ACKNOWLEDGED {
                 sinks.confirm();
             } else if filter.matches(&head) && !sinks.send(without_subscription_id(&message)) {
-                return;
+                return true;
             }
         }
     }
@@ -257,11 +269,10 @@ impl Subscriptions {
         &self,
         session: &Arc<ClientSession>,
         client: &Client,
-        connection: &Arc<UpstreamConnection>,
+        server: usize,
         uri: &str,
     ) -> AbortOnDrop {
-        let filter = SubscriptionFilter::resource(uri);
-        self.relay_to_session(session, client, Arc::clone(connection), filter)
+        self.relay_to_session(session, client, server, SubscriptionFilter::resource(uri))
     }
 
     /// Relays list changes of all stateless upstreams to a stateful client's session. Stateless
@@ -286,9 +297,7 @@ impl Subscriptions {
                 {
                     let Some(session) = session.upgrade() else { return };
                     let filter = SubscriptionFilter::lists();
-                    tasks.push(
-                        subscriptions.relay_to_session(&session, &client, connection, filter),
-                    );
+                    tasks.push(subscriptions.relay_to_session(&session, &client, server, filter));
                 }
             }
             drop(client);
@@ -298,23 +307,40 @@ impl Subscriptions {
         }))
     }
 
-    /// Relays the changes that arrive on an upstream connection to the common stream of a session.
-    /// Dropping the returned task ends the relay.
+    /// Relays the changes that a stateless upstream reports to the common stream of a session. Does
+    /// so again after the connection was lost. Dropping the returned task ends the relay.
     fn relay_to_session(
         &self,
         session: &Arc<ClientSession>,
         client: &Client,
-        connection: Arc<UpstreamConnection>,
+        server: usize,
         filter: SubscriptionFilter,
     ) -> AbortOnDrop {
         let (subscriptions, session) = (self.clone(), Arc::downgrade(session));
         // The task must not keep the session alive.
-        let client = Client { session: None, ..client.clone() };
+        let client = Client { session: None, ..client.in_background() };
         AbortOnDrop(tokio::spawn(async move {
             let (changes, mut received) = byte_channel::<Vec<u8>>(MAX_WAITING_BYTES);
             let (confirmed, _ignored) = mpsc::channel(1);
             let sinks = Sinks { changes, confirmed };
-            let following = subscriptions.follow(&client, &connection, &filter, &sinks);
+            let following = async {
+                loop {
+                    let connection = {
+                        let Some(session) = session.upgrade() else { return };
+                        let client = Client { session: Some(session), ..client.clone() };
+                        subscriptions.connections.get(&client, server).await
+                    };
+                    if let Ok(connection) = connection {
+                        let is_stateless = connection.mode == ProtocolMode::Stateless;
+                        let follow =
+                            subscriptions.follow_stateless(&client, &connection, &filter, &sinks);
+                        if !is_stateless || !follow.await {
+                            return;
+                        }
+                    }
+                    tokio::time::sleep(RESUBSCRIBE_PAUSE).await;
+                }
+            };
             let relaying = async {
                 while let Some(change) = received.recv().await {
                     let Some(session) = session.upgrade() else { return };

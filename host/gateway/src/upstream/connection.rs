@@ -339,4 +339,9 @@ impl UpstreamConnection {
     pub(crate) fn has_ended(&self) -> bool {
         self.inbox.requests.has_ended()
     }
+
+    /// Waits until the connection has ended.
+    pub(crate) async fn ended(&self) {
+        self.inbox.requests.ended().await;
+    }
 }

@@ -12,6 +12,7 @@ use crate::unattributed::UnattributedAnswers;
 use context_guard_protocol::RequestId;
 use context_guard_protocol::answer::{AnswerCheck, check_answer, find_id, quote, resembles_answer};
 use serde_json::value::RawValue;
+use tokio_util::sync::CancellationToken;
 
 /// The maximum number of requests in flight on one connection.
 const MAX_PENDING: usize = 4_096;
@@ -85,6 +86,8 @@ pub(crate) struct RequestTable {
     max_messages: usize,
     /// True if clients of several principals use the connection.
     is_shared: bool,
+    /// A token that is cancelled when the connection ends.
+    ended: CancellationToken,
 }
 
 /// A request that was added to the table and can be sent to the upstream.
@@ -101,7 +104,8 @@ impl RequestTable {
     /// Creates an empty table. Before its answer, a request receives at most `max_messages`.
     /// `is_shared` is true if clients of several principals use the connection to `upstream`.
     pub(crate) fn new(upstream: &str, max_messages: usize, is_shared: bool) -> Self {
-        Self { upstream: upstream.to_owned(), state: Mutex::default(), max_messages, is_shared }
+        let (upstream, ended) = (upstream.to_owned(), CancellationToken::new());
+        Self { upstream, state: Mutex::default(), max_messages, is_shared, ended }
     }
 
     /// Sets the id after which those of requests begin. Connections of several replicas to one
@@ -312,6 +316,7 @@ impl RequestTable {
     /// Marks the connection as ended for later requests. Those in flight may still be answered.
     pub(crate) fn close(&self, failure: &Failure) {
         self.state().ended.get_or_insert_with(|| failure.clone());
+        self.ended.cancel();
     }
 
     /// Marks the connection as ended. All requests fail, as do later ones.
@@ -321,11 +326,17 @@ impl RequestTable {
         for (_, pending) in std::mem::take(&mut state.pending) {
             pending.replies.send_needed(UpstreamReply::Failed(failure.clone()));
         }
+        self.ended.cancel();
     }
 
     /// Returns true if the connection has ended.
     pub(crate) fn has_ended(&self) -> bool {
         self.state().ended.is_some()
+    }
+
+    /// Waits until the connection has ended.
+    pub(crate) async fn ended(&self) {
+        self.ended.cancelled().await;
     }
 }
 

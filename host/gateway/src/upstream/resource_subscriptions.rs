@@ -9,6 +9,7 @@ use tracing::debug;
 
 use super::connection::UpstreamConnection;
 use super::request_table::UpstreamReply;
+use crate::fair_queue::Caller;
 
 /// The maximum time that an upstream takes to confirm the end of a subscription.
 const UNSUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -18,6 +19,13 @@ const UNSUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) struct ResourceSubscription {
     connection: Weak<UpstreamConnection>,
     uri: String,
+}
+
+impl ResourceSubscription {
+    /// Returns true if the connection has ended, and the subscription with it.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.connection.upgrade().is_none_or(|connection| connection.has_ended())
+    }
 }
 
 impl Drop for ResourceSubscription {
@@ -36,6 +44,18 @@ impl UpstreamConnection {
     pub(crate) fn subscribe(self: &Arc<Self>, uri: &str) -> ResourceSubscription {
         self.subscribers.add(uri);
         ResourceSubscription { connection: Arc::downgrade(self), uri: uri.to_owned() }
+    }
+
+    /// Subscribes to resources again that clients subscribed to on an earlier connection. Each
+    /// request waits for a turn of `caller`.
+    pub(crate) async fn renew(self: &Arc<Self>, uris: &[String], caller: &Caller) {
+        for uri in uris {
+            let Ok(_turn) = self.server.turns.take(caller, 1).await else { continue };
+            // The client may have unsubscribed in the meantime.
+            if self.subscribers.contains(uri) {
+                self.send_subscription("resources/subscribe", uri).await;
+            }
+        }
     }
 
     /// Unsubscribes from a resource that no client subscribes to.
@@ -69,7 +89,7 @@ impl UpstreamConnection {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::config::{Limits, Upstream};
     use crate::protocol_mode::{ClientInfo, ProtocolMode};
@@ -94,7 +114,8 @@ mod tests {
             echo '{"jsonrpc":"2.0","id":'$id',"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"s","version":"1"}}}'
         done"#;
 
-    async fn connect() -> Arc<UpstreamConnection> {
+    /// Returns a connection to the server.
+    pub(crate) async fn connect() -> Arc<UpstreamConnection> {
         let config = Upstream {
             name: "s".to_owned(),
             command: ["sh", "-c", SERVER].map(str::to_owned).to_vec(),
