@@ -12,6 +12,8 @@ use context_guard_test_support::wait::wait_until;
 use context_guard_test_support::{Context, Result, artifacts, ensure};
 use serde_json::{Value, json};
 
+use crate::access::with_two_keys;
+
 /// Returns the servers as upstreams, and the folder that they serve.
 fn servers() -> Result<(Value, std::path::PathBuf)> {
     let folder = peers::folder(
@@ -610,5 +612,36 @@ fn refused_requests_for_input_are_audited() -> Result<()> {
     let reason = answer.0["error"]["message"].as_str().unwrap_or_default();
     ensure!(reason.contains("too long to wait"), "{}", answer.0);
     wait_for_audit(&audit, &[r#""endpoint":"s::ask","outcome":"Refused""#])?;
+    Ok(())
+}
+
+#[test]
+fn streams_of_one_principal_do_not_use_those_of_another() -> Result<()> {
+    let houses = json!([{"name": "houses", "command": [artifacts::property_server()?]}]);
+    let limits = json!({"streams": 2, "streamsPerPrincipal": 1});
+    let (gateway, [alice, bob]) = with_two_keys("stream-shares", houses, limits)?;
+    let listen = |key: &str, expected: &str| -> Result<StreamedResponse> {
+        let method = "subscriptions/listen";
+        let headers = [
+            ("authorization", key),
+            ("mcp-protocol-version", "2026-07-28"),
+            ("mcp-method", method),
+            ("accept", "application/json, text/event-stream"),
+        ];
+        let params = json!({"notifications": {"toolsListChanged": true}, "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        }});
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        let body = body.to_string();
+        let mut stream = StreamedResponse::send(&gateway.base, "POST", &headers, &body)?;
+        stream.read_until(expected)?;
+        Ok(stream)
+    };
+    let of_alice = listen(&alice, "acknowledged")?;
+    listen(&alice, "limits.streamsPerPrincipal")?;
+    let _of_bob = listen(&bob, "acknowledged")?;
+    drop(of_alice);
+    wait_until("a free stream", || Ok(listen(&alice, "acknowledged").is_ok()))?;
     Ok(())
 }

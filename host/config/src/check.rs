@@ -213,6 +213,12 @@ fn semantic_errors(config: &Config) -> Vec<Issue> {
             "it must be at least twice limits.requestBytes, or the longest requests never fit",
         ));
     }
+    if config.limits.streams_per_principal.is_some_and(|share| share > config.limits.streams) {
+        issues.push(Issue::new(
+            &["limits", "streamsPerPrincipal"],
+            "it has no effect above limits.streams",
+        ));
+    }
     if config.access.proxy_protocol && config.access.trusted_proxies.is_empty() {
         issues.push(Issue::new(
             &["access", "proxyProtocol"],

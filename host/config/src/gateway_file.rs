@@ -329,6 +329,16 @@ pub struct Limits {
     /// least recently used one ends first. Without it a quarter of `sessions`, but at least 4.
     #[schemars(range(min = 1))]
     pub sessions_per_principal: Option<usize>,
+    /// The maximum number of open streams that wait for changes: `subscriptions/listen`, the GET
+    /// stream of a single server, event streams of JSON APIs, and one for each resource of a
+    /// stateless server that a session subscribes to. Further ones are refused, except for those of
+    /// JSON APIs, which then occupy places of requests.
+    #[schemars(range(min = 1))]
+    pub streams: usize,
+    /// The maximum number of such streams of a principal, or of an address for anonymous callers.
+    /// Without it a quarter of `streams`, but at least 4.
+    #[schemars(range(min = 1))]
+    pub streams_per_principal: Option<usize>,
     /// Seconds after which an idle session ends.
     #[schemars(range(min = 1))]
     pub session_idle_seconds: u64,
@@ -360,6 +370,13 @@ impl Limits {
         self.sessions_per_principal.unwrap_or(share).clamp(1, self.sessions.max(1))
     }
 
+    /// Returns the maximum number of open streams of a principal that wait for changes.
+    #[must_use]
+    pub fn streams_per_principal(&self) -> usize {
+        let share = self.streams.div_ceil(4).max(4);
+        self.streams_per_principal.unwrap_or(share).clamp(1, self.streams.max(1))
+    }
+
     /// Returns the maximum bytes of snapshots of a principal in memory. `is_authenticated` is true
     /// if callers authenticate.
     #[must_use]
@@ -385,6 +402,8 @@ impl Default for Limits {
             queue: 1024,
             sessions: 10_000,
             sessions_per_principal: None,
+            streams: 4_096,
+            streams_per_principal: None,
             session_idle_seconds: 1_800,
             processes: 256,
             processes_per_principal: 8,

@@ -12,6 +12,7 @@ use crate::fair_queue::{Caller, FairQueue, Place, Shares, share};
 use crate::fleet::Fleet;
 use crate::front::request_body::Reservation;
 use crate::headers::storage_scope;
+use crate::stream_limits::{OpenStream, StreamLimits, TooManyStreams};
 
 /// A request that the front has admitted. The request occupies its places until all clones of the
 /// admission are dropped, so work that outlives the HTTP request holds one.
@@ -29,6 +30,8 @@ pub(crate) struct Admission {
     pub(crate) messages: usize,
     /// Counts further calls of the caller.
     pub(crate) rate: Rate,
+    /// The open streams that wait for changes.
+    pub(crate) streams: Arc<StreamLimits>,
     /// True if the client repeats parts of its messages in HTTP headers. Over stdio, it cannot.
     pub(crate) has_headers: bool,
     /// The places of the request. `None` for a stream that waits for events.
@@ -69,6 +72,14 @@ impl Admission {
     pub(crate) fn storage_scope(&self, headers: &HeaderMap) -> Arc<str> {
         storage_scope(&self.principal, self.authenticator.as_ref(), headers)
     }
+
+    /// Counts a stream of the caller that waits for changes, until the returned value is dropped.
+    ///
+    /// # Errors
+    /// The limit that is reached.
+    pub(crate) fn open_stream(&self) -> Result<OpenStream, TooManyStreams> {
+        self.streams.open(&self.owner)
+    }
 }
 
 #[cfg(test)]
@@ -85,6 +96,7 @@ impl Admission {
             owner,
             messages: 1,
             rate: Rate::default(),
+            streams: StreamLimits::new(&Limits::default()),
             has_headers: true,
             _place: None,
             _memory: None,

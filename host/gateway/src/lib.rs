@@ -47,6 +47,7 @@ mod session_table;
 mod single_upstream;
 pub mod stdio;
 mod stdio_front;
+mod stream_limits;
 mod task_owners;
 mod tasks;
 mod trace_context;

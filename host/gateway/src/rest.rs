@@ -113,8 +113,11 @@ impl Rest {
     ) -> Response {
         let (head, body) = response.into_parts();
         let record = record.occupying(admission.clone(), turn);
-        let is_event_stream = is_event_stream(headers::header(&head.headers, CONTENT_TYPE));
-        let body = PassedBody::start(body, &self.upstream, is_event_stream, record);
+        // A stream beyond the limits occupies the places of its request, as any response does.
+        let long_lived = is_event_stream(headers::header(&head.headers, CONTENT_TYPE))
+            .then(|| admission.open_stream().ok())
+            .flatten();
+        let body = PassedBody::start(body, &self.upstream, long_lived, record);
         respond(head.status, response_headers(&head.headers), body)
     }
 

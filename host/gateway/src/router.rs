@@ -219,6 +219,7 @@ async fn serve_admitted(
         principal,
         caller,
         messages,
+        streams: Arc::clone(&gateway.streams),
         has_headers: true,
         _place: place.map(Arc::new),
         _memory: Some(Arc::new(memory)),

@@ -27,6 +27,7 @@ use super::recorder;
 use super::reply;
 use super::rest::Rest;
 use super::single_upstream::SingleUpstream;
+use super::stream_limits::StreamLimits;
 use super::upstream::availability::Availability;
 use super::upstream::client::UpstreamClient;
 use super::upstream::http_upstream::HttpUpstream;
@@ -49,6 +50,8 @@ pub struct Gateway {
     pub(crate) access: Arc<Access>,
     /// The places of concurrent requests, and the queue for them.
     pub(crate) places: Arc<FairQueue>,
+    /// The open streams that wait for changes.
+    pub(crate) streams: Arc<StreamLimits>,
     /// The memory for request bodies.
     pub(crate) body_memory: Arc<BodyMemory>,
     /// The memory of the process.
@@ -199,6 +202,7 @@ impl Gateway {
         }
         let sse_paths = SsePaths::beside(&config.path);
         let places = places(&config.limits, fleet.as_deref());
+        let streams = StreamLimits::new(&config.limits);
         let body_memory = BodyMemory::new(&config.limits);
         let memory = MemoryMonitor::new(&config.limits);
         let admin_access =
@@ -207,6 +211,7 @@ impl Gateway {
             config,
             access,
             places,
+            streams,
             body_memory,
             memory,
             admin_access,

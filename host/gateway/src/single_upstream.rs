@@ -44,6 +44,7 @@ use crate::filter::Filter;
 use crate::message::{Head, Kind, split_batch};
 use crate::protocol_mode::ClientInfo;
 use crate::store::CursorStore;
+use crate::stream_limits::{OpenStream, TooManyStreams};
 use crate::telemetry::Recorder;
 
 /// The maximum time for which the head of a replica's response waits for the first event.
@@ -100,16 +101,28 @@ impl SingleUpstream {
         if parts.method == Method::DELETE {
             self.sessions().remove(header(&parts.headers, SESSION_ID));
         }
+        let long_lived = (parts.method == Method::GET).then(|| admission.open_stream());
+        let long_lived = match long_lived.transpose() {
+            Ok(long_lived) => long_lived,
+            Err(full) => return self.refuse_stream(admission, "null", full),
+        };
         // Clients reopen their streams on their own while the upstream is away. That is no call.
         let (method, headers) = (parts.method.clone(), &parts.headers);
         match self.upstream.send_uncounted(method, None, &admission.principal, headers, body).await
         {
             Ok(response) if is_events(response.headers()) => {
-                self.stream(session, response, None).await
+                self.stream(session, response, long_lived, None).await
             }
             Ok(response) => unchanged(response),
             Err(failure) => transport_error(&failure),
         }
+    }
+
+    /// Returns the response that refuses a stream, for the request with this id (raw JSON).
+    fn refuse_stream(&self, admission: &Admission, id: &str, full: TooManyStreams) -> Response {
+        let text = full.to_string();
+        self.recorder.refused(&admission.principal, "streams", &text);
+        reply::refuse(full.status(), id, reply::REFUSED, &text)
     }
 
     /// Returns the protocol version of the principal's session whose id is in the headers.
@@ -234,6 +247,14 @@ impl SingleUpstream {
             }
         };
         let mut unanswered = UnansweredRequests::of_body(&message);
+        let long_lived = unanswered.has_subscription().then(|| admission.open_stream());
+        let long_lived = match long_lived.transpose() {
+            Ok(long_lived) => long_lived,
+            Err(full) => {
+                let id = Head::read(&message).map_or("null", |head| head.raw_id()).to_owned();
+                return self.refuse_stream(admission, &id, full);
+            }
+        };
         let turn = match self.upstream.turns.take(&admission.caller, admission.messages).await {
             Ok(turn) => turn,
             Err(failure) => return fail(session, &mut unanswered, client, &failure),
@@ -250,7 +271,7 @@ impl SingleUpstream {
         if is_events(response.headers()) {
             let post =
                 PostedRequests { unanswered, own: client, admission: admission.clone(), turn };
-            return self.stream(Arc::clone(session), response, Some(post)).await;
+            return self.stream(Arc::clone(session), response, long_lived, Some(post)).await;
         }
         if !is_plain_json(response.headers()) {
             // The upstream answers a batch without requests with 202. The guard's answers remain.
@@ -301,19 +322,20 @@ impl SingleUpstream {
     }
 
     /// Returns the upstream's event stream with each event shaped by the guard. `post` has the
-    /// requests that the stream answers. It is `None` for a GET.
+    /// requests that the stream answers. It is `None` for a GET. `long_lived` counts a stream that
+    /// a GET or a subscription opened, which may be silent for any time.
     async fn stream(
         &self,
         session: Arc<Session>,
         response: http::Response<Incoming>,
+        long_lived: Option<OpenStream>,
         post: Option<PostedRequests>,
     ) -> Response {
         let (head, incoming) = response.into_parts();
-        // A stream that a GET or a subscription opened may be silent for any time.
-        let is_long_lived = post.as_ref().is_none_or(|post| post.unanswered.has_subscription());
+        let is_long_lived = long_lived.is_some();
         let upstream = Arc::clone(&self.upstream);
         let tasks = Arc::clone(&self.tasks);
-        let stream = ResponseStream::new(upstream, session, tasks, incoming, is_long_lived, post);
+        let stream = ResponseStream::new(upstream, session, tasks, incoming, long_lived, post);
         let mut state = StreamState::Next(stream);
         // A balancer can repeat a request at another replica until the response begins.
         if self.is_replica.load(Ordering::Relaxed) && !is_long_lived {

@@ -291,6 +291,7 @@ impl Front {
             authenticator: None,
             caller,
             messages,
+            streams: Arc::clone(&self.gateway.streams),
             has_headers: false,
             _place: place,
             _memory: None,

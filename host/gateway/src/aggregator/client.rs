@@ -7,10 +7,12 @@ use http::header::HeaderMap;
 use super::client_session::ClientSession;
 use crate::admission::{Admission, Rate};
 use crate::byte_channel::ByteSender;
+use crate::config::Limits;
 use crate::fair_queue::Caller;
 use crate::headers::{PARAM_PREFIX, forwarded_headers};
 use crate::protocol_mode::{ClientInfo, ProtocolMode};
 use crate::revision::GATEWAY_PRINCIPAL;
+use crate::stream_limits::StreamLimits;
 use crate::upstream::CallerHeaders;
 
 /// The maximum size of the messages that wait for a client in the course of a request, in bytes.
@@ -37,6 +39,8 @@ pub(super) struct Client {
     pub(super) has_headers: bool,
     /// Counts calls that a program of the client makes, against its rate limit.
     pub(super) rate: Rate,
+    /// The open streams that wait for changes.
+    pub(super) streams: Arc<StreamLimits>,
     /// True if the gateway acts for the client on its own, for example to follow changes. Failures
     /// then do not count for the circuit breaker.
     pub(super) is_background: bool,
@@ -60,6 +64,7 @@ impl Client {
             headers: forwarded_headers(headers),
             has_headers: false,
             rate: admission.rate.clone(),
+            streams: Arc::clone(&admission.streams),
             is_background: false,
         }
     }
@@ -77,6 +82,7 @@ impl Client {
             headers: forwarded_headers(headers),
             has_headers: admission.has_headers,
             rate: admission.rate.clone(),
+            streams: Arc::clone(&admission.streams),
             is_background: false,
         }
     }
@@ -94,6 +100,8 @@ impl Client {
             headers: HeaderMap::new(),
             has_headers: false,
             rate: Rate::default(),
+            // The gateway opens no streams of its own.
+            streams: StreamLimits::new(&Limits::default()),
             is_background: true,
         }
     }

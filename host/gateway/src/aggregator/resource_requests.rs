@@ -57,6 +57,16 @@ impl Aggregator {
             }
         };
         let is_stateful = connection.mode == ProtocolMode::Stateful;
+        // Each resource of a stateless upstream needs a stream of its own.
+        let stream = (!is_stateful).then(|| origin.client.streams.open(&origin.client.owner));
+        let stream = match stream.transpose() {
+            Ok(stream) => stream,
+            Err(full) => {
+                let text = full.to_string();
+                self.recorder.refused(&origin.client.principal, "streams", &text);
+                return reply::error(head.raw_id(), reply::REFUSED, &text);
+            }
+        };
         let added = session.add_subscription(&server.name, own_uri, || {
             if is_stateful {
                 SubscriptionGuard::Stateful(connection.subscribe(own_uri))
@@ -64,7 +74,7 @@ impl Aggregator {
                 let subscriptions = &self.subscriptions;
                 let client = origin.client;
                 let relay = subscriptions.subscribe_to_resource(session, client, owner, own_uri);
-                SubscriptionGuard::Stateless { _relay: Box::new(relay) }
+                SubscriptionGuard::Stateless { _relay: Box::new((relay, stream)) }
             }
         });
         let Some(is_new) = added else {

@@ -63,7 +63,7 @@ impl Aggregator {
         };
         let client = Client::stateless(admission, info, &parts.headers);
         if head.method() == "subscriptions/listen" {
-            return self.listen(client, &head).await;
+            return self.listen(admission, client, &head).await;
         }
         self.run_stateless(client, message, admission.clone()).await
     }
@@ -116,12 +116,20 @@ impl Aggregator {
     }
 
     /// Answers `subscriptions/listen` with an event stream of change notifications.
-    async fn listen(&self, client: Client, head: &Head<'_>) -> Response {
+    async fn listen(&self, admission: &Admission, client: Client, head: &Head<'_>) -> Response {
         let filter = match SubscriptionFilter::parse(head) {
             Ok(filter) => filter,
             Err(reason) => {
                 let (status, code) = (StatusCode::OK, reply::INVALID_PARAMS);
                 return reply::refuse(status, head.raw_id(), code, &reason);
+            }
+        };
+        let open = match admission.open_stream() {
+            Ok(open) => open,
+            Err(full) => {
+                self.recorder.refused(&client.principal, "streams", &full.to_string());
+                let (status, text) = (full.status(), full.to_string());
+                return reply::refuse(status, head.raw_id(), reply::REFUSED, &text);
             }
         };
         let id = head.raw_id().to_owned();
@@ -135,8 +143,8 @@ impl Aggregator {
         let tasks = self.subscriptions.subscribe(&client, &filter, &to).await;
         let first = Event::message(None, acknowledged.to_string().as_bytes()).0;
         // `to` keeps the channel open while no upstream is connected.
-        let state = (changes, tasks, to, id, Some(first));
-        let body = stream::unfold(state, |(mut changes, tasks, to, id, first)| async move {
+        let state = (changes, (tasks, open), to, id, Some(first));
+        let body = stream::unfold(state, |(mut changes, held, to, id, first)| async move {
             let bytes = match first {
                 Some(first) => Ok(Bytes::from(first)),
                 None => tokio::select! {
@@ -144,7 +152,7 @@ impl Aggregator {
                     () = tokio::time::sleep(KEEP_ALIVE_INTERVAL) => keep_alive(),
                 },
             };
-            Some((bytes, (changes, tasks, to, id, None)))
+            Some((bytes, (changes, held, to, id, None)))
         });
         self.until_closing(body)
     }

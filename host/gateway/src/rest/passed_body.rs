@@ -13,6 +13,7 @@ use crate::admission::Admission;
 use crate::engine::Decision;
 use crate::exchange::Exchange;
 use crate::fair_queue::Place;
+use crate::stream_limits::OpenStream;
 use crate::telemetry::{Outcome, Recorder};
 use crate::upstream::Failure;
 use crate::upstream::http_upstream::{HttpUpstream, root_cause};
@@ -67,7 +68,8 @@ impl Drop for PendingRecord {
 }
 
 /// A response body on its way to the client. The request occupies its places until the body ends or
-/// the client is gone, and the time limits of the upstream hold. Neither is so for event streams.
+/// the client is gone, and the time limits of the upstream hold. Neither is so for long-lived
+/// streams.
 pub(super) struct PassedBody {
     incoming: Incoming,
     upstream: Arc<HttpUpstream>,
@@ -76,8 +78,8 @@ pub(super) struct PassedBody {
     /// Ends with the time limit for the next part. `None` while a part is on its way to the
     /// client, whose time does not count.
     silence: Option<Pin<Box<Sleep>>>,
-    /// True if the body is an event stream.
-    is_event_stream: bool,
+    /// Counts an event stream, which may be silent for any time. `None` for other bodies.
+    long_lived: Option<OpenStream>,
     /// `None` after the end of the body.
     request: Option<PendingRecord>,
 }
@@ -87,10 +89,10 @@ impl PassedBody {
     pub(super) fn start(
         incoming: Incoming,
         upstream: &Arc<HttpUpstream>,
-        is_event_stream: bool,
+        long_lived: Option<OpenStream>,
         mut request: PendingRecord,
     ) -> Body {
-        if is_event_stream {
+        if long_lived.is_some() {
             request.places = None;
         }
         if incoming.is_end_stream() {
@@ -101,14 +103,14 @@ impl PassedBody {
             deadline: Box::pin(sleep(upstream.call_limit())),
             upstream: Arc::clone(upstream),
             silence: None,
-            is_event_stream,
+            long_lived,
             request: Some(request),
         })
     }
 
     /// Returns the failure of the upstream, if one of its time limits has passed.
     fn timed_out(&mut self, cx: &mut Context<'_>) -> Option<Failure> {
-        if self.is_event_stream {
+        if self.long_lived.is_some() {
             return None;
         }
         if self.deadline.as_mut().poll(cx).is_ready() {
@@ -235,7 +237,7 @@ mod tests {
             };
             let (response, server) = tokio::join!(sending, answering);
             let request = PendingRecord::new(exchange, &recorder).occupying(admission, turn);
-            let body = PassedBody::start(response.unwrap().into_body(), &upstream, false, request);
+            let body = PassedBody::start(response.unwrap().into_body(), &upstream, None, request);
             Self { recorder, places, caller, body, server }
         }
 

@@ -13,6 +13,7 @@ use crate::admission::Admission;
 use crate::fair_queue::{Caller, Place};
 use crate::message::split_batch;
 use crate::session::Session;
+use crate::stream_limits::OpenStream;
 use crate::task_owners::TaskOwners;
 use crate::tasks::{GuardInput, run_blocking};
 use crate::upstream::Failure;
@@ -41,7 +42,8 @@ pub(super) struct ResponseStream {
     /// The body of the upstream's response. `None` after its end.
     incoming: Option<Incoming>,
     framer: Framer,
-    is_long_lived: bool,
+    /// Counts a stream that may be silent for any time. `None` for one that answers requests.
+    long_lived: Option<OpenStream>,
     /// The time at which the stream must have ended, unless it is long-lived.
     deadline: Instant,
     unanswered: UnansweredRequests,
@@ -107,7 +109,7 @@ impl ResponseStream {
         session: Arc<Session>,
         tasks: Arc<TaskOwners>,
         incoming: Incoming,
-        is_long_lived: bool,
+        long_lived: Option<OpenStream>,
         post: Option<PostedRequests>,
     ) -> Self {
         let owner = || Caller { principal: session.owner().into(), session: "".into() };
@@ -125,9 +127,9 @@ impl ResponseStream {
             tasks,
             incoming: Some(incoming),
             framer: Framer::default(),
-            is_long_lived,
+            places: places.filter(|_| long_lived.is_none()),
+            long_lived,
             unanswered,
-            places: places.filter(|_| !is_long_lived),
             ready: own.into_iter().map(|message| Event::message(None, message).0).collect(),
         }
     }
@@ -147,7 +149,7 @@ impl ResponseStream {
                 continue;
             }
             let incoming = self.incoming.as_mut()?;
-            let read = if self.is_long_lived {
+            let read = if self.long_lived.is_some() {
                 next_chunk(incoming).await.map_err(|reason| {
                     Failure::Unavailable(format!("The upstream broke off in its answer: {reason}."))
                 })

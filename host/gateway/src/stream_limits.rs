@@ -1,0 +1,119 @@
+//! The limits of streams that wait for changes. They occupy no places of requests, because they may
+//! last for any time.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use http::StatusCode;
+use thiserror::Error;
+
+use crate::config::Limits;
+
+/// The reason why a stream is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub(crate) enum TooManyStreams {
+    /// The caller has its share.
+    #[error(
+        "{0} streams of this caller wait for changes (limits.streamsPerPrincipal): close some first"
+    )]
+    OfCaller(usize),
+    /// All callers together have the maximum.
+    #[error("{0} streams wait for changes (limits.streams): try again later")]
+    InTotal(usize),
+}
+
+impl TooManyStreams {
+    /// Returns the status of the response that refuses the stream.
+    pub(crate) fn status(self) -> StatusCode {
+        match self {
+            Self::OfCaller(_) => StatusCode::TOO_MANY_REQUESTS,
+            Self::InTotal(_) => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+}
+
+/// The numbers of open streams.
+#[derive(Debug, Default)]
+struct StreamCounts {
+    total: usize,
+    by_owner: HashMap<Arc<str>, usize>,
+}
+
+/// The open streams that wait for changes, and their maximum number in total and for each owner.
+#[derive(Debug)]
+pub(crate) struct StreamLimits {
+    max: usize,
+    max_per_owner: usize,
+    open: Mutex<StreamCounts>,
+}
+
+/// Counts as an open stream until it is dropped.
+#[derive(Debug)]
+pub(crate) struct OpenStream {
+    limits: Arc<StreamLimits>,
+    owner: Arc<str>,
+}
+
+impl StreamLimits {
+    pub(crate) fn new(limits: &Limits) -> Arc<Self> {
+        let (max, max_per_owner) = (limits.streams, limits.streams_per_principal());
+        Arc::new(Self { max, max_per_owner, open: Mutex::default() })
+    }
+
+    fn counts(&self) -> MutexGuard<'_, StreamCounts> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a stream of `owner` until the returned value is dropped. O(1).
+    ///
+    /// # Errors
+    /// The limit that is reached.
+    pub(crate) fn open(self: &Arc<Self>, owner: &Arc<str>) -> Result<OpenStream, TooManyStreams> {
+        let mut counts = self.counts();
+        let own = counts.by_owner.get(owner).copied().unwrap_or_default();
+        if own >= self.max_per_owner {
+            return Err(TooManyStreams::OfCaller(own));
+        }
+        if counts.total >= self.max {
+            return Err(TooManyStreams::InTotal(counts.total));
+        }
+        counts.total += 1;
+        counts.by_owner.insert(Arc::clone(owner), own + 1);
+        Ok(OpenStream { limits: Arc::clone(self), owner: Arc::clone(owner) })
+    }
+}
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        let mut counts = self.limits.counts();
+        counts.total = counts.total.saturating_sub(1);
+        if let Some(own) = counts.by_owner.get_mut(&self.owner) {
+            *own = own.saturating_sub(1);
+            if *own == 0 {
+                counts.by_owner.remove(&self.owner);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_are_limited_in_total_and_per_caller() {
+        let settings = Limits { streams: 5, streams_per_principal: Some(3), ..Limits::default() };
+        let limits = StreamLimits::new(&settings);
+        let [alice, bob, carol]: [Arc<str>; 3] = ["alice".into(), "bob".into(), "carol".into()];
+        let mut held: Vec<OpenStream> = (0..3).map(|_| limits.open(&alice).unwrap()).collect();
+        assert_eq!(limits.open(&alice).unwrap_err(), TooManyStreams::OfCaller(3));
+        held.extend((0..2).map(|_| limits.open(&bob).unwrap()));
+        let full = limits.open(&carol).unwrap_err();
+        assert_eq!(full, TooManyStreams::InTotal(5));
+        assert!(full.to_string().contains("limits.streams") && full.status() == 503);
+        held.pop();
+        held.push(limits.open(&carol).unwrap());
+        drop(held);
+        assert!(limits.counts().total == 0 && limits.counts().by_owner.is_empty());
+    }
+}
