@@ -7,7 +7,7 @@ use context_guard_test_support::answer::Answer;
 use context_guard_test_support::client::Client;
 use context_guard_test_support::gateway::{Gateway, HttpClient, agent, get, post, signal};
 use context_guard_test_support::wait::wait_until;
-use context_guard_test_support::{Context, Result, artifacts, ensure};
+use context_guard_test_support::{Context, Result, artifacts, ensure, peers};
 use serde_json::{Value, json};
 
 fn script() -> String {
@@ -382,5 +382,25 @@ fn plain_output_is_reported_once() -> Result<()> {
     }
     let errors = client.end()?.errors;
     ensure!(errors.matches(warning).count() == 1 && errors.contains(first), "{errors}");
+    Ok(())
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn resource_limits_hold_for_processes() -> Result<()> {
+    let server = artifacts::property_server()?.display().to_string();
+    let folder = peers::folder("resource-limits")?;
+    let script = format!("cat /proc/self/limits > '{}/limits'; exec '{server}'", folder.display());
+    let limits = json!({"files": 64, "cpuSeconds": 600});
+    let upstream = json!({"name": "houses", "command": ["sh", "-c", script], "limits": limits});
+    let gateway = Gateway::start(json!([upstream]), json!({}))?;
+    let answer = open(&gateway)?.call("list_bookings", json!({"limit": 1}))?;
+    ensure!(!answer.is_error(), "{}", answer.0);
+    let limits = std::fs::read_to_string(folder.join("limits"))?;
+    for (name, limit) in [("Max open files", "64"), ("Max cpu time", "600")] {
+        let line = limits.lines().find_map(|line| line.strip_prefix(name)).context(name)?;
+        let values: Vec<&str> = line.split_whitespace().take(2).collect();
+        ensure!(values == [limit, limit], "{line}");
+    }
     Ok(())
 }

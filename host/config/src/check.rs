@@ -11,6 +11,7 @@ use super::fleet_rules::{bundle_errors, cache_errors, fleet_errors};
 use super::gateway_file::Config;
 use super::oauth_rules::{is_url, oauth_errors};
 use super::otlp_rules::otlp_errors;
+use super::process_rules::process_errors;
 use super::schema;
 use super::secret;
 use super::tls_rules::tls_errors;
@@ -251,6 +252,7 @@ fn semantic_errors(config: &Config) -> Vec<Issue> {
     issues.extend(otlp_errors(&config.telemetry.otlp));
     issues.extend(oauth_errors(config));
     issues.extend(tls_errors(config));
+    issues.extend(process_errors(config));
     issues.extend(fleet_errors(config));
     issues.extend(filter_store_errors(config.filter_store.as_ref(), &config.store));
     issues.extend(bundle_errors(config));

@@ -25,6 +25,7 @@ mod oauth_rules;
 mod options;
 mod otlp_rules;
 pub mod policy;
+mod process_rules;
 mod records;
 mod schema;
 mod secret;

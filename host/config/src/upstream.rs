@@ -290,6 +290,23 @@ pub struct UpstreamLimits {
     /// minute.
     #[schemars(range(min = 1))]
     pub pause_seconds: u64,
+    /// The maximum address space of each process of the command, in bytes (RLIMIT_AS). Programs
+    /// that reserve much of it, such as node, need several times the memory that they use. It is
+    /// refused on macOS and Windows.
+    #[schemars(range(min = 1_048_576))]
+    pub memory_bytes: Option<u64>,
+    /// The maximum number of open files of each process of the command (RLIMIT_NOFILE). It is
+    /// refused on Windows.
+    #[schemars(range(min = 3))]
+    pub files: Option<u64>,
+    /// The maximum number of processes and threads of the account that runs the command, which may
+    /// have others (RLIMIT_NPROC). Root has no such limit. It is refused on Windows.
+    #[schemars(range(min = 1))]
+    pub processes: Option<u64>,
+    /// Seconds of processor time, after which the system ends each process of the command
+    /// (RLIMIT_CPU). It is refused on Windows.
+    #[schemars(range(min = 1))]
+    pub cpu_seconds: Option<u64>,
 }
 
 impl Default for UpstreamLimits {
@@ -302,6 +319,10 @@ impl Default for UpstreamLimits {
             concurrency: 64,
             failures: 5,
             pause_seconds: 2,
+            memory_bytes: None,
+            files: None,
+            processes: None,
+            cpu_seconds: None,
         }
     }
 }

@@ -17,7 +17,7 @@ use super::error_output::LastLines;
 use super::inbox::Inbox;
 use super::processes::ProcessPlace;
 use super::server::UpstreamServer;
-use super::{Failure, environment, error_output};
+use super::{Failure, environment, error_output, process_limits};
 use crate::config::Isolation;
 use crate::lines::{Lines, Piece};
 use crate::message::{Head, replace_invalid_utf8, split_batch};
@@ -117,7 +117,14 @@ impl ChildProcess {
 fn command(server: &UpstreamServer) -> Option<Command> {
     let config = &server.config;
     let (program, arguments) = config.command.split_first()?;
-    let mut command = Command::new(program);
+    let mut command = match process_limits::script(&config.limits) {
+        Some(script) => {
+            let mut shell = Command::new(process_limits::SHELL);
+            shell.args(["-c", &script, program]);
+            shell
+        }
+        None => Command::new(program),
+    };
     command
         .args(arguments)
         .env_clear()

@@ -1,0 +1,67 @@
+//! The rules for the resource limits of upstream processes.
+
+use crate::document::Issue;
+use crate::gateway_file::Config;
+use crate::upstream::UpstreamLimits;
+
+/// Returns the faults in the resource limits of all upstreams.
+pub(crate) fn process_errors(config: &Config) -> Vec<Issue> {
+    let mut issues = Vec::new();
+    for (at, upstream) in config.upstreams.iter().enumerate() {
+        for member in members(&upstream.limits) {
+            let reason = if upstream.command.is_empty() {
+                "only a `command` has processes that the gateway starts"
+            } else if !is_supported(member) {
+                "this system has no such limit for a process"
+            } else {
+                continue;
+            };
+            issues.push(Issue::new(&["upstreams", &at.to_string(), "limits", member], reason));
+        }
+    }
+    issues
+}
+
+/// Returns the names of the resource limits that are set.
+fn members(limits: &UpstreamLimits) -> impl Iterator<Item = &'static str> {
+    let all = [
+        ("memoryBytes", limits.memory_bytes),
+        ("files", limits.files),
+        ("processes", limits.processes),
+        ("cpuSeconds", limits.cpu_seconds),
+    ];
+    all.into_iter().filter_map(|(member, limit)| limit.map(|_| member))
+}
+
+fn is_supported(member: &str) -> bool {
+    // The kernel of macOS does not enforce a limit of the address space.
+    cfg!(unix) && !(cfg!(target_os = "macos") && member == "memoryBytes")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use crate::{References, parse};
+
+    fn fault(upstream: &str) -> String {
+        let text = format!("upstreams: [{{name: a, {upstream}}}]");
+        let parsed = parse(Path::new("gateway.yaml"), &text, [], References::Keep);
+        parsed.err().map(|error| error.to_string()).unwrap_or_default()
+    }
+
+    #[test]
+    fn limits_without_effect_are_refused() {
+        for (limit, member) in [
+            ("memoryBytes: 67108864", "memoryBytes"),
+            ("files: 64", "files"),
+            ("processes: 64", "processes"),
+            ("cpuSeconds: 60", "cpuSeconds"),
+        ] {
+            let found = fault(&format!("url: 'http://a.example', limits: {{{limit}}}"));
+            assert!(found.contains(&format!("upstreams[0].limits.{member}:")), "{limit}: {found}");
+            let found = fault(&format!("command: [cat], limits: {{{limit}}}"));
+            assert_eq!(found.is_empty(), super::is_supported(member), "{limit}: {found}");
+        }
+    }
+}
