@@ -328,3 +328,26 @@ fn proxy_header_precedes_the_handshake() -> Result<()> {
     ensure!(!refused.contains("HTTP/"), "{refused}");
     Ok(())
 }
+
+#[test]
+fn admin_endpoint_uses_its_own_certificate() -> Result<()> {
+    let authority = Authority::create(peers::folder("admin-tls")?.join("ca"))?;
+    let Certificate { cert, key } = authority.issue_server()?;
+    let admin = json!({"listen": "127.0.0.1:0", "tls": {"cert": cert, "key": key}});
+    let gateway = Gateway::start(houses()?, json!({"admin": admin}))?;
+    ensure!(gateway.base.starts_with("http://"), "{}", gateway.base);
+    let address = gateway.admin.strip_prefix("https://").context("no https:// URL")?;
+    let url = format!("https://{}/admin/generations", address.replace("127.0.0.1", "localhost"));
+    let curl = |more: &[&str], url: &str| -> Result<String> {
+        let output = Command::new("curl").args(["-sS", "-i"]).args(more).arg(url).output()?;
+        Ok(String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+    };
+    let file = authority.file().display().to_string();
+    let answer = curl(&["--cacert", &file], &url)?;
+    ensure!(answer.contains(" 200") && answer.contains("generations"), "{answer}");
+    let untrusted = curl(&[], &url)?;
+    ensure!(!untrusted.contains(" 200"), "{untrusted}");
+    let plain = curl(&[], &format!("http://{address}/healthz"))?;
+    ensure!(!plain.contains(" 200"), "{plain}");
+    Ok(())
+}

@@ -41,7 +41,7 @@ impl AdminAccess {
             hosts,
             token: admin.token.clone(),
             failures: Failures::new(MAX_FAILURES),
-            sessions: BrowserSessions::default(),
+            sessions: BrowserSessions::new(admin.tls.is_some()),
         }
     }
 
@@ -165,7 +165,8 @@ mod tests {
     }
 
     fn rules(listen: &str, token: Option<&str>) -> AdminAccess {
-        let admin = Admin { listen: listen.to_owned(), token: token.map(Secret::new) };
+        let token = token.map(Secret::new);
+        let admin = Admin { listen: listen.to_owned(), token, tls: None };
         AdminAccess::new(&admin, &Config::default())
     }
 

@@ -20,17 +20,35 @@ struct BrowserSession {
 }
 
 /// The sessions of an endpoint. They are in memory, so that all end with the process.
-#[derive(Default)]
-pub(crate) struct BrowserSessions(Mutex<VecDeque<BrowserSession>>);
+pub(crate) struct BrowserSessions {
+    open: Mutex<VecDeque<BrowserSession>>,
+    /// True if browsers send the cookie over TLS only.
+    is_secure: bool,
+}
 
 impl BrowserSessions {
+    /// Creates the sessions of an endpoint. `is_secure` is true if it uses TLS.
+    pub(crate) fn new(is_secure: bool) -> Self {
+        Self { open: Mutex::default(), is_secure }
+    }
+
+    /// Returns the attributes of the cookie. Scripts cannot read it, and browsers send it with no
+    /// request of another site.
+    fn attributes(&self) -> &'static str {
+        if self.is_secure {
+            "Path=/; HttpOnly; SameSite=Strict; Secure"
+        } else {
+            "Path=/; HttpOnly; SameSite=Strict"
+        }
+    }
+
     /// Begins a session. Returns the value of `Set-Cookie`. `None` if the system has no random
     /// numbers.
     pub(crate) fn begin(&self, parts: &Parts) -> Option<String> {
         let mut random = [0_u8; 32];
         getrandom::fill(&mut random).ok()?;
         let secret: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-        let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sessions = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         sessions.retain(|session| session.end > now);
         if sessions.len() >= MAX_SESSIONS {
@@ -38,13 +56,13 @@ impl BrowserSessions {
         }
         sessions.push_back(BrowserSession { digest: digest(&secret), end: now + LIFETIME });
         let seconds = LIFETIME.as_secs();
-        Some(format!("{}={secret}; Max-Age={seconds}; {ATTRIBUTES}", cookie_name(parts)))
+        Some(format!("{}={secret}; Max-Age={seconds}; {}", cookie_name(parts), self.attributes()))
     }
 
     /// Returns true if the cookie of a request names a session.
     pub(crate) fn contains(&self, parts: &Parts) -> bool {
         let Some(digest) = secret(parts).map(digest) else { return false };
-        let sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let sessions = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         sessions.iter().any(|session| session.digest == digest && session.end > now)
     }
@@ -52,15 +70,12 @@ impl BrowserSessions {
     /// Ends the session of a request. Returns the value of `Set-Cookie` that deletes the cookie.
     pub(crate) fn end(&self, parts: &Parts) -> String {
         if let Some(digest) = secret(parts).map(digest) {
-            let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut sessions = self.open.lock().unwrap_or_else(PoisonError::into_inner);
             sessions.retain(|session| session.digest != digest);
         }
-        format!("{}=; Max-Age=0; {ATTRIBUTES}", cookie_name(parts))
+        format!("{}=; Max-Age=0; {}", cookie_name(parts), self.attributes())
     }
 }
-
-/// Scripts cannot read the cookie, and browsers send it with no request of another site.
-const ATTRIBUTES: &str = "Path=/; HttpOnly; SameSite=Strict";
 
 fn digest(secret: &str) -> [u8; 32] {
     Sha256::digest(secret.as_bytes()).into()
@@ -102,9 +117,12 @@ mod tests {
 
     #[test]
     fn sessions_are_found_by_their_cookie_until_they_end() {
-        let sessions = BrowserSessions::default();
+        let sessions = BrowserSessions::new(false);
         let set = sessions.begin(&request("127.0.0.1:8809", None)).unwrap();
-        assert!(set.starts_with("context-guard-8809=") && set.ends_with(ATTRIBUTES), "{set}");
+        assert!(set.starts_with("context-guard-8809="), "{set}");
+        assert!(set.ends_with("; HttpOnly; SameSite=Strict"), "{set}");
+        let over_tls = BrowserSessions::new(true).begin(&request("127.0.0.1:8809", None)).unwrap();
+        assert!(over_tls.ends_with("; SameSite=Strict; Secure"), "{over_tls}");
         let with = |host: &str, cookie: &str| sessions.contains(&request(host, Some(cookie)));
         assert!(with("127.0.0.1:8809", &format!("theme=dark; {}", cookie(&set))));
         assert!(!with("127.0.0.1:8810", cookie(&set)));
@@ -117,7 +135,7 @@ mod tests {
 
     #[test]
     fn number_of_sessions_is_bounded() {
-        let sessions = BrowserSessions::default();
+        let sessions = BrowserSessions::new(false);
         let sets: Vec<String> = (0..MAX_SESSIONS + 3)
             .map(|_| sessions.begin(&request("localhost", None)).unwrap())
             .collect();

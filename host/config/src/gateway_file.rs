@@ -425,6 +425,10 @@ pub struct Admin {
     /// only, and an address beyond loopback is refused.
     #[serde(default)]
     pub token: Option<Secret>,
+    /// Certificates and key of this endpoint, which are read again when their files change. Without
+    /// them it uses plain HTTP. The names in the certificates of clients have no effect.
+    #[serde(default)]
+    pub tls: Option<Tls>,
 }
 
 fn admin_address() -> String {

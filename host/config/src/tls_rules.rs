@@ -8,12 +8,12 @@ use crate::upstream::Upstream;
 /// Returns the faults in all TLS settings of a gateway file.
 pub(crate) fn tls_errors(config: &Config) -> Vec<Issue> {
     let mut issues = Vec::new();
-    if let Some(tls) = &config.tls
-        && tls.client_crl.is_some()
-        && tls.client_ca.is_none()
-    {
-        let reason = "without tls.clientCa, clients have no certificates that could be revoked";
-        issues.push(Issue::new(&["tls", "clientCrl"], reason));
+    let admin = config.admin.as_ref().and_then(|admin| admin.tls.as_ref());
+    for (path, tls) in [(&["tls"][..], config.tls.as_ref()), (&["admin", "tls"], admin)] {
+        if tls.is_some_and(|tls| tls.client_crl.is_some() && tls.client_ca.is_none()) {
+            let reason = "without clientCa, clients have no certificates that could be revoked";
+            issues.push(Issue::new(&[path, &["clientCrl"]].concat(), reason));
+        }
     }
     for (at, upstream) in config.upstreams.iter().enumerate() {
         if let Some(tls) = &upstream.tls
@@ -80,9 +80,13 @@ mod tests {
             ("{clientCa: ca.pem, key: k}", "tls: `cert` is missing"),
             ("{cert: c, key: k, clientCrl: crl.pem}", "tls.clientCrl:"),
         ] {
-            let text = format!("tls: {tls}\nupstreams: [{{name: a, command: [cat]}}]");
-            let found = fault(&text).unwrap_or_default();
-            assert!(found.contains(path), "{tls}: {found}");
+            for of_admin in [false, true] {
+                let (start, end, parent) =
+                    if of_admin { ("admin: {tls: ", "}", "admin.") } else { ("tls: ", "", "") };
+                let upstream = "upstreams: [{name: a, command: [cat]}]";
+                let found = fault(&format!("{start}{tls}{end}\n{upstream}")).unwrap_or_default();
+                assert!(found.contains(&format!("{parent}{path}")), "{tls}: {found}");
+            }
         }
     }
 

@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn state_of_upstreams_needs_the_token() {
         let token = Some(Secret::new("right"));
-        let admin = Admin { listen: "127.0.0.1:8809".to_owned(), token };
+        let admin = Admin { listen: "127.0.0.1:8809".to_owned(), token, tls: None };
         let access = AdminAccess::new(&admin, &Access::default());
         let state = json!({"ready": true, "upstreams": [{"name": "git", "reason": "secret"}]});
         let seen = |host: &str, token: &str| {

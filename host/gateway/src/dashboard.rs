@@ -64,7 +64,7 @@ impl Dashboard {
         ready: impl FnOnce(SocketAddr),
     ) -> Result<()> {
         let socket = listener::bind(&self.address.to_string()).await?;
-        let admin = Admin { listen: self.address.to_string(), token: Some(self.key) };
+        let admin = Admin { listen: self.address.to_string(), token: Some(self.key), tls: None };
         let access = AdminAccess::new(&admin, &Access::default());
         let recorder = Arc::new(Recorder::new(0, None, Arc::new(SystemClock)));
         let console = Console::of_file(self.history, Arc::new(access), Arc::clone(&recorder));

@@ -53,7 +53,15 @@ impl Gateway {
         let address = socket.local_addr()?;
         let connections = ("of the admin endpoint", ADMIN_CONNECTIONS);
         let router = admin::router(Arc::clone(self));
-        Ok((Some(address), Some(self.serve_beside(socket, None, connections, router))))
+        let tls = config.tls.as_ref();
+        let tls = tls.map(|tls| Certificates::load(tls, &self.config.folder)).transpose()?;
+        let acceptor = tls.as_ref().map(Certificates::acceptor);
+        let server = self.serve_beside(socket, acceptor, connections, router);
+        if let Some(certificates) = tls {
+            let stopped = self.stopped.clone();
+            tokio::spawn(async move { stopped.run_until_cancelled(certificates.watch()).await });
+        }
+        Ok((Some(address), Some(server)))
     }
 
     /// Serves a router beside the front until the gateway has stopped. `connections` has the name

@@ -121,6 +121,8 @@ impl ExternalOptions {
         if self.history.no_history {
             config.history = None;
         }
+        let has_tls = config.admin.as_ref().is_some_and(|admin| admin.tls.is_some());
+        let scheme = if has_tls { "https" } else { "http" };
         let files = GatewayFiles { config: self.config, component: self.component, bundle: None };
         let parts = GatewayParts::build(config, files, Front::Http)?;
         serve::run_until_stopped(async {
@@ -129,7 +131,7 @@ impl ExternalOptions {
                 .run_external(service, serve::stopped(), |address, admin| {
                     info!("Serving {} at {address}.", service.interface());
                     if let Some(admin) = admin {
-                        info!("Health, metrics and telemetry at http://{admin}");
+                        info!("Health, metrics and telemetry at {scheme}://{admin}");
                     }
                 })
                 .await?;

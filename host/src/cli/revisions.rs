@@ -107,7 +107,8 @@ impl Revisions {
             let admin = admin.with_context(|| {
                 format!("cannot reach the gateway: {} has no admin.listen", path.display())
             })?;
-            url = url.or(Some(format!("http://{}", admin.listen)));
+            let scheme = if admin.tls.is_some() { "https" } else { "http" };
+            url = url.or(Some(format!("{scheme}://{}", admin.listen)));
             token = token.or(admin.token.map(|token| token.expose().to_owned()));
         }
         match url {

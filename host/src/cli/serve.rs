@@ -70,7 +70,9 @@ impl Serve {
         let parts = GatewayParts::build(config, files, Front::Http)?;
         let config = &parts.config;
         let path = config.path.clone();
-        let scheme = if config.tls.is_some() { "https" } else { "http" };
+        let scheme = |uses_tls: bool| if uses_tls { "https" } else { "http" };
+        let admin_scheme = scheme(config.admin.as_ref().is_some_and(|admin| admin.tls.is_some()));
+        let scheme = scheme(config.tls.is_some());
         let names: Vec<String> =
             config.upstreams.iter().map(|upstream| upstream.name.clone()).collect();
         run_until_stopped(async {
@@ -92,7 +94,8 @@ impl Serve {
                         names.join(", ")
                     );
                     if let Some(admin) = admin {
-                        eprintln!("context-guard: health, metrics and telemetry at http://{admin}");
+                        let url = format!("{admin_scheme}://{admin}");
+                        eprintln!("context-guard: health, metrics and telemetry at {url}");
                     }
                 })
                 .await?;

@@ -310,7 +310,7 @@ impl Gateway {
 
     fn launch(folder: PathBuf, mut command: Command) -> Result<Self> {
         command.args(["-v", "serve", "--config"]).arg(folder.join("gateway.json"));
-        let process = Process::start(command, false, "telemetry at http://")?;
+        let process = Process::start(command, false, "telemetry at http")?;
         let printed = process.output();
         let after = |mark: &str| {
             let rest = printed.split_once(mark).map_or("", |(_, rest)| rest);

@@ -119,7 +119,7 @@ mod tests {
     #[tokio::test]
     async fn bodies_of_other_pages_are_not_read() {
         let token = Some(Secret::new("right"));
-        let admin = Admin { listen: "127.0.0.1:8809".to_owned(), token };
+        let admin = Admin { listen: "127.0.0.1:8809".to_owned(), token, tls: None };
         let access = Arc::new(AdminAccess::new(&admin, &Access::default()));
         let recorder = Arc::new(Recorder::new(0, None, Arc::new(SystemClock)));
         let console = Arc::new(Console::of_file("history.db".into(), access, recorder));
