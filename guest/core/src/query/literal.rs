@@ -39,6 +39,7 @@ impl Literal {
         field: &str,
     ) -> Result<Option<String>, String> {
         let (scale, note) = survey.scale(field);
+        let scale = scale.beside(&self.text);
         if scale == Scale::Text {
             return Ok(note.filter(|_| self.scale == Scale::Text));
         }

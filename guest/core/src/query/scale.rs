@@ -2,6 +2,7 @@
 //! or texts. `where`, `order by` and totals compare with the scale that fits most values.
 
 mod amount;
+mod duration;
 mod survey;
 mod version;
 
@@ -88,6 +89,17 @@ impl Scale {
             _ => return None,
         };
         amount::time_of_day(text).map(|_| Scale::TimeOfDay(order))
+    }
+
+    /// Returns the scale for values of this scale beside the literal `text`, which may be an amount
+    /// of another unit of the same kind: `90m` beside `PT2H`.
+    pub(super) fn beside(self, text: &str) -> Self {
+        let Scale::Amount(Units::Same(own)) = &self else { return self };
+        let units = amount(text).and_then(|(_, other)| {
+            let names = [own.as_str(), &other];
+            Units::unify(names.into_iter())
+        });
+        units.map_or(self, Scale::Amount)
     }
 
     /// Returns the position of a value. None if it is not on the scale.

@@ -1,6 +1,7 @@
 //! Amounts: numbers with a unit, and amounts of money.
 
 use super::super::value::Number;
+use super::duration::iso_duration;
 
 /// The factors of units of storage, and of the letters that tools write for them.
 const BYTES: &[(&str, f64)] = &[
@@ -131,6 +132,9 @@ impl Units {
 pub(super) fn amount(text: &str) -> Option<(f64, String)> {
     let text = text.trim();
     let text = text.strip_suffix(" ago").unwrap_or(text);
+    if let Some(seconds) = iso_duration(text) {
+        return Some((seconds, "s".to_owned()));
+    }
     if let Some(found) = clock(text).or_else(|| composite(text)) {
         return Some(found);
     }
