@@ -6,6 +6,7 @@
 mod build;
 mod calls;
 mod correlate;
+mod dates;
 mod diagnose;
 mod dialects;
 mod evaluate;

@@ -16,12 +16,18 @@ pub(super) enum DatePart {
     Hour,
     Minute,
     Weekday,
+    /// The number of the quarter in its year, from 1.
+    QuarterNumber,
     /// The number of the month in its year, from 1.
     MonthNumber,
+    /// The number of the week in its year, from 1, as in ISO 8601.
+    WeekNumber,
     /// The number of the day in its month, from 1.
     DayNumber,
     /// The number of the hour in its day, from 0.
     HourNumber,
+    /// The number of the minute in its hour, from 0.
+    MinuteNumber,
 }
 
 const WEEKDAYS: [&str; 7] =
@@ -42,9 +48,12 @@ impl DatePart {
             DatePart::Hour => "hour",
             DatePart::Minute => "minute",
             DatePart::Weekday => "weekday",
+            DatePart::QuarterNumber => "quarter number",
             DatePart::MonthNumber => "month number",
+            DatePart::WeekNumber => "week number",
             DatePart::DayNumber => "day number",
             DatePart::HourNumber => "hour number",
+            DatePart::MinuteNumber => "minute number",
         }
     }
 
@@ -52,9 +61,12 @@ impl DatePart {
     /// means: `month(x)=5`.
     pub(super) fn as_number(self) -> Self {
         match self {
+            DatePart::Quarter => DatePart::QuarterNumber,
             DatePart::Month => DatePart::MonthNumber,
+            DatePart::Week => DatePart::WeekNumber,
             DatePart::Day => DatePart::DayNumber,
             DatePart::Hour => DatePart::HourNumber,
+            DatePart::Minute => DatePart::MinuteNumber,
             other => other,
         }
     }
@@ -90,12 +102,10 @@ pub(super) fn date_part(value: &Value<'_>, part: DatePart) -> Option<String> {
         DatePart::Quarter => format!("{year:04}-Q{}", (month + 2) / 3),
         DatePart::Month => format!("{year:04}-{month:02}"),
         DatePart::Week => {
-            // ISO 8601: a week belongs to the year of its Thursday.
-            let days = date.days();
-            let thursday = DateTime::from_days(days - days_since_monday(days) + 3);
-            let first = DateTime { month: 1, day: 1, ..thursday };
-            format!("{:04}-W{:02}", thursday.year, (thursday.days() - first.days()) / 7 + 1)
+            let (year, week) = date.week();
+            format!("{year:04}-W{week:02}")
         }
+        DatePart::WeekNumber => date.week().1.to_string(),
         DatePart::Day => format!("{year:04}-{month:02}-{day:02}"),
         DatePart::Hour => format!("{year:04}-{month:02}-{day:02}T{hour:02}"),
         DatePart::Minute => format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}"),
@@ -103,9 +113,11 @@ pub(super) fn date_part(value: &Value<'_>, part: DatePart) -> Option<String> {
             let weekday = usize::try_from(days_since_monday(date.days())).ok()?;
             (*WEEKDAYS.get(weekday)?).to_owned()
         }
+        DatePart::QuarterNumber => ((month + 2) / 3).to_string(),
         DatePart::MonthNumber => month.to_string(),
         DatePart::DayNumber => day.to_string(),
         DatePart::HourNumber => hour.to_string(),
+        DatePart::MinuteNumber => minute.to_string(),
     })
 }
 
@@ -160,6 +172,15 @@ impl DateTime {
         let in_day = seconds.rem_euclid(86_400);
         let day = Self::from_days(seconds.div_euclid(86_400));
         Some(Self { hour: in_day / 3_600, minute: in_day / 60 % 60, ..day })
+    }
+
+    /// Returns the year and the number of the week in it, as in ISO 8601: a week belongs to the
+    /// year of its Thursday.
+    fn week(self) -> (i64, i64) {
+        let days = self.days();
+        let thursday = Self::from_days(days - days_since_monday(days) + 3);
+        let first = Self { month: 1, day: 1, ..thursday };
+        (thursday.year, (thursday.days() - first.days()) / 7 + 1)
     }
 
     /// Returns the number of days since 1970-01-01 in the Gregorian calendar.

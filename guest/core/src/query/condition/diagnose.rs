@@ -5,7 +5,6 @@ use crate::json::outline::NodeId;
 use crate::query::known_fields::{left_out_note, not_a_value};
 use crate::query::literal::Literal;
 use crate::query::names::join_names;
-use crate::query::operand::FieldFunction;
 use crate::query::records::RecordSet;
 use crate::query::scale::Scale;
 use crate::query::value::{Value, quote};
@@ -124,6 +123,7 @@ impl Leaf {
                 notes.extend(self.absent_value(&values));
             }
         }
+        notes.extend(self.check_dates(records, all)?);
         notes.extend(self.reading.clone());
         let unknown = self.unknown.get();
         // A record without a value does not equal one, so that it is left out anyway.
@@ -219,21 +219,14 @@ impl Leaf {
         if values.objects > 0 && present == 0 {
             return Err(format!("where: {}", not_a_value(records, all, &field.to_string())));
         }
-        let is_date = matches!(field.function, Some(FieldFunction::Date(_)));
-        if is_date && values.comparable == 0 && present == 0 && values.nulls > 0 {
-            let name = &field.name.verbatim;
-            return Err(format!(
-                "where: no record has an ISO date, or an epoch, at {name}: compare texts, such as {name} ~ '2013', or convert them with jq"
-            ));
-        }
         if let Check::Compare(operator, literal) = &self.check
             && *operator != Operator::Equal
             && values.comparable == 0
             && present > 0
         {
             return Err(format!(
-                "where: no record has a {} at {field} to compare with {literal}; it holds {}{}",
-                kind(literal),
+                "where: no record has {} at {field} to compare with {literal}; it holds {}{}",
+                with_article(kind(literal)),
                 join_names(&quoted(&values.samples), MAX_NAMED_VALUES),
                 "; write a value of that form, or convert it with jq"
             ));
@@ -322,6 +315,10 @@ pub(super) fn kind(literal: &Literal) -> &'static str {
         Scale::Text => "comparable text",
         scale => scale.name(),
     }
+}
+
+fn with_article(kind: &str) -> String {
+    format!("{} {kind}", if kind.starts_with('a') { "an" } else { "a" })
 }
 
 fn is_date(text: &str) -> bool {

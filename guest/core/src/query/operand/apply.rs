@@ -7,7 +7,7 @@ use crate::query::date::date_part;
 use crate::query::value::Value;
 
 impl FieldFunction {
-    pub(super) fn apply(self, value: &Value<'_>) -> Value<'static> {
+    pub(in crate::query) fn apply(self, value: &Value<'_>) -> Value<'static> {
         if let Some(number) = self.of_number(value) {
             return number;
         }
