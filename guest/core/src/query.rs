@@ -371,7 +371,11 @@ impl Query {
         let mut note = None;
         let mut ids = match &self.condition {
             Some(condition) => {
-                let selection = Condition::parse(condition)?.select(records)?;
+                let mut condition = Condition::parse(condition)?;
+                if self.ignore_case == Some(true) {
+                    condition = condition.in_any_case();
+                }
+                let selection = condition.select(records)?;
                 note = Some(selection.description).filter(|note| !note.is_empty());
                 selection.ids
             }

@@ -3,6 +3,7 @@
 //! A comparison has three results, as in SQL: true, false, and unknown if the value is null, absent
 //! or of another type. A record for which the whole condition is unknown is left out and counted.
 
+mod any_case;
 mod build;
 mod calls;
 mod correlate;
@@ -44,6 +45,8 @@ pub(super) const SYNTAX: &str = "write comparisons such as status=confirmed, pri
 #[derive(Debug)]
 pub struct Condition {
     test: Test,
+    /// True if the case of texts does not matter.
+    ignores_case: bool,
     /// The list that the condition names around itself, as in `$.items[?(@.price > 5)]`.
     list: Vec<String>,
     order: Order,
@@ -157,7 +160,7 @@ impl Condition {
         let (offset, limit) = Order::read_page(reader)?;
         parse::expect_end(reader).map_err(explained)?;
         let list = named.unwrap_or_else(|| wrapper::list(text));
-        Ok(Self { test, list, order, offset, limit })
+        Ok(Self { test, ignores_case: false, list, order, offset, limit })
     }
 
     /// Returns a condition with an order, such as `price desc`.
@@ -214,6 +217,9 @@ impl Condition {
             }
         }
         let mut notes = self.test.diagnose(records)?;
+        if self.ignores_case {
+            notes.push("texts were compared in any case".to_owned());
+        }
         notes.insert(0, self.test.to_string());
         if !self.order.is_empty() {
             let of_order = self.order.sort(records, &mut ids)?;

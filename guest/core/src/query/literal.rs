@@ -13,6 +13,8 @@ pub(super) struct Literal {
     pub(super) text: String,
     /// True if the literal was in quotes.
     pub(super) is_quoted: bool,
+    /// True if the literal equals texts that differ in case.
+    pub(super) ignores_case: bool,
     number: Option<Number>,
     /// The scale on which values are compared with the literal.
     scale: Scale,
@@ -21,11 +23,12 @@ pub(super) struct Literal {
 impl Literal {
     /// Creates a literal from its text.
     pub(super) fn new(text: String, is_quoted: bool) -> Self {
+        let text = if is_quoted { text } else { without_underscores(text) };
         let is_number =
             Number::parse_plain(&text).is_some() || (!is_quoted && is_special_number(&text));
         let number = if is_number { Number::parse(&text) } else { None };
         let scale = Scale::of_literal(&text, number.is_some());
-        Self { text, is_quoted, number, scale }
+        Self { text, is_quoted, ignores_case: false, number, scale }
     }
 
     /// Chooses the scale of a comparison with the values of `field`. Returns a note for the answer
@@ -132,6 +135,7 @@ impl Literal {
             Value::Null | Value::Object => None,
             Value::Bool(value) => Some(self.boolean() == Some(*value)),
             Value::Text(text) if text.as_ref() == self.text => Some(true),
+            Value::Text(text) if self.ignores_case && is_same_text(text, &self.text) => Some(true),
             Value::Text(_) if self.is_quoted => Some(false),
             Value::Number(text) if text.as_ref() == self.text => Some(true),
             _ => {
@@ -163,6 +167,22 @@ impl std::fmt::Display for Literal {
             write!(f, "{}", quote(&self.text))
         }
     }
+}
+
+/// Returns `1_000_000` without the signs between its digits, and any other text as it is.
+fn without_underscores(text: String) -> String {
+    let is_group = |group: &str| group.len() == 3 && group.bytes().all(|b| b.is_ascii_digit());
+    let digits = text.strip_prefix('-').unwrap_or(&text);
+    let whole = digits.split('.').next().unwrap_or_default();
+    let mut groups = whole.split('_');
+    let first = groups.next().unwrap_or_default();
+    let is_first = (1..=3).contains(&first.len()) && first.bytes().all(|b| b.is_ascii_digit());
+    let is_grouped = whole.contains('_') && is_first && groups.all(is_group);
+    if is_grouped { text.replace('_', "") } else { text }
+}
+
+fn is_same_text(left: &str, right: &str) -> bool {
+    left.to_lowercase() == right.to_lowercase()
 }
 
 fn is_special_number(text: &str) -> bool {

@@ -17,6 +17,7 @@ pub(super) fn pattern(sign: Sign, literal: &Literal) -> Result<TextPattern, Stri
     Ok(match sign {
         Sign::Contains if is_regex && !literal.is_quoted => TextPattern::regex(text, Some(true))?,
         Sign::Contains if is_regex || has_set => TextPattern::contains(text).or_regex(text),
+        Sign::Has => TextPattern::words(text)?,
         Sign::RegexAnyCase => TextPattern::regex(text, Some(true))?,
         Sign::EqualAnyCase => TextPattern::equals(text),
         Sign::StartsWith => TextPattern::starts_with(text),
@@ -39,29 +40,33 @@ pub(super) fn equal(operand: Operand, literal: Literal) -> Result<Test, String> 
         let length = Operand { function: Some(FieldFunction::Length), ..operand };
         return Ok(Test::leaf(length, zero));
     }
-    let operand = numbered(operand, &[&literal]);
-    let wildcards = ['*', '%'];
-    if !literal.is_quoted
-        && (text.starts_with(wildcards) || text.ends_with(wildcards))
-        && text.parse::<f64>().is_err()
-    {
-        let name = &operand.name.verbatim;
-        let like = text.replace('*', "%");
-        if like.trim_matches('%').is_empty() {
-            return Err(format!(
-                "where: {name}={text} is not a comparison; write {name} IS NOT NULL"
-            ));
-        }
-        let is_percent = text.trim_end_matches('%').parse::<f64>().is_ok();
-        if !is_percent {
-            return Err(format!(
-                "where: = takes no wildcards; write {name} LIKE {}, or for the text itself {name}={}",
-                quote(&like),
-                quote(text)
-            ));
-        }
+    if has_wildcards(&literal) {
+        return Ok(Test::leaf(operand, Check::Matches(TextPattern::verbatim_or_search(text)?)));
     }
+    let inner = text.trim_matches(['*', '%']);
+    let name = &operand.name.verbatim;
+    if inner.is_empty() && !text.is_empty() && !literal.is_quoted {
+        return Err(format!("where: {name}={text} is not a comparison; write {name} IS NOT NULL"));
+    }
+    // `80%` is an amount.
+    if text.starts_with('%') || (text.ends_with('%') && inner.parse::<f64>().is_err()) {
+        if !literal.is_quoted {
+            let like = quote(text);
+            return Err(format!(
+                "where: = takes no wildcards; write {name} LIKE {like}, or for the text itself {name}={like}"
+            ));
+        }
+        let pattern = TextPattern::verbatim_or_like(text)?;
+        return Ok(Test::leaf(operand, Check::Matches(pattern)));
+    }
+    let operand = numbered(operand, &[&literal]);
     Ok(Test::leaf(operand, Check::Compare(Operator::Equal, literal)))
+}
+
+/// Returns true if a text has the wildcard `*` beside other signs, so that `=` may mean a pattern.
+pub(super) fn has_wildcards(literal: &Literal) -> bool {
+    let text = &literal.text;
+    text.contains('*') && text.chars().any(char::is_alphanumeric)
 }
 
 /// Returns the operand of a comparison with `literals`: of a date compared with small numbers, the

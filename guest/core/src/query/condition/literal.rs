@@ -3,6 +3,7 @@
 use super::operator::{Sign, is_comparison};
 use crate::query::code;
 use crate::query::literal::Literal;
+use crate::query::operand::Operand;
 use crate::query::reader::Reader;
 
 /// Words that end a value without quotes.
@@ -26,6 +27,9 @@ pub(super) fn read_literal(reader: &mut Reader<'_>, is_pattern: bool) -> Result<
     reader.skip_space();
     let mut depth = 0usize;
     let begin = reader.position();
+    if let Some(number) = grouped_number(reader) {
+        return Ok(Literal::new(number, false));
+    }
     while let Some(next) = reader.peek() {
         match next {
             '(' | '[' | '{' => depth += 1,
@@ -60,6 +64,57 @@ pub(super) fn read_literal(reader: &mut Reader<'_>, is_pattern: bool) -> Result<
         ));
     }
     Ok(Literal::new(text, false))
+}
+
+/// Reads a number with separators that is the whole value after an operator, such as `1,000,000`,
+/// without them. None, with nothing read, if there is none.
+fn grouped_number(reader: &mut Reader<'_>) -> Option<String> {
+    let mut rest = reader.clone();
+    // In a list, commas separate its values.
+    let is_compared = ["=", "<", ">", "= ", "< ", "> "].iter().any(|sign| rest.is_after(sign));
+    let start = rest.position();
+    while rest.peek().is_some_and(|c| c.is_ascii_digit() || c == ',') {
+        rest.next();
+    }
+    let number = rest.since(start);
+    let mut groups = number.split(',');
+    let is_first = groups.next().is_some_and(|first| (1..=3).contains(&first.len()));
+    let is_grouped = number.contains(',') && is_first && groups.all(|group| group.len() == 3);
+    let is_end = rest.is_at_end()
+        || rest.peek().is_some_and(|next| ")&|".contains(next))
+        || rest.clone().keyword(&ENDS).is_some();
+    if !is_compared || !is_grouped || !is_end {
+        return None;
+    }
+    let number = number.replace(',', "");
+    *reader = rest;
+    Some(number)
+}
+
+/// Reads a list of values in brackets.
+pub(super) fn read_literals(
+    reader: &mut Reader<'_>,
+    operand: &Operand,
+) -> Result<Vec<Literal>, String> {
+    let close = [("(", ")"), ("[", "]"), ("{", "}")].iter().find(|(open, _)| reader.eat(open));
+    let Some((_, close)) = close else {
+        return Err(reader.error(&format!(
+            "IN takes a list in parentheses: {} IN ('a', 'b'); for an element of a list write labels='bug'",
+            operand.name.verbatim
+        )));
+    };
+    let mut list = Vec::new();
+    while !reader.eat(close) {
+        reader.count_part()?;
+        list.push(read_literal(reader, false)?);
+        if !reader.eat(",") && !reader.rest().trim_start().starts_with(close) {
+            return Err(reader.error(&format!("a comma or {close} is expected here")));
+        }
+    }
+    if list.is_empty() {
+        return Err(reader.error("the list of IN is empty"));
+    }
+    Ok(list)
 }
 
 /// Returns true if a quoted text begins inside a value, after white space or a bracket.

@@ -10,6 +10,11 @@ pub(super) enum Sign {
     Compare(Operator),
     Unequal,
     Contains,
+    /// A part that is whole words.
+    Has,
+    /// Any of the texts in a list, as whole words, and all of them.
+    HasAny,
+    HasAll,
     StartsWith,
     EndsWith,
     Regex,
@@ -52,7 +57,7 @@ pub(super) const SYMBOLS: [(&str, Sign, bool); 24] = [
 ];
 
 /// Operators that are words, without those that `NOT` begins.
-const WORDS: [(&str, Sign); 32] = [
+const WORDS: [(&str, Sign); 40] = [
     ("exists", Sign::Exists),
     ("exist", Sign::Exists),
     ("is equal to", Sign::Compare(Operator::Equal)),
@@ -75,9 +80,17 @@ const WORDS: [(&str, Sign); 32] = [
     ("glob", Sign::Glob),
     ("regexp", Sign::Regex),
     ("rlike", Sign::Regex),
+    ("matches regex", Sign::Regex),
     ("matches", Sign::Regex),
     ("match", Sign::Regex),
     ("contains", Sign::Contains),
+    ("has", Sign::Has),
+    ("has_any", Sign::HasAny),
+    ("has_all", Sign::HasAll),
+    ("hasprefix", Sign::StartsWith),
+    ("hassuffix", Sign::EndsWith),
+    ("starts_with", Sign::StartsWith),
+    ("ends_with", Sign::EndsWith),
     ("includes", Sign::Contains),
     ("starts with", Sign::StartsWith),
     ("startswith", Sign::StartsWith),
@@ -127,9 +140,15 @@ pub(super) fn sign(reader: &mut Reader<'_>) -> Option<(Sign, bool)> {
         }
         return Some((*found, *negated));
     }
+    // `!contains`, as KQL writes it.
+    let is_bang = reader.eat("!");
     let is_not = reader.keyword(&["not", "does not", "is not"]);
     if let Some((_, found)) = WORDS.iter().find(|(word, _)| reader.keyword(&[word]).is_some()) {
-        return Some((*found, is_not.is_some()));
+        return Some((*found, is_not.is_some() || is_bang));
+    }
+    if is_bang {
+        reader.reset(start);
+        return None;
     }
     if matches!(is_not, Some("is not")) {
         return Some((Sign::Is, true));

@@ -8,8 +8,8 @@
 //! comparison = operand operator value | number operator operand [ operator number ]
 //! ```
 
-use super::build::{empty, equal, negate, numbered, pattern, single};
-use super::literal::{ENDS, qualifier_follows, read_literal, regex_literal};
+use super::build::{empty, equal, has_wildcards, negate, numbered, pattern, single};
+use super::literal::{ENDS, qualifier_follows, read_literal, read_literals, regex_literal};
 use super::lucene;
 use super::operator::{SYMBOLS, Sign, is_comparison, sign};
 use super::pattern::TextPattern;
@@ -155,7 +155,7 @@ impl Parser {
         if is_call { self.operand(reader).ok() } else { None }
     }
 
-    fn comparison(&mut self, reader: &mut Reader<'_>) -> Result<Test, String> {
+    pub(super) fn comparison(&mut self, reader: &mut Reader<'_>) -> Result<Test, String> {
         if let Some(test) = self.reversed(reader)? {
             return Ok(test);
         }
@@ -244,7 +244,7 @@ impl Parser {
     }
 
     /// Reads the value after an operator.
-    fn compare(
+    pub(super) fn compare(
         &mut self,
         reader: &mut Reader<'_>,
         operand: Operand,
@@ -276,7 +276,18 @@ impl Parser {
                 };
                 Ok(if is_not { negate(test) } else { test })
             }
+            Sign::HasAny | Sign::HasAll => {
+                let texts = read_literals(reader, &operand)?;
+                let words = |text: &Literal| {
+                    let check = Check::Matches(pattern(Sign::Has, text)?);
+                    Ok(Test::leaf(operand.clone(), check))
+                };
+                let tests: Result<Vec<Test>, String> = texts.iter().map(words).collect();
+                let several = if sign == Sign::HasAny { Test::Any } else { Test::All };
+                Ok(single(tests?, several))
+            }
             Sign::Contains
+            | Sign::Has
             | Sign::StartsWith
             | Sign::EndsWith
             | Sign::Regex
@@ -311,9 +322,7 @@ impl Parser {
                     return leaf(operand, Check::Field(operator, other));
                 }
                 let literal = read_literal(reader, false)?;
-                let has_wildcard =
-                    literal.text.contains('*') && !literal.text.trim_matches('*').is_empty();
-                if is_search && !literal.is_quoted && has_wildcard {
+                if is_search && !literal.is_quoted && has_wildcards(&literal) {
                     // `name:*host*`, as search engines write it.
                     return leaf(operand, Check::Matches(TextPattern::search(&literal.text)?));
                 }
@@ -364,35 +373,23 @@ impl Parser {
         reader: &mut Reader<'_>,
         operand: Operand,
     ) -> Result<Test, String> {
-        let close = [("(", ")"), ("[", "]"), ("{", "}")].iter().find(|(open, _)| reader.eat(open));
-        let Some((_, close)) = close else {
-            return Err(reader.error(&format!(
-                "IN takes a list in parentheses: {} IN ('a', 'b'); for an element of a list write labels='bug'",
-                operand.name.verbatim
-            )));
-        };
-        let (mut list, mut has_null) = (Vec::new(), false);
-        while !reader.eat(close) {
-            reader.count_part()?;
-            let literal = read_literal(reader, false)?;
-            if literal.is_null() {
-                has_null = true;
-            } else {
-                list.push(literal);
-            }
-            if !reader.eat(",") && !reader.rest().trim_start().starts_with(close) {
-                return Err(reader.error(&format!("a comma or {close} is expected here")));
-            }
-        }
-        if list.is_empty() && !has_null {
-            return Err(reader.error("the list of IN is empty"));
-        }
+        let list = read_literals(reader, &operand)?;
+        let has_null = list.iter().any(Literal::is_null);
+        let list: Vec<Literal> = list.into_iter().filter(|literal| !literal.is_null()).collect();
         let operand = numbered(operand, &list.iter().collect::<Vec<_>>());
-        let test = Test::leaf(operand.clone(), Check::In(list));
-        if !has_null {
-            return Ok(test);
+        let (patterns, list): (Vec<Literal>, Vec<Literal>) =
+            list.into_iter().partition(has_wildcards);
+        let mut tests = Vec::new();
+        if has_null {
+            tests.push(Test::leaf(operand.clone(), Check::IsNull));
         }
-        Ok(Test::Any(vec![Test::leaf(operand, Check::IsNull), test]))
+        for pattern in patterns {
+            tests.push(equal(operand.clone(), pattern)?);
+        }
+        if !list.is_empty() {
+            tests.push(Test::leaf(operand, Check::In(list)));
+        }
+        Ok(single(tests, Test::Any))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 
 use crate::query::grep::{Pattern, has_capital};
+use crate::query::reader::is_word_character;
 use crate::query::value::quote;
 
 /// The name of the operator of an expression in slashes, which regards case.
@@ -32,6 +33,8 @@ enum PatternKind {
     Equals(String),
     /// The same, as the caller asks for it.
     EqualsAnyCase(String),
+    /// The whole text, in its case.
+    Verbatim,
     /// A regular expression, with the number of bytes that may still be searched.
     Regex(Box<Pattern>, Cell<usize>, &'static str),
 }
@@ -47,6 +50,61 @@ impl TextPattern {
         Self::new(PatternKind::EqualsAnyCase(text.to_lowercase()), text)
     }
 
+    /// Creates a pattern that matches this text only or, if no value is this text, what its
+    /// wildcards match: `*` is any text.
+    ///
+    /// # Errors
+    /// Returns a message for the caller if the pattern is too long.
+    pub(super) fn verbatim_or_search(text: &str) -> Result<Self, String> {
+        Self::search(text).map(|search| search.or_verbatim(text))
+    }
+
+    /// Creates the same pattern for the wildcards of `LIKE`.
+    ///
+    /// # Errors
+    /// Returns a message for the caller if the pattern is too long.
+    pub(super) fn verbatim_or_like(text: &str) -> Result<Self, String> {
+        Self::like(text).map(|like| like.or_verbatim(text))
+    }
+
+    fn or_verbatim(self, text: &str) -> Self {
+        Self { alternative: Some(Box::new(self)), ..Self::new(PatternKind::Verbatim, text) }
+    }
+
+    /// Creates a pattern that matches texts with this part as whole words or, if there are none,
+    /// anywhere.
+    ///
+    /// # Errors
+    /// Returns a message for the caller if the pattern is too long.
+    pub(super) fn words(text: &str) -> Result<Self, String> {
+        let edge = |sign: Option<char>| sign.filter(|sign| is_word_character(*sign)).map(|_| "\\b");
+        let start = edge(text.chars().next()).unwrap_or_default();
+        let end = edge(text.chars().next_back()).unwrap_or_default();
+        let inner: String = text.chars().map(escape_regex).collect();
+        let kind = Self::regex_kind(&format!("{start}{inner}{end}"), Some(true), "HAS")?;
+        let part = Some(Box::new(Self::contains(text)));
+        Ok(Self { alternative: part, ..Self::new(kind, text) })
+    }
+
+    /// Makes a regular expression match any case.
+    pub(super) fn ignore_case(&mut self) {
+        if let PatternKind::Regex(_, _, name @ ("=~" | "GLOB")) = &self.kind {
+            let text = match *name {
+                "GLOB" => glob_regex(&self.text, '*', '?'),
+                _ => self.text.clone(),
+            };
+            if let Ok(kind) = Self::regex_kind(&text, Some(true), name) {
+                self.kind = kind;
+            }
+        }
+        if let PatternKind::Verbatim = self.kind {
+            self.kind = PatternKind::EqualsAnyCase(self.text.to_lowercase());
+        }
+        if let Some(alternative) = &mut self.alternative {
+            alternative.ignore_case();
+        }
+    }
+
     /// Returns the pattern with its reading as a regular expression, if it is a valid one.
     pub(super) fn or_regex(self, text: &str) -> Self {
         Self { alternative: Self::regex(text, None).ok().map(Box::new), ..self }
@@ -57,12 +115,31 @@ impl TextPattern {
     pub(super) fn choose_reading(&mut self, is_found: impl Fn(&Self) -> bool) -> Option<String> {
         let alternative = self.alternative.take()?;
         let text = quote(&self.text);
-        if is_found(self) {
+        let is_found = is_found(self);
+        if matches!(alternative.kind, PatternKind::Regex(_, _, "=~")) {
+            return self.choose_regex(*alternative, &text, is_found);
+        }
+        let is_word = matches!(self.kind, PatternKind::Regex(..));
+        if is_found {
+            return (!is_word)
+                .then(|| format!("{text} was read as text, because a value is this text"));
+        }
+        *self = *alternative;
+        Some(match is_word {
+            true => format!("no value has the word {text}, so that parts of words match"),
+            false => {
+                format!("{text} was read with wildcards, as {self}, because no value is this text")
+            }
+        })
+    }
+
+    fn choose_regex(&mut self, alternative: Self, text: &str, is_found: bool) -> Option<String> {
+        if is_found {
             return Some(format!(
                 "{text} was read as text; for a regular expression write =~ {text}"
             ));
         }
-        *self = *alternative;
+        *self = alternative;
         let case = match has_capital(&self.text) {
             true => format!(", and its capital letters count: for any case write ~* {text}"),
             false => String::new(),
@@ -147,7 +224,7 @@ impl TextPattern {
         let is_other = || !self.text.split(['%', '_']).all(|part| text.contains(part));
         let is_stated = match self.kind {
             PatternKind::Regex(_, _, name) => name != "LIKE",
-            PatternKind::EqualsAnyCase(_) => true,
+            PatternKind::EqualsAnyCase(_) | PatternKind::Verbatim => true,
             _ => false,
         };
         if is_match && !is_stated && is_other() {
@@ -189,6 +266,7 @@ impl TextPattern {
             PatternKind::Equals(whole) | PatternKind::EqualsAnyCase(whole) => {
                 text.to_lowercase() == *whole
             }
+            PatternKind::Verbatim => text == self.text,
             PatternKind::Regex(pattern, budget, _) => {
                 match budget.get().checked_sub(text.len() + 1) {
                     Some(left) => {
@@ -246,6 +324,7 @@ impl std::fmt::Display for TextPattern {
             PatternKind::Regex(_, _, IN_SLASHES) => return write!(f, "=~ /{}/", self.text),
             PatternKind::Regex(_, _, name) => name,
             PatternKind::EqualsAnyCase(_) => "= in any case",
+            PatternKind::Verbatim => "=",
             PatternKind::Contains(part) if *part == self.text.to_lowercase() => "CONTAINS",
             PatternKind::StartsWith(part) if *part == self.text.to_lowercase() => "STARTS WITH",
             PatternKind::EndsWith(part) if *part == self.text.to_lowercase() => "ENDS WITH",

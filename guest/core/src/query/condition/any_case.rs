@@ -1,0 +1,31 @@
+//! Conditions in which the case of texts does not matter.
+
+use super::{Check, Condition, Operator, Test};
+
+impl Condition {
+    /// Makes comparisons of texts ignore case: equalities, and regular expressions. The operators
+    /// for parts of texts do so anyway.
+    #[must_use]
+    pub fn in_any_case(mut self) -> Self {
+        self.test.ignore_case();
+        self.ignores_case = true;
+        self
+    }
+}
+
+impl Test {
+    fn ignore_case(&mut self) {
+        match self {
+            Test::All(tests) | Test::Any(tests) => tests.iter_mut().for_each(Test::ignore_case),
+            Test::Not(test) | Test::Element(_, test) => test.ignore_case(),
+            Test::Leaf(leaf) => match &mut leaf.check {
+                Check::Compare(Operator::Equal, literal) => literal.ignores_case = true,
+                Check::In(list) => {
+                    list.iter_mut().for_each(|literal| literal.ignores_case = true);
+                }
+                Check::Matches(pattern) => pattern.ignore_case(),
+                _ => {}
+            },
+        }
+    }
+}
