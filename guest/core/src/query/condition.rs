@@ -8,9 +8,11 @@ mod build;
 mod calls;
 mod correlate;
 mod dates;
+mod defaults;
 mod diagnose;
 mod dialects;
 mod evaluate;
+mod filtered;
 mod frame;
 mod literal;
 mod lookups;
@@ -205,6 +207,7 @@ impl Condition {
                 records.list_path().unwrap_or_default()
             ));
         }
+        self.test.unwrap_filters(records);
         self.test.bind(records, &records.ids)?;
         self.order.bind(records, &records.ids)?;
         let source = &records.outline;

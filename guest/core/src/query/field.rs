@@ -16,6 +16,9 @@ const RECORDS: [&str; 18] = [
     "item", "it", "elem", "el", "this", "self", "_",
 ];
 
+/// The end of the name of a list whose elements are filtered.
+const FILTER: &str = "[?]";
+
 /// A segment of a field name, as the caller wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum NameSegment {
@@ -148,6 +151,17 @@ impl FieldName {
     /// Returns a name of one key.
     pub(super) fn of_key(key: &str) -> Self {
         Self { segments: vec![NameSegment::Key(key.to_owned())], verbatim: key.to_owned() }
+    }
+
+    /// Returns the name of a list whose elements are filtered.
+    pub(super) fn of_filter(name: &str) -> Self {
+        let keys = name.split('.').map(|key| NameSegment::Key(key.to_owned()));
+        Self { segments: keys.collect(), verbatim: format!("{name}{FILTER}") }
+    }
+
+    /// Returns true if the name is that of a list whose elements are filtered.
+    pub(super) fn is_filter(&self) -> bool {
+        self.verbatim.ends_with(FILTER)
     }
 
     /// Returns the name without its last key, and that key, which may be the name of a method. None

@@ -16,7 +16,14 @@ use crate::query::reader::Reader;
 impl Parser {
     /// Reads a test that is a call, if one follows.
     pub(super) fn call(&mut self, reader: &mut Reader<'_>) -> Result<Option<Test>, String> {
-        let forms = [Self::expression_first, Self::function, Self::method, Self::regex_test];
+        let forms = [
+            Self::filtered,
+            Self::with_default,
+            Self::expression_first,
+            Self::function,
+            Self::method,
+            Self::regex_test,
+        ];
         for read in forms {
             if let Some(test) = read(self, reader)? {
                 return Ok(Some(test));

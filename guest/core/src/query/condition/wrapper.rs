@@ -129,14 +129,11 @@ fn predicate(text: &str) -> Option<String> {
 }
 
 /// Reads the filter of a path in JSON: `$.items[?(@.price > 5)]`, or, as JMESPath writes it,
-/// ``items[?price > `5`]``.
+/// ``[?price > `5`]``.
 fn selected(text: &str) -> Option<String> {
     let Some(path) = text.strip_prefix('$') else {
-        let (list, rest) = text.split_once("[?")?;
-        let inner = rest.strip_suffix(']')?;
-        let is_whole =
-            end_of_group(inner).is_none() && list.chars().all(|c| is_part(c) || c == '.');
-        return is_whole.then(|| with_values(inner));
+        let inner = text.strip_prefix("[?")?.strip_suffix(']')?;
+        return end_of_group(inner).is_none().then(|| with_values(inner));
     };
     let (_, rest) = path.split_at_checked(path.find("[?")?)?;
     let inner = rest.strip_prefix("[?")?.strip_suffix(']')?.trim();
@@ -148,7 +145,7 @@ fn selected(text: &str) -> Option<String> {
 }
 
 /// Returns a text without the marks around its values, which JMESPath quotes as JSON.
-fn with_values(text: &str) -> String {
+pub(super) fn with_values(text: &str) -> String {
     let mut parts = text.split('`');
     let mut out = parts.next().unwrap_or_default().to_owned();
     while let Some(value) = parts.next() {
@@ -259,11 +256,9 @@ mod tests {
             ("$.items[?(@.a.b > 5)]", Some("a.b > 5")),
             ("$.items[?@.a > 5 && (@.b == 1)]", Some("a > 5 && (b == 1)")),
             ("$.items[?(@.a > 5)].b", None),
-            (
-                "items[?a >= `50` && b == `\"x\"` && c == 'y']",
-                Some("a >= 50 && b == \"x\" && c == 'y'"),
-            ),
-            ("items[?a > `5`].b", None),
+            ("[?a >= `50` && b == `\"x\"` && c == 'y']", Some("a >= 50 && b == \"x\" && c == 'y'")),
+            ("[?a > `5`].b", None),
+            ("items[?a > `5`]", None),
             ("owner/name eq 'a/b' or b gt 5", Some("owner.name eq 'a/b' or b gt 5")),
             ("k8s.io/os eq 'linux'", None),
             ("//testcase[contains(@name, 'x]')]", Some("contains(@name, 'x]')")),
