@@ -131,7 +131,8 @@ impl FieldName {
             let inside = matches!(next, '-' | '/' | '@' | '#' | '$');
             // `$=` is an operator.
             let is_operator = reader.rest().starts_with("$=");
-            if is_operator || (!is_word_character(next) && !inside) {
+            let joins = next == ':' && !word.is_empty() && reader.is_prefix_end(is_sign);
+            if is_operator || (!is_word_character(next) && !inside && !joins) {
                 break;
             }
             word.push(next);
@@ -233,6 +234,23 @@ impl FieldName {
         }
         None
     }
+}
+
+/// Returns true if an operator is next that a value after a colon does not begin with.
+fn is_sign(reader: &mut Reader<'_>) -> bool {
+    const SYMBOLS: [&str; 9] = ["=", "!=", "<", ">", "~", "^=", "$=", ":\"", ":'"];
+    const WORDS: [&str; 9] = [
+        "is null",
+        "is not null",
+        "in",
+        "not in",
+        "like",
+        "not like",
+        "contains",
+        "matches",
+        "has",
+    ];
+    SYMBOLS.iter().any(|symbol| reader.eat(symbol)) || reader.keyword(&WORDS).is_some()
 }
 
 /// Returns true if `name` stands for a record of a list: `product` for one of `/products`.

@@ -25,6 +25,7 @@ impl Order {
         if reader.keyword(&["order by", "sort by", "sorted by", "orderby"]).is_none() {
             return Ok(Self::default());
         }
+        reader.join_colons();
         let mut keys = Vec::new();
         loop {
             reader.count_part()?;

@@ -22,6 +22,8 @@ pub(super) struct Reader<'t> {
     at: usize,
     parts: usize,
     depth: usize,
+    /// True if a colon after a name is a part of it, as a comparison cannot follow.
+    joins_colons: bool,
 }
 
 /// A position in an expression, to which a reader can return.
@@ -41,12 +43,32 @@ impl<'t> Reader<'t> {
                 text.len()
             ));
         }
-        Ok(Self { argument, text, at: 0, parts: 0, depth: 0 })
+        let joins_colons = argument == "aggregate";
+        Ok(Self { argument, text, at: 0, parts: 0, depth: 0, joins_colons })
     }
 
     /// Creates a reader for a part of this expression that is written in another way.
     pub(super) fn inner<'i>(&self, text: &'i str) -> Reader<'i> {
-        Reader { argument: self.argument, text, at: 0, parts: self.parts, depth: self.depth }
+        let Self { argument, parts, depth, joins_colons, .. } = *self;
+        Reader { argument, text, at: 0, parts, depth, joins_colons }
+    }
+
+    /// Reads names with colons from now on, as in `order by dc:date`.
+    pub(super) fn join_colons(&mut self) {
+        self.joins_colons = true;
+    }
+
+    /// Returns true if a colon joins the prefix of a name and the name that are around it, as in
+    /// `dc:creator`. In a condition, `:` is also an operator, so that another one must follow.
+    /// `is_operator` returns true if an operator is next.
+    pub(super) fn is_prefix_end(&self, is_operator: impl Fn(&mut Self) -> bool) -> bool {
+        let mut rest = self.clone();
+        let is_colon = rest.next() == Some(':');
+        let is_name = rest.peek().is_some_and(|next| next.is_alphabetic() || next == '_');
+        while rest.peek().is_some_and(|next| is_word_character(next) || "-.".contains(next)) {
+            rest.next();
+        }
+        is_colon && is_name && (self.joins_colons || is_operator(&mut rest))
     }
 
     /// Returns true if `symbol` is before the current position.

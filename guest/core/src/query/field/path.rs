@@ -143,7 +143,7 @@ impl std::fmt::Display for FieldPath {
                 FieldStep::Key(key) => {
                     let dot = if at > 0 { "." } else { "" };
                     let is_plain =
-                        key.chars().all(|c| is_word_character(c) || "-/@#$.".contains(c));
+                        key.chars().all(|c| is_word_character(c) || "-/@#$.:".contains(c));
                     if is_plain && !key.is_empty() {
                         write!(f, "{dot}{key}")?;
                     } else {
