@@ -269,6 +269,7 @@ impl GroupedTotals {
         let lists = SharedLists::find(&self.by, &self.items, records);
         notes.extend(lists.note(self.items.iter().any(|item| item.operand.is_none())));
         let mut groups = self.groups(records, chosen, &lists)?;
+        notes.extend(self.check_currencies(&groups)?);
         for (at, item) in self.items.iter().enumerate() {
             notes.extend(left_out(item, (&lists, self.by.len() + at), records, chosen)?);
         }

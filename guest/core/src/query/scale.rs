@@ -2,6 +2,7 @@
 //! or texts. `where`, `order by` and totals compare with the scale that fits most values.
 
 mod amount;
+mod currency;
 mod duration;
 mod survey;
 mod version;
@@ -9,6 +10,7 @@ mod version;
 use std::cmp::Ordering;
 
 use self::amount::{Units, amount, money};
+pub(super) use self::currency::with_currency;
 pub(super) use self::survey::{ScaleSurvey, has_no_hours};
 use self::version::Version;
 use super::date::{DateTime, DayOrder, day_order};
@@ -29,6 +31,9 @@ pub(super) enum Scale {
         /// True if parentheses are the sign of negative amounts.
         has_parentheses: bool,
     },
+    /// Amounts of money of any currency, for sums. True if a comma is the sign before decimals, none
+    /// if that differs.
+    Currencies(Option<bool>),
     Version,
     /// Dates and times.
     Time {
@@ -124,6 +129,7 @@ impl Scale {
                 let is_read = *has_parentheses || !found.has_parentheses;
                 (is_same && is_read).then_some(ScalePosition::Number(found.number))
             }
+            Scale::Currencies(_) => self.amount_position(value).map(ScalePosition::Number),
             Scale::Version => Version::read(text).map(ScalePosition::Version),
             _ if is_number => None,
             Scale::Time { order, has_zone } => {
@@ -166,7 +172,7 @@ impl Scale {
             Scale::Number => "number",
             Scale::Amount(_) => "amount",
             Scale::Money { currency, .. } if currency.is_empty() => "number",
-            Scale::Money { .. } => "amount",
+            Scale::Money { .. } | Scale::Currencies(_) => "amount",
             Scale::Version => "version",
             Scale::Time { .. } => "date",
             Scale::TimeOfDay(_) => "time of day",

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use super::decimal::decimal;
+use super::decimal::{Sum, decimal};
 use crate::json::outline::{Node, Outline};
 use crate::json::scan::Kind;
 
@@ -110,6 +110,12 @@ impl Number {
     /// Compares two numbers in a total order, in which `NaN` comes last.
     pub(super) fn total_compare(self, other: Self) -> Ordering {
         self.compare(other).unwrap_or_else(|| self.float.total_cmp(&other.float))
+    }
+}
+
+impl std::fmt::Display for Number {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.exact.map_or(Sum::Float(self.float), Sum::Exact).fmt(f)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Checks that the values of fields fit the totals of them.
 
-use super::Aggregate;
 use super::lists::SharedLists;
+use super::{Aggregate, Group, GroupedTotals};
 use crate::json::outline::NodeId;
 use crate::query::known_fields::{known_fields, left_out_note, not_a_value};
 use crate::query::names::join_names;
@@ -69,13 +69,52 @@ pub(super) fn choose_scale(
     records: &RecordSet<'_>,
     chosen: &[NodeId],
 ) -> Option<String> {
-    let operand = item.operand.as_ref().filter(|_| item.function.compares())?;
+    let needs = item.function.needs_numbers();
+    let operand = item.operand.as_ref().filter(|_| needs || item.function.compares())?;
     for id in chosen {
         operand.visit(&records.outline, *id, &mut |value| item.survey.add(&value));
     }
-    let (scale, note) = item.survey.scale(&operand.to_string());
+    let name = operand.to_string();
+    let (scale, note) = match needs {
+        true => item.survey.money_scale(&name)?,
+        false => item.survey.scale(&name),
+    };
     item.scale = scale;
     note
+}
+
+impl GroupedTotals {
+    /// Checks that each total is one of amounts of one currency. Returns a note if groups of
+    /// several currencies are compared by their numbers.
+    ///
+    /// # Errors
+    /// Returns a message for the caller if a group has amounts of several currencies.
+    pub(super) fn check_currencies(&self, groups: &[Group]) -> Result<Option<String>, String> {
+        let mut note = None;
+        for (at, item) in self.items.iter().enumerate() {
+            let mut known: Option<&str> = None;
+            for total in groups.iter().filter_map(|group| group.totals.get(at)) {
+                let currency = total.currency().map_err(|(first, second)| {
+                    let field = item.operand.as_ref().map_or_else(String::new, ToString::to_string);
+                    format!(
+                        "aggregate: {} has amounts in {first} and {second}: group by a field with the currency, such as {} by currency, or choose one with where: {field} ~ {}",
+                        item.verbatim,
+                        item.verbatim,
+                        quote(first)
+                    )
+                })?;
+                let is_other = known.is_some() && currency.is_some() && known != currency;
+                if is_other && !(self.order.is_empty() && self.having.is_none()) {
+                    note = Some(format!(
+                        "groups have different currencies at {}, and were compared by their numbers",
+                        item.verbatim
+                    ));
+                }
+                known = known.or(currency);
+            }
+        }
+        Ok(note)
+    }
 }
 
 /// Returns a note about records whose value a total cannot use. `number` is that of its operand in
@@ -96,7 +135,8 @@ pub(super) fn left_out(
         return Ok(None);
     }
     // Among texts, numbers come first.
-    let is_number = needs || item.scale == Scale::Text;
+    let is_money = matches!(item.scale, Scale::Currencies(_));
+    let is_number = (needs && !is_money) || item.scale == Scale::Text;
     let scale = if is_number { &Scale::Number } else { &item.scale };
     let kind = scale.name();
     let (mut with, mut without, mut other, mut sample) = (0u64, 0u64, false, None);

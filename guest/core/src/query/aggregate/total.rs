@@ -6,7 +6,7 @@ use crate::json::outline::NodeId;
 use crate::json::text::quoted;
 use crate::query::decimal::Sum;
 use crate::query::records::RecordSet;
-use crate::query::scale::{Scale, SortPosition};
+use crate::query::scale::{Scale, SortPosition, with_currency};
 use crate::query::value::{Number, Value};
 
 /// The maximum number of distinct values that a result lists.
@@ -61,6 +61,8 @@ pub(super) struct Total {
     pub(super) count: u64,
     sum: Sum,
     numbers: u64,
+    /// The different currencies of the amounts, at most two.
+    currencies: Vec<String>,
     /// The numbers, for percentiles.
     all: Vec<Number>,
     best: Option<Best>,
@@ -94,12 +96,20 @@ impl Total {
             AggregateFunction::Distinct | AggregateFunction::CountDistinct => {
                 *self.distinct.entry(Key::new(value)).or_default() += 1;
             }
-            AggregateFunction::Sum | AggregateFunction::Average => {
-                if let (Some(_), Some(text)) = (value.number(), value.text()) {
-                    self.numbers += u64::from(self.sum.add(text));
+            AggregateFunction::Sum
+            | AggregateFunction::Average
+            | AggregateFunction::Percentile(_) => {
+                let Some((number, currency)) = scale.amount_of(value) else { return };
+                if let AggregateFunction::Percentile(_) = function {
+                    self.all.extend(Number::parse(&number));
+                } else {
+                    self.numbers += u64::from(self.sum.add(&number));
+                }
+                let is_new = !currency.is_empty() && !self.currencies.contains(&currency);
+                if is_new && self.currencies.len() < 2 {
+                    self.currencies.push(currency);
                 }
             }
-            AggregateFunction::Percentile(_) => self.all.extend(value.number()),
             AggregateFunction::Min | AggregateFunction::MinRecord => {
                 self.keep_best(value, scale, id, false);
             }
@@ -148,6 +158,18 @@ impl Total {
         }
     }
 
+    /// Returns the currency of the amounts. None if they are numbers.
+    ///
+    /// # Errors
+    /// Returns two currencies if there are several.
+    pub(super) fn currency(&self) -> Result<Option<&str>, (&str, &str)> {
+        match self.currencies.as_slice() {
+            [] => Ok(None),
+            [only] => Ok(Some(only)),
+            [first, second, ..] => Err((first, second)),
+        }
+    }
+
     /// Returns a note if `limit` leaves out different values.
     pub(super) fn limit_note(
         &self,
@@ -193,7 +215,15 @@ impl Total {
                 out.extend(records.raw(best.record));
                 out.push(b'}');
             }
-            _ => write_value(&self.value(function), out),
+            _ => {
+                let value = self.value(function);
+                match (self.currencies.first(), value.text()) {
+                    (Some(currency), Some(number)) => {
+                        out.extend(quoted(&with_currency(number, currency)));
+                    }
+                    _ => write_value(&value, out),
+                }
+            }
         }
     }
 }

@@ -256,6 +256,27 @@ impl ScaleSurvey {
         if plain * 2 >= texts + self.numbers { numbers } else { (Scale::Text, None) }
     }
 
+    /// Returns the scale for sums of amounts of money, with a note on those without a currency. None
+    /// if most texts are no such amounts. `name` is the name of the field.
+    pub(in crate::query) fn money_scale(&self, name: &str) -> Option<(Scale, Option<String>)> {
+        let money = sum(&self.currencies);
+        if money == 0 || (money + self.plain) * 2 < self.texts() {
+            return None;
+        }
+        let bare = self.currencies.iter().filter(|(name, _)| name.is_empty());
+        let bare = bare.map(|(_, count)| count).sum::<u64>() + self.plain + self.numbers;
+        let is_mixed = bare > 0 && self.currencies.iter().any(|(name, _)| !name.is_empty());
+        let note = is_mixed.then(|| {
+            format!("values at {name} without a currency ({bare}) were added as they are")
+        });
+        let has_comma = match self.commas {
+            (0, _) => Some(false),
+            (_, 0) => Some(true),
+            _ => None,
+        };
+        Some((Scale::Currencies(has_comma), note))
+    }
+
     /// Returns the scale of texts such as `3.10`. None if they can only be numbers.
     fn dotted_scale(&self, name: &str) -> Option<(Scale, Option<String>)> {
         let is_named = words(name).iter().any(|word| VERSION_WORDS.contains(&word.as_str()));
@@ -282,6 +303,7 @@ impl ScaleSurvey {
                 let marks = if *has_parentheses { 0 } else { self.parentheses };
                 sum(&self.currencies) + numbers - marks
             }
+            Scale::Currencies(_) => sum(&self.currencies) + numbers,
             Scale::Version => self.versions + numbers,
             Scale::Time { .. } | Scale::TimeOfDay(_) => self.times,
             Scale::Text => self.texts() - self.plain,
