@@ -7,6 +7,7 @@ mod frame;
 mod groups;
 mod lists;
 mod parse;
+mod spreadsheet;
 mod total;
 
 pub(super) use self::check::no_field;

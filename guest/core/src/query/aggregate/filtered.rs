@@ -3,6 +3,7 @@
 //! `count(*) FILTER (WHERE a > 5)`, `where a > 5 | summarize count() by b`,
 //! `rows.filter(r => r.a > 5).length`.
 
+use super::spreadsheet;
 use crate::query::code::{end_of_group, outside_quotes, parts};
 use crate::query::condition::lambda;
 use crate::query::reader::is_word_character;
@@ -19,7 +20,7 @@ pub(crate) fn split(text: &str) -> Option<(String, String)> {
         .or_else(|| indexed(text))
         .or_else(|| clause(text))
         .or_else(|| case(text))
-        .or_else(|| counted(text))
+        .or_else(|| spreadsheet::split(text))
         .or_else(|| staged(text))
         .or_else(|| methods(text))
         .or_else(|| sql(text))
@@ -66,16 +67,6 @@ fn case(text: &str) -> Option<(String, String)> {
         _ => return None,
     };
     (!rest.trim_start().starts_with(',')).then(|| (condition.to_owned(), format!("{total}{rest}")))
-}
-
-/// Reads `countif(a > 5)`, the only total.
-fn counted(text: &str) -> Option<(String, String)> {
-    let (function, inner) = text.split_once('(')?;
-    let end = end_of_group(inner)?;
-    let (condition, rest) = (inner.get(..end)?.trim(), inner.get(end + 1..)?);
-    let is_count = ["countif", "count_if"].contains(&function.trim().to_lowercase().as_str());
-    let is_one = parts(condition, ",").len() == 1 && !rest.trim_start().starts_with(',');
-    (is_count && is_one).then(|| (condition.to_owned(), format!("count{rest}")))
 }
 
 /// Reads `where a > 5 | summarize count() by b`.

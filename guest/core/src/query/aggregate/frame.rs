@@ -59,30 +59,40 @@ fn prometheus(text: &str) -> Option<String> {
     (!field.is_empty() && !by.is_empty()).then(|| format!("{total}({field}) by {by}"))
 }
 
-/// Reads the command of a log search: `stats count by status`, `| summarize avg(x) by y`.
+/// Reads the command of a log search, `stats count by status`, `| summarize avg(x) by y`, and totals
+/// with stages, `count by status | sort count desc | head 1`.
 fn command(text: &str) -> Option<String> {
     let text = text.strip_prefix('|').unwrap_or(text).trim_start();
     let stages = parts(text, "|");
     let (first, later) = stages.split_first()?;
-    let (word, rest) = first.split_once(char::is_whitespace)?;
+    let (word, rest) = first.split_once(char::is_whitespace).unwrap_or((first, ""));
     let is_command = ["stats", "summarize", "summarise"].contains(&word);
-    let rest = rest.trim();
-    if !is_command || rest.starts_with("by ") || rest.is_empty() {
+    let rest = if is_command { rest.trim() } else { first };
+    if (!is_command && later.is_empty()) || rest.starts_with("by ") || rest.is_empty() {
         return None;
     }
     let mut totals = parts(rest, ",").into_iter().map(named).collect::<Vec<_>>().join(", ");
     for stage in later {
         let (word, rest) = stage.split_once(char::is_whitespace)?;
         let rest = rest.trim();
-        match (word, rest.strip_prefix("by ").unwrap_or(rest)) {
-            ("where" | "filter" | "having", condition) => {
+        let order = rest.strip_prefix("by ");
+        match (word, order.unwrap_or(rest)) {
+            ("where" | "filter" | "having" | "search", condition) => {
                 totals.push_str(&format!(" having {condition}"));
             }
-            ("sort" | "order", order) => totals.push_str(&format!(" order by {order}")),
+            ("sort" | "order", keys) => {
+                // KQL writes `sort by`, from the greatest, other languages `sort`.
+                let last = keys.rsplit(char::is_whitespace).next().unwrap_or_default();
+                let has_direction = ["asc", "desc"].contains(&last) || keys.starts_with('-');
+                let direction = if order.is_some() && !has_direction { " desc" } else { "" };
+                let keys = keys.strip_prefix('+').unwrap_or(keys);
+                totals.push_str(&format!(" order by {keys}{direction}"));
+            }
             ("head" | "take" | "limit", number) => totals.push_str(&format!(" limit {number}")),
             ("top", order) => {
                 let (number, order) = order.split_once(" by ")?;
                 let direction = if order.ends_with("asc") { "" } else { " desc" };
+                let order = order.strip_suffix(" desc").unwrap_or(order);
                 totals.push_str(&format!(" order by {order}{direction} limit {number}"));
             }
             _ => return None,

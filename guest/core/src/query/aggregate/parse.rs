@@ -324,9 +324,9 @@ pub(super) fn item(reader: &mut Reader<'_>) -> Result<Aggregate, String> {
                 return Err(syntax(&reader.error(&format!("{word} takes a field"))));
             }
         } else {
-            operand = Some(match Operand::computed(reader) {
-                Some(computed) => computed,
-                None => field(reader)?,
+            operand = Some(match (present(reader, function)?, Operand::computed(reader)) {
+                (Some(operand), _) | (None, Some(operand)) => operand,
+                (None, None) => field(reader)?,
             });
         }
         if matches!(function, AggregateFunction::Percentile(share) if share.is_nan()) {
@@ -354,6 +354,24 @@ pub(super) fn item(reader: &mut Reader<'_>) -> Result<Aggregate, String> {
         verbatim,
         alias,
     })
+}
+
+/// Reads the field of `sum(coalesce(x, 0))`, if it follows: sums ignore absent values.
+fn present(
+    reader: &mut Reader<'_>,
+    function: AggregateFunction,
+) -> Result<Option<Operand>, String> {
+    let mut rest = reader.clone();
+    if rest.keyword(&["coalesce", "ifnull", "nvl"]).is_none() || !rest.eat("(") {
+        return Ok(None);
+    }
+    let operand = field(&mut rest)?;
+    let is_zero = rest.eat(",") && rest.eat("0") && rest.eat(")");
+    if function != AggregateFunction::Sum || !is_zero {
+        return Err(reader.error("totals ignore absent values; only sum takes coalesce(x, 0): leave it out, or compute the total with jq"));
+    }
+    *reader = rest;
+    Ok(Some(operand))
 }
 
 /// Reads the name after `as`, if there is one.
