@@ -396,7 +396,7 @@ impl Query {
             ids.retain(|id| keys.score_of(records, *id).is_some_and(|score| score >= least));
         }
         if let Some(pattern) = self.grep.as_deref().filter(|_| self.greps_records()) {
-            let search = |found: &Pattern| found.choose(&records.outline, &ids);
+            let search = |found: &Pattern| found.choose(records, &ids);
             let (matching, reading) =
                 Pattern::search(pattern, self.ignore_case, search, Vec::is_empty)?;
             grep::check_empty(pattern, matching.is_empty())?;

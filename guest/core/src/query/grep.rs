@@ -6,6 +6,7 @@ mod command_line;
 mod readings;
 mod unsupported;
 mod values;
+mod whole_records;
 
 use std::borrow::Cow;
 

@@ -324,7 +324,13 @@ impl<'a> RecordSet<'a> {
         if !self.is_list || !(are_some || self.is_selection) {
             return vec![(self.root, self.base.clone())];
         }
-        let wanted: std::collections::HashSet<NodeId> = self.ids.iter().copied().collect();
+        self.paths_of(&self.ids)
+    }
+
+    /// Returns the nodes `ids`, each with its JSON Pointer in the document. O(document).
+    #[must_use]
+    pub fn paths_of(&self, ids: &[NodeId]) -> Vec<(NodeId, String)> {
+        let wanted: std::collections::HashSet<NodeId> = ids.iter().copied().collect();
         let mut paths = Vec::new();
         let base = if self.root == 0 { String::new() } else { self.base.clone() };
         self.add_paths(self.root, &base, &wanted, &mut paths);

@@ -58,15 +58,19 @@ impl Pattern {
                 search.bytes = 0;
             }
         }
+        if search.count == 0 && search.bytes <= self.max_bytes && records.is_list {
+            search.run_whole(records, options.max_matches());
+        }
         search.result()
     }
 
     /// Returns the records of `ids` that contain a matching value or, if there are none, a member
-    /// that matches with its name.
+    /// that matches with its name, or else those that match as a whole.
     ///
     /// # Errors
     /// Returns a message for the caller if there are too many bytes to search.
-    pub fn choose(&self, outline: &Outline<'_>, ids: &[NodeId]) -> Result<Vec<NodeId>, String> {
+    pub fn choose(&self, records: &RecordSet<'_>, ids: &[NodeId]) -> Result<Vec<NodeId>, String> {
+        let outline = &records.outline;
         let mut matching = Vec::new();
         let may_span = self.name.is_none() && may_span_member(self.regex.as_str());
         for has_name in [self.name.is_some(), true].into_iter().take(1 + usize::from(may_span)) {
@@ -88,6 +92,9 @@ impl Pattern {
                     }
                 }
             }
+        }
+        if matching.is_empty() {
+            matching = self.whole_records(records, ids);
         }
         Ok(matching)
     }
@@ -158,6 +165,8 @@ enum SearchTarget {
     Names,
     /// Values, and members with their names.
     Members,
+    /// Records as a whole.
+    Records,
 }
 
 fn value_text(outline: &Outline<'_>, node: &Node) -> String {
@@ -195,6 +204,29 @@ impl Search<'_, '_> {
         }
     }
 
+    /// Searches records as a whole.
+    fn run_whole(&mut self, records: &RecordSet<'_>, max_matches: usize) {
+        let found = self.pattern.whole_records(records, &records.ids);
+        if found.is_empty() {
+            return;
+        }
+        self.max_matches = max_matches;
+        self.place = SearchTarget::Records;
+        for (id, path) in records.paths_of(&found) {
+            self.path = path;
+            let Some(mut shown) = self.begin_match() else { continue };
+            let record = records.raw(id);
+            let text = String::from_utf8_lossy(&record);
+            match self.pattern.show(&text, found.len()) {
+                part if part == text => shown.extend_from_slice(&record),
+                part => shown.extend(quoted(&part)),
+            }
+            shown.push(b'}');
+            self.out.extend_from_slice(&shown);
+            self.few.extend_from_slice(&shown);
+        }
+    }
+
     /// Returns the matches as JSON, and a summary in words.
     fn result(self) -> (Vec<u8>, String) {
         // A value alone says little: of few matches, their objects are shown unasked.
@@ -203,10 +235,10 @@ impl Search<'_, '_> {
         let matches = if is_few { few } else { self.out.as_slice() };
         let mut out = [b"{\"matches\":[", matches].concat();
         let complete = self.bytes <= self.pattern.max_bytes;
-        let within = if self.place == SearchTarget::Names && self.count > 0 {
-            ",\"in\":\"names\""
-        } else {
-            ""
+        let within = match self.place {
+            SearchTarget::Names if self.count > 0 => ",\"in\":\"names\"",
+            SearchTarget::Records => ",\"in\":\"records\"",
+            _ => "",
         };
         out.extend_from_slice(
             format!("],\"count\":{},\"complete\":{complete}{within}}}", self.count).as_bytes(),
@@ -217,10 +249,14 @@ impl Search<'_, '_> {
         } else {
             String::new()
         };
-        let what = if self.place == SearchTarget::Names && self.count > 0 {
-            format!("no value matches, but names of members: {}", self.count)
-        } else {
-            format!("{} matches", self.count)
+        let what = match self.place {
+            SearchTarget::Names if self.count > 0 => {
+                format!("no value matches, but names of members: {}", self.count)
+            }
+            SearchTarget::Records => {
+                format!("no value matches, but records as a whole: {}", self.count)
+            }
+            _ => format!("{} matches", self.count),
         };
         (out, format!("{what}{shown}{rest}"))
     }
