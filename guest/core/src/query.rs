@@ -17,6 +17,7 @@ mod jq;
 mod known_fields;
 mod literal;
 mod log_records;
+mod members;
 pub mod names;
 mod needed;
 mod objects;
@@ -181,7 +182,7 @@ impl Query {
         }
         match RecordSet::locate(raw, limits) {
             Some(records) if records.outline.is_complete() || self.is_search() => {
-                self.run_on_records(records, input)
+                self.run_on_document(records, input)
             }
             Some(_) => Err(TOO_MANY_VALUES.to_owned()),
             None => self.run_on_text(raw, input),

@@ -1,6 +1,7 @@
 //! The records of a payload: the elements of its list, the lines of NDJSON, or the document itself.
 
 mod lists;
+mod map;
 
 use std::borrow::Cow;
 

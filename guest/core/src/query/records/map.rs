@@ -1,0 +1,117 @@
+//! Documents whose records are the members of an object, such as hosts by their names.
+
+use super::RecordSet;
+use crate::json::outline::{Node, NodeId};
+use crate::json::scan::Kind;
+use crate::json::text::Form;
+
+/// The maximum number of objects around the members that are records.
+const MAX_LEVELS: usize = 6;
+/// The names of the member that has the key of a record: the first that no record has.
+const KEY_NAMES: [&str; 2] = ["key", "_key"];
+
+/// A document in which the members of an object are written as the elements of a list.
+pub(in crate::query) struct MembersAsList {
+    pub(in crate::query) json: Vec<u8>,
+    /// The reading in words, for the answer.
+    pub(in crate::query) note: String,
+    /// True if the members are objects, false if they are single values.
+    pub(in crate::query) are_objects: bool,
+}
+
+impl RecordSet<'_> {
+    /// Returns the document with the members of an object as a list of records, each with its key.
+    /// The object is `target` or, if `target` is none, one that makes up at least half of the
+    /// document. None if there is no such object, or if its members are not alike. O(document).
+    pub(in crate::query) fn members_as_list(
+        &self,
+        target: Option<NodeId>,
+    ) -> Option<MembersAsList> {
+        let outline = &self.outline;
+        if outline.form() != Form::Raw || !outline.is_complete() {
+            return None;
+        }
+        let are_scalars = |id: NodeId| {
+            let is_scalar = |node: &Node| matches!(node.kind, Kind::Scalar | Kind::String);
+            outline.children(id).count() > 1
+                && outline.children(id).all(|(_, node)| is_scalar(node))
+        };
+        let (id, are_objects) = match target {
+            Some(id) if self.are_alike(id, false) => (id, true),
+            Some(id) if are_scalars(id) => (id, false),
+            Some(_) => return None,
+            None => (self.largest_map()?, true),
+        };
+        let is_key = |name: &&&str| {
+            !outline.children(id).any(|(record, _)| outline.member(record, name).is_some())
+        };
+        let name = KEY_NAMES.iter().find(is_key)?;
+        let map = outline.node(id)?;
+        let bytes = outline.bytes();
+        let mut json = bytes.get(..map.span.start)?.to_vec();
+        json.push(b'[');
+        for (at, (_, member)) in outline.children(id).enumerate() {
+            if at > 0 {
+                json.push(b',');
+            }
+            json.extend_from_slice(format!("{{\"{name}\":\"").as_bytes());
+            json.extend_from_slice(bytes.get(member.key.clone())?);
+            json.push(b'"');
+            let value = outline.raw(member);
+            match are_objects {
+                true if member.children > 0 => json.push(b','),
+                true => {}
+                false => json.extend_from_slice(b",\"value\":"),
+            }
+            json.extend_from_slice(if are_objects { value.get(1..)? } else { &value });
+            if !are_objects {
+                json.push(b'}');
+            }
+        }
+        json.push(b']');
+        json.extend_from_slice(bytes.get(map.span.end..)?);
+        let place = match self.pointer(id) {
+            path if path.is_empty() => "the document".to_owned(),
+            path => path,
+        };
+        let note =
+            format!("the members of {place} were read as records, with their names as {name}");
+        Some(MembersAsList { json, note, are_objects })
+    }
+
+    /// Returns the outermost object whose members are alike, and which makes up at least half of
+    /// the document.
+    fn largest_map(&self) -> Option<NodeId> {
+        let whole = self.outline.node(self.root)?.span.len();
+        let mut at = self.root;
+        for _ in 0..MAX_LEVELS {
+            if self.are_alike(at, true) {
+                return Some(at);
+            }
+            let objects = self.outline.children(at).filter(|(_, node)| node.kind == Kind::Object);
+            let (id, node) = objects.max_by_key(|(_, node)| node.span.len())?;
+            if node.span.len() * 2 < whole {
+                return None;
+            }
+            at = id;
+        }
+        None
+    }
+
+    /// Returns true if all of several members of an object are objects with a common member or, if
+    /// `mostly`, with at least half of the members of the first.
+    fn are_alike(&self, id: NodeId, mostly: bool) -> bool {
+        let outline = &self.outline;
+        let members: Vec<NodeId> = outline.children(id).map(|(id, _)| id).collect();
+        let is_object = |id: NodeId| outline.node(id).is_some_and(|node| node.kind == Kind::Object);
+        if !is_object(id) || members.len() < 2 || !members.iter().all(|id| is_object(*id)) {
+            return false;
+        }
+        let first = members.first().copied().unwrap_or_default();
+        let names = crate::fields::mask::names(outline, first);
+        let is_shared =
+            |name: &&String| members.iter().all(|id| outline.member(*id, name).is_some());
+        let shared = names.iter().filter(is_shared).count();
+        shared > 0 && (!mostly || shared * 2 >= names.len())
+    }
+}
