@@ -1,7 +1,7 @@
 //! Selects the values of a document to which a path leads.
 
 use super::compare::{Compared, MAX_STEPS, PathNumber, compare, value_of};
-use super::syntax::{PathCondition, PathOperand, PathQuery, PathSelector, Segment};
+use super::syntax::{PathCondition, PathOperand, PathQuery, PathSelector, Segment, WILDCARD};
 use crate::json::outline::{Node, NodeId, Outline};
 use crate::json::scan::Kind;
 use crate::query::path::regex::PathRegex;
@@ -82,8 +82,13 @@ impl<'e, 'a> Evaluation<'e, 'a> {
         self.steps += usize::try_from(node.children).unwrap_or(usize::MAX) / 8;
         let element = |index: usize| outline.children(id).nth(index).map(|(child, _)| child);
         match (selector, node.kind) {
-            (PathSelector::Name(name) | PathSelector::Token(name), Kind::Object) => {
+            (PathSelector::Name(name) | PathSelector::Token(name), Kind::Object)
+                if name != WILDCARD || outline.member(id, name).is_some() =>
+            {
                 out.extend(outline.member(id, name).map(|(child, _)| child));
+            }
+            (PathSelector::Token(name), Kind::Object | Kind::Array) if name == WILDCARD => {
+                out.extend(outline.children(id).map(|(child, _)| child));
             }
             (PathSelector::Token(name), Kind::Array) => {
                 // RFC 6901, section 4: no leading zeros.

@@ -2,6 +2,10 @@
 
 use crate::query::path::regex::PathRegex;
 
+/// The step of a JSON Pointer that is read as in JSONPath. JSON Pointer has no wildcards, so that
+/// it could only be the name of a member.
+pub(super) const WILDCARD: &str = "*";
+
 /// A query: steps from a value of a document to values inside it.
 #[derive(Debug, Default)]
 pub(super) struct PathQuery {
@@ -15,10 +19,11 @@ impl PathQuery {
     pub(super) fn is_singular(&self) -> bool {
         self.segments.iter().all(|segment| {
             !segment.is_deep
-                && matches!(
-                    segment.selectors.as_slice(),
-                    [PathSelector::Name(_) | PathSelector::Token(_) | PathSelector::Index(_)]
-                )
+                && match segment.selectors.as_slice() {
+                    [PathSelector::Token(token)] => token != WILDCARD,
+                    [PathSelector::Name(_) | PathSelector::Index(_)] => true,
+                    _ => false,
+                }
         })
     }
 }
@@ -36,7 +41,8 @@ pub(super) struct Segment {
 pub(super) enum PathSelector {
     /// The member of an object.
     Name(String),
-    /// The member of an object, or the element of a list if the text is its number.
+    /// The member of an object, or the element of a list if the text is its number. [`WILDCARD`]
+    /// is also any of them, if no member has this name.
     Token(String),
     /// The element of a list at this index. A negative index counts from the end.
     Index(i64),
