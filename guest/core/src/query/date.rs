@@ -1,5 +1,7 @@
 //! Periods of dates: years, months, days, from ISO texts or epoch numbers.
 
+#[cfg(feature = "jq")]
+mod format;
 mod read;
 
 pub(super) use self::read::{DayOrder, day_order, is_weekday, month_number};

@@ -4,6 +4,7 @@
 //! that it counts its steps: endless programs and huge values end with an error.
 
 mod bound;
+mod dates;
 mod explain;
 mod limits;
 mod natives;
@@ -160,7 +161,7 @@ fn compile(program: &str) -> Result<Compiled, String> {
         .load(&arena, File { code: MAIN, path: () })
         .map_err(|_| "jq: the program cannot be loaded".to_owned())?;
     let filter = Compiler::default()
-        .with_funs(limits::functions().chain(natives::functions()))
+        .with_funs(limits::functions().chain(natives::functions()).chain(dates::functions()))
         .compile(modules)
         .map_err(|errors| explain::undefined(program, &errors))?;
     Ok((filter, keys))

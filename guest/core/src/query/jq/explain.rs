@@ -16,7 +16,7 @@ const MAX_KEYS: usize = 5_000;
 const EXAMPLE: &str = "for example: [.items[] | select(.state == \"open\")] | length";
 
 /// Functions that jq has, and this build has not, with what to use instead.
-const MISSING: [(&str, &str); 14] = [
+const MISSING: [(&str, &str); 10] = [
     ("input", "the input is the whole answer: write . instead"),
     ("inputs", "the input is the whole answer: write . or .[] instead"),
     ("now", "there is no clock: compare with a date as text"),
@@ -24,12 +24,8 @@ const MISSING: [(&str, &str); 14] = [
     ("halt", "write empty or error instead"),
     ("debug", "return the value instead"),
     ("stderr", "return the value instead"),
-    ("todate", "dates are texts here: compare them as texts, or slice them: .[:10]"),
-    ("fromdate", "dates are texts here: compare them as texts, or slice them: .[:10]"),
-    ("strftime", "dates are texts here: slice them: .[:7] is the month"),
-    ("strptime", "dates are texts here: slice them: .[:7] is the month"),
-    ("mktime", "dates are texts here: compare them as texts"),
-    ("fromdateiso8601", "dates are texts here: compare them as texts"),
+    ("localtime", "there are no zones: write gmtime"),
+    ("strflocaltime", "there are no zones: write strftime"),
     ("getpath_or_null", "write getpath"),
 ];
 

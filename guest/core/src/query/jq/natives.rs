@@ -83,7 +83,7 @@ fn two_numbers(left: &Val, right: &Val, function: fn(f64, f64) -> f64) -> ValR<V
     Ok(normalized(Val::from(function(number(left)?, number(right)?))))
 }
 
-fn text(value: &Val) -> Result<&str, Failure> {
+pub(super) fn text(value: &Val) -> Result<&str, Failure> {
     let bytes = value.as_utf8_bytes().ok_or_else(|| Error::typ(value.clone(), "string"))?;
     std::str::from_utf8(bytes).map_err(Error::str)
 }
