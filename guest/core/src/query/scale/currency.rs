@@ -14,6 +14,10 @@ impl Scale {
         let (Scale::Currencies(has_comma), Value::Text(text)) = (self, value) else { return None };
         let has_comma = decimal_comma(text).or(*has_comma)?;
         let found = money(text, has_comma)?;
+        // `(1)` alone is a text.
+        if found.has_parentheses && found.currency.is_empty() {
+            return None;
+        }
         Some((found.number.to_string(), found.currency))
     }
 
@@ -42,6 +46,7 @@ mod tests {
         };
         assert_eq!(read("$11,905.80", Some(false)).as_deref(), Some("$11905.8"));
         assert_eq!(read("-9,99 €", Some(false)).as_deref(), Some("-€9.99"));
+        assert_eq!(read("(1)", Some(false)), None);
         assert_eq!(read("USD 5", None), None);
         assert_eq!(read("USD 5", Some(false)).as_deref(), Some("USD 5"));
         assert_eq!(read("€1,234", Some(true)).as_deref(), Some("€1.234"));
