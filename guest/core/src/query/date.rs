@@ -88,12 +88,19 @@ pub(super) struct DateTime {
     zone: Option<i64>,
 }
 
-/// Returns the period of a date, such as `2024-05`. Dates are ISO 8601 texts, or epoch numbers in
-/// seconds or milliseconds. None if the value is not a date.
-pub(super) fn date_part(value: &Value<'_>, part: DatePart) -> Option<String> {
+/// Returns the period of a date, such as `2024-05`. Dates are texts, in which day and month have the
+/// order `order`, or epoch numbers in seconds or milliseconds. None if the value is not a date.
+pub(super) fn date_part(value: &Value<'_>, part: DatePart, order: DayOrder) -> Option<String> {
     let date = match value {
         Value::Text(text) => {
-            DateTime::parse(text).or_else(|| DateTime::read(text, DayOrder::Unknown))?
+            // The year does not depend on the order.
+            let order = match order {
+                DayOrder::Unknown if part == DatePart::Year && day_order(text) == Some(order) => {
+                    DayOrder::DayFirst
+                }
+                order => order,
+            };
+            DateTime::parse(text).or_else(|| DateTime::read(text, order))?
         }
         Value::Number(text) => DateTime::from_epoch(text.parse().ok()?)?,
         _ => return None,
@@ -214,7 +221,8 @@ mod tests {
 
     #[test]
     fn periods_of_texts_and_epochs() {
-        let part = |value: Value<'_>, part| date_part(&value, part).unwrap_or_default();
+        let part =
+            |value: Value<'_>, part| date_part(&value, part, DayOrder::Unknown).unwrap_or_default();
         let text = |text: &'static str| Value::Text(text.into());
         assert_eq!(part(text("2024-05-31T23:59:59Z"), DatePart::Month), "2024-05");
         assert_eq!(part(text("2024-05-31 23:59"), DatePart::Hour), "2024-05-31T23");
@@ -222,6 +230,8 @@ mod tests {
         assert_eq!(part(text("2021-01-03"), DatePart::Week), "2020-W53");
         assert_eq!(part(text("2024-02-29"), DatePart::Weekday), "Thursday");
         assert_eq!(part(text("May 2024"), DatePart::Month), "");
+        assert_eq!(part(text("04/05/2024"), DatePart::Month), "");
+        assert_eq!(part(text("04/05/2024"), DatePart::Year), "2024");
         assert_eq!(part(text("2024-13-01"), DatePart::Month), "");
         assert_eq!(part(Value::Number("1717200000".into()), DatePart::Day), "2024-06-01");
         assert_eq!(part(Value::Number("1717200000000".into()), DatePart::Quarter), "2024-Q2");

@@ -68,6 +68,11 @@ impl Literal {
             return Ok(Some(format!("{self} was compared with the times of day at {field}")));
         }
         if let Scale::Time { order, has_zone } = scale {
+            if self.scale == Scale::Text && is_fitting && survey.shows_day_order() {
+                // Day and month have the order that they have in the values.
+                self.scale = Scale::Time { order, has_zone: false };
+                return Ok(Some(format!("{self} was read as the dates at {field} are written")));
+            }
             let Scale::Time { has_zone: own, .. } = self.scale else {
                 return Err(format!(
                     "{field} holds dates, such as {}, and {self} is none; there is no clock here: write the date itself, such as {field} >= '2024-05-01'",

@@ -4,10 +4,11 @@ mod apply;
 mod arithmetic;
 
 use self::arithmetic::Expression;
-use super::date::DatePart;
+use super::date::{DatePart, DayOrder};
 use super::field::{FieldName, FieldPath};
 use super::reader::Reader;
 use super::records::RecordSet;
+use super::scale::{Scale, ScaleSurvey};
 use super::value::Value;
 use crate::json::outline::{NodeId, Outline};
 
@@ -72,12 +73,15 @@ pub(super) struct Operand {
     pub(super) function: Option<FieldFunction>,
     /// The expression that computes the value, instead of a field.
     pub(super) computed: Option<Box<Expression>>,
+    /// The order of day and month in the dates of which a function takes a part.
+    pub(super) order: DayOrder,
 }
 
 impl Operand {
     /// Creates an operand that is a field.
     pub(super) fn new(name: FieldName) -> Self {
-        Self { name, field: FieldPath::new(Vec::new()), function: None, computed: None }
+        let field = FieldPath::new(Vec::new());
+        Self { name, field, function: None, computed: None, order: DayOrder::Unknown }
     }
 
     /// Reads an operand that is computed, such as `price * quantity`. None, with nothing read, if
@@ -310,6 +314,15 @@ impl Operand {
         if !all.is_empty() {
             self.field = self.name.resolve(records, all)?;
         }
+        if let Some(FieldFunction::Date(_)) = self.function {
+            let mut survey = ScaleSurvey::default();
+            for id in all {
+                self.field.visit(&records.outline, *id, &mut |value| survey.add(&value));
+            }
+            if let Scale::Time { order, .. } = survey.scale("").0 {
+                self.order = order;
+            }
+        }
         Ok(())
     }
 
@@ -343,7 +356,7 @@ impl Operand {
             let value =
                 number.map_or(Value::Null, |number| Value::Number(number.to_string().into()));
             return match self.function {
-                Some(function) => visit(function.apply(&value)),
+                Some(function) => visit(function.apply(&value, self.order)),
                 None => visit(value),
             };
         }
@@ -357,7 +370,7 @@ impl Operand {
                 );
             });
         }
-        self.field.visit(outline, id, &mut |value| visit(function.apply(&value)));
+        self.field.visit(outline, id, &mut |value| visit(function.apply(&value, self.order)));
     }
 }
 

@@ -27,7 +27,7 @@ impl Leaf {
         let mut forms: Vec<(String, String)> = Vec::new();
         for id in all {
             operand.field.visit(&records.outline, *id, &mut |value| {
-                let part = function.apply(&value);
+                let part = function.apply(&value, operand.order);
                 let Some(text) = value.text() else { return };
                 let Some(part) = part.text() else {
                     others += 1;

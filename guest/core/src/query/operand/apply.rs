@@ -3,11 +3,12 @@
 use std::borrow::Cow;
 
 use super::FieldFunction;
-use crate::query::date::date_part;
+use crate::query::date::{DayOrder, date_part};
 use crate::query::value::Value;
 
 impl FieldFunction {
-    pub(in crate::query) fn apply(self, value: &Value<'_>) -> Value<'static> {
+    /// Returns the value of the function. `order` is that of day and month in dates.
+    pub(in crate::query) fn apply(self, value: &Value<'_>, order: DayOrder) -> Value<'static> {
         if let Some(number) = self.of_number(value) {
             return number;
         }
@@ -23,7 +24,7 @@ impl FieldFunction {
             FieldFunction::Upper => text.to_uppercase(),
             FieldFunction::Slice(from, until) => text.chars().take(until).skip(from).collect(),
             FieldFunction::Date(part) => {
-                return date_part(value, part).map_or(Value::Null, |text| {
+                return date_part(value, part, order).map_or(Value::Null, |text| {
                     let is_number = text.parse::<i64>().is_ok();
                     let text = Cow::Owned(text);
                     if is_number { Value::Number(text) } else { Value::Text(text) }

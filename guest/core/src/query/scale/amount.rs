@@ -132,6 +132,8 @@ impl Units {
 pub(super) fn amount(text: &str) -> Option<(f64, String)> {
     let text = text.trim();
     let text = text.strip_suffix(" ago").unwrap_or(text);
+    let minus = text.strip_prefix('\u{2212}').map(|rest| format!("-{rest}"));
+    let text = minus.as_deref().unwrap_or(text);
     if let Some(seconds) = iso_duration(text) {
         return Some((seconds, "s".to_owned()));
     }
@@ -331,6 +333,7 @@ mod tests {
         for (text, expected) in [
             ("16Gi", Some((16.0, "gi"))),
             ("1,024 MB", Some((1_024.0, "mb"))),
+            ("\u{2212}15 m", Some((-15.0, "m"))),
             ("3d4h", Some((273_600.0, "s"))),
             ("2 days ago", Some((2.0, "days"))),
             ("45.5%", Some((45.5, "%"))),

@@ -163,6 +163,11 @@ impl ScaleSurvey {
         self.others == 0 && self.texts() > 0
     }
 
+    /// Returns true if a date shows the order of day and month of the others.
+    pub(in crate::query) fn shows_day_order(&self) -> bool {
+        self.orders[0] + self.orders[1] > 0
+    }
+
     /// Returns true if no sample of a time has hours, as `00:04:12`.
     pub(in crate::query) fn has_no_hours(&self) -> bool {
         self.samples.iter().all(|sample| has_no_hours(sample))
