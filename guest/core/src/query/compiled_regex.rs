@@ -61,13 +61,9 @@ fn in_any_case(pattern: &str) -> Cow<'_, str> {
     let (mut out, mut is_escaped, mut in_set, mut last) = (String::new(), false, false, ' ');
     let mut characters = pattern.chars().peekable();
     while let Some(next) = characters.next() {
-        let other = if next.is_lowercase() {
-            single(next.to_uppercase())
-        } else {
-            single(next.to_lowercase())
-        };
+        let other = next.to_lowercase().chain(next.to_uppercase()).find(|other| *other != next);
         let is_range = in_set && (last == '-' || characters.peek() == Some(&'-'));
-        match other.filter(|other| !next.is_ascii() && *other != next && !is_range) {
+        match other.filter(|other| !next.is_ascii() && !other.is_ascii() && !is_range) {
             Some(other) if in_set => out.extend([next, other]),
             Some(other) => out.extend(['[', next, other, ']']),
             None => out.push(next),
@@ -79,11 +75,6 @@ fn in_any_case(pattern: &str) -> Cow<'_, str> {
         last = next;
     }
     Cow::Owned(out)
-}
-
-/// Returns the only item. None if there are several.
-fn single(mut items: impl Iterator<Item = char>) -> Option<char> {
-    items.next().filter(|_| items.next().is_none())
 }
 
 #[cfg(test)]

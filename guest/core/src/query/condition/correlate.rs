@@ -267,26 +267,44 @@ impl Leaf {
                     found
                 })
             }),
-            Check::Compare(operator, literal) if *operator != Operator::Equal => {
+            Check::Compare(Operator::Equal, _) | Check::In(_) | Check::IsNull => None,
+            Check::Compare(..) | Check::Between(..) | Check::Field(..) => {
                 add(operand);
-                literal.fit(&survey, &field).map_err(explained)?
+                if let Check::Field(_, other) = &self.check {
+                    add(other);
+                }
+                self.fit(&survey, &field).map_err(explained)?
             }
-            Check::Between(low, high) => {
-                add(operand);
-                let note = low.fit(&survey, &field).map_err(explained)?;
-                high.fit(&survey, &field).map_err(explained)?;
-                note
-            }
-            Check::Field(_, other) => {
-                add(operand);
-                add(other);
-                let (scale, note) = survey.scale(&field);
-                self.scale = Some(scale);
-                note
-            }
-            _ => None,
         };
         Ok(())
+    }
+
+    /// Chooses the scale of a comparison of order, or of two fields, from the forms of all values.
+    /// Returns a note for the answer if they could be compared in another way.
+    ///
+    /// # Errors
+    /// Returns the reason if a literal is no such value.
+    pub(super) fn fit(
+        &mut self,
+        survey: &ScaleSurvey,
+        field: &str,
+    ) -> Result<Option<String>, String> {
+        match &mut self.check {
+            Check::Compare(operator, literal) if *operator != Operator::Equal => {
+                literal.fit(survey, field)
+            }
+            Check::Between(low, high) => {
+                let note = low.fit(survey, field)?;
+                high.fit(survey, field)?;
+                Ok(note)
+            }
+            Check::Field(..) => {
+                let (scale, note) = survey.scale(field);
+                self.scale = Some(scale);
+                Ok(note)
+            }
+            _ => Ok(None),
+        }
     }
 
     /// Reads a word that names a field as that field.

@@ -57,21 +57,12 @@ impl TotalsCondition {
         survey: impl Fn(&str) -> Option<&'s ScaleSurvey>,
     ) -> Result<Vec<String>, String> {
         let mut notes = Vec::new();
-        let explained = |reason: String| format!("aggregate: {reason}");
         self.0.each_leaf_mut(&mut |leaf| {
             let name = leaf.operand.name.verbatim.clone();
             let Some(survey) = survey(&name) else { return Ok(()) };
-            match &mut leaf.check {
-                Check::Compare(operator, literal) if *operator != Operator::Equal => {
-                    notes.extend(literal.fit(survey, &name).map_err(explained)?);
-                }
-                Check::Between(low, high) => {
-                    notes.extend(low.fit(survey, &name).map_err(explained)?);
-                    high.fit(survey, &name).map_err(explained)?;
-                }
-                Check::Field(..) => leaf.scale = Some(survey.scale(&name).0),
-                _ => {}
-            }
+            let note = leaf.fit(survey, &name).map_err(|reason| format!("aggregate: {reason}"))?;
+            // The note on a field is that on its totals.
+            notes.extend(note.filter(|_| !matches!(leaf.check, Check::Field(..))));
             Ok(())
         })?;
         Ok(notes)

@@ -36,14 +36,12 @@ pub(super) fn bounded_letter(pattern: &str) -> Option<char> {
     find(pattern, "\\b")?;
     let plain = pattern.replace("(?:", "").replace(['(', ')'], "");
     let is_letter = |c: &char| c.is_alphabetic() && !c.is_ascii();
-    let mut parts = plain.split("\\b").enumerate().peekable();
-    std::iter::from_fn(|| {
-        let (at, part) = parts.next()?;
-        let first = part.chars().next().filter(|_| at > 0);
-        let last = part.chars().next_back().filter(|_| parts.peek().is_some());
-        Some([first, last].into_iter().flatten().find(is_letter))
+    let parts: Vec<&str> = plain.split("\\b").collect();
+    parts.windows(2).find_map(|pair| {
+        let [before, after] = pair else { return None };
+        let letters = [before.chars().next_back(), after.chars().next()];
+        letters.into_iter().flatten().find(is_letter)
     })
-    .find_map(|letter| letter)
 }
 
 /// Returns the position of `sign`, which no backslash precedes.
