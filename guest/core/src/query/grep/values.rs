@@ -94,7 +94,7 @@ impl Pattern {
             }
         }
         if matching.is_empty() {
-            matching = self.whole_records(records, ids);
+            matching = self.whole_records(records, ids).unwrap_or_default();
         }
         Ok(matching)
     }
@@ -167,6 +167,8 @@ enum SearchTarget {
     Members,
     /// Records as a whole.
     Records,
+    /// Values and members. Records as a whole have too many bytes.
+    TooLong,
 }
 
 fn value_text(outline: &Outline<'_>, node: &Node) -> String {
@@ -206,7 +208,10 @@ impl Search<'_, '_> {
 
     /// Searches records as a whole.
     fn run_whole(&mut self, records: &RecordSet<'_>, max_matches: usize) {
-        let found = self.pattern.whole_records(records, &records.ids);
+        let Some(found) = self.pattern.whole_records(records, &records.ids) else {
+            self.place = SearchTarget::TooLong;
+            return;
+        };
         if found.is_empty() {
             return;
         }
@@ -255,6 +260,10 @@ impl Search<'_, '_> {
             }
             SearchTarget::Records => {
                 format!("no value matches, but records as a whole: {}", self.count)
+            }
+            SearchTarget::TooLong => {
+                "0 matches; records as a whole are too long to be searched: narrow them by path"
+                    .to_owned()
             }
             _ => format!("{} matches", self.count),
         };

@@ -8,28 +8,31 @@ use crate::query::records::RecordSet;
 
 impl Pattern {
     /// Returns the records of `ids` whose JSON matches as a whole, with or without white space
-    /// between its tokens. Empty if the pattern is none for several members, or if there are too
+    /// between its tokens. Empty if the pattern is none for several members. None if there are too
     /// many bytes to search.
-    pub(super) fn whole_records(&self, records: &RecordSet<'_>, ids: &[NodeId]) -> Vec<NodeId> {
+    pub(super) fn whole_records(
+        &self,
+        records: &RecordSet<'_>,
+        ids: &[NodeId],
+    ) -> Option<Vec<NodeId>> {
         let pattern = self.regex.as_str();
         // Members that are next to each other in one record may be apart in another one.
         if !may_span_member(pattern) || members_condition(pattern).is_some() {
-            return Vec::new();
+            return Some(Vec::new());
         }
+        let has_space = pattern.contains([' ', '\\']);
         let is_object =
             |id: &NodeId| records.outline.node(*id).is_some_and(|node| node.kind == Kind::Object);
         let (mut found, mut budget) = (Vec::new(), self.max_bytes);
         for id in ids.iter().copied().filter(is_object) {
             let compact = String::from_utf8_lossy(&records.raw(id)).into_owned();
-            let spaced = spaced(&compact);
-            let bytes = compact.len() + spaced.len();
-            let Some(left) = budget.checked_sub(bytes) else { return Vec::new() };
-            budget = left;
-            if self.regex.is_match(&compact) || self.regex.is_match(&spaced) {
+            let spaced = if has_space { spaced(&compact) } else { String::new() };
+            budget = budget.checked_sub(compact.len() + spaced.len())?;
+            if self.regex.is_match(&compact) || (has_space && self.regex.is_match(&spaced)) {
                 found.push(id);
             }
         }
-        found
+        Some(found)
     }
 }
 
