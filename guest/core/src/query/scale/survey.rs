@@ -271,9 +271,14 @@ impl ScaleSurvey {
         let bare = self.currencies.iter().filter(|(name, _)| name.is_empty());
         let bare = bare.map(|(_, count)| count).sum::<u64>() + self.plain + self.numbers;
         let is_mixed = bare > 0 && self.currencies.iter().any(|(name, _)| !name.is_empty());
-        let note = is_mixed.then(|| {
-            format!("values at {name} without a currency ({bare}) were added as they are")
-        });
+        // Three digits after a dot may be thousands, as people write them in some countries.
+        let dotted = self.samples.iter().find(|text| self.commas == (0, 0) && text.contains('.'));
+        let note = match dotted {
+            Some(text) => Some(format!("{text} at {name} was read with a dot before decimals")),
+            None => is_mixed.then(|| {
+                format!("values at {name} without a currency ({bare}) were added as they are")
+            }),
+        };
         let has_comma = match self.commas {
             (0, _) => Some(false),
             (_, 0) => Some(true),
