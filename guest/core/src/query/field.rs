@@ -239,7 +239,7 @@ impl FieldName {
 /// Returns true if an operator is next that a value after a colon does not begin with.
 fn is_sign(reader: &mut Reader<'_>) -> bool {
     const SYMBOLS: [&str; 9] = ["=", "!=", "<", ">", "~", "^=", "$=", ":\"", ":'"];
-    const WORDS: [&str; 9] = [
+    const WORDS: [&str; 12] = [
         "is null",
         "is not null",
         "in",
@@ -249,6 +249,9 @@ fn is_sign(reader: &mut Reader<'_>) -> bool {
         "contains",
         "matches",
         "has",
+        "between",
+        "startswith",
+        "endswith",
     ];
     SYMBOLS.iter().any(|symbol| reader.eat(symbol)) || reader.keyword(&WORDS).is_some()
 }

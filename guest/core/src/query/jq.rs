@@ -1,7 +1,7 @@
 //! Programs in the language jq, run by the interpreter jaq within limits.
 //!
-//! The program has no functions for input, environment, modules and time. [`bound`] rewrites it, so
-//! that it counts its steps: endless programs and huge values end with an error.
+//! The program has no functions for input, environment, modules and the clock. [`bound`] rewrites
+//! it, so that it counts its steps: endless programs and huge values end with an error.
 
 mod bound;
 mod dates;
