@@ -35,7 +35,7 @@ fn tools(server: &str) -> Value {
 const SERVERS: [&str; 4] = ["widgets", "invoices", "parcels", "lanterns"];
 
 /// Returns upstreams with 30 tools each.
-fn upstreams(name: &str) -> Result<Value> {
+pub(crate) fn upstreams(name: &str) -> Result<Value> {
     let folder = peers::folder(name)?;
     let script = artifacts::root().join("tests/support/servers/catalogue.py");
     let upstream = |server: &&str| -> Result<Value> {

@@ -1,7 +1,7 @@
 """An MCP server on standard input and output. Its tools are the JSON list in the file that its
 first argument names, which it reads for each list. It adds a line to the file of that name with
 `.log` for each list. Calls return their tool and arguments. A call with the argument `announce` notifies
-of a changed list. With `--hang`, it never answers. With `--process`, it has a tool that is named
+of a changed list, and one with the argument `fail` is an error. With `--hang`, it never answers. With `--process`, it has a tool that is named
 after its process."""
 
 import json
@@ -49,6 +49,8 @@ def main():
                 print(json.dumps(changed), flush=True)
             text = json.dumps({"tool": params["name"], "arguments": params.get("arguments")})
             answer["result"] = {"content": [{"type": "text", "text": text}]}
+            if (params.get("arguments") or {}).get("fail"):
+                answer["result"]["isError"] = True
         elif method == "ping":
             answer["result"] = {}
         else:
