@@ -593,6 +593,41 @@ fn subscriptions_are_repeated_after_a_restart_of_the_server() -> Result<()> {
 }
 
 #[test]
+fn streams_subscribe_again_after_a_restart_of_the_server() -> Result<()> {
+    let log = peers::folder("resubscribed-stream")?.join("log");
+    let command = json!(["sh", "-c", ENDING_SERVER, log]);
+    let upstream = json!({"name": "s", "command": command, "era": "legacy"});
+    let gateway = Gateway::start(json!([upstream]), json!({}))?;
+    let headers = |method| {
+        [
+            ("mcp-protocol-version", "2026-07-28"),
+            ("mcp-method", method),
+            ("accept", "application/json, text/event-stream"),
+        ]
+    };
+    let request = |method: &str, mut params: Value| {
+        params["_meta"] = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        });
+        json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string()
+    };
+    let subscriptions = |number: usize| -> Result<()> {
+        let log = || std::fs::read_to_string(&log).unwrap_or_default();
+        wait_until("a subscription", || Ok(log().lines().count() == number))?;
+        Ok(())
+    };
+    let (listen, end) = ("subscriptions/listen", "prompts/list");
+    let body = request(listen, json!({"notifications": {"resourceSubscriptions": ["x://1"]}}));
+    let mut stream = StreamedResponse::send(&gateway.base, "POST", &headers(listen), &body)?;
+    stream.read_until("acknowledged")?;
+    subscriptions(1)?;
+    let ended = post(&gateway.url(), &headers(end), &request(end, json!({})))?;
+    ensure!(ended.body.contains("error"), "{}", ended.body);
+    subscriptions(2)
+}
+
+#[test]
 fn refused_requests_for_input_are_audited() -> Result<()> {
     let folder = peers::folder("refused-input")?;
     let command = json!(["sh", "-c", ENDING_SERVER, folder.join("log")]);
@@ -624,6 +659,8 @@ fn streams_of_one_principal_do_not_use_those_of_another() -> Result<()> {
         let method = "subscriptions/listen";
         let headers = [
             ("authorization", key),
+            // So that a refusal ends.
+            ("connection", "close"),
             ("mcp-protocol-version", "2026-07-28"),
             ("mcp-method", method),
             ("accept", "application/json, text/event-stream"),

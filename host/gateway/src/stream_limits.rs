@@ -14,11 +14,15 @@ use crate::config::Limits;
 pub(crate) enum TooManyStreams {
     /// The caller has its share.
     #[error(
-        "{0} streams of this caller wait for changes (limits.streamsPerPrincipal): close some first"
+        "the limit of {0} for streams of this caller that wait for changes is reached \
+         (limits.streamsPerPrincipal): close one first"
     )]
     OfCaller(usize),
     /// All callers together have the maximum.
-    #[error("{0} streams wait for changes (limits.streams): try again later")]
+    #[error(
+        "the limit of {0} for streams that wait for changes is reached (limits.streams): \
+         try again later"
+    )]
     InTotal(usize),
 }
 
