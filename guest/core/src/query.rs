@@ -34,6 +34,7 @@ mod result;
 mod rewrite;
 mod scale;
 mod table;
+mod text_query;
 #[cfg(feature = "yaml")]
 mod toml;
 mod validate;
@@ -50,7 +51,7 @@ use serde::{Deserialize, Serialize};
 
 use self::aggregate::Aggregates;
 use self::condition::Condition;
-use self::grep::{FoundLines, Pattern};
+use self::grep::Pattern;
 pub use self::input::{QueryInput, table_rows};
 use self::path::Path;
 pub use self::program::NO_JQ;
@@ -60,7 +61,6 @@ use self::response_mode::ResponseMode;
 pub use self::result::{PartialProjection, QueryResult};
 use crate::encoding::Stored;
 use crate::fields::mask::Mask;
-use crate::fields::minify;
 use crate::json::locate_lists::DocumentInfo;
 use crate::json::outline::NodeId;
 use crate::json::scan::Kind;
@@ -407,43 +407,6 @@ impl Query {
         }
         Ok((ids, note))
     }
-
-    fn run_on_text(&self, text: &[u8], input: &QueryInput<'_>) -> Result<QueryResult, String> {
-        let is_plain = self.fields.is_none() && self.mode.is_none() && !self.filters();
-        let counts = self.aggregate.as_deref().map(Aggregates::parse).transpose()?;
-        let counts_only = counts.as_ref().is_some_and(Aggregates::has_no_fields);
-        if let Some(pattern) =
-            self.grep.as_deref().filter(|_| is_plain && (counts_only || counts.is_none()))
-        {
-            let text = input.head(text);
-            let options = input.search_options(self.context);
-            let search = |found: &Pattern| Ok(found.search_text(text, options));
-            let is_empty = |found: &FoundLines| found.text.is_empty();
-            let (mut found, note) = Pattern::search(pattern, self.ignore_case, search, is_empty)?;
-            grep::check_empty(pattern, found.text.is_empty())?;
-            found.description.push_str(&note);
-            if counts.is_some() {
-                return Ok(QueryResult::new(found.counts.into_bytes(), false, found.description));
-            }
-            return Ok(QueryResult::new(found.text, true, found.description));
-        }
-        if self.path.is_some() && is_plain && counts.is_none() {
-            if input.limit > 0 {
-                return Err("limit is the number of records or matches; the value at this path is a text: use startLine and endLine, or grep".to_owned());
-            }
-            let bytes = minify_if_json(input.lines(text)?);
-            return Ok(QueryResult::new(bytes, true, self.path.clone().unwrap_or_default()));
-        }
-        if let Some(result) = self.run_on_log(text, input) {
-            return result;
-        }
-        let hint = grep::search_hint(self.condition.as_deref().unwrap_or_default());
-        Err(format!("this answer is a text, not JSON: use grep{hint}, or startLine and endLine"))
-    }
-}
-
-fn minify_if_json(text: &[u8]) -> Vec<u8> {
-    if crate::json::scan::is_json(text, Form::Raw) { minify(text) } else { text.to_vec() }
 }
 
 /// Checks that no lines are requested of JSON.

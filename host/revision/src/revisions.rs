@@ -1,11 +1,13 @@
 //! The operations on revisions: deployment, trials, rollback and the rotation of signing keys.
 
+mod withdrawal;
+
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use context_guard_config::document::{Issue, Issues};
 use serde_json::Value;
 
-use super::deployment::{ChangeTurn, Deployment, DeploymentTable, Loaded, Withdrawal};
+use super::deployment::{ChangeTurn, Deployment, DeploymentTable, Loaded};
 use super::fleet::FleetState;
 use super::key_ring::KeyRing;
 use super::keys::MIN_KEY_BYTES;
@@ -99,8 +101,8 @@ impl Revisions {
         let _ = self.observer.set(Box::new(observer));
     }
 
-    /// Checks the active policy, and each one that is deployed later, by a rule that needs more than
-    /// the policy. Only the first registration has an effect.
+    /// Checks the active policy, and each one that is deployed later, by a rule that needs more
+    /// than the policy. Only the first registration has an effect.
     ///
     /// # Errors
     /// [`Error::Config`] with the issue of the active policy.
@@ -363,25 +365,6 @@ impl Revisions {
         }
     }
 
-    fn report_end_of_trial(
-        &self,
-        trial: &Trial,
-        actor: Actor,
-        reason: &str,
-        failed: bool,
-        is_shared: bool,
-    ) {
-        let (from, to) = (&trial.revision, &self.active());
-        let now = self.services.now_ms();
-        if failed {
-            self.ledger().rolled_back.add(from, to, reason, now);
-        }
-        if is_shared {
-            self.fleet.add_rollback(from, to, reason, now);
-        }
-        self.tell(&Change::between(ChangeEvent::RolledBack, actor, from, to, reason));
-    }
-
     /// Counts a call of a principal that failed on `revision` and succeeded on another one. Rolls
     /// back `revision`, or ends its trial, if there were too many such calls recently. Never blocks
     /// a call: if another change is in progress, the next failure triggers the rollback.
@@ -394,48 +377,6 @@ impl Revisions {
         let Some(reason) = revision.stats.is_bad(&self.options.limits) else { return };
         let Some(turn) = self.table.try_turn() else { return };
         self.withdraw(&turn, revision.number, &reason, true);
-    }
-
-    /// Ends the trial of the revision `number`, or rolls it back, and reports that. The other
-    /// replicas follow if `is_shared`. Returns false if the revision no longer serves, or is active
-    /// and has no standby.
-    pub(super) fn withdraw(
-        &self,
-        turn: &ChangeTurn<'_>,
-        number: u64,
-        reason: &str,
-        is_shared: bool,
-    ) -> bool {
-        match self.table.withdraw(turn, number) {
-            Some(Withdrawal::Trial(trial)) => {
-                self.report_end_of_trial(&trial, Actor::Gateway, reason, true, is_shared);
-            }
-            Some(Withdrawal::Active { from, to }) => {
-                self.report_rollback(&from, &to, Actor::Gateway, reason, is_shared);
-            }
-            None => return false,
-        }
-        true
-    }
-
-    /// Records and reports that `bad` was rolled back to `target`.
-    fn report_rollback(
-        &self,
-        bad: &Revision,
-        target: &Revision,
-        actor: Actor,
-        reason: &str,
-        is_shared: bool,
-    ) {
-        let now = self.services.now_ms();
-        let mut ledger = self.ledger();
-        ledger.rolled_back.forget(target);
-        ledger.rolled_back.add(bad, target, reason, now);
-        drop(ledger);
-        if is_shared {
-            self.fleet.add_rollback(bad, target, reason, now);
-        }
-        self.tell(&Change::between(ChangeEvent::RolledBack, actor, bad, target, reason));
     }
 
     /// Advances the running trial: to its next step, its promotion or its end. Also ends removed

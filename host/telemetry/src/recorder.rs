@@ -358,8 +358,8 @@ impl Recorder {
         self.audit_definition("operator", tool, "approved", "");
     }
 
-    /// Records that an operator had the scores of tools updated. `tools` is the number of tools with
-    /// calls.
+    /// Records that an operator had the scores of tools updated. `tools` is the number of tools
+    /// with calls.
     pub fn scores_recomputed(&self, tools: usize, is_changed: bool) {
         info!(tools, is_changed, "an operator had the scores of tools updated");
         if let Some(audit) = &self.audit {

@@ -88,8 +88,8 @@ pub(super) struct DateTime {
     zone: Option<i64>,
 }
 
-/// Returns the period of a date, such as `2024-05`. Dates are texts, in which day and month have the
-/// order `order`, or epoch numbers in seconds or milliseconds. None if the value is not a date.
+/// Returns the period of a date, such as `2024-05`. Dates are texts, in which day and month have
+/// the order `order`, or epoch numbers in seconds or milliseconds. None if the value is not a date.
 pub(super) fn date_part(value: &Value<'_>, part: DatePart, order: DayOrder) -> Option<String> {
     let date = match value {
         Value::Text(text) => {

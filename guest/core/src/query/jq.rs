@@ -125,8 +125,8 @@ pub(super) fn run(program: &str, input: &[u8]) -> Result<JqResults, String> {
     Ok(JqResults { bytes, is_text, count, notes })
 }
 
-/// Runs a program on lines or records, which `input` has as a list. A program that fails on the list
-/// is run on each of them instead, as the program jq does with lines.
+/// Runs a program on lines or records, which `input` has as a list. A program that fails on the
+/// list is run on each of them instead, as the program jq does with lines.
 ///
 /// # Errors
 /// Those of [`run`].

@@ -31,8 +31,8 @@ pub(super) enum Scale {
         /// True if parentheses are the sign of negative amounts.
         has_parentheses: bool,
     },
-    /// Amounts of money of any currency, for sums. True if a comma is the sign before decimals, none
-    /// if that differs.
+    /// Amounts of money of any currency, for sums. True if a comma is the sign before decimals,
+    /// none if that differs.
     Currencies(Option<bool>),
     Version,
     /// Dates and times.

@@ -153,7 +153,7 @@ fn has_tag(parts: &Parts, is_match: impl Fn(&str) -> bool) -> bool {
 }
 
 /// Returns a response that only the client may store, and must validate before each use. That holds
-/// for errors, too: caches may store a 404 unless they are told otherwise.
+/// for errors, too: caches may store a 404 unless a header forbids it.
 fn private(mut response: Response) -> Response {
     let value = HeaderValue::from_static("private, no-cache");
     response.headers_mut().insert(CACHE_CONTROL, value);

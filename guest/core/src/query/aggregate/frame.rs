@@ -59,8 +59,8 @@ fn prometheus(text: &str) -> Option<String> {
     (!field.is_empty() && !by.is_empty()).then(|| format!("{total}({field}) by {by}"))
 }
 
-/// Reads the command of a log search, `stats count by status`, `| summarize avg(x) by y`, and totals
-/// with stages, `count by status | sort count desc | head 1`.
+/// Reads the command of a log search, `stats count by status`, `| summarize avg(x) by y`, and
+/// totals with stages, `count by status | sort count desc | head 1`.
 fn command(text: &str) -> Option<String> {
     let text = text.strip_prefix('|').unwrap_or(text).trim_start();
     let stages = parts(text, "|");

@@ -1,5 +1,6 @@
 //! Totals with a condition, as spreadsheets and log searches write them:
-//! `SUMIF(status, "open", subtotal)`, `COUNTIFS(status, "open", qty, ">5")`, `sumif(qty, a == 'x')`.
+//! `SUMIF(status, "open", subtotal)`, `COUNTIFS(status, "open", qty, ">5")`,
+//! `sumif(qty, a == 'x')`.
 
 use crate::query::code::{end_of_group, outside_quotes, parts};
 use crate::query::value::quote;

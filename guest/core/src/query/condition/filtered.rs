@@ -13,8 +13,8 @@ use crate::query::reader::{Reader, is_word_character};
 use crate::query::records::RecordSet;
 
 impl Parser {
-    /// Reads `lines[?sku == 'a']`, `lines[?sku == 'a'].qty > 5` or `length(lines[?sku == 'a']) > 0`,
-    /// if one follows.
+    /// Reads `lines[?sku == 'a']`, `lines[?sku == 'a'].qty > 5` or
+    /// `length(lines[?sku == 'a']) > 0`, if one follows.
     pub(super) fn filtered(&mut self, reader: &mut Reader<'_>) -> Result<Option<Test>, String> {
         let mut rest = reader.clone();
         let word = rest.peek_word();

@@ -261,8 +261,8 @@ impl ScaleSurvey {
         if plain * 2 >= texts + self.numbers { numbers } else { (Scale::Text, None) }
     }
 
-    /// Returns the scale for sums of amounts of money, with a note on those without a currency. None
-    /// if most texts are no such amounts. `name` is the name of the field.
+    /// Returns the scale for sums of amounts of money, with a note on those without a currency.
+    /// None if most texts are no such amounts. `name` is the name of the field.
     pub(in crate::query) fn money_scale(&self, name: &str) -> Option<(Scale, Option<String>)> {
         let money = sum(&self.currencies);
         if money == 0 || (money + self.plain) * 2 < self.texts() {

@@ -1,0 +1,69 @@
+//! Ends trials and rolls back revisions, and reports it.
+
+use super::Revisions;
+use crate::deployment::{ChangeTurn, Withdrawal};
+use crate::{Actor, Change, ChangeEvent, Revision, Trial};
+
+impl Revisions {
+    /// Reports that a trial ended without a promotion. Records it as a rollback if it `failed`.
+    pub(super) fn report_end_of_trial(
+        &self,
+        trial: &Trial,
+        actor: Actor,
+        reason: &str,
+        failed: bool,
+        is_shared: bool,
+    ) {
+        let (from, to) = (&trial.revision, &self.active());
+        let now = self.services.now_ms();
+        if failed {
+            self.ledger().rolled_back.add(from, to, reason, now);
+        }
+        if is_shared {
+            self.fleet.add_rollback(from, to, reason, now);
+        }
+        self.tell(&Change::between(ChangeEvent::RolledBack, actor, from, to, reason));
+    }
+
+    /// Ends the trial of the revision `number`, or rolls it back, and reports that. The other
+    /// replicas follow if `is_shared`. Returns false if the revision no longer serves, or is active
+    /// and has no standby.
+    pub(crate) fn withdraw(
+        &self,
+        turn: &ChangeTurn<'_>,
+        number: u64,
+        reason: &str,
+        is_shared: bool,
+    ) -> bool {
+        match self.table.withdraw(turn, number) {
+            Some(Withdrawal::Trial(trial)) => {
+                self.report_end_of_trial(&trial, Actor::Gateway, reason, true, is_shared);
+            }
+            Some(Withdrawal::Active { from, to }) => {
+                self.report_rollback(&from, &to, Actor::Gateway, reason, is_shared);
+            }
+            None => return false,
+        }
+        true
+    }
+
+    /// Records and reports that `bad` was rolled back to `target`.
+    pub(super) fn report_rollback(
+        &self,
+        bad: &Revision,
+        target: &Revision,
+        actor: Actor,
+        reason: &str,
+        is_shared: bool,
+    ) {
+        let now = self.services.now_ms();
+        let mut ledger = self.ledger();
+        ledger.rolled_back.forget(target);
+        ledger.rolled_back.add(bad, target, reason, now);
+        drop(ledger);
+        if is_shared {
+            self.fleet.add_rollback(bad, target, reason, now);
+        }
+        self.tell(&Change::between(ChangeEvent::RolledBack, actor, bad, target, reason));
+    }
+}
