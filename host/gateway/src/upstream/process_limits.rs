@@ -41,7 +41,8 @@ pub(super) fn script(limits: &UpstreamLimits) -> Option<String> {
     Some(script)
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
     use std::process::Command;
 
