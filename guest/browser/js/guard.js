@@ -28,7 +28,7 @@ export class ContextGuard {
 
   constructor({ policy = {}, keys, store = new MemoryStore(), now = Date.now, principal = "browser", upstream = "", onRecord } = {}) {
     if (!core.isLoaded) throw new Error("context-guard: the module is not loaded: await init() before a guard is made");
-    const secrets = (keys === undefined ? [crypto.getRandomValues(new Uint8Array(32))] : [keys].flat()).map((key) => (typeof key === "string" ? encoder.encode(key) : key.slice()));
+    const secrets = (keys === undefined ? [crypto.getRandomValues(new Uint8Array(32))] : [keys].flat()).map((key) => (typeof key === "string" ? encoder.encode(key) : new Uint8Array(key)));
     const text = typeof policy === "string" ? policy : JSON.stringify(policy);
     // Each module has its own core, with the same policy and keys.
     this.#start = (bindings) => ({ bindings, core: new bindings.Core(text, secrets.map((secret) => new bindings.Secret(secret))) });
@@ -65,9 +65,9 @@ export class ContextGuard {
       await jq.load();
       this.#withJq ??= this.#start(jq.bindings);
     } catch (error) {
-      return run(this.#base, `jq cannot run, because context_guard_jq_bg.wasm cannot be loaded (${error.message}; serve it beside context_guard_bg.wasm, or pass its URL to init as jq)`);
+      return run(this.#base, `jq cannot run, because context_guard_jq_bg.wasm cannot be loaded (${error.message}; serve it beside the JavaScript of context-guard, or pass its URL to init as jq)`);
     }
-    return run(this.#withJq);
+    return (await run(this.#withJq)) ?? run(this.#base, "jq cannot run, because the module that init got as jq has no jq");
   }
 
   /** Decides about a request: forward it (`forward`), or answer it (`answer`). */

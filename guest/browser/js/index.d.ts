@@ -57,7 +57,8 @@ export interface CallContext {
   principal?: string;
   upstream?: string;
   protocolVersion?: string;
-  /** A text that tells the server from others of the same name: the guard keeps a catalogue of its tools. */
+  /** A text that tells the server from others of the same name: the guard keeps a catalogue of its tools. The same for a request
+   * and its response. */
   server?: string;
 }
 

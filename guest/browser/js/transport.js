@@ -18,7 +18,7 @@ export function guardTransport(transport, guard) {
   const isRequest = (message) => message.method !== undefined && message.id !== undefined;
 
   // Servers of one name may have different tools.
-  const server = crypto.randomUUID();
+  const server = crypto.getRandomValues(new Uint32Array(4)).join("-");
 
   // Returns the response for the client in place of the server's. Other messages are unchanged.
   async function shape(message) {
@@ -38,11 +38,27 @@ export function guardTransport(transport, guard) {
       deliver(shaped, extra);
     });
 
-  // Returns the message for the server. Undefined: the guard answers the request itself.
+  // The ids of requests that the guard decides about, which may wait for a module. The value is true
+  // if the client cancelled the request meanwhile.
+  const undecided = new Map();
+
+  // Returns the message for the server. Undefined: the guard answers the request itself, or the client
+  // cancelled it.
   async function admit(message) {
-    if (message.method === "notifications/cancelled") waiting.delete(message.params?.requestId);
+    if (message.method === "notifications/cancelled") {
+      const id = message.params?.requestId;
+      waiting.delete(id);
+      if (undecided.has(id)) undecided.set(id, true);
+    }
     if (!isRequest(message)) return message;
-    const verdict = await guard.onRequest(message, { protocolVersion, server });
+    undecided.set(message.id, false);
+    let verdict;
+    try {
+      verdict = await guard.onRequest(message, { protocolVersion, server });
+      if (undecided.get(message.id)) return undefined;
+    } finally {
+      undecided.delete(message.id);
+    }
     if (verdict.answer !== undefined) {
       void inOrder(() => deliver(verdict.answer));
       return undefined;

@@ -39,8 +39,8 @@ use crate::shape::context::ShapeContext;
 use crate::snapshot::Keys;
 use crate::snapshot::stored::{Entry, Loaded, snapshots};
 
-/// True if this build answers for the catalogue of several upstreams. Builds in front of one
-/// upstream leave it out, which the linker then removes.
+/// True if this build answers for catalogues of tools. The linker removes what only they need from
+/// other builds.
 const HAS_CATALOGUE: bool = cfg!(feature = "catalogue");
 
 /// Maximum size, in bytes, of a message that the guard processes.

@@ -84,7 +84,9 @@ impl Guard {
         if HAS_CATALOGUE && first && cx.lists_tools.is_some() {
             tiered = self.tier(cx, &mut catalog, stateless, now_ms);
         }
-        // A store may have no room for the catalogue, which can be made again.
+        // Without the catalogue, clients could not find the other tools of a tiered list: if it is
+        // not stored, the host calls the guard again without a store, and the list remains in full.
+        let must_be_stored = !tiered.is_empty();
         let mut entries = self.tool_entries(cx, catalog.tools);
         entries.extend(tiered);
         record.mode = "catalog".to_owned();
@@ -95,7 +97,7 @@ impl Guard {
             entries,
             message: Some(catalog.message),
             ttl_ms: TOOL_INFO_TTL_MS,
-            must_be_stored: false,
+            must_be_stored,
             record,
         })
     }
