@@ -3,16 +3,16 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use http::header::{AUTHORIZATION, HOST, HeaderName, ORIGIN};
+use http::header::{AUTHORIZATION, HeaderName, ORIGIN};
 use http::request::Parts;
 use http::uri::Authority;
 use http::{Method, Uri};
 use subtle::ConstantTimeEq;
 
-use super::Refusal;
 use super::browser_sessions::BrowserSessions;
 use super::hosts::Hosts;
 use super::rate::Failures;
+use super::{Refusal, host};
 use crate::config::{Access as Config, Admin, Secret};
 
 /// The number of wrong tokens that an address may send at once, and in each minute.
@@ -141,7 +141,7 @@ fn check_same_origin(parts: &Parts) -> Result<(), Refusal> {
         Some(origin) => {
             let origin = origin.parse::<Uri>().ok();
             let origin = origin.as_ref().and_then(Uri::authority).map(Authority::as_str);
-            origin.is_some() && origin == text(&HOST)
+            origin.is_some() && origin == host(parts)
         }
         None => matches!(text(&SEC_FETCH_SITE), None | Some("same-origin" | "none")),
     };
@@ -231,6 +231,25 @@ mod tests {
         assert!(rules.admit(peer, &change).is_err());
         rules.sign_out(&request(&[LOCAL, cookie, origin])).unwrap();
         assert!(rules.admit(peer, &request(&[LOCAL, cookie])).is_err());
+    }
+
+    #[test]
+    fn pages_may_use_http_2() {
+        let rules = rules("127.0.0.1:8809", Some("right"));
+        let peer = IpAddr::from([127, 0, 0, 1]);
+        // HTTP/2 has the authority in the target, and needs no Host header.
+        let request = |headers: &[(&str, &str)]| {
+            let mut parts = request(headers);
+            parts.uri = Uri::from_static("https://127.0.0.1:8809/metrics");
+            parts
+        };
+        let origin = ("origin", "https://127.0.0.1:8809");
+        let set = rules.sign_in(peer, &request(&[origin]), "right").unwrap();
+        assert!(set.starts_with("context-guard-8809="), "{set}");
+        let cookie = ("cookie", set.split(';').next().unwrap());
+        assert!(rules.admit(peer, &request(&[cookie, origin])).is_ok());
+        let other = ("origin", "https://127.0.0.1:3000");
+        assert!(rules.sign_in(peer, &request(&[other]), "right").is_err());
     }
 
     #[test]

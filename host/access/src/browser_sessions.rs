@@ -4,9 +4,11 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use http::header::{COOKIE, HOST};
+use http::header::COOKIE;
 use http::request::Parts;
 use sha2::{Digest, Sha256};
+
+use super::host;
 
 /// The time after which an operator signs in again.
 const LIFETIME: Duration = Duration::from_secs(12 * 3_600);
@@ -84,7 +86,7 @@ fn digest(secret: &str) -> [u8; 32] {
 /// Returns the name of the cookie. It has the port, because browsers send a cookie to all ports of
 /// a host, and two gateways on one machine must not overwrite each other's.
 fn cookie_name(parts: &Parts) -> String {
-    let host = parts.headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let host = host(parts).unwrap_or_default();
     let port = host.rsplit_once(':').map_or("", |(_, port)| port);
     let is_port = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
     format!("context-guard-{}", if is_port { port } else { "0" })
