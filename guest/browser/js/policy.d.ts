@@ -32,8 +32,8 @@ export type CatalogueSettings = {
   hold?: (HoldReason)[];
   /** The number of hot tools in a tiered list. Default 12, at most 15. */
   hot?: number;
-  /** The base path of the catalogue's HTTP API at a gateway; null for none. Default `/api/v1/tools`. A JSON API of the gateway must not cover it. */
-  httpPrefix?: string;
+  /** The base path of the catalogue's HTTP API at a gateway; null for none. Default `/api/v1/tools`. It and a JSON API of the gateway must not cover each other. */
+  httpPrefix?: string | null;
   /** The list that clients get: all tools (`full`), or the tools to search and call the others, with pinned and hot tools (`tiered`). Default `auto`: `tiered` if the full list costs more than `threshold`. */
   mode?: CatalogueMode;
   /** Changes of the names, titles, descriptions and annotations of tools. The guard itself rewrites none. They apply in every form of the guard. */

@@ -101,6 +101,9 @@ fn table(schema: &Value) -> String {
     table
 }
 
+/// The settings for which null has a meaning of its own. For others it is as if they were absent.
+const NULLABLE: [&str; 1] = ["httpPrefix"];
+
 /// Returns the TypeScript type of a schema.
 fn type_of(schema: &Value) -> String {
     let union = |all: &Value| {
@@ -148,7 +151,8 @@ fn members_that(schema: &Value, is_included: &dyn Fn(&str) -> bool) -> String {
         if let Some(description) = member["description"].as_str() {
             writeln!(text, "  /** {} */", description.replace('\n', " ")).unwrap();
         }
-        writeln!(text, "  {name}{mark}: {};", type_of(member)).unwrap();
+        let null = if NULLABLE.contains(&name.as_str()) { " | null" } else { "" };
+        writeln!(text, "  {name}{mark}: {}{null};", type_of(member)).unwrap();
     }
     text + "}"
 }

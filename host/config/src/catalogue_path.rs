@@ -54,16 +54,21 @@ impl From<&Config> for OwnPaths {
 }
 
 impl OwnPaths {
-    /// Returns the issue of a policy whose catalogue API has a path of a JSON API or of the MCP
+    /// Returns the issue of a policy whose catalogue API shares paths with a JSON API or the MCP
     /// endpoint: the requests of one would reach the other. `None` if there is none.
+    /// O(JSON APIs).
     #[must_use]
     pub fn issue(&self, policy: &Value) -> Option<Issue> {
         let prefix = catalogue_prefix(policy).filter(|_| self.has_catalogue)?;
         let advice = "set another path, or null for no HTTP API of the catalogue";
-        let api = self.apis.iter().find(|(_, api)| is_below(prefix, api));
+        let shares = |api: &str| is_below(prefix, api) || is_below(api, prefix);
+        let api = self.apis.iter().find(|(_, api)| shares(api));
         let reason = match api {
-            Some((name, api)) => {
+            Some((name, api)) if is_below(prefix, api) => {
                 format!("the JSON API `{name}` with the prefix {api} covers {prefix}: {advice}")
+            }
+            Some((name, api)) => {
+                format!("{prefix} covers the JSON API `{name}` with the prefix {api}: {advice}")
             }
             None if is_below(&self.endpoint, prefix) => {
                 format!("{prefix} covers the MCP endpoint {}: {advice}", self.endpoint)
@@ -109,6 +114,11 @@ mod tests {
             assert!(found.starts_with("catalogue.httpPrefix: the JSON API `shop`"), "{found}");
             assert_eq!(issue(apis, false, prefix), None, "{apis:?}");
             assert_eq!(issue(apis, true, Some("null")), None, "{apis:?}");
+        }
+        for (api, prefix) in [("/api/v1/tools/x", None), ("/api/v1/listings", Some("/api"))] {
+            let found = issue(&[api], true, prefix).unwrap();
+            assert!(found.contains("covers the JSON API `shop` with the prefix /api"), "{found}");
+            assert_eq!(issue(&[api], false, prefix), None, "{api}");
         }
         assert!(
             issue(&[], true, Some("/mcp")).is_some_and(|found| found.contains("endpoint /mcp"))

@@ -40,7 +40,7 @@ pub struct CatalogueSettings {
     /// Separate call tools for read-only and other tools (`split`, default), or one (`one`).
     pub call_tools: Option<CallTools>,
     /// The base path of the catalogue's HTTP API at a gateway; null for none. Default
-    /// `/api/v1/tools`. A JSON API of the gateway must not cover it.
+    /// `/api/v1/tools`. It and a JSON API of the gateway must not cover each other.
     // Empty for none. Only the gateway applies it, which reads the document.
     #[serde(deserialize_with = "http_prefix")]
     pub http_prefix: Option<String>,
