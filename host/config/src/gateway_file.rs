@@ -329,10 +329,10 @@ pub struct Limits {
     /// least recently used one ends first. Without it a quarter of `sessions`, but at least 4.
     #[schemars(range(min = 1))]
     pub sessions_per_principal: Option<usize>,
-    /// The maximum number of open streams that wait for changes: `subscriptions/listen`, the GET
-    /// stream of a single server, event streams of JSON APIs, and one for each resource of a
-    /// stateless server that a session subscribes to. Further ones are refused, except for those of
-    /// JSON APIs, which then occupy places of requests.
+    /// The maximum number of open streams that wait for changes. They are those of
+    /// `subscriptions/listen`, GET streams of a single server, and event streams of JSON APIs. A
+    /// resource of a stateless server that a session subscribes to counts as one, too. Further
+    /// ones are refused, except for those of JSON APIs, which then occupy places of requests.
     #[schemars(range(min = 1))]
     pub streams: usize,
     /// The maximum number of such streams of a principal, or of an address for anonymous callers.
