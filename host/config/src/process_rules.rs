@@ -8,7 +8,9 @@ use crate::upstream::UpstreamLimits;
 pub(crate) fn process_errors(config: &Config) -> Vec<Issue> {
     let mut issues = Vec::new();
     for (at, upstream) in config.upstreams.iter().enumerate() {
+        let mut has_limits = false;
         for member in members(&upstream.limits) {
+            has_limits = true;
             let reason = if upstream.command.is_empty() {
                 "only a `command` has processes that the gateway starts"
             } else if !is_supported(member) {
@@ -17,6 +19,12 @@ pub(crate) fn process_errors(config: &Config) -> Vec<Issue> {
                 continue;
             };
             issues.push(Issue::new(&["upstreams", &at.to_string(), "limits", member], reason));
+        }
+        let lost = upstream.env.keys().filter(|name| has_limits && !is_identifier(name));
+        for name in lost {
+            let reason = "a shell sets the resource limits, and passes only variables whose names \
+                          match [A-Za-z_][A-Za-z0-9_]*";
+            issues.push(Issue::new(&["upstreams", &at.to_string(), "env", name], reason));
         }
     }
     issues
@@ -36,6 +44,14 @@ fn members(limits: &UpstreamLimits) -> impl Iterator<Item = &'static str> {
 fn is_supported(member: &str) -> bool {
     // The kernel of macOS does not enforce a limit of the address space.
     cfg!(unix) && !(cfg!(target_os = "macos") && member == "memoryBytes")
+}
+
+/// Returns true if all shells pass an environment variable of this name to their commands (POSIX
+/// shell, section 2.5.3). dash removes others.
+fn is_identifier(name: &str) -> bool {
+    let mut bytes = name.bytes();
+    bytes.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
+        && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 #[cfg(test)]
@@ -62,6 +78,17 @@ mod tests {
             assert!(found.contains(&format!("upstreams[0].limits.{member}:")), "{limit}: {found}");
             let found = fault(&format!("command: [cat], limits: {{{limit}}}"));
             assert_eq!(found.is_empty(), super::is_supported(member), "{limit}: {found}");
+        }
+    }
+
+    #[test]
+    fn variables_that_a_shell_removes_are_refused() {
+        for (name, is_passed) in [("_A1", true), ("a.b", false), ("A-B", false), ("1A", false)] {
+            let env = format!("command: [cat], env: {{'{name}': x}}");
+            assert_eq!(fault(&env), "", "{name}");
+            let found = fault(&format!("{env}, limits: {{files: 64}}"));
+            assert_eq!(found.is_empty(), is_passed, "{name}: {found}");
+            assert!(is_passed || found.contains("upstreams[0].env"), "{found}");
         }
     }
 }
