@@ -106,6 +106,10 @@ fn abandoned_requests_are_audited() -> Result<()> {
         let server = accept_request(&listener)?;
         drop(client);
         wait_for_audit(&folder, &[&format!(r#""endpoint":"{method} {path}""#)])?;
+        // No answer has passed.
+        let entries = audit_entries(&folder)?;
+        let last = entries.last().context("no entry")?;
+        ensure!(last["outcome"] == "upstream_error", "{last}");
         drop(server);
     }
     ensure!(audit_entries(&folder)?.len() == 2, "{}", audit_text(&folder)?);

@@ -39,7 +39,8 @@ impl PendingRecord {
             places: None,
             decision: None,
             bytes: 0,
-            outcome: Outcome::Passed,
+            // A client that is gone before the answer has got none.
+            outcome: Outcome::UpstreamError,
         }
     }
 
@@ -92,6 +93,7 @@ impl PassedBody {
         long_lived: Option<OpenStream>,
         mut request: PendingRecord,
     ) -> Body {
+        request.outcome = Outcome::Passed;
         if long_lived.is_some() {
             request.places = None;
         }
@@ -262,6 +264,15 @@ mod tests {
         assert_eq!(rest, "67890");
         assert!(setup.is_place_free());
         assert_eq!(setup.records(), [(10, Outcome::Passed)]);
+    }
+
+    #[test]
+    fn request_without_answer_is_no_success() {
+        let recorder = Arc::new(Recorder::new(10, None, Arc::new(SystemClock)));
+        let exchange = Exchange::new(CallContext::default(), "GET /file", None);
+        drop(PendingRecord::new(exchange, &recorder));
+        let records = recorder.query(&RecordQuery::default());
+        assert_eq!(Vec::from_iter(records.iter().map(|one| one.outcome)), [Outcome::UpstreamError]);
     }
 
     #[tokio::test]
