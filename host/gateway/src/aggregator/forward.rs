@@ -231,7 +231,10 @@ impl Forwarder {
                         Some(session) if !is_shared => {
                             let connection = Arc::clone(in_flight.call.connection());
                             let question = in_flight.questions.ask(session, &connection, &message);
-                            if !question.is_some_and(|question| origin.ask(question)) {
+                            if question.is_some_and(|question| origin.ask(question)) {
+                                // The client may answer before the gateway waits for the upstream.
+                                in_flight.exchange.upstream_admitted();
+                            } else {
                                 in_flight.questions.withdraw_last();
                                 connection.send_in_background(no_client(head.raw_id()));
                             }
@@ -325,7 +328,10 @@ impl Forwarder {
 /// client has a question to answer, because a person may have to answer it.
 async fn next_reply(in_flight: &mut InFlightRequest) -> UpstreamReply {
     if in_flight.questions.is_waiting() {
-        return in_flight.call.next().await;
+        let reply = in_flight.call.next().await;
+        // The time of a person to answer is no latency of the upstream.
+        in_flight.exchange.upstream_admitted();
+        return reply;
     }
     let server = Arc::clone(&in_flight.call.connection().server);
     let limit = server.config.limits.call();
