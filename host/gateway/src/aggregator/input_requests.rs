@@ -126,7 +126,7 @@ impl<R> InputRequests<R> {
         let mut evicted = Vec::new();
         let mut pending_requests = self.lock();
         evicted.extend(pending_requests.insert(owner, state.clone(), pending));
-        while let Some(oldest) = oldest_in_excess(&pending_requests) {
+        while let Some(oldest) = oldest_in_excess(&pending_requests, &state) {
             evicted.extend(pending_requests.remove(&oldest));
         }
         drop(pending_requests);
@@ -157,20 +157,25 @@ impl<R> InputRequests<R> {
 }
 
 /// Returns the `requestState` of the oldest suspended request of the caller with the most bytes, if
-/// the caller's or all bytes exceed their limit.
-fn oldest_in_excess<R>(pending: &SessionTable<PendingInput<R>>) -> Option<String> {
-    let mut bytes: HashMap<&Arc<str>, usize> = HashMap::new();
-    for (_, request) in pending.iter() {
-        *bytes.entry(&request.owner).or_default() += request.bytes;
+/// the caller's or all bytes exceed their limit. Never returns `newest`. Of callers with as many
+/// bytes, the one with the oldest request is chosen. O(suspended requests).
+fn oldest_in_excess<R>(pending: &SessionTable<PendingInput<R>>, newest: &str) -> Option<String> {
+    let mut callers: HashMap<&Arc<str>, (usize, Option<(usize, &String)>)> = HashMap::new();
+    // The order is from the last suspended request to the first.
+    for (age, (state, request)) in pending.iter().enumerate() {
+        let (bytes, oldest) = callers.entry(&request.owner).or_default();
+        *bytes += request.bytes;
+        if state != newest {
+            *oldest = Some((age, state));
+        }
     }
-    let total: usize = bytes.values().sum();
-    let (largest, most) = bytes.into_iter().max_by_key(|(_, bytes)| *bytes)?;
+    let total: usize = callers.values().map(|(bytes, _)| bytes).sum();
+    let most = callers.values().map(|(bytes, _)| *bytes).max()?;
     if most <= MAX_BYTES_PER_OWNER && total <= MAX_TOTAL_BYTES {
         return None;
     }
-    // The order is from the last suspended request to the first.
-    let own = pending.iter().filter(|(_, request)| request.owner == *largest);
-    own.last().map(|(state, _)| state.clone())
+    let oldest = callers.into_values().filter_map(|(bytes, oldest)| Some((bytes, oldest?)));
+    oldest.max().map(|(_, (_, state))| state.clone())
 }
 
 /// Returns the `requestState` in a request that resumes one suspended by the gateway. `None` if an
@@ -217,6 +222,20 @@ mod tests {
         }
         assert_eq!(requests.lock().len(), MAX_TOTAL_BYTES / MAX_PENDING_BYTES);
         assert!(requests.take(&"alice".into(), &of_alice).is_some());
+    }
+
+    #[test]
+    fn oldest_request_is_cancelled_among_callers_with_equal_shares() {
+        let requests = InputRequests::<usize>::new(OwnerTag::default());
+        let caller = |at: usize| Arc::<str>::from(format!("caller{at}"));
+        let suspend = |at: usize| {
+            requests.suspend(&caller(at), &caller(at), at, MAX_PENDING_BYTES, "1").unwrap()
+        };
+        let max = MAX_TOTAL_BYTES / MAX_PENDING_BYTES;
+        let states: Vec<String> = (0..max + 3).map(suspend).collect();
+        let remains = |(at, state): (usize, &String)| requests.take(&caller(at), state).is_some();
+        let remaining: Vec<bool> = states.iter().enumerate().map(remains).collect();
+        assert_eq!(remaining, [vec![false; 3], vec![true; max]].concat());
     }
 
     #[test]
