@@ -230,6 +230,16 @@ impl SingleUpstream {
         if let Some(refusal) = self.refuse_task(&admission.principal, &body) {
             return refusal;
         }
+        let mut unanswered = UnansweredRequests::of_body(&body);
+        // Before the requests are begun, so that a refusal leaves none of them pending.
+        let long_lived = unanswered.has_subscription().then(|| admission.open_stream());
+        let long_lived = match long_lived.transpose() {
+            Ok(long_lived) => long_lived,
+            Err(full) => {
+                let id = Head::read(&body).map_or("null", |head| head.raw_id()).to_owned();
+                return self.refuse_stream(admission, &id, full);
+            }
+        };
         let FromClient { upstream, client } =
             run_blocking(&self.filter, &admission.caller, GuardInput::Request(&body), || {
                 session.from_client(&body)
@@ -243,16 +253,9 @@ impl SingleUpstream {
             Cow::Borrowed(_) => body.clone(),
             Cow::Owned(message) => {
                 update_routing(&mut headers, &message);
-                message.into()
-            }
-        };
-        let mut unanswered = UnansweredRequests::of_body(&message);
-        let long_lived = unanswered.has_subscription().then(|| admission.open_stream());
-        let long_lived = match long_lived.transpose() {
-            Ok(long_lived) => long_lived,
-            Err(full) => {
-                let id = Head::read(&message).map_or("null", |head| head.raw_id()).to_owned();
-                return self.refuse_stream(admission, &id, full);
+                let message = message.into();
+                unanswered = UnansweredRequests::of_body(&message);
+                message
             }
         };
         let turn = match self.upstream.turns.take(&admission.caller, admission.messages).await {
