@@ -16,7 +16,8 @@ pub(crate) const MIGRATIONS: [Migration; 3] = [
     |transaction| Ok(transaction.execute_batch(CELLS_AS_ROWS)?),
     pack_cells,
     // Cells have sums and a histogram that earlier programs would misread. Older cells lack them.
-    |_| Ok(()),
+    // The column lets insertions of an earlier program that still runs fail: they name no columns.
+    |transaction| Ok(transaction.execute_batch("ALTER TABLE chunk ADD COLUMN reserved")?),
 ];
 
 const CELLS_AS_ROWS: &str = "
@@ -121,6 +122,20 @@ mod tests {
     use crate::query::Query;
     use crate::reader::Reader;
     use crate::schema;
+
+    #[test]
+    fn running_writers_of_version_2_fail() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        schema::migrate(&mut connection, &MIGRATIONS[..2]).unwrap();
+        let insert = "INSERT INTO chunk VALUES (1, x'00')
+            ON CONFLICT (id) DO UPDATE SET data = excluded.data";
+        connection.execute(insert, []).unwrap();
+        schema::migrate(&mut connection, &MIGRATIONS).unwrap();
+        assert!(connection.execute(insert, []).is_err());
+        let data: Vec<u8> =
+            connection.query_row("SELECT data FROM chunk", [], |row| row.get(0)).unwrap();
+        assert_eq!(data, [0]);
+    }
 
     #[test]
     fn cells_of_version_1_are_packed() {

@@ -295,7 +295,7 @@ fn write_cells(transaction: &Transaction<'_>, ids: &mut Ids, batch: &Batch) -> R
         }
     }
     let mut upsert = transaction.prepare(
-        "INSERT INTO chunk VALUES (?1, ?2)
+        "INSERT INTO chunk (id, data) VALUES (?1, ?2)
          ON CONFLICT (id) DO UPDATE SET data = merge_chunks(data, excluded.data)",
     )?;
     for (id, cells) in chunks {
