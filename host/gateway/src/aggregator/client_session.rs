@@ -35,7 +35,7 @@ pub(super) enum SubscriptionGuard {
     /// At a stateful upstream, whose messages the session relays.
     Stateful(ResourceSubscription),
     /// The task that relays the changes at a stateless upstream.
-    Stateless { _relay: Box<dyn Send> },
+    Stateless(AbortOnDrop),
 }
 
 /// The recipient of the client's answer to a question, such as an elicitation.
@@ -134,6 +134,14 @@ impl ClientSession {
         Some(subscriptions.insert(key, subscribe()).is_none())
     }
 
+    /// Returns true if a task relays the changes of a resource at a stateless upstream. It ends if
+    /// the upstream refuses.
+    pub(super) fn is_relayed(&self, upstream: &str, uri: &str) -> bool {
+        let subscriptions = lock(&self.subscriptions);
+        let subscription = subscriptions.get(&(upstream.to_owned(), uri.to_owned()));
+        matches!(subscription, Some(SubscriptionGuard::Stateless(relay)) if !relay.0.is_finished())
+    }
+
     /// Ends the subscription to a resource of an upstream. Returns false if there is none.
     pub(super) fn remove_subscription(&self, upstream: &str, uri: &str) -> bool {
         lock(&self.subscriptions).remove(&(upstream.to_owned(), uri.to_owned())).is_some()
@@ -149,12 +157,18 @@ impl ClientSession {
                 && held.has_ended()
             {
                 *held = connection.subscribe(uri);
-                renewed.push(uri.clone());
+                // Another session of a shared connection has sent the request already.
+                if held.is_first() {
+                    renewed.push(uri.clone());
+                }
             }
         }
         if !renewed.is_empty() {
-            let (connection, caller) = (Arc::clone(connection), caller.clone());
-            tokio::spawn(async move { connection.renew(&renewed, &caller).await });
+            let (connection, caller) = (Arc::downgrade(connection), caller.clone());
+            let renewing = async move {
+                UpstreamConnection::renew(connection, renewed, &caller).await;
+            };
+            tokio::spawn(renewing);
         }
     }
 

@@ -4,7 +4,7 @@ use super::Aggregator;
 use super::client::Origin;
 use super::client_session::{MAX_SUBSCRIPTIONS, SubscriptionGuard};
 use super::dispatch::{RESOURCE_NOT_FOUND, error_code, with_param};
-use super::subscription_filter::MAX_SUBSCRIBED_BYTES;
+use super::subscription_filter::{MAX_SUBSCRIBED_BYTES, SubscriptionFilter};
 use crate::config::Isolation;
 use crate::message::Head;
 use crate::protocol_mode::ProtocolMode;
@@ -57,6 +57,9 @@ impl Aggregator {
             }
         };
         let is_stateful = connection.mode == ProtocolMode::Stateful;
+        if !is_stateful && session.is_relayed(&server.name, own_uri) {
+            return reply::result(head.raw_id(), "{}");
+        }
         // Each resource of a stateless upstream needs a stream of its own.
         let stream = (!is_stateful).then(|| origin.client.streams.open(&origin.client.owner));
         let stream = match stream.transpose() {
@@ -73,8 +76,9 @@ impl Aggregator {
             } else {
                 let subscriptions = &self.subscriptions;
                 let client = origin.client;
-                let relay = subscriptions.subscribe_to_resource(session, client, owner, own_uri);
-                SubscriptionGuard::Stateless { _relay: Box::new((relay, stream)) }
+                let filter = SubscriptionFilter::resource(own_uri);
+                let relay = subscriptions.relay_to_session(session, client, owner, filter, stream);
+                SubscriptionGuard::Stateless(relay)
             }
         });
         let Some(is_new) = added else {
@@ -97,29 +101,58 @@ impl Aggregator {
 mod tests {
     use std::sync::Arc;
 
+    use tokio::sync::Semaphore;
+
     use super::*;
     use crate::aggregator::client_session::ClientSession;
     use crate::fleet::OwnerTag;
     use crate::protocol_mode::ClientInfo;
+    use crate::tasks::AbortOnDrop;
 
-    #[test]
-    fn subscriptions_of_a_session_are_limited() {
+    #[tokio::test]
+    async fn subscriptions_of_a_session_are_limited() {
         let tag = OwnerTag::default();
         let session = ClientSession::new("s".to_owned(), "p".into(), ClientInfo::gateway(), &tag);
-        let live = Arc::new(());
+        // Each relay has one place until it ends.
+        let places = Arc::new(Semaphore::new(MAX_SUBSCRIPTIONS));
         let add = |uri: &str| {
-            let guard = || SubscriptionGuard::Stateless { _relay: Box::new(Arc::clone(&live)) };
+            let place = Arc::clone(&places).try_acquire_owned();
+            let relay = async move {
+                let _place = place;
+                std::future::pending::<()>().await;
+            };
+            let guard = || SubscriptionGuard::Stateless(AbortOnDrop(tokio::spawn(relay)));
             session.add_subscription("a", uri, guard)
         };
         for at in 0..MAX_SUBSCRIPTIONS {
             assert_eq!(add(&format!("x://{at}")), Some(true));
         }
+        assert_eq!(places.available_permits(), 0);
         assert_eq!((add("x://more"), add("x://1")), (None, Some(false)));
+        // The relay that was replaced gives back its place.
+        drop(places.acquire().await.unwrap());
+        assert!(session.is_relayed("a", "x://1"));
         assert!(session.remove_subscription("a", "x://1"));
         assert!(!session.remove_subscription("a", "x://1"));
-        assert_eq!(Arc::strong_count(&live), MAX_SUBSCRIPTIONS);
+        assert!(!session.is_relayed("a", "x://1"));
         assert_eq!(add("x://more"), Some(true));
         drop(session);
-        assert_eq!(Arc::strong_count(&live), 1);
+        let all = u32::try_from(MAX_SUBSCRIPTIONS).unwrap();
+        drop(places.acquire_many(all).await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn subscription_without_relay_begins_again() {
+        let tag = OwnerTag::default();
+        let session = ClientSession::new("s".to_owned(), "p".into(), ClientInfo::gateway(), &tag);
+        let (ended, has_ended) = tokio::sync::oneshot::channel::<()>();
+        let relay = tokio::spawn(async move { drop(ended) });
+        assert!(has_ended.await.is_err());
+        while !relay.is_finished() {
+            tokio::task::yield_now().await;
+        }
+        let guard = || SubscriptionGuard::Stateless(AbortOnDrop(relay));
+        assert_eq!(session.add_subscription("a", "x://1", guard), Some(true));
+        assert!(!session.is_relayed("a", "x://1"));
     }
 }

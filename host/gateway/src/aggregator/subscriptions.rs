@@ -20,6 +20,7 @@ use crate::byte_channel::{ByteSender, byte_channel};
 use crate::filter::Filter;
 use crate::message::Head;
 use crate::protocol_mode::ProtocolMode;
+use crate::stream_limits::OpenStream;
 use crate::tasks::AbortOnDrop;
 use crate::upstream::connection::UpstreamConnection;
 use crate::upstream::request_table::UpstreamReply;
@@ -263,18 +264,6 @@ impl Subscriptions {
         }
     }
 
-    /// Relays changes of a stateless upstream's resource to a stateful client's session. Dropping
-    /// the returned task ends the relay.
-    pub(super) fn subscribe_to_resource(
-        &self,
-        session: &Arc<ClientSession>,
-        client: &Client,
-        server: usize,
-        uri: &str,
-    ) -> AbortOnDrop {
-        self.relay_to_session(session, client, server, SubscriptionFilter::resource(uri))
-    }
-
     /// Relays list changes of all stateless upstreams to a stateful client's session. Stateless
     /// upstreams report them only to subscribers. Dropping the returned task ends the relay.
     pub(super) fn subscribe_to_lists(
@@ -297,7 +286,9 @@ impl Subscriptions {
                 {
                     let Some(session) = session.upgrade() else { return };
                     let filter = SubscriptionFilter::lists();
-                    tasks.push(subscriptions.relay_to_session(&session, &client, server, filter));
+                    tasks.push(
+                        subscriptions.relay_to_session(&session, &client, server, filter, None),
+                    );
                 }
             }
             drop(client);
@@ -308,18 +299,21 @@ impl Subscriptions {
     }
 
     /// Relays the changes that a stateless upstream reports to the common stream of a session. Does
-    /// so again after the connection was lost. Dropping the returned task ends the relay.
-    fn relay_to_session(
+    /// so again after the connection was lost. Dropping the returned task ends the relay. `stream`
+    /// counts until the relay ends.
+    pub(super) fn relay_to_session(
         &self,
         session: &Arc<ClientSession>,
         client: &Client,
         server: usize,
         filter: SubscriptionFilter,
+        stream: Option<OpenStream>,
     ) -> AbortOnDrop {
         let (subscriptions, session) = (self.clone(), Arc::downgrade(session));
         // The task must not keep the session alive.
         let client = Client { session: None, ..client.in_background() };
         AbortOnDrop(tokio::spawn(async move {
+            let _stream = stream;
             let (changes, mut received) = byte_channel::<Vec<u8>>(MAX_WAITING_BYTES);
             let (confirmed, _ignored) = mpsc::channel(1);
             let sinks = Sinks { changes, confirmed };

@@ -4,24 +4,35 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use serde_json::json;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tracing::debug;
 
 use super::connection::UpstreamConnection;
 use super::request_table::UpstreamReply;
 use crate::fair_queue::Caller;
+use crate::message::Head;
 
 /// The maximum time that an upstream takes to confirm the end of a subscription.
 const UNSUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
+/// The number of times that the gateway asks for a subscription on a new connection.
+const MAX_RENEWALS: usize = 3;
+/// The pause before the gateway asks again for a subscription that was refused or timed out.
+const RENEWAL_PAUSE: Duration = Duration::from_secs(5);
 
 /// A subscription of one client to a resource, on a connection that others may use. Dropping it
 /// ends the subscription at the upstream, unless other clients have one.
 pub(crate) struct ResourceSubscription {
     connection: Weak<UpstreamConnection>,
     uri: String,
+    is_first: bool,
 }
 
 impl ResourceSubscription {
+    /// Returns true if the resource had no other subscriber on the connection at the beginning.
+    pub(crate) fn is_first(&self) -> bool {
+        self.is_first
+    }
+
     /// Returns true if the connection has ended, and the subscription with it.
     pub(crate) fn has_ended(&self) -> bool {
         self.connection.upgrade().is_none_or(|connection| connection.has_ended())
@@ -42,19 +53,48 @@ impl UpstreamConnection {
     /// Counts a subscriber of a resource, until the returned value is dropped. The caller sends
     /// `resources/subscribe` afterwards: an end of other subscriptions then does not undo it.
     pub(crate) fn subscribe(self: &Arc<Self>, uri: &str) -> ResourceSubscription {
-        self.subscribers.add(uri);
-        ResourceSubscription { connection: Arc::downgrade(self), uri: uri.to_owned() }
+        let is_first = self.subscribers.add(uri);
+        ResourceSubscription { connection: Arc::downgrade(self), uri: uri.to_owned(), is_first }
     }
 
     /// Subscribes to resources again that clients subscribed to on an earlier connection. Each
-    /// request waits for a turn of `caller`.
-    pub(crate) async fn renew(self: &Arc<Self>, uris: &[String], caller: &Caller) {
-        for uri in uris {
-            let Ok(_turn) = self.server.turns.take(caller, 1).await else { continue };
-            // The client may have unsubscribed in the meantime.
-            if self.subscribers.contains(uri) {
-                self.send_subscription("resources/subscribe", uri).await;
+    /// request waits for a turn of `caller`. Those that fail are repeated after a pause, a few
+    /// times.
+    pub(crate) async fn renew(connection: Weak<Self>, uris: Vec<String>, caller: &Caller) {
+        Self::renew_after_pauses(connection, uris, caller, RENEWAL_PAUSE).await;
+    }
+
+    async fn renew_after_pauses(
+        connection: Weak<Self>,
+        mut uris: Vec<String>,
+        caller: &Caller,
+        pause: Duration,
+    ) {
+        for attempt in 0..MAX_RENEWALS {
+            if attempt > 0 {
+                sleep(pause).await;
             }
+            // The pause must not keep the connection open.
+            let Some(connection) = connection.upgrade().filter(|one| !one.has_ended()) else {
+                return;
+            };
+            let mut failed = Vec::new();
+            for uri in uris {
+                let turn = connection.server.turns.take(caller, 1).await;
+                // The client may have unsubscribed in the meantime.
+                if !connection.subscribers.contains(&uri) {
+                    continue;
+                }
+                let is_renewed =
+                    turn.is_ok() && connection.send_subscription("resources/subscribe", &uri).await;
+                if !is_renewed {
+                    failed.push(uri);
+                }
+            }
+            if failed.is_empty() {
+                return;
+            }
+            uris = failed;
         }
     }
 
@@ -70,20 +110,28 @@ impl UpstreamConnection {
         }
     }
 
-    async fn send_subscription(self: &Arc<Self>, method: &str, uri: &str) {
+    /// Sends a request about the subscription to a resource. Returns true if the upstream accepts.
+    async fn send_subscription(self: &Arc<Self>, method: &str, uri: &str) -> bool {
         let request = json!({"jsonrpc": "2.0", "id": 0, "method": method, "params": {"uri": uri}});
         let answered = async {
             let mut call = self.request_uncounted(request.to_string().as_bytes()).await?;
             loop {
                 match call.next().await {
                     UpstreamReply::Related(_) => {}
-                    UpstreamReply::Answer(_) => return Ok(()),
+                    UpstreamReply::Answer(answer) => {
+                        return Ok(Head::read(&answer).is_some_and(|head| head.error.is_none()));
+                    }
                     UpstreamReply::Failed(failure) => return Err(failure),
                 }
             }
         };
-        if let Ok(Err(failure)) = timeout(UNSUBSCRIBE_TIMEOUT, answered).await {
-            debug!(upstream = self.server.name, "{method} failed: {failure}");
+        match timeout(UNSUBSCRIBE_TIMEOUT, answered).await {
+            Ok(Ok(is_accepted)) => is_accepted,
+            Ok(Err(failure)) => {
+                debug!(upstream = self.server.name, "{method} failed: {failure}");
+                false
+            }
+            Err(_) => false,
         }
     }
 }
@@ -100,7 +148,7 @@ pub(crate) mod tests {
     use crate::upstream::server::UpstreamServer;
 
     /// A server that announces each request about a subscription as a changed resource, whose URI
-    /// is the method.
+    /// is the method. It refuses subscriptions to `x://refused`.
     const SERVER: &str = r#"
         id=0
         while read -r line; do
@@ -111,6 +159,10 @@ pub(crate) mod tests {
                     echo '{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"'$method'"}}'
                 esac
             done
+            case "$line" in *x://refused*)
+                echo '{"jsonrpc":"2.0","id":'$id',"error":{"code":-32002,"message":"no"}}'
+                continue
+            esac
             echo '{"jsonrpc":"2.0","id":'$id',"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"s","version":"1"}}}'
         done"#;
 
@@ -154,5 +206,28 @@ pub(crate) mod tests {
         assert!(announced.contains("resources/unsubscribe"), "{announced}");
         assert!(!connection.subscribers.contains("x://1"));
         drop(other);
+    }
+
+    #[tokio::test]
+    async fn refused_renewals_are_repeated_a_few_times() {
+        let connection = connect().await;
+        let mut messages = connection.unrelated();
+        let held = ["x://refused", "x://1"].map(|uri| connection.subscribe(uri));
+        let caller = Caller { principal: "alice".into(), session: "s".into() };
+        let uris = ["x://refused", "x://1", "x://unwanted"].map(str::to_owned).to_vec();
+        let weak = Arc::downgrade(&connection);
+        UpstreamConnection::renew_after_pauses(weak, uris, &caller, Duration::ZERO).await;
+        // An accepted request is sent once, and one for no subscriber never.
+        let announced = std::iter::from_fn(|| messages.try_recv().ok()).count();
+        assert_eq!(announced, MAX_RENEWALS + 1);
+        drop(held);
+    }
+
+    #[tokio::test]
+    async fn first_subscription_is_known() {
+        let connection = connect().await;
+        let first = connection.subscribe("x://1");
+        assert!(first.is_first() && !connection.subscribe("x://1").is_first());
+        assert!(connection.subscribe("x://2").is_first());
     }
 }

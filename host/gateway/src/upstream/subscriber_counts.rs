@@ -12,9 +12,12 @@ impl ResourceSubscribers {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a subscriber.
-    pub(super) fn add(&self, uri: &str) {
-        *self.counts().entry(uri.to_owned()).or_default() += 1;
+    /// Adds a subscriber. Returns true if it is the first one of the resource.
+    pub(super) fn add(&self, uri: &str) -> bool {
+        let mut counts = self.counts();
+        let count = counts.entry(uri.to_owned()).or_default();
+        *count += 1;
+        *count == 1
     }
 
     /// Removes a subscriber. Returns true if it was the last one of the resource.
