@@ -109,7 +109,7 @@ fn abandoned_requests_are_audited() -> Result<()> {
         // No answer has passed.
         let entries = audit_entries(&folder)?;
         let last = entries.last().context("no entry")?;
-        ensure!(last["outcome"] == "upstream_error", "{last}");
+        ensure!(last["outcome"] == "UpstreamError", "{last}");
         drop(server);
     }
     ensure!(audit_entries(&folder)?.len() == 2, "{}", audit_text(&folder)?);
