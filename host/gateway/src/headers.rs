@@ -3,11 +3,12 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use http::header::{AUTHORIZATION, AsHeaderName, COOKIE, HeaderMap, HeaderName};
+use http::header::{AUTHORIZATION, AsHeaderName, COOKIE, HeaderMap, HeaderName, HeaderValue};
 
 use crate::access::{API_KEY, remove_key};
 use crate::config::{Authorization, Upstream};
 use crate::engine::digest;
+use crate::message::Head;
 use crate::store::{own_scope, scope};
 
 /// The header with the session id of a stateful client.
@@ -122,6 +123,21 @@ pub(crate) fn forwarded_headers(headers: &HeaderMap) -> HeaderMap {
         .filter(|(name, _)| is_forwarded(name))
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect()
+}
+
+/// Updates the headers that repeat parts of a stateless request, because the guard may have changed
+/// the request to `message`.
+pub(crate) fn update_routing(headers: &mut Cow<'_, HeaderMap>, message: &[u8]) {
+    let values = Head::read(message).map(|head| head.routing_headers());
+    for (name, value) in values.into_iter().flatten() {
+        if headers.contains_key(name) {
+            let headers = headers.to_mut();
+            headers.remove(name);
+            if let Some(value) = value.and_then(|value| HeaderValue::from_str(&value).ok()) {
+                headers.insert(name, value);
+            }
+        }
+    }
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use context_guard_protocol::answer::{quote, trim_padding};
 use context_guard_protocol::batch::join_batch;
 use context_guard_protocol::header::{is_encoded, is_event_stream, is_json};
 use futures_util::{StreamExt, stream};
-use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap};
 use http::request::Parts;
 use http::{Method, StatusCode};
 use hyper::body::Incoming;
@@ -30,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 use self::response_stream::{PostedRequests, ResponseStream, StreamState};
 use self::unanswered::UnansweredRequests;
 use super::admission::Admission;
-use super::headers::{PROTOCOL_VERSION, SESSION_ID, header};
+use super::headers::{PROTOCOL_VERSION, SESSION_ID, header, update_routing};
 use super::reply;
 use super::session::{FromClient, Session};
 use super::session_table::SessionTable;
@@ -399,21 +399,6 @@ fn respond(head: &http::response::Parts, body: Body) -> Response {
     *response.status_mut() = head.status;
     *response.headers_mut() = response_headers(&head.headers);
     response
-}
-
-/// Updates the headers that repeat parts of a stateless request, because the guard may have changed
-/// the request to `message`.
-fn update_routing(headers: &mut Cow<'_, HeaderMap>, message: &[u8]) {
-    let values = Head::read(message).map(|head| head.routing_headers());
-    for (name, value) in values.into_iter().flatten() {
-        if headers.contains_key(name) {
-            let headers = headers.to_mut();
-            headers.remove(name);
-            if let Some(value) = value.and_then(|value| HeaderValue::from_str(&value).ok()) {
-                headers.insert(name, value);
-            }
-        }
-    }
 }
 
 /// Returns a body with these messages: the answer, if there is one, or a batch. A request that is

@@ -156,26 +156,34 @@ impl<R> InputRequests<R> {
     }
 }
 
+/// The suspended requests of a caller. The one with the most bytes is the greatest, and of several
+/// the one with the oldest request.
+#[derive(Default, PartialEq, Eq, PartialOrd, Ord)]
+struct CallerShare<'t> {
+    bytes: usize,
+    /// The oldest request but the newest of all: the number of later ones, and its `requestState`.
+    oldest: Option<(usize, &'t String)>,
+}
+
 /// Returns the `requestState` of the oldest suspended request of the caller with the most bytes, if
-/// the caller's or all bytes exceed their limit. Never returns `newest`. Of callers with as many
-/// bytes, the one with the oldest request is chosen. O(suspended requests).
+/// the caller's or all bytes exceed their limit. Never returns `newest`. O(suspended requests).
 fn oldest_in_excess<R>(pending: &SessionTable<PendingInput<R>>, newest: &str) -> Option<String> {
-    let mut callers: HashMap<&Arc<str>, (usize, Option<(usize, &String)>)> = HashMap::new();
+    let mut callers: HashMap<&Arc<str>, CallerShare<'_>> = HashMap::new();
     // The order is from the last suspended request to the first.
-    for (age, (state, request)) in pending.iter().enumerate() {
-        let (bytes, oldest) = callers.entry(&request.owner).or_default();
-        *bytes += request.bytes;
+    for (later, (state, request)) in pending.iter().enumerate() {
+        let share = callers.entry(&request.owner).or_default();
+        share.bytes += request.bytes;
         if state != newest {
-            *oldest = Some((age, state));
+            share.oldest = Some((later, state));
         }
     }
-    let total: usize = callers.values().map(|(bytes, _)| bytes).sum();
-    let most = callers.values().map(|(bytes, _)| *bytes).max()?;
+    let total: usize = callers.values().map(|share| share.bytes).sum();
+    let most = callers.values().map(|share| share.bytes).max()?;
     if most <= MAX_BYTES_PER_OWNER && total <= MAX_TOTAL_BYTES {
         return None;
     }
-    let oldest = callers.into_values().filter_map(|(bytes, oldest)| Some((bytes, oldest?)));
-    oldest.max().map(|(_, (_, state))| state.clone())
+    let shares = callers.into_values().filter(|share| share.oldest.is_some());
+    shares.max()?.oldest.map(|(_, state)| state.clone())
 }
 
 /// Returns the `requestState` in a request that resumes one suspended by the gateway. `None` if an
