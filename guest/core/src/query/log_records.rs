@@ -221,10 +221,12 @@ impl<'l> LogRecord<'l> {
             true => origin(rest, true, &mut members),
             false => rest,
         };
-        if !access::common(self.before, rest, &mut members)
-            && !access::labels(message, &mut members)
-            && !access::request(self.before, message, &mut members)
-        {
+        if !access::common(self.before, rest, &mut members) {
+            // Pairs of the entry itself come before those that are guessed from a request.
+            let mut guessed = Vec::new();
+            if !access::labels(message, &mut members) {
+                access::request(self.before, message, &mut guessed);
+            }
             // The time may be the value of the last key before it.
             let before = self.before.trim_end_matches('"');
             let is_key = before.ends_with('=');
@@ -232,7 +234,15 @@ impl<'l> LogRecord<'l> {
             pairs(words.unwrap_or(if is_key { "" } else { before }), &mut members);
             pairs(self.between, &mut members);
             let message = if is_syslog { message } else { origin(rest, false, &mut members) };
-            pairs(message, &mut members);
+            // The parameters of a request are no pairs, unless it is the value of one.
+            match access::quoted_request(message).filter(|(head, ..)| !head.ends_with('=')) {
+                Some((head, _, after)) => {
+                    pairs(head, &mut members);
+                    pairs(after, &mut members);
+                }
+                None => pairs(message, &mut members),
+            }
+            members.append(&mut guessed);
         }
         out.extend_from_slice(
             format!("{{\"line\":{},\"{}\":", self.number, time.name()).as_bytes(),
@@ -436,6 +446,18 @@ mod tests {
             (
                 "time=2024-05-01T10:00:00Z level=warn msg=\"a \\\"b\\\" user=x\" path=/x\n",
                 r#"{"line":1,"time":"2024-05-01T10:00:00Z","level":"warn","msg":"a \"b\" user=x","path":"/x","message":"time level=warn msg=\"a \\\"b\\\" user=x\" path=/x"}"#,
+            ),
+            (
+                "time=2024-05-01T10:00:00Z level=error msg=\"GET /b HTTP/1.1\" status=500 duration=7\n",
+                r#"{"line":1,"time":"2024-05-01T10:00:00Z","level":"error","msg":"GET /b HTTP/1.1","status":500,"duration":7,"method":"GET","path":"/b","message":"time level=error msg=\"GET /b HTTP/1.1\" status=500 duration=7"}"#,
+            ),
+            (
+                "2024-05-01 10:00:00 ERROR shop.pay: payment failed user=bob, host: a1, port: 5432\n",
+                r#"{"line":1,"time":"2024-05-01 10:00:00","level":"ERROR","host":"a1","port":5432,"source":"shop.pay","user":"bob","message":"ERROR shop.pay: payment failed user=bob, host: a1, port: 5432"}"#,
+            ),
+            (
+                "2024-05-01 10:00:00 INFO \"GET /a;status=7 HTTP/1.1\" 200 12 rt=0.5\n",
+                r#"{"line":1,"time":"2024-05-01 10:00:00","level":"INFO","rt":0.5,"method":"GET","path":"/a;status=7","status":200,"bytes":12,"message":"INFO \"GET /a;status=7 HTTP/1.1\" 200 12 rt=0.5"}"#,
             ),
             (
                 "level=error ts=2024-05-01T10:00:00Z caller=x cmd=\"ps | wc\"\n",

@@ -304,11 +304,7 @@ impl<'a> RecordSet<'a> {
         }
         let members: Vec<NodeId> = self.outline.children(self.root).map(|(id, _)| id).collect();
         let are_objects = members.len() > 1 && members.iter().all(|id| is(Kind::Object, *id));
-        let first = members.first().copied().unwrap_or(0);
-        let names = crate::fields::mask::names(&self.outline, first);
-        let shares =
-            |name: &String| members.iter().all(|id| self.outline.member(*id, name).is_some());
-        let has_common = are_objects && names.iter().any(shares);
+        let has_common = are_objects && self.shared_names(&members).0 > 0;
         if !any && !has_common {
             return false;
         }

@@ -28,13 +28,9 @@ pub(super) fn common<'l>(before: &'l str, rest: &'l str, members: &mut Vec<LogMe
 
 /// Adds the members of an entry with a request in quotes, as HAProxy, Envoy, load balancers and
 /// application servers write it: the status is after the request, or before it with numbers of
-/// bytes. Returns false if the entry has no such request.
-pub(super) fn request<'l>(
-    before: &'l str,
-    rest: &'l str,
-    members: &mut Vec<LogMember<'l>>,
-) -> bool {
-    let Some((head, request, after)) = quoted_request(rest) else { return false };
+/// bytes. Adds nothing if the entry has no such request.
+pub(super) fn request<'l>(before: &'l str, rest: &'l str, members: &mut Vec<LogMember<'l>>) {
+    let Some((head, request, after)) = quoted_request(rest) else { return };
     let words = |text: &'l str| text.split_ascii_whitespace();
     let client = words(before).chain(words(head)).chain(words(after)).find_map(address);
     members.extend(client.map(|client| ("client", client.into())));
@@ -55,7 +51,6 @@ pub(super) fn request<'l>(
     };
     let found = [("status", status), ("bytes", bytes)].into_iter();
     members.extend(found.filter_map(|(name, value)| Some((name, value?.into()))));
-    true
 }
 
 /// Adds the labels of an error log: `[pid 12:tid 34] [client 10.0.0.1:80]` at its start, and
@@ -113,7 +108,7 @@ fn add_request<'l>(request: &'l str, members: &mut Vec<LogMember<'l>>) {
 }
 
 /// Returns the text before a request in quotes, the request, and the text after it.
-fn quoted_request(text: &str) -> Option<(&str, &str, &str)> {
+pub(super) fn quoted_request(text: &str) -> Option<(&str, &str, &str)> {
     let end = text.find(" HTTP/")?;
     let start = text.get(..end)?.rfind('"')? + 1;
     let (request, after) = text.get(start..)?.split_once('"')?;

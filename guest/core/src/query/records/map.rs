@@ -1,5 +1,7 @@
 //! Documents whose records are the members of an object, such as hosts by their names.
 
+use std::collections::HashMap;
+
 use super::RecordSet;
 use crate::json::outline::{Node, NodeId};
 use crate::json::scan::Kind;
@@ -107,11 +109,66 @@ impl RecordSet<'_> {
         if !is_object(id) || members.len() < 2 || !members.iter().all(|id| is_object(*id)) {
             return false;
         }
-        let first = members.first().copied().unwrap_or_default();
-        let names = crate::fields::mask::names(outline, first);
-        let is_shared =
-            |name: &&String| members.iter().all(|id| outline.member(*id, name).is_some());
-        let shared = names.iter().filter(is_shared).count();
-        shared > 0 && (!mostly || shared * 2 >= names.len())
+        let (shared, all) = self.shared_names(&members);
+        shared > 0 && (!mostly || shared * 2 >= all)
+    }
+
+    /// Returns the number of names that all of `objects` have, and of those of the first one. Walks
+    /// each object once, because an object may have as many members as the document has bytes.
+    /// O(objects).
+    pub(super) fn shared_names(&self, objects: &[NodeId]) -> (usize, usize) {
+        let outline = &self.outline;
+        let mut counts: HashMap<String, usize> = HashMap::new();
+        let (mut shared, mut all) = (0, 0);
+        for (at, object) in objects.iter().enumerate() {
+            shared = 0;
+            for (_, member) in outline.children(*object) {
+                let name = outline.decoded(&member.key);
+                let count = match at {
+                    0 => Some(counts.entry(name).or_default()),
+                    _ => counts.get_mut(&name),
+                };
+                // A name may occur twice in one object.
+                if let Some(count) = count.filter(|count| **count == at) {
+                    *count += 1;
+                    shared += 1;
+                }
+            }
+            if at == 0 {
+                all = counts.len();
+            }
+        }
+        (shared, all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::policy::EndpointSettings;
+    use crate::query::Condition;
+    use crate::query::records::RecordSet;
+
+    #[test]
+    fn names_that_all_objects_have_are_counted() {
+        let limits = EndpointSettings::default();
+        let json = br#"{"a":{"x":1,"x":2,"y":3},"b":{"y":1,"x":1,"z":1},"c":{"x":0,"x":0}}"#;
+        let records = RecordSet::locate(json, &limits).unwrap();
+        let members: Vec<_> = records.outline.children(0).map(|(id, _)| id).collect();
+        assert_eq!(records.shared_names(&members), (1, 2));
+        assert_eq!(records.shared_names(&members[..2]), (2, 2));
+    }
+
+    #[test]
+    fn objects_with_many_members_are_read_once() {
+        let members: Vec<String> = (0..20_000).map(|at| format!("\"name {at}\":{at}")).collect();
+        let members = members.join(",");
+        let json = format!("{{\"en\":{{{members}}},\"de\":{{{members}}}}}");
+        let limits = EndpointSettings::default();
+        let mut records = RecordSet::locate(json.as_bytes(), &limits).unwrap();
+        assert!(records.take_members(false));
+        let found = Condition::parse("\"name 19999\" = 19999").unwrap().select(&records).unwrap();
+        assert_eq!(found.ids.len(), 2);
+        let other = format!("{{\"en\":{{{members}}},\"de\":{{\"x\":1}}}}");
+        assert!(!RecordSet::locate(other.as_bytes(), &limits).unwrap().take_members(false));
     }
 }
