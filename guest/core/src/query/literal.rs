@@ -105,7 +105,7 @@ impl Literal {
     }
 
     /// Returns the literal as a value.
-    fn value(&self) -> Value<'_> {
+    pub(super) fn value(&self) -> Value<'_> {
         let text = Cow::Borrowed(self.text.as_str());
         if self.number.is_some() { Value::Number(text) } else { Value::Text(text) }
     }

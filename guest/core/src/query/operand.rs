@@ -6,6 +6,7 @@ mod arithmetic;
 use self::arithmetic::Expression;
 use super::date::{DatePart, DayOrder};
 use super::field::{FieldName, FieldPath};
+use super::literal::Literal;
 use super::reader::Reader;
 use super::records::RecordSet;
 use super::scale::{Scale, ScaleSurvey};
@@ -73,6 +74,8 @@ pub(super) struct Operand {
     pub(super) function: Option<FieldFunction>,
     /// The expression that computes the value, instead of a field.
     pub(super) computed: Option<Box<Expression>>,
+    /// The value for records without one.
+    pub(super) default: Option<Box<Literal>>,
     /// The order of day and month in the dates of which a function takes a part.
     pub(super) order: DayOrder,
 }
@@ -81,7 +84,8 @@ impl Operand {
     /// Creates an operand that is a field.
     pub(super) fn new(name: FieldName) -> Self {
         let field = FieldPath::new(Vec::new());
-        Self { name, field, function: None, computed: None, order: DayOrder::Unknown }
+        let order = DayOrder::Unknown;
+        Self { name, field, function: None, computed: None, default: None, order }
     }
 
     /// Reads an operand that is computed, such as `price * quantity`. None, with nothing read, if
@@ -344,8 +348,25 @@ impl Operand {
         self.field = FieldPath::new(self.field.steps().get(depth..).unwrap_or_default().to_vec());
     }
 
-    /// Calls `visit` with each value of the operand in the value `id`.
+    /// Calls `visit` with each value of the operand in the value `id`, or with the default of the
+    /// operand for one that is null.
     pub(super) fn visit(
+        &self,
+        outline: &Outline<'_>,
+        id: NodeId,
+        visit: &mut dyn FnMut(Value<'_>),
+    ) {
+        self.visit_own(outline, id, &mut |value| match &self.default {
+            Some(default) if value == Value::Null => {
+                let flag = default.boolean().filter(|_| !default.is_quoted);
+                visit(flag.map_or_else(|| default.value(), Value::Bool));
+            }
+            _ => visit(value),
+        });
+    }
+
+    /// Calls `visit` with each value of the operand in the value `id`, without its default.
+    pub(super) fn visit_own(
         &self,
         outline: &Outline<'_>,
         id: NodeId,
@@ -402,6 +423,10 @@ impl std::fmt::Display for Operand {
             Some(_) => self.name.verbatim.clone(),
             None => self.field.to_string(),
         };
+        if let Some(default) = &self.default {
+            let own = Self { default: None, ..self.clone() };
+            return write!(f, "COALESCE({own}, {default})");
+        }
         match self.function {
             None => write!(f, "{field}"),
             Some(FieldFunction::Slice(from, until)) if until == usize::MAX => {

@@ -252,7 +252,7 @@ impl Leaf {
         let (operand, mut survey) = (&self.operand, ScaleSurvey::default());
         let mut add = |operand: &Operand| {
             for id in all {
-                operand.visit(&records.outline, *id, &mut |value| survey.add(&value));
+                operand.visit_own(&records.outline, *id, &mut |value| survey.add(&value));
             }
         };
         let field = operand.to_string();

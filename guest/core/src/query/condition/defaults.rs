@@ -1,17 +1,13 @@
 //! Comparisons of a field with a value for records that lack it: `COALESCE(discount, 0) >= 10`.
 
 use super::build::{negate, single};
-use super::evaluate::Source;
 use super::literal::read_literal;
-use super::operator::{Sign, sign};
+use super::operator::sign;
 use super::parse::Parser;
 use super::{Check, Test};
-use crate::json::outline::NodeId;
-use crate::query::field::{FieldName, FieldPath};
-use crate::query::literal::Literal;
 use crate::query::operand::Operand;
 use crate::query::reader::Reader;
-use crate::query::value::{Number, Value};
+use crate::query::value::Number;
 
 /// The functions that return their first argument that is not null.
 const FUNCTIONS: [&str; 4] = ["coalesce", "ifnull", "nvl", "isnull"];
@@ -50,20 +46,13 @@ impl Parser {
         let after = rest.position();
         // From the last argument to the first.
         let mut test = None;
-        if let Some(default) = &default {
-            let holds = self.holds_for(&mut rest, sign, default)?;
-            test = Some(if holds { Test::All(Vec::new()) } else { Test::Any(Vec::new()) });
-        }
         for field in fields.into_iter().rev() {
             rest.reset(after);
-            let own = self.compare(&mut rest, field.clone(), sign)?;
             let is_null = || Test::leaf(field.clone(), Check::IsNull);
+            let default = default.take().map(Box::new);
+            let own = self.compare(&mut rest, Operand { default, ..field.clone() }, sign)?;
             test = Some(match test {
                 None => own,
-                Some(Test::Any(tests)) if tests.is_empty() => {
-                    Test::All(vec![negate(is_null()), own])
-                }
-                Some(Test::All(tests)) if tests.is_empty() => Test::Any(vec![is_null(), own]),
                 Some(other) => Test::Any(vec![
                     Test::All(vec![negate(is_null()), own]),
                     Test::All(vec![is_null(), other]),
@@ -73,18 +62,6 @@ impl Parser {
         *reader = rest;
         let test = single(test.into_iter().collect(), Test::All);
         Ok(Some(if is_negated { negate(test) } else { test }))
-    }
-
-    /// Returns true if the comparison that follows `sign` holds for the value `default`.
-    fn holds_for(
-        &mut self,
-        reader: &mut Reader<'_>,
-        sign: Sign,
-        default: &Literal,
-    ) -> Result<bool, String> {
-        let name = FieldName::of_key("value");
-        let test = self.compare(reader, Operand::new(name), sign)?;
-        Ok(test.evaluate(&Constant(default), 0) == Some(true))
     }
 }
 
@@ -97,22 +74,4 @@ fn is_value(reader: &Reader<'_>) -> bool {
     is_quoted
         || Number::parse_plain(&word).is_some()
         || ["true", "false"].iter().any(|known| known.eq_ignore_ascii_case(&word))
-}
-
-/// A source in which each field has one value.
-struct Constant<'l>(&'l Literal);
-
-impl Source for Constant<'_> {
-    fn visit(&self, _: &Operand, _: NodeId, visit: &mut dyn FnMut(Value<'_>)) {
-        let text = self.0.text.as_str();
-        visit(match (self.0.boolean().filter(|_| !self.0.is_quoted), self.0.number()) {
-            (Some(value), _) => Value::Bool(value),
-            (None, Some(_)) if !self.0.is_quoted => Value::Number(text.into()),
-            _ => Value::Text(text.into()),
-        });
-    }
-
-    fn elements(&self, _: &FieldPath, _: NodeId, _: &mut dyn FnMut(NodeId)) -> bool {
-        false
-    }
 }
