@@ -398,11 +398,12 @@ impl Query {
         }
         if let Some(pattern) = self.grep.as_deref().filter(|_| self.greps_records()) {
             let search = |found: &Pattern| found.choose(records, &ids);
-            let (matching, reading) =
-                Pattern::search(pattern, self.ignore_case, search, Vec::is_empty)?;
+            let ((matching, part), reading) =
+                Pattern::search(pattern, self.ignore_case, search, |found| found.0.is_empty())?;
             grep::check_empty(pattern, matching.is_empty())?;
             ids = matching;
-            let matches = format!("a value matches {pattern:?}{reading}");
+            let part = if ids.is_empty() { "a value" } else { part };
+            let matches = format!("{part} matches {pattern:?}{reading}");
             note = Some(note.map_or(matches.clone(), |note| format!("{note}; {matches}")));
         }
         Ok((ids, note))

@@ -4,6 +4,8 @@
 mod format;
 mod read;
 
+#[cfg(feature = "jq")]
+pub(super) use self::format::{READ_DIRECTIVES, WRITTEN_DIRECTIVES, unknown_directive};
 pub(super) use self::read::{DayOrder, day_order, is_weekday, month_number};
 use super::value::Value;
 

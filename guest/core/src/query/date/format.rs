@@ -67,9 +67,14 @@ impl DateTime {
                 ('%', 'M') => 4,
                 ('%', 'S') => 5,
                 ('%', 'Z' | 'z' | 'b' | 'B') => {
-                    let end = rest.find(|c: char| !c.is_alphanumeric() && !"+-:".contains(c));
+                    let is_zone = directive.eq_ignore_ascii_case(&'z');
+                    let is_part = |c: char| match is_zone {
+                        true => c.is_alphanumeric() || "+-:".contains(c),
+                        false => c.is_alphabetic(),
+                    };
+                    let end = rest.find(|c: char| !is_part(c));
                     let (word, after) = rest.split_at_checked(end.unwrap_or(rest.len()))?;
-                    if directive.eq_ignore_ascii_case(&'z') {
+                    if is_zone {
                         zone = offset(word)?;
                     } else if let Some(part) = parts.get_mut(1) {
                         let named = Self::read(&format!("1 {word} 2000"), DayOrder::Unknown)?;
@@ -138,8 +143,31 @@ fn offset(zone: &str) -> Option<i64> {
         Some(digits) => (-1, digits),
         None => (1, zone.strip_prefix('+')?),
     };
-    let number: i64 = digits.replace(':', "").parse().ok()?;
-    Some(sign * (number / 100 * 3_600 + number % 100 * 60))
+    let digits = digits.replace(':', "");
+    let number = Some(&digits).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))?;
+    let number: i64 = number.parse().ok()?;
+    let (hours, minutes) = match digits.len() {
+        2 => (number, 0),
+        4 => (number / 100, number % 100),
+        _ => return None,
+    };
+    Some(sign * (hours * 3_600 + minutes * 60))
+}
+
+/// The directives that a format for reading has, and one for writing.
+pub(in crate::query) const READ_DIRECTIVES: &str = "YmdeHMSFTRZzbB%";
+pub(in crate::query) const WRITTEN_DIRECTIVES: &str = "YmdHMSFTRjsAaZz%";
+
+/// Returns the first directive of a format that is none of `known`. O(format).
+pub(in crate::query) fn unknown_directive(format: &str, known: &str) -> Option<String> {
+    let mut signs = format.chars();
+    while let Some(sign) = signs.next() {
+        let directive = if sign == '%' { signs.next() } else { continue };
+        if directive.is_none_or(|directive| !known.contains(directive)) {
+            return Some(format!("%{}", directive.map_or(String::new(), String::from)));
+        }
+    }
+    None
 }
 
 #[cfg(test)]
@@ -156,12 +184,20 @@ mod tests {
             ("2024-05-31T23:59:58Z", "%Y-%m-%dT%H:%M:%SZ", Some("2024-05-31T23:59:58Z Fri 152")),
             ("31/May/2024 01:00", "%d/%b/%Y %R", Some("2024-05-31T01:00:00Z Fri 152")),
             ("2024-05-31T23:00:00+0200", "%FT%T%z", Some("2024-05-31T21:00:00Z Fri 152")),
+            ("31-May-2024", "%d-%b-%Y", Some("2024-05-31T00:00:00Z Fri 152")),
+            ("2024-05-31T23:00:00+02", "%FT%T%z", Some("2024-05-31T21:00:00Z Fri 152")),
+            ("2024-05-31T23:00:00-05:30", "%FT%T%z", Some("2024-06-01T04:30:00Z Sat 153")),
+            ("2024-05-31T23:00:00+9223372036854775807", "%FT%T%z", None),
+            ("2024-05-31T23:00:00+200", "%FT%T%z", None),
             ("2024-05-31", "%F %T", None),
             ("2024-13-31", "%F", None),
             ("5", "%q", None),
         ] {
             assert_eq!(read(text, format).as_deref(), expected, "{text}");
         }
+        assert_eq!(unknown_directive("%F%% %y", READ_DIRECTIVES).as_deref(), Some("%y"));
+        assert_eq!(unknown_directive("%F %T%", WRITTEN_DIRECTIVES).as_deref(), Some("%"));
+        assert_eq!(unknown_directive("%F %T%%", WRITTEN_DIRECTIVES), None);
         let parts = DateTime::of_seconds(1_717_200_000).parts();
         assert_eq!(parts, [2024, 5, 1, 0, 0, 0, 6, 152]);
     }

@@ -65,38 +65,42 @@ impl Pattern {
     }
 
     /// Returns the records of `ids` that contain a matching value or, if there are none, a member
-    /// that matches with its name, or else those that match as a whole.
+    /// that matches with its name, or else those that match as a whole, with the part that matches
+    /// in words.
     ///
     /// # Errors
     /// Returns a message for the caller if there are too many bytes to search.
-    pub fn choose(&self, records: &RecordSet<'_>, ids: &[NodeId]) -> Result<Vec<NodeId>, String> {
+    pub fn choose(
+        &self,
+        records: &RecordSet<'_>,
+        ids: &[NodeId],
+    ) -> Result<(Vec<NodeId>, &'static str), String> {
         let outline = &records.outline;
         let mut matching = Vec::new();
         let may_span = self.name.is_none() && may_span_member(self.regex.as_str());
         for has_name in [self.name.is_some(), true].into_iter().take(1 + usize::from(may_span)) {
-            if !matching.is_empty() {
-                break;
-            }
             let mut budget = self.max_bytes;
             for id in ids {
                 match self.is_in(outline, *id, has_name, &mut budget) {
                     Some(true) => matching.push(*id),
                     Some(false) => {}
-                    // All values were searched before.
-                    None if has_name && may_span => return Ok(Vec::new()),
-                    None => {
-                        return Err(format!(
-                            "grep searched the maximum of {} bytes, and records are left: narrow them with path or where, or use a shorter pattern",
-                            self.max_bytes
-                        ));
-                    }
+                    None => return Err(self.too_long("")),
                 }
             }
+            if !matching.is_empty() {
+                let part = if has_name { "a member with its name" } else { "a value" };
+                return Ok((matching, part));
+            }
         }
-        if matching.is_empty() {
-            matching = self.whole_records(records, ids).unwrap_or_default();
-        }
-        Ok(matching)
+        let whole = self.whole_records(records, ids).ok_or_else(|| self.too_long(" as a whole"))?;
+        Ok((whole, "no value, but the record as a whole"))
+    }
+
+    fn too_long(&self, part: &str) -> String {
+        format!(
+            "grep searched the maximum of {} bytes, and records are left{part}: narrow them with path or where, or use a shorter pattern",
+            self.max_bytes
+        )
     }
 
     /// Returns true if a value inside the node `id` matches, or a member with its name if
@@ -443,6 +447,17 @@ mod tests {
         assert_eq!(what, "no value matches, but names of members: 1");
         assert!(search("count").0.contains(r#""path":"/rows/0/a""#));
         assert_eq!(search("nothing").1, "0 matches");
+    }
+
+    #[test]
+    fn records_that_are_too_long_to_be_searched_are_an_error() {
+        let pattern = Pattern::new("x.{200}y", None).unwrap();
+        let json = format!(r#"{{"rows":[{{"a":"{}"}}]}}"#, "z".repeat(pattern.max_bytes() / 2));
+        let records = RecordSet::locate(json.as_bytes(), &EndpointSettings::default()).unwrap();
+        let reason = pattern.choose(&records, &records.ids).unwrap_err();
+        assert!(reason.contains("records are left"), "{reason}");
+        let found = Pattern::new("z", None).unwrap().choose(&records, &records.ids).unwrap();
+        assert_eq!((found.0.len(), found.1), (1, "a value"));
     }
 
     #[test]

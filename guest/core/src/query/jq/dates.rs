@@ -1,5 +1,7 @@
 //! Functions of jq for dates and times, in UTC.
 
+use std::ops::RangeInclusive;
+
 use jaq_core::native::{Fun, bome, run, v};
 use jaq_core::{Error, RunPtr, ValR};
 use jaq_json::Val;
@@ -7,7 +9,9 @@ use jaq_std::ValT as _;
 
 use super::limits::{JqData, normalized};
 use super::natives::text;
-use crate::query::date::{DateTime, DayOrder};
+use crate::query::date::{
+    DateTime, DayOrder, READ_DIRECTIVES, WRITTEN_DIRECTIVES, unknown_directive,
+};
 
 /// Returns the functions.
 pub(super) fn functions() -> impl Iterator<Item = Fun<JqData>> {
@@ -26,6 +30,9 @@ pub(super) fn functions() -> impl Iterator<Item = Fun<JqData>> {
                 let value = text(&cv.1)?;
                 let date = DateTime::read_format(value, format);
                 date.map(|date| parts(&date)).ok_or_else(|| {
+                    if let Some(directive) = unknown_directive(format, READ_DIRECTIVES) {
+                        return no_directive("strptime", &directive, READ_DIRECTIVES);
+                    }
                     Error::str(format_args!("date \"{value}\" does not match format \"{format}\""))
                 })
             }))
@@ -41,12 +48,24 @@ pub(super) fn functions() -> impl Iterator<Item = Fun<JqData>> {
 }
 
 const ISO: &str = "%Y-%m-%dT%H:%M:%SZ";
+/// The seconds of the first day of the year 0, and of the last one of the year 9999.
+const SECONDS: RangeInclusive<f64> = -62_167_219_200.0..=253_402_300_799.999;
+
+fn no_directive(function: &str, directive: &str, known: &str) -> Error<Val> {
+    let known: Vec<String> = known.chars().map(|known| format!("%{known}")).collect();
+    Error::str(format_args!("{function} has no {directive}; it takes {}", known.join(", ")))
+}
 
 /// Reads a number of seconds since 1970, or a list of the parts of a date.
 #[allow(clippy::cast_possible_truncation, reason = "the parts are checked")]
 fn date(value: &Val) -> Result<DateTime, Error<Val>> {
     if let Some(seconds) = value.as_f64() {
-        return Ok(DateTime::of_seconds(seconds.clamp(-1e11, 1e11).floor() as i64));
+        if !SECONDS.contains(&seconds) {
+            return Err(Error::str(format_args!(
+                "{value} seconds are no date of the years 0 to 9999: divide milliseconds by 1000"
+            )));
+        }
+        return Ok(DateTime::of_seconds(seconds.floor() as i64));
     }
     let fail = || {
         Error::str(format_args!(
@@ -72,9 +91,8 @@ fn from_date(value: &Val) -> ValR<Val> {
 
 fn written(value: &Val, format: &str) -> ValR<Val> {
     let unknown = || {
-        Error::str(format_args!(
-            "strftime takes %Y, %m, %d, %H, %M, %S, %F, %T, %j, %s, %A, %a and %Z only"
-        ))
+        let directive = unknown_directive(format, WRITTEN_DIRECTIVES).unwrap_or_default();
+        no_directive("strftime", &directive, WRITTEN_DIRECTIVES)
     };
     date(value)?.write_format(format).map(Val::from).ok_or_else(unknown)
 }
