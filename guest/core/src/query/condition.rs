@@ -74,6 +74,8 @@ pub(super) enum Test {
 pub(super) struct Leaf {
     operand: Operand,
     check: Check,
+    /// True if two fields that differ in case are equal.
+    ignores_case: bool,
     /// The scale on which two fields are compared. None if the values determine it.
     scale: Option<Scale>,
     /// The note on values that could be compared in another way.
@@ -267,7 +269,10 @@ impl Test {
     /// Creates a test that is a comparison.
     fn leaf(operand: Operand, check: Check) -> Self {
         let (matched, unknown) = (Cell::new(0), Cell::new(0));
-        Test::Leaf(Box::new(Leaf { operand, check, scale: None, reading: None, matched, unknown }))
+        let ignores_case = false;
+        let (scale, reading) = (None, None);
+        let leaf = Leaf { operand, check, ignores_case, scale, reading, matched, unknown };
+        Test::Leaf(Box::new(leaf))
     }
 
     /// Calls `visit` with each comparison.

@@ -19,11 +19,16 @@ impl Test {
             Test::All(tests) | Test::Any(tests) => tests.iter_mut().for_each(Test::ignore_case),
             Test::Not(test) | Test::Element(_, test) => test.ignore_case(),
             Test::Leaf(leaf) => match &mut leaf.check {
-                Check::Compare(Operator::Equal, literal) => literal.ignores_case = true,
+                Check::Compare(Operator::Equal, literal) => {
+                    // A word may be the name of another field.
+                    literal.ignores_case = true;
+                    leaf.ignores_case = true;
+                }
                 Check::In(list) => {
                     list.iter_mut().for_each(|literal| literal.ignores_case = true);
                 }
                 Check::Matches(pattern) => pattern.ignore_case(),
+                Check::Field(Operator::Equal, _) => leaf.ignores_case = true,
                 _ => {}
             },
         }

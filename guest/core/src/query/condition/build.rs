@@ -17,7 +17,7 @@ pub(super) fn pattern(sign: Sign, literal: &Literal) -> Result<TextPattern, Stri
     Ok(match sign {
         Sign::Contains if is_regex && !literal.is_quoted => TextPattern::regex(text, Some(true))?,
         Sign::Contains if is_regex || has_set => TextPattern::contains(text).or_regex(text),
-        Sign::Has => TextPattern::words(text)?,
+        Sign::Has => TextPattern::words(text),
         Sign::RegexAnyCase => TextPattern::regex(text, Some(true))?,
         Sign::EqualAnyCase => TextPattern::equals(text),
         Sign::StartsWith => TextPattern::starts_with(text),

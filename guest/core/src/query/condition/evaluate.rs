@@ -116,7 +116,14 @@ impl Leaf {
             source.visit(other, id, &mut |value| others.push(value.into_owned()));
             source.visit(&self.operand, id, &mut |left| {
                 others.iter().for_each(|right| {
-                    add(compare_fields(*operator, self.scale.as_ref(), &left, right))
+                    let is_same = self.ignores_case
+                        && left.text().zip(right.text()).is_some_and(|(left, right)| {
+                            left.to_lowercase() == right.to_lowercase()
+                        });
+                    add(match is_same {
+                        true => Some(true),
+                        false => compare_fields(*operator, self.scale.as_ref(), &left, right),
+                    });
                 });
             });
         } else {

@@ -4,6 +4,7 @@ use super::operator::{Sign, is_comparison};
 use crate::query::code;
 use crate::query::literal::Literal;
 use crate::query::operand::Operand;
+use crate::query::order::stage_follows;
 use crate::query::reader::Reader;
 
 /// Words that end a value without quotes.
@@ -131,7 +132,9 @@ fn has_quoted_part(text: &str) -> bool {
 fn is_boundary(reader: &Reader<'_>, sign: char, is_pattern: bool) -> bool {
     let mut rest = reader.clone();
     rest.next();
-    if rest.peek() == Some(sign) {
+    // In a pattern, `|` without white space is between alternatives.
+    let is_apart = rest.is_after(" |") || rest.peek().is_some_and(char::is_whitespace);
+    if rest.peek() == Some(sign) || (is_apart && stage_follows(reader)) {
         return true;
     }
     if sign == '|' && !is_pattern {

@@ -25,6 +25,8 @@ pub(super) struct TextPattern {
 enum PatternKind {
     /// A part in any case.
     Contains(String),
+    /// A part in any case, as whole words.
+    Words(String),
     /// A beginning in any case.
     StartsWith(String),
     /// An end in any case.
@@ -73,25 +75,18 @@ impl TextPattern {
 
     /// Creates a pattern that matches texts with this part as whole words or, if there are none,
     /// anywhere.
-    ///
-    /// # Errors
-    /// Returns a message for the caller if the pattern is too long.
-    pub(super) fn words(text: &str) -> Result<Self, String> {
-        let edge = |sign: Option<char>| sign.filter(|sign| is_word_character(*sign)).map(|_| "\\b");
-        let start = edge(text.chars().next()).unwrap_or_default();
-        let end = edge(text.chars().next_back()).unwrap_or_default();
-        let inner: String = text.chars().map(escape_regex).collect();
-        let kind = Self::regex_kind(&format!("{start}{inner}{end}"), Some(true), "HAS")?;
+    pub(super) fn words(text: &str) -> Self {
+        let kind = PatternKind::Words(text.to_lowercase());
         let part = Some(Box::new(Self::contains(text)));
-        Ok(Self { alternative: part, ..Self::new(kind, text) })
+        Self { alternative: part, ..Self::new(kind, text) }
     }
 
     /// Makes a regular expression match any case.
     pub(super) fn ignore_case(&mut self) {
-        if let PatternKind::Regex(_, _, name @ ("=~" | "GLOB")) = &self.kind {
-            let text = match *name {
-                "GLOB" => glob_regex(&self.text, '*', '?'),
-                _ => self.text.clone(),
+        if let PatternKind::Regex(_, _, name @ ("=~" | "GLOB" | IN_SLASHES)) = &self.kind {
+            let (text, name) = match *name {
+                "GLOB" => (glob_regex(&self.text, '*', '?'), "GLOB"),
+                _ => (self.text.clone(), "=~"),
             };
             if let Ok(kind) = Self::regex_kind(&text, Some(true), name) {
                 self.kind = kind;
@@ -119,7 +114,7 @@ impl TextPattern {
         if matches!(alternative.kind, PatternKind::Regex(_, _, "=~")) {
             return self.choose_regex(*alternative, &text, is_found);
         }
-        let is_word = matches!(self.kind, PatternKind::Regex(..));
+        let is_word = matches!(self.kind, PatternKind::Words(_));
         if is_found {
             return (!is_word)
                 .then(|| format!("{text} was read as text, because a value is this text"));
@@ -224,7 +219,7 @@ impl TextPattern {
         let is_other = || !self.text.split(['%', '_']).all(|part| text.contains(part));
         let is_stated = match self.kind {
             PatternKind::Regex(_, _, name) => name != "LIKE",
-            PatternKind::EqualsAnyCase(_) | PatternKind::Verbatim => true,
+            PatternKind::EqualsAnyCase(_) | PatternKind::Words(_) | PatternKind::Verbatim => true,
             _ => false,
         };
         if is_match && !is_stated && is_other() {
@@ -261,6 +256,7 @@ impl TextPattern {
     fn matches(&self, text: &str) -> bool {
         match &self.kind {
             PatternKind::Contains(part) => text.to_lowercase().contains(part),
+            PatternKind::Words(part) => has_words(&text.to_lowercase(), part),
             PatternKind::StartsWith(part) => text.to_lowercase().starts_with(part),
             PatternKind::EndsWith(part) => text.to_lowercase().ends_with(part),
             PatternKind::Equals(whole) | PatternKind::EqualsAnyCase(whole) => {
@@ -295,6 +291,40 @@ impl TextPattern {
     }
 }
 
+/// Returns true if a text has a part whose first and last characters do not continue a word. The
+/// engine of regular expressions knows words of ASCII only. O(text + part), as Knuth, Morris and
+/// Pratt search: occurrences may overlap.
+fn has_words(text: &str, part: &str) -> bool {
+    let continues = |inner: Option<char>, outer: Option<char>| {
+        inner.is_some_and(is_word_character) && outer.is_some_and(is_word_character)
+    };
+    let (first, last) = (part.chars().next(), part.chars().next_back());
+    let is_whole = |start: usize, end: usize| {
+        let before = text.get(..start).and_then(|before| before.chars().next_back());
+        let after = text.get(end..).and_then(|after| after.chars().next());
+        !continues(first, before) && !continues(last, after)
+    };
+    let part = part.as_bytes();
+    // The length of the longest beginning of the part that the bytes so far end with.
+    let advance = |borders: &[usize], mut length: usize, byte: u8| {
+        while length > 0 && part.get(length) != Some(&byte) {
+            length = borders.get(length - 1).copied().unwrap_or_default();
+        }
+        length + usize::from(part.get(length) == Some(&byte))
+    };
+    let (mut borders, mut length) = (vec![0], 0);
+    for byte in part.iter().skip(1) {
+        length = advance(&borders, length, *byte);
+        borders.push(length);
+    }
+    length = 0;
+    part.is_empty()
+        || text.bytes().enumerate().any(|(at, byte)| {
+            length = advance(&borders, length, byte);
+            length == part.len() && is_whole(at + 1 - length, at + 1)
+        })
+}
+
 /// Returns the regular expression of a pattern with wildcards for any text and any character.
 fn glob_regex(pattern: &str, many: char, one: char) -> String {
     let mut regex = "^(?s:".to_owned();
@@ -325,6 +355,7 @@ impl std::fmt::Display for TextPattern {
             PatternKind::Regex(_, _, name) => name,
             PatternKind::EqualsAnyCase(_) => "= in any case",
             PatternKind::Verbatim => "=",
+            PatternKind::Words(_) => "HAS",
             PatternKind::Contains(part) if *part == self.text.to_lowercase() => "CONTAINS",
             PatternKind::StartsWith(part) if *part == self.text.to_lowercase() => "STARTS WITH",
             PatternKind::EndsWith(part) if *part == self.text.to_lowercase() => "ENDS WITH",
@@ -336,7 +367,25 @@ impl std::fmt::Display for TextPattern {
 
 #[cfg(test)]
 mod tests {
-    use super::TextPattern;
+    use super::{TextPattern, has_words};
+
+    #[test]
+    fn words_are_found_between_other_signs() {
+        for (text, part, expected) in [
+            ("le caf\u{e9} noir", "caf", false),
+            ("le caf\u{e9} noir", "caf\u{e9}", true),
+            ("caf\u{e9}s, caf\u{e9}", "caf\u{e9}", true),
+            ("xa a a", "a a", true),
+            ("xa ax", "a a", false),
+            ("a-b_c", "a", true),
+            ("a-b_c", "b", false),
+            ("(a)", "(", true),
+            ("", "a", false),
+            ("a", "", true),
+        ] {
+            assert_eq!(has_words(text, part), expected, "{text} has {part}");
+        }
+    }
 
     #[test]
     fn patterns_are_stated_with_their_wildcards() {

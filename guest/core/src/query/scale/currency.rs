@@ -8,10 +8,14 @@ impl Scale {
     /// Returns the number of a value as text, and its currency, which is empty for numbers. None if
     /// the value is no number and, on this scale, no amount of money.
     pub(in crate::query) fn amount_of(&self, value: &Value<'_>) -> Option<(String, String)> {
-        if let (Some(_), Some(text)) = (value.number(), value.text()) {
-            return Some((text.to_owned(), String::new()));
+        let number = value.number().and(value.text()).map(|text| (text.to_owned(), String::new()));
+        let (Scale::Currencies(has_comma), Value::Text(text)) = (self, value) else {
+            return number;
+        };
+        // Beside amounts such as `9,99`, the dot of `1.234` is one of thousands.
+        if number.is_some() && *has_comma != Some(true) {
+            return number;
         }
-        let (Scale::Currencies(has_comma), Value::Text(text)) = (self, value) else { return None };
         let has_comma = decimal_comma(text).or(*has_comma)?;
         let found = money(text, has_comma)?;
         // `(1)` alone is a text.
@@ -50,6 +54,8 @@ mod tests {
         assert_eq!(read("USD 5", None), None);
         assert_eq!(read("USD 5", Some(false)).as_deref(), Some("USD 5"));
         assert_eq!(read("€1,234", Some(true)).as_deref(), Some("€1.234"));
+        assert_eq!(read("1.234", Some(true)).as_deref(), Some("1234"));
+        assert_eq!(read("1.234", Some(false)).as_deref(), Some("1.234"));
         assert_eq!(read("n/a", Some(false)), None);
     }
 }
