@@ -26,7 +26,8 @@ impl Query {
                 let found = path.follow(&records.outline, records.root).unwrap_or_default();
                 let is_object =
                     |id| records.outline.node(id).is_some_and(|node| node.kind == Kind::Object);
-                found.first().copied().filter(|id| !path.is_many() && is_object(*id)).map(Some)
+                let is_many = path.is_many(&records.outline, records.root);
+                found.first().copied().filter(|id| !is_many && is_object(*id)).map(Some)
             }
         };
         let members =

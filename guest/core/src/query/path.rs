@@ -9,7 +9,7 @@ mod syntax;
 mod xpath;
 
 use self::evaluate::Evaluation;
-use self::syntax::{PathQuery, PathSelector, Segment};
+use self::syntax::{PathQuery, PathSelector, Segment, WILDCARD};
 use crate::json::outline::{NodeId, Outline};
 use crate::json::scan::Kind;
 
@@ -59,10 +59,23 @@ impl Path {
         xpath::to_json_path(path)
     }
 
-    /// Returns true if the path may select several values.
+    /// Returns true if the path may select several values of a document. A `*` in a JSON Pointer is
+    /// one value if it is the name of a member.
     #[must_use]
-    pub fn is_many(&self) -> bool {
-        !self.query.is_singular()
+    pub fn is_many(&self, outline: &Outline<'_>, root: NodeId) -> bool {
+        if self.query.is_singular() {
+            return false;
+        }
+        let mut at = Some(root);
+        !self.query.segments.iter().all(|segment| {
+            let [PathSelector::Token(name)] = segment.selectors.as_slice() else { return false };
+            at = at.and_then(|id| {
+                let member = outline.member(id, name).map(|(id, _)| id);
+                let element = || outline.children(id).nth(name.parse().ok()?).map(|(id, _)| id);
+                member.or_else(element)
+            });
+            name != WILDCARD || at.is_some()
+        })
     }
 
     /// Returns the values that the path selects from `root`.

@@ -204,7 +204,7 @@ impl<'a> RecordSet<'a> {
         else {
             return Err(self.leads_to_nothing());
         };
-        if path.is_many() {
+        if path.is_many(&self.outline, self.root) {
             self.is_selection = true;
             self.ids = found;
             self.is_list = true;

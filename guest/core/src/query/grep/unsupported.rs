@@ -80,6 +80,7 @@ fn look_around(pattern: &str) -> Option<String> {
         starts.min_by_key(|(at, _)| *at)
     };
     let (mut rest, mut tests, mut first) = (pattern.to_owned(), Vec::new(), None);
+    let mut is_similar = false;
     while let Some((at, (start, is_ahead, is_negative))) = next(&rest) {
         first.get_or_insert(start);
         let (before, inner) = (rest.get(..at)?, rest.get(at + start.len()..)?);
@@ -94,6 +95,9 @@ fn look_around(pattern: &str) -> Option<String> {
             text.trim_start_matches("^.*").trim_start_matches(".*").to_owned(),
             is_negative,
         ));
+        // At the start of a line there is one place only.
+        let is_one_place = before.starts_with('^') && !before.contains(['*', '+', '?', '{', '|']);
+        is_similar |= is_negative && !(is_ahead && is_one_place);
         rest = format!("{before}{after}");
     }
     let is_any = |text: &str| text.trim_matches(['^', '.', '*', '+', '$']).is_empty();
@@ -103,6 +107,16 @@ fn look_around(pattern: &str) -> Option<String> {
     {
         return Some(format!("{construct}; write grep: {text}"));
     }
+    if let [(text, true)] = tests.as_slice()
+        && let Some(pattern) = next_character(pattern, text, &rest)
+    {
+        return Some(format!("{construct}; write grep: {pattern}"));
+    }
+    // A line may have the text in one place, and in another one with what must not be there.
+    let similar = match is_similar && !is_any(&rest) {
+        true => ", which is only similar, because it leaves out lines that have both",
+        false => "",
+    };
     if !is_any(&rest) {
         tests.insert(0, (rest, false));
     }
@@ -117,8 +131,28 @@ fn look_around(pattern: &str) -> Option<String> {
     });
     let condition = condition.collect::<Vec<_>>().join(" AND ");
     Some(format!(
-        "{construct}; for lines write jq: map(select({program})), and for records, with the name of the field, where: {condition}"
+        "{construct}; for lines write jq: map(select({program})), and for records, with the name of the field, where: {condition}{similar}"
     ))
+}
+
+/// Returns the pattern that has a set instead of the only look-around of `pattern`, which is a
+/// character that must not be at the end or at the start: `a([^b]|$)` for `a(?!b)`. `text` is the
+/// pattern with this character, and `rest` the one without it. None for other patterns.
+fn next_character(pattern: &str, text: &str, rest: &str) -> Option<String> {
+    let is_one = |text: &str| {
+        let mut signs = text.chars();
+        match (signs.next(), signs.next(), signs.next()) {
+            (Some(sign), None, _) => !"\\.+*?()|[]{}^$".contains(sign),
+            (Some('\\'), Some(sign), None) => "dsw".contains(sign) || !sign.is_alphanumeric(),
+            _ => false,
+        }
+    };
+    let ahead = text.strip_prefix(rest).filter(|inner| is_one(inner));
+    if let Some(inner) = ahead.filter(|inner| pattern.ends_with(&format!("(?!{inner})"))) {
+        return Some(format!("{rest}([^{inner}]|$)"));
+    }
+    let inner = text.strip_suffix(rest).filter(|inner| is_one(inner))?;
+    pattern.starts_with(&format!("(?<!{inner})")).then(|| format!("(^|[^{inner}]){rest}"))
 }
 
 /// Returns the correction of a pattern with a back-reference: a program that compares two captures.
@@ -156,8 +190,13 @@ mod tests {
                 "One(?!.*[)(]two).*x",
                 "map(select(test(\"One.*x\") and (test(\"One.*[)(]two\") | not)))",
             ),
-            ("(?<!a)b", "where: FIELD =~ 'b' AND NOT FIELD =~ 'ab'"),
+            ("(?<!a)b", "; write grep: (^|[^a])b"),
+            ("a(?!b)", "; write grep: a([^b]|$)"),
+            ("a(?!\\d)", "; write grep: a([^\\d]|$)"),
+            ("a(?!b)c", "where: FIELD =~ 'ac' AND NOT FIELD =~ 'ab', which is only similar"),
+            ("(?<!ab)c", "where: FIELD =~ 'c' AND NOT FIELD =~ 'abc', which is only similar"),
             ("^(?!.*a).*$", "map(select((test(\"a\"; \"i\") | not)))"),
+            ("^ab(?!c)d", "where: FIELD =~ '^abd' AND NOT FIELD =~ '^abc'"),
             ("\\b(\\w+) \\1\\b", "capture(\"\\\\b(?<a>\\\\w+) (?<b>\\\\w+)\\\\b\"; \"g\")"),
             ("(?>a|b)c", "write grep: (?:a|b)c"),
         ] {

@@ -250,8 +250,9 @@ const CODES: [&str; 24] = [
     "AUD", "BRL", "CAD", "CHF", "CNY", "CZK", "DKK", "EUR", "GBP", "HKD", "HUF", "ILS", "INR",
     "JPY", "KRW", "MXN", "NOK", "NZD", "PLN", "SEK", "SGD", "TRY", "USD", "ZAR",
 ];
-const MAGNITUDES: [(&str, f64); 7] =
-    [("k", 1e3), ("K", 1e3), ("M", 1e6), ("bn", 1e9), ("B", 1e9), ("T", 1e12), ("m", 1e6)];
+/// The words for powers of ten, and their exponents.
+const MAGNITUDES: [(&str, &str); 7] =
+    [("k", "3"), ("K", "3"), ("M", "6"), ("bn", "9"), ("B", "9"), ("T", "12"), ("m", "6")];
 
 /// Returns true if the sign before decimals is a comma, false if it is a dot. None if neither or
 /// both can be.
@@ -305,11 +306,11 @@ pub(super) fn money(text: &str, has_comma: bool) -> Option<Money> {
     };
     let before = before.trim();
     let mut after = after.trim();
-    let mut factor = 1.0;
+    let mut exponent = None;
     let has_sign = !before.is_empty();
     let magnitude = MAGNITUDES.iter().find(|(name, _)| after == *name).filter(|_| has_sign);
     if let Some((_, found)) = magnitude {
-        (factor, after) = (*found, "");
+        (exponent, after) = (Some(found), "");
     }
     let currency = match (before, after) {
         ("", "") => String::new(),
@@ -317,8 +318,11 @@ pub(super) fn money(text: &str, has_comma: bool) -> Option<Money> {
         _ => return None,
     };
     let number = grouped_number(digits, has_comma)?;
-    let number =
-        if factor > 1.0 { (number.parse::<f64>().ok()? * factor).to_string() } else { number };
+    // A product of 8.2 is not exact.
+    let number = match exponent {
+        Some(exponent) => format!("{number}e{exponent}").parse::<f64>().ok()?.to_string(),
+        None => number,
+    };
     let number = if is_negative { format!("-{}", number.trim_start_matches('-')) } else { number };
     let has_parentheses = in_parentheses.is_some();
     Some(Money { number: Number::parse(&number)?, currency, has_parentheses })
@@ -374,6 +378,7 @@ mod tests {
             ("1.234,50", true, Some((1_234.5, ""))),
             ("EUR 12", false, Some((12.0, "€"))),
             ("$1.5M", false, Some((1.5e6, "$"))),
+            ("$8.2M", false, Some((8_200_000.0, "$"))),
             ("1,23,456", false, Some((123_456.0, ""))),
             ("+5", false, Some((5.0, ""))),
             ("2.5e3", false, Some((2_500.0, ""))),
