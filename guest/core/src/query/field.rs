@@ -156,8 +156,24 @@ impl FieldName {
 
     /// Returns the name of a list whose elements are filtered.
     pub(super) fn of_filter(name: &str) -> Self {
+        let name = name.strip_prefix("@.").unwrap_or(name);
         let keys = name.split('.').map(|key| NameSegment::Key(key.to_owned()));
         Self { segments: keys.collect(), verbatim: format!("{name}{FILTER}") }
+    }
+
+    /// Returns true if the name is one for the records themselves, and not one of their fields.
+    pub(super) fn is_of_records(&self, records: &RecordSet<'_>) -> bool {
+        let own = records.list_keys();
+        let list: Vec<NameSegment> = own.iter().cloned().map(NameSegment::Key).collect();
+        match self.segments.as_slice() {
+            [NameSegment::Key(name)] => {
+                // `item` may be a list `items` of the records.
+                let plural = Self::of_key(&format!("{name}s"));
+                let has_list = || plural.find(records, &records.ids).is_some();
+                ["items", "@"].contains(&name.as_str()) || is_record(name, &list) && !has_list()
+            }
+            _ => false,
+        }
     }
 
     /// Returns true if the name is that of a list whose elements are filtered.
@@ -193,7 +209,8 @@ impl FieldName {
         records: &RecordSet<'_>,
         all: &[NodeId],
     ) -> Result<FieldPath, String> {
-        self.find(records, all).ok_or_else(|| unknown(records, all, &self.verbatim))
+        self.find(records, all)
+            .ok_or_else(|| unknown(records, all, self.verbatim.trim_end_matches(FILTER)))
     }
 
     /// Returns the steps to the field in the records, or none if no record has it.

@@ -65,7 +65,8 @@ pub(super) fn equal(operand: Operand, literal: Literal) -> Result<Test, String> 
 
 /// Returns true if a text has the wildcard `*` beside other signs, so that `=` may mean a pattern.
 pub(super) fn has_wildcards(literal: &Literal) -> bool {
-    let text = &literal.text;
+    // Between white space, `*` is a sign of a product, or of a text.
+    let text = literal.text.replace(" * ", " ");
     text.contains('*') && text.chars().any(char::is_alphanumeric)
 }
 

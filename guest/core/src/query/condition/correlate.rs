@@ -62,7 +62,11 @@ impl Test {
                 leaf.operand.each_name(visit);
                 match &leaf.check {
                     Check::Field(_, other) => other.each_name(visit),
-                    Check::Compare(_, literal) => field_named_by(literal).iter().for_each(visit),
+                    Check::Compare(_, literal) => {
+                        if let Some(other) = operand_named_by(literal) {
+                            other.each_name(visit);
+                        }
+                    }
                     _ => {}
                 }
             }
@@ -229,11 +233,13 @@ fn concerns_one_element(tests: &[Test], list: &FieldPath) -> Result<bool, String
     Ok(true)
 }
 
-/// Returns the name of a field that a literal without quotes may be.
-fn field_named_by(literal: &Literal) -> Option<FieldName> {
+/// Returns the field that a literal without quotes may name, or what it may compute from fields.
+fn operand_named_by(literal: &Literal) -> Option<Operand> {
     let is_text = !literal.is_quoted && literal.number().is_none() && literal.boolean().is_none();
     let mut reader = Reader::new("where", &literal.text).ok().filter(|_| is_text)?;
-    FieldName::read(&mut reader).ok().filter(|_| reader.is_at_end())
+    let computed = Operand::computed(&mut reader);
+    let field = || FieldName::read(&mut reader).ok().map(Operand::new);
+    computed.or_else(field).filter(|_| reader.is_at_end())
 }
 
 impl Leaf {
@@ -310,7 +316,7 @@ impl Leaf {
     /// Reads a word that names a field as that field.
     fn bind_word(&mut self, records: &RecordSet<'_>, all: &[NodeId]) {
         let Check::Compare(operator, literal) = &self.check else { return };
-        let Some(name) = field_named_by(literal) else { return };
+        let Some(mut other) = operand_named_by(literal) else { return };
         // A value is found in one of the first records, mostly; that a word names no field shows
         // only after all of them.
         let is_value = |id: &NodeId| {
@@ -323,8 +329,10 @@ impl Leaf {
         if *operator == Operator::Equal && all.iter().any(is_value) {
             return;
         }
-        if let Some(field) = name.find(records, all).filter(|field| *field != self.operand.field) {
-            self.check = Check::Field(*operator, Operand { field, ..Operand::new(name) });
+        let is_other = other.bind(records, all).is_ok()
+            && (other.is_computed() || other.field != self.operand.field);
+        if is_other {
+            self.check = Check::Field(*operator, other);
         }
     }
 

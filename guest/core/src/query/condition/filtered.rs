@@ -70,7 +70,7 @@ impl Parser {
 
 impl Test {
     /// Reads a filter of the records themselves as their condition: `items[?price > 5]` beside the
-    /// records of `/items`, or beside records that have no such list.
+    /// records of `/items`, and names of records such as `rows`.
     pub(super) fn unwrap_filters(&mut self, records: &RecordSet<'_>) {
         match self {
             Test::All(tests) | Test::Any(tests) => {
@@ -82,7 +82,9 @@ impl Test {
                 let keys: Vec<String> = list.name.keys().map(str::to_owned).collect();
                 let is_own = !keys.is_empty() && records.list_keys().ends_with(&keys);
                 if list.name.is_filter()
-                    && (is_own || list.name.find(records, &records.ids).is_none())
+                    && (is_own
+                        || list.name.is_of_records(records)
+                            && list.name.find(records, &records.ids).is_none())
                 {
                     *self = std::mem::replace(test.as_mut(), Test::All(Vec::new()));
                 }
