@@ -22,7 +22,9 @@ fn session() -> Result<(Session, Arc<InspectableStore>)> {
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::at_ms(NOW_MS));
     let services = HostServices { store: Arc::clone(&store) as _, clock };
     let key = SigningKey { id: String::new(), secret: SIGNING_KEY.to_vec() };
-    let filter = Filter::new(component()?, services, "", vec![key])?;
+    // Lists remain in full, so that their tools can be compared.
+    let policy = r#"{"catalogue": {"mode": "full"}}"#;
+    let filter = Filter::new(component()?, services, policy, vec![key])?;
     Ok((Session::new(Arc::new(filter), "tester", ""), store))
 }
 
