@@ -87,8 +87,6 @@ pub struct CompiledCatalogue {
     pub list: Vec<u8>,
     /// The tools of that list: the JSON of an array.
     pub tools: String,
-    /// The names of the tools that policy withholds because of their definitions.
-    pub held: Vec<String>,
 }
 
 /// The reason why a call has no other answer.

@@ -27,11 +27,7 @@ fn with_store<T>(
         client_name: None,
         catalog_version: None,
         store_unavailable: false,
-        options: caller
-            .server
-            .iter()
-            .map(|server| ("lists-tools".to_owned(), server.clone()))
-            .collect(),
+        options: caller.options(),
     };
     call(&cx).or_else(|fault| match fault {
         Fault::Store(_) => {

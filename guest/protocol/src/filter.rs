@@ -16,6 +16,17 @@ pub struct Caller {
     pub server: Option<String>,
 }
 
+/// The option of a call by which the guard keeps a catalogue of the tools of one upstream.
+pub const LISTS_TOOLS: &str = "lists-tools";
+
+impl Caller {
+    /// The options of the guard's calls for this caller: names and values.
+    #[must_use]
+    pub fn options(&self) -> Vec<(String, String)> {
+        self.server.iter().map(|server| (LISTS_TOOLS.to_owned(), server.clone())).collect()
+    }
+}
+
 /// The treatment of the upstream's response, decided when its request is forwarded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ticket {

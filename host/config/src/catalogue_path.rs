@@ -79,8 +79,17 @@ impl OwnPaths {
     }
 }
 
-/// Returns true if a path is `prefix`, or lies below it.
-fn is_below(path: &str, prefix: &str) -> bool {
+/// Returns true if a path is `prefix`, or lies below it. A slash at the end of `prefix` does not
+/// matter.
+///
+/// ```
+/// use context_guard_config::is_below;
+///
+/// assert!(is_below("/api/v1", "/api/") && is_below("/api", "/api"));
+/// assert!(!is_below("/apis", "/api"));
+/// ```
+#[must_use]
+pub fn is_below(path: &str, prefix: &str) -> bool {
     let rest = path.strip_prefix(prefix.trim_end_matches('/'));
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::alert_rules::alert_errors;
+use super::catalogue_path::is_below;
 use super::filter_store::filter_store_errors;
 use super::fleet_rules::{bundle_errors, cache_errors, fleet_errors};
 use super::gateway_file::Config;
@@ -300,12 +301,8 @@ fn transport(upstream: &Upstream) -> Option<&'static str> {
 /// Returns true if a pattern of paths may match a path below `prefix`.
 fn may_match(pattern: &str, prefix: &str) -> bool {
     let start = pattern.split(['*', '?']).next().unwrap_or_default();
-    let prefix = prefix.trim_end_matches('/');
-    if start.len() < pattern.len() && prefix.starts_with(start) {
-        return true;
-    }
-    let rest = start.strip_prefix(prefix);
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    let is_open = start.len() < pattern.len();
+    (is_open && prefix.trim_end_matches('/').starts_with(start)) || is_below(start, prefix)
 }
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ pub use alerts::{
     GATEWAY_MEASURES,
 };
 pub use bundle::Bundle;
-pub use catalogue_path::{OwnPaths, catalogue_prefix};
+pub use catalogue_path::{OwnPaths, catalogue_prefix, is_below};
 pub use check::References;
 pub use code::{CodeSettings, CodeTools, ReadOnlyTools};
 pub use error::{Error, Result};

@@ -20,8 +20,6 @@ use memchr::memmem;
 
 /// The option by which the guard counts an answer and passes it whole.
 const ONLY_COUNT: &str = "only-count";
-/// The option by which the guard keeps a catalogue of the tools of one upstream.
-pub(crate) const LISTS_TOOLS: &str = "lists-tools";
 /// The JSON-RPC error code of an internal error.
 const INTERNAL_ERROR: i64 = -32603;
 

@@ -25,7 +25,7 @@ use super::tasks::{GuardInput, run_blocking};
 use super::upstream::Failure;
 use super::upstream::http_upstream::{HttpUpstream, response_headers};
 use super::{Gateway, headers, reply};
-use crate::config::{Rest as Config, RestEndpoint};
+use crate::config::{Rest as Config, RestEndpoint, is_below};
 use crate::engine::CallContext;
 use crate::filter::Filter;
 use crate::telemetry::{Outcome, Recorder};
@@ -55,9 +55,8 @@ impl Rest {
     /// Returns the length of the API's prefix if it matches the path, otherwise `None`. The API
     /// with the longest match serves the request.
     pub(crate) fn claims(&self, path: &str) -> Option<usize> {
-        let prefix = self.config.prefix.trim_end_matches('/');
-        let rest = path.strip_prefix(prefix)?;
-        (rest.is_empty() || rest.starts_with('/')).then_some(prefix.len())
+        let prefix = &self.config.prefix;
+        is_below(path, prefix).then(|| prefix.trim_end_matches('/').len())
     }
 
     /// Returns the HTTP upstream that serves the API.

@@ -10,10 +10,10 @@ use context_guard_protocol::answer::{
     AnswerCheck, check_answer, find_id, quote, resembles_answer, trim_padding,
 };
 use context_guard_protocol::batch::{Body, join_batch};
-use context_guard_protocol::{Envelope, PendingRequests, RequestId};
+use context_guard_protocol::{Envelope, LISTS_TOOLS, PendingRequests, RequestId};
 use serde_json::value::RawValue;
 
-use super::exchange::{Exchange, LISTS_TOOLS};
+use super::exchange::Exchange;
 use crate::engine::CallContext;
 use crate::filter::Filter;
 use crate::invalid_output::InvalidOutput;

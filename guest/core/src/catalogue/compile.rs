@@ -19,8 +19,11 @@ const MAX_DEFERRED_TOOLS: usize = 500;
 /// Compiles the merged list of all upstreams. Returns none if the message is no such list.
 pub(super) fn compile(request: &CatalogueRequest<'_>, merged: &[u8]) -> Option<CompiledCatalogue> {
     let settings = request.settings();
-    let merged = MergedList::parse(merged, &settings)?;
-    compile_list(request, merged, &settings, true)
+    let mut merged = MergedList::parse(merged, &settings)?;
+    let hidden = remove_hidden(&mut merged, &settings);
+    let review = review(&mut merged, &settings);
+    let is_tiered = is_tiered(request, &merged, &settings);
+    Some(compile_list(request, &merged, &settings, (&hidden, &review), is_tiered))
 }
 
 /// Compiles the list of one upstream. Returns none if the list has several pages, or if clients get
@@ -32,38 +35,48 @@ pub(super) fn compile_upstream(
     always: bool,
 ) -> Option<CompiledCatalogue> {
     let settings = request.settings();
-    let merged = MergedList::from_upstream(upstream, list, &settings)?;
-    compile_list(request, merged, &settings, always)
+    let mut merged = MergedList::from_upstream(upstream, list, &settings)?;
+    // The guard withheld suspicious tools when it shaped the list.
+    let hidden = remove_hidden(&mut merged, &settings);
+    let is_tiered = is_tiered(request, &merged, &settings);
+    (always || is_tiered).then(|| {
+        compile_list(request, &merged, &settings, (&hidden, &Review::default()), is_tiered)
+    })
 }
 
-fn compile_list(
+/// Removes hidden tools, and returns the names that clients would see of them. Each visible set has
+/// its own index, so that hidden tools influence nothing.
+fn remove_hidden(merged: &mut MergedList<'_>, settings: &CatalogueSettings) -> Vec<String> {
+    let hidden = merged.tools.extract_if(.., |tool| settings.is_hidden(&tool.endpoint()));
+    hidden.map(|tool| tool.wire_name).collect()
+}
+
+/// Returns true if clients get a tiered list.
+fn is_tiered(
     request: &CatalogueRequest<'_>,
-    mut merged: MergedList<'_>,
+    merged: &MergedList<'_>,
     settings: &CatalogueSettings,
-    always: bool,
-) -> Option<CompiledCatalogue> {
-    // Each visible set has its own index, so that hidden tools influence nothing.
-    let hidden: Vec<String> = merged
-        .tools
-        .extract_if(.., |tool| settings.is_hidden(&tool.endpoint()))
-        .map(|tool| tool.wire_name)
-        .collect();
-    let Review { held, suspicious } = review(&mut merged, settings);
-    let estimator = request.policy.settings_for("", "tools/list").estimator;
-    let cost: u64 =
-        merged.tools.iter().map(|tool| estimator.price(tool.definition.as_bytes())).sum();
-    let is_tiered = match settings.mode.unwrap_or_default() {
+) -> bool {
+    match settings.mode.unwrap_or_default() {
         CatalogueMode::Full => false,
         CatalogueMode::Tiered => true,
         CatalogueMode::Auto => {
             let defers = settings.is_deferring(request.client_name)
                 && merged.tools.len() <= MAX_DEFERRED_TOOLS;
-            cost > settings.threshold.unwrap_or(DEFAULT_THRESHOLD) && !defers
+            let estimator = request.policy.settings_for("", "tools/list").estimator;
+            let costs = merged.tools.iter().map(|tool| estimator.price(tool.definition.as_bytes()));
+            !defers && costs.sum::<u64>() > settings.threshold.unwrap_or(DEFAULT_THRESHOLD)
         }
-    };
-    if !always && !is_tiered && held.is_empty() {
-        return None;
     }
+}
+
+fn compile_list(
+    request: &CatalogueRequest<'_>,
+    merged: &MergedList<'_>,
+    settings: &CatalogueSettings,
+    (hidden, review): (&[String], &Review),
+    is_tiered: bool,
+) -> CompiledCatalogue {
     // Only page 1 of a long list reaches some clients: it starts with the tools to find the rest.
     let has_pages = merged.tools.len() > merged.page_size;
     let tools: Vec<Tool<'_>> =
@@ -71,11 +84,11 @@ fn compile_list(
     let WrittenList { list, tools: listed } = write_list(&TierList {
         request,
         settings,
-        estimator: &estimator,
+        estimator: &request.policy.settings_for("", "tools/list").estimator,
         tools: &tools,
-        hidden: &hidden,
-        held: &held,
-        suspicious: &suspicious,
+        hidden,
+        held: &review.held,
+        suspicious: &review.suspicious,
         is_tiered,
         has_meta_tools: is_tiered || has_pages,
     });
@@ -86,7 +99,7 @@ fn compile_list(
         ..Settings::default()
     };
     let index = index::compile(&tools, &ranker);
-    Some(CompiledCatalogue { entries: request.entries(index, &tools), list, tools: listed, held })
+    CompiledCatalogue { entries: request.entries(index, &tools), list, tools: listed }
 }
 
 fn tool<'t>(

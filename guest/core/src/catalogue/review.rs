@@ -11,6 +11,7 @@ use crate::policy::{CatalogueSettings, HoldReason};
 const MAX_REPORTED: usize = 200;
 
 /// The result of a review, for the host.
+#[derive(Default)]
 pub(super) struct Review {
     /// The names that clients would see of withheld tools.
     pub(super) held: Vec<String>,

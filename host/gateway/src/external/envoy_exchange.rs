@@ -186,8 +186,9 @@ impl EnvoyExchange {
             }
             RequestAction::Forward { body, target, mcp_headers } => {
                 change.set.extend(target.map(|target| (":path", target)));
-                for (name, value) in mcp_headers {
-                    match value.filter(|_| self.mcp_headers.contains(&name)) {
+                let known = mcp_headers.into_iter();
+                for (name, value) in known.filter(|(name, _)| self.mcp_headers.contains(name)) {
+                    match value {
                         Some(value) => change.set.push((name, value)),
                         None => change.remove.push(name),
                     }

@@ -7,7 +7,7 @@ use context_guard_protocol::{Caller, Envelope, MessageFilter, Ticket, Verdict};
 use lru::LruCache;
 
 use crate::engine::CallContext;
-use crate::exchange::{Exchange, LISTS_TOOLS, NextStep};
+use crate::exchange::{Exchange, NextStep};
 use crate::filter::Filter;
 use crate::message::Head;
 use crate::protocol_mode::ClientInfo;
@@ -40,11 +40,7 @@ impl ExternalGuard {
             upstream: caller.upstream.clone(),
             protocol_version: caller.protocol_version.clone(),
             client_name: clients.get(&caller.session).cloned(),
-            options: caller
-                .server
-                .iter()
-                .map(|server| (LISTS_TOOLS.to_owned(), server.clone()))
-                .collect(),
+            options: caller.options(),
             ..CallContext::default()
         };
         drop(clients);

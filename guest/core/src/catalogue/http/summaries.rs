@@ -79,12 +79,13 @@ impl Routes<'_> {
         if min_success_rate.is_some_and(|rate| !(1.0..=100.0).contains(&rate)) {
             return Err(bad_request("min_success_rate is a percentage from 1 to 100"));
         }
-        let detail = match self.parameter("detail") {
-            None | Some("summary") => ToolDetail::Summary,
-            Some("names") => ToolDetail::Names,
-            Some("signature") => ToolDetail::Signature,
-            Some("full") => ToolDetail::Full,
-            Some(_) => return Err(bad_request("detail is names, summary, signature or full")),
+        let detail = match self.parameter("detail").map(|name| serde_json::from_value(name.into()))
+        {
+            None => ToolDetail::Summary,
+            Some(Ok(detail)) => detail,
+            Some(Err(_)) => {
+                return Err(bad_request("detail is names, summary, signature or full"));
+            }
         };
         let min_score: Option<f32> = self.number("min_score")?;
         if min_score.is_some_and(|score| !(score.is_finite() && score >= 0.0)) {
