@@ -69,6 +69,9 @@ impl Path {
         let mut at = Some(root);
         !self.query.segments.iter().all(|segment| {
             let [PathSelector::Token(name)] = segment.selectors.as_slice() else { return false };
+            if segment.is_deep {
+                return false;
+            }
             at = at.and_then(|id| {
                 let member = outline.member(id, name).map(|(id, _)| id);
                 let element = || outline.children(id).nth(name.parse().ok()?).map(|(id, _)| id);
