@@ -186,7 +186,7 @@ impl Aggregator {
         if !is_unknown_cursor(&answer) {
             return answer;
         }
-        for server in self.lists.guarded() {
+        for server in self.lists.guarded(origin).await {
             let inner = self.forwarder.forward(origin, server, request.clone()).await;
             if !is_unknown_cursor(&inner) {
                 return inner;

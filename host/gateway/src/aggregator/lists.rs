@@ -94,8 +94,11 @@ impl Lists {
         lock(&self.tools_seen)
     }
 
-    /// Returns the indexes of the upstreams that are behind a guard of their own.
-    pub(super) fn guarded(&self) -> Vec<usize> {
+    /// Returns the indexes of the upstreams that are behind a guard of their own. Upstreams whose
+    /// tools are not known yet, for example because they still start, are asked for their tools.
+    pub(super) async fn guarded(&self, origin: &Origin<'_>) -> Vec<usize> {
+        let servers = 0..self.connections.servers.len();
+        join_all(servers.map(|server| self.ensure_tools_seen(origin, server))).await;
         lock(&self.guarded).iter().copied().collect()
     }
 
