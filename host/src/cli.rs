@@ -47,6 +47,7 @@ use clap::{Args, Parser, Subcommand};
 use context_guard::bundle::Error as BundleError;
 use context_guard::history::{History, HistoryOptions};
 use context_guard::{Error, access, config, oauth, revision, telemetry};
+use context_guard_protocol::client::check_name;
 use tracing::warn;
 use tracing_subscriber::EnvFilter;
 
@@ -179,6 +180,19 @@ pub(crate) struct GuardOptions {
     /// The guard component, instead of the embedded one.
     #[arg(long, value_name = "FILE", env = "CONTEXT_GUARD_COMPONENT")]
     component: Option<PathBuf>,
+}
+
+/// The option that chooses the profile of a client.
+#[derive(Clone, Args)]
+pub(crate) struct ProfileOption {
+    /// The client whose profile applies, whatever client connects: the beginning of its name in
+    /// clientInfo, or `unknown`. The policy setting `clientProfile` precedes it.
+    #[arg(long, value_name = "NAME", value_parser = profile_name)]
+    client_profile: Option<String>,
+}
+
+fn profile_name(name: &str) -> Result<String, String> {
+    check_name(name).map(|()| name.to_owned())
 }
 
 /// The option that turns the history of calls off.

@@ -1,6 +1,10 @@
 //! Answers of every shape in the validation of real clients: three SDKs and the inspector.
 
+use std::process::Command;
+
 use context_guard_test_support::answer::Answer;
+use context_guard_test_support::artifacts;
+use context_guard_test_support::gateway::{Gateway, HttpClient};
 use context_guard_test_support::peers::{self, CLIENTS, Server, call};
 use context_guard_test_support::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -106,6 +110,35 @@ fn clients_of_one_content_accept_every_shape() -> Result<()> {
         }
     }
     Ok(std::fs::remove_dir_all(folder)?)
+}
+
+#[test]
+fn profile_of_a_client_is_chosen_by_flag_and_header() -> Result<()> {
+    let houses = artifacts::property_server()?;
+    let profile = ("x-context-guard-client", "claude-code");
+    let is_structured = |answer: &Answer| {
+        let content = &answer.result()["structuredContent"]["listings"];
+        answer.texts().is_empty() && content.is_array()
+    };
+    for count in [1, 2] {
+        let upstreams = (0..count).map(|at| json!({"name": format!("s{at}"), "command": [houses]}));
+        let gateway = Gateway::start(upstreams.collect(), json!({}))?;
+        let tool = if count == 1 { "list_listings" } else { "s0__list_listings" };
+        for (headers, is_chosen) in [(&[profile][..], true), (&[][..], false)] {
+            let mut client = HttpClient::open(&gateway.url(), headers, json!({}))?;
+            let answer = client.call(tool, json!({}))?;
+            ensure!(is_structured(&answer) == is_chosen, "{count} servers: {}", answer.0);
+        }
+    }
+    let flag = Server::property()?.wrapped_with(&["--client-profile", "claude-code"])?;
+    let answers = peers::run(CLIENTS[0], &flag, &[once("list_listings", json!({}))])?;
+    let answer = answers.get(1).and_then(|answers| answers.first()).context("no answer")?;
+    ensure!(is_structured(answer), "{}", answer.0);
+    let wrong = Server::property()?.wrapped_with(&["--client-profile", "clod"])?;
+    let wrong = Command::new(&wrong.0[0]).args(&wrong.0[1..]).output()?;
+    let reason = String::from_utf8_lossy(&wrong.stderr);
+    ensure!(wrong.status.code() == Some(2) && reason.contains("codex-mcp-client"), "{reason}");
+    Ok(())
 }
 
 #[test]

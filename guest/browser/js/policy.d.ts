@@ -139,6 +139,8 @@ export type Settings = {
   chunkThreshold?: number;
   /** Chunk long texts. Default true. */
   chunking?: boolean;
+  /** The client whose profile applies to all clients: the beginning of its name in `clientInfo`, or `unknown`. Default: the name in the header `X-Context-Guard-Client`, else that in `clientInfo`. */
+  clientProfile?: string;
   /** Write a uniform list that does not fit as a header and rows, if that makes it fit. Default false. */
   compact?: boolean;
   /** The format of cursors: `short` (about 28 characters, 20 tokens) or `signed` (about 115 characters, with a whole HMAC-SHA256). Default `short`. Replay cursors are always `signed`. */

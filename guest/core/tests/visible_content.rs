@@ -287,6 +287,13 @@ fn policy_overrides_the_client() {
     assert!(shown(&text(&of_text).unwrap()) > 0 && shown(&of_text["structuredContent"]) == 0);
     let unknown = first("", &json!({"visibleContent": "structured"}), 4_000).1;
     assert!(text(&unknown).is_none() && shown(&unknown["structuredContent"]) > 0);
+    let as_other = first("mcp", &json!({"clientProfile": "claude-code"}), 12_000);
+    assert!(text(&as_other.1).is_none() && as_other.2.budget == 9_500);
+    let as_unknown = first("claude-code", &json!({"clientProfile": "unknown"}), 4_000).1;
+    assert!(shown(&text(&as_unknown).unwrap()) > 0);
+    let refused = NativeGuard::with_policy(r#"{"clientProfile": "clod"}"#).err().unwrap();
+    let refused = format!("{refused:#}");
+    assert!(refused.contains("clientProfile") && refused.contains("claude-code"), "{refused}");
 }
 
 #[test]

@@ -72,7 +72,7 @@ impl Shared {
             principal: &caller.principal,
             upstream: &caller.upstream,
             protocol_version: &caller.protocol_version,
-            client_name: "",
+            client_name: caller.client.as_deref().unwrap_or_default(),
             store_unavailable: self.store.is_none() || pass.is_unavailable(),
             catalogue_version: "",
             lists_tools: caller.server.as_deref(),

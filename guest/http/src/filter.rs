@@ -24,7 +24,7 @@ fn with_store<T>(
         request_id: String::new(),
         upstream: caller.upstream.clone(),
         protocol_version: caller.protocol_version.clone(),
-        client_name: None,
+        client_name: caller.client.clone(),
         catalog_version: None,
         store_unavailable: false,
         options: caller.options(),

@@ -41,6 +41,32 @@ pub const CLIENT_NAMES: [&str; 36] = [
     "anthropic/claudeai",
 ];
 
+/// The HTTP header that names the client whose profile applies, in lower case. A gateway, filter or
+/// middleware uses it instead of the name in `clientInfo`.
+pub const CLIENT_HEADER: &str = "x-context-guard-client";
+
+/// The maximum length of a client's name in bytes. A longer name is cut.
+const MAX_NAME_BYTES: usize = 256;
+
+/// Returns the name of a client, cut to 256 bytes. None if it is empty.
+#[must_use]
+pub fn cut_name(name: &str) -> Option<String> {
+    let name = name.get(..name.floor_char_boundary(MAX_NAME_BYTES)).unwrap_or_default();
+    (!name.is_empty()).then(|| name.to_owned())
+}
+
+/// Checks the name of a profile that replaces the one of a client.
+///
+/// # Errors
+/// The reason, with all names, if the name is neither `unknown` nor that of a known client.
+pub fn check_name(name: &str) -> Result<(), String> {
+    if name == "unknown" || known_name(name).is_some() {
+        return Ok(());
+    }
+    let names = CLIENT_NAMES.join(", ");
+    Err(format!("{name:?} is no known client. Write unknown, or one of: {names}"))
+}
+
 /// Returns the name of the known client that a name in `clientInfo` belongs to. Proxies and clients
 /// append to names, so the beginning decides, up to the end of a word.
 ///

@@ -3,6 +3,7 @@
 use sha2::{Digest, Sha256};
 
 use crate::batch::join_batch;
+use crate::client::{CLIENT_HEADER, cut_name};
 use crate::code::{TOO_LARGE, UPSTREAM_UNAVAILABLE};
 use crate::filter::{Caller, MessageFilter, Ticket, Verdict};
 use crate::http::{Replacement, RequestAction, RequestHead, ResponseAction, ResponseHead};
@@ -299,6 +300,7 @@ pub fn identify_caller(settings: &Settings, header: &dyn Fn(&str) -> Option<Stri
         session: header("mcp-session-id"),
         upstream: settings.upstream.clone(),
         protocol_version: header("mcp-protocol-version"),
+        client: cut_name(&header(CLIENT_HEADER)),
         server: None,
     }
 }

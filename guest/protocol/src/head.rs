@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::client::cut_name;
 use crate::header;
 use crate::id::RequestId;
 use crate::non_finite;
@@ -314,6 +315,12 @@ impl Parameters<'_> {
     pub fn meta(&self, name: &str) -> Option<serde_json::Value> {
         let meta: serde_json::Value = serde_json::from_str(self.meta?.get()).ok()?;
         meta.get(name).cloned()
+    }
+
+    /// The name in the `clientInfo` that a stateless request has in `_meta`. None in other messages.
+    #[must_use]
+    pub fn client_name(&self) -> Option<String> {
+        cut_name(self.meta(CLIENT_KEY)?.get("name")?.as_str()?)
     }
 
     /// The MCP revision that a stateless request names in `_meta`. None in other messages.

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use crate::batch::{Body, join_batch};
 use crate::filter::{Caller, MessageFilter, Ticket, Verdict};
-use crate::head::{Envelope, Head};
+use crate::head::{Envelope, Head, is_stateless_version};
 use crate::http::{HttpResponse, RequestAction};
 use crate::pending::PendingRequests;
 use crate::response::FailedRequest;
@@ -47,6 +47,13 @@ impl McpExchange {
         body: &[u8],
     ) -> RequestAction {
         let requests = Body::parse(body);
+        if self.caller.client.is_none()
+            && is_stateless_version(&self.caller.protocol_version)
+            && let Body::Single(message) = &requests
+        {
+            self.caller.client =
+                Head::read(message).and_then(|head| head.parameters().client_name());
+        }
         let (mut forwarded, mut is_changed, mut mcp_headers) = (Vec::new(), false, Vec::new());
         for message in requests.messages() {
             match filter.on_request(&self.caller, message) {

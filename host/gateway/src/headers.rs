@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use context_guard_protocol::client::{CLIENT_HEADER, cut_name};
 use http::header::{AUTHORIZATION, AsHeaderName, COOKIE, HeaderMap, HeaderName, HeaderValue};
 
 use crate::access::{API_KEY, remove_key};
@@ -28,6 +29,12 @@ pub(crate) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event
 /// Returns a header as text, or an empty text if it is missing.
 pub(crate) fn header(headers: &HeaderMap, name: impl AsHeaderName) -> &str {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
+
+/// Returns the name of the client whose profile a request chooses by a header. `None` if it chooses
+/// none.
+pub(crate) fn client_override(headers: &HeaderMap) -> Option<String> {
+    cut_name(header(headers, CLIENT_HEADER))
 }
 
 /// The headers with a client's credentials, which only upstreams with `authorization: forward`

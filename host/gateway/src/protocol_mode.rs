@@ -4,6 +4,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::message::{CAPABILITIES_KEY, CLIENT_KEY, Head, STATELESS_VERSION, VERSION_KEY, members};
+use context_guard_protocol::client::cut_name;
 use context_guard_protocol::code::{HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION};
 
 /// The latest stateful protocol version. The gateway proposes it to a stateful upstream on behalf
@@ -15,8 +16,6 @@ pub(crate) const STATEFUL_VERSIONS: [&str; 4] =
 /// The maximum size of the capabilities of a client, and of the description of its software, in
 /// bytes. Each session stores both, and upstreams receive them with each connection.
 const MAX_DESCRIPTION_BYTES: usize = 16 << 10;
-/// The maximum length of the name of a client, in bytes. Each record of a call has the name.
-const MAX_NAME_BYTES: usize = 256;
 /// JSON-RPC error codes that only stateless servers use.
 const STATELESS_ERRORS: [i64; 3] = [HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION];
 
@@ -93,8 +92,7 @@ impl ClientInfo {
     /// Returns the name of the client software, or `None` if it has none. A long name is cut.
     pub(crate) fn name(&self) -> Option<String> {
         let implementation: Value = serde_json::from_str(&self.implementation).ok()?;
-        let name = implementation.get("name")?.as_str()?;
-        name.get(..name.floor_char_boundary(MAX_NAME_BYTES)).map(str::to_owned)
+        cut_name(implementation.get("name")?.as_str()?)
     }
 
     /// Returns the members of `_meta` that every stateless request has, as JSON without braces.

@@ -10,7 +10,9 @@ use context_guard_protocol::answer::{
     AnswerCheck, check_answer, find_id, quote, resembles_answer, trim_padding,
 };
 use context_guard_protocol::batch::{Body, join_batch};
-use context_guard_protocol::{Envelope, LISTS_TOOLS, PendingRequests, RequestId};
+use context_guard_protocol::{
+    Envelope, LISTS_TOOLS, PendingRequests, RequestId, is_stateless_version,
+};
 use serde_json::value::RawValue;
 
 use super::exchange::Exchange;
@@ -51,6 +53,8 @@ struct SessionState {
     pending: PendingRequests<Exchange>,
     protocol_version: String,
     client_name: Option<String>,
+    /// The client whose profile applies instead of that of `client_name`.
+    client_override: Option<String>,
     /// True after an event with an id on any stream, with which clients can resume streams of the
     /// session.
     is_resumable: bool,
@@ -142,6 +146,14 @@ impl Session {
         self.state().client_name = name;
     }
 
+    /// Sets the name of the client whose profile applies instead of that of the client's own name.
+    /// None has no effect.
+    pub fn override_client(&self, name: Option<String>) {
+        if name.is_some() {
+            self.state().client_override = name;
+        }
+    }
+
     /// Returns the filter that the session's messages pass.
     pub(crate) fn filter(&self) -> &Filter {
         self.filter.wait()
@@ -182,21 +194,25 @@ impl Session {
     }
 
     fn begin(&self, request_id: &str, message: &[u8]) -> Exchange {
-        let state = self.state();
+        let (state, head) = (self.state(), Head::read(message));
         let session = self.name.get().cloned().unwrap_or_default();
+        let own_name = || match is_stateless_version(&state.protocol_version) {
+            true => head.as_ref().and_then(|head| head.parameters().client_name()),
+            false => state.client_name.clone(),
+        };
         let context = CallContext {
             principal: self.principal.clone(),
             session: session.clone(),
             request_id: request_id.to_owned(),
             upstream: self.upstream.clone(),
             protocol_version: state.protocol_version.clone(),
-            client_name: state.client_name.clone(),
+            client_name: state.client_override.clone().or_else(own_name),
             // An upstream may have other tools in each session.
             options: vec![(LISTS_TOOLS.to_owned(), session)],
             ..CallContext::default()
         };
         let recorder = self.recorder.as_deref();
-        Exchange::of_request(context, Head::read(message).as_ref(), recorder)
+        Exchange::of_request(context, head.as_ref(), recorder)
     }
 
     /// Passes a message of the client through the filter. Messages other than requests are

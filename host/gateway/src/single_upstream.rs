@@ -30,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 use self::response_stream::{PostedRequests, ResponseStream, StreamState};
 use self::unanswered::UnansweredRequests;
 use super::admission::Admission;
-use super::headers::{PROTOCOL_VERSION, SESSION_ID, header, update_routing};
+use super::headers::{PROTOCOL_VERSION, SESSION_ID, client_override, header, update_routing};
 use super::reply;
 use super::session::{FromClient, Session};
 use super::session_table::SessionTable;
@@ -230,6 +230,7 @@ impl SingleUpstream {
         if let Some(refusal) = self.refuse_task(&admission.principal, &body) {
             return refusal;
         }
+        session.override_client(client_override(&parts.headers));
         let mut unanswered = UnansweredRequests::of_body(&body);
         // Before the requests are begun, so that a refusal leaves none of them pending.
         let long_lived = unanswered.has_subscription().then(|| admission.open_stream());

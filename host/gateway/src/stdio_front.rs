@@ -12,6 +12,7 @@ use std::time::Duration;
 use axum::response::Response;
 use bytes::Bytes;
 use context_guard_protocol::RequestId;
+use context_guard_protocol::client::CLIENT_HEADER;
 use context_guard_protocol::header::encode_value;
 use context_guard_protocol::sse::Framer;
 use futures_util::StreamExt as _;
@@ -46,16 +47,22 @@ const REOPEN_PAUSE: Duration = Duration::from_secs(1);
 
 impl Gateway {
     /// Serves one client that writes lines to `input` and reads them from `output`, until the input
-    /// ends or `stop` resolves. Access rules, listen addresses and TLS do not apply.
+    /// ends or `stop` resolves. Access rules, listen addresses and TLS do not apply. `profile` is
+    /// the name of the client whose profile applies instead of that of the client's own name.
     ///
     /// # Errors
-    /// [`Error::Setup`] if there is no MCP upstream; [`Error::Io`] if the input cannot be read.
+    /// [`Error::Setup`] if there is no MCP upstream, or if `profile` is no header value;
+    /// [`Error::Io`] if the input cannot be read.
     pub async fn run_stdio(
         self: &Arc<Self>,
         input: impl AsyncBufRead + Unpin,
         output: impl AsyncWrite + Unpin + Send + 'static,
         stop: impl Future<Output = ()>,
+        profile: Option<&str>,
     ) -> Result<()> {
+        let client = profile.map(HeaderValue::from_str).transpose();
+        let client =
+            client.map_err(|error| Error::Setup(format!("the client profile: {error}")))?;
         if self.aggregator.servers().is_empty() {
             let reason = "no upstream speaks MCP, so there is nothing to serve over stdio: add one \
                           with `command` or `url`";
@@ -67,6 +74,7 @@ impl Gateway {
             gateway: Arc::clone(self),
             output: tokio::sync::Mutex::new(Box::new(output)),
             session: Mutex::default(),
+            client,
             running: Mutex::default(),
             events: Mutex::default(),
         });
@@ -99,6 +107,8 @@ struct Front {
     output: tokio::sync::Mutex<Box<dyn AsyncWrite + Unpin + Send>>,
     /// The headers of the session of a stateful client.
     session: Mutex<Option<HeaderMap>>,
+    /// The name of the client whose profile applies, if the command line sets it.
+    client: Option<HeaderValue>,
     /// The requests of a stateless client, which end when the client cancels them.
     running: Mutex<HashMap<RequestId, AbortHandle>>,
     /// The task that relays messages which belong to no request.
@@ -215,6 +225,9 @@ impl Front {
             parts.headers = session;
         }
         let headers = &mut parts.headers;
+        if let Some(client) = &self.client {
+            headers.insert(CLIENT_HEADER, client.clone());
+        }
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         let [head] = heads else { return parts };

@@ -8,9 +8,9 @@ use clap::Args;
 use context_guard::config::Config;
 use tokio::io::BufReader;
 
-use super::HistoryOption;
 use super::runtime::GatewayFiles;
 use super::serve::{self, Front, GatewayParts};
+use super::{HistoryOption, ProfileOption};
 
 const AFTER_HELP: &str = "\
 For clients that start their servers, such as Claude Desktop, and for bundles and registries:
@@ -32,6 +32,8 @@ pub(crate) struct Stdio {
     component: Option<PathBuf>,
     #[command(flatten)]
     history: HistoryOption,
+    #[command(flatten)]
+    profile: ProfileOption,
 }
 
 impl Stdio {
@@ -44,19 +46,20 @@ impl Stdio {
         }
         let files =
             GatewayFiles { config: Some(self.config), component: self.component, bundle: None };
-        run(config, files)
+        run(config, files, self.profile)
     }
 }
 
 /// Runs a gateway for the client on standard input and output.
-pub(super) fn run(config: Config, files: GatewayFiles) -> Result<ExitCode> {
+pub(super) fn run(config: Config, files: GatewayFiles, profile: ProfileOption) -> Result<ExitCode> {
     let parts = GatewayParts::build(config, files, Front::Stdio)?;
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
         let gateway = parts.start()?;
         let input = BufReader::with_capacity(1 << 16, tokio::io::stdin());
-        gateway.run_stdio(input, tokio::io::stdout(), serve::stopped()).await?;
+        let profile = profile.client_profile.as_deref();
+        gateway.run_stdio(input, tokio::io::stdout(), serve::stopped(), profile).await?;
         anyhow::Ok(())
     })?;
     // A thread may still wait for input that never arrives.

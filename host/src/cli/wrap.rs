@@ -19,7 +19,7 @@ use tracing::{info, warn};
 
 use super::log::LogFormat;
 use super::wrap_programs::{self, WrappedServer};
-use super::{GuardOptions, HistoryOption, runtime};
+use super::{GuardOptions, HistoryOption, ProfileOption, runtime};
 
 const AFTER_HELP: &str = "\
 In a client's configuration, put `context-guard wrap --` before the command:
@@ -51,6 +51,8 @@ pub(crate) struct Wrap {
     learn: bool,
     #[command(flatten)]
     history: HistoryOption,
+    #[command(flatten)]
+    profile: ProfileOption,
     /// The format of the log on standard error: `text`, or `json` for one object per line.
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t, hide_possible_values = true)]
     pub(crate) log_format: LogFormat,
@@ -75,6 +77,7 @@ impl Wrap {
                 guard: self.guard,
                 name: self.name,
                 history: self.history,
+                profile: self.profile,
                 inherit_env: self.inherit_env,
                 command: self.command,
             });
@@ -98,6 +101,7 @@ impl Wrap {
         recorder.set_uses_pipe();
         let session = Session::new(filter, "local", &self.name);
         let session = session.with_recorder(Arc::clone(&recorder));
+        session.override_client(self.profile.client_profile);
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         let status = runtime.block_on(async {

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::runtime::GatewayFiles;
 use super::stdio;
-use super::{GuardOptions, HistoryOption};
+use super::{GuardOptions, HistoryOption, ProfileOption};
 
 /// The name of a server without `--name`.
 const DEFAULT_NAME: &str = "server";
@@ -18,6 +18,7 @@ pub(super) struct WrappedServer {
     pub(super) guard: GuardOptions,
     pub(super) name: String,
     pub(super) history: HistoryOption,
+    pub(super) profile: ProfileOption,
     pub(super) inherit_env: Vec<String>,
     pub(super) command: Vec<String>,
 }
@@ -36,5 +37,6 @@ pub(super) fn run(wrap: WrappedServer) -> Result<ExitCode> {
     let policy = wrap.guard.policy.as_ref().map(std::path::absolute).transpose()?;
     config.policy = policy.map(Policy::File);
     config.history = (!wrap.history.no_history).then(Default::default);
-    stdio::run(config, GatewayFiles { config: None, component: wrap.guard.component, bundle: None })
+    let files = GatewayFiles { config: None, component: wrap.guard.component, bundle: None };
+    stdio::run(config, files, wrap.profile)
 }

@@ -61,9 +61,10 @@ fn is_tiered(
         CatalogueMode::Full => false,
         CatalogueMode::Tiered => true,
         CatalogueMode::Auto => {
-            let defers = settings.is_deferring(request.client_name)
-                && merged.tools.len() <= MAX_DEFERRED_TOOLS;
-            let estimator = request.policy.settings_for("", "tools/list").estimator;
+            let list = request.policy.settings_for("", "tools/list");
+            let client = list.client_profile.as_deref().unwrap_or(request.client_name);
+            let defers = settings.is_deferring(client) && merged.tools.len() <= MAX_DEFERRED_TOOLS;
+            let estimator = list.estimator;
             let costs = merged.tools.iter().map(|tool| estimator.price(tool.definition.as_bytes()));
             !defers && costs.sum::<u64>() > settings.threshold.unwrap_or(DEFAULT_THRESHOLD)
         }

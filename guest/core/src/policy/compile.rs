@@ -1,6 +1,7 @@
 //! Compiles a policy document to a [`Policy`]. Reports all issues of the document at once, and is
 //! the only place that checks the ranges of its settings.
 
+use context_guard_protocol::client::check_name;
 use context_guard_protocol::glob;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -198,6 +199,11 @@ fn check(settings: &Settings, base: &Settings, path: &str, issues: &mut Vec<Issu
                 &format!("{value} is out of range: from {least} to {most}"),
             ));
         }
+    }
+    if let Some(name) = &settings.client_profile
+        && let Err(reason) = check_name(name)
+    {
+        issues.push(fault(&join(path, "clientProfile"), &reason));
     }
     let scale = settings.estimator.and_then(|estimator| estimator.scale);
     if let Some(scale) = scale.filter(|scale| !(0.5..=4.0).contains(scale)) {

@@ -99,6 +99,10 @@ pub struct Settings {
     /// The other content of a shaped answer then holds the result metadata alone. Default: by the
     /// client's name; `both` for unknown clients.
     pub visible_content: Option<VisibleContent>,
+    /// The client whose profile applies to all clients: the beginning of its name in `clientInfo`,
+    /// or `unknown`. Default: the name in the header `X-Context-Guard-Client`, else that in
+    /// `clientInfo`.
+    pub client_profile: Option<String>,
     /// Add highlights of the rest to the first chunk of a text: errors of a log, an outline, the
     /// end. Default true.
     pub highlights: Option<bool>,

@@ -60,6 +60,8 @@ pub struct EndpointSettings {
     pub compact: bool,
     /// The content of results that the client shows to its model. `None`: by the client's name.
     pub visible_content: Option<VisibleContent>,
+    /// The name of the client whose profile applies to all clients. None if each client's own does.
+    pub client_profile: Option<String>,
     /// The limits of the client for what it shows of a result.
     pub shown: ShownLimits,
     /// The same for errors.
@@ -124,6 +126,7 @@ impl Default for EndpointSettings {
             strip_fields: Vec::new(),
             compact: false,
             visible_content: None,
+            client_profile: None,
             shown: ShownLimits::default(),
             shown_errors: ShownLimits::default(),
             cuts_end: false,
@@ -153,10 +156,12 @@ impl EndpointSettings {
         self.summarization && tokens > self.summary_threshold
     }
 
-    /// Returns the settings for the client with this name in `clientInfo`. Budgets are at most what
+    /// Returns the settings for the client with this name in `clientInfo`, or for the one that
+    /// policy sets instead. Budgets are at most what
     /// it shows of a result. The visible content is that of its profile, unless policy sets it.
     #[must_use]
     pub fn for_client(mut self, name: &str) -> Self {
+        let name = self.client_profile.as_deref().unwrap_or(name);
         let Some(profile) = ClientProfile::find(name) else { return self };
         self.visible_content.get_or_insert(profile.visible);
         // JSON has about three bytes a token. Denser text is limited by its bytes.
@@ -219,6 +224,7 @@ impl EndpointSettings {
         self.order_by = settings.order_by.clone().or(self.order_by.take());
         self.read_only = settings.read_only.or(self.read_only);
         self.visible_content = settings.visible_content.or(self.visible_content);
+        self.client_profile = settings.client_profile.clone().or(self.client_profile.take());
         if let Some(chars) = settings.preview_chars {
             self.preview_chars = usize::try_from(chars).unwrap_or(usize::MAX);
         }

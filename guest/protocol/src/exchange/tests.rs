@@ -168,6 +168,31 @@ fn api_is_paged_by_query() {
 }
 
 #[test]
+fn client_is_named_by_header_or_stateless_request() {
+    struct Names(Vec<Option<String>>);
+    impl MessageFilter for Names {
+        fn on_request(&mut self, caller: &Caller, _: &[u8]) -> Verdict {
+            self.0.push(caller.client.clone());
+            Verdict::Forward(None, Ticket::Pass)
+        }
+        fn on_response(&mut self, _: &Caller, _: &Ticket, _: &[u8]) -> Option<Vec<u8>> {
+            None
+        }
+        fn on_limit_exceeded(&mut self) {}
+    }
+    let request = br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","_meta":{"io.modelcontextprotocol/clientInfo":{"name":"zed","version":"1"}}}}"#;
+    let json = ("content-type", "application/json");
+    let stateless = ("mcp-protocol-version", "2026-07-28");
+    let named = ("x-context-guard-client", "claude-code");
+    let mut names = Names(Vec::new());
+    for headers in [vec![json], vec![json, stateless], vec![json, stateless, named]] {
+        open(&Settings::default(), "POST", "/mcp", &headers).on_request(&mut names, request);
+    }
+    let expected = [None, Some("zed".to_owned()), Some("claude-code".to_owned())];
+    assert_eq!(names.0, expected);
+}
+
+#[test]
 fn credentials_identify_callers() {
     let who = |headers: &[(&str, &str)]| {
         let headers: BTreeMap<&str, &str> = headers.iter().copied().collect();

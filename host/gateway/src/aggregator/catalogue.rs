@@ -243,7 +243,7 @@ impl Aggregator {
         ListKey {
             version: exchange.context.catalog_version.clone().unwrap_or_default(),
             revision: self.filter.revisions().choose(&exchange.context).number,
-            client: is_stateful.then(|| client.info.name().unwrap_or_default()),
+            client: is_stateful.then(|| client.name().unwrap_or_default()),
         }
     }
 

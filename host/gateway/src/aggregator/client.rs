@@ -9,7 +9,7 @@ use crate::admission::{Admission, Rate};
 use crate::byte_channel::ByteSender;
 use crate::config::Limits;
 use crate::fair_queue::Caller;
-use crate::headers::{PARAM_PREFIX, forwarded_headers};
+use crate::headers::{PARAM_PREFIX, client_override, forwarded_headers};
 use crate::protocol_mode::{ClientInfo, ProtocolMode};
 use crate::revision::GATEWAY_PRINCIPAL;
 use crate::stream_limits::StreamLimits;
@@ -31,6 +31,8 @@ pub(super) struct Client {
     pub(super) scope: Arc<str>,
     pub(super) mode: ProtocolMode,
     pub(super) info: Arc<ClientInfo>,
+    /// The client whose profile applies instead of that of the name in `info`.
+    pub(super) client_override: Option<Arc<str>>,
     /// The session of a stateful client. `None` for a stateless one.
     pub(super) session: Option<Arc<ClientSession>>,
     /// The client's headers that the gateway also sends to HTTP upstreams.
@@ -60,6 +62,7 @@ impl Client {
             scope: admission.storage_scope(headers),
             mode: ProtocolMode::Stateful,
             info: Arc::clone(&session.info),
+            client_override: client_override(headers).map(Into::into),
             session: Some(Arc::clone(session)),
             headers: forwarded_headers(headers),
             has_headers: false,
@@ -78,6 +81,7 @@ impl Client {
             scope: admission.storage_scope(headers),
             mode: ProtocolMode::Stateless,
             info: Arc::new(info),
+            client_override: client_override(headers).map(Into::into),
             session: None,
             headers: forwarded_headers(headers),
             has_headers: admission.has_headers,
@@ -96,6 +100,7 @@ impl Client {
             scope: GATEWAY_PRINCIPAL.into(),
             mode: ProtocolMode::Stateful,
             info: Arc::new(ClientInfo::gateway()),
+            client_override: None,
             session: None,
             headers: HeaderMap::new(),
             has_headers: false,
@@ -104,6 +109,11 @@ impl Client {
             streams: StreamLimits::new(&Limits::default()),
             is_background: true,
         }
+    }
+
+    /// Returns the name of the client software whose profile applies. `None` if it is not known.
+    pub(super) fn name(&self) -> Option<String> {
+        self.client_override.as_deref().map(ToOwned::to_owned).or_else(|| self.info.name())
     }
 
     /// Counts one more call of the client.

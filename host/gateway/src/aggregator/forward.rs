@@ -60,7 +60,7 @@ impl Forwarder {
                 ProtocolMode::Stateless => STATELESS_VERSION.to_owned(),
                 ProtocolMode::Stateful => client.info.version.clone(),
             },
-            client_name: client.info.name(),
+            client_name: client.name(),
             ..CallContext::default()
         };
         let head = Head::read(request);

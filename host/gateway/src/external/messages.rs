@@ -39,7 +39,7 @@ impl ExternalGuard {
             request_id,
             upstream: caller.upstream.clone(),
             protocol_version: caller.protocol_version.clone(),
-            client_name: clients.get(&caller.session).cloned(),
+            client_name: caller.client.clone().or_else(|| clients.get(&caller.session).cloned()),
             options: caller.options(),
             ..CallContext::default()
         };
