@@ -46,6 +46,7 @@ mod history;
 mod hostile;
 mod incidents;
 mod isolation;
+mod large_answers;
 mod legacy_sse;
 mod manifests;
 mod monitoring;

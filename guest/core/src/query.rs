@@ -16,6 +16,7 @@ mod input;
 mod jq;
 mod known_fields;
 mod literal;
+mod literal_search;
 mod log_records;
 mod members;
 pub mod names;
@@ -181,6 +182,12 @@ impl Query {
             return self.run_jq(&document, is_list);
         }
         match RecordSet::locate(raw, limits) {
+            // A search of more values than can be read finds its matches in the text.
+            Some(records)
+                if !records.outline.is_complete() && self.is_search() && self.path.is_none() =>
+            {
+                self.run_on_text(raw, input)
+            }
             Some(records) if records.outline.is_complete() || self.is_search() => {
                 self.run_on_document(records, input)
             }

@@ -104,16 +104,33 @@ fn tokens_of_hash(piece: &[u8], hash: u64) -> u8 {
 fn long(mut piece: &[u8]) -> u64 {
     let mut tokens = 0;
     while piece.len() > MAX_JOINED {
-        let (length, joined) = first_part(piece);
-        tokens += joined;
-        piece = piece.get(length..).unwrap_or_default();
+        let part = first_part(piece);
+        // The longest token of a run is also the longest one of its rest, which is a run, too.
+        let run = piece.get(..part.length.max(MAX_JOINED + 1)).filter(|_| part.is_run);
+        loop {
+            tokens += part.tokens;
+            piece = piece.get(part.length..).unwrap_or_default();
+            if !run.is_some_and(|run| piece.starts_with(run)) {
+                break;
+            }
+        }
     }
     tokens + tokens_of(piece)
 }
 
-/// Returns the length and the tokens of a part at the beginning of a long piece: the longest token
-/// of a run of one character, or as many characters as are joined at once.
-fn first_part(piece: &[u8]) -> (usize, u64) {
+/// A part at the beginning of a long piece.
+struct Part {
+    /// The length in bytes.
+    length: usize,
+    tokens: u64,
+    /// True if the part is a token in a run of one character that has more than [`MAX_JOINED`]
+    /// bytes.
+    is_run: bool,
+}
+
+/// Returns a part at the beginning of a long piece: the longest token of a run of one character, or
+/// as many characters as are joined at once.
+fn first_part(piece: &[u8]) -> Part {
     let part = |length: usize| piece.get(..length).unwrap_or_default();
     let is_start = |at: &usize| piece.get(*at).is_none_or(|byte| !is_continuation(*byte));
     let character = (1..=4).find(is_start).unwrap_or(1);
@@ -125,10 +142,10 @@ fn first_part(piece: &[u8]) -> (usize, u64) {
         let token = lengths
             .into_iter()
             .find(|length| rank(part(*length), map::hash(part(*length))).is_some());
-        return (token.unwrap_or(character), 1);
+        return Part { length: token.unwrap_or(character), tokens: 1, is_run: true };
     }
     let length = (1..=MAX_JOINED).rev().find(is_start).unwrap_or(MAX_JOINED);
-    (length, u64::from(join(part(length))))
+    Part { length, tokens: u64::from(join(part(length))), is_run: false }
 }
 
 /// Returns true if a byte continues a character of UTF-8.

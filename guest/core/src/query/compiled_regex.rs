@@ -2,7 +2,11 @@
 
 use std::borrow::Cow;
 
+use std::ops::Range;
+
 use regex_lite::{Regex, RegexBuilder};
+
+use super::literal_search::LiteralSearch;
 
 /// Maximum number of bytes that one query searches.
 pub(super) const MAX_SEARCHED_BYTES: usize = 8 * 1024 * 1024;
@@ -10,12 +14,16 @@ pub(super) const MAX_SEARCHED_BYTES: usize = 8 * 1024 * 1024;
 /// larger patterns. The engine takes at most about 300 ns per byte and KiB, so that the worst
 /// pattern takes about a second.
 const SEARCHED_BYTES_PER_PATTERN_KIB: usize = 2 * 1024 * 1024;
+/// Maximum number of bytes that are searched for plain texts.
+const MAX_LITERAL_BYTES: usize = 1 << 30;
 /// Maximum size of a compiled pattern, in bytes.
 const MAX_COMPILED_PATTERN_BYTES: usize = 64 * 1024;
 /// A compiled regular expression, with the limit of a search.
 #[derive(Debug)]
 pub(super) struct CompiledRegex {
-    pub(super) regex: Regex,
+    regex: Regex,
+    /// The plain texts that the expression matches. None if it is no plain text.
+    literals: Option<LiteralSearch>,
     /// Maximum number of bytes that are searched.
     pub(super) max_bytes: usize,
 }
@@ -33,6 +41,7 @@ impl CompiledRegex {
         // The engine does not report the compiled size, which determines the search time. So find
         // the smallest power of two under which the pattern compiles.
         let mut size = 256;
+        let literals = LiteralSearch::parse(pattern, ignore_case);
         let pattern = if ignore_case { in_any_case(pattern) } else { Cow::Borrowed(pattern) };
         loop {
             let mut builder = RegexBuilder::new(&pattern);
@@ -43,11 +52,43 @@ impl CompiledRegex {
                     let factor = if size <= 1_024 { 2 } else { 1 };
                     let max_bytes = (SEARCHED_BYTES_PER_PATTERN_KIB / size * 1_024 * factor)
                         .min(MAX_SEARCHED_BYTES);
-                    return Ok(Self { regex, max_bytes });
+                    let max_bytes = literals.as_ref().map_or(max_bytes, |_| MAX_LITERAL_BYTES);
+                    return Ok(Self { regex, literals, max_bytes });
                 }
                 Err(error) if size >= MAX_COMPILED_PATTERN_BYTES => return Err(error),
                 Err(_) => size *= 2,
             }
+        }
+    }
+}
+
+impl CompiledRegex {
+    /// Returns the expression, for its groups.
+    pub(super) fn regex(&self) -> &Regex {
+        &self.regex
+    }
+
+    /// Returns the expression as it was compiled.
+    pub(super) fn as_str(&self) -> &str {
+        self.regex.as_str()
+    }
+
+    /// Returns true if the expression matches in `text`.
+    pub(super) fn is_match(&self, text: &str) -> bool {
+        match &self.literals {
+            Some(literals) => literals.is_match(text),
+            None => self.regex.is_match(text),
+        }
+    }
+
+    /// Returns the byte ranges of the matches in `text`, from left to right.
+    pub(super) fn find_iter<'s>(
+        &'s self,
+        text: &'s str,
+    ) -> Box<dyn Iterator<Item = Range<usize>> + 's> {
+        match &self.literals {
+            Some(literals) => Box::new(literals.find_iter(text)),
+            None => Box::new(self.regex.find_iter(text).map(|found| found.range())),
         }
     }
 }

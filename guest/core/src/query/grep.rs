@@ -10,8 +10,6 @@ mod whole_records;
 
 use std::borrow::Cow;
 
-use regex_lite::Regex;
-
 use self::command_line::unwrap_pattern;
 pub use self::command_line::{check_empty, search_hint};
 use self::readings::{from_basic_syntax, member_name, with_literal_signs};
@@ -43,9 +41,7 @@ const MAX_WINDOWS: usize = 20;
 /// A compiled regular expression.
 #[derive(Debug)]
 pub struct Pattern {
-    regex: Regex,
-    /// Maximum number of bytes that are searched for this pattern.
-    max_bytes: usize,
+    regex: CompiledRegex,
     /// The name in lower case of the members that are searched with their values, if the pattern
     /// is written as one.
     name: Option<String>,
@@ -182,14 +178,13 @@ impl Pattern {
                 |reason| format!("grep cannot search {pattern:?}: {reason}"),
             )
         })?;
-        let CompiledRegex { regex, max_bytes } = compiled;
-        Ok(Self { regex, max_bytes, name: member_name(pattern), note: None })
+        Ok(Self { regex: compiled, name: member_name(pattern), note: None })
     }
 
     /// Returns the maximum number of bytes that are searched for this pattern.
     #[must_use]
     pub fn max_bytes(&self) -> usize {
-        self.max_bytes
+        self.regex.max_bytes
     }
 
     /// Returns true if the text matches.
@@ -205,7 +200,7 @@ impl Pattern {
         let before = usize::try_from(options.from_line.saturating_sub(1)).unwrap_or(usize::MAX);
         let start = LineSpans::new(text, Form::Raw).take(before).last().map_or(0, |line| line.end);
         let text = text.get(start..).unwrap_or_default();
-        let searched = boundary(text, self.max_bytes, Form::Raw);
+        let searched = boundary(text, self.max_bytes(), Form::Raw);
         let head = text.get(..searched).unwrap_or(text);
         let lines: Vec<&[u8]> = LineSpans::new(head, Form::Raw)
             .map(|line| without_ending(head.get(line).unwrap_or_default()))
@@ -255,14 +250,26 @@ impl Pattern {
             what.push_str(&format!(", with {total} matches"));
         }
         let found = matches.iter().filter_map(|at| lines.get(*at).copied());
-        if let Some(counts) = alternatives::counts(&self.regex, found) {
+        if let Some(counts) = alternatives::counts(self.regex.regex(), found) {
             what.push_str(&format!(" ({counts})"));
         }
         if matches.len() > max_matches {
             what.push_str(&format!(", the first {max_matches} shown"));
         }
         let is_complete = searched >= text.len();
-        if !is_complete {
+        let is_cut = lines.len() == 1 && !head.ends_with(b"\n");
+        if !is_complete && is_cut {
+            what.push_str(&format!(
+                "; only the first {searched} bytes of line {} were searched: search for a plain text, which is found anywhere",
+                before + 1
+            ));
+            if memchr::memchr(b'\n', text).is_some() {
+                what.push_str(&format!(
+                    ", and for the lines after it give startLine {}",
+                    before + 2
+                ));
+            }
+        } else if !is_complete {
             what.push_str(&format!(
                 "; only so far was searched: for the rest give startLine {}",
                 before + lines.len().max(2)
@@ -289,13 +296,13 @@ impl Pattern {
         let mut count = 0usize;
         for found in self.regex.find_iter(text) {
             count += 1;
-            let from = floor_boundary(text, found.start().saturating_sub(around));
-            let end = found.end().min(found.start() + MAX_LINE_BYTES);
+            let from = floor_boundary(text, found.start.saturating_sub(around));
+            let end = found.end.min(found.start + MAX_LINE_BYTES);
             let until = floor_boundary(text, end.saturating_add(around).min(text.len()));
             if let Some((_, last, _)) = windows.last_mut().filter(|(_, last, _)| from <= *last) {
                 *last = until.max(*last);
             } else if windows.len() < MAX_WINDOWS {
-                windows.push((from, until, found.start()));
+                windows.push((from, until, found.start));
             }
         }
         let parts = windows.iter().map(|(from, until, at)| {
@@ -389,9 +396,15 @@ mod tests {
         assert!(found.text.is_empty() && next > 1_000 && next < 20_000, "{what}");
         let what = search(slow, text.as_bytes(), 0, next).description;
         assert!(what.split("startLine ").nth(1).unwrap().parse::<u64>().unwrap() > next, "{what}");
-        // A line beyond the limit is skipped.
-        let what = search(slow, &b"a".repeat(600_000), 0, 1).description;
+        // A line beyond the limit is searched in part. A plain text is found anywhere.
+        let line = b"a".repeat(600_000);
+        let what = search(slow, &line, 0, 1).description;
+        assert!(what.contains("bytes of line 1") && !what.contains("startLine"), "{what}");
+        let what = search(slow, &[&line[..], b"\nb\n"].concat(), 0, 1).description;
         assert!(what.ends_with("startLine 2"), "{what}");
+        let long = ["a ".repeat(5 << 20), "needle".to_owned()].concat();
+        let found = search("Needle|needle", long.as_bytes(), 0, 1);
+        assert_eq!(found.description, "1 matching lines of 1");
         assert_eq!(search("b$", text.as_bytes(), 0, 20_001).text, b"20001:aab\n");
     }
 

@@ -6,7 +6,7 @@ mod stride;
 use std::collections::VecDeque;
 
 use crate::json::Span;
-use crate::json::text::{Form, visible};
+use crate::json::text::{Form, boundary, visible};
 use crate::snapshot::index::{ChunkMark, TextIndex};
 use crate::text::boundary::{Rank, Ranker};
 use crate::text::lines::{IndexedText, LineSpans};
@@ -16,6 +16,12 @@ use fit::fit;
 /// The maximum size, in bytes, of a text whose lines are all priced. Larger texts are priced by
 /// samples.
 const MAX_EXACT_BYTES: usize = 64 * 1024;
+/// The maximum size, in bytes, of a text with code fences whose lines are all priced. In larger
+/// texts, a chunk may end inside a code block.
+const MAX_FENCED_BYTES: usize = 4 * 1024 * 1024;
+/// The numbers of bytes per allowed token after which the cost of a long line is computed. No token
+/// has more than 128 bytes, so that more bytes always exceed a limit.
+const BYTES_PER_TOKEN: [usize; 3] = [8, 32, 130];
 
 /// The maximum size of the chunks that a text is divided into.
 #[derive(Clone, Copy, Debug)]
@@ -87,9 +93,11 @@ pub(super) fn plan_later_chunks(
 }
 
 /// Returns true if the costs of the lines of a text are estimated from samples. Whether a line is
-/// inside a code fence depends on all lines before it, so none may be skipped.
+/// inside a code fence depends on all lines before it, so none may be skipped, unless there are too
+/// many.
 fn is_sampled(text: &IndexedText<'_>) -> bool {
-    text.bytes().len() > MAX_EXACT_BYTES && !text.fenced()
+    let most = if text.fenced() { MAX_FENCED_BYTES } else { MAX_EXACT_BYTES };
+    text.bytes().len() > most
 }
 
 /// Returns the cost of the lines of a text, priced one by one as for chunks. It is mostly more than
@@ -110,6 +118,7 @@ pub(super) fn second_chunk(
     size: ChunkLimits,
 ) -> Option<ChunkMark> {
     let mut plan = ChunkPlanner::new(bytes, form, estimator, size);
+    plan.max_chunks = 2;
     plan.read(0, |plan| plan.second().is_some());
     plan.second()
 }
@@ -120,6 +129,8 @@ struct ChunkPlanner<'a> {
     estimator: &'a Estimator,
     size: ChunkLimits,
     chunks: Vec<ChunkMark>,
+    /// The number of chunks after which a long line is divided no further.
+    max_chunks: usize,
     /// The lines that were read, but are not in a chunk yet.
     open: VecDeque<OpenLine>,
     cost: u64,
@@ -127,7 +138,8 @@ struct ChunkPlanner<'a> {
 
 impl<'a> ChunkPlanner<'a> {
     fn new(bytes: &'a [u8], form: Form, estimator: &'a Estimator, size: ChunkLimits) -> Self {
-        Self { bytes, form, estimator, size, chunks: Vec::new(), open: VecDeque::new(), cost: 0 }
+        let (chunks, open) = (Vec::new(), VecDeque::new());
+        Self { bytes, form, estimator, size, chunks, max_chunks: usize::MAX, open, cost: 0 }
     }
 
     /// Reads lines from byte `from` on until `enough` returns true, or the text ends. O(n).
@@ -145,12 +157,28 @@ impl<'a> ChunkPlanner<'a> {
             }
             let start = line.start.max(from);
             let text = text(start..line.end);
-            let cost = self.estimator.scaled_cost_in(&mut words, &visible(text, form));
+            let cost = self.line_cost(&mut words, text);
             self.add(OpenLine { start, cost, rank, number }, line.end);
             if enough(self) {
                 break;
             }
         }
+    }
+
+    /// Returns the cost of a line, in 1/[`COST_SCALE`] token. If the line is larger than a chunk,
+    /// returns the cost of a beginning that is also larger. O(chunk).
+    fn line_cost(&self, words: &mut WordCache, line: &[u8]) -> u64 {
+        let limit = self.max_cost().max(self.size.tokens.saturating_mul(COST_SCALE));
+        let tokens = usize::try_from(limit / COST_SCALE + 1).unwrap_or(usize::MAX);
+        let lengths = BYTES_PER_TOKEN.into_iter().map(|bytes| tokens.saturating_mul(bytes));
+        for length in lengths.filter(|length| *length < line.len()) {
+            let head = line.get(..boundary(line, length, self.form)).unwrap_or(line);
+            let cost = self.estimator.scaled_cost_in(words, &visible(head, self.form));
+            if cost > limit {
+                return cost;
+            }
+        }
+        self.estimator.scaled_cost_in(words, &visible(line, self.form))
     }
 
     /// Returns the position of the second chunk. `None` if too few lines were read to know it.
@@ -237,7 +265,7 @@ impl<'a> ChunkPlanner<'a> {
             self.open.clear();
             self.cost = 0;
         }
-        while start < end {
+        while start < end && self.chunks.len() < self.max_chunks {
             self.chunks.push(ChunkMark { offset: start as u64, line: line.number });
             let rest = self.bytes.get(start..end).unwrap_or_default();
             let tokens = if self.chunks.len() <= 1 { self.size.first } else { self.size.tokens };

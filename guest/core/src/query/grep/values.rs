@@ -43,13 +43,13 @@ impl Pattern {
         };
         search.run(records, is_filtered);
         // A model may search the name of a member, or a member with its value.
-        if search.count == 0 && search.bytes <= self.max_bytes {
+        if search.count == 0 && search.bytes <= self.max_bytes() {
             (search.place, search.bytes) = (SearchTarget::Names, 0);
             search.max_matches = search.max_matches.min(MAX_NAMES);
             search.run(records, is_filtered);
         }
         let may_span = self.name.is_none() && may_span_member(self.regex.as_str());
-        if search.count == 0 && search.bytes <= self.max_bytes && may_span {
+        if search.count == 0 && search.bytes <= self.max_bytes() && may_span {
             (search.place, search.bytes) = (SearchTarget::Members, 0);
             search.max_matches = options.max_matches();
             search.run(records, is_filtered);
@@ -58,7 +58,7 @@ impl Pattern {
                 search.bytes = 0;
             }
         }
-        if search.count == 0 && search.bytes <= self.max_bytes && records.is_list {
+        if search.count == 0 && search.bytes <= self.max_bytes() && records.is_list {
             search.run_whole(records, options.max_matches());
         }
         search.result()
@@ -79,7 +79,7 @@ impl Pattern {
         let mut matching = Vec::new();
         let may_span = self.name.is_none() && may_span_member(self.regex.as_str());
         for has_name in [self.name.is_some(), true].into_iter().take(1 + usize::from(may_span)) {
-            let mut budget = self.max_bytes;
+            let mut budget = self.max_bytes();
             for id in ids {
                 match self.is_in(outline, *id, has_name, &mut budget) {
                     Some(true) => matching.push(*id),
@@ -99,7 +99,7 @@ impl Pattern {
     fn too_long(&self, part: &str) -> String {
         format!(
             "grep searched the maximum of {} bytes, and records are left{part}: narrow them with path or where, or use a shorter pattern",
-            self.max_bytes
+            self.max_bytes()
         )
     }
 
@@ -243,7 +243,7 @@ impl Search<'_, '_> {
         let is_few = self.context == 0 && self.count <= FEW_MATCHES;
         let matches = if is_few { few } else { self.out.as_slice() };
         let mut out = [b"{\"matches\":[", matches].concat();
-        let complete = self.bytes <= self.pattern.max_bytes;
+        let complete = self.bytes <= self.pattern.max_bytes();
         let within = match self.place {
             SearchTarget::Names if self.count > 0 => ",\"in\":\"names\"",
             SearchTarget::Records => ",\"in\":\"records\"",
@@ -277,7 +277,7 @@ impl Search<'_, '_> {
     fn visit(&mut self, id: NodeId) {
         let outline = self.outline;
         let Some(node) = outline.node(id) else { return };
-        if self.bytes > self.pattern.max_bytes {
+        if self.bytes > self.pattern.max_bytes() {
             return;
         }
         if node.children > 0 && !node.closed {
@@ -305,7 +305,7 @@ impl Search<'_, '_> {
         }
         let value = value_text(outline, node);
         self.bytes += value.len() + 1;
-        if self.bytes > self.pattern.max_bytes {
+        if self.bytes > self.pattern.max_bytes() {
             return;
         }
         let mut is_match = self.pattern.regex.is_match(&value);
@@ -346,7 +346,7 @@ impl Search<'_, '_> {
     /// Adds a member whose name matches, with its value.
     fn visit_name(&mut self, name: &str, member: &Node) {
         self.bytes += name.len() + 1;
-        if self.bytes > self.pattern.max_bytes || !self.pattern.regex.is_match(name) {
+        if self.bytes > self.pattern.max_bytes() || !self.pattern.regex.is_match(name) {
             return;
         }
         let Some(mut found) = self.begin_match() else { return };

@@ -23,7 +23,7 @@ impl Pattern {
         let has_space = pattern.contains([' ', '\\']);
         let is_object =
             |id: &NodeId| records.outline.node(*id).is_some_and(|node| node.kind == Kind::Object);
-        let (mut found, mut budget) = (Vec::new(), self.max_bytes);
+        let (mut found, mut budget) = (Vec::new(), self.max_bytes());
         for id in ids.iter().copied().filter(is_object) {
             let compact = String::from_utf8_lossy(&records.raw(id)).into_owned();
             let spaced = if has_space { spaced(&compact) } else { String::new() };

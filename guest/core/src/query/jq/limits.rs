@@ -221,7 +221,7 @@ impl<'a> Meter<'a> {
         if text.len() > compiled.max_bytes() {
             return Err(Stop::Regex);
         }
-        let factor = (8 * 1024 * 1024 / compiled.max_bytes().max(1)) as u64;
+        let factor = (8 * 1024 * 1024 / compiled.max_bytes().max(1)).max(1) as u64;
         self.count((text.len() as u64 / 64).saturating_mul(factor))
     }
 }

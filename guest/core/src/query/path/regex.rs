@@ -59,6 +59,6 @@ impl PathRegex {
 
     /// Returns true if the text matches.
     pub(super) fn is_match(&self, text: &str) -> bool {
-        self.0.regex.is_match(text)
+        self.0.is_match(text)
     }
 }

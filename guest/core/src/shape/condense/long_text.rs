@@ -3,7 +3,7 @@
 
 use crate::json::outline::Outline;
 use crate::json::scan::Kind;
-use crate::json::text::Form;
+use crate::json::text::{Form, sample};
 use crate::shape::binary::describe_base64;
 use crate::shape::highlight::Highlights;
 use crate::text::colours::without_colours;
@@ -17,6 +17,10 @@ const MIN_BYTES: usize = 2_000;
 const MIN_SHARE: usize = 8;
 /// The minimum number of lines of a text of which whole lines are shown.
 const MIN_LINES: usize = 4;
+/// The maximum size, in bytes, of a text that is priced whole. Larger texts are priced by samples.
+const MAX_EXACT_BYTES: usize = 1 << 20;
+/// The number of samples of such a text, and the size of each, in bytes.
+const SAMPLES: (usize, usize) = (64, 4_096);
 /// The number of tokens that the mark for omitted lines takes.
 const MARK_TOKENS: u64 = 12;
 
@@ -68,6 +72,21 @@ impl LongString {
     }
 }
 
+/// Returns the cost of a text in tokens, which is estimated if the text is very long.
+fn cost(text: &[u8], estimator: &Estimator) -> u64 {
+    if text.len() <= MAX_EXACT_BYTES {
+        return estimator.cost(text);
+    }
+    let (count, size) = SAMPLES;
+    let (mut cost, mut sampled) = (0, 0);
+    for number in 0..count {
+        let (part, length) = sample(text, text.len() / count * number, size, Form::Raw);
+        cost += estimator.cost(&part);
+        sampled += length as u64;
+    }
+    cost.saturating_mul(text.len() as u64) / sampled.max(1)
+}
+
 /// A long text with its important lines, which excerpts quote.
 pub struct LongText<'t> {
     string: &'t LongString,
@@ -88,8 +107,14 @@ impl<'t> LongText<'t> {
             lines,
             highlights: Highlights::new(lines),
             characters: string.text.chars().count(),
-            cost: estimator.cost(string.text.as_bytes()),
+            cost: cost(string.text.as_bytes(), estimator),
         }
+    }
+
+    /// Returns the whole text.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.string.text
     }
 
     /// Returns true if this is the string that starts at the offset `start` of the document.

@@ -1,5 +1,7 @@
 //! Writes selected fields: slices of the document, shortened strings, and truncation marks.
 
+use std::borrow::Cow;
+
 use super::CondenseOptions;
 use super::long_text::LongText;
 use super::schema::{FieldId, Schema, VALUE_LENGTHS};
@@ -231,20 +233,27 @@ impl Writer<'_, '_> {
 
     fn leaf(&mut self, out: &mut Vec<u8>, node: &Node, cap: usize) {
         let start = out.len();
-        self.outline.write(out, node);
-        let length = out.len() - start;
-        if length <= cap.saturating_add(2) {
-            return;
+        let long_text = self.texts.iter().find(|text| text.starts_at(node.span.start));
+        // A JSON string has at least as many bytes as its text.
+        let mut length = long_text.map_or(0, |text| text.text().len());
+        if length <= cap {
+            self.outline.write(out, node);
+            length = out.len() - start;
+            if length <= cap.saturating_add(2) {
+                return;
+            }
         }
         let keywords = self.options.keywords;
-        let long_text = self.texts.iter().find(|text| text.starts_at(node.span.start));
         if let Some(text) = long_text.filter(|_| cap >= VALUE_LENGTHS[4] && keywords.is_empty()) {
             self.shortened += 1;
             self.long_text = self.long_text.or(Some(text.path()));
             out.truncate(start);
             out.extend(quoted(&text.excerpt(cap, self.options.estimator)));
         } else if node.kind == Kind::String {
-            let text = self.outline.decoded(&node.span);
+            let text = match long_text {
+                Some(text) => Cow::Borrowed(text.text()),
+                None => Cow::Owned(self.outline.decoded(&node.span)),
+            };
             let short = match describe_base64(text.as_bytes()) {
                 Some(what) => {
                     format!("{what}{}", truncation_mark(text.chars().count(), "characters"))
@@ -252,10 +261,12 @@ impl Writer<'_, '_> {
                 None => shorten(&text, cap, keywords),
             };
             // A truncation mark may be longer than the text that it replaces.
+            out.truncate(start);
             if short.len() < text.len() {
                 self.shortened += 1;
-                out.truncate(start);
                 out.extend(quoted(&short));
+            } else {
+                self.outline.write(out, node);
             }
         } else if node.closed {
             self.shortened += 1;
