@@ -146,7 +146,7 @@ fn check_server<'a>(
         let document = Json::parse(definition);
         let name = document.as_ref().and_then(|document| document.get("name")?.as_str());
         let (Some(name), Some(document)) = (name, &document) else {
-            let message = format!("tool {} of the list is no object with a name", at + 1);
+            let message = format!("tool {} of the list is not an object with a name", at + 1);
             report.findings.push(finding(Level::Error, "invalid-definition", server.name, message));
             continue;
         };

@@ -58,13 +58,13 @@ pub struct CatalogueRequest<'a> {
 
 /// The next step for a request to the catalogue.
 pub enum CatalogueStep {
-    /// Load the entries with these keys first.
+    /// The host must first load the store entries with these keys.
     Load(Vec<String>),
-    /// The catalogue is not stored: the host sends the merged list.
+    /// No stored catalogue exists or is current. The host must send the merged list to compile.
     Compile,
-    /// Send this response.
+    /// The response to send to the client.
     Answer(CatalogueAnswer),
-    /// Send this call instead of the client's, as if the client had sent it.
+    /// The call that replaces the client's, to process as if the client had sent it.
     Call(Vec<u8>),
 }
 

@@ -81,10 +81,11 @@ pub struct Context<'a> {
 /// The guard's decision about a client's request: the next step for the host.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Plan {
-    /// Load the store entries with these keys, and call [`Guard::on_request`] again with all
-    /// entries loaded so far.
+    /// The host must load the store entries with these keys, and call [`Guard::on_request`] again
+    /// with all entries loaded so far.
     Load(Vec<String>),
-    /// Forward the request to the upstream, and its response to [`Guard::on_response`].
+    /// The host forwards the request to the upstream, and passes the response to
+    /// [`Guard::on_response`].
     Forward {
         /// The rewritten request; `None` to forward the client's request unchanged.
         message: Option<Vec<u8>>,
@@ -95,7 +96,7 @@ pub enum Plan {
         /// each once.
         references: Vec<String>,
     },
-    /// Answer the request without calling the upstream.
+    /// The host answers the request without calling the upstream.
     Answer {
         /// The JSON-RPC response to send to the client.
         message: Vec<u8>,

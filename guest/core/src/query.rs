@@ -256,7 +256,7 @@ impl Query {
                 false => format!("; name one of its lists with path: {}", lists.join(", ")),
             };
             return Err(format!(
-                "response_mode is the form of items; this answer is no list{hint}"
+                "response_mode is the form of items; this answer is not a list{hint}"
             ));
         }
         if let Some(mode) = self.mode.filter(|_| records.is_list) {

@@ -111,7 +111,7 @@ pub fn check_answer(message: &[u8], id: &str, method: &str) -> AnswerCheck {
             AnswerCheck::Repaired(write(id, "result", "{}"))
         }
         (Some(result), _) => {
-            AnswerCheck::Invalid(format!("has a result that is no object: {}", quote(result)))
+            AnswerCheck::Invalid(format!("has a result that is not an object: {}", quote(result)))
         }
         (None, _) => AnswerCheck::Invalid("has neither a result nor an error".to_owned()),
     }

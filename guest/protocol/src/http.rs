@@ -109,15 +109,15 @@ pub enum ResponseAction {
 /// The replacement of the upstream's response, or of its body only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Replacement {
-    /// Another body under the same status and headers.
+    /// Replaces the body only. The upstream's status and headers remain.
     Body(Vec<u8>),
-    /// Another status, content type and body. Adapters remove the upstream's
+    /// Replaces status, content type and body. Adapters remove the upstream's
     /// [`header::WHOLE_BODY_HEADERS`](crate::header::WHOLE_BODY_HEADERS).
     Response(HttpResponse),
 }
 
 impl Replacement {
-    /// The body to send in place of the upstream's.
+    /// Returns the body to send in place of the upstream's.
     #[must_use]
     pub fn body(&self) -> &[u8] {
         match self {
@@ -126,7 +126,8 @@ impl Replacement {
         }
     }
 
-    /// The response whose status and headers replace the upstream's. None if only the body changes.
+    /// Returns the response whose status and headers replace the upstream's. `None` if only the
+    /// body changes.
     #[must_use]
     pub fn head(&self) -> Option<&HttpResponse> {
         match self {

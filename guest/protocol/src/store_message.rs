@@ -217,7 +217,7 @@ impl<'m> Fields<'m> {
     fn principal(&mut self) -> Result<String, InvalidMessage> {
         let bytes = self.value()?;
         if bytes.len() > MAX_PRINCIPAL_BYTES {
-            return Err(InvalidMessage("a principal has at most 4096 bytes"));
+            return Err(InvalidMessage("the principal exceeds 4096 bytes"));
         }
         let text = std::str::from_utf8(bytes);
         text.map(str::to_owned).map_err(|_| InvalidMessage("the principal is not UTF-8"))

@@ -111,8 +111,8 @@ fn openings(line: &[u8], form: Form) -> impl Iterator<Item = (usize, bool)> {
     })
 }
 
-/// Returns true if only white space, or a closing tag, follows on the line of offset `at`. After a
-/// literal in source code, there is a bracket or semicolon.
+/// Returns true if the rest of the line after offset `at` is white space or begins with `<`. False
+/// after a literal in source code, which a bracket or semicolon follows.
 fn ends_line(bytes: &[u8], at: usize, form: Form) -> bool {
     let rest = bytes.get(at..).unwrap_or_default();
     let line = LineSpans::new(rest, form).next().unwrap_or(0..0);

@@ -48,7 +48,7 @@ pub struct EntryHead {
     pub is_start: bool,
     /// The severity of the entry, or `Other` if the line begins none.
     pub severity: Severity,
-    /// The offset at which the message begins, after time and severity. 0 if unknown.
+    /// The byte offset of the message in the line, after time and severity. 0 if unknown.
     pub message: usize,
 }
 

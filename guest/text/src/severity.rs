@@ -170,7 +170,7 @@ pub fn severity_of_word(word: &[u8]) -> Option<Severity> {
     }
 }
 
-/// Returns the severity that a word names which often has another meaning.
+/// Returns the severity for an ambiguous word, such as `failed` or `note`. `None` for other words.
 pub(super) fn severity_of_weak_word(word: &[u8]) -> Option<Severity> {
     match lower_case(word)?.get(..word.len())? {
         b"failure" | b"failed" => Some(Severity::Error),

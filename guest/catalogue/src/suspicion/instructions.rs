@@ -2,7 +2,7 @@
 
 use super::{SuspicionKind, excerpt};
 
-/// A word of a phrase: one of several, after a limited number of other words.
+/// One position of a phrase pattern: any of `words`, after at most `max_skipped` other words.
 struct Step {
     words: &'static [&'static str],
     max_skipped: usize,
@@ -138,7 +138,8 @@ fn words(text: &str) -> Vec<Word<'_>> {
     words
 }
 
-/// Returns the place of the first occurrence of a phrase, in bytes.
+/// Returns the start and end of the first occurrence of a phrase, in bytes of the text. `None` if
+/// it does not occur.
 fn find_phrase(words: &[Word<'_>], steps: &[Step]) -> Option<(usize, usize)> {
     let is = |word: &Word<'_>, step: &Step| {
         let plain: &str = if matches!(word.text, "don't" | "don’t") { "dont" } else { word.text };

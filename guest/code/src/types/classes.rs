@@ -3,10 +3,10 @@
 use super::Remover;
 use super::tokens::TokenKind;
 
-/// Modifiers of members that only TypeScript has.
+/// Modifiers of class members in TypeScript only.
 const TYPE_MODIFIERS: [&str; 7] =
     ["public", "private", "protected", "readonly", "abstract", "override", "declare"];
-/// Modifiers of members that JavaScript has too.
+/// Modifiers of class members in both JavaScript and TypeScript.
 const MODIFIERS: [&str; 6] = ["static", "async", "get", "set", "accessor", "*"];
 
 impl Remover<'_> {

@@ -19,12 +19,15 @@ use crate::json::text::quoted;
 use crate::policy::{CallTools, ToolDetail};
 use crate::snapshot::stored::Loaded;
 
-/// The default and maximum number of hits, and the maximum number of queries.
+/// The default number of hits per query.
 const DEFAULT_LIMIT: usize = 10;
+/// The maximum number of hits per query.
 const MAX_LIMIT: usize = 50;
+/// The maximum number of queries in one search.
 const MAX_QUERIES: usize = 8;
-/// Maximum number of definitions of one answer, and their tokens.
+/// The maximum number of tools that one call may ask to describe.
 const MAX_DESCRIBED: usize = 10;
+/// The maximum tokens of the definitions in one answer. A single larger definition is allowed.
 const MAX_DESCRIBED_TOKENS: u64 = 4_000;
 
 /// The parameters of a call.

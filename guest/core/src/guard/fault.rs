@@ -14,7 +14,7 @@ pub enum Fault {
     #[error("the message is nested too deeply")]
     TooDeep,
     /// The message is too large. Holds the size limit in bytes.
-    #[error("the message exceeds the limit of {0} bytes")]
+    #[error("the message exceeds {0} bytes, the limit of the guard: request less data")]
     TooLarge(u64),
     /// A string of the message has an invalid escape, or a control character that is not escaped.
     #[error("a string has an invalid escape or an unescaped control character")]

@@ -9,10 +9,10 @@ use crate::snapshot::stored::Loaded;
 /// The state of reading a part of a stored answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StoredRead {
-    /// Load the store entries with these keys, and call [`Guard::read_stored`] again with all
-    /// entries loaded so far.
+    /// The host must load the store entries with these keys, and call [`Guard::read_stored`] again
+    /// with all entries loaded so far.
     Load(Vec<String>),
-    /// The part.
+    /// The requested part of the stored answer.
     Part(StoredPart),
 }
 

@@ -227,7 +227,7 @@ impl GuardArguments {
             return Err("since compares a new answer with an earlier one: repeat the call of the tool itself, with _guard: {\"since\": \"<cursor of the earlier answer>\"}".to_owned());
         }
         if self.cursor.is_some() || !self.query.is_empty() || self.options.ranged() {
-            return Err("since compares whole answers, and cannot be combined with cursor, lines and queries: query the cursor of its answer".to_owned());
+            return Err("\"since\" compares whole answers and cannot be combined with \"cursor\", \"lines\" or a query: query the cursor of its answer".to_owned());
         }
         Ok(())
     }

@@ -156,9 +156,10 @@ impl EndpointSettings {
         self.summarization && tokens > self.summary_threshold
     }
 
-    /// Returns the settings for the client with this name in `clientInfo`, or for the one that
-    /// policy sets instead. Budgets are at most what
-    /// it shows of a result. The visible content is that of its profile, unless policy sets it.
+    /// Returns the settings for the client with this name in `clientInfo`, or for the client that
+    /// policy sets instead. The token budgets are lowered to the part of a result that the client
+    /// shows. The client's profile also sets the visible content, unless policy sets it. Unknown
+    /// clients get the settings unchanged.
     #[must_use]
     pub fn for_client(mut self, name: &str) -> Self {
         let name = self.client_profile.as_deref().unwrap_or(name);

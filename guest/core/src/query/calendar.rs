@@ -32,7 +32,8 @@ const TIMES: [&str; 13] = [
 ];
 /// The maximum number of names of properties and parameters in one component.
 const MAX_NAMES: usize = 1_000;
-/// The maximum number of absent parameters of a component, which are written as null.
+/// The maximum number of null values in one calendar component, for parameters that some of its
+/// properties lack.
 const MAX_ABSENT: usize = 1_000_000;
 /// The properties whose values are lists, divided by commas.
 const LISTS: [&str; 3] = ["CATEGORIES", "EXDATE", "RESOURCES"];
@@ -41,11 +42,11 @@ const LISTS: [&str; 3] = ["CATEGORIES", "EXDATE", "RESOURCES"];
 #[derive(Default)]
 struct Component {
     name: String,
-    /// The names of properties and parameters, and the JSON of their values. `None` where one of
-    /// several equal properties lacks the parameter.
+    /// The names of properties and parameters, each with the JSON of its values. A value is `None`
+    /// where one of several properties of the same name lacks the parameter.
     properties: Vec<(String, Vec<Option<Vec<u8>>>)>,
     components: Vec<Component>,
-    /// The number of absent parameters.
+    /// The number of `None` values in `properties`.
     absent: usize,
 }
 

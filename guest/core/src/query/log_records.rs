@@ -92,7 +92,7 @@ fn read(text: &[u8], pattern: Option<&Pattern>) -> Option<LogRecords> {
     })
 }
 
-/// Returns the lines of a text without codes of terminals.
+/// Returns the lines of a text without ANSI escape sequences.
 fn without_colours_of(text: &str) -> Vec<String> {
     let plain = |line: &str| -> String {
         let line = without_colours(Cow::Borrowed(line.as_bytes()));

@@ -20,7 +20,7 @@ pub(super) fn is_pipeline(text: &str) -> bool {
 fn parse(argument: &str, text: &str, example: &str) -> Result<Map<String, Value>, String> {
     match serde_json::from_str(text) {
         Ok(Value::Object(members)) => Ok(members),
-        _ => Err(format!("{argument} is no valid JSON object; write {example}")),
+        _ => Err(format!("{argument} is not a valid JSON object; write {example}")),
     }
 }
 
@@ -79,18 +79,15 @@ pub(super) fn totals(text: &str) -> Result<String, String> {
 
 /// Rewrites a pipeline that begins with `$group`.
 fn stages(text: &str, example: &str) -> Result<String, String> {
-    let unknown = |name: &str| {
-        format!(
-            "aggregate: a pipeline has $group, then $sort and $limit, not {name}; write {example}"
-        )
-    };
+    let invalid = |reason: &str| format!("aggregate: {reason}; write {example}");
+    let sort_by_one = "$sort accepts one total, 1 or -1";
     let stages: Vec<Map<String, Value>> = serde_json::from_str(text)
-        .map_err(|error| format!("aggregate: this is no valid pipeline: {error}"))?;
+        .map_err(|error| format!("aggregate: invalid pipeline: {error}"))?;
     let mut totals = String::new();
     for (at, stage) in stages.iter().enumerate() {
         let mut members = stage.iter();
         let (Some((name, value)), None) = (members.next(), members.next()) else {
-            return Err(unknown("several members in one stage"));
+            return Err(invalid("each stage of a pipeline has one member"));
         };
         match (name.as_str(), value) {
             ("$match", _) => {
@@ -102,21 +99,24 @@ fn stages(text: &str, example: &str) -> Result<String, String> {
             ("$sort", Value::Object(keys)) if at == 1 => {
                 let mut keys = keys.iter();
                 let (Some((key, direction)), None) = (keys.next(), keys.next()) else {
-                    return Err(unknown("a sort by other than one total"));
+                    return Err(invalid(sort_by_one));
                 };
                 // The keys of a group are known by the names of their fields.
                 let order = match direction.as_i64() {
-                    _ if key == "_id" => return Err(unknown("a sort by other than one total")),
+                    _ if key == "_id" => return Err(invalid(sort_by_one)),
                     Some(1) => "",
                     Some(-1) => " desc",
-                    _ => return Err(unknown("a direction other than 1 and -1")),
+                    _ => return Err(invalid(sort_by_one)),
                 };
                 totals = format!("{totals} order by {}{order}", field_name(key));
             }
             ("$limit", Value::Number(limit)) if at > 0 => {
                 totals = format!("{totals} limit {limit}")
             }
-            (name, _) => return Err(unknown(name)),
+            (name, _) => {
+                let reason = format!("a pipeline has $group, then $sort and $limit, not {name}");
+                return Err(invalid(&reason));
+            }
         }
     }
     Ok(totals)

@@ -99,7 +99,8 @@ pub struct ListIndex {
     pub main: u64,
     /// True if the document itself is the list.
     pub bare: bool,
-    /// The lists whose items are numbered, in the order of the document.
+    /// The lists of the document, in document order. Item numbers run across all of them, from 0
+    /// (see [`ItemMark::item`]).
     pub lists: Vec<ListMark>,
     /// For each segment, the first item that begins in it.
     pub marks: Vec<ItemMark>,

@@ -116,7 +116,8 @@ fn authenticate(key: &Hmac<Sha256>, principal: &str, body: &[u8]) -> Hmac<Sha256
     mac
 }
 
-/// Returns the minute of a time in seconds. It is rounded up, so that no cursor expires early.
+/// Returns `issued` (seconds since 1970) as minutes, rounded up, modulo 2^16. Rounding up prevents
+/// early expiry.
 fn minute(issued: u64) -> u16 {
     (issued.div_ceil(60) & 0xFFFF) as u16
 }

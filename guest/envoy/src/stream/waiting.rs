@@ -57,9 +57,12 @@ pub(crate) struct WaitingEvents {
 
 /// The result of a step.
 enum Settled {
+    /// The result of the step is valid.
     Done,
+    /// The stream pauses until this call has ended.
     Waits(PendingCall),
-    /// The step must be repeated.
+    /// The call to the gateway could not start. The step must run again with this pass, which no
+    /// longer uses the gateway's store.
     Repeat(StorePass),
 }
 
@@ -79,8 +82,9 @@ impl Waiting {
 }
 
 impl Stream {
-    /// Decides about a step that was run with `pass`. `before` is the exchange before it, if it may
-    /// have to be repeated. `can_pause` is false if Envoy cannot hold its result.
+    /// Decides about a step that was run with `pass`. `before` is the exchange before the step, or
+    /// `None` if the step uses no gateway and so is never repeated. `can_pause` is false if Envoy
+    /// cannot hold the result of the step.
     fn settle(
         &mut self,
         mut pass: StorePass,
@@ -113,8 +117,8 @@ impl Stream {
         }
     }
 
-    /// Decides about a step after its call has ended. Returns the pass to repeat it with. None if
-    /// its result is valid.
+    /// Decides about a step after its call has ended. Returns the pass with which to repeat the
+    /// step. `None` if the result of the step is valid.
     fn resolve(&mut self, call: PendingCall, outcome: CallOutcome) -> Option<StorePass> {
         let shared = Rc::clone(&self.shared);
         let PendingCall { is_read, mut pass, before, .. } = call;
@@ -141,8 +145,8 @@ impl Stream {
         Some(pass)
     }
 
-    /// Runs the step of a request whose body is complete. Returns the action of the filter, none if
-    /// the stream waits.
+    /// Runs the step of a request whose body is complete. Returns the action of the filter,
+    /// or `None` if the stream waits.
     pub(crate) fn run_request(&mut self, body: Vec<u8>, mut pass: StorePass) -> Option<Action> {
         let shared = Rc::clone(&self.shared);
         loop {

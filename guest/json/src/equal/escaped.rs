@@ -87,12 +87,12 @@ fn positions_to_escape(bytes: u8x16) -> usize {
     (bytes.simd_eq(quote) | bytes.simd_eq(slash)).to_bitmask() as usize
 }
 
-/// Loads the 16 bytes of `window` at the offset `place`. The offset is masked, so that the compiler
-/// knows that they are in bounds.
+/// Loads the 16 bytes of `window` at `offset`. Masks the offset, so that the compiler can prove
+/// that the 16 bytes are in bounds.
 #[inline(always)]
-fn load(window: &[u8; WINDOW], place: usize) -> u8x16 {
-    let here = window.get(place & (2 * TURN - 1)..).and_then(<[u8]>::first_chunk);
-    u8x16::new(here.copied().unwrap_or_default())
+fn load(window: &[u8; WINDOW], offset: usize) -> u8x16 {
+    let bytes = window.get(offset & (2 * TURN - 1)..).and_then(<[u8]>::first_chunk);
+    u8x16::new(bytes.copied().unwrap_or_default())
 }
 
 /// Compares `window`, from `start` on, with the escaped form of 16 raw bytes. `escaped` is the bit
@@ -108,24 +108,25 @@ fn compare_vector(
     let (low, high) = (escaped & 0xFF, escaped >> STEP);
     let (middle, one) = compare_half(load(window, start), bytes, spread(low), low);
     // Indices of the upper eight bytes. The marker of a backslash has this bit already.
-    let places = spread(high) | u8x16::splat(STEP as u8);
-    let (end, two) = compare_half(load(window, start + middle), bytes, places, high);
+    let indices = spread(high) | u8x16::splat(STEP as u8);
+    let (end, two) = compare_half(load(window, start + middle), bytes, indices, high);
     (start + middle + end, one & two)
 }
 
+/// Returns the shuffle indices for eight raw bytes. `to_escape` has one bit for each, 1 if escaped.
 #[inline(always)]
-fn spread(set: usize) -> u8x16 {
-    u8x16::new(SPREAD.get(set).copied().unwrap_or_default())
+fn spread(to_escape: usize) -> u8x16 {
+    u8x16::new(SPREAD.get(to_escape).copied().unwrap_or_default())
 }
 
-/// Compares `here`, a part of the window, with the escaped form of eight raw bytes. `places` are
-/// the shuffle indices for them from [`SPREAD`]. `set` has a bit for each byte to escape. Returns
-/// the escaped length, and true if it matches.
+/// Compares `actual` with the escaped form of the eight raw bytes of `bytes` that `indices` select.
+/// `indices` come from [`SPREAD`]; `to_escape` has one bit for each of the eight, 1 if escaped.
+/// Returns the length of the escaped form in bytes, and true if `actual` begins with that form.
 #[inline(always)]
-fn compare_half(here: u8x16, bytes: u8x16, places: u8x16, set: usize) -> (usize, bool) {
-    let expected = bytes.shuffle(places) | places.saturating_sub(u8x16::splat(HIGHEST));
-    let same = expected.simd_eq(here).to_bitmask().trailing_ones() as usize;
-    let length = STEP + set.count_ones() as usize;
+fn compare_half(actual: u8x16, bytes: u8x16, indices: u8x16, to_escape: usize) -> (usize, bool) {
+    let expected = bytes.shuffle(indices) | indices.saturating_sub(u8x16::splat(HIGHEST));
+    let same = expected.simd_eq(actual).to_bitmask().trailing_ones() as usize;
+    let length = STEP + to_escape.count_ones() as usize;
     (length, same >= length)
 }
 

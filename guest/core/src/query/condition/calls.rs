@@ -3,7 +3,7 @@
 
 use super::build::{negate, pattern};
 use super::literal::{read_literal, regex_literal};
-use super::operator::{Sign, sign};
+use super::operator::{Sign, parse_operator};
 use super::parse::{Names, Parser, expect_end};
 use super::pattern::TextPattern;
 use super::{Check, Test, wrapper};
@@ -46,7 +46,7 @@ impl Parser {
         let has_parenthesis = reader.eat("(");
         let names_field = !has_parenthesis
             && word == "exists"
-            && sign(&mut reader.clone()).is_none()
+            && parse_operator(&mut reader.clone()).is_none()
             && !reader.is_at_end();
         if names_field {
             let operand = self.operand(reader)?;

@@ -2,7 +2,7 @@
 
 use super::build::{negate, single};
 use super::literal::read_literal;
-use super::operator::sign;
+use super::operator::parse_operator;
 use super::parse::Parser;
 use super::{Check, Test};
 use crate::query::operand::Operand;
@@ -40,7 +40,7 @@ impl Parser {
             return Ok(None);
         }
         rest.close()?;
-        let Some((sign, is_negated)) = sign(&mut rest) else {
+        let Some((sign, is_negated)) = parse_operator(&mut rest) else {
             return Err(rest.error("an operator is expected here"));
         };
         let after = rest.position();

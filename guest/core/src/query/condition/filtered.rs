@@ -2,7 +2,7 @@
 //! if an element meets the condition.
 
 use super::build::negate;
-use super::operator::{Sign, sign};
+use super::operator::{Sign, parse_operator};
 use super::parse::{Parser, expect_end};
 use super::wrapper::with_values;
 use super::{Operator, Test};
@@ -47,7 +47,7 @@ impl Parser {
         let mut test = Test::Element(list, Box::new(test));
         if is_count {
             rest.close()?;
-            let found = sign(&mut rest);
+            let found = parse_operator(&mut rest);
             let number = rest.peek_word();
             rest.eat(number);
             test = match (found, number) {

@@ -103,7 +103,7 @@ const WORDS: [(&str, Sign); 40] = [
 /// Returns true if a comparison follows.
 pub(super) fn is_comparison(reader: &mut Reader<'_>) -> bool {
     let _ = reader.keyword(&["not"]);
-    reader.eat("(") || (Operand::read(reader).is_ok() && sign(reader).is_some())
+    reader.eat("(") || (Operand::read(reader).is_ok() && parse_operator(reader).is_some())
 }
 
 /// Operators that ignore case: `~*` of Postgres, and those that other languages are rewritten to.
@@ -113,7 +113,8 @@ const ANY_CASE: [(&str, Sign, bool); 3] = [
     ("==*", Sign::EqualAnyCase, false),
 ];
 
-/// Reads an operator that ignores case. A star before a word is a wildcard.
+/// Reads an operator that ignores case, such as `~*`. `None` if none follows: a star before a word
+/// is a wildcard.
 fn any_case(reader: &mut Reader<'_>) -> Option<(Sign, bool)> {
     let rest = reader.rest().trim_start();
     let (symbol, sign, is_negated) = ANY_CASE.iter().find(|(symbol, ..)| {
@@ -123,8 +124,9 @@ fn any_case(reader: &mut Reader<'_>) -> Option<(Sign, bool)> {
     reader.eat(symbol).then_some((*sign, *is_negated))
 }
 
-/// Reads an operator. Returns true with it if it is negated.
-pub(super) fn sign(reader: &mut Reader<'_>) -> Option<(Sign, bool)> {
+/// Parses a comparison operator. Returns it, and true if it is negated. `None` if no operator
+/// follows.
+pub(super) fn parse_operator(reader: &mut Reader<'_>) -> Option<(Sign, bool)> {
     let start = reader.position();
     if let Some(found) = any_case(reader) {
         return Some(found);

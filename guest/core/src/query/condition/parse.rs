@@ -11,7 +11,7 @@
 use super::build::{empty, equal, has_wildcards, negate, numbered, pattern, single};
 use super::literal::{ENDS, qualifier_follows, read_literal, read_literals, regex_literal};
 use super::lucene;
-use super::operator::{SYMBOLS, Sign, is_comparison, sign};
+use super::operator::{SYMBOLS, Sign, is_comparison, parse_operator};
 use super::pattern::TextPattern;
 use super::{Check, Operator, Test};
 use crate::query::field::FieldName;
@@ -125,7 +125,7 @@ impl Parser {
     fn computed(&mut self, reader: &mut Reader<'_>) -> Result<Option<Test>, String> {
         let mut rest = reader.clone();
         let operand = if self.names == Names::Fields { Operand::computed(&mut rest) } else { None };
-        let found = operand.and_then(|operand| Some((operand, sign(&mut rest)?)));
+        let found = operand.and_then(|operand| Some((operand, parse_operator(&mut rest)?)));
         let Some((operand, (sign, is_negated))) = found else { return Ok(None) };
         *reader = rest;
         let test = self.compare(reader, operand, sign)?;
@@ -162,10 +162,11 @@ impl Parser {
         let start = reader.position();
         let mut operand = self.operand(reader)?;
         let found = loop {
-            if let Some(found) = sign(reader) {
+            if let Some(found) = parse_operator(reader) {
                 break found;
             }
-            let unit = reader.unit(|rest| sign(rest).is_some() || !rest.peek_word().is_empty());
+            let unit =
+                reader.unit(|rest| parse_operator(rest).is_some() || !rest.peek_word().is_empty());
             if let Some(unit) = unit.filter(|_| operand.function.is_none()) {
                 operand.name = operand.name.with_word(unit);
                 continue;
@@ -223,7 +224,8 @@ impl Parser {
             .collect();
         let literal = Literal::new(word.clone(), false);
         let is_number = Number::parse_plain(&word).is_some() && reader.eat(&word);
-        let Some((Sign::Compare(operator), false)) = (if is_number { sign(reader) } else { None })
+        let Some((Sign::Compare(operator), false)) =
+            (if is_number { parse_operator(reader) } else { None })
         else {
             reader.reset(start);
             return Ok(None);
@@ -236,7 +238,7 @@ impl Parser {
         let operand = self.operand(reader)?;
         let first = Check::Compare(operator.flipped(), literal);
         let mut tests = vec![Test::leaf(operand.clone(), first)];
-        if let Some((Sign::Compare(operator), false)) = sign(reader) {
+        if let Some((Sign::Compare(operator), false)) = parse_operator(reader) {
             let literal = read_literal(reader, false)?;
             tests.push(Test::leaf(operand, Check::Compare(operator, literal)));
         }

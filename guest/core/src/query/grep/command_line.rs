@@ -128,11 +128,11 @@ fn no_option(option: char, value: Option<&str>, rest: &str) -> String {
     format!("grep has no option -{option}: {instead}")
 }
 
-/// Checks that a pattern that finds nothing is written as grep reads it.
+/// Checks the syntax of a pattern that found nothing. `is_without_match` is true if it did.
 ///
 /// # Errors
-/// Returns a message for the caller if nothing matches, and the pattern is in quotes, or several
-/// members of an object.
+/// Returns a message for the caller if nothing matches and the pattern cannot be meant literally:
+/// it is in quotes, begins with a long option such as `--include`, or names several JSON members.
 pub fn check_empty(pattern: &str, is_without_match: bool) -> Result<(), String> {
     if let Some(condition) = members_condition(pattern).filter(|_| is_without_match) {
         return Err(format!(

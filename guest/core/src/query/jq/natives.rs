@@ -35,7 +35,8 @@ const NUMBER_FUNCTIONS: [(&str, RunPtr<JqData>); 14] = [
     ("atan", |cv| number(&cv.1, f64::atan)),
 ];
 
-/// Returns the functions.
+/// Returns the jq functions that are implemented in Rust, such as `@html` escaping and regular
+/// expressions.
 pub(super) fn functions() -> impl Iterator<Item = Fun<JqData>> {
     let texts: [(&str, RunPtr<JqData>); 6] = [
         ("escape_html", |cv| bome(map_text(&cv.1, |text| Ok(escape_html(text))))),

@@ -196,7 +196,8 @@ fn is_severity(word: &str) -> bool {
     is_word || matches!(word.as_bytes(), [b'A'..=b'Z'])
 }
 
-/// Returns true if a word is the code of a rule: letters in capitals, and digits.
+/// Returns true if `word` looks like a diagnostic code: 1 to 8 uppercase letters, then 2 to 6
+/// digits, such as `E0308`.
 fn is_code(word: &str) -> bool {
     let letters = word.bytes().take_while(u8::is_ascii_uppercase).count();
     let digits = word.get(letters..).unwrap_or_default();
