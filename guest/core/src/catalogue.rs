@@ -42,13 +42,14 @@ pub const INVALID_PARAMS: i64 = -32_602;
 pub struct CatalogueRequest<'a> {
     /// The policy.
     pub policy: &'a Policy,
-    /// The signing keys, which name stored entries.
+    /// The signing keys. The names of stored entries derive from them.
     pub keys: &'a Keys,
-    /// The version of the catalogue, from the host.
+    /// The version of the merged list, which the host chooses. The names of stored entries include
+    /// it.
     pub version: &'a str,
     /// The name of a stateful client; empty for a stateless one, whose lists may not depend on it.
     pub client_name: &'a str,
-    /// The form of the response.
+    /// The JSON-RPC id and the protocol mode for the response.
     pub envelope: Envelope<'a>,
     /// The time, in milliseconds since 1970.
     pub now_ms: u64,
@@ -85,11 +86,11 @@ pub struct CompiledCatalogue {
     pub entries: Vec<Entry<'static>>,
     /// The list for the client, as a response to `tools/list`.
     pub list: Vec<u8>,
-    /// The tools of that list: the JSON of an array.
+    /// The tools of `list`, as a JSON array.
     pub tools: String,
 }
 
-/// The reason why a call has no other answer.
+/// An error in a call, as a text for the model.
 struct CatalogueError {
     text: String,
 }
@@ -101,13 +102,13 @@ impl CatalogueError {
 }
 
 impl<'a> CatalogueRequest<'a> {
-    /// Returns the settings of the catalogue.
+    /// Returns the policy's settings of the catalogue, or the defaults.
     fn settings(&self) -> CatalogueSettings {
         self.policy.catalogue().cloned().unwrap_or_default()
     }
 
-    /// Answers `tools/call` of the catalogue's own tools, and of tools that no upstream is known to
-    /// have. `parameters` is the JSON of `params`.
+    /// Answers `tools/call` of the catalogue's own tools, and of tools that the host does not know
+    /// by name. `parameters` is the JSON of `params`.
     #[must_use]
     pub fn call(&self, parameters: &[u8], loaded: &Loaded) -> CatalogueStep {
         answer::call(self, parameters, loaded)
@@ -129,15 +130,16 @@ impl<'a> CatalogueRequest<'a> {
         lint::answer(self, parameters)
     }
 
-    /// Compiles the merged list of all upstreams, as a response to `tools/list`.
+    /// Compiles the merged list of all upstreams, as a response to `tools/list`. `None` if the
+    /// message is not such a list.
     #[must_use]
     pub fn compile(&self, merged: &[u8]) -> Option<CompiledCatalogue> {
         compile::compile(self, merged)
     }
 
     /// Compiles the list of one upstream: a response to `tools/list` that has the guard's own
-    /// additions. Returns none if the list continues on another page. Unless `always`, also returns
-    /// none if clients get this list as it is.
+    /// additions. Returns `None` if the list continues on another page. Unless `always`, also
+    /// returns `None` if clients get this list unchanged.
     #[must_use]
     pub fn compile_upstream(
         &self,
@@ -148,7 +150,7 @@ impl<'a> CatalogueRequest<'a> {
         compile::compile_upstream(self, upstream, list, always)
     }
 
-    /// Returns a text answer.
+    /// Returns a tool result with one text block for each of `texts`.
     fn text(&self, texts: &[String]) -> CatalogueStep {
         let blocks: Vec<Vec<u8>> = texts
             .iter()
@@ -158,7 +160,7 @@ impl<'a> CatalogueRequest<'a> {
         self.answer(self.envelope.result(&members), false)
     }
 
-    /// Returns an error that the model sees.
+    /// Returns a tool result with `isError`, so that the model sees the error.
     fn fail(&self, error: &CatalogueError) -> CatalogueStep {
         self.answer(self.envelope.tool_error(&error.text), true)
     }

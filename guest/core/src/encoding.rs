@@ -1,10 +1,10 @@
-//! The byte format of stored values: a mark that names type and version, then postcard. The format
-//! of cursors.
+//! The byte format of stored values: a tag of type and version, then postcard. Also the formats of
+//! cursors.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// The format in which cursors are written. Both are read.
+/// The format in which cursors are written. The guard reads both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -22,7 +22,7 @@ pub trait Stored: Serialize + DeserializeOwned {
     /// change whenever stored bytes would be read differently.
     const FORMAT: &'static [u8; 4];
 
-    /// Returns the value in its storage format, opaque bytes that load fast.
+    /// Returns the value in its storage format.
     #[must_use]
     fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Self::FORMAT.to_vec();
@@ -30,8 +30,8 @@ pub trait Stored: Serialize + DeserializeOwned {
         bytes
     }
 
-    /// Parses a value in its storage format. Returns none if the bytes have another type or
-    /// version.
+    /// Parses a value in its storage format. Returns `None` if the bytes have another type or
+    /// version, or are invalid.
     #[must_use]
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
         postcard::from_bytes(bytes.strip_prefix(Self::FORMAT)?).ok()

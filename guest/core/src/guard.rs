@@ -39,15 +39,14 @@ use crate::shape::context::ShapeContext;
 use crate::snapshot::Keys;
 use crate::snapshot::stored::{Entry, Loaded, snapshots};
 
-/// True if this build answers for catalogues of tools. The linker removes what only they need from
-/// other builds.
+/// True if this build answers for catalogues of tools. In other builds, the linker removes the code
+/// that only catalogues need.
 const HAS_CATALOGUE: bool = cfg!(feature = "catalogue");
 
 /// Maximum size, in bytes, of a message that the guard processes.
 pub const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 
-/// Lifetime of stored tool information, in milliseconds: that of sessions. Clients usually list
-/// tools more often.
+/// Lifetime of stored tool information, in milliseconds: as long as that of a session.
 pub const TOOL_INFO_TTL_MS: u64 = 7 * 24 * 3_600 * 1_000;
 
 /// The caller and the upstream of a request, as the host knows them.
@@ -61,7 +60,8 @@ pub struct Context<'a> {
     pub protocol_version: &'a str,
     /// The name in the client's `clientInfo`; empty if the host does not know it.
     pub client_name: &'a str,
-    /// True if answers go to a program, not to a model: they pass whole, and are only counted.
+    /// True if answers go to a program, not to a model. The guard then counts their tokens and does
+    /// not shape them.
     pub only_count: bool,
     /// True if the store cannot be reached, or a local substitute replaces it. Cursors of read-only
     /// tools then repeat the upstream call, and a missing entry is reported as unavailable, not as
@@ -70,9 +70,9 @@ pub struct Context<'a> {
     /// The version of the tool catalogue, if the request is for the catalogue of all upstreams.
     /// Empty for requests to one upstream.
     pub catalogue_version: &'a str,
-    /// A text that tells upstreams of one name apart, if clients see the tools of this upstream
-    /// alone: the guard then keeps a catalogue of them. None if the host merges its list with
-    /// others.
+    /// A text that distinguishes upstreams of the same name, if clients see the tools of this
+    /// upstream alone. The guard then stores a catalogue of them. `None` if the host merges the
+    /// upstream's list with others.
     pub lists_tools: Option<&'a str>,
     /// The state of the host's other build of the core, which has jq. No effect in a build with jq.
     pub jq_build: JqBuild<'a>,
@@ -93,7 +93,7 @@ pub enum Plan {
         /// the guard need not see that response.
         ticket: Vec<u8>,
         /// The endpoints of the stored answers whose values replaced references in the arguments,
-        /// each once.
+        /// without duplicates.
         references: Vec<String>,
     },
     /// The host answers the request without calling the upstream.
@@ -104,15 +104,15 @@ pub enum Plan {
         entries: Vec<Entry<'static>>,
         /// Keys of stored entries whose time to live the host renews.
         extend: Vec<String>,
-        /// The time to live of `entries` and of those in `extend`, in milliseconds.
+        /// The time to live of `entries` and of the entries in `extend`, in milliseconds.
         ttl_ms: u64,
         /// The telemetry record of this decision.
         record: Record,
     },
 }
 
-/// The guard's decision about an upstream's response: the message for the client and the entries to
-/// store.
+/// The guard's decision about an upstream's response: the message for the client, and the entries
+/// to store.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shaped<'a> {
     /// The new message for the client; `None` to send the upstream's response unchanged.
@@ -293,7 +293,7 @@ impl Guard {
     }
 }
 
-/// Returns a plan to forward the request unchanged. The guard does not need to see its response.
+/// Returns a plan to forward the request unchanged, without passing its response to the guard.
 fn pass() -> Plan {
     Plan::Forward { message: None, ticket: Vec::new(), references: Vec::new() }
 }
@@ -314,7 +314,7 @@ fn check(message: &[u8]) -> Result<(), Fault> {
         .map_err(|error| Fault::Malformed((ascii + error.valid_up_to()) as u64))
 }
 
-/// Returns a function that fails if the message to send for the answer `message` is no valid JSON.
+/// Returns a function that fails if the message to send in place of `message` is not valid JSON.
 /// Shaping skips parts of an answer without reading them, and accepts any character in strings.
 fn checked<'m>(message: &'m [u8]) -> impl FnOnce(Shaped<'m>) -> Result<Shaped<'m>, Fault> {
     move |shaped| {
@@ -327,8 +327,7 @@ fn checked<'m>(message: &'m [u8]) -> impl FnOnce(Shaped<'m>) -> Result<Shaped<'m
     }
 }
 
-/// Shapes an answer that cannot be read as a text. Returns none if it has no id. Valid JSON within
-/// its budget passes unchanged, as without the guard.
+/// Shapes an answer that is not valid JSON as a text. Returns `None` if it has no id.
 fn shape_unreadable<'m>(
     context: &ShapeContext<'_>,
     message: &'m [u8],
@@ -358,7 +357,7 @@ fn shape_unreadable<'m>(
     Some(shaped)
 }
 
-/// Shapes a response. Only counts its tokens if `only_count` is true.
+/// Shapes a response, or only counts its tokens if `only_count` is true.
 fn shape_response<'m>(
     context: &ShapeContext<'_>,
     message: &'m [u8],

@@ -30,7 +30,7 @@ const MAX_DESCRIBED: usize = 10;
 /// The maximum tokens of the definitions in one answer. A single larger definition is allowed.
 const MAX_DESCRIBED_TOKENS: u64 = 4_000;
 
-/// The parameters of a call.
+/// The `params` of a `tools/call` request.
 #[derive(Deserialize)]
 struct CallParameters<'m> {
     name: String,
@@ -40,7 +40,7 @@ struct CallParameters<'m> {
     meta: Option<&'m RawValue>,
 }
 
-/// A text or a list of texts.
+/// An argument that is one text or a list of texts.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Texts {
@@ -76,10 +76,11 @@ struct DescribeArguments {
     names: Texts,
 }
 
-/// A value, or the step that comes before it.
+/// A value, or the step that the host must perform instead: load entries, compile, or send an
+/// error.
 type CatalogueResult<T> = Result<T, CatalogueStep>;
 
-/// Answers a call with these `params`.
+/// Answers a `tools/call` request with these `params`.
 pub(super) fn call(
     request: &CatalogueRequest<'_>,
     parameters: &[u8],
@@ -117,7 +118,8 @@ struct Catalogue<'a> {
 }
 
 impl Catalogue<'_> {
-    /// Returns the tool of the catalogue with this name, unless an upstream has a tool of the name.
+    /// Returns the catalogue's own tool with this name. `None` if there is none, or if an upstream
+    /// has a tool of the same name.
     fn own_tool(&self, name: &str) -> Option<MetaTool> {
         let is_taken =
             |name: &str| self.index.tools_named(name).iter().any(|tool| self.is_named(*tool, name));
@@ -139,7 +141,7 @@ impl Catalogue<'_> {
         self.error(&CatalogueError::new(text))
     }
 
-    /// Parses the arguments of a call.
+    /// Parses the arguments of a call. Fails with the error for the model.
     fn arguments<'m, T: Deserialize<'m>>(
         &self,
         parameters: &CallParameters<'m>,
@@ -235,7 +237,7 @@ impl Catalogue<'_> {
         lines.join("\n")
     }
 
-    /// Returns an error if there is no such server or category.
+    /// Returns an error for the model if no tool belongs to the server, or to the category.
     fn check_group(&self, server: Option<&str>, category: Option<&str>) -> CatalogueResult<()> {
         let names = |group: fn(&context_guard_catalogue::index::IndexedTool<'_>) -> String| {
             let mut names: Vec<String> = self.index.tools().map(|tool| group(&tool)).collect();

@@ -1,4 +1,4 @@
-//! Compiles a merged list.
+//! Compiles a merged list to an index, definition blocks and the list for the client.
 
 use context_guard_catalogue::index::{self, Settings};
 use context_guard_catalogue::tool::Tool;
@@ -9,14 +9,14 @@ use super::review::{Review, review};
 use super::{CatalogueRequest, CompiledCatalogue};
 use crate::policy::{CatalogueMode, CatalogueSettings};
 
-/// Tokens of the full list above which it is tiered by default.
+/// The size of the full list, in tokens, above which clients get a tiered list by default.
 const DEFAULT_THRESHOLD: u64 = 6_000;
 /// The category of the tools of an upstream without a name.
 const UNNAMED_CATEGORY: &str = "tools";
-/// Maximum number of tools that clients get in full if they load tools on demand themselves.
+/// The maximum number of tools in the full list for clients that load tools on demand themselves.
 const MAX_DEFERRED_TOOLS: usize = 500;
 
-/// Compiles the merged list of all upstreams. Returns none if the message is no such list.
+/// Compiles the merged list of all upstreams. Returns `None` if the message is not such a list.
 pub(super) fn compile(request: &CatalogueRequest<'_>, merged: &[u8]) -> Option<CompiledCatalogue> {
     let settings = request.settings();
     let mut merged = MergedList::parse(merged, &settings)?;
@@ -26,8 +26,8 @@ pub(super) fn compile(request: &CatalogueRequest<'_>, merged: &[u8]) -> Option<C
     Some(compile_list(request, &merged, &settings, (&hidden, &review), is_tiered))
 }
 
-/// Compiles the list of one upstream. Returns none if the list has several pages, or if clients get
-/// it as it is, unless `always`.
+/// Compiles the list of one upstream. Returns `None` if the list has several pages. Unless
+/// `always`, also returns `None` if clients get the list unchanged.
 pub(super) fn compile_upstream(
     request: &CatalogueRequest<'_>,
     upstream: &str,
@@ -44,8 +44,8 @@ pub(super) fn compile_upstream(
     })
 }
 
-/// Removes hidden tools, and returns the names that clients would see of them. Each visible set has
-/// its own index, so that hidden tools influence nothing.
+/// Removes hidden tools from the list, and returns their client-visible names. Each visible set of
+/// tools has its own index, so that hidden tools do not influence search results.
 fn remove_hidden(merged: &mut MergedList<'_>, settings: &CatalogueSettings) -> Vec<String> {
     let hidden = merged.tools.extract_if(.., |tool| settings.is_hidden(&tool.endpoint()));
     hidden.map(|tool| tool.wire_name).collect()

@@ -35,21 +35,22 @@ const META_TOOLS: [(MetaTool, &str); 5] = [
     (MetaTool::Call, "context_guard_call"),
 ];
 
-/// Returns the tool of the catalogue with this name, which may end in `_2` because an upstream has
-/// a tool of the name itself.
+/// Returns the catalogue's own tool with this name. The name may end in `_2`, which is used if an
+/// upstream has a tool of the usual name.
 #[must_use]
 pub fn meta_tool(name: &str) -> Option<MetaTool> {
     let plain = name.strip_suffix("_2").unwrap_or(name);
     META_TOOLS.iter().find(|(_, known)| *known == plain).map(|(tool, _)| *tool)
 }
 
-/// Returns the name of a tool of the catalogue among the names of all tools.
+/// Returns the client-visible name of a catalogue tool: the usual one or, if `is_taken` returns
+/// true for it, the one ending in `_2`.
 pub(super) fn meta_tool_name(tool: MetaTool, is_taken: impl Fn(&str) -> bool) -> String {
     let name = META_TOOLS.iter().find(|(known, _)| *known == tool).map_or("", |(_, name)| *name);
     if is_taken(name) { format!("{name}_2") } else { name.to_owned() }
 }
 
-/// Returns the definitions of the catalogue's own tools.
+/// Returns the definitions of the catalogue's own tools, as JSON.
 pub(super) fn meta_definitions(
     tools: &[Tool<'_>],
     settings: &CatalogueSettings,
@@ -111,8 +112,8 @@ fn definition(
     )
 }
 
-/// Returns the servers with their numbers of tools. If they cost too much: the categories, or the
-/// largest servers.
+/// Describes the tools for the search: each server with its number of tools. If that exceeds
+/// [`MAX_SERVERS_TOKENS`], lists the categories or the largest servers instead.
 fn contents(tools: &[Tool<'_>], estimator: &Estimator) -> String {
     let servers = counted(tools, |tool| tool.server);
     let categories = counted(tools, |tool| tool.category);
@@ -149,7 +150,8 @@ fn contents(tools: &[Tool<'_>], estimator: &Estimator) -> String {
     format!("{text}, and {} more", largest.len() - low)
 }
 
-/// Returns the numbers of tools of each group, in the order of the first tool of each.
+/// Returns the groups of tools, each with its number of tools, in the order of their first tools.
+/// `group` returns the group of a tool.
 pub(super) fn counted<'t>(
     tools: &'t [Tool<'t>],
     group: impl Fn(&'t Tool<'t>) -> &'t str,

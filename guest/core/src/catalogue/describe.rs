@@ -1,4 +1,4 @@
-//! Lists of tools in answers: categories, signatures, summaries.
+//! Describes tools in answers, with the detail that the policy or the caller sets.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use context_guard_catalogue::{Index, signature};
 use super::stored::tool;
 use crate::policy::ToolDetail;
 
-/// Returns a tool in an answer.
+/// Describes tool `number` with this detail. Empty if the index has no such tool.
 pub(super) fn described(
     index: &Index<'_>,
     number: u32,
@@ -30,11 +30,11 @@ pub(super) struct CategoryOverview {
     pub(super) tools: usize,
     pub(super) servers: usize,
     pub(super) popular: Vec<String>,
-    /// The same tools as `server::tool`.
+    /// The tools of `popular`, as `server::tool`.
     pub(super) popular_endpoints: Vec<String>,
 }
 
-/// Returns all categories, in the order of their positions, then of their names.
+/// Returns all categories, sorted by `order` and then by name.
 pub(super) fn categories(index: &Index<'_>, order: impl Fn(&str) -> i64) -> Vec<CategoryOverview> {
     let mut names: Vec<&str> = index.tools().map(|tool| tool.category).collect();
     names.sort_by(|left, right| order(left).cmp(&order(right)).then(left.cmp(right)));

@@ -22,11 +22,13 @@ use super::stored::{CatalogueReader, tool};
 use super::{CatalogueRequest, CatalogueStep};
 use crate::snapshot::stored::Loaded;
 
-/// The default and maximum tokens of a body.
+/// The default token budget of a body.
 const DEFAULT_TOKENS: u64 = 2_000;
+/// The maximum token budget of a body.
 const MAX_TOKENS: u64 = 6_000;
-/// The default and maximum number of tools on a page.
+/// The default number of tools on a page.
 const DEFAULT_PAGE_SIZE: usize = 20;
+/// The maximum number of tools on a page.
 const MAX_PAGE_SIZE: usize = 50;
 /// The default number of hot tools.
 const DEFAULT_HOT: u64 = 12;
@@ -44,7 +46,7 @@ struct RouteRequest {
 
 type RouteResult<T> = Result<T, RouteStep>;
 
-/// The reason why a route has no body yet.
+/// The reason why a route has no body yet: another step comes first, or the request is invalid.
 enum RouteStep {
     Step(CatalogueStep),
     Problem(u16, &'static str, String),
@@ -80,7 +82,7 @@ pub(super) fn answer(
     }
 }
 
-/// Returns a body for the gateway.
+/// Returns the result for the gateway: an HTTP status and a JSON body.
 fn body(
     request: &CatalogueRequest<'_>,
     status: u16,
@@ -107,7 +109,7 @@ struct Routes<'a> {
     route: &'a RouteRequest,
 }
 
-/// The page of a list of tools.
+/// The requested page of a list of tools.
 struct PageOfTools {
     page: usize,
     size: usize,
@@ -133,7 +135,7 @@ impl Routes<'_> {
         }
     }
 
-    /// Refuses parameters that have no effect.
+    /// Returns an error if the query has a parameter that is not in `known`.
     fn check_parameters(&self, known: &[&str]) -> RouteResult<()> {
         match self.route.query.iter().find(|(name, _)| !known.contains(&name.as_str())) {
             Some((name, _)) => {
@@ -176,8 +178,7 @@ impl Routes<'_> {
         Ok(PageOfTools { page, size, offset })
     }
 
-    /// Returns as many items as the tokens allow, at least one. The second value is the number of
-    /// items.
+    /// Returns as many of the first items as fit `tokens`, at least one.
     fn fit<T: serde::Serialize>(&self, items: Vec<T>, tokens: u64) -> Vec<T> {
         let estimator = self.request.policy.settings_for("", "tools/list").estimator;
         // The members around the list, and the report of a cut.
@@ -219,8 +220,8 @@ impl Routes<'_> {
         }
     }
 
-    /// Returns the numbers of all tools by falling score. Among equal scores, the servers take
-    /// turns.
+    /// Returns the numbers of all tools by falling score. Tools with equal scores alternate between
+    /// their servers.
     fn in_turns(&self) -> Vec<u32> {
         let mut turns: BTreeMap<(&str, u32), usize> = BTreeMap::new();
         let mut order = Vec::new();

@@ -15,7 +15,7 @@ struct LintParameters<'p> {
 #[derive(Deserialize)]
 struct ListedServer<'p> {
     name: String,
-    /// The definitions, as `tools/list` returns them.
+    /// The definitions of the server's tools, as `tools/list` returns them.
     #[serde(borrow)]
     tools: Vec<&'p RawValue>,
 }
@@ -24,7 +24,7 @@ struct ListedServer<'p> {
 struct LintResult {
     #[serde(flatten)]
     report: LintReport,
-    /// The names of all rules.
+    /// The names of all rules that the check applies.
     rules: &'static [&'static str],
 }
 

@@ -16,34 +16,35 @@ use crate::tokens::Estimator;
 
 /// Maximum tokens of a tiered list, unless pinned tools cost more.
 const MAX_TIERED_TOKENS: u64 = 3_000;
-/// The default number of hot tools.
+/// The default number of hot tools: the unpinned tools with the highest scores in a tiered list.
 const DEFAULT_HOT: u64 = 12;
-/// Maximum number of tools that are considered as hot ones. Tools with large schemas are skipped.
+/// The maximum number of tools to examine for the hot ones, which skips those with large schemas.
 const MAX_CONSIDERED: usize = 200;
 
-/// The parts of a list.
+/// The parts of a list of tools for clients.
 pub(super) struct TierList<'l> {
     pub(super) request: &'l CatalogueRequest<'l>,
     pub(super) settings: &'l CatalogueSettings,
     pub(super) estimator: &'l Estimator,
     pub(super) tools: &'l [Tool<'l>],
-    /// The names that clients would see of hidden tools. The host reads them, clients do not.
+    /// The client-visible names of hidden tools, for the host only.
     pub(super) hidden: &'l [String],
-    /// The names of tools that are withheld until the operator approves their definitions.
+    /// The client-visible names of tools that are withheld until the operator approves their
+    /// definitions.
     pub(super) held: &'l [String],
     /// The suspicious texts in definitions, for the log of the host.
     pub(super) suspicious: &'l [serde_json::Value],
-    /// True if the list contains no other tools than pinned and hot ones.
+    /// True if the list contains pinned and hot tools only, besides the catalogue's own.
     pub(super) is_tiered: bool,
     /// True if the list starts with the catalogue's own tools.
     pub(super) has_meta_tools: bool,
 }
 
-/// A list for clients.
+/// A list of tools for clients.
 pub(super) struct WrittenList {
-    /// The response to `tools/list`, with the facts for the host.
+    /// The response to `tools/list`. Its `_meta` has the facts that the host needs.
     pub(super) list: Vec<u8>,
-    /// The tools: the JSON of an array.
+    /// The tools of `list`, as a JSON array.
     pub(super) tools: String,
 }
 
@@ -80,8 +81,8 @@ pub(super) fn write_list(list: &TierList<'_>) -> WrittenList {
     WrittenList { list: list.request.envelope.result(members.as_bytes()), tools }
 }
 
-/// Returns the positions of the tools that are listed first: all pinned ones, then hot ones as far
-/// as the budget allows. The second value is true for pinned tools.
+/// Returns the positions of the tools that are listed first: all pinned ones, then hot ones that
+/// fit the budget. The boolean is true for pinned tools.
 fn first_tools(list: &TierList<'_>, meta: &[String], read_tool: &str) -> Vec<(usize, bool)> {
     let cost = |text: &str| list.estimator.cost(text.as_bytes());
     let mut tokens: u64 = meta.iter().map(|text| cost(text)).sum::<u64>() + cost(read_tool);
@@ -111,8 +112,8 @@ pub(super) fn endpoint(tool: &Tool<'_>) -> String {
     crate::policy::endpoint_name(tool.server, &tool.name)
 }
 
-/// Returns the positions of all tools by falling score. Tools with the same score take one of each
-/// server in turn.
+/// Returns the positions of all tools by falling score. Tools with equal scores alternate between
+/// their servers.
 pub(super) fn by_score(tools: &[Tool<'_>]) -> Vec<usize> {
     // The number of earlier tools of the same server with the same score.
     let mut turns: BTreeMap<(&str, u64), usize> = BTreeMap::new();
@@ -132,7 +133,8 @@ fn hundredths(score: f64) -> u64 {
     (score * 100.0).round() as u64
 }
 
-/// Returns a definition that clients with deferred tools load always.
+/// Returns the definition with the member of `_meta` by which clients always load it. `None` if its
+/// `_meta` is not an object, or the definition is invalid.
 fn always_loaded(definition: &str) -> Option<String> {
     const LOADED: &[u8] = br#""anthropic/alwaysLoad":true"#;
     let bytes = definition.as_bytes();
@@ -154,7 +156,7 @@ fn always_loaded(definition: &str) -> Option<String> {
     String::from_utf8(edits.apply(bytes)).ok()
 }
 
-/// Returns the span of the member `_meta`, if it is an object.
+/// Returns the span of the member `_meta`. `None` if it is absent or not an object.
 fn meta_object(definition: &[u8]) -> Option<crate::json::Span> {
     let mut found = None;
     let mut scanner = Scanner::new(definition, Form::Raw);

@@ -28,13 +28,13 @@ struct MergedMeta {
     facts: MergedFacts,
 }
 
-/// The facts about a merged list that its tools do not say.
+/// The facts about a merged list that its tools do not contain.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct MergedFacts {
-    /// The servers in the order of the list, with the names that their tools have there.
+    /// The servers in the order of the list, each with the names of its tools.
     servers: Vec<MergedServer>,
-    /// The recorded calls by `server::tool`.
+    /// The call statistics of each tool, by `server::tool`.
     #[serde(default)]
     usage: BTreeMap<String, Usage>,
     /// The maximum number of tools on a page.
@@ -42,7 +42,7 @@ struct MergedFacts {
     /// The tools, as `server::tool`, whose definitions the upstream changed.
     #[serde(default)]
     changed: BTreeSet<String>,
-    /// The tools whose current definitions the operator approved.
+    /// The tools, as `server::tool`, whose current definitions the operator approved.
     #[serde(default)]
     approved: BTreeSet<String>,
 }
@@ -56,9 +56,9 @@ struct MergedServer {
 /// A tool of the merged list.
 pub(super) struct MergedTool<'m> {
     pub(super) server: String,
-    /// The name on its server that clients see.
+    /// The name of the tool on its server, after the operator's renaming.
     pub(super) name: String,
-    /// The upstream's own name, by which policy and recorded calls name the tool.
+    /// The upstream's own name of the tool, which policy and call statistics use.
     pub(super) own_name: String,
     pub(super) wire_name: String,
     pub(super) usage: Usage,
@@ -77,11 +77,11 @@ pub(super) struct MergedList<'m> {
     pub(super) page_size: usize,
     /// The tools, as `server::tool`, whose definitions the upstream changed.
     pub(super) changed: BTreeSet<String>,
-    /// The tools whose current definitions the operator approved.
+    /// The tools, as `server::tool`, whose current definitions the operator approved.
     pub(super) approved: BTreeSet<String>,
 }
 
-/// A list of one upstream.
+/// The response of one upstream to `tools/list`.
 #[derive(Deserialize)]
 struct UpstreamMessage<'m> {
     #[serde(borrow)]
@@ -102,15 +102,15 @@ struct Named {
 }
 
 impl<'m> MergedList<'m> {
-    /// Parses the host's message. Returns none if it is an error, or not such a list.
+    /// Parses the host's message. Returns `None` if it is an error, or not a merged list.
     pub(super) fn parse(message: &'m [u8], settings: &CatalogueSettings) -> Option<Self> {
         let message: MergedMessage<'m> = serde_json::from_slice(message).ok()?;
         let MergedResult { tools, meta: MergedMeta { facts } } = message.result;
         Some(Self::new(tools, facts, settings))
     }
 
-    /// Reads the list of one upstream, which has the guard's read tool at the end. Returns none if
-    /// the message is no list, or if the list continues on another page.
+    /// Reads the list of one upstream, which has the guard's read tool at the end. Returns `None`
+    /// if the message is not a list, or if the list continues on another page.
     pub(super) fn from_upstream(
         upstream: &str,
         message: &'m [u8],

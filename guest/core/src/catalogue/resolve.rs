@@ -1,4 +1,4 @@
-//! Finds tools by their names.
+//! Finds tools by the names that callers give.
 
 use context_guard_catalogue::Index;
 use context_guard_catalogue::similar::nearest;
@@ -10,8 +10,8 @@ const MAX_NAMES: usize = 5;
 /// Maximum number of characters of a caller's name in an error.
 const MAX_NAME_CHARACTERS: usize = 100;
 
-/// Returns the tool with a name: `server__tool`, `server::tool`, or the tool alone if it is on one
-/// server.
+/// Returns the number of the tool with a name: `server__tool`, `server::tool`, or `tool` if only
+/// one server has it. Fails with a message for the model.
 pub(super) fn resolve(index: &Index<'_>, name: &str) -> Result<u32, CatalogueError> {
     let mut bare = Vec::new();
     for tool in index.tools_named(name) {
@@ -60,7 +60,7 @@ fn not_found(index: &Index<'_>, name: &str) -> String {
     }
 }
 
-/// Returns a caller's text for an error: on one line, and cut if it is long.
+/// Returns a caller's text for an error message: on one line, and shortened if it is long.
 pub(super) fn shown(text: &str) -> String {
     let visible = text.chars().map(|c| if c.is_control() { ' ' } else { c });
     let mut shown: String = visible.take(MAX_NAME_CHARACTERS).collect();

@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 use super::merged::{MergedList, MergedTool};
 use crate::policy::{CatalogueSettings, HoldReason};
 
-/// Maximum number of suspicious texts that are reported about one list.
+/// The maximum number of suspicious texts that are reported for one list.
 const MAX_REPORTED: usize = 200;
 
 /// The result of a review, for the host.
 #[derive(Default)]
 pub(super) struct Review {
-    /// The names that clients would see of withheld tools.
+    /// The client-visible names of withheld tools.
     pub(super) held: Vec<String>,
     /// The suspicious texts: `tool`, `rule`, `path` and `excerpt` of each.
     pub(super) suspicious: Vec<Value>,

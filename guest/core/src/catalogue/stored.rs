@@ -18,7 +18,7 @@ pub(super) const BLOCK_TOOLS: usize = 64;
 #[derive(Serialize, Deserialize)]
 pub(super) struct DefinitionBlock {
     pub(super) definitions: Vec<String>,
-    /// The recorded calls of the same tools.
+    /// The call statistics of the same tools.
     pub(super) usage: Vec<Usage>,
 }
 
@@ -26,12 +26,12 @@ impl Stored for DefinitionBlock {
     const FORMAT: &'static [u8; 4] = b"cgd2";
 }
 
-/// The beginning of a stored index.
+/// The header of a stored index.
 #[derive(Clone, Copy)]
 struct IndexStamp {
     /// A digest of all definitions.
     digest: u64,
-    /// The time of the list, in milliseconds since 1970.
+    /// The time at which the list was compiled, in milliseconds since 1970.
     compiled_ms: u64,
 }
 
@@ -43,7 +43,7 @@ impl IndexStamp {
         both.to_le_bytes()
     }
 
-    /// Reads the stamp of a stored index, and returns the index itself.
+    /// Splits a stored index into its stamp and the index itself. `None` if it is too short.
     fn split(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (stamp, index) = bytes.split_first_chunk::<{ Self::BYTES }>()?;
         let both = u128::from_le_bytes(*stamp);
@@ -51,13 +51,13 @@ impl IndexStamp {
         Some((Self { digest: low(both), compiled_ms: low(both >> 64) }, index))
     }
 
-    /// Returns the name of a block of definitions.
+    /// Returns the store name of the block of definitions with this number.
     fn block(self, number: usize) -> String {
         format!("{:016x}.{number}", self.digest)
     }
 }
 
-/// Reads the entries of a catalogue.
+/// Reads the stored entries of a catalogue. Methods fail with the step that must come first.
 pub(super) struct CatalogueReader<'a> {
     request: &'a CatalogueRequest<'a>,
     settings: u128,
@@ -69,7 +69,7 @@ impl<'a> CatalogueReader<'a> {
         Self { request, settings: request.settings_hash(), loaded }
     }
 
-    /// Returns the bytes of the index.
+    /// Returns the bytes of the index, without its stamp.
     pub(super) fn index_bytes(&self) -> Result<&'a [u8], CatalogueStep> {
         Ok(self.index()?.1)
     }
@@ -82,13 +82,14 @@ impl<'a> CatalogueReader<'a> {
         stored.filter(|(stamp, _)| is_current(stamp)).ok_or(CatalogueStep::Compile)
     }
 
-    /// Returns the definitions of tools, in the order of `tools`.
+    /// Returns the definitions of the tools with these numbers, in the order of `tools`.
     pub(super) fn definitions(&self, tools: &[u32]) -> Result<Vec<String>, CatalogueStep> {
         let tools = self.tools(tools)?;
         Ok(tools.into_iter().map(|(definition, _)| definition).collect())
     }
 
-    /// Returns the definitions and recorded calls of tools, in the order of `tools`.
+    /// Returns the definitions and call statistics of the tools with these numbers, in the order of
+    /// `tools`.
     pub(super) fn tools(&self, tools: &[u32]) -> Result<Vec<(String, Usage)>, CatalogueStep> {
         let (stamp, _) = self.index()?;
         let mut missing = Vec::new();
@@ -142,8 +143,9 @@ impl CatalogueRequest<'_> {
         xxhash_rust::xxh3::xxh3_128(&settings)
     }
 
-    /// Returns the entries to store. The names of blocks have a digest of all definitions, which
-    /// the index names, so that an index and the blocks of another list are never read together.
+    /// Returns the entries to store. The names of definition blocks contain the digest of all
+    /// definitions, and so does the index. An index is therefore never read with the blocks of
+    /// another list.
     pub(super) fn entries(&self, index: Vec<u8>, tools: &[Tool<'_>]) -> Vec<Entry<'static>> {
         let settings = self.settings_hash();
         let mut hash = Xxh3::new();
@@ -168,7 +170,8 @@ impl CatalogueRequest<'_> {
     }
 }
 
-/// Returns a tool of the index with its definition.
+/// Returns tool `number` of the index with its definition. `None` if there is no such tool, or if
+/// the definition cannot be parsed.
 pub(super) fn tool<'t>(index: &Index<'t>, number: u32, definition: &'t str) -> Option<Tool<'t>> {
     let indexed = index.tool(number)?;
     Some(Tool {

@@ -73,22 +73,22 @@ impl Mask {
         at.whole
     }
 
-    /// Returns the part of the mask below the path `keys`, with paths relative to that value. None
-    /// if the mask selects nothing there.
+    /// Returns the part of the mask below the path `keys`, with paths relative to the value there.
+    /// `None` if the mask selects nothing at that path.
     #[must_use]
     pub fn descend(&self, keys: &[String]) -> Option<&Mask> {
         keys.iter().try_fold(self, |mask, key| mask.member(key))
     }
 
-    /// Returns the part of the mask below the member `name`, with paths relative to its value. None
-    /// if the mask selects nothing there.
+    /// Returns the part of the mask below the member `name`, with paths relative to its value.
+    /// `None` if the mask selects nothing there.
     #[must_use]
     pub fn member(&self, name: &str) -> Option<&Mask> {
         self.named(name.as_bytes())
     }
 
-    /// Returns the part of the mask below the member `name`, whose bytes need not be UTF-8. None if
-    /// the mask selects nothing there.
+    /// Returns the part of the mask below the member `name`, whose bytes need not be UTF-8. `None`
+    /// if the mask selects nothing there.
     pub(crate) fn named(&self, name: &[u8]) -> Option<&Mask> {
         // A linear search is faster than a binary search for few names.
         if self.members.len() > 16 {
@@ -100,18 +100,19 @@ impl Mask {
             .map(|(_, mask)| mask)
     }
 
-    /// Returns the names of the root object's members in which the mask selects something.
+    /// Returns the names of the root object's members from which the mask selects something.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.members.keys().map(String::as_str)
     }
 
-    /// Returns the names of members and what the mask selects in their values.
+    /// Returns the names of the root object's members, each with the part of the mask for its
+    /// value.
     pub(super) fn members(&self) -> impl Iterator<Item = (&str, &Mask)> {
         self.members.iter().map(|(name, mask)| (name.as_str(), mask))
     }
 
-    /// Returns true if the mask selects the value itself, not single members of it, so that the
-    /// value is copied whole.
+    /// Returns true if the mask selects the whole value, not single members, so that it is copied
+    /// whole.
     pub(crate) fn is_end(&self) -> bool {
         self.members.is_empty()
     }
@@ -133,7 +134,7 @@ pub fn names(outline: &Outline<'_>, id: NodeId) -> Vec<String> {
     outline.children(object).map(|(_, member)| outline.decoded(&member.key)).collect()
 }
 
-/// Returns the paths of a selection in the way of GraphQL, such as `{ id user { name } }`.
+/// Returns the dotted paths of a GraphQL selection, such as `{ id user { name } }`.
 fn selection(fields: &str) -> Result<Vec<String>, String> {
     let spaced = fields.replace('{', " { ").replace('}', " } ").replace([',', ';'], " ");
     let (mut paths, mut around, mut last) = (Vec::new(), Vec::new(), None::<&str>);

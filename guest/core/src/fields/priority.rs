@@ -1,20 +1,20 @@
 //! Priorities of fields, derived from their names.
 
-/// The priority of a record's field when not all fields fit the token budget, the highest first.
+/// The priority of a record's field when not all fields fit the token budget, in falling order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FieldPriority {
     /// Identifies a record: ids, names, titles.
     Identity,
     /// The state or kind of a record.
     State,
-    /// A member that records are often compared by, but that is neither identity nor state: a time,
-    /// total or URL.
+    /// A time, total or URL, by which records are often compared.
     Key,
     /// Any other field.
     Plain,
     /// Long text.
     Prose,
-    /// Any other field of a list inside a record that has a long text itself.
+    /// Set by the schema, not by name: a field of a list inside a record that has a long text
+    /// itself.
     Detail,
     /// Links for programs, hashes, and values that are the same in every record.
     Noise,
@@ -49,7 +49,7 @@ const IDENTITY: &[&str] = &[
     "question",
 ];
 
-/// Field names that end with one of these words, such as `full_name`, identify a record.
+/// The last words of field names that identify a record, such as `full_name`.
 const IDENTITY_ENDS: &[&str] = &["name", "title"];
 
 const STATE: &[&str] = &[
@@ -189,7 +189,7 @@ const NOISE: &[&str] = &[
     "_etag",
 ];
 
-/// The names of what documents report: findings, events and other results.
+/// The names of members with the results of a document, such as findings and events.
 const RESULTS: &[&str] = &[
     "results",
     "result",
@@ -216,7 +216,8 @@ const RESULTS: &[&str] = &[
     "violations",
 ];
 
-/// The names of what documents refer to: definitions, settings and descriptions of the tool.
+/// The names of members to which the results of a document refer: definitions, settings and
+/// descriptions of the tool.
 const DEFINITIONS: &[&str] = &[
     "rules",
     "schemas",
@@ -250,7 +251,8 @@ pub fn section_rank(name: &str) -> u8 {
     }
 }
 
-/// The last words of names of numbers that are no quantities: their sums and means say nothing.
+/// The last words of names of numbers that are not quantities, so that their sums and means are
+/// meaningless.
 const NO_QUANTITIES: &[&str] = &[
     "id",
     "ids",

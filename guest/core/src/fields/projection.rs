@@ -8,8 +8,8 @@ use crate::json::text::{Form, convert, visible};
 pub(super) const MAX_LEVELS: u16 = 64;
 /// Maximum number of member keys that are cached for one node of a mask.
 const MAX_CACHED_MEMBERS: usize = 256;
-/// Number of cached members, from the expected one on, that are compared with a key before the
-/// whole cache is searched.
+/// The number of cached members to compare with a key, from the expected one on, before the whole
+/// cache is searched.
 const MAX_MISSING_MEMBERS: usize = 4;
 
 /// Copies the fields that a mask selects out of JSON documents. Caches the keys of earlier objects:
@@ -19,11 +19,11 @@ pub struct Projection<'m> {
     pub out: Vec<u8>,
     form: Form,
     nodes: Vec<MaskNode<'m>>,
-    /// The nesting depth of the value that is read next.
+    /// The nesting depth of the next value to read.
     level: u16,
 }
 
-/// A node of the mask, with a cache of the members that objects at that node had so far.
+/// A node of the mask, with a cache of the member keys seen in objects at that node.
 struct MaskNode<'m> {
     mask: &'m Mask,
     members: Vec<Member>,
@@ -34,7 +34,7 @@ struct MaskNode<'m> {
 struct Member {
     /// The member's key verbatim, with quotes and colon.
     raw_key: Vec<u8>,
-    /// The member's unescaped key, and the index of the mask node for its value. None if the mask
+    /// The member's unescaped key, and the index of the mask node for its value. `None` if the mask
     /// does not select the member.
     selected: Option<(Vec<u8>, usize)>,
 }
@@ -57,7 +57,7 @@ impl<'m> Projection<'m> {
         self.value(&mut Scanner::starting_at(bytes, self.form, at), 0)
     }
 
-    /// Returns the paths of the mask that no copied value had, in the order of their names.
+    /// Returns the paths of the mask that no copied value had, sorted by name.
     #[must_use]
     pub fn missing(&self) -> Vec<String> {
         let mut missing = Vec::new();
@@ -159,7 +159,7 @@ impl<'m> Projection<'m> {
     }
 
     /// Reads a member's key and colon, and returns the index of the member in the cache of `node`.
-    /// None if the mask does not select the member and the cache is full.
+    /// `None` if the mask does not select the member and the cache is full.
     #[inline]
     fn member(&mut self, scanner: &mut Scanner<'_>, node: usize) -> Scan<Option<usize>> {
         scanner.skip_whitespace();
@@ -193,7 +193,7 @@ impl<'m> Projection<'m> {
         Ok(self.nodes.get_mut(node).map(|here| here.learn(member)))
     }
 
-    /// Returns the index of the node for `mask`, which is added if missing. Masks are small, so a
+    /// Returns the index of the node for `mask`. Adds the node if missing. Masks are small, so a
     /// linear search by address suffices.
     fn node_index(&mut self, mask: &'m Mask) -> usize {
         let known = self.nodes.iter().position(|node| std::ptr::eq(node.mask, mask));
@@ -206,8 +206,8 @@ impl<'m> Projection<'m> {
 
 impl MaskNode<'_> {
     /// Reads the next key if it equals the expected cached key or one of the next few, and returns
-    /// its index. Records repeat their key order, so this usually succeeds. Returns none, and reads
-    /// nothing, if no key matches. O(1).
+    /// its index. Records repeat their key order, so this usually succeeds. Returns `None`, and
+    /// reads nothing, if no key matches. O(1).
     #[inline]
     fn expected(&mut self, scanner: &mut Scanner<'_>) -> Option<usize> {
         let at = match self.members.get(self.next) {
@@ -232,8 +232,8 @@ impl MaskNode<'_> {
         self.members.len() - 1
     }
 
-    /// Sets the member that is expected next: the one after `at` or, if `at` is the last, the first
-    /// member of the next record.
+    /// Sets the member that is expected next: the one after `at`, or the first member of the next
+    /// record if `at` is the last.
     #[inline]
     fn follow(&mut self, at: usize) {
         self.next = if at + 1 < self.members.len() { at + 1 } else { 0 };

@@ -32,7 +32,8 @@ use crate::snapshot::stored::Loaded;
 use crate::snapshot::{Cursor, Replay, Scope};
 use crate::text::shorten::{TRUNCATION_MARK_PREFIX, has_truncation_mark};
 
-/// The maximum number of arguments whose order does not change their hash.
+/// The maximum number of arguments that are sorted before they are hashed. The hash of more
+/// arguments depends on their order.
 const MAX_SORTED_ARGUMENTS: usize = 1_000;
 
 /// The error message for a comparison of answers of a tool that may change something.
@@ -49,9 +50,9 @@ pub(super) struct Call<'a> {
     pub(super) id: &'a [u8],
 }
 
-/// The result of looking up what the guard stored about a tool when it was listed.
+/// The result of looking up the stored information about a tool.
 enum ToolLookup {
-    /// The entries with these keys must be loaded first.
+    /// The host must first load the entries with these keys.
     Load(Vec<String>),
     /// The guard saw the tool in a `tools/list` response.
     Known(ToolInfo),
@@ -98,8 +99,8 @@ impl Call<'_> {
         info.map_or(ToolLookup::Unknown, ToolLookup::Known)
     }
 
-    /// Returns true if the guard saw a tool in the upstream's list. Fails with the keys of entries
-    /// that must be loaded first.
+    /// Returns true if the guard saw the tool in the upstream's list. Fails with the keys of
+    /// entries that must be loaded first.
     pub(super) fn knows_tool(&self, name: &str) -> Result<bool, Vec<String>> {
         match self.look_up_tool(self.cx.upstream, name) {
             ToolLookup::Load(keys) => Err(keys),
@@ -206,9 +207,9 @@ impl Call<'_> {
         Ok(self.forward_with(name, arguments, &guarded, since, tool))
     }
 
-    /// Returns an answer from the stored answer of an earlier call with the same arguments. `rest`
-    /// holds the tool's arguments if guard arguments were removed from them. `None` if no such
-    /// answer is stored.
+    /// Returns a plan that answers from the stored answer of an earlier call with the same
+    /// arguments. `rest` holds the tool's arguments if guard arguments were removed from them.
+    /// `None` if no such answer is stored.
     fn stored_answer(
         &self,
         reader: &SnapshotReader<'_>,
@@ -262,7 +263,7 @@ impl Call<'_> {
             && memchr::memmem::find(bytes, VERBATIM_ARGUMENT.as_bytes()).is_none()
     }
 
-    /// Separates the arguments for the guard from those for the tool.
+    /// Splits the arguments of the request into those for the guard and those for the tool.
     fn split_arguments(
         &self,
         owner: ArgumentOwner<'_>,
@@ -324,7 +325,8 @@ impl Call<'_> {
     }
 
     /// Returns a plan to forward the request without the guard's `_meta` members. `guarded` are the
-    /// guard's arguments. If any were removed, `arguments` are the remaining ones of the tool.
+    /// guard's arguments. `arguments` are the tool's arguments if any of the guard's were removed,
+    /// else `None`.
     pub(super) fn forward(
         &self,
         name: &str,
@@ -336,7 +338,8 @@ impl Call<'_> {
         self.forward_with(name, arguments, guarded, None, tool)
     }
 
-    /// Returns a plan like [`Call::forward`] that compares the answer with the earlier one `since`.
+    /// Returns a plan like [`Call::forward`] that also compares the answer with the earlier answer
+    /// `since`.
     fn forward_with(
         &self,
         name: &str,
@@ -397,8 +400,7 @@ impl Call<'_> {
     }
 }
 
-/// Returns a hash of JSON arguments. White space between their tokens does not change it, nor does
-/// the order of the arguments.
+/// Returns a hash of JSON arguments. White space and the order of the arguments do not change it.
 fn hash(arguments: &[u8]) -> u128 {
     let minified = minify(arguments);
     let mut members: Vec<&[u8]> = Vec::new();

@@ -69,7 +69,7 @@ impl Guard {
         }
     }
 
-    /// Returns the plan to send an answer of the catalogue.
+    /// Returns the plan to send an answer of the catalogue to the client.
     pub(super) fn catalogue_plan(&self, call: &Call<'_>, answer: CatalogueAnswer) -> Plan {
         let name = call.request.name.as_deref().unwrap_or_default();
         let shaped = self.catalogue_answer(call.cx, name, answer, call.now_ms);
@@ -82,7 +82,8 @@ impl Guard {
         }
     }
 
-    /// Refuses a call of a hidden tool, which looks like an unknown one.
+    /// Returns the plan that answers a call of a hidden tool like one of an unknown tool. `None` if
+    /// the tool is not hidden.
     pub(super) fn refuse_hidden(&self, call: &Call<'_>) -> Option<Plan> {
         let name = call.request.name.as_deref().filter(|name| *name != READ_TOOL)?;
         let endpoint = endpoint_name(call.cx.upstream, name);
@@ -90,7 +91,8 @@ impl Guard {
         Some(call.unknown_tool(name))
     }
 
-    /// Compiles the merged list, and answers the request that needs it.
+    /// Compiles the merged list, and answers the request `call` from it. Without a call, the
+    /// request was `tools/list`.
     pub(super) fn on_merged_list(
         &self,
         cx: &Context<'_>,
@@ -150,7 +152,7 @@ impl Guard {
         seconds.map_or(24 * 3_600 * 1_000, |seconds| seconds * 1_000).min(TOOL_INFO_TTL_MS)
     }
 
-    /// Shapes an answer of the catalogue that may exceed its budget.
+    /// Shapes an answer of the catalogue that may exceed its token budget.
     pub(super) fn catalogue_answer(
         &self,
         cx: &Context<'_>,
@@ -199,7 +201,7 @@ impl Guard {
 }
 
 impl Call<'_> {
-    /// Refuses a call like one of an unknown tool.
+    /// Returns the error for a call of an unknown tool.
     pub(super) fn unknown_tool(&self, name: &str) -> Plan {
         let envelope = Envelope { id: self.id, stateless: self.request.stateless };
         let message = envelope.error(INVALID_PARAMS, &format!("no tool \"{name}\""));
@@ -222,7 +224,7 @@ pub(super) fn respond(
     }
 }
 
-/// Answers a call from a catalogue that is not stored yet.
+/// Answers a call from a catalogue that was just compiled and is not stored yet.
 pub(super) fn respond_from(
     compiled: &CompiledCatalogue,
     request: &CatalogueRequest<'_>,
@@ -235,7 +237,7 @@ pub(super) fn respond_from(
     respond(request, method, call, &loaded)
 }
 
-/// Returns the JSON of `params`.
+/// Returns the `params` of a request, as raw JSON.
 pub(super) fn parameters(message: &[u8]) -> &[u8] {
     let head = context_guard_protocol::Head::read(message);
     head.and_then(|head| head.params).map_or(b"{}", |params| params.get().as_bytes())

@@ -22,7 +22,7 @@ pub(super) const MAX_REPLAY_ARGUMENT_BYTES: usize = 1_024;
 const RESULT_TOO_LARGE_ERROR: &str = "what this finds does not fit in one answer, and nothing is kept here that could be read on in. Ask for less: fewer fields, a smaller limit, a stricter where or grep.";
 
 impl Guard {
-    /// Returns the part of an answer that a cursor leads to, from the upstream's response to the
+    /// Returns the part of an answer to which a cursor points, from the upstream's response to the
     /// repeated call.
     pub(super) fn on_replayed_response<'m>(
         &self,

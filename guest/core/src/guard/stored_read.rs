@@ -1,4 +1,4 @@
-//! Parts of stored answers for programs.
+//! Reads of stored answers by programs.
 
 use super::{CalledTool, Context, Fault, Guard};
 use crate::mcp::read::{ReadError, SnapshotReader};
@@ -17,7 +17,7 @@ pub enum StoredRead {
 }
 
 impl Guard {
-    /// Reads a part of the answer to which a cursor leads, for a program of `cx.principal`.
+    /// Reads a part of the answer to which a cursor points, for a program of `cx.principal`.
     /// `loaded` has the store entries loaded so far.
     ///
     /// # Errors

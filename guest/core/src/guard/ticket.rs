@@ -31,14 +31,14 @@ pub(crate) enum Ticket {
         budget: Option<u64>,
         /// The properties of the called tool, from its entry in `tools/list`.
         tool: CalledTool,
-        /// The forwarded call, to be repeated by cursors. `None` if it may not be repeated.
+        /// The forwarded call, for cursors that repeat it. `None` if it may not be repeated.
         replay: Option<Replay>,
     },
     /// The request is a call that the guard repeats to serve a cursor.
     Replay(Box<ReplayTicket>),
-    /// The request is for the tool catalogue, which the host sends as the merged list of all
-    /// upstreams. If the guard lists the tools of one upstream, the response is that upstream's
-    /// list.
+    /// The request is for the tool catalogue. The response is the merged list of all upstreams,
+    /// which the host sends. If the guard lists the tools of one upstream, the response is that
+    /// upstream's list.
     Catalogue {
         /// The client's request, if it is a call that the catalogue answers.
         call: Option<Vec<u8>>,
@@ -79,7 +79,7 @@ pub(crate) struct CalledTool {
     pub(crate) read_only: bool,
 }
 
-/// The information needed to serve a cursor from the response to a repeated call.
+/// The information that is needed to serve a cursor from the response to a repeated call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ReplayTicket {
     /// The JSON-RPC id of the client's request, verbatim.
@@ -95,7 +95,7 @@ pub(crate) struct ReplayTicket {
     pub(crate) replay: Replay,
     /// A hash of the tool's arguments in the repeated call, without those of the guard.
     pub(crate) arguments: u128,
-    /// The guard's arguments in the original call, which is repeated.
+    /// The guard's arguments in the original call.
     pub(crate) first: ParsedRequest,
     /// The guard's arguments in the client's current request.
     pub(crate) now: ParsedRequest,
@@ -108,7 +108,7 @@ pub(crate) struct ReplayTicket {
     pub(crate) renamed: bool,
 }
 
-/// The guard's own arguments of a call, without the cursor.
+/// The guard's own arguments of a call, parsed, without the cursor.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ParsedRequest {
     pub(crate) options: RequestOptions,

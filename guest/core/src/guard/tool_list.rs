@@ -13,8 +13,8 @@ use crate::snapshot::stored::Entry;
 use crate::tokens::OriginalCost;
 
 impl Guard {
-    /// Returns the upstream's list with the guard's arguments and read tool. Returns none if the
-    /// message has no list, or if policy does not shape it.
+    /// Returns the upstream's list with the guard's arguments and read tool. `None` if the message
+    /// has no list, or if policy does not shape lists.
     pub(super) fn shaped_list(
         &self,
         cx: &Context<'_>,
@@ -48,7 +48,7 @@ impl Guard {
         Ok(catalog.filter(|_| settings("tools/list").shape))
     }
 
-    /// Returns the entries to store about the tools of a list.
+    /// Returns the store entries with information about the tools of a list.
     pub(super) fn tool_entries(
         &self,
         cx: &Context<'_>,
@@ -63,8 +63,8 @@ impl Guard {
     }
 
     /// Adds the guard's arguments to the upstream's `tools/list` response, and stores information
-    /// about each tool for later calls. A long list that the guard makes alone becomes a tiered
-    /// one. `first` is true for the first page of the list.
+    /// about each tool for later calls. Shortens a long list to a tiered one if clients see the
+    /// tools of this upstream alone. `first` is true for the first page of the list.
     pub(super) fn tools<'m>(
         &self,
         cx: &Context<'_>,

@@ -1,4 +1,4 @@
-//! The name of the called tool in a request: the upstream's own instead of the operator's.
+//! Replaces the client-visible name of a called tool by the upstream's own name.
 
 use super::Plan;
 use super::call::Call;
@@ -6,7 +6,7 @@ use crate::json::edit::Edits;
 use crate::json::text::quoted;
 
 impl Call<'_> {
-    /// Replaces the name of the called tool in the request if it differs from `name`.
+    /// Replaces the name of the called tool in the request by `name`, unless it is the same.
     pub(super) fn write_name(&self, name: &str, edits: &mut Edits) {
         let differs = self.request.name.as_deref() != Some(name);
         if let Some(span) = self.request.name_span.clone().filter(|_| differs) {
@@ -15,7 +15,7 @@ impl Call<'_> {
     }
 
     /// Returns a plan to forward the request with this name of the tool, and without other changes.
-    /// The guard does not need to see its response.
+    /// The guard does not need the response.
     pub(super) fn pass_as(&self, name: &str) -> Plan {
         let mut edits = Edits::default();
         self.write_name(name, &mut edits);

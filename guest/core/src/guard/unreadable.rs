@@ -1,5 +1,5 @@
-//! Answers that are no valid JSON, such as those with a superfluous comma or a missing end.
-//! They are presented as a text, so that they are stored and paged like one.
+//! Answers that are not valid JSON, such as those with a superfluous comma or a missing end. The
+//! guard stores and pages them like texts.
 
 use std::borrow::Cow;
 
@@ -10,8 +10,8 @@ use super::{Fault, Shaped};
 use crate::json::text::quoted;
 use crate::snapshot::stored::Entry;
 
-/// Returns the message that presents the unreadable answer `message` as a text. Returns none if it
-/// has no id: it is no JSON-RPC message then, and no client waits for it.
+/// Returns the message that presents the unreadable answer `message` as a text. `None` if it has no
+/// id: it is then not a JSON-RPC response, and no client waits for it.
 pub(super) fn as_text(message: &[u8], fault: &Fault, uri: &str) -> Option<Vec<u8>> {
     let cause = match fault {
         Fault::Malformed(at) => format!("it is not valid JSON at byte {at}"),
@@ -58,8 +58,9 @@ pub(super) fn as_text(message: &[u8], fault: &Fault, uri: &str) -> Option<Vec<u8
     )
 }
 
-/// Returns a valid message for one that has parts of a damaged answer. Characters that strings must
-/// not have are escaped. Other damage is reported, as the answer to the request `id` (raw JSON).
+/// Returns `message`, which contains parts of an unreadable answer, as valid JSON. Escapes
+/// characters that JSON strings must not contain. Any other damage is reported as an error in a
+/// response to `id` (raw JSON).
 pub(super) fn repair(message: &[u8], id: &[u8]) -> Vec<u8> {
     let mut repaired = Vec::with_capacity(message.len() + 16);
     let (mut at, mut in_string) = (0, false);
@@ -102,7 +103,7 @@ pub(super) fn repair(message: &[u8], id: &[u8]) -> Vec<u8> {
     .concat()
 }
 
-/// Returns a decision that does not borrow from the message.
+/// Returns the decision with owned data, independent of the message.
 pub(super) fn into_owned(shaped: Shaped<'_>) -> Shaped<'static> {
     let own =
         |entry: Entry<'_>| Entry { key: entry.key, value: Cow::Owned(entry.value.into_owned()) };

@@ -14,19 +14,19 @@ use crate::mcp::request::Request;
 use crate::policy::{CatalogueMode, CursorMode};
 use crate::snapshot::stored::Entry;
 
-/// The time, in milliseconds, after which the guard asks for the list again: a day.
+/// The maximum age of a stored list, in milliseconds, before the guard requests it again: a day.
 const MAX_AGE_MS: u64 = 24 * 3_600 * 1_000;
-/// The error for a call of one of the catalogue's tools if the upstream sends no list.
+/// The error for a call of a catalogue tool if the upstream sends no list.
 const NO_LIST: &str = "the server sent no list of its tools: call a tool by its name";
-/// The error for a call of one of the catalogue's tools if the upstream's list is not tiered.
+/// The error for a call of a catalogue tool if the upstream's list is not tiered.
 const NOT_TIERED: &str = "the tools of this server are listed in full: call them by name";
-/// The error for a call of a tool that is known only after the call was replaced by a request for
-/// the list.
+/// The error for a call of a tool that the guard knows only after it replaced the call by a request
+/// for the list.
 const LISTED_LATE: &str =
     "the tools of this server were not listed yet: repeat the call, or call the tool by its name";
 
 impl Guard {
-    /// Returns true if a call may be one of the catalogue's own tools.
+    /// Returns true if the called tool may be one of the catalogue's own tools.
     pub(super) fn owns_call(&self, call: &Call<'_>) -> bool {
         let settings = self.policy.catalogue();
         call.cx.lists_tools.is_some()
@@ -48,7 +48,7 @@ impl Guard {
         CatalogueRequest { version, now_ms, max_age_ms: MAX_AGE_MS, ..request }
     }
 
-    /// Decides about a call of one of the catalogue's own tools.
+    /// Returns the plan for a call of one of the catalogue's own tools.
     pub(super) fn upstream_catalogue_call(&self, call: &Call<'_>) -> Result<Plan, Fault> {
         let name = call.request.name.as_deref().unwrap_or_default();
         match call.knows_tool(name) {
@@ -81,8 +81,8 @@ impl Guard {
         })
     }
 
-    /// Replaces the list by a tiered one if it is long, and removes tools that policy withholds.
-    /// Returns the entries to store.
+    /// Replaces a long list by a tiered one, and removes tools that policy withholds. Returns the
+    /// entries to store.
     pub(super) fn tier(
         &self,
         cx: &Context<'_>,
@@ -107,8 +107,8 @@ impl Guard {
         compiled.entries
     }
 
-    /// Answers a call of one of the catalogue's own tools from the upstream's list, which the guard
-    /// asked for in place of the call.
+    /// Answers a call of a catalogue tool from the upstream's list, which the guard requested in
+    /// place of the call.
     pub(super) fn on_fetched_list<'m>(
         &self,
         cx: &Context<'_>,
@@ -162,7 +162,7 @@ impl Guard {
 }
 
 impl Call<'_> {
-    /// Returns the plan for another call in place of the client's.
+    /// Returns the plan for `message`, a call that replaces the client's.
     fn replaced_by(&self, message: Vec<u8>) -> Result<Plan, Fault> {
         let request = Request::read(&message)?;
         let other = Call { message: &message, request: &request, ..*self };
@@ -175,7 +175,7 @@ impl Call<'_> {
         })
     }
 
-    /// Returns a plan to ask for the upstream's list in place of this call.
+    /// Returns a plan to request the upstream's list in place of this call.
     fn fetch_list(&self) -> Plan {
         let meta = self.request.meta.as_ref().filter(|meta| !meta.rest.is_empty());
         let meta = meta
@@ -197,7 +197,7 @@ impl Call<'_> {
     }
 }
 
-/// Returns the version of the catalogue of an upstream for a principal.
+/// Returns the version of an upstream's catalogue for a principal.
 fn version_of(cx: &Context<'_>) -> String {
     // With the lengths, different names never give the same text.
     let names = [cx.principal, cx.upstream, cx.lists_tools.unwrap_or_default()];

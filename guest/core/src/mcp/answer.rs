@@ -10,22 +10,24 @@ use crate::json::text::Form;
 /// the contents of a resource.
 #[derive(Debug, Default)]
 pub struct Answer {
-    /// The span of the `result` object. None in an error response or any other message.
+    /// The span of the `result` object. `None` in an error response or any other message.
     pub result: Option<Span>,
     /// The span of the array `content` of a tool result, or of the array `contents` of a resource.
+    /// `None` if it is absent.
     pub content: Option<Span>,
     /// The blocks in the array at `content`.
     pub blocks: Vec<ContentBlock>,
     /// True if `content` is the array `contents` of a resource.
     pub resource: bool,
-    /// The positions of lists in `structuredContent`. None if the result has no structured content.
+    /// The positions of lists in `structuredContent`. `None` if the result has no structured
+    /// content.
     pub structured: Option<DocumentInfo>,
     /// True if the result has `isError: true`.
     pub is_error: bool,
     /// The span of the result's `_meta` object, if it has one.
     pub meta: Option<Span>,
-    /// The span of the value of `ttlMs`, the time for which clients may cache the result, if it has
-    /// one.
+    /// The span of the value of `ttlMs`, the time in milliseconds for which clients may cache the
+    /// result. `None` if it is absent.
     pub ttl: Option<Span>,
     /// True if `resultType` is `complete` or absent. Results of other types, such as
     /// `input_required`, are not shaped.
@@ -93,8 +95,8 @@ impl Answer {
     }
 }
 
-/// Returns a syntax error unless `first` is true. If it is false, the object has the member at the
-/// scanner's position twice.
+/// Returns a syntax error if `first` is false: the object then has the member at the scanner's
+/// position twice.
 fn once(first: bool, scanner: &Scanner<'_>) -> Scan<()> {
     if first { Ok(()) } else { Err(ScanError::Syntax(scanner.position())) }
 }

@@ -42,7 +42,7 @@ pub const VERBATIM_ARGUMENT: &str = "_guard_verbatim";
 /// The arguments for the guard in a tool call, parsed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GuardArguments {
-    /// The cursor of an earlier answer, to read its next part.
+    /// The cursor of an earlier answer whose next part the caller requests.
     pub cursor: Option<String>,
     /// A cursor of an earlier answer of the same call, with which to compare the new one.
     pub since: Option<String>,
@@ -60,8 +60,8 @@ pub struct SplitArguments {
     /// The arguments for the guard as a JSON object, for [`GuardArguments::parse_separated`]. Empty
     /// if there are none.
     pub separated: String,
-    /// The arguments for the tool as a JSON object. None if the call has no arguments for the
-    /// guard, so that it is forwarded as it is.
+    /// The arguments for the tool as a JSON object. `None` if the call has no arguments for the
+    /// guard, so that they are forwarded unchanged.
     pub rest: Option<Vec<u8>>,
 }
 
@@ -74,8 +74,8 @@ pub enum ArgumentOwner<'f> {
     Tool(Option<&'f ToolInfo>),
 }
 
-/// Separates the arguments of a tool call into those for the guard and those for the tool. They are
-/// the JSON object at `span` of `bytes`.
+/// Splits the arguments of a tool call into those for the guard and those for the tool. `span` is
+/// the span of the JSON object of arguments in `bytes`.
 ///
 /// # Errors
 /// Returns a message for the caller if one of the guard's arguments has an invalid value.
@@ -137,8 +137,8 @@ fn is_unset(value: &Value, has_all: bool) -> bool {
     }
 }
 
-/// Returns the name, without prefix, of an argument for the guard. None if the argument is for the
-/// tool.
+/// Returns the name, without prefix, of an argument for the guard. `None` if the argument is for
+/// the tool.
 fn guarded_name<'n>(
     name: &'n str,
     owner: ArgumentOwner<'_>,
@@ -184,7 +184,7 @@ impl GuardArguments {
         Self::parse(&values, ArgumentOwner::Tool(None), settings)
     }
 
-    /// Parses the guard's arguments of a call of `owner`. Their names have no prefix.
+    /// Parses the guard's arguments in a call of `owner`, whose names have no prefix.
     fn parse(
         values: &Map<String, Value>,
         owner: ArgumentOwner<'_>,
@@ -201,8 +201,8 @@ impl GuardArguments {
         parsed.query.validate().map(|()| parsed)
     }
 
-    /// Sets the guard arguments `values`, whose names have no prefix. `advertised` are the names
-    /// that the schema known to the caller lists.
+    /// Sets the guard arguments `values`, whose names have no prefix. `advertised` are the argument
+    /// names that the caller knows from the tool's schema.
     fn set_all(
         &mut self,
         values: &Map<String, Value>,
@@ -218,7 +218,7 @@ impl GuardArguments {
         }
     }
 
-    /// Checks that `since` is an argument of a tool call, and the only one that selects data.
+    /// Returns an error if `since` is used with the read tool, or with arguments that select data.
     fn check_since(&self, owner: ArgumentOwner<'_>) -> Result<(), String> {
         if self.since.is_none() {
             return Ok(());
@@ -346,12 +346,13 @@ impl GuardArguments {
     }
 }
 
-/// Returns true if a condition is a program of jq: it begins with a dot, and is no condition.
+/// Returns true if a condition is a jq program: it begins with a dot, and cannot be parsed as a
+/// condition.
 fn is_jq_filter(text: &str) -> bool {
     text.trim_start().starts_with('.') && Condition::parse(text).is_err()
 }
 
-/// Returns the error for an argument that `owner` does not have, with what to use instead.
+/// Returns the error for an argument that `owner` does not have, with the argument to use instead.
 fn unknown_argument(owner: &str, name: &str) -> String {
     let lower = name.to_lowercase().replace(['_', '-'], "");
     let hint = match lower.as_str() {

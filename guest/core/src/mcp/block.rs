@@ -8,8 +8,9 @@ use crate::shape::content_block::BlockKind;
 use crate::text::embedded::{locate_document, locate_records};
 use crate::text::line_index::LineIndex;
 
-/// Minimum size, in bytes, of a message whose first text is searched for lists or line ends while
-/// it is parsed. Larger answers are likely to be reduced, and then need those positions.
+/// The minimum size, in bytes, of a message whose first text is searched for lists or line ends
+/// while the message is parsed. Larger answers are likely to be reduced, which needs those
+/// positions.
 const MIN_INSPECTED_MESSAGE_BYTES: usize = 16 << 10;
 
 /// A content block of a tool result, or one of the contents of a resource.
@@ -20,12 +21,12 @@ pub struct ContentBlock {
     /// The kind of the block, which determines what a model reads of it.
     pub kind: BlockKind,
     /// The span of the text, without its quotes: the block's own `text`, or that of its `resource`.
-    /// None for links and user interfaces.
+    /// `None` for links and user interfaces.
     pub text: Option<Span>,
-    /// The positions of lists in the text, relative to its start. None if the text is not JSON, or
-    /// was not inspected.
+    /// The positions of lists in the text, relative to its start. `None` if the text is not JSON,
+    /// or was not inspected.
     pub survey: Option<DocumentInfo>,
-    /// The positions of line ends in the text. None if the text is JSON, or was not inspected.
+    /// The positions of line ends in the text. `None` if the text is JSON, or was not inspected.
     pub ends: Option<LineIndex>,
 }
 
@@ -57,7 +58,8 @@ pub fn read_blocks(scanner: &mut Scanner<'_>, length: usize) -> Scan<Vec<Content
 }
 
 impl ContentBlock {
-    /// Reads the block's text. If `inspect`, also locates the lists or line ends in it.
+    /// Reads the block's text. If `inspect` is true, also locates the lists or line ends in the
+    /// text.
     fn read_text(&mut self, scanner: &mut Scanner<'_>, inspect: bool) -> Scan<()> {
         (self.survey, self.ends) = (None, None);
         if !inspect {
@@ -107,7 +109,7 @@ pub fn begins_as_json(escaped: &[u8]) -> bool {
     matches!(head.trim_ascii_start().first(), Some(b'{' | b'['))
 }
 
-/// Returns the positions of lists in a JSON-escaped text. None if neither the text nor most of it
+/// Returns the positions of lists in a JSON-escaped text. `None` if neither the text nor most of it
 /// is JSON or JSON Lines.
 #[must_use]
 pub fn locate_json_lists(escaped: &[u8]) -> Option<DocumentInfo> {

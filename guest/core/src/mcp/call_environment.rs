@@ -1,5 +1,4 @@
-//! The environment of a call: the only place that builds the context under which payloads are
-//! shaped.
+//! Builds the contexts in which payloads are shaped, from the inputs of a call.
 
 use crate::policy::{EndpointSettings, Policy, endpoint_name};
 use crate::query::Query;
@@ -28,7 +27,7 @@ pub struct CallEnvironment<'a> {
     pub budget: Option<u64>,
     /// The current time, in milliseconds since 1970.
     pub now_ms: u64,
-    /// The upstream call that cursors repeat. None if the answer is stored instead.
+    /// The upstream call that cursors repeat. `None` if the answer is stored instead.
     pub replay: Option<&'a Replay>,
 }
 
@@ -51,7 +50,7 @@ impl<'a> CallEnvironment<'a> {
         Endpoint { full_name, name, settings }
     }
 
-    /// Returns the principal and the endpoint, to which snapshots and cursors are bound.
+    /// Returns the scope of snapshots and cursors: the principal and the endpoint.
     #[must_use]
     pub fn scope<'c>(&'c self, endpoint: &'c Endpoint<'_>) -> Scope<'c> {
         Scope { principal: self.principal, endpoint: &endpoint.full_name }

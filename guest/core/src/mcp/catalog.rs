@@ -22,9 +22,9 @@ pub const READ_TOOL_RENAMED: &str = "context_guard_read_more";
 /// The description of the read tool, as JSON text. Its examples cover the most common questions.
 const READ_DESCRIPTION: &str = r#"Reads an answer that context-guard cut: the next part, or what other arguments select from all of it. fields=all: all. Examples: {\"where\":\"state=open AND n>5 order by n desc\",\"fields\":\"id,n\"}, {\"aggregate\":\"count, sum(n) by user.id order by sum desc limit 3\"}, {\"jq\":\".items|map(.n)|add\"}. Other tools take these as JSON in _guard, and {\"$ref\":\"CURSOR#/a/0\"} for a stored value."#;
 
-/// The schema of the argument that holds the guard's arguments, without a description: it is
-/// repeated in every tool. A string, because some model APIs reject an object without listed
-/// members, and others make a list of members strict.
+/// The schema of the argument that holds the guard's arguments. It has no description, because
+/// every tool repeats it. It is a string: some model APIs reject an object without listed members,
+/// and others make a list of members strict.
 const ARGUMENTS_PROPERTY: &str = r#""_guard":{"type":"string"}"#;
 
 /// Returns the name of the guard's read tool: the alternative name if `renamed`, because the
@@ -61,11 +61,11 @@ pub struct ShapedCatalog {
     pub tools: Vec<(String, ToolInfo)>,
 }
 
-/// Rewrites an upstream's response to `tools/list`: adds the guard's arguments to the tools and, if
-/// `first`, the read tool. `first` is true for the first page of the list. `limits` returns the
-/// settings of a tool, and `overrides` the operator's changes of its definition. The list lacks the
-/// tools for which `withheld` returns a reason, by their own name and the definition that clients
-/// would see. Returns none if the message has no list of tools.
+/// Rewrites an upstream's response to `tools/list`: adds the guard's arguments to the tools and, on
+/// the first page of the list (`first`), the read tool. `limits` returns the settings of a tool,
+/// and `overrides` the operator's changes of its definition. Removes each tool for which `withheld`
+/// returns a reason, given the tool's own name and its client-visible definition. Returns `None` if
+/// the message has no list of tools.
 ///
 /// # Errors
 /// Returns an error if the message is not JSON.
@@ -124,7 +124,7 @@ pub fn shape(
     Ok(Some(ShapedCatalog { message: edits.apply(message), tools: infos }))
 }
 
-/// Returns the definition at a span with the operator's changes.
+/// Returns the definition at the span `tool` with the operator's changes.
 fn overridden<'m>(
     message: &'m [u8],
     tool: &Span,
@@ -137,8 +137,8 @@ fn overridden<'m>(
     Ok(Cow::Owned(edits.apply(definition)))
 }
 
-/// Returns a response to `tools/list` with another list: the JSON of an array. Returns none if the
-/// message has no list of tools.
+/// Replaces the list of a `tools/list` response by `tools`, a JSON array. `None` if the message has
+/// no list of tools.
 #[must_use]
 pub fn with_tools(message: &[u8], tools: &[u8]) -> Option<Vec<u8>> {
     let (list, _) = read(message).ok()??;
@@ -147,7 +147,7 @@ pub fn with_tools(message: &[u8], tools: &[u8]) -> Option<Vec<u8>> {
     Some(edits.apply(message))
 }
 
-/// Removes the tools for which `is_removed` is true from the list, each with a comma beside it.
+/// Removes the tools for which `is_removed` is true from the list, each with an adjacent comma.
 fn remove(tools: &[ListedTool], is_removed: &[bool], edits: &mut Edits) {
     let mut kept_end = None;
     let mut open: Option<usize> = None;
@@ -236,6 +236,7 @@ fn tool(scanner: &mut Scanner<'_>) -> Scan<ListedTool> {
 }
 
 /// Returns the kind and span of the member `name` of an object that is known to be valid JSON.
+/// `None` if the object has no such member.
 fn value_of(bytes: &[u8], object: &Span, name: &str) -> Scan<Option<(Kind, Span)>> {
     let mut found = None;
     Scanner::starting_at(bytes, Form::Raw, object.start).object(|scanner, key| {
@@ -321,7 +322,8 @@ fn is_strict(message: &[u8], input: &Span) -> Scan<bool> {
 }
 
 /// Returns the schemas of guard arguments as members of `properties`. Each argument has a prefix
-/// and a name.
+/// and a name. Every array has `items`, and schemas have no keywords other than `type` and
+/// `description`. Model APIs reject requests with other schemas.
 ///
 /// Every array has `items`, and no schema has a keyword beyond `type` and `description`. Model APIs
 /// reject requests with schemas that have less or more.

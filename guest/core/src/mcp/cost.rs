@@ -51,7 +51,7 @@ impl AnswerCost {
         self.text().plus(self.structured)
     }
 
-    /// Returns the cost of all texts and links.
+    /// Returns the cost of all texts and links, without the structured content.
     pub(super) fn text(&self) -> OriginalCost {
         self.blocks.iter().copied().fold(OriginalCost::default(), OriginalCost::plus)
     }

@@ -1,22 +1,22 @@
-//! JSON inside a JSON string, as servers write it that encode a result twice.
+//! JSON inside a JSON string, which servers write that encode a result twice.
 
 use crate::json::Span;
 use crate::json::locate_lists::DocumentInfo;
 use crate::json::scan::{Kind, Scanner};
 use crate::json::text::{Form, visible};
 
-/// The encoding of U+FFFD. Decoding writes it for a lone surrogate, which would be lost.
+/// U+FFFD in UTF-8. Decoding replaces a lone surrogate by it, which loses the surrogate.
 const REPLACEMENT: &[u8] = "\u{FFFD}".as_bytes();
 
 /// The description of the document for result notices.
 pub(super) const JSON_STRING: &str = "the JSON in a string";
 
-/// A text in which the JSON inside a string takes the place of the string.
+/// A text in which a string of JSON is replaced by the JSON in it.
 #[derive(Debug)]
 pub(super) struct UnwrappedText {
     /// The text, not escaped.
     pub(super) bytes: Vec<u8>,
-    /// The number of first bytes that are words before the document.
+    /// The number of bytes before the document, which are words.
     pub(super) document_start: usize,
     /// The positions of lists in the document.
     pub(super) survey: DocumentInfo,
@@ -57,7 +57,8 @@ impl UnwrappedText {
     }
 }
 
-/// Returns the span of the string that an escaped text consists of, with and without its quotes.
+/// Returns the span of the string that makes up an escaped text, with and without its quotes.
+/// `None` if the text is not a single string.
 fn whole_string(escaped: &[u8]) -> Option<(Span, Span)> {
     let mut scanner = Scanner::new(escaped, Form::Escaped);
     let string = scanner.string().ok()?;
@@ -72,7 +73,7 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
-    /// Returns the text as the content of a JSON string.
+    /// Returns `text` escaped, as the content of a JSON string.
     fn escaped(text: &str) -> Vec<u8> {
         let quoted = Value::from(text).to_string();
         quoted.as_bytes()[1..quoted.len() - 1].to_vec()

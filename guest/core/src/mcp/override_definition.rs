@@ -51,7 +51,7 @@ pub(super) fn override_definition(
     Ok(())
 }
 
-/// Returns the annotations with these hints. Others remain.
+/// Returns the `annotations` object with these hints set. Other members remain.
 fn with_hints(annotations: &str, hints: &[(&str, bool)]) -> String {
     let mut members = match Json::parse(annotations) {
         Some(Json::Object(members)) => members,

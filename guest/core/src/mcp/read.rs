@@ -22,22 +22,22 @@ use crate::snapshot::stored::{Entry, Loaded, Missing};
 use crate::snapshot::{Cursor, Placement, Replay, StoredSnapshot};
 use crate::tokens::OriginalCost;
 
-/// The error message for a limit on the items of a text.
+/// The error message for `limit` on an answer that is a text.
 const LIMIT_OF_TEXT: &str = "limit is the number of items on a page; this answer is a text: use startLine and endLine, or grep";
 
-/// The error message for a comparison with an answer that is not stored.
+/// The error message for `since` with the cursor of an answer that is not stored.
 const SINCE_NEEDS_STORE: &str =
     "since needs an answer in the store, and this cursor repeats its call: call without since";
 
-/// The error message for a comparison with the answer of another call.
+/// The error message for `since` with the cursor of a call with other arguments.
 const SINCE_NEEDS_SAME_CALL: &str = "since compares two answers of one call, and this cursor is of a call with other arguments, or of an error: give the cursor of an answer to these arguments, or call without since";
 
 /// A reader that returns the parts of stored snapshots to which cursors point.
 pub struct SnapshotReader<'a> {
     /// The inputs of the call that do not depend on the snapshot.
     pub call: CallEnvironment<'a>,
-    /// The tool for which the cursor must have been issued, without its upstream. None for the read
-    /// tool, which accepts every cursor of the principal.
+    /// The tool for which the cursor must have been issued, without its upstream. `None` for the
+    /// read tool, which accepts every cursor of the principal.
     pub endpoint: Option<&'a str>,
     /// True if structured content is written for answers that originally had some.
     pub structured: bool,
@@ -49,7 +49,7 @@ pub struct PartRead {
     pub excerpt: Excerpt,
     /// The part as it is written into the result for the client.
     pub rendered: Rendered,
-    /// The tool or resource that the snapshot was taken from, with its upstream.
+    /// The tool or resource whose answer the snapshot holds: `upstream::name`.
     pub endpoint: String,
     /// The name of the snapshot that holds the upstream's answer.
     pub snapshot: String,
@@ -73,7 +73,7 @@ pub enum ReadError {
     Replay(Box<Cursor>, Replay),
     /// The cursor is invalid or has expired, or the data it points to is not available.
     Cursor(CursorError),
-    /// The cursor of a reference in the arguments of a call is not served. Holds the reference.
+    /// The cursor of a reference in the arguments of a call cannot be served. Holds the reference.
     Reference(String, CursorError),
     /// The request does not fit the kind of snapshot. Holds a message for the caller.
     InvalidRequest(String),
@@ -103,7 +103,7 @@ impl SnapshotReader<'_> {
         self.read_at(cursor, guarded, loaded)
     }
 
-    /// Verifies a cursor, and that it was issued for the tool of this call.
+    /// Verifies a cursor, and checks that it was issued for the tool of this call.
     pub(super) fn verify(&self, text: &str) -> Result<Cursor, CursorError> {
         let call = &self.call;
         let cursor = Cursor::verify(text, call.keys, call.principal, call.now_ms, self.ttl())?;
@@ -115,9 +115,9 @@ impl SnapshotReader<'_> {
         }
     }
 
-    /// Reads the answer of the upstream to which the cursor `text` leads, to compare a later one
-    /// with it. `arguments` is a hash of the arguments of the later call, which must be those of
-    /// the earlier one. Returns none if the answer is no longer stored. O(answer).
+    /// Reads the upstream's answer to which the cursor `text` leads, for comparison with a later
+    /// answer. `arguments` is a hash of the arguments of the later call, which must equal those of
+    /// the earlier one. Returns `None` if the answer is no longer stored. O(answer).
     ///
     /// # Errors
     /// Returns [`ReadError`] if entries are not loaded, or if the cursor is invalid.
@@ -144,7 +144,8 @@ impl SnapshotReader<'_> {
         }
     }
 
-    /// Returns none if the stored answer is that of a call with other arguments.
+    /// Reads the upstream's answer in `snapshot`. Returns `None` if the answer is that of a call
+    /// with other arguments.
     fn digest(
         &self,
         snapshot: &str,
@@ -297,9 +298,10 @@ impl SnapshotReader<'_> {
     }
 }
 
-/// Returns the query to run for a request with a cursor: the caller's or, with `fields=all`, one
-/// that returns the complete records of a stored selection. Empty if the snapshot is read without a
-/// query: the records of a projected list are those of the original, at the same positions.
+/// Returns the query to run for a request with a cursor. That is the caller's query or, with
+/// `fields=all`, one that returns the complete records of a stored selection. Empty if the snapshot
+/// is read without a query: the records of a projected list have the positions of the original
+/// ones.
 fn query(stored: &StoredSnapshot<'_>, guarded: &GuardArguments, cursor: &Cursor) -> Query {
     let is_list = matches!(stored.index.body, SnapshotBody::List(_));
     if !guarded.query.is_empty() || !guarded.options.whole || !is_list {

@@ -1,5 +1,5 @@
-//! References in the arguments of calls: an object `{"$ref": "<cursor>#/items/3/body"}` stands for
-//! a value of a stored answer, and is replaced by it before the upstream sees the call.
+//! References in the arguments of calls: an object `{"$ref": "<cursor>#/items/3/body"}` refers to a
+//! value of a stored answer. The value replaces the object before the upstream sees the call.
 
 use super::read::{ReadError, SnapshotReader};
 use crate::json::Span;
@@ -20,12 +20,12 @@ const MAX_REFERENCES: usize = 100;
 /// The maximum number of characters of a cursor or a path in an error message.
 const MAX_SHOWN_CHARS: usize = 200;
 
-/// The arguments of a call, with values in the places of references.
+/// The arguments of a call, with references replaced by values.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct ResolvedArguments {
     /// The arguments as a JSON object.
     pub arguments: Vec<u8>,
-    /// The endpoints of the answers from which the values are, each once: `upstream::tool`.
+    /// The endpoints of the answers that contain the values, without duplicates: `upstream::tool`.
     pub sources: Vec<String>,
 }
 
@@ -35,12 +35,12 @@ struct Reference {
     /// The span of the object.
     span: Span,
     cursor: String,
-    /// The path of the value in the answer. None for the whole answer.
+    /// The path of the value in the answer. `None` for the whole answer.
     path: Option<String>,
 }
 
 impl Reference {
-    /// Parses the value of the member `$ref`. None if it does not begin with a cursor, such as a
+    /// Parses the value of the member `$ref`. `None` if it does not begin with a cursor, such as a
     /// reference inside a JSON Schema.
     fn parse(text: &str, span: Span) -> Option<Self> {
         let (cursor, path) = match text.split_once('#') {
@@ -65,7 +65,7 @@ pub fn may_have_references(arguments: &[u8]) -> bool {
     memchr::memmem::find(arguments, b"\"$ref\"").is_some()
 }
 
-/// Returns the references in a JSON object, in their order.
+/// Returns the references in a JSON object, in document order.
 fn find(arguments: &[u8]) -> Vec<Reference> {
     let mut found = Vec::new();
     let mut scanner = Scanner::new(arguments, Form::Raw);
@@ -74,7 +74,7 @@ fn find(arguments: &[u8]) -> Vec<Reference> {
     found
 }
 
-/// Adds the references in the value at the scanner's position.
+/// Appends the references in the value at the scanner's position to `found`.
 fn add(scanner: &mut Scanner<'_>, found: &mut Vec<Reference>) -> Scan<()> {
     match scanner.kind()? {
         Kind::Object => {
@@ -101,7 +101,7 @@ fn add(scanner: &mut Scanner<'_>, found: &mut Vec<Reference>) -> Scan<()> {
 
 impl SnapshotReader<'_> {
     /// Replaces the references in `arguments`, a JSON object, by the values of stored answers of
-    /// the principal. `settings` are those of the called tool. Returns none if there are no
+    /// the principal. `settings` are those of the called tool. Returns `None` if there are no
     /// references. O(arguments and answers).
     ///
     /// # Errors
@@ -139,8 +139,8 @@ impl SnapshotReader<'_> {
         Ok(Some(ResolvedArguments { arguments: edits.apply(arguments), sources }))
     }
 
-    /// Returns the value of a reference as JSON, and the endpoint of its answer. `before` is the
-    /// size of the values of earlier references.
+    /// Returns the value of a reference as JSON, and the endpoint of the answer that contains it.
+    /// `before` is the size in bytes of the values of earlier references in the call.
     fn resolve(
         &self,
         reference: &Reference,
@@ -184,7 +184,7 @@ impl SnapshotReader<'_> {
     }
 }
 
-/// Returns a whole answer as a JSON value: structured content as it is, a text as a string.
+/// Returns a whole answer as a JSON value: structured content unchanged, a text as a string.
 fn whole(bytes: &[u8], form: Form) -> Vec<u8> {
     match form {
         Form::Escaped => [b"\"".as_slice(), bytes, b"\""].concat(),
@@ -208,7 +208,7 @@ fn check_size(
     Err(refuse(reference, &reason))
 }
 
-/// Returns the error for a reference that is not replaced.
+/// Returns the error for a reference that cannot be replaced.
 fn refuse(reference: &Reference, reason: &str) -> ReadError {
     ReadError::InvalidRequest(format!(
         "this call was not sent, because of its reference {}: {reason}",

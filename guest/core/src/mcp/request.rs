@@ -7,19 +7,21 @@ use crate::json::text::Form;
 /// The parts of a client's request that the guard reads or removes.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
-    /// The span of the JSON-RPC id. None in a notification.
+    /// The span of the JSON-RPC id. `None` in a notification.
     pub id: Option<Span>,
     /// The JSON-RPC method; empty if the message is not a request.
     pub method: String,
-    /// `params.name` of a tool call, `params.uri` of a resource, `params.taskId` of a task.
+    /// `params.name` of a tool call, `params.uri` of a resource, `params.taskId` of a task. `None`
+    /// if absent.
     pub name: Option<String>,
-    /// The span of the text of [`Self::name`], without its quotes.
+    /// The span of the string in [`Self::name`], without its quotes.
     pub name_span: Option<Span>,
-    /// The span of `params.arguments`.
+    /// The span of `params.arguments`, if present.
     pub arguments: Option<Span>,
     /// True if `params.cursor` is present: the request is for a later page of an MCP list.
     pub continues: bool,
-    /// True if `_meta` names a protocol version: the request uses the stateless protocol mode.
+    /// True if `_meta` names a protocol version, so that the request uses the stateless protocol
+    /// mode.
     pub stateless: bool,
     /// The content of `params._meta`, if present.
     pub meta: Option<Meta>,

@@ -17,8 +17,8 @@ pub struct ServedPart {
     pub record: Record,
 }
 
-/// Returns the answer that sends `part`, which was read from a snapshot: to a tool call or, if
-/// `uri` is given, to a read of that resource.
+/// Returns the answer that sends `read`, a part of a snapshot: to a tool call or, if `resource` is
+/// given, to a read of that resource URI.
 #[must_use]
 pub fn serve_part(envelope: &Envelope<'_>, read: &PartRead, resource: Option<&str>) -> ServedPart {
     let facts =

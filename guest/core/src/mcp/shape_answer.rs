@@ -26,8 +26,8 @@ use crate::snapshot::stored::Entry;
 use crate::snapshot::{Cursor, Placement};
 use crate::tokens::OriginalCost;
 
-/// Reduces an upstream's answer until it costs at most `token_limit`. `cost` is that of the answer
-/// as received. Returns none if the answer needs no change.
+/// Reduces an upstream's answer until it costs at most `token_limit`. `cost` is the cost of the
+/// answer as received. Returns `None` if the answer needs no change.
 #[must_use]
 pub fn shape<'a>(
     context: &ShapeContext<'_>,
@@ -137,8 +137,8 @@ impl<'a> Shaper<'_, 'a> {
             .map_or(&[], |span| self.writer.bytes(span))
     }
 
-    /// Returns the positions of lists in the text of the block with index `at`. None if the text is
-    /// not JSON.
+    /// Returns the positions of lists in the text of the block with index `at`. `None` if the text
+    /// is not JSON.
     fn survey(&self, at: usize) -> Option<Cow<'_, DocumentInfo>> {
         let known = self.block(at).and_then(|block| block.survey.as_ref());
         known.map(Cow::Borrowed).or_else(|| locate_json_lists(self.text(at)).map(Cow::Owned))
@@ -161,9 +161,10 @@ impl<'a> Shaper<'_, 'a> {
             || settings.summarizes(self.writer.cost.structured.tokens)
     }
 
-    /// Shapes the result of the caller's query on a payload, or the payload as transformed by
-    /// policy, or the payload itself. `text` and `placement` tell if the result goes into text and
-    /// structured content. Returns none if it needs no change.
+    /// Shapes the first of these that applies: the result of the caller's query on a payload, the
+    /// payload as transformed by policy, or the payload itself. The result becomes text content if
+    /// `text`, and structured content if `placement` is given. Returns `None` if it needs no
+    /// change.
     fn shape_payload<'p>(
         &self,
         payload: &Payload<'p, '_>,
@@ -212,8 +213,8 @@ impl<'a> Shaper<'_, 'a> {
         Some(shaped)
     }
 
-    /// Returns a store entry that maps this call to the snapshot to which `whole` points. With it,
-    /// the store can answer the same call with other options.
+    /// Returns a store entry that maps this call to the snapshot to which `whole` points. The guard
+    /// can then answer the same call with other options from the store.
     fn remember(&self, whole: &Cursor) -> Option<Entry<'static>> {
         let context = self.writer.context;
         let key = context.keys.answer(context.scope, context.arguments).into_iter().next()?;
@@ -239,7 +240,7 @@ impl<'a> Shaper<'_, 'a> {
         self.shape_blocks(token_limit)
     }
 
-    /// Shapes all content blocks as a list. User interfaces that are not on the first page are sent
+    /// Shapes all content blocks as a list. Sends user interfaces that are not on the first page
     /// after it, unchanged.
     fn shape_blocks(&self, token_limit: u64) -> Option<ContentPlan<'a>> {
         let content = self.writer.answer.content.clone()?;
@@ -312,7 +313,7 @@ impl<'a> Shaper<'_, 'a> {
 
 impl Shaper<'_, '_> {
     /// Shapes the JSON inside a string of a text, which has the cost `wrapped`. The JSON takes the
-    /// place of the upstream's original. Returns none if the text needs no change.
+    /// place of the upstream's original. Returns `None` if the text needs no change.
     fn shape_unwrapped(
         &self,
         unwrapped: &UnwrappedText,

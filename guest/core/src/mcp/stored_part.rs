@@ -8,10 +8,10 @@ use crate::snapshot::stored::Loaded;
 use crate::snapshot::{Missing, StoredSnapshot};
 use crate::text::lines::LineSpans;
 
-/// The size of the stored bytes from which the rows of one part are read. Larger rows are read
-/// alone.
+/// The size, in bytes, of stored data to read for one part. A larger row is read alone.
 const PART_BYTES: u64 = 1 << 20;
-/// The same for the first part, because many programs look at a few rows only.
+/// The size, in bytes, of stored data to read for the first part. It is smaller, because many
+/// programs read a few rows only.
 const FIRST_PART_BYTES: u64 = 64 << 10;
 
 /// The error for a cursor that repeats its call instead of reading a stored answer.
@@ -22,7 +22,8 @@ const NOT_STORED: &str = "This answer is not stored: call its tool in the progra
 pub enum StoredRange {
     /// The whole answer.
     Whole,
-    /// The rows from this number on, counted from 0: at least one if there is one.
+    /// The rows from this number on, counted from 0. Contains at least one row if the answer has
+    /// that many.
     Rows(u64),
 }
 
@@ -40,8 +41,8 @@ pub struct StoredPart {
 }
 
 impl SnapshotReader<'_> {
-    /// Reads a part of the answer to which the cursor `text` leads, wherever in the answer it
-    /// points. O(part).
+    /// Reads a part of the answer to which the cursor `text` belongs. The position of the cursor in
+    /// the answer has no effect. O(part).
     ///
     /// # Errors
     /// Returns [`ReadError`] if entries are not loaded, or if the cursor is invalid.
@@ -65,7 +66,7 @@ impl SnapshotReader<'_> {
     }
 }
 
-/// Returns the size of the stored bytes to read from the row `start` on.
+/// Returns the number of stored bytes to read from the row `start` on.
 fn part_bytes(start: u64) -> u64 {
     if start == 0 { FIRST_PART_BYTES } else { PART_BYTES }
 }

@@ -1,4 +1,4 @@
-//! Tool information that calls need, taken from the `tools/list` response that passed before.
+//! Information about tools that calls need, taken from an earlier `tools/list` response.
 
 use serde::{Deserialize, Serialize};
 

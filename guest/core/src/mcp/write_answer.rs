@@ -27,7 +27,7 @@ pub struct ShapedMessage<'a> {
     pub mode: &'static str,
     /// The greatest loss among the payloads of the answer.
     pub loss: Loss,
-    /// The number of items shown, if the first shaped payload is a list.
+    /// The number of items in the excerpt, if the first shaped payload is a list.
     pub items: Option<u64>,
     /// The estimated tokens of the shaped answer.
     pub tokens: u64,

@@ -61,7 +61,7 @@ impl Catalogue<'_> {
         Ok(self.request.text(&[lines.join("\n")]))
     }
 
-    /// Returns the overview of all categories, as many as the budget allows on each page.
+    /// Returns one page of the overview of all categories, with as many as the budget allows.
     fn browse_categories(&self, page: usize) -> CatalogueStep {
         let settings = self.request.settings();
         let order = |name: &str| {

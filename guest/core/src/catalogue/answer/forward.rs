@@ -1,4 +1,5 @@
-//! Answers the tools that call other tools, and calls of tools under names that clients do not see.
+//! Answers the tools that call other tools, and calls of tools by names that the client's list
+//! lacks.
 
 use context_guard_catalogue::document::Json;
 use context_guard_catalogue::{arguments, signature};
@@ -13,7 +14,7 @@ use crate::catalogue::{CatalogueAnswer, CatalogueError, CatalogueStep, INVALID_P
 use crate::json::text::quoted;
 use crate::mcp::reply::Envelope;
 
-/// The arguments of a call tool.
+/// The arguments of `context_guard_call` and `context_guard_call_read`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CallArguments<'m> {
@@ -22,8 +23,9 @@ struct CallArguments<'m> {
     arguments: Option<&'m RawValue>,
 }
 
-/// Returns the call that a call of `context_guard_call` stands for, without a check of its
-/// arguments. Returns none if its own arguments are invalid.
+/// Converts a call of `context_guard_call` to a call of the tool that its arguments name. Does not
+/// check the arguments of that tool. Returns `None` if the arguments of `context_guard_call` are
+/// invalid.
 #[must_use]
 pub fn direct_call(upstream: &str, parameters: &[u8], envelope: &Envelope<'_>) -> Option<Vec<u8>> {
     let parameters: CallParameters<'_> = serde_json::from_slice(parameters).ok()?;
@@ -35,7 +37,8 @@ pub fn direct_call(upstream: &str, parameters: &[u8], envelope: &Envelope<'_>) -
 }
 
 impl Catalogue<'_> {
-    /// Answers a call tool: the call that the gateway makes instead.
+    /// Answers a call of a call tool: with the call that the host makes instead, or with an error
+    /// for the model.
     pub(super) fn call(
         &self,
         parameters: &CallParameters<'_>,
@@ -66,7 +69,8 @@ impl Catalogue<'_> {
         Ok(CatalogueStep::Call(forwarded(envelope, name, Some(&given), parameters.meta)))
     }
 
-    /// Answers a call of a tool that the gateway does not know by this name.
+    /// Answers a call of a tool that the gateway does not know by this name, such as
+    /// `server::tool`.
     pub(super) fn direct(&self, parameters: &CallParameters<'_>) -> CatalogueResult<CatalogueStep> {
         match resolve(&self.index, &parameters.name) {
             Ok(number) => {
@@ -88,7 +92,8 @@ impl Catalogue<'_> {
     }
 }
 
-/// Returns the arguments of a call as JSON of an object.
+/// Returns the arguments of a call as a JSON object, `{}` if absent. `None` if they are not an
+/// object, nor a text that holds one.
 fn argument_text(arguments: Option<&RawValue>) -> Option<String> {
     let text = match arguments.map(RawValue::get) {
         None | Some("null") => return Some("{}".to_owned()),
@@ -99,7 +104,7 @@ fn argument_text(arguments: Option<&RawValue>) -> Option<String> {
     matches!(Json::parse(&text), Some(Json::Object(_))).then_some(text)
 }
 
-/// Returns the request to call a tool.
+/// Returns a `tools/call` request, with the id of `envelope`.
 fn forwarded(
     envelope: &Envelope<'_>,
     name: &str,
@@ -122,7 +127,8 @@ fn forwarded(
     call
 }
 
-/// Returns the tool's own arguments: the guard's are checked where the call is answered.
+/// Returns `arguments` without those of the guard, which the guard checks when the call itself
+/// arrives.
 fn without_guard_arguments(schema: &Json, arguments: Json) -> Json {
     let Json::Object(mut members) = arguments else { return arguments };
     let properties = schema.get("properties").unwrap_or(&Json::Null);

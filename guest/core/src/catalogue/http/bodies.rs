@@ -8,7 +8,7 @@ use serde::ser::SerializeMap as _;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-/// The best tools.
+/// The body of `/hot`: the visible tools with the highest scores.
 #[derive(Serialize)]
 pub(super) struct HotBody {
     pub(super) tier: &'static str,
@@ -17,7 +17,7 @@ pub(super) struct HotBody {
     pub(super) budget: Option<BudgetBody>,
 }
 
-/// All categories.
+/// The body of `/categories`.
 #[derive(Serialize)]
 pub(super) struct CategoriesBody {
     pub(super) tier: &'static str,
@@ -26,7 +26,7 @@ pub(super) struct CategoriesBody {
     pub(super) budget: Option<BudgetBody>,
 }
 
-/// Summaries of tools.
+/// A page of tools, summarized.
 #[derive(Serialize)]
 pub(super) struct SummariesBody {
     pub(super) tier: &'static str,
@@ -37,7 +37,7 @@ pub(super) struct SummariesBody {
     pub(super) budget: Option<BudgetBody>,
 }
 
-/// One tool.
+/// The body for one tool.
 #[derive(Serialize)]
 pub(super) struct ToolBody<'d> {
     pub(super) tier: &'static str,
@@ -55,13 +55,13 @@ pub(super) struct ToolBody<'d> {
     pub(super) performance: Option<Performance>,
 }
 
-/// All servers.
+/// The body of `/servers`.
 #[derive(Serialize)]
 pub(super) struct ServersBody {
     pub(super) servers: Vec<ServerCount>,
 }
 
-/// An error, as RFC 9457 describes it.
+/// An error body, as RFC 9457 defines it.
 #[derive(Serialize)]
 pub(super) struct ProblemBody<'p> {
     #[serde(rename = "type")]
@@ -108,7 +108,7 @@ pub(super) struct SummaryTool {
     pub(super) score: Option<f64>,
 }
 
-/// A tool with its definition, or with less.
+/// A tool in a body, with its definition or with less detail.
 #[derive(Serialize)]
 pub(super) struct FoundTool<'d> {
     pub(super) tool: String,
@@ -135,7 +135,7 @@ pub(super) struct Pagination {
     pub(super) total_pages: usize,
 }
 
-/// The report of a body that the tokens cut.
+/// The report that a body lists only some of its items, because of its token budget.
 #[derive(Serialize)]
 pub(super) struct BudgetBody {
     pub(super) max_tokens: u64,
@@ -146,7 +146,7 @@ pub(super) struct BudgetBody {
     pub(super) next: Option<String>,
 }
 
-/// The recorded calls of a tool.
+/// The call statistics of a tool.
 #[derive(Serialize)]
 pub(super) struct Performance {
     avg_latency_ms: f64,
@@ -155,7 +155,7 @@ pub(super) struct Performance {
     total_invocations: u64,
 }
 
-/// Names and values of an object, in order.
+/// Names and values that serialize as an object, in order.
 pub(super) struct OrderedMembers(pub(super) Vec<(String, String)>);
 
 impl Serialize for OrderedMembers {
@@ -168,7 +168,7 @@ impl Serialize for OrderedMembers {
     }
 }
 
-/// The schemas of a definition, verbatim.
+/// The input and output schema of a definition, verbatim.
 #[derive(Default, Deserialize)]
 pub(super) struct DefinitionSchemas<'d> {
     #[serde(borrow, default, rename = "inputSchema")]
@@ -178,7 +178,7 @@ pub(super) struct DefinitionSchemas<'d> {
 }
 
 impl Performance {
-    /// Returns the recorded calls; none if there are none.
+    /// Returns the call statistics. `None` if no calls were recorded.
     pub(super) fn new(usage: &Usage) -> Option<Self> {
         Some(Self {
             success_rate: rounded(usage.success_percent()?, 10.0),
@@ -189,28 +189,28 @@ impl Performance {
     }
 }
 
-/// Returns a number with as many decimals as the scale has zeros.
+/// Rounds `value` to a multiple of `1 / scale`: `scale` is 100 for two decimals.
 pub(super) fn rounded(value: f64, scale: f64) -> f64 {
     (value * scale).round() / scale
 }
 
-/// Returns a latency such as `47ms`.
+/// Returns a latency such as `47ms`. `None` if it is unknown.
 pub(super) fn latency(milliseconds: Option<f32>) -> Option<String> {
     milliseconds.map(|value| format!("{value:.0}ms"))
 }
 
-/// Returns a rate such as `98.7%`.
+/// Returns a rate such as `98.7%`. `None` if it is unknown.
 pub(super) fn rate(percent: Option<f32>) -> Option<String> {
     percent.map(|value| format!("{value:.1}%"))
 }
 
-/// Returns the description of the tool's output schema.
+/// Returns the description of the tool's output schema, if it has one.
 pub(super) fn returns(tool: &Tool<'_>) -> Option<String> {
     let description = tool.document.get("outputSchema")?.get("description")?;
     description.as_str().map(signature::one_line)
 }
 
-/// Returns the examples in the tool's input schema.
+/// Returns the `examples` of the tool's input schema, if it has any.
 pub(super) fn examples(tool: &Tool<'_>) -> Option<Box<RawValue>> {
     let examples: &Json = tool.document.get("inputSchema")?.get("examples")?;
     RawValue::from_string(examples.to_string()).ok()

@@ -1,4 +1,4 @@
-//! The route that prices the whole catalogue for an operator.
+//! The route that reports to operators how many tokens each form of the catalogue costs.
 
 use context_guard_catalogue::index::IndexedTool;
 use context_guard_catalogue::score::Usage;
@@ -11,7 +11,7 @@ use crate::catalogue::list::{TierList, write_list};
 use crate::catalogue::stored::tool;
 use crate::tokens::Estimator;
 
-/// The whole catalogue.
+/// The body of the overview.
 #[derive(Serialize)]
 struct OverviewBody {
     tool_count: usize,
@@ -19,18 +19,18 @@ struct OverviewBody {
     tools: Vec<PricedTool>,
 }
 
-/// The price of each way to see the catalogue, in tokens.
+/// The cost of each way to see the catalogue, in tokens.
 #[derive(Serialize)]
 struct TierTokens {
     /// The list of all definitions.
     full_list: u64,
     /// The list with the tools for search, the pinned and the hot tools.
     tiered_list: u64,
-    /// The body of the best tools.
+    /// The body of the hot tools.
     hot: u64,
     /// The body of the categories.
     categories: u64,
-    /// The largest definition, which a description or a call may cost.
+    /// The largest definition: the maximum cost of describing one tool.
     largest_schema: u64,
 }
 
@@ -38,12 +38,12 @@ struct TierTokens {
 struct PricedTool {
     server: String,
     name: String,
-    /// The tokens of its definition.
+    /// The tokens of the tool's definition.
     tokens: u64,
 }
 
 impl Routes<'_> {
-    /// Prices the catalogue and its tiers. O(all definitions).
+    /// Returns the costs of the catalogue and of its forms. O(all definitions).
     pub(super) fn overview(&self) -> RouteResult<CatalogueStep> {
         self.check_parameters(&[])?;
         let estimator = self.request.policy.settings_for("", "tools/list").estimator;
@@ -72,7 +72,7 @@ impl Routes<'_> {
         Ok(body(self.request, 200, &OverviewBody { tool_count: tools.len(), tokens, tools }))
     }
 
-    /// Returns the list that clients get, whole or tiered.
+    /// Returns the list that clients get: the tiered one if `is_tiered`, else the full one.
     fn list(&self, tools: &[Tool<'_>], estimator: &Estimator, is_tiered: bool) -> Vec<u8> {
         write_list(&TierList {
             request: self.request,

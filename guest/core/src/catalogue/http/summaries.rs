@@ -13,11 +13,11 @@ use crate::catalogue::resolve::shown;
 use crate::catalogue::stored::tool;
 use crate::policy::ToolDetail;
 
-/// The default tokens of a page.
+/// The default token budget of a page.
 const DEFAULT_SUMMARY_TOKENS: u64 = 4_000;
 
 impl Routes<'_> {
-    /// Returns the numbers of the accepted tools by falling score.
+    /// Returns the numbers of the tools that `filter` accepts, by falling score.
     fn by_score(&self, filter: &Filter<'_>) -> Vec<u32> {
         let accepted = (0..).zip(self.index.tools()).filter(|(_, tool)| filter.accepts(tool));
         let mut tools: Vec<(u32, f32)> =
@@ -123,7 +123,7 @@ impl Routes<'_> {
         self.summaries(&filter.join("&"), &scored, detail)
     }
 
-    /// Returns a page of tools with this detail.
+    /// Returns a page of the tools `scored`, each with this detail.
     fn summaries(
         &self,
         filter: &str,
@@ -164,7 +164,7 @@ impl Routes<'_> {
         ))
     }
 
-    /// Returns a tool with this detail. `None` if its definition is not readable.
+    /// Returns a tool with this detail, as JSON. `None` if its definition cannot be parsed.
     fn found_tool(
         &self,
         number: u32,

@@ -1,4 +1,5 @@
-//! Requests that the guard answers itself: with a part of a snapshot, or with a reason why not.
+//! Requests that the guard answers itself: with a part of a snapshot, or with the reason for an
+//! error.
 
 use super::Call;
 use crate::guard::Plan;
@@ -12,8 +13,8 @@ use crate::tokens::OriginalCost;
 /// The error message for a resource URI with a cursor that only the read tool can serve.
 const TOOL_CURSOR_ERROR: &str = "this cursor is read on by the tool context_guard_read, not as a resource: give it as its `cursor`.";
 
-/// The JSON-RPC error code for a cursor that is not served. It is outside the range that JSON-RPC
-/// reserves.
+/// The JSON-RPC error code for a cursor that cannot be served. It is outside the range that
+/// JSON-RPC reserves.
 const CURSOR_ERROR_CODE: i64 = 1_001;
 
 impl Call<'_> {
@@ -40,8 +41,8 @@ impl Call<'_> {
         Plan::Answer { message, entries: read.entries, extend: read.extend, ttl_ms, record }
     }
 
-    /// Returns a plan that answers the request with the reason why its cursor is not served. `name`
-    /// is the tool or resource URI that the client requested.
+    /// Returns a plan that answers the request with the reason why its cursor cannot be served.
+    /// `name` is the tool or resource URI that the client requested.
     pub(super) fn refuse_cursor(&self, name: &str, error: CursorError) -> Plan {
         let mut plan = self.refuse(name, &error.to_string());
         if let Plan::Answer { record, .. } = &mut plan {
@@ -50,7 +51,7 @@ impl Call<'_> {
         plan
     }
 
-    /// Returns a plan that answers the call with the reason why the cursor of its reference is not
+    /// Returns a plan that answers the call with the reason why the cursor of `reference` cannot be
     /// served. `name` is the tool that the client called.
     fn refuse_reference(&self, name: &str, reference: &str, error: CursorError) -> Plan {
         let error = match error {

@@ -1,11 +1,11 @@
-//! Calls with a program of jq, in builds of the core without jq.
+//! Calls with a jq program, in builds of the core without jq.
 
 use super::Call;
 use crate::guard::jq_build::JqBuild;
 use crate::guard::{Fault, Plan};
 use crate::query::{NO_JQ, Query};
 
-/// The reason why the guard's arguments of a call are not accepted.
+/// The reason why the guard's arguments of a call are rejected.
 pub(super) enum ArgumentError {
     /// Another build of the core must decide.
     NeedsJq,
@@ -14,7 +14,8 @@ pub(super) enum ArgumentError {
 }
 
 impl Call<'_> {
-    /// Checks that this build can run the program of a query, if it has one.
+    /// Checks that this build can run the jq program of a query, if the query has one. Fails with
+    /// [`ArgumentError`] otherwise.
     pub(super) fn check_program(&self, query: &Query) -> Result<(), ArgumentError> {
         if !query.needs_jq() {
             return Ok(());
@@ -27,7 +28,7 @@ impl Call<'_> {
     }
 
     /// Returns a plan that answers the call of the tool `name` with the reason why its arguments
-    /// are not accepted.
+    /// are rejected.
     ///
     /// # Errors
     /// Returns [`Fault::NeedsJq`] if another build of the core must decide.

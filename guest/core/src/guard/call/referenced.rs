@@ -1,4 +1,4 @@
-//! Arguments of a call with parts of stored answers: references to them, and shortened copies.
+//! Arguments of a call that contain values of stored answers, by reference or as shortened copies.
 
 use super::Call;
 use crate::mcp::read::ReadError;
@@ -16,11 +16,11 @@ const REFERENCE_HINT: &str = " To pass a whole stored value on without reading i
 /// The arguments of a call that is forwarded.
 #[derive(Default)]
 pub(super) struct ForwardedArguments {
-    /// The tool's own arguments, if they are not all those of the request.
+    /// The tool's arguments if any of the request's were removed or replaced, else `None`.
     pub(super) rest: Option<Vec<u8>>,
-    /// The guard's arguments, as [`crate::mcp::arguments::SplitArguments`] has them.
+    /// The guard's arguments, in the form of [`crate::mcp::arguments::SplitArguments::separated`].
     pub(super) separated: String,
-    /// The endpoints of the stored answers whose values replaced references.
+    /// The endpoints of the stored answers whose values replaced references, without duplicates.
     pub(super) references: Vec<String>,
 }
 
@@ -32,8 +32,8 @@ pub(super) fn truncation_mark_error(settings: &EndpointSettings) -> String {
 
 impl Call<'_> {
     /// Replaces the references in the arguments of the tool `name` by values of stored answers.
-    /// `rest` holds the arguments if those of the guard were removed from them. Also returns the
-    /// endpoints of these answers.
+    /// `rest` holds the arguments if those of the guard were removed from them. Returns the new
+    /// arguments, and the endpoints of the stored answers.
     pub(super) fn resolve_references(
         &self,
         name: &str,

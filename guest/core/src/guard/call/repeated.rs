@@ -1,4 +1,4 @@
-//! Calls that the guard repeats, to serve a cursor of an answer that is not stored.
+//! Calls that the guard repeats to serve a cursor of an answer that is not stored.
 
 use super::{Call, hash};
 use crate::encoding::Stored;
@@ -11,8 +11,8 @@ use crate::snapshot::{Cursor, CursorError, Replay};
 
 impl Call<'_> {
     /// Returns a plan that repeats the call `replay`, to serve a cursor of an answer that is not
-    /// stored. The tool is named `upstream::tool` if the host does not name the upstream. `now`
-    /// holds the guard's arguments of the current request.
+    /// stored. If the host does not name the upstream, the tool has the name `upstream::tool`.
+    /// `now` holds the guard's arguments of the current request.
     ///
     /// # Errors
     /// Returns [`Fault::NeedsJq`] if another build of the core must decide.

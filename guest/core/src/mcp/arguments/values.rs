@@ -1,12 +1,12 @@
-//! The values of the guard's arguments.
+//! Parses the values of the guard's arguments.
 
 use serde_json::Value;
 
 /// Maximum number of ids in the `filter_ids` argument.
 const MAX_FILTER_IDS: usize = 1_000;
 
-/// Returns the program of a command line of jq, such as `jq -r '.[] | .name'`. None if the text is
-/// no such line.
+/// Returns the program of a jq command line, such as `jq -r '.[] | .name'`. `None` if the text is
+/// not such a command.
 pub(super) fn jq_program(text: &str) -> Option<String> {
     let mut rest = text.trim().strip_prefix("jq")?.strip_prefix(char::is_whitespace)?.trim();
     while let Some((option, after)) = rest.split_once(char::is_whitespace) {
@@ -60,21 +60,21 @@ pub(super) fn parse_order(value: &Value) -> Result<String, String> {
     if is_empty { Err(invalid()) } else { Ok(keys.join(", ")) }
 }
 
-/// Parses an argument that must be a string, and not blank.
+/// Parses an argument that must be a string and not blank.
 pub(super) fn parse_text(name: &str, value: &Value) -> Result<String, String> {
     let text = value.as_str().filter(|text| !text.trim().is_empty());
     text.map(str::to_owned).ok_or_else(|| format!("{name} must be a string that is not empty"))
 }
 
-/// Parses an argument that is a text, or an object or a list of objects in the way of document
-/// databases.
+/// Parses an argument that is a text, or an object or list of objects as document databases use
+/// them.
 pub(super) fn parse_expression(name: &str, value: &Value) -> Result<String, String> {
     let is_pipeline = |list: &Vec<Value>| !list.is_empty() && list.iter().all(Value::is_object);
     let is_json = value.is_object() || value.as_array().is_some_and(is_pipeline);
     if is_json { Ok(value.to_string()) } else { parse_text(name, value) }
 }
 
-/// Parses an argument that is a list of strings, or one string with commas. Numbers are accepted as
+/// Parses an argument that is a list of strings, or one string with commas. Accepts numbers as
 /// strings.
 pub(super) fn parse_texts(name: &str, value: &Value) -> Result<Vec<String>, String> {
     let texts: Option<Vec<String>> = match value {
@@ -100,7 +100,7 @@ pub(super) fn parse_texts(name: &str, value: &Value) -> Result<Vec<String>, Stri
     })
 }
 
-/// Parses an argument that is a whole number from 1 to `most`. Strings are accepted, because models
+/// Parses an argument that is a whole number from 1 to `most`. Accepts strings, because models
 /// sometimes quote numbers.
 pub(super) fn parse_number(name: &str, value: &Value, most: u64) -> Result<u64, String> {
     let number = match value {

@@ -1,4 +1,5 @@
-//! Answers with structured content: which content has the data, if the text has it too.
+//! Answers with structured content. If the text has the same data, chooses the content that keeps
+//! the data.
 
 use super::Shaper;
 use crate::json::Span;
@@ -13,9 +14,9 @@ use crate::shape::{Coverage, Excerpt, ExcerptBody, transform};
 use crate::snapshot::Placement;
 use crate::tokens::OriginalCost;
 
-/// The part of the budget that a content gets that the client does not show: an eighth.
+/// The divisor of the budget for content that the client does not show: it gets an eighth.
 const HIDDEN_SHARE: u64 = 8;
-/// The minimum tokens of that part, for its notice.
+/// The minimum tokens for content that the client does not show, so that its notice fits.
 const MIN_HIDDEN_TOKENS: u64 = 150;
 
 impl<'a> Shaper<'_, 'a> {
@@ -41,7 +42,8 @@ impl<'a> Shaper<'_, 'a> {
         self.shape_payload(&payload, cost, Some(Placement::Whole), false, token_limit)
     }
 
-    /// Returns the structured content of the answer. `relative` are the positions in it.
+    /// Returns the structured content of the answer. `relative` has the list positions of `survey`,
+    /// relative to the start of the structured content.
     fn structured_payload<'r>(
         &self,
         survey: &DocumentInfo,
@@ -52,7 +54,7 @@ impl<'a> Shaper<'_, 'a> {
     }
 
     /// Shapes an answer whose text and structured content have the same data, as one payload. If
-    /// `is_list`, the text has the longest list of the structured content alone.
+    /// `is_list`, the text has only the longest list of the structured content.
     pub(super) fn shape_duplicate(
         &self,
         survey: &DocumentInfo,
@@ -67,8 +69,8 @@ impl<'a> Shaper<'_, 'a> {
         self.shape_once(&payload, cost, Placement::Whole, texts, is_list)
     }
 
-    /// Shapes a payload that text and structured content both have, so that the result has it once,
-    /// or twice if both fit. If `is_part`, the text lacks some of it.
+    /// Shapes a payload that text and structured content both have. The result has the payload
+    /// once, or twice if both fit. If `is_part`, the text lacks some of the payload.
     fn shape_once(
         &self,
         payload: &Payload<'a, '_>,
@@ -104,8 +106,8 @@ impl<'a> Shaper<'_, 'a> {
         Some(self.writer.finish(ContentPlan { content, unshaped_tokens, payloads }))
     }
 
-    /// Returns the structured content for a text that fits alone and remains as it is: metadata
-    /// that leads to the stored payload. `None` if both together do not fit.
+    /// Returns the structured content for a text that fits alone and remains unchanged: metadata
+    /// that leads to the stored payload. `None` if text and metadata together do not fit.
     fn beside_text(
         &self,
         payload: &Payload<'a, '_>,
@@ -149,7 +151,7 @@ impl<'a> Shaper<'_, 'a> {
     }
 
     /// Shapes an answer whose text and structured content differ, as two payloads that share the
-    /// budget. A content that the client does not show gets a small part of it.
+    /// budget. Content that the client does not show gets a small part of the budget.
     pub(super) fn shape_separately(
         &self,
         survey: &DocumentInfo,
