@@ -1,5 +1,5 @@
-//! Queries over a payload: a value by its path, selected fields, records that meet a condition,
-//! matching lines, totals over all records.
+//! Queries on a payload: a value by its path, selected fields, records that meet a condition,
+//! matching lines, and totals over all records.
 
 pub mod aggregate;
 mod calendar;
@@ -69,10 +69,10 @@ use crate::json::text::{Form, visible};
 use crate::policy::EndpointSettings;
 use crate::text::embedded::locate_document;
 
-/// The reason for an error about a document whose outline is incomplete: a query would miss values.
+/// The error for a document that exceeds the size of an outline, so that a query would miss values.
 const TOO_MANY_VALUES: &str = "this answer has more than a million values, too many for this query: use where or aggregate with few fields, fields alone, jq, or pages";
 
-/// A query on the answer of a tool call, in the words of the caller.
+/// A query on the answer of a tool call, with the expressions as the caller wrote them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Query {
     /// The path of the value to query: a JSON Pointer, or a JSONPath.
@@ -82,7 +82,7 @@ pub struct Query {
     pub fields: Option<String>,
     /// The regular expression that returned lines or values must match.
     pub grep: Option<String>,
-    /// True if `grep` matches any case, false if it does not. None for smart case.
+    /// True if `grep` ignores case, false if it respects it. `None` for smart case.
     pub ignore_case: Option<bool>,
     /// Number of context lines to return before and after a matching line.
     pub context: u64,
@@ -90,7 +90,7 @@ pub struct Query {
     pub aggregate: Option<String>,
     /// The condition that returned records must meet, such as `status=open`.
     pub condition: Option<String>,
-    /// The program of jq that computes the result.
+    /// The jq program that computes the result.
     pub jq: Option<String>,
     /// The level of detail in which records are returned.
     pub mode: Option<ResponseMode>,
@@ -115,7 +115,7 @@ impl Query {
         *self == Self::default() || *self == full
     }
 
-    /// Returns true if the query contains ids of records. A caller can only know them from an
+    /// Returns true if the query contains ids of records, which a caller can only know from an
     /// earlier answer.
     #[must_use]
     pub fn refers_back(&self) -> bool {
@@ -296,7 +296,8 @@ impl Query {
         }
     }
 
-    /// Makes sure that the records are a list: the members of an object that a path selects, too.
+    /// Turns the members of an object into the records if the query needs a list. Fails if it needs
+    /// one and the answer has none.
     fn require_list(
         &self,
         records: &mut RecordSet<'_>,
@@ -326,8 +327,8 @@ impl Query {
         ))
     }
 
-    /// Runs a query that has only `fields`, without an outline of the document. Returns none if the
-    /// query has other parts, or needs an outline.
+    /// Runs a query that has only `fields`, without an outline of the document. Returns `None` if
+    /// the query has other parts, or needs an outline.
     fn project(
         &self,
         bytes: &[u8],
@@ -370,7 +371,7 @@ impl Query {
         Some(QueryResult { partial, envelope, ..QueryResult::new(projected.bytes, false, what) })
     }
 
-    /// Returns the records to return, and the condition in words.
+    /// Returns the nodes of the records that the query selects, and a description of the condition.
     fn choose(
         &self,
         records: &RecordSet<'_>,
@@ -417,7 +418,7 @@ impl Query {
     }
 }
 
-/// Checks that no lines are requested of JSON.
+/// Returns an error if lines are requested of JSON.
 fn check_range(input: &QueryInput<'_>) -> Result<(), String> {
     if input.from_line > 0 || input.until_line > 0 {
         return Err("startLine and endLine choose lines of a text; this answer is JSON: use path, where or limit".to_owned());

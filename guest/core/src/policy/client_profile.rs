@@ -44,19 +44,19 @@ pub struct ClientProfile {
     /// The number of tokens above which the client cuts a result or writes it to a file. `None` if
     /// it has no such limit, or the limit is not known.
     pub max_tokens: Option<u64>,
-    /// The same in bytes.
+    /// The number of bytes above which the client cuts a result, if known.
     pub max_bytes: Option<u64>,
-    /// The same in characters.
+    /// The number of characters above which the client cuts a result, if known.
     pub max_characters: Option<u64>,
-    /// The same in lines.
+    /// The number of lines above which the client cuts a result, if known.
     pub max_lines: Option<u64>,
-    /// The same in characters, for results that are errors.
+    /// The number of characters above which the client cuts a result that is an error, if known.
     pub max_error_characters: Option<u64>,
-    /// True if the client keeps the beginning of a longer result. The cursor is then repeated
+    /// True if the client shows the beginning of a longer result. The guard then repeats the cursor
     /// before the content.
     pub cuts_end: bool,
     /// True if the client reads all pages of `tools/list`, false if it reads the first only. `None`
-    /// if it is not known.
+    /// if this is not known.
     pub follows_lists: Option<bool>,
     /// The way in which the model sees images.
     pub images: ImageSupport,
@@ -67,15 +67,15 @@ pub struct ClientProfile {
 /// The limits of a client for what it shows of a result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShownLimits {
-    /// The maximum number of bytes.
+    /// The maximum number of bytes. `None` for no known limit.
     pub bytes: Option<u64>,
-    /// The maximum number of lines.
+    /// The maximum number of lines. `None` for no known limit.
     pub lines: Option<u64>,
 }
 
 impl ShownLimits {
-    /// Returns the cost of shown content: its `tokens`, or more if its `bytes` or `lines` are a
-    /// larger share of their limit than the tokens are of `token_limit`, that of the whole answer.
+    /// Returns the cost of shown content: its `tokens`, or more if its `bytes` or `lines` use a
+    /// larger share of their limits. `token_limit` is the limit of the whole answer.
     #[must_use]
     pub fn cost(&self, tokens: u64, bytes: u64, lines: u64, token_limit: u64) -> u64 {
         let scaled = |used: u64, most: u64| used.saturating_mul(token_limit).div_ceil(most.max(1));
@@ -84,7 +84,7 @@ impl ShownLimits {
         tokens.max(of_bytes).max(of_lines)
     }
 
-    /// Returns true if the client has neither limit.
+    /// Returns true if the client has no known limit.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -95,8 +95,8 @@ pub use table::{CLIENT_PROFILES, VERIFIED};
 
 impl ClientProfile {
     /// Returns the profile of the client with this name in `clientInfo`. `None` if it is unknown.
-    /// Proxies append to names, so the beginning decides. Names prove no identity: a profile
-    /// changes only the form of a result.
+    /// Proxies append to names, so the beginning of the name decides. Names are not authenticated:
+    /// a profile changes only the form of a result.
     ///
     /// ```
     /// use context_guard_core::policy::{ClientProfile, VisibleContent};
@@ -111,8 +111,8 @@ impl ClientProfile {
         CLIENT_PROFILES.iter().find(|profile| profile.name == known)
     }
 
-    /// Returns the limits for what the client shows of a result, or of an error. Characters are
-    /// counted as bytes, which are at least as many.
+    /// Returns the limits for what the client shows of a result or, if `is_error`, of an error. A
+    /// limit of characters is used as one of bytes, which are at least as many.
     #[must_use]
     pub fn shown_limits(&self, is_error: bool) -> ShownLimits {
         let of_errors = self.max_error_characters.filter(|_| is_error);
@@ -127,7 +127,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the number of days from 1970 to a date of the Gregorian calendar.
+    /// Returns the number of days from 1970-01-01 to a date such as `2026-11-27`.
     fn days(date: &str) -> i64 {
         let mut parts = date.split('-').map(|part| part.parse::<i64>().unwrap());
         let (year, month, day) =

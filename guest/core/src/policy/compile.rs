@@ -1,5 +1,5 @@
-//! Compiles a policy document to a [`Policy`]. Reports all issues of the document at once, and is
-//! the only place that checks the ranges of its settings.
+//! Compiles a policy document to a [`Policy`]. Reports all issues of the document at once. No other
+//! code checks the ranges of the settings.
 
 use context_guard_protocol::client::check_name;
 use context_guard_protocol::glob;
@@ -33,7 +33,7 @@ pub struct Issue {
     /// Dotted path of the setting that has the issue. Empty if the issue concerns the whole
     /// document.
     pub path: String,
-    /// The problem and, if one is known, the remedy.
+    /// The problem and, if known, its solution.
     pub reason: String,
     /// True for a warning, despite which the policy is accepted. False for an error.
     pub warning: bool,
@@ -99,8 +99,8 @@ fn join(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
-/// Parses the members of the settings object at `path` one by one, so that every issue is found.
-/// Invalid members are reported in `issues` and omitted.
+/// Parses the members of the settings object at `path` one by one. Reports each invalid member in
+/// `issues`, and omits it.
 fn settings(members: Map<String, Value>, path: &str, issues: &mut Vec<Issue>) -> Settings {
     let mut good = Map::new();
     for (name, value) in members {
@@ -115,7 +115,7 @@ fn settings(members: Map<String, Value>, path: &str, issues: &mut Vec<Issue>) ->
     serde_json::from_value(Value::Object(good)).unwrap_or_default()
 }
 
-/// Returns an error message of serde, reworded for users. For an unknown name, suggests the nearest
+/// Converts an error message of serde to one for users. For an unknown name, suggests the nearest
 /// known one.
 fn explain_error(reason: &str) -> String {
     let mut quoted = reason.split('`').skip(1).step_by(2);
@@ -273,13 +273,13 @@ impl Policy {
         merged
     }
 
-    /// Returns the configured action for an answer that the guard fails to process.
+    /// Returns the configured action for answers that the guard fails to process.
     #[must_use]
     pub fn on_fault(&self) -> OnFault {
         self.settings.on_fault.unwrap_or_default()
     }
 
-    /// Returns the settings of the tool catalogue; none if the policy has no `catalogue`.
+    /// Returns the settings of the tool catalogue. `None` if the policy has no `catalogue`.
     #[must_use]
     pub fn catalogue(&self) -> Option<&CatalogueSettings> {
         self.settings.catalogue.as_ref()

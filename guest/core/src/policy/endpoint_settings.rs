@@ -9,8 +9,7 @@ use crate::tokens::{Budget, Estimator};
 /// The minimum token budget of an answer: enough for an excerpt with its result notice.
 const MIN_BUDGET_TOKENS: u64 = 200;
 
-/// The settings of one endpoint: defaults, policy settings and matching rules combined, and limited
-/// to their ranges.
+/// The settings of one endpoint: defaults, policy settings and matching rules combined.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EndpointSettings {
     /// True if the endpoint's answers are shaped, false if they pass through unchanged.
@@ -22,10 +21,10 @@ pub struct EndpointSettings {
     /// The number of items on a page, unless a caller requests another.
     pub default_page_size: u64,
     /// True if policy sets the number of items on a page, so that it is exact. Otherwise a page
-    /// grows to the budget.
+    /// grows to fill the budget.
     pub has_exact_pages: bool,
-    /// The maximum number of items on a page that a caller may request with `limit`. A page grows
-    /// to at most as many records.
+    /// The maximum number of items that a caller may request with `limit`. Also the maximum number
+    /// of records to which a page grows.
     pub max_page_size: u64,
     /// The token budget of an answer, unless a caller requests more pages or another budget.
     pub threshold: u64,
@@ -38,7 +37,7 @@ pub struct EndpointSettings {
     /// The number of tokens above which a text is divided into chunks.
     pub chunk_threshold: u64,
     /// True if policy sets the size or threshold of chunks, so that both are exact. Otherwise a
-    /// chunk grows to the budget, and a text that fits is one chunk (FR-020).
+    /// chunk grows to fill the budget, and a text that fits is one chunk (FR-020).
     pub has_exact_chunks: bool,
     /// The keys from the document to the list of its records, if the policy names them.
     pub items_path: Option<Vec<String>>,
@@ -58,15 +57,16 @@ pub struct EndpointSettings {
     pub strip_fields: Vec<String>,
     /// True if lists of uniform records may be written as rows.
     pub compact: bool,
-    /// The content of results that the client shows to its model. `None`: by the client's name.
+    /// The content of results that the client shows to its model. `None` if the client's profile
+    /// decides.
     pub visible_content: Option<VisibleContent>,
     /// The name of the client whose profile applies to all clients. None if each client's own does.
     pub client_profile: Option<String>,
     /// The limits of the client for what it shows of a result.
     pub shown: ShownLimits,
-    /// The same for errors.
+    /// The limits of the client for what it shows of a result that is an error.
     pub shown_errors: ShownLimits,
-    /// True if the client keeps the beginning of results that exceed a limit.
+    /// True if the client shows the beginning of results that exceed a limit, and cuts the rest.
     pub cuts_end: bool,
     /// True if the first chunk of a text is sent with highlights of the rest.
     pub highlights: bool,
@@ -74,8 +74,8 @@ pub struct EndpointSettings {
     pub item_fields: ItemFields,
     /// The number of characters in the preview of a record.
     pub preview_chars: usize,
-    /// True if the policy declares the tool read-only, false if it declares the opposite. None if
-    /// it says nothing.
+    /// True if the policy declares the tool read-only, false if it declares the opposite. `None` if
+    /// the policy does not set it; the tool's own hint then decides.
     pub read_only: Option<bool>,
     /// True if calls with truncation marks in their arguments are refused.
     pub refuse_marks: bool,
@@ -87,8 +87,7 @@ pub struct EndpointSettings {
     pub references_from: Vec<String>,
     /// The lifetime of a cursor in milliseconds.
     pub cursor_ttl_ms: u64,
-    /// The source of the rest of an answer to which cursors lead: the store, or a repeated upstream
-    /// call.
+    /// The source of the rest of an answer: the store, or a repeated upstream call.
     pub cursor_mode: CursorMode,
     /// The format of cursors to stored answers.
     pub cursor_format: CursorFormat,
@@ -258,8 +257,8 @@ impl EndpointSettings {
         }
     }
 
-    /// Returns the token budget of an answer of `pages` pages or chunks: that many times the
-    /// threshold, within the hard cap if it is enforced.
+    /// Returns the token budget of an answer of `pages` pages or chunks: `pages` times the
+    /// threshold. The hard cap limits it if enforced.
     #[must_use]
     pub fn budget(&self, pages: u64) -> Budget {
         let wanted = self.threshold.saturating_mul(pages.max(1));

@@ -1,4 +1,4 @@
-//! The operator's changes of the definitions of tools.
+//! The operator's changes to the definitions of tools.
 
 use std::collections::BTreeSet;
 
@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::endpoint_name;
 
-/// The maximum length of a name that all model APIs accept.
+/// The maximum length of a tool name that all model APIs accept, in characters.
 const MAX_NAME_LENGTH: usize = 64;
-/// The prefix of the names of the tools of the guard and of its host.
+/// The prefix of the names of the guard's own tools and of those of its host.
 pub const GUARD_PREFIX: &str = "context_guard_";
 
 /// The operator's change of the definitions of some tools. Members that are not set remain as the
@@ -64,7 +64,7 @@ pub enum HoldReason {
 }
 
 impl AnnotationOverride {
-    /// Returns the hints that are set, by their names in MCP.
+    /// Returns the hints that are set, each with its MCP name.
     #[must_use]
     pub fn hints(&self) -> Vec<(&'static str, bool)> {
         [
@@ -118,7 +118,7 @@ impl ToolOverride {
     }
 }
 
-/// Returns the changes of the tool `name` of a server; none if there are none.
+/// Returns the changes to the tool `name` of a server. `None` if no entry matches.
 pub(super) fn find(overrides: &[ToolOverride], server: &str, name: &str) -> Option<ToolOverride> {
     let endpoint = endpoint_name(server, name);
     let matching = overrides.iter().filter(|entry| entry.matches(&endpoint, name));
@@ -131,7 +131,7 @@ pub(super) fn find(overrides: &[ToolOverride], server: &str, name: &str) -> Opti
     merged
 }
 
-/// Returns the upstream's own name of a tool that clients see as `name`; none if no entry changes
+/// Returns the upstream's own name of a tool that clients see as `name`. `None` if no entry changes
 /// a name to this.
 pub(super) fn own_name<'o>(
     overrides: &'o [ToolOverride],
@@ -145,7 +145,7 @@ pub(super) fn own_name<'o>(
     })
 }
 
-/// Returns an error for each invalid entry: its path and the reason.
+/// Returns the invalid entries, each with its path and the reason.
 pub(super) fn issues(overrides: &[ToolOverride]) -> Vec<(String, String)> {
     let mut issues = Vec::new();
     let mut names = BTreeSet::new();

@@ -1,5 +1,5 @@
-//! Totals over all records, such as `count by status, sum(price.total), distinct(city)`. They are
-//! correct although an excerpt hides rows.
+//! Totals (aggregates) over all records, such as `count by status, sum(price.total),
+//! distinct(city)`. They cover all records, including those that an excerpt hides.
 
 mod check;
 mod filtered;
@@ -37,7 +37,7 @@ const MAX_GROUPS: usize = 200_000;
 #[derive(Debug)]
 pub struct Aggregates(Vec<GroupedTotals>);
 
-/// Totals over the same groups.
+/// A segment of the expression: totals that share the same groups.
 #[derive(Debug)]
 struct GroupedTotals {
     items: Vec<Aggregate>,
@@ -48,39 +48,40 @@ struct GroupedTotals {
     verbatim: String,
 }
 
-/// A total of the values of a field.
+/// A total (aggregate) of the values of a field.
 #[derive(Debug)]
 struct Aggregate {
     function: AggregateFunction,
-    /// The field. None for the number of records.
+    /// The field. `None` for the number of records.
     operand: Option<Operand>,
-    /// The scale on which values are compared, and the forms of the values from which it follows.
+    /// The scale on which values are compared. `survey` has the forms of the values that determine
+    /// it.
     scale: Scale,
     survey: ScaleSurvey,
     verbatim: String,
     alias: Option<String>,
 }
 
-/// A total or field by which groups are sorted.
+/// A total or field that sorts the groups.
 #[derive(Debug)]
 struct SortKey {
     name: String,
     descending: bool,
 }
 
-/// A group of records, with a total for each item of its segment.
+/// A group of records, with one total for each item of the segment.
 struct Group {
     key: Vec<Key>,
     totals: Vec<Total>,
 }
 
 impl Aggregate {
-    /// Returns the name of the total in the result.
+    /// Returns the name of the total in the result: the alias, or the expression.
     fn label(&self) -> &str {
         self.alias.as_deref().unwrap_or(&self.verbatim)
     }
 
-    /// Returns true if `name`, without white space, means this total.
+    /// Returns true if `name`, without white space, names this total.
     fn has_name(&self, name: &str) -> bool {
         let plain: String = self.verbatim.split_whitespace().collect();
         let function = plain.split('(').next().unwrap_or_default();
@@ -119,22 +120,22 @@ impl Aggregates {
         }
     }
 
-    /// Returns true if a total groups the records.
+    /// Returns true if some totals are grouped.
     #[must_use]
     pub fn has_groups(&self) -> bool {
         self.0.iter().any(|segment| !segment.by.is_empty())
     }
 
-    /// Returns true if the totals name no field, so that any values can be counted.
+    /// Returns true if the totals name no field, so that they apply to any values.
     #[must_use]
     pub fn has_no_fields(&self) -> bool {
         let has_field = |item: &Aggregate| item.operand.is_some();
         !self.has_groups() && !self.0.iter().any(|segment| segment.items.iter().any(has_field))
     }
 
-    /// Computes the totals over the records `chosen` of `records`, as a JSON object with a member
-    /// for each total. At most `limit` groups are listed, if it is not 0. Fields must occur in
-    /// `records`, and may be absent in all chosen ones. O(records).
+    /// Computes the totals over the records `chosen` of `records`. Returns a JSON object with a
+    /// member for each total. Lists at most `limit` groups, or all if `limit` is 0. Fields must
+    /// occur in `records`, and may be absent in all chosen ones. O(records).
     ///
     /// # Errors
     /// Returns a message for the caller if no record has a requested field.
@@ -167,7 +168,8 @@ impl Aggregates {
 }
 
 impl GroupedTotals {
-    /// Adds the totals that only `having` or `order by` names. The first `visible` items are shown.
+    /// Adds the totals that only `having` or `order by` names. They have an empty label and are not
+    /// shown.
     fn add_hidden_items(&mut self) -> Result<(), String> {
         if let Some(mut having) = self.having.take() {
             having.bind(|name| self.column(name).is_some());
@@ -197,7 +199,8 @@ impl GroupedTotals {
         Ok(())
     }
 
-    /// Returns the column that a name means: a total, the field of a group, or a number from 1.
+    /// Returns the column that `name` refers to: a total, a field of the groups, or a column number
+    /// from 1. `None` if there is no such column.
     fn column(&self, name: &str) -> Option<Column> {
         if let Some(at) = self.by.iter().position(|field| {
             field.name.verbatim.split_whitespace().collect::<String>().eq_ignore_ascii_case(name)

@@ -50,9 +50,9 @@ struct Component {
     absent: usize,
 }
 
-/// Returns the calendars or cards of a text as JSON, and the name of the format. One calendar is an
-/// object; several, and all cards, are lists. None if the text is neither, or too large or deep.
-/// O(text).
+/// Converts a text of calendars or cards to JSON. Also returns the name of the format. One calendar
+/// is an object; several calendars, and all cards, are lists. `None` if the text is neither, too
+/// large or too deep. O(text).
 pub(super) fn to_json(text: &str) -> Option<(Vec<u8>, &'static str)> {
     let start = text.trim_start();
     let begins =
@@ -70,8 +70,8 @@ pub(super) fn to_json(text: &str) -> Option<(Vec<u8>, &'static str)> {
     Some((out, if is_calendar { "iCalendar" } else { "vCard" }))
 }
 
-/// Returns the outermost components of a text. None if a line is no property, or a component has no
-/// end.
+/// Returns the outermost components of a text. `None` if a line is not a property, or a component
+/// has no end.
 fn read(text: &str) -> Option<Vec<Component>> {
     let mut open = vec![Component::default()];
     for line in unfolded(text) {
@@ -98,7 +98,7 @@ fn read(text: &str) -> Option<Vec<Component>> {
     Some(root.components)
 }
 
-/// Returns the lines of a text, each with the lines that continue it.
+/// Returns the lines of a text, each joined with its continuation lines.
 fn unfolded(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for line in text.lines() {
@@ -140,7 +140,7 @@ impl<'l> ContentLine<'l> {
         is_name(&name).then_some(Self { name, parameters, value: value.get(1..)? })
     }
 
-    /// Returns the JSON of the value.
+    /// Returns the value as JSON.
     fn json(&self) -> Vec<u8> {
         if NUMBERS.contains(&self.name.as_str())
             && self.value.len() < 10
@@ -156,7 +156,8 @@ impl<'l> ContentLine<'l> {
         self.json_of(self.value)
     }
 
-    /// Returns the JSON of one value: a date or time as in RFC 3339, or else a text.
+    /// Returns one value as JSON: a date or time in the form of RFC 3339, any other value as a
+    /// text.
     fn json_of(&self, value: &str) -> Vec<u8> {
         let found = TIMES.contains(&self.name.as_str()).then(|| time(value)).flatten();
         quoted(&found.unwrap_or_else(|| unescaped(value)))
@@ -164,7 +165,7 @@ impl<'l> ContentLine<'l> {
 }
 
 impl Component {
-    /// Adds a property. None if the component has too many names or absent parameters.
+    /// Adds a property. `None` if the component has too many names or absent parameters.
     fn add(&mut self, line: &ContentLine<'_>) -> Option<()> {
         let count = self.push(&line.name, Some(line.json()), 0);
         for (name, value) in &line.parameters {
@@ -174,8 +175,8 @@ impl Component {
         (self.properties.len() <= MAX_NAMES && self.absent <= MAX_ABSENT).then_some(())
     }
 
-    /// Adds a value to a member, as its `at`-th value or after the last one. Returns its number,
-    /// from 1.
+    /// Adds a value to the member `name`: as its `at`-th value, or after the last one if `at` is 0.
+    /// Returns the position of the value, from 1.
     fn push(&mut self, name: &str, value: Option<Vec<u8>>, at: usize) -> usize {
         let known = self.properties.iter().position(|(known, _)| known == name);
         let known = known.unwrap_or_else(|| {
@@ -235,14 +236,15 @@ fn write_list<'c>(components: impl Iterator<Item = &'c Component>, out: &mut Vec
     out.push(b']');
 }
 
-/// Adds a comma, unless an object begins here.
+/// Appends a comma to `out`, unless an object begins there.
 fn separate(out: &mut Vec<u8>) {
     if out.last() != Some(&b'{') {
         out.push(b',');
     }
 }
 
-/// Returns a date `20240501` or time `20240501T100000Z` as in RFC 3339.
+/// Converts a date `20240501` or time `20240501T100000Z` to the form of RFC 3339. `None` for other
+/// values.
 fn time(value: &str) -> Option<String> {
     let (date, rest) = value.split_at_checked(8)?;
     let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
@@ -262,7 +264,7 @@ fn time(value: &str) -> Option<String> {
     ["", "Z"].contains(&zone).then(|| format!("{date}T{hour}:{minute}:{second}{zone}"))
 }
 
-/// Returns the parts of a text between the signs `divider` outside of quotes.
+/// Splits a text at the character `divider` outside of quotes.
 fn divided(text: &str, divider: char) -> Vec<&str> {
     let mut in_quotes = false;
     text.split(|sign: char| {
@@ -272,7 +274,7 @@ fn divided(text: &str, divider: char) -> Vec<&str> {
     .collect()
 }
 
-/// Returns the parts of a value between commas that no backslash precedes.
+/// Splits a value at commas without a preceding backslash.
 fn escaped_parts(value: &str) -> Vec<&str> {
     let mut is_escaped = false;
     value
@@ -284,7 +286,7 @@ fn escaped_parts(value: &str) -> Vec<&str> {
         .collect()
 }
 
-/// Returns a value without its escapes: `\n`, `\,`, `\;` and `\\`.
+/// Returns a value with its escapes replaced: `\n`, `\,`, `\;` and `\\`.
 fn unescaped(value: &str) -> String {
     let mut text = String::with_capacity(value.len());
     let mut signs = value.chars();

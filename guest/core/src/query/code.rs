@@ -1,9 +1,9 @@
-//! The syntax that expressions of programming languages share: quotes, brackets and regular
+//! Syntax that expressions of many programming languages share: quotes, brackets and regular
 //! expressions.
 
 use super::reader::is_word_character;
 
-/// Returns the characters of a text outside of quotes, with their positions.
+/// Returns the characters of a text outside of quotes, with their byte positions.
 pub(super) fn outside_quotes(text: &str) -> impl Iterator<Item = (usize, char)> {
     let (mut quote, mut is_escaped) = (None, false);
     text.char_indices().filter(move |(_, c)| {
@@ -25,9 +25,9 @@ pub(super) fn outside_quotes(text: &str) -> impl Iterator<Item = (usize, char)> 
     })
 }
 
-/// Returns a text in which parts outside of quotes are replaced. `replace` gets the text before a
-/// position and from it on, and returns the length of the part that begins there with its
-/// replacement. None if nothing is replaced.
+/// Returns a text with some parts outside of quotes replaced. At each position, `replace` gets the
+/// text before it and the text from it on. It returns the length of the part to replace and the
+/// replacement, or `None`. Returns `None` if nothing is replaced.
 pub(super) fn replaced(
     text: &str,
     mut replace: impl FnMut(&str, &str) -> Option<(usize, String)>,
@@ -49,7 +49,7 @@ pub(super) fn replaced(
 }
 
 /// Reads a regular expression between slashes, such as `/^ne/i`, at the start of a text. Returns
-/// it, true if it ignores case, and the text after it.
+/// the expression, true if it ignores case, and the rest of the text. `None` if there is none.
 pub(super) fn regex_literal(text: &str) -> Option<(String, bool, &str)> {
     let inner = text.strip_prefix('/')?;
     let mut is_escaped = false;
@@ -65,7 +65,8 @@ pub(super) fn regex_literal(text: &str) -> Option<(String, bool, &str)> {
     is_known.then(|| (pattern.replace("\\/", "/"), flags.contains('i'), rest))
 }
 
-/// Returns the position of the bracket that closes the group in which a text begins.
+/// Returns the byte position of the bracket that closes the one at the start of the text. `None` if
+/// it is not closed.
 pub(super) fn end_of_group(text: &str) -> Option<usize> {
     let mut depth = 0usize;
     outside_quotes(text).find_map(|(at, c)| match c {

@@ -18,14 +18,14 @@ const MAX_LISTED_IDS: usize = 1_000;
 /// The maximum size of the members around a list that a result repeats, in bytes.
 const MAX_AROUND_BYTES: usize = 4_096;
 
-/// An earlier answer: digests of its records, by which a later answer is compared with it.
+/// Digests of an earlier answer, for comparison with a later one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PreviousAnswer {
     /// The name of the snapshot that stores the answer.
     pub snapshot: String,
     /// True if the answer was the structured content, false if it was text content.
     pub is_structured: bool,
-    /// The records, if the answer was a list.
+    /// The digests of the records. `None` if the answer was not a list.
     records: Option<RecordDigests>,
 }
 
@@ -33,7 +33,8 @@ pub struct PreviousAnswer {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct RecordDigests {
     around: u64,
-    /// The id and the digest of each record. The id is empty if not every record has its own.
+    /// The id and the digest of each record. All ids are empty unless every record has a unique
+    /// one.
     records: Vec<(String, u64)>,
 }
 
@@ -49,8 +50,8 @@ fn digest(bytes: &[u8]) -> u64 {
     xxhash_rust::xxh3::xxh3_64(bytes)
 }
 
-/// Returns the text before, between and after the values of `records` that is no part of their
-/// document, without white space at its ends. A document may be a part of a text.
+/// Returns the text that surrounds the values of `records` but does not belong to their document,
+/// trimmed. It is empty if the document is the whole text.
 fn text_around(raw: &[u8], records: &RecordSet<'_>) -> Vec<u8> {
     let outline = &records.outline;
     let span = |id| outline.node(id).map(|node| node.span.clone()).unwrap_or_default();
@@ -74,8 +75,7 @@ fn text_around(raw: &[u8], records: &RecordSet<'_>) -> Vec<u8> {
 }
 
 impl<'a> DigestedRecords<'a> {
-    /// Reads the records of a document, which is not escaped. None if it has no list, or too many
-    /// records.
+    /// Reads the records of an unescaped document. `None` if it has no list, or too many records.
     fn read(raw: &'a [u8], limits: &EndpointSettings) -> Option<Self> {
         let records = RecordSet::locate(raw, limits).filter(|set| {
             set.is_list && set.outline.is_complete() && set.ids.len() <= MAX_RECORDS
@@ -104,7 +104,7 @@ impl<'a> DigestedRecords<'a> {
 }
 
 impl PreviousAnswer {
-    /// Reads the records of a stored answer. O(answer).
+    /// Computes the digests of a stored answer. O(answer).
     #[must_use]
     pub fn new(
         snapshot: &str,
@@ -118,7 +118,7 @@ impl PreviousAnswer {
         Self { snapshot: snapshot.to_owned(), is_structured, records }
     }
 
-    /// Compares this answer with a later one, which is stored as `snapshot`. Returns none if they
+    /// Compares this answer with a later one, which is stored as `snapshot`. Returns `None` if they
     /// differ and are not both lists. O(answer).
     #[must_use]
     pub fn compare(
@@ -160,7 +160,7 @@ struct Changes {
     added: Vec<usize>,
     /// The positions of changed records in the later list.
     changed: Vec<usize>,
-    /// The ids of the records that the later list lacks, or empty ids.
+    /// The ids of the records that the later list lacks. They are empty if the records have no ids.
     removed: Vec<String>,
     unchanged: usize,
 }

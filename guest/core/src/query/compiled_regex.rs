@@ -1,7 +1,6 @@
-//! Regular expressions with a limit of the bytes that they search.
+//! Regular expressions with a limit on the bytes that they search.
 
 use std::borrow::Cow;
-
 use std::ops::Range;
 
 use regex_lite::{Regex, RegexBuilder};
@@ -10,15 +9,15 @@ use super::literal_search::LiteralSearch;
 
 /// Maximum number of bytes that one query searches.
 pub(super) const MAX_SEARCHED_BYTES: usize = 8 * 1024 * 1024;
-/// Maximum number of bytes that are searched with a pattern of one KiB compiled size; fewer for
-/// larger patterns. The engine takes at most about 300 ns per byte and KiB, so that the worst
+/// Maximum number of bytes that are searched with a pattern of one KiB compiled size. It is lower
+/// for larger patterns. The engine takes at most about 300 ns per byte and KiB, so the worst
 /// pattern takes about a second.
 const SEARCHED_BYTES_PER_PATTERN_KIB: usize = 2 * 1024 * 1024;
 /// Maximum number of bytes that are searched for plain texts.
 const MAX_LITERAL_BYTES: usize = 1 << 30;
 /// Maximum size of a compiled pattern, in bytes.
 const MAX_COMPILED_PATTERN_BYTES: usize = 64 * 1024;
-/// A compiled regular expression, with the limit of a search.
+/// A compiled regular expression, with a limit on the bytes to search.
 #[derive(Debug)]
 pub(super) struct CompiledRegex {
     regex: Regex,
@@ -29,7 +28,7 @@ pub(super) struct CompiledRegex {
 }
 
 impl CompiledRegex {
-    /// Compiles a regular expression. `^` and `$` match at each line if `by_line`.
+    /// Compiles a regular expression. If `by_line`, `^` and `$` match at each line.
     ///
     /// # Errors
     /// Fails if the expression is invalid or too long.
@@ -93,8 +92,8 @@ impl CompiledRegex {
     }
 }
 
-/// Returns a pattern that matches its letters beyond ASCII in any case, which the engine ignores
-/// for ASCII only. Ranges of letters remain as they are. O(pattern).
+/// Returns a pattern that also ignores the case of letters beyond ASCII, because the engine ignores
+/// the case of ASCII letters only. Ranges of letters remain unchanged. O(pattern).
 fn in_any_case(pattern: &str) -> Cow<'_, str> {
     if pattern.is_ascii() {
         return Cow::Borrowed(pattern);

@@ -1,4 +1,6 @@
-//! Conditions on records, such as `status = open AND (price.total >= 100 OR city ~ lis)`.
+//! Conditions on records, such as `status = open AND (price.total >= 100 OR city ~ lis)`. As in
+//! SQL, a comparison is true, false or unknown. It is unknown if the value is null, absent or of
+//! another type. Records for which the whole condition is unknown are left out and counted.
 //!
 //! A comparison has three results, as in SQL: true, false, and unknown if the value is null, absent
 //! or of another type. A record for which the whole condition is unknown is left out and counted.
@@ -43,18 +45,19 @@ pub(super) use self::wrapper::lambda;
 /// The syntax of conditions, as errors show it.
 pub(super) const SYNTAX: &str = "write comparisons such as status=confirmed, price.total>=100, city~lis (=, !=, <, <=, >, >=, ~ for contains, AND, OR, NOT, IN (a, b), BETWEEN a AND b, LIKE 'a%', IS NULL), and quote texts that contain operators or commas";
 
-/// A condition on a record, with the order and the number of the records to return.
+/// A condition on records, with the order and the page of the records to return.
 #[derive(Debug)]
 pub struct Condition {
     test: Test,
-    /// True if the case of texts does not matter.
+    /// True if comparisons of texts ignore case.
     ignores_case: bool,
-    /// The list that the condition names around itself, as in `$.items[?(@.price > 5)]`.
+    /// The path of the list that the condition names around itself, as in `$.items[?(@.price >
+    /// 5)]`. Empty if it names none.
     list: Vec<String>,
     order: Order,
     /// The number of records to leave out at the start.
     offset: u64,
-    /// The maximum number of records to return. None for all.
+    /// The maximum number of records to return. `None` for no limit.
     limit: Option<u64>,
 }
 
@@ -65,7 +68,7 @@ pub(super) enum Test {
     Any(Vec<Test>),
     Not(Box<Test>),
     Leaf(Box<Leaf>),
-    /// A test that an element of a list must pass.
+    /// A test that at least one element of a list must pass.
     Element(Operand, Box<Test>),
 }
 
@@ -74,11 +77,11 @@ pub(super) enum Test {
 pub(super) struct Leaf {
     operand: Operand,
     check: Check,
-    /// True if two fields that differ in case are equal.
+    /// True if the comparison of two fields ignores case.
     ignores_case: bool,
-    /// The scale on which two fields are compared. None if the values determine it.
+    /// The scale on which two fields are compared. `None` if the values determine it.
     scale: Option<Scale>,
-    /// The note on values that could be compared in another way.
+    /// A note for the answer, if the values could be compared in another way.
     reading: Option<String>,
     /// The number of records for which the comparison was true.
     matched: Cell<u64>,
@@ -86,7 +89,7 @@ pub(super) struct Leaf {
     unknown: Cell<u64>,
 }
 
-/// The part of a comparison after its field.
+/// The operator and the right side of a comparison.
 #[derive(Debug)]
 enum Check {
     Compare(Operator, Literal),
@@ -112,12 +115,12 @@ pub(super) enum Operator {
 pub struct ChosenRecords {
     /// The nodes of the chosen records.
     pub ids: Vec<NodeId>,
-    /// The condition in words, and the records that could not be compared.
+    /// The condition in words, with the number of records that could not be compared.
     pub description: String,
 }
 
-/// Returns true if an order or a page is next. SQL needs a condition before it, so one that always
-/// holds is skipped: `true` or `1=1`.
+/// Returns true if an order or a page is next. Skips a condition that is always true, such as
+/// `true` or `1=1`: SQL needs one before an order.
 fn ends_before_order(reader: &mut Reader<'_>) -> bool {
     let is_end = |reader: &Reader<'_>| {
         reader.clone().keyword(&["order by", "sort by", "limit", "offset"]).is_some()
@@ -167,7 +170,7 @@ impl Condition {
         Ok(Self { test, ignores_case: false, list, order, offset, limit })
     }
 
-    /// Returns a condition with an order, such as `price desc`.
+    /// Returns the condition `text` with the order `order`, such as `price desc`.
     ///
     /// # Errors
     /// Returns a message for the caller if the condition is invalid, or has an order or a limit.
@@ -184,14 +187,14 @@ impl Condition {
         Ok(format!("{from}{plain} order by {order}"))
     }
 
-    /// Returns true if the condition names a list inside an object, which may be outside of the
+    /// Returns true if the condition names a list inside an object. That list may be outside of the
     /// records.
     pub(super) fn names_path(&self) -> bool {
         self.list.len() > 1
     }
 
-    /// Calls `visit` with the name of each field that the condition may read: also with words that
-    /// name one if a record has it.
+    /// Calls `visit` with the name of each field that the condition may read. Includes unquoted
+    /// words, which name a field if a record has it.
     pub(super) fn each_name(&self, visit: &mut impl FnMut(&FieldName)) {
         self.test.each_name(visit);
         self.order.names().for_each(visit);
@@ -247,15 +250,16 @@ impl Condition {
     }
 }
 
-/// Splits `from open where price > 5` into the names of the list and the condition. None for other
-/// conditions: a field may be called `from`.
+/// Splits `from open where price > 5` into the names that lead to the list and the condition.
+/// `None` for other conditions, because a field may be called `from`.
 fn from_list(text: &str) -> Option<(Vec<String>, &str)> {
     let (name, condition) = text.strip_prefix("from ")?.split_once(" where ")?;
     let is_name = name.chars().all(|c| c.is_alphanumeric() || "_-.$".contains(c));
     is_name.then(|| (name.split('.').map(str::to_owned).collect(), condition))
 }
 
-/// Returns a condition of another language in the notation of this one. None if it is in this one.
+/// Converts a condition of another language to the syntax of this one. `None` if it is in this
+/// syntax already.
 fn rewritten(text: &str) -> Result<Option<String>, String> {
     let dialect = dialects::condition(text).or_else(|| lookups::condition(text));
     if dialect.is_none() && objects::is_object(text) {
@@ -266,7 +270,7 @@ fn rewritten(text: &str) -> Result<Option<String>, String> {
 }
 
 impl Test {
-    /// Creates a test that is a comparison.
+    /// Creates a test that is one comparison.
     fn leaf(operand: Operand, check: Check) -> Self {
         let (matched, unknown) = (Cell::new(0), Cell::new(0));
         let ignores_case = false;

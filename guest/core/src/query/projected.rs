@@ -55,7 +55,7 @@ impl Projected {
 }
 
 /// A document to select fields from, with the positions of its records.
-pub(super) struct Source<'a> {
+pub(super) struct ProjectionSource<'a> {
     /// The bytes of the payload that contains the document.
     pub bytes: &'a [u8],
     /// The form of the payload: raw, or escaped as in a JSON string.
@@ -70,7 +70,7 @@ pub(super) struct Source<'a> {
     pub are_chosen: bool,
 }
 
-impl Source<'_> {
+impl ProjectionSource<'_> {
     /// Copies the fields in `mask` from the document if it has all of them, and otherwise from each
     /// record, until `is_enough` returns true. `names` returns the document's member names. Returns
     /// none if no field is found or the JSON is invalid. O(document).
@@ -153,7 +153,7 @@ pub(super) fn project(
 ) -> Option<Projected> {
     let starts: Option<Vec<usize>> =
         list.map(|list| list.items.iter().map(|item| item.start).collect());
-    let source = Source {
+    let source = ProjectionSource {
         bytes,
         form,
         root: survey.root.start,

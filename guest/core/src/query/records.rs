@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use super::names::join_names;
 use super::needed::NeededFields;
 use super::path::Path;
-use super::projected::{Projected, Source};
+use super::projected::{Projected, ProjectionSource};
 use crate::fields::Mask;
 use crate::fields::minify;
 use crate::json::Span;
@@ -391,7 +391,7 @@ impl<'a> RecordSet<'a> {
         let start = |id: &NodeId| self.outline.node(*id).map(|node| self.outline.start(node));
         let starts: Option<Vec<usize>> = self.ids.iter().map(start).collect();
         let names = || crate::fields::mask::names(&self.outline, self.root);
-        Source {
+        ProjectionSource {
             bytes: self.outline.bytes(),
             form: self.outline.form(),
             root: start(&self.root)?,

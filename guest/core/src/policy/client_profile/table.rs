@@ -2,10 +2,10 @@
 
 use super::{ClientProfile, ImageSupport, VisibleContent};
 
-/// The day on which the profiles were verified.
+/// The date on which the profiles were last verified.
 pub const VERIFIED: &str = "2026-11-27";
 
-/// A client without known limits.
+/// The profile of a client without known limits, to which entries of the table add theirs.
 const UNLIMITED: ClientProfile = ClientProfile {
     name: "",
     visible: VisibleContent::Both,

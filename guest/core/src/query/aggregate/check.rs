@@ -1,4 +1,4 @@
-//! Checks that the values of fields fit the totals of them.
+//! Checks that the values of fields suit their totals.
 
 use super::lists::SharedLists;
 use super::{Aggregate, Group, GroupedTotals};
@@ -10,8 +10,8 @@ use crate::query::records::RecordSet;
 use crate::query::scale::Scale;
 use crate::query::value::{Value, quote};
 
-/// Checks that a field has values, not only objects or, if `is_key`, no object: objects would all
-/// be one group.
+/// Returns an error if a field has only objects. If `is_key`, a single object is an error, because
+/// all objects would be one group.
 pub(super) fn check_scalar(
     operand: &Operand,
     is_key: bool,
@@ -35,7 +35,7 @@ pub(super) fn check_scalar(
     Err(format!("aggregate: {}", not_a_value(records, &records.ids, &name)))
 }
 
-/// Checks that a field of which a part of the date is taken has a date in some record.
+/// Returns an error if an operand takes a part of a date, but no record has a date in the field.
 pub(super) fn check_dates(operand: &Operand, records: &RecordSet<'_>) -> Result<(), String> {
     if !matches!(operand.function, Some(FieldFunction::Date(_))) {
         return Ok(());
@@ -62,8 +62,8 @@ pub(super) fn check_dates(operand: &Operand, records: &RecordSet<'_>) -> Result<
     ))
 }
 
-/// Chooses the scale on which a total compares values. Returns a note if the values could be
-/// compared in another way.
+/// Chooses the scale on which a total compares values. Returns a note if another scale was
+/// possible.
 pub(super) fn choose_scale(
     item: &mut Aggregate,
     records: &RecordSet<'_>,
@@ -84,7 +84,7 @@ pub(super) fn choose_scale(
 }
 
 impl GroupedTotals {
-    /// Checks that each total is one of amounts of one currency. Returns a note if groups of
+    /// Checks that each total adds amounts of one currency only. Returns a note if groups of
     /// several currencies are compared by their numbers.
     ///
     /// # Errors
@@ -117,8 +117,8 @@ impl GroupedTotals {
     }
 }
 
-/// Returns a note about records whose value a total cannot use. `number` is that of its operand in
-/// `lists`.
+/// Returns a note about records whose value a total cannot use. `number` is the index of the
+/// total's operand in `lists`.
 ///
 /// # Errors
 /// Returns a message for the caller if the total needs numbers, and no record has one.
@@ -174,7 +174,7 @@ pub(super) fn left_out(
     Ok(Some(left_out_note(without, kind, whole)))
 }
 
-/// Returns the error for selected fields of which no record has any.
+/// Returns the error for selected fields that occur in no record.
 #[must_use]
 pub(in crate::query) fn no_field(records: &RecordSet<'_>, fields: &str) -> String {
     let known = if records.is_list {

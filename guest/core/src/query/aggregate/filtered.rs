@@ -12,7 +12,8 @@ use crate::query::reader::is_word_character;
 const CLAUSES: [&str; 7] =
     ["group by", "grouped by", "by", "having", "order by", "sort by", "limit"];
 
-/// Returns the condition and the totals without it. None if they contain none. O(text).
+/// Splits an expression into its condition and its totals. `None` if it contains no condition.
+/// O(text).
 #[must_use]
 pub(crate) fn split(text: &str) -> Option<(String, String)> {
     let text = text.trim();
@@ -26,8 +27,8 @@ pub(crate) fn split(text: &str) -> Option<(String, String)> {
         .or_else(|| sql(text))
 }
 
-/// Reads `count(*) FILTER (WHERE a > 5) AS n GROUP BY b`. Several totals have conditions of their
-/// own.
+/// Reads `count(*) FILTER (WHERE a > 5) AS n GROUP BY b`. Returns the condition and the totals.
+/// `None` for several totals, which have conditions of their own.
 fn clause(text: &str) -> Option<(String, String)> {
     let start = keyword(text, 0, "filter")?;
     let (before, after) = (text.get(..start)?.trim(), text.get(start + "filter".len()..)?);
@@ -40,7 +41,8 @@ fn clause(text: &str) -> Option<(String, String)> {
     is_one.then(|| (condition.trim().to_owned(), format!("{before} {rest}").trim().to_owned()))
 }
 
-/// Reads `sum(CASE WHEN a > 5 THEN b ELSE 0 END)`, the only total.
+/// Reads `sum(CASE WHEN a > 5 THEN b ELSE 0 END)` as the only total. Returns the condition and the
+/// total.
 fn case(text: &str) -> Option<(String, String)> {
     let text =
         text.strip_prefix("SELECT ").or_else(|| text.strip_prefix("select ")).unwrap_or(text);
@@ -69,7 +71,7 @@ fn case(text: &str) -> Option<(String, String)> {
     (!rest.trim_start().starts_with(',')).then(|| (condition.to_owned(), format!("{total}{rest}")))
 }
 
-/// Reads `where a > 5 | summarize count() by b`.
+/// Reads `where a > 5 | summarize count() by b`. Returns the condition and the totals.
 fn staged(text: &str) -> Option<(String, String)> {
     let stages = parts(text.strip_prefix('|').unwrap_or(text), "|");
     let (first, rest) = stages.split_first().filter(|(_, rest)| !rest.is_empty())?;
@@ -78,6 +80,7 @@ fn staged(text: &str) -> Option<(String, String)> {
 }
 
 /// Reads `rows.filter(r => r.a > 5).length` and `rows.Where(r => r.a > 5).Average(r => r.b)`.
+/// Returns the condition and the totals.
 fn methods(text: &str) -> Option<(String, String)> {
     let start =
         [".filter(", ".Where(", ".where("].iter().filter_map(|call| text.find(call)).min()?;
@@ -105,7 +108,7 @@ fn methods(text: &str) -> Option<(String, String)> {
     is_name.then_some((condition, total))
 }
 
-/// Reads `rows %>% filter(a > 5, b == 'x') %>% count(c)`.
+/// Reads `rows %>% filter(a > 5, b == 'x') %>% count(c)`. Returns the condition and the totals.
 fn piped(text: &str) -> Option<(String, String)> {
     let pipe = ["%>%", "|>"].into_iter().find(|pipe| parts(text, pipe).len() > 1)?;
     let steps = parts(text, pipe);
@@ -115,7 +118,7 @@ fn piped(text: &str) -> Option<(String, String)> {
     end_of_group(inner).is_none().then(|| ((*inner).to_owned(), rest.join(&format!(" {pipe} "))))
 }
 
-/// Reads `df[df.a > 5].groupby('b').size()`.
+/// Reads `df[df.a > 5].groupby('b').size()`. Returns the condition and the totals.
 fn indexed(text: &str) -> Option<(String, String)> {
     let (table, rest) = text.split_at_checked(text.find(|c| !is_word_character(c))?)?;
     let inner = rest.strip_prefix(".loc").unwrap_or(rest).strip_prefix('[')?;
@@ -134,7 +137,7 @@ fn indexed(text: &str) -> Option<(String, String)> {
         .then(|| (format!("{table}[{condition}]"), format!("{table}{columns}{after}")))
 }
 
-/// Reads `count by b where a > 5` and the statement of SQL.
+/// Reads `count by b where a > 5` and SQL statements. Returns the condition and the totals.
 fn sql(text: &str) -> Option<(String, String)> {
     let start = keyword(text, 0, "where").filter(|_| parts(text, " | ").len() == 1)?;
     let condition = start + "where".len();
@@ -146,7 +149,8 @@ fn sql(text: &str) -> Option<(String, String)> {
     is_whole.then(|| (condition.to_owned(), format!("{before} {after}").trim().to_owned()))
 }
 
-/// Returns the position, from `from` on, of `word` outside of quotes and brackets.
+/// Returns the byte position of `word` outside of quotes and brackets, from position `from` on.
+/// `None` if it does not occur.
 fn keyword(text: &str, from: usize, word: &str) -> Option<usize> {
     let mut depth = 0usize;
     outside_quotes(text).find_map(|(at, c)| {

@@ -1,11 +1,11 @@
-//! Totals as libraries for tables write them: `df.groupby('kind')['price'].mean()` and
+//! Totals in the syntax of data frame libraries: `df.groupby('kind')['price'].mean()` and
 //! `group_by(kind) %>% summarise(mean(price))`.
 
 use crate::query::code::{end_of_group, parts};
 use crate::query::reader::is_word_character;
 use crate::query::value::quote;
 
-/// The methods of a column, and the totals that they compute.
+/// The methods of a column, each with the total that it computes.
 const METHODS: [(&str, &str); 9] = [
     ("sum", "sum"),
     ("mean", "avg"),
@@ -18,13 +18,13 @@ const METHODS: [(&str, &str); 9] = [
     ("n_distinct", "nunique"),
 ];
 
-/// Returns the total that a method or function of a column computes.
+/// Returns the total that a method or function of a column computes. `None` if it is unknown.
 fn total_of(method: &str) -> Option<&'static str> {
     METHODS.iter().find(|(name, _)| *name == method).map(|(_, total)| *total)
 }
 
-/// Returns the totals that such an expression computes. None if the text is no such expression, or
-/// has a part that is not known.
+/// Converts a data frame expression to totals. `None` if the text is not such an expression, or has
+/// an unknown part.
 pub(super) fn totals(text: &str) -> Option<String> {
     let text = text.trim();
     let mut pipes = ["%>%", "|>"].iter().map(|pipe| parts(text, pipe));
@@ -48,7 +48,7 @@ pub(super) fn totals(text: &str) -> Option<String> {
     Chain::read(text)?.totals()
 }
 
-/// Reads `max by (city) (price)`.
+/// Converts `max by (city) (price)`.
 fn prometheus(text: &str) -> Option<String> {
     let (function, rest) = text.split_once(char::is_whitespace)?;
     let rest = rest.trim_start().strip_prefix("by")?.trim_start().strip_prefix('(')?;
@@ -59,8 +59,8 @@ fn prometheus(text: &str) -> Option<String> {
     (!field.is_empty() && !by.is_empty()).then(|| format!("{total}({field}) by {by}"))
 }
 
-/// Reads the command of a log search, `stats count by status`, `| summarize avg(x) by y`, and
-/// totals with stages, `count by status | sort count desc | head 1`.
+/// Converts commands of a log search: `stats count by status`, `| summarize avg(x) by y`, and
+/// stages such as `count by status | sort count desc | head 1`.
 fn command(text: &str) -> Option<String> {
     let text = text.strip_prefix('|').unwrap_or(text).trim_start();
     let stages = parts(text, "|");
@@ -101,7 +101,7 @@ fn command(text: &str) -> Option<String> {
     Some(totals)
 }
 
-/// Returns `sum(a) as n` for `n=sum(a)`, and any other total as it is.
+/// Returns `sum(a) as n` for `n=sum(a)`, and any other total unchanged.
 fn named(total: &str) -> String {
     let pair = parts(total, "=");
     match pair.as_slice() {
@@ -113,8 +113,7 @@ fn named(total: &str) -> String {
     }
 }
 
-/// Reads the columns and functions of Polars and Spark: `pl.col("a").max()`,
-/// `agg(F.countDistinct("a"))`.
+/// Converts column functions of Polars and Spark: `pl.col("a").max()`, `agg(F.countDistinct("a"))`.
 fn expression(text: &str) -> Option<String> {
     let text = text.trim();
     let inner = text.strip_prefix("agg(").or_else(|| text.strip_prefix("select("));
@@ -144,7 +143,7 @@ fn expression(text: &str) -> Option<String> {
     })
 }
 
-/// Returns the total that a function of Polars or Spark computes.
+/// Returns the total that a function of Polars or Spark computes. `None` if it is unknown.
 fn function_of(name: &str) -> Option<&'static str> {
     total_of(name).or(match name {
         "countDistinct" | "count_distinct" | "approx_count_distinct" | "n_unique" => {
@@ -155,10 +154,10 @@ fn function_of(name: &str) -> Option<&'static str> {
     })
 }
 
-/// Calls on a table: its groups, the columns, and the totals of them.
+/// The calls on a data frame: its groups, columns and totals.
 #[derive(Default)]
 struct Chain {
-    /// The names of columns, in quotes.
+    /// The quoted names of the columns that group the rows.
     by: Vec<String>,
     columns: Vec<String>,
     items: Vec<String>,
@@ -195,7 +194,7 @@ impl Chain {
         Some(chain)
     }
 
-    /// Adds a call of a method.
+    /// Adds a method call. `None` if the method is unknown.
     fn call(&mut self, name: &str, arguments: &str) -> Option<()> {
         let has_totals = !self.items.is_empty();
         match name {
@@ -249,7 +248,7 @@ impl Chain {
         }
     }
 
-    /// Adds a total of each column.
+    /// Adds a total of each selected column. `None` if no column is selected.
     fn add(&mut self, total: &str) -> Option<()> {
         self.items.extend(self.columns.iter().map(|column| format!("{total}({column})")));
         (!self.columns.is_empty()).then_some(())
@@ -295,7 +294,7 @@ impl Chain {
     }
 }
 
-/// Reads `group_by(a, b) %>% summarise(n = n(), mean(c))`. A table may come first.
+/// Converts `group_by(a, b) %>% summarise(n = n(), mean(c))`. A table may come first.
 fn piped(steps: &[&str]) -> Option<String> {
     let steps = match steps {
         [table, rest @ ..] if is_name(table) => rest,
@@ -332,14 +331,14 @@ fn piped(steps: &[&str]) -> Option<String> {
     Some(format!("{} by {}", items?.join(", "), by.join(", ")))
 }
 
-/// Returns the arguments of a call of one of `names` that is the whole step.
+/// Returns the arguments of a step that is a call of one of `names`. `None` for other steps.
 fn arguments<'t>(step: &'t str, names: &[&str]) -> Option<Vec<&'t str>> {
     let inner = names.iter().find_map(|name| step.strip_prefix(name)?.strip_prefix('('))?;
     let inner = inner.strip_suffix(')').filter(|inner| end_of_group(inner).is_none())?;
     Some(parts(inner, ","))
 }
 
-/// Returns one text in quotes, or a list of them, without their quotes.
+/// Returns one quoted text or a list of them, without their quotes. `None` for other texts.
 fn texts(text: &str) -> Option<Vec<&str>> {
     let text = text.trim();
     let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
@@ -353,7 +352,7 @@ fn unquoted(text: &str) -> Option<&str> {
     })
 }
 
-/// Returns the names of one or several columns, as expressions quote them.
+/// Returns the names of one or several columns, quoted for an expression.
 fn columns(text: &str) -> Option<Vec<String>> {
     Some(texts(text)?.into_iter().map(quote).collect())
 }

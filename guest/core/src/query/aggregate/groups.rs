@@ -1,4 +1,4 @@
-//! Groups of records with their totals: their order, and their form in the result.
+//! Groups of records with their totals: computes, sorts and writes them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -65,8 +65,8 @@ impl GroupedTotals {
         Ok(groups.into_values().collect())
     }
 
-    /// Returns the keys of the groups that a row is in. A row with several values of a field is in
-    /// several groups.
+    /// Returns the keys of the groups to which a row belongs. A row with several values of a field
+    /// belongs to several groups.
     fn keys(&self, outline: &Outline<'_>, lists: &SharedLists, row: &Row) -> Vec<Vec<Key>> {
         let mut keys: Vec<Vec<Key>> = vec![Vec::new()];
         for (at, operand) in self.by.iter().enumerate() {
@@ -96,8 +96,8 @@ impl GroupedTotals {
         keys
     }
 
-    /// Sorts groups: as the caller requests, or the largest first. Totals are compared as the
-    /// values of records are.
+    /// Sorts groups: as the caller requests, or the largest first. Compares totals by the same
+    /// rules as the values of records.
     pub(super) fn sort(
         &self,
         groups: &mut Vec<Group>,
@@ -150,7 +150,8 @@ impl GroupedTotals {
         groups.extend(sorted.into_iter().map(|(_, group)| group));
     }
 
-    /// Writes groups: an object if each has one key and one total, or else a list of objects.
+    /// Writes the groups as an object if each has one key and one visible total, otherwise as a
+    /// list of objects. `smaller` is the number of smaller groups to report as omitted.
     pub(super) fn write(
         &self,
         groups: &[Group],
@@ -204,13 +205,13 @@ impl GroupedTotals {
     }
 }
 
-/// A column of a table of groups.
+/// A column of the table of groups, by its index among the keys or the totals.
 pub(super) enum Column {
     Key(usize),
     Total(usize),
 }
 
-/// The values of groups, for conditions on them.
+/// The keys and totals of groups, for conditions on them.
 pub(super) struct GroupTable<'s> {
     pub(super) segment: &'s GroupedTotals,
     pub(super) rows: Vec<Vec<Value<'static>>>,

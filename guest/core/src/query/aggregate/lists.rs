@@ -1,4 +1,4 @@
-//! Lists whose elements are grouped one by one: of `sum(items.qty) by items.sku`, each quantity
+//! Lists whose elements are grouped individually. In `sum(items.qty) by items.sku`, each quantity
 //! belongs to the key of its own element.
 
 use super::Aggregate;
@@ -14,14 +14,14 @@ const MAX_ROWS: usize = 200_000;
 pub(super) struct SharedLists {
     /// The path of each list, or of a value in its elements.
     paths: Vec<FieldPath>,
-    /// For each operand that leads through one of these lists: the list, and the operand as a field
-    /// of its elements. Keys come before totals.
+    /// For each operand that leads through one of these lists: the index of the list, and the
+    /// operand relative to its elements. Keys come before totals.
     operands: Vec<Option<(usize, Operand)>>,
-    /// The lists through which keys lead, if there are several.
+    /// The lists to which keys belong, if there are several lists.
     crossed: Vec<FieldPath>,
 }
 
-/// A record, with one element of each shared list.
+/// A record, with one element of each shared list. The element is `None` if the list is empty.
 pub(super) struct Row {
     record: NodeId,
     elements: Vec<Option<NodeId>>,
@@ -81,12 +81,12 @@ impl SharedLists {
         found
     }
 
-    /// Returns true if no list is shared.
+    /// Returns true if the operands share no list.
     pub(super) fn is_empty(&self) -> bool {
         self.paths.is_empty()
     }
 
-    /// Returns a note on the elements that were grouped.
+    /// Returns a note on the elements that were grouped. `None` if no list is shared.
     pub(super) fn note(&self, has_count: bool) -> Option<String> {
         let Some(path) = self.paths.first() else {
             let (first, second) = (self.crossed.first()?, self.crossed.get(1)?);
@@ -98,10 +98,11 @@ impl SharedLists {
         Some(format!("fields of {path} were taken from the same element{count}"))
     }
 
-    /// Returns the rows of a record: one for each element of a shared list.
+    /// Returns the rows of a record: one for each element of a shared list, or for each combination
+    /// of elements of several lists.
     ///
     /// # Errors
-    /// A message for the caller if there are more than [`MAX_ROWS`].
+    /// Returns a message for the caller if there are more than [`MAX_ROWS`].
     pub(super) fn rows(&self, outline: &Outline<'_>, record: NodeId) -> Result<Vec<Row>, String> {
         let mut rows = vec![Row { record, elements: Vec::new() }];
         for path in &self.paths {
@@ -123,7 +124,8 @@ impl SharedLists {
         Ok(rows)
     }
 
-    /// Returns the operand number `at` as it is read in a row, and the node in which it is read.
+    /// Returns operand number `at` relative to a node of the row, and that node. The node is `None`
+    /// if the row has no element of the operand's list.
     pub(super) fn operand<'o>(
         &'o self,
         at: usize,
@@ -144,7 +146,8 @@ impl Row {
     }
 }
 
-/// Returns the outermost list through which all fields of an operand lead. None if there is none.
+/// Returns the outermost list through which all fields of an operand lead. `None` if there is no
+/// such list.
 fn outer_list(operand: &Operand, records: &RecordSet<'_>) -> Option<FieldPath> {
     if operand.function == Some(FieldFunction::Length) {
         return None;
@@ -152,7 +155,7 @@ fn outer_list(operand: &Operand, records: &RecordSet<'_>) -> Option<FieldPath> {
     FieldPath::shared_list(&operand.paths(), &records.outline, &records.ids)
 }
 
-/// Returns the number of steps with which all paths begin.
+/// Returns the number of leading steps that all paths share.
 fn common_depth(paths: &[&FieldPath]) -> usize {
     let Some((first, rest)) = paths.split_first() else { return 0 };
     let same = |path: &&FieldPath| {

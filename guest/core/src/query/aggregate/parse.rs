@@ -15,7 +15,7 @@ use crate::query::order::{Order, read_direction};
 use crate::query::reader::{Position, Reader};
 use crate::query::scale::{Scale, ScaleSurvey};
 
-/// The functions with their names.
+/// The names of functions. Several names may denote one function.
 const FUNCTIONS: [(&str, AggregateFunction); 24] = [
     ("count", AggregateFunction::Count),
     ("sum", AggregateFunction::Sum),
@@ -185,13 +185,13 @@ fn segment(reader: &mut Reader<'_>) -> Result<GroupedTotals, String> {
     Ok(GroupedTotals { items, by, having, order, limit, verbatim })
 }
 
-/// Returns true if a total that follows is a sort key.
+/// Returns true if the next total is a sort key: `asc`, `desc` or `limit` follows it.
 fn sorts(reader: &Reader<'_>) -> bool {
     let mut rest = reader.clone();
     total_name(&mut rest).is_ok() && rest.keyword(&["asc", "desc", "limit"]).is_some()
 }
 
-/// Reads the name of a total, or of the field of a group, as text without white space.
+/// Reads the name of a total or of a group's field. Returns it without white space.
 fn total_name(reader: &mut Reader<'_>) -> Result<String, String> {
     reader.skip_space();
     let start = reader.position();
@@ -203,7 +203,7 @@ fn total_name(reader: &mut Reader<'_>) -> Result<String, String> {
     Ok(reader.since(start).split_whitespace().collect())
 }
 
-/// Returns true if a total follows: a function with its parenthesis, or `count`.
+/// Returns true if a total is next: a function with its parenthesis, or `count`.
 fn is_total(reader: &Reader<'_>) -> bool {
     let mut rest = reader.clone();
     let word = rest.peek_word();
@@ -238,7 +238,8 @@ fn field(reader: &mut Reader<'_>) -> Result<Operand, String> {
     Ok(operand)
 }
 
-/// Reads totals that begin with their groups: `count_by(kind)`, or `top 3 city by sum(price)`.
+/// Reads totals whose groups come first: `count_by(kind)`, or `top 3 city by sum(price)`. `None` if
+/// no such total is next.
 fn grouped(reader: &mut Reader<'_>, start: Position) -> Result<Option<GroupedTotals>, String> {
     let count = || Aggregate {
         function: AggregateFunction::Count,
@@ -356,7 +357,8 @@ pub(super) fn item(reader: &mut Reader<'_>) -> Result<Aggregate, String> {
     })
 }
 
-/// Reads the field of `sum(coalesce(x, 0))`, if it follows: sums ignore absent values.
+/// Reads the field of `coalesce(x, 0)` in `sum(coalesce(x, 0))`, which is valid because sums ignore
+/// absent values. `None` if no such function is next.
 fn present(
     reader: &mut Reader<'_>,
     function: AggregateFunction,
@@ -374,7 +376,7 @@ fn present(
     Ok(Some(operand))
 }
 
-/// Reads the name after `as`, if there is one.
+/// Reads the name after `as`. `None` if no `as` is next.
 fn alias(reader: &mut Reader<'_>) -> Result<Option<String>, String> {
     if reader.keyword(&["as"]).is_none() {
         return Ok(None);
@@ -389,7 +391,8 @@ fn alias(reader: &mut Reader<'_>) -> Result<Option<String>, String> {
     Ok(Some(name.to_owned()))
 }
 
-/// Reads the share of a percentile: `95` or `0.95`.
+/// Reads the second argument of a percentile, `95` or `0.95`. Returns the share, from 0 to 1.
+/// `word` is the function, for errors.
 fn share(reader: &mut Reader<'_>, word: &str) -> Result<f64, String> {
     let reason = format!("{word} takes a field and a number from 0 to 100: {word}(x, 95)");
     if !reader.eat(",") {

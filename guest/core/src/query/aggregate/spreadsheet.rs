@@ -1,11 +1,10 @@
-//! Totals with a condition, as spreadsheets and log searches write them:
-//! `SUMIF(status, "open", subtotal)`, `COUNTIFS(status, "open", qty, ">5")`,
-//! `sumif(qty, a == 'x')`.
+//! Totals with a condition, in the syntax of spreadsheets and log searches: `SUMIF(status, "open",
+//! subtotal)`, `COUNTIFS(status, "open", qty, ">5")`, `sumif(qty, a == 'x')`.
 
 use crate::query::code::{end_of_group, outside_quotes, parts};
 use crate::query::value::quote;
 
-/// The functions, and the totals that they compute.
+/// The spreadsheet functions, each with the total that it computes.
 const FUNCTIONS: [(&str, &str); 8] = [
     ("sumif", "sum"),
     ("averageif", "avg"),
@@ -17,8 +16,8 @@ const FUNCTIONS: [(&str, &str); 8] = [
     ("distinctif", "distinct"),
 ];
 
-/// Returns the condition and the total of such a call, which is the only total. None for other
-/// texts.
+/// Returns the condition and the total of such a call, which must be the only total. `None` for
+/// other texts.
 pub(super) fn split(text: &str) -> Option<(String, String)> {
     let (function, inner) = text.split_once('(')?;
     let end = end_of_group(inner)?;
@@ -73,7 +72,8 @@ fn is_condition(text: &str) -> bool {
         || word.iter().any(|word| text.to_lowercase().contains(word))
 }
 
-/// Returns the comparison of a field with a criterion: `">5"`, `"<>x"`, `"a*"`, `5`.
+/// Returns the comparison of the field `range` with a criterion such as `">5"`, `"<>x"`, `"a*"` or
+/// `5`. `None` if it has another form.
 fn test(range: &str, criterion: &str) -> Option<String> {
     let inner = ['"', '\'']
         .iter()

@@ -17,9 +17,9 @@ const MAX_LISTED_VALUES: usize = 1_000;
 pub(super) enum AggregateFunction {
     /// The number of records, or of values that are not null.
     Count,
-    /// The different values, with their number.
+    /// The distinct values, each with its number of occurrences.
     Distinct,
-    /// The number of different values.
+    /// The number of distinct values.
     CountDistinct,
     Sum,
     Average,
@@ -29,7 +29,7 @@ pub(super) enum AggregateFunction {
     MinRecord,
     /// The record with the highest value.
     MaxRecord,
-    /// The value below which this share of the values lies, interpolated.
+    /// The value below which this share (0 to 1) of the values lies, interpolated.
     Percentile(f64),
 }
 
@@ -61,15 +61,16 @@ pub(super) struct Total {
     pub(super) count: u64,
     sum: Sum,
     numbers: u64,
-    /// The different currencies of the amounts, at most two.
+    /// The distinct currencies of the amounts, at most two.
     currencies: Vec<String>,
-    /// The numbers, for percentiles.
+    /// The numbers, collected for percentiles only.
     all: Vec<Number>,
     best: Option<Best>,
     distinct: BTreeMap<Key, u64>,
 }
 
-/// The lowest or highest value so far, with its first record and the number of its records.
+/// The lowest or highest value so far, with its first record and the number of records that have
+/// it.
 #[derive(Debug)]
 struct Best {
     value: Value<'static>,
@@ -158,7 +159,7 @@ impl Total {
         }
     }
 
-    /// Returns the currency of the amounts. None if they are numbers.
+    /// Returns the currency of the amounts. `None` if the values are plain numbers.
     ///
     /// # Errors
     /// Returns two currencies if there are several.
@@ -170,7 +171,7 @@ impl Total {
         }
     }
 
-    /// Returns a note if `limit` leaves out different values.
+    /// Returns a note if `limit` omits distinct values.
     pub(super) fn limit_note(
         &self,
         function: AggregateFunction,
@@ -182,7 +183,7 @@ impl Total {
             .then(|| format!("the first {limit} of {all} values are shown"))
     }
 
-    /// Appends the total to `out` as JSON, with at most `limit` different values.
+    /// Appends the total to `out` as JSON, with at most `limit` distinct values.
     pub(super) fn write(
         &self,
         function: AggregateFunction,
@@ -228,14 +229,15 @@ impl Total {
     }
 }
 
-/// Returns a computed number with 15 significant digits: those that a double has beyond them differ
-/// from the digits of the exact result.
+/// Returns a computed number, rounded to 15 significant digits. Further digits of a double differ
+/// from those of the exact result.
 fn float(number: f64) -> Value<'static> {
     let rounded: f64 = format!("{number:.14e}").parse().unwrap_or(number);
     if rounded.is_finite() { Value::Number(rounded.to_string().into()) } else { Value::Null }
 }
 
-/// Returns the value below which `share` of the numbers lie, interpolated between two of them.
+/// Returns the value below which `share` (0 to 1) of the numbers lie, interpolated between two of
+/// them.
 #[allow(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -252,17 +254,17 @@ fn percentile(numbers: &[Number], share: f64) -> Option<f64> {
     Some(from + (to - from) * (position - low))
 }
 
-/// A value that groups records: values of different types are different groups.
+/// A value that groups records. Values of different types form different groups.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Key {
     Bool(bool),
-    /// A number by its value, with the first way in which it was written.
+    /// A number, compared by its value. Holds the text of its first occurrence.
     Number(OrderedNumber),
     Text(String),
     Null,
 }
 
-/// A number in its total order.
+/// The text of a number, ordered by its value.
 #[derive(Clone, Debug)]
 pub(super) struct OrderedNumber(String);
 
@@ -314,7 +316,7 @@ impl Key {
         }
     }
 
-    /// Returns the key as the name of a member of an object.
+    /// Returns the key as the name of an object member.
     pub(super) fn name(&self) -> String {
         self.value().text().unwrap_or("null").to_owned()
     }

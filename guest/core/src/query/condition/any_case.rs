@@ -1,10 +1,10 @@
-//! Conditions in which the case of texts does not matter.
+//! Conditions that ignore the case of texts.
 
 use super::{Check, Condition, Operator, Test};
 
 impl Condition {
     /// Makes comparisons of texts ignore case: equalities, and regular expressions. The operators
-    /// for parts of texts do so anyway.
+    /// for parts of texts always do.
     #[must_use]
     pub fn in_any_case(mut self) -> Self {
         self.test.ignore_case();

@@ -1,4 +1,4 @@
-//! The construction of tests from their parts.
+//! Builds tests from their parts.
 
 use super::operator::Sign;
 use super::pattern::TextPattern;
@@ -7,7 +7,7 @@ use crate::query::literal::Literal;
 use crate::query::operand::{FieldFunction, Operand};
 use crate::query::value::quote;
 
-/// Creates the pattern of an operator and its value.
+/// Creates the pattern for an operator and its value.
 pub(super) fn pattern(sign: Sign, literal: &Literal) -> Result<TextPattern, String> {
     let text = &literal.text;
     let is_regex = text.starts_with('^')
@@ -63,15 +63,16 @@ pub(super) fn equal(operand: Operand, literal: Literal) -> Result<Test, String> 
     Ok(Test::leaf(operand, Check::Compare(Operator::Equal, literal)))
 }
 
-/// Returns true if a text has the wildcard `*` beside other signs, so that `=` may mean a pattern.
+/// Returns true if a text has the wildcard `*` beside other characters, so that `=` may compare a
+/// pattern.
 pub(super) fn has_wildcards(literal: &Literal) -> bool {
     // Between white space, `*` is a sign of a product, or of a text.
     let text = literal.text.replace(" * ", " ");
     text.contains('*') && text.chars().any(char::is_alphanumeric)
 }
 
-/// Returns the operand of a comparison with `literals`: of a date compared with small numbers, the
-/// number of the period, as in `month(x) IN (6, 7)`.
+/// Returns the operand of a comparison with `literals`. For a part of a date compared with small
+/// numbers, returns the number of the period, as in `month(x) IN (6, 7)`.
 pub(super) fn numbered(mut operand: Operand, literals: &[&Literal]) -> Operand {
     let is_small =
         |literal: &&Literal| literal.number().is_some_and(|number| number.float.abs() < 100.0);
@@ -103,7 +104,7 @@ pub(super) fn negate(test: Test) -> Test {
     }
 }
 
-/// Returns the only test, or a test of several.
+/// Returns the only test or, if there are several, `several` of them.
 pub(super) fn single(mut tests: Vec<Test>, several: fn(Vec<Test>) -> Test) -> Test {
     match tests.pop() {
         Some(test) if tests.is_empty() => test,

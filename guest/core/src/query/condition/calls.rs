@@ -14,7 +14,7 @@ use crate::query::operand::Operand;
 use crate::query::reader::Reader;
 
 impl Parser {
-    /// Reads a test that is a call, if one follows.
+    /// Reads a test in the form of a call. `None` if no such test is next.
     pub(super) fn call(&mut self, reader: &mut Reader<'_>) -> Result<Option<Test>, String> {
         let forms = [
             Self::filtered,
@@ -32,7 +32,8 @@ impl Parser {
         Ok(None)
     }
 
-    /// Reads a test that is written as a function, such as `any(labels; name=bug)` or `exists(x)`.
+    /// Reads a test in the form of a function, such as `any(labels; name=bug)` or `exists(x)`.
+    /// `None` if no such test is next.
     fn function(&mut self, reader: &mut Reader<'_>) -> Result<Option<Test>, String> {
         let start = reader.position();
         // XPath has names with hyphens.
@@ -108,7 +109,7 @@ impl Parser {
         Ok(Some(test))
     }
 
-    /// Reads a list and the test that its elements must pass, in any way of writing them.
+    /// Reads a list, and the test that its elements must pass, in any supported syntax.
     fn elements(&mut self, word: &str, reader: &mut Reader<'_>) -> Result<Test, String> {
         let inside = end_of_group(reader.rest()).and_then(|end| reader.rest().get(..end));
         if let Some(inside) = inside
@@ -157,7 +158,8 @@ impl Parser {
         })
     }
 
-    /// Reads a test that is written as a method: `tags.some(t => t.name == 'x')`.
+    /// Reads a test in the form of a method: `tags.some(t => t.name == 'x')`. `None` if no such
+    /// test is next.
     fn method(&mut self, reader: &mut Reader<'_>) -> Result<Option<Test>, String> {
         let mut rest = reader.clone();
         let name = FieldName::read(&mut rest).ok().filter(|_| rest.rest().starts_with('('));
@@ -230,7 +232,8 @@ impl Parser {
         Ok(Some(test))
     }
 
-    /// Reads a call whose first argument is a regular expression: `grepl('^new', kind)`.
+    /// Reads a call whose first argument is a regular expression: `grepl('^new', kind)`. `None` if
+    /// no such call is next.
     fn expression_first(&mut self, reader: &mut Reader<'_>) -> Result<Option<Test>, String> {
         let calls = [("grepl(", ""), ("re.search(", ""), ("re.match(", "^")];
         let mut rest = reader.clone();
@@ -246,7 +249,7 @@ impl Parser {
         Ok(Some(Test::leaf(operand, Check::Matches(check))))
     }
 
-    /// Reads the test of a regular expression: `/^new/i.test(kind)`.
+    /// Reads a test by a regular expression: `/^new/i.test(kind)`. `None` if no such test is next.
     fn regex_test(&mut self, reader: &mut Reader<'_>) -> Result<Option<Test>, String> {
         let start = reader.position();
         let Some((text, ignore_case)) = regex_literal(reader, Sign::Regex) else { return Ok(None) };
@@ -261,8 +264,8 @@ impl Parser {
     }
 }
 
-/// Returns true for a method that tests for null, false for one that tests for a value, with its
-/// arguments, in which `text` begins.
+/// Returns true for a method that tests for null, and false for one that tests for a value. Also
+/// returns its arguments, with which `text` begins. `None` for other methods.
 fn null_method(word: &str, text: &str) -> Option<(bool, &'static str)> {
     let (is_null, arguments): (bool, &[&str]) = match word {
         "isna" | "isnull" | "is_null" => (true, &["()"]),
@@ -276,7 +279,8 @@ fn null_method(word: &str, text: &str) -> Option<(bool, &'static str)> {
     Some((is_null, arguments))
 }
 
-/// Reads a text in quotes, before which Python writes `r`. Its escapes are those of an expression.
+/// Reads a quoted text with Python's prefix `r`. Its escapes are those of a regular expression.
+/// `None` if no such text is next.
 fn raw_text(reader: &mut Reader<'_>) -> Result<Option<String>, String> {
     let mut rest = reader.clone();
     let is_raw = rest.eat("r") && rest.peek().is_some_and(|next| next == '"' || next == '\'');
@@ -286,7 +290,7 @@ fn raw_text(reader: &mut Reader<'_>) -> Result<Option<String>, String> {
     reader.quoted()
 }
 
-/// Returns the comparison that a method of texts makes.
+/// Returns the comparison that a text method makes. `None` if the method is unknown.
 fn text_method(word: &str) -> Option<Sign> {
     match word {
         "contains" | "icontains" | "includes" => Some(Sign::Contains),

@@ -1,4 +1,6 @@
-//! Binding of conditions to records: the paths of fields, and the lists that they share.
+//! Binding of conditions to records: finds the paths of fields, and the lists that they share.
+//! Comparisons of several fields of one list must hold for the same element. For example,
+//! `type=Ready AND status=False` on the conditions of a pod must match one condition.
 //!
 //! Comparisons of several fields of one list must hold for the same element. `type=Ready AND
 //! status=False` on the conditions of a pod means one condition.
@@ -30,7 +32,7 @@ impl Test {
         Ok(())
     }
 
-    /// Compares two fields of one list in the same element.
+    /// Makes comparisons between two fields of one list compare fields of the same element.
     fn pair_fields(&mut self, records: &RecordSet<'_>, all: &[NodeId]) {
         match self {
             Test::Any(tests) | Test::All(tests) => {
@@ -73,7 +75,7 @@ impl Test {
         }
     }
 
-    /// Binds the tests that name their list.
+    /// Binds the tests that name their list explicitly.
     fn bind_elements(&mut self, records: &RecordSet<'_>, all: &[NodeId]) -> Result<(), String> {
         match self {
             Test::All(tests) | Test::Any(tests) => {
@@ -98,7 +100,7 @@ impl Test {
         }
     }
 
-    /// Puts the comparisons of one list that `AND` joins into one test of an element.
+    /// Joins comparisons of one list that `AND` connects into one test of an element.
     fn correlate(&mut self, records: &RecordSet<'_>, all: &[NodeId]) -> Result<(), String> {
         match self {
             Test::Any(tests) => tests.iter_mut().try_for_each(|test| test.correlate(records, all)),
@@ -131,7 +133,8 @@ impl Test {
         }
     }
 
-    /// Returns the outermost list through which all fields of the test lead. None if there is none.
+    /// Returns the outermost list to which all fields of the test belong. `None` if there is no
+    /// such list.
     fn shared_list(&self, records: &RecordSet<'_>, all: &[NodeId]) -> Option<FieldPath> {
         let mut lists: Vec<Option<FieldPath>> = Vec::new();
         let mut has_elements = false;
@@ -152,7 +155,7 @@ impl Test {
         }
     }
 
-    /// Removes the first `depth` steps of all fields.
+    /// Removes the first `depth` steps from the paths of all fields.
     fn strip_steps(&mut self, depth: usize) -> Result<(), String> {
         self.each_leaf_mut(&mut |leaf| {
             leaf.operand.strip(depth);
@@ -163,16 +166,16 @@ impl Test {
         })
     }
 
-    /// Returns true if the test is a comparison that several elements of a list can meet at once: a
-    /// negation, or not an equality.
+    /// Returns true if the test is a comparison with `<`, `<=`, `>`, `>=`, which different elements
+    /// of a list can meet.
     fn is_range(&self) -> bool {
         let Test::Leaf(leaf) = self else { return false };
         matches!(leaf.check, Check::Compare(operator, _) if operator != Operator::Equal)
     }
 }
 
-/// Returns false if no two of the tests can be about one list: their fields begin with different
-/// keys. O(records), without a look at their members.
+/// Returns false if the tests cannot share a list, because their fields begin with different keys.
+/// O(records): does not visit their members.
 fn may_share_list(tests: &[Test], records: &RecordSet<'_>, all: &[NodeId]) -> bool {
     let mut starts: Vec<(usize, Option<FieldStep>)> = Vec::new();
     for (at, test) in tests.iter().enumerate() {
@@ -186,7 +189,7 @@ fn may_share_list(tests: &[Test], records: &RecordSet<'_>, all: &[NodeId]) -> bo
     starts.iter().any(is_shared) || all.iter().any(is_list)
 }
 
-/// Returns the test that an element of `list` meets all of `tests`.
+/// Creates the test that an element of `list` meets all of `tests`.
 fn element(list: FieldPath, mut tests: Vec<Test>) -> Test {
     let depth = list.steps().len();
     for test in &mut tests {
@@ -198,8 +201,9 @@ fn element(list: FieldPath, mut tests: Vec<Test>) -> Test {
     Test::Element(list, Box::new(Test::All(tests)))
 }
 
-/// Returns true if the tests are of several fields of an element, or of a range of one field. False
-/// if they are of one field, which several elements meet: `labels=bug AND labels=open`.
+/// Returns true if the tests must hold for one element: they compare several fields, or a range of
+/// one field. False for tests of one field, which different elements may meet: `labels=bug AND
+/// labels=open`.
 ///
 /// # Errors
 /// Returns a message for the caller if one field is compared twice beside another one.
@@ -233,7 +237,8 @@ fn concerns_one_element(tests: &[Test], list: &FieldPath) -> Result<bool, String
     Ok(true)
 }
 
-/// Returns the field that a literal without quotes may name, or what it may compute from fields.
+/// Returns the field that an unquoted literal may name, or the expression over fields that it may
+/// be. `None` if it can only be a value.
 fn operand_named_by(literal: &Literal) -> Option<Operand> {
     let is_text = !literal.is_quoted && literal.number().is_none() && literal.boolean().is_none();
     let mut reader = Reader::new("where", &literal.text).ok().filter(|_| is_text)?;
@@ -253,7 +258,8 @@ impl Leaf {
         self.choose_scale(records, all)
     }
 
-    /// Chooses the scale of a comparison of order, or of two fields, from all values.
+    /// Chooses the scale of an ordering comparison, or of a comparison of two fields, from all
+    /// values.
     fn choose_scale(&mut self, records: &RecordSet<'_>, all: &[NodeId]) -> Result<(), String> {
         let (operand, mut survey) = (&self.operand, ScaleSurvey::default());
         let mut add = |operand: &Operand| {
@@ -285,11 +291,11 @@ impl Leaf {
         Ok(())
     }
 
-    /// Chooses the scale of a comparison of order, or of two fields, from the forms of all values.
-    /// Returns a note for the answer if they could be compared in another way.
+    /// Chooses the scale of an ordering comparison, or of a comparison of two fields, from the
+    /// forms of all values. Returns a note for the answer if another scale was possible.
     ///
     /// # Errors
-    /// Returns the reason if a literal is no such value.
+    /// Returns the reason if a literal does not have the form of the values.
     pub(super) fn fit(
         &mut self,
         survey: &ScaleSurvey,
@@ -313,7 +319,8 @@ impl Leaf {
         }
     }
 
-    /// Reads a word that names a field as that field.
+    /// Replaces an unquoted word on the right side by the field of that name, if a record has it
+    /// and no value equals the word.
     fn bind_word(&mut self, records: &RecordSet<'_>, all: &[NodeId]) {
         let Check::Compare(operator, literal) = &self.check else { return };
         let Some(mut other) = operand_named_by(literal) else { return };
@@ -336,8 +343,8 @@ impl Leaf {
         }
     }
 
-    /// Returns the list through which all fields of a comparison of several fields lead. None if it
-    /// has one field, or if there is no such list.
+    /// Returns the list to which all fields of a comparison of several fields belong. `None` if the
+    /// comparison has only one field, or if there is no such list.
     fn paired_list(&self, records: &RecordSet<'_>, all: &[NodeId]) -> Option<FieldPath> {
         let mut paths = self.operand.paths();
         if let Check::Field(_, other) = &self.check {
@@ -352,8 +359,8 @@ impl Leaf {
         FieldPath::shared_list(&paths, &records.outline, all)
     }
 
-    /// Returns the list through which the field leads. None if there is none, or if it compares
-    /// whole lists.
+    /// Returns the list to which the field belongs. `None` if there is none, or if the comparison
+    /// uses whole lists.
     fn list(&self, records: &RecordSet<'_>, all: &[NodeId]) -> Option<FieldPath> {
         if self.operand.is_computed() {
             return None;

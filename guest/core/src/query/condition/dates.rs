@@ -1,4 +1,4 @@
-//! Checks of comparisons whose field is a part of a date, such as `month(created) = 5`.
+//! Checks comparisons of parts of dates, such as `month(created) = 5`.
 
 use super::{Check, Leaf, Operator};
 use crate::json::outline::NodeId;
@@ -8,11 +8,11 @@ use crate::query::records::RecordSet;
 use crate::query::value::quote;
 
 impl Leaf {
-    /// Returns a note about values that are no dates, if the comparison is one of a part of a date.
+    /// Returns a note about values that are not dates, if the comparison is of a part of a date.
     ///
     /// # Errors
-    /// Returns a message for the caller if no value is a date, or if a literal is written in
-    /// another way than all parts.
+    /// Returns a message for the caller if no value is a date, or if a literal has another form
+    /// than the parts of all dates.
     pub(super) fn check_dates(
         &self,
         records: &RecordSet<'_>,
@@ -75,7 +75,7 @@ impl Leaf {
     }
 }
 
-/// Returns the form of a part of a date: its digits as one `0`, its letters as one `a`.
+/// Returns the pattern of a text: each run of digits as `0`, each run of letters as `a`.
 fn form(text: &str) -> String {
     let mut form = String::new();
     for sign in text.chars() {

@@ -1,4 +1,4 @@
-//! Comparisons of a field with a value for records that lack it: `COALESCE(discount, 0) >= 10`.
+//! Comparisons with a default for records that lack the field: `COALESCE(discount, 0) >= 10`.
 
 use super::build::{negate, single};
 use super::literal::read_literal;
@@ -11,11 +11,12 @@ use crate::query::value::Number;
 
 /// The functions that return their first argument that is not null.
 const FUNCTIONS: [&str; 4] = ["coalesce", "ifnull", "nvl", "isnull"];
-/// The maximum number of arguments.
+/// The maximum number of arguments of such a function.
 const MAX_ARGUMENTS: usize = 8;
 
 impl Parser {
-    /// Reads a comparison whose left side has a value for records without one, if it follows.
+    /// Reads a comparison whose left side has a default for absent values. `None` if no such
+    /// comparison is next.
     pub(super) fn with_default(&mut self, reader: &mut Reader<'_>) -> Result<Option<Test>, String> {
         let mut rest = reader.clone();
         let word = rest.peek_word();
@@ -65,7 +66,7 @@ impl Parser {
     }
 }
 
-/// Returns true if a value in quotes, a number, or a word for one is next.
+/// Returns true if a quoted text, a number, or a word that is a value is next.
 fn is_value(reader: &Reader<'_>) -> bool {
     let mut rest = reader.clone();
     rest.skip_space();

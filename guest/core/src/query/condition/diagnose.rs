@@ -1,4 +1,4 @@
-//! The explanation of conditions that match nothing, or leave records out.
+//! Explains conditions that match nothing, or leave records out.
 
 use super::{Check, Leaf, Operator, Test};
 use crate::json::outline::NodeId;
@@ -9,19 +9,19 @@ use crate::query::records::RecordSet;
 use crate::query::scale::Scale;
 use crate::query::value::{Value, quote};
 
-/// The maximum number of different values of a field that a note names.
+/// The maximum number of distinct values of a field that a note lists.
 pub(super) const MAX_NAMED_VALUES: usize = 8;
-/// The maximum length, in characters, of a value that a note names.
+/// The maximum length, in characters, of a value in a note.
 const MAX_NAMED_CHARS: usize = 40;
 
-/// The values of a field in all records.
+/// Statistics about the values of a field in all records.
 #[derive(Default)]
 struct Values {
     nulls: u64,
     objects: u64,
     booleans: u64,
     numbers: u64,
-    /// The number of other texts.
+    /// The number of texts that are not numbers.
     texts: u64,
     /// The number of values that the check can compare.
     comparable: u64,
@@ -31,11 +31,11 @@ struct Values {
     exact: Vec<bool>,
     /// For each literal of the check, a value that equals it except for its case.
     folded: Vec<Option<String>>,
-    /// A value that begins with the date that is the literal of the check.
+    /// True if a value begins with the date that is the literal of the check.
     begins: bool,
     /// The number of values that contain the literal of the check, and are longer.
     contains: u64,
-    /// Different values, as a note names them.
+    /// Distinct values, for a note.
     samples: Vec<String>,
 }
 
@@ -43,8 +43,8 @@ impl Test {
     /// Returns notes about records that were left out, and about values that occur in no record.
     ///
     /// # Errors
-    /// Returns a message for the caller if a comparison can never be true: its field holds no value
-    /// of its type, or its value is written in another case.
+    /// Returns a message for the caller if a comparison can never be true. Its field then has no
+    /// value of its type, or has its value in another case.
     pub(super) fn diagnose(&self, records: &RecordSet<'_>) -> Result<Vec<String>, String> {
         let mut notes = Vec::new();
         self.diagnose_in(records, &records.ids, false, &mut notes)?;
@@ -91,7 +91,7 @@ impl Test {
 }
 
 impl Leaf {
-    /// Returns true if the comparison is with an empty text.
+    /// Returns true if the right side of the comparison is an empty text.
     fn is_empty_text(&self) -> bool {
         matches!(&self.check, Check::Compare(Operator::Equal, literal) if literal.text.is_empty())
     }
@@ -309,7 +309,7 @@ fn quoted(samples: &[String]) -> Vec<String> {
     samples.iter().map(|sample| quote(sample)).collect()
 }
 
-/// Returns the type that a literal is compared with, for a note.
+/// Returns the name of the type with which a literal is compared, for a note.
 pub(super) fn kind(literal: &Literal) -> &'static str {
     match literal.scale() {
         Scale::Text => "comparable text",

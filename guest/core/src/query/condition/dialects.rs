@@ -1,12 +1,12 @@
-//! Conditions of shells, scripts and log searches, rewritten: `$_.a -gt 5 -and $_.b -eq 'x'`,
-//! `{a="x", b=~"y"}`, `kind:new sort:price-desc`, `{ it.a > 5 }`.
+//! Converts conditions in the syntax of shells, scripts and log searches: `$_.a -gt 5 -and $_.b -eq
+//! 'x'`, `{a="x", b=~"y"}`, `kind:new sort:price-desc`, `{ it.a > 5 }`.
 
 use super::frame::without_table;
 use super::wrapper::lambda;
 use crate::query::code::{end_of_group, parts, replaced};
 use crate::query::reader::is_word_character;
 
-/// The operators of PowerShell, and the operators here.
+/// The operators of PowerShell, each with the operator of this language.
 const SHELL: [(&str, &str); 12] = [
     ("-and", "AND"),
     ("-or", "OR"),
@@ -22,10 +22,11 @@ const SHELL: [(&str, &str); 12] = [
     ("-in", "IN"),
 ];
 
-/// The values of PowerShell that are variables, and the values here.
+/// The constants of PowerShell, each with the value of this language.
 const VARIABLES: [(&str, &str); 3] = [("$true", "true"), ("$false", "false"), ("$null", "null")];
 
-/// Returns the condition in the notation of this language. None if the text is of no such dialect.
+/// Converts a condition to the syntax of this language. `None` if the text is in none of these
+/// dialects.
 pub(super) fn condition(text: &str) -> Option<String> {
     let text = text.trim();
     shell(text)
@@ -38,7 +39,7 @@ pub(super) fn condition(text: &str) -> Option<String> {
         .or_else(|| modules(text))
 }
 
-/// Reads the columns of Polars and Spark: `pl.col("a") > 5`, `F.col('b') == 'x'`.
+/// Converts columns of Polars and Spark: `pl.col("a") > 5`, `F.col('b') == 'x'`.
 fn columns(text: &str) -> Option<String> {
     replaced(text, |before, rest| {
         let call = ["pl.col(", "F.col(", "col("].into_iter().find(|call| rest.starts_with(call))?;
@@ -53,14 +54,14 @@ fn columns(text: &str) -> Option<String> {
     })
 }
 
-/// Reads the closures of Kotlin, Groovy and Swift: `{ it.a > 5 }`, `{ x -> x.a > 5 }`.
+/// Converts closures of Kotlin, Groovy and Swift: `{ it.a > 5 }`, `{ x -> x.a > 5 }`.
 fn closure(text: &str) -> Option<String> {
     let inner = text.strip_prefix('{')?.strip_suffix('}')?.trim();
     let body = lambda(inner).or_else(|| without_table(inner, "it"));
     body.or_else(|| without_table(inner, "$0")).filter(|_| end_of_group(inner).is_none())
 }
 
-/// Reads the functions of SQLAlchemy: `and_(a == 1, or_(b == 2, c == 3))`.
+/// Converts functions of SQLAlchemy: `and_(a == 1, or_(b == 2, c == 3))`.
 fn joined(text: &str) -> Option<String> {
     let (word, inner) = text.strip_suffix(')')?.split_once('(')?;
     let word = match word {
@@ -79,13 +80,13 @@ fn joined(text: &str) -> Option<String> {
     Some(class.and_then(|class| without_table(&joined, class)).unwrap_or(joined))
 }
 
-/// Reads the condition of a command: `if a > 5`.
+/// Converts the condition of a command: `if a > 5`.
 fn conditional(text: &str) -> Option<String> {
     let condition = text.strip_prefix("if ")?.trim_start();
     condition.starts_with(char::is_alphabetic).then(|| condition.to_owned())
 }
 
-/// Removes the modules before functions: `Math.abs(a - b) > 5`.
+/// Removes module names before functions: `Math.abs(a - b) > 5`.
 fn modules(text: &str) -> Option<String> {
     const MODULES: [&str; 4] = ["Math.", "math.", "np.", "func."];
     replaced(text, |before, rest| {
@@ -98,7 +99,7 @@ fn modules(text: &str) -> Option<String> {
     })
 }
 
-/// Reads `$_.price -gt 5 -and $_.kind -eq 'x'`, also inside `Where-Object { … }`.
+/// Converts `$_.price -gt 5 -and $_.kind -eq 'x'`, also inside `Where-Object { … }`.
 fn shell(text: &str) -> Option<String> {
     let inner = text.strip_prefix("Where-Object").map_or(text, str::trim_start);
     let inner = inner.strip_prefix('{').and_then(|inner| inner.strip_suffix('}')).unwrap_or(inner);
@@ -119,7 +120,7 @@ fn shell(text: &str) -> Option<String> {
     condition.filter(|_| has_comparison)
 }
 
-/// Reads the label matchers of PromQL and LogQL: `{a="x", b=~"y|z"}`.
+/// Converts label matchers of PromQL and LogQL: `{a="x", b=~"y|z"}`.
 fn matchers(text: &str) -> Option<String> {
     let inner = text.strip_prefix('{')?.strip_suffix('}')?.trim();
     let name = inner.find(|c| !is_word_character(c))?;
@@ -127,7 +128,7 @@ fn matchers(text: &str) -> Option<String> {
     (name > 0 && is_matcher && end_of_group(inner).is_none()).then(|| inner.to_owned())
 }
 
-/// Reads the order of a search: `kind:new sort:price-desc`.
+/// Converts the order of a search: `kind:new sort:price-desc`.
 fn sorted(text: &str) -> Option<String> {
     let (condition, order) = text.rsplit_once(" sort:")?;
     let (name, direction) = order.rsplit_once('-')?;

@@ -10,13 +10,13 @@ use crate::query::operand::Operand;
 use crate::query::scale::Scale;
 use crate::query::value::{Number, Value};
 
-/// A source of the values that a condition compares.
+/// The values that a condition compares, by node.
 pub(in crate::query) trait Source {
-    /// Calls `visit` with each value of an operand in the value `id`.
+    /// Calls `visit` with each value that the operand has in the node `id`.
     fn visit(&self, operand: &Operand, id: NodeId, visit: &mut dyn FnMut(Value<'_>));
 
-    /// Calls `visit` with each element of the list `list` in the value `id`, or with the value
-    /// itself if it is an object. Returns false if it is absent.
+    /// Calls `visit` with each element of the list `list` in the node `id`, or with the value of
+    /// `list` itself if it is an object. Returns false if it is absent.
     fn elements(&self, list: &FieldPath, id: NodeId, visit: &mut dyn FnMut(NodeId)) -> bool;
 }
 
@@ -31,7 +31,8 @@ impl Source for Outline<'_> {
 }
 
 impl Test {
-    /// Returns true or false, or none if the test is unknown: a value is null or of another type.
+    /// Evaluates the test for the node `id`. `None` if the result is unknown: a value is null or of
+    /// another type.
     pub(super) fn evaluate(&self, source: &dyn Source, id: NodeId) -> Option<bool> {
         match self {
             Test::All(tests) => {
@@ -73,7 +74,7 @@ impl Test {
         }
     }
 
-    /// Counts the comparisons that are unknown for the record `id`.
+    /// Counts, in each comparison, that it is unknown for the record `id`.
     pub(super) fn count_unknown(&self, source: &dyn Source, id: NodeId) {
         match self {
             Test::All(tests) | Test::Any(tests) => {
@@ -103,7 +104,8 @@ impl Test {
 }
 
 impl Leaf {
-    /// Compares the values of the operand. The comparison is true if it is true for one of them.
+    /// Evaluates the comparison for the node `id`: true if it is true for one of the operand's
+    /// values. `None` if it is unknown.
     fn evaluate(&self, source: &dyn Source, id: NodeId) -> Option<bool> {
         let mut result = Some(false);
         let mut add = |next: Option<bool>| {
@@ -137,7 +139,7 @@ impl Leaf {
 }
 
 impl Check {
-    /// Tests a value. None if it is null or of another type.
+    /// Tests one value. `None` if it is null or of another type.
     pub(super) fn test(&self, value: &Value<'_>) -> Option<bool> {
         match self {
             Check::IsNull => Some(*value == Value::Null),

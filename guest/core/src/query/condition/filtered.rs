@@ -1,5 +1,5 @@
-//! Filters of lists inside records, as JSONPath and JMESPath write them: `lines[?sku == 'a']` holds
-//! if an element meets the condition.
+//! Filters of lists inside records, in the syntax of JSONPath and JMESPath: `lines[?sku == 'a']` is
+//! true if an element meets the condition.
 
 use super::build::negate;
 use super::operator::{Sign, parse_operator};
@@ -13,8 +13,8 @@ use crate::query::reader::{Reader, is_word_character};
 use crate::query::records::RecordSet;
 
 impl Parser {
-    /// Reads `lines[?sku == 'a']`, `lines[?sku == 'a'].qty > 5` or
-    /// `length(lines[?sku == 'a']) > 0`, if one follows.
+    /// Reads `lines[?sku == 'a']`, `lines[?sku == 'a'].qty > 5` or `length(lines[?sku == 'a']) >
+    /// 0`. `None` if no such test is next.
     pub(super) fn filtered(&mut self, reader: &mut Reader<'_>) -> Result<Option<Test>, String> {
         let mut rest = reader.clone();
         let word = rest.peek_word();
@@ -69,8 +69,8 @@ impl Parser {
 }
 
 impl Test {
-    /// Reads a filter of the records themselves as their condition: `items[?price > 5]` beside the
-    /// records of `/items`, and names of records such as `rows`.
+    /// Replaces a filter of the records themselves by its condition, such as `items[?price > 5]`
+    /// for the records of `/items`. Also accepts usual names of records, such as `rows`.
     pub(super) fn unwrap_filters(&mut self, records: &RecordSet<'_>) {
         match self {
             Test::All(tests) | Test::Any(tests) => {

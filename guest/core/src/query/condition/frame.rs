@@ -1,9 +1,10 @@
-//! Conditions as libraries for tables write them: `df[df['kind'] == 'new']`.
+//! Conditions in the syntax of data frame libraries: `df[df['kind'] == 'new']`.
 
 use crate::query::code::{end_of_group, replaced};
 use crate::query::reader::is_word_character;
 
-/// Returns the condition inside an expression on a table. None if the text is no such expression.
+/// Returns the condition inside an expression on a data frame. `None` if the text is not such an
+/// expression.
 pub(super) fn condition(text: &str) -> Option<String> {
     let text = text.trim();
     let (table, rest) = text.split_at(text.find(|c| !is_word_character(c))?);
@@ -22,8 +23,8 @@ pub(super) fn condition(text: &str) -> Option<String> {
     end_of_group(inner).is_none().then(|| without_table(inner, table)).flatten()
 }
 
-/// Returns an expression without the name of its table, or None if it does not name the table.
-/// Quoted values are not changed.
+/// Removes the name of the data frame from an expression, but not from quoted values. `None` if the
+/// expression does not name it.
 pub(super) fn without_table(text: &str, table: &str) -> Option<String> {
     replaced(text, |before, rest| {
         let is_start = !before.ends_with(|c| is_word_character(c) || c == '.');

@@ -7,10 +7,10 @@ use crate::query::operand::Operand;
 use crate::query::order::stage_follows;
 use crate::query::reader::Reader;
 
-/// Words that end a value without quotes.
+/// Words that end an unquoted value.
 pub(super) const ENDS: [&str; 7] = ["and", "or", "order by", "sort by", "limit", "offset", "skip"];
 
-/// Reads a value, in quotes or without.
+/// Reads a quoted or unquoted value. `is_pattern` is true for the value of a pattern operator.
 pub(super) fn read_literal(reader: &mut Reader<'_>, is_pattern: bool) -> Result<Literal, String> {
     let start = reader.position();
     if let Some(text) = reader.quoted()? {
@@ -67,8 +67,8 @@ pub(super) fn read_literal(reader: &mut Reader<'_>, is_pattern: bool) -> Result<
     Ok(Literal::new(text, false))
 }
 
-/// Reads a number with separators that is the whole value after an operator, such as `1,000,000`,
-/// without them. None, with nothing read, if there is none.
+/// Reads a number with separators that is the whole value after an operator, such as `1,000,000`.
+/// Returns it without separators. `None`, with nothing read, if no such number is next.
 fn grouped_number(reader: &mut Reader<'_>) -> Option<String> {
     let mut rest = reader.clone();
     // In a list, commas separate its values.
@@ -118,7 +118,7 @@ pub(super) fn read_literals(
     Ok(list)
 }
 
-/// Returns true if a quoted text begins inside a value, after white space or a bracket.
+/// Returns true if a value has a quoted text inside, after white space or a bracket.
 fn has_quoted_part(text: &str) -> bool {
     let is_start =
         |at: usize| text.get(..at).is_some_and(|before| before.ends_with([' ', ']', '[', '(']));
@@ -128,7 +128,7 @@ fn has_quoted_part(text: &str) -> bool {
     })
 }
 
-/// Returns true if `&` or `|` ends a value.
+/// Returns true if `sign`, a `&` or `|`, ends a value here.
 fn is_boundary(reader: &Reader<'_>, sign: char, is_pattern: bool) -> bool {
     let mut rest = reader.clone();
     rest.next();
@@ -143,7 +143,7 @@ fn is_boundary(reader: &Reader<'_>, sign: char, is_pattern: bool) -> bool {
     is_comparison(&mut rest)
 }
 
-/// Returns true if another comparison of a search follows, such as `kind:new` or `-kind:new`.
+/// Returns true if another qualifier of a search is next, such as `kind:new` or `-kind:new`.
 pub(super) fn qualifier_follows(reader: &Reader<'_>) -> bool {
     let mut rest = reader.clone();
     let _ = rest.eat("-");
@@ -159,7 +159,7 @@ pub(super) fn qualifier_follows(reader: &Reader<'_>) -> bool {
         && rest.peek().is_some_and(|next| !next.is_whitespace() && next != '/')
 }
 
-/// Returns true if a word follows that ends a value.
+/// Returns true if a word that ends a value is next.
 fn is_end_word(reader: &Reader<'_>) -> bool {
     let mut rest = reader.clone();
     match rest.keyword(&ENDS) {
@@ -168,7 +168,8 @@ fn is_end_word(reader: &Reader<'_>) -> bool {
     }
 }
 
-/// Reads a regular expression between slashes, such as `/^ne/i`.
+/// Reads a regular expression between slashes, such as `/^ne/i`, with true if it ignores case.
+/// `None` if no such expression is next, or if the operator `sign` does not accept one.
 pub(super) fn regex_literal(reader: &mut Reader<'_>, sign: Sign) -> Option<(String, Option<bool>)> {
     if !matches!(sign, Sign::Contains | Sign::Regex) {
         return None;

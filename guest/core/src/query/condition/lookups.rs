@@ -6,7 +6,7 @@ use crate::query::code::{parts, replaced};
 use crate::query::reader::is_word_character;
 use crate::query::value::quote;
 
-/// The lookups of Django, and the operators here.
+/// The lookups of Django, each with the operator of this language.
 const DJANGO: [(&str, &str); 19] = [
     ("exact", "="),
     ("iexact", "==*"),
@@ -29,7 +29,7 @@ const DJANGO: [(&str, &str); 19] = [
     ("date", "="),
 ];
 
-/// The operators of RSQL, and the operators here.
+/// The operators of RSQL, each with the operator of this language.
 const RSQL: [(&str, &str); 8] = [
     ("=in=", " IN "),
     ("=out=", " NOT IN "),
@@ -41,15 +41,16 @@ const RSQL: [(&str, &str); 8] = [
     ("=ilike=", " ~ "),
 ];
 
-/// The operators of PostgREST whose values are numbers or dates, and the operators here.
+/// The operators of PostgREST for numbers and dates, each with the operator of this language.
 const ORDERED: [(&str, &str); 4] = [("gte", ">="), ("gt", ">"), ("lte", "<="), ("lt", "<")];
 
-/// Returns the condition in the notation of this language. None if the text is of no such notation.
+/// Converts a condition to the syntax of this language. `None` if the text is in none of these
+/// notations.
 pub(super) fn condition(text: &str) -> Option<String> {
     django(text).or_else(|| rsql(text)).or_else(|| postgrest(text)).or_else(|| predicate(text))
 }
 
-/// Reads `price__gte=5, owner__name__in=['a', 'b']`, also inside `Q(…)`.
+/// Converts `price__gte=5, owner__name__in=['a', 'b']`, also inside `Q(…)`.
 fn django(text: &str) -> Option<String> {
     let condition = replaced(text, |before, rest| {
         let end = rest.find(|c| !is_word_character(c)).unwrap_or(rest.len());
@@ -81,7 +82,7 @@ fn django(text: &str) -> Option<String> {
     Some(plain.unwrap_or(condition))
 }
 
-/// Reads `kind=in=(a,b);price=lt=5`, in which a comma means OR.
+/// Converts `kind=in=(a,b);price=lt=5`, where a comma is an OR.
 fn rsql(text: &str) -> Option<String> {
     // The depth of brackets, and the one around the list that is being read.
     let (mut depth, mut list, mut has_operator) = (0usize, None, false);
@@ -108,13 +109,13 @@ fn rsql(text: &str) -> Option<String> {
     condition.filter(|_| has_operator)
 }
 
-/// Reads `kind=eq.new&price=lt.5`.
+/// Converts `kind=eq.new&price=lt.5`.
 fn postgrest(text: &str) -> Option<String> {
     let conditions: Option<Vec<String>> = parts(text.trim(), "&").into_iter().map(filter).collect();
     Some(conditions?.join(" AND "))
 }
 
-/// Reads `price=not.lt.5`.
+/// Converts one filter of PostgREST, such as `price=not.lt.5`.
 fn filter(text: &str) -> Option<String> {
     let (name, value) = text.split_once('=')?;
     let is_name = !name.is_empty() && name.chars().all(|c| is_word_character(c) || c == '.');
@@ -138,7 +139,7 @@ fn filter(text: &str) -> Option<String> {
     is_name.then(|| format!("{not}{condition}"))
 }
 
-/// Reads `name CONTAINS[cd] "x" AND ANY kind == "y"`.
+/// Converts `name CONTAINS[cd] "x" AND ANY kind == "y"`.
 fn predicate(text: &str) -> Option<String> {
     const MODIFIED: [&str; 9] =
         ["CONTAINS", "BEGINSWITH", "ENDSWITH", "LIKE", "MATCHES", "IN", "==", "!=", "="];

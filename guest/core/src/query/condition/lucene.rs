@@ -1,4 +1,4 @@
-//! Values as search engines write them after a colon: `kind:(new OR old)`, `price:[5 TO 10}`.
+//! Values in the syntax of search engines, after a colon: `kind:(new OR old)`, `price:[5 TO 10}`.
 
 use super::build::{equal, single};
 use super::literal::read_literal;
@@ -7,7 +7,7 @@ use crate::query::literal::Literal;
 use crate::query::operand::Operand;
 use crate::query::reader::Reader;
 
-/// Returns true if a group of values or a range follows.
+/// Returns true if a group of values or a range is next.
 pub(super) fn follows(reader: &Reader<'_>) -> bool {
     let rest = reader.rest().trim_start();
     let inside = rest.get(1..).and_then(|inside| inside.split([')', ']', '}']).next());
@@ -58,7 +58,7 @@ pub(super) fn read(reader: &mut Reader<'_>, operand: &Operand) -> Result<Test, S
     Ok(single(tests, Test::All))
 }
 
-/// Reads a bound of a range. `*` is none.
+/// Reads a bound of a range. Empty for `*`, which is no bound.
 fn bound(reader: &mut Reader<'_>) -> String {
     if let Ok(Some(text)) = reader.quoted() {
         return text;

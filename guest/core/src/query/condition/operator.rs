@@ -10,10 +10,11 @@ pub(super) enum Sign {
     Compare(Operator),
     Unequal,
     Contains,
-    /// A part that is whole words.
+    /// The text contains these whole words.
     Has,
-    /// Any of the texts in a list, as whole words, and all of them.
+    /// The text contains any text of a list, as whole words.
     HasAny,
+    /// The text contains all texts of a list, as whole words.
     HasAll,
     StartsWith,
     EndsWith,
@@ -28,7 +29,8 @@ pub(super) enum Sign {
     Exists,
 }
 
-/// Operators that are symbols. Longer ones come first, because the first match wins.
+/// Operators that are symbols, and true if they are negated. Longer ones come first, because the
+/// first match wins.
 pub(super) const SYMBOLS: [(&str, Sign, bool); 24] = [
     ("===", Sign::Compare(Operator::Equal), false),
     ("!==", Sign::Unequal, false),
@@ -56,7 +58,7 @@ pub(super) const SYMBOLS: [(&str, Sign, bool); 24] = [
     (":", Sign::Compare(Operator::Equal), false),
 ];
 
-/// Operators that are words, without those that `NOT` begins.
+/// Operators that are words, without their forms with `NOT`.
 const WORDS: [(&str, Sign); 40] = [
     ("exists", Sign::Exists),
     ("exist", Sign::Exists),
@@ -100,13 +102,13 @@ const WORDS: [(&str, Sign); 40] = [
     ("endswith", Sign::EndsWith),
 ];
 
-/// Returns true if a comparison follows.
+/// Returns true if a comparison is next.
 pub(super) fn is_comparison(reader: &mut Reader<'_>) -> bool {
     let _ = reader.keyword(&["not"]);
     reader.eat("(") || (Operand::read(reader).is_ok() && parse_operator(reader).is_some())
 }
 
-/// Operators that ignore case: `~*` of Postgres, and those that other languages are rewritten to.
+/// Operators that ignore case: `~*` of Postgres, and those to which other languages are converted.
 const ANY_CASE: [(&str, Sign, bool); 3] = [
     ("!~*", Sign::RegexAnyCase, true),
     ("~*", Sign::RegexAnyCase, false),

@@ -21,7 +21,7 @@ use crate::query::order::{eat_pipe, stage_follows};
 use crate::query::reader::Reader;
 use crate::query::value::{Number, quote};
 
-/// The names that a condition compares.
+/// The kind of names in a condition.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Names {
     /// Fields of records.
@@ -30,7 +30,7 @@ pub(super) enum Names {
     Totals,
 }
 
-/// Parses a condition, up to the end or to a word that ends it.
+/// Parses a condition, up to the end of the text or to a word that ends a condition.
 ///
 /// # Errors
 /// Returns a message for the caller that shows the position and the reason.
@@ -40,7 +40,7 @@ pub(super) fn parse(reader: &mut Reader<'_>, names: Names) -> Result<Test, Strin
 
 pub(super) struct Parser {
     pub(super) names: Names,
-    /// The operand and the value of the last comparison with `=`, for suggestions.
+    /// The operand and the value of the last `=` comparison, for suggestions in errors.
     last: Option<(String, String)>,
 }
 
@@ -121,7 +121,8 @@ impl Parser {
         self.comparison(reader)
     }
 
-    /// Reads a comparison whose left side is computed: `high - low > 5`.
+    /// Reads a comparison whose left side is computed: `high - low > 5`. `None` if no such
+    /// comparison is next.
     fn computed(&mut self, reader: &mut Reader<'_>) -> Result<Option<Test>, String> {
         let mut rest = reader.clone();
         let operand = if self.names == Names::Fields { Operand::computed(&mut rest) } else { None };
@@ -147,7 +148,7 @@ impl Parser {
         Ok(Operand::new(FieldName::of_key(&text)))
     }
 
-    /// Reads a total with its parenthesis. None if something else follows.
+    /// Reads a total with its parenthesis. `None` if no total is next.
     fn total(&self, reader: &mut Reader<'_>) -> Option<Operand> {
         let mut rest = reader.clone();
         let word = rest.peek_word();
@@ -189,7 +190,7 @@ impl Parser {
         Ok(if is_negated { negate(test) } else { test })
     }
 
-    /// Returns the reason for an error at a name without an operator.
+    /// Returns the reason for an error at the name `name`, which no operator follows.
     fn missing_sign(&self, name: &str) -> String {
         match &self.last {
             Some((field, value)) if !name.contains(['(', '[']) => format!(
@@ -203,6 +204,7 @@ impl Parser {
     }
 
     /// Reads a comparison that begins with its value: `60 < age`, `1 <= x <= 5`, `'bug' in labels`.
+    /// `None` if no such comparison is next.
     fn reversed(&mut self, reader: &mut Reader<'_>) -> Result<Option<Test>, String> {
         let start = reader.position();
         if let Some(text) = reader.quoted()? {
@@ -245,7 +247,7 @@ impl Parser {
         Ok(Some(single(tests, Test::All)))
     }
 
-    /// Reads the value after an operator.
+    /// Reads the value after the operator `sign`, and returns the test.
     pub(super) fn compare(
         &mut self,
         reader: &mut Reader<'_>,
@@ -344,7 +346,7 @@ impl Parser {
         }
     }
 
-    /// Reads the other values of `grade=First|Second`, after the first `|`.
+    /// Reads the other values of `grade=First|Second`, after the first `|`, and returns the test.
     fn alternatives(
         &mut self,
         reader: &mut Reader<'_>,
@@ -369,7 +371,7 @@ impl Parser {
         Ok(Test::leaf(operand, Check::In(list)))
     }
 
-    /// Reads the list after `IN`.
+    /// Reads the list after `IN`, and returns the test.
     pub(super) fn membership(
         &mut self,
         reader: &mut Reader<'_>,
@@ -395,13 +397,13 @@ impl Parser {
     }
 }
 
-/// Reads the sign `|` between alternatives. The sign before a stage is none.
+/// Reads `|` between alternatives. False if there is none, or if the `|` begins a stage.
 fn eat_alternative(reader: &mut Reader<'_>) -> bool {
     let is_other = reader.rest().trim_start().starts_with("||") || stage_follows(reader);
     !is_other && reader.eat("|")
 }
 
-/// Checks that nothing follows a condition.
+/// Returns an error if something follows the condition.
 pub(super) fn expect_end(reader: &mut Reader<'_>) -> Result<(), String> {
     if reader.is_at_end() {
         return Ok(());

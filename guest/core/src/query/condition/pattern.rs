@@ -1,4 +1,4 @@
-//! Patterns that a text must match: a part of it, a `LIKE` pattern, a regular expression.
+//! Patterns that a text must match: a substring, a `LIKE` pattern or a regular expression.
 
 use std::cell::Cell;
 
@@ -6,7 +6,7 @@ use crate::query::grep::{Pattern, has_capital};
 use crate::query::reader::is_word_character;
 use crate::query::value::quote;
 
-/// The name of the operator of an expression in slashes, which regards case.
+/// The name of the case-sensitive operator whose regular expression is in slashes.
 const IN_SLASHES: &str = "=~ /…/";
 
 /// A pattern for texts.
@@ -15,29 +15,30 @@ pub(super) struct TextPattern {
     kind: PatternKind,
     /// The text of the pattern, as the caller wrote it.
     text: String,
-    /// True once a text matched only because case does not matter.
+    /// True once a text matched whose case differs from the pattern.
     has_other_case: Cell<bool>,
-    /// The reading as a regular expression, if no value contains the text.
+    /// The regular expression to use instead, if no value contains the text.
     alternative: Option<Box<TextPattern>>,
 }
 
 #[derive(Debug)]
 enum PatternKind {
-    /// A part in any case.
+    /// A substring, ignoring case.
     Contains(String),
-    /// A part in any case, as whole words.
+    /// A substring of whole words, ignoring case.
     Words(String),
-    /// A beginning in any case.
+    /// A prefix, ignoring case.
     StartsWith(String),
-    /// An end in any case.
+    /// A suffix, ignoring case.
     EndsWith(String),
-    /// The whole text in any case.
+    /// The whole text, ignoring case.
     Equals(String),
-    /// The same, as the caller asks for it.
+    /// The whole text, ignoring case because the caller requests it.
     EqualsAnyCase(String),
-    /// The whole text, in its case.
+    /// The whole text, case-sensitive.
     Verbatim,
-    /// A regular expression, with the number of bytes that may still be searched.
+    /// A regular expression, the number of bytes that it may still search, and the name of its
+    /// operator.
     Regex(Box<Pattern>, Cell<usize>, &'static str),
 }
 
@@ -47,13 +48,13 @@ impl TextPattern {
         Self { kind, text: text.to_owned(), has_other_case, alternative: None }
     }
 
-    /// Creates a pattern that matches this text in any case.
+    /// Creates a pattern that matches this whole text, ignoring case.
     pub(super) fn equals(text: &str) -> Self {
         Self::new(PatternKind::EqualsAnyCase(text.to_lowercase()), text)
     }
 
-    /// Creates a pattern that matches this text only or, if no value is this text, what its
-    /// wildcards match: `*` is any text.
+    /// Creates a pattern that matches only this text. If no value is this text, the pattern instead
+    /// uses its wildcard `*`, which matches any text.
     ///
     /// # Errors
     /// Returns a message for the caller if the pattern is too long.
@@ -61,7 +62,8 @@ impl TextPattern {
         Self::search(text).map(|search| search.or_verbatim(text))
     }
 
-    /// Creates the same pattern for the wildcards of `LIKE`.
+    /// Creates a pattern that matches only this text. If no value is this text, the pattern instead
+    /// uses its `LIKE` wildcards.
     ///
     /// # Errors
     /// Returns a message for the caller if the pattern is too long.
@@ -73,15 +75,15 @@ impl TextPattern {
         Self { alternative: Some(Box::new(self)), ..Self::new(PatternKind::Verbatim, text) }
     }
 
-    /// Creates a pattern that matches texts with this part as whole words or, if there are none,
-    /// anywhere.
+    /// Creates a pattern that matches texts with these whole words. If there are none, it instead
+    /// matches texts that contain `text` anywhere.
     pub(super) fn words(text: &str) -> Self {
         let kind = PatternKind::Words(text.to_lowercase());
         let part = Some(Box::new(Self::contains(text)));
         Self { alternative: part, ..Self::new(kind, text) }
     }
 
-    /// Makes a regular expression match any case.
+    /// Makes a regular expression ignore case.
     pub(super) fn ignore_case(&mut self) {
         if let PatternKind::Regex(_, _, name @ ("=~" | "GLOB" | IN_SLASHES)) = &self.kind {
             let (text, name) = match *name {
@@ -100,13 +102,13 @@ impl TextPattern {
         }
     }
 
-    /// Returns the pattern with its reading as a regular expression, if it is a valid one.
+    /// Returns the pattern with an alternative: `text` as a regular expression, if that is valid.
     pub(super) fn or_regex(self, text: &str) -> Self {
         Self { alternative: Self::regex(text, None).ok().map(Box::new), ..self }
     }
 
-    /// Chooses the reading of a text that may be a regular expression. `is_found` returns true if a
-    /// value matches a pattern. Returns the note for the answer.
+    /// Chooses between the pattern and its alternative. `is_found` returns true if a value matches
+    /// a pattern. Returns a note for the answer if there was a choice.
     pub(super) fn choose_reading(&mut self, is_found: impl Fn(&Self) -> bool) -> Option<String> {
         let alternative = self.alternative.take()?;
         let text = quote(&self.text);
@@ -142,27 +144,27 @@ impl TextPattern {
         Some(format!("{text} was read as a regular expression, because no value contains it{case}"))
     }
 
-    /// Creates a pattern that matches texts with this part, in any case.
+    /// Creates a pattern that matches texts that contain `text`, ignoring case.
     pub(super) fn contains(text: &str) -> Self {
         Self::new(PatternKind::Contains(text.to_lowercase()), text)
     }
 
-    /// Creates a pattern that matches texts with this beginning, in any case.
+    /// Creates a pattern that matches texts that begin with `text`, ignoring case.
     pub(super) fn starts_with(text: &str) -> Self {
         Self::new(PatternKind::StartsWith(text.to_lowercase()), text)
     }
 
-    /// Creates a pattern that matches texts with this end, in any case.
+    /// Creates a pattern that matches texts that end with `text`, ignoring case.
     pub(super) fn ends_with(text: &str) -> Self {
         Self::new(PatternKind::EndsWith(text.to_lowercase()), text)
     }
 
-    /// Creates a pattern of SQL `LIKE`: `%` is any text, `_` any character, in any case.
+    /// Creates a pattern of SQL `LIKE`, ignoring case: `%` matches any text, `_` any character.
     pub(super) fn like(text: &str) -> Result<Self, String> {
         Self::with_wildcards(text, '%', '_')
     }
 
-    /// Creates a pattern of a search: `*` is any text, `?` any character, in any case.
+    /// Creates a search pattern, ignoring case: `*` matches any text, `?` any character.
     pub(super) fn search(text: &str) -> Result<Self, String> {
         let pattern = Self::with_wildcards(text, '*', '?')?;
         // The answer states it as `LIKE`.
@@ -184,14 +186,14 @@ impl TextPattern {
         Ok(Self::new(kind, text))
     }
 
-    /// Creates a pattern of `GLOB`: `*` is any text, `?` any character.
+    /// Creates a case-sensitive `GLOB` pattern: `*` matches any text, `?` any character.
     pub(super) fn glob(text: &str) -> Result<Self, String> {
         let kind = Self::regex_kind(&glob_regex(text, '*', '?'), Some(false), "GLOB")?;
         Ok(Self::new(kind, text))
     }
 
-    /// Creates a pattern from a regular expression. `ignore_case` is none for smart case: lower
-    /// case matches any case.
+    /// Creates a pattern from a regular expression. If `ignore_case` is `None`, an expression in
+    /// lower case ignores case (smart case).
     pub(super) fn regex(text: &str, ignore_case: Option<bool>) -> Result<Self, String> {
         // The answer states the case that the expression regards.
         let name = match ignore_case {
@@ -228,8 +230,9 @@ impl TextPattern {
         is_match
     }
 
-    /// Returns a note if a text matched that is written in another case than a pattern with
-    /// capital letters, or if no text matches an expression with capital letters, which count.
+    /// Returns a note on the case of letters. One note is for a pattern with capital letters that
+    /// matched texts in another case. The other is for a case-sensitive expression with capital
+    /// letters that matched nothing.
     pub(super) fn case_note(&self, is_without_match: bool) -> Option<String> {
         let counts_case = matches!(self.kind, PatternKind::Regex(_, _, "=~"));
         if is_without_match && counts_case && has_capital(&self.text) {
@@ -278,7 +281,7 @@ impl TextPattern {
         }
     }
 
-    /// Returns an error if the pattern could not search all texts within its limit.
+    /// Returns an error if the pattern could not search all texts within its byte limit.
     pub(super) fn check_budget(&self) -> Result<(), String> {
         match &self.kind {
             PatternKind::Regex(pattern, budget, name) if budget.get() == 0 => Err(format!(
@@ -291,9 +294,9 @@ impl TextPattern {
     }
 }
 
-/// Returns true if a text has a part whose first and last characters do not continue a word. The
-/// engine of regular expressions knows words of ASCII only. O(text + part), as Knuth, Morris and
-/// Pratt search: occurrences may overlap.
+/// Returns true if a text contains `part` as whole words. The regular expression engine knows word
+/// boundaries for ASCII only. O(text + part) with the algorithm of Knuth, Morris and Pratt, because
+/// occurrences may overlap.
 fn has_words(text: &str, part: &str) -> bool {
     let continues = |inner: Option<char>, outer: Option<char>| {
         inner.is_some_and(is_word_character) && outer.is_some_and(is_word_character)
@@ -325,7 +328,8 @@ fn has_words(text: &str, part: &str) -> bool {
         })
 }
 
-/// Returns the regular expression of a pattern with wildcards for any text and any character.
+/// Returns the regular expression of a wildcard pattern: `many` matches any text, `one` any
+/// character.
 fn glob_regex(pattern: &str, many: char, one: char) -> String {
     let mut regex = "^(?s:".to_owned();
     let mut characters = pattern.chars();

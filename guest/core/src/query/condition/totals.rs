@@ -1,4 +1,4 @@
-//! Conditions on the totals of groups, which `having` states.
+//! Conditions on the totals of groups, in `having`.
 
 use super::diagnose::{MAX_NAMED_VALUES, kind};
 use super::{Check, Leaf, Operator, Source, Test, parse};
@@ -32,7 +32,7 @@ impl TotalsCondition {
         names
     }
 
-    /// Reads words that name a total as that total.
+    /// Replaces unquoted words that name a total by that total.
     pub(in crate::query) fn bind(&mut self, is_total: impl Fn(&str) -> bool) {
         let _ = self.0.each_leaf_mut(&mut |leaf| {
             if let Check::Compare(operator, literal) = &leaf.check
@@ -47,11 +47,11 @@ impl TotalsCondition {
         });
     }
 
-    /// Chooses the scales of comparisons with totals whose values are compared, as `where` does for
-    /// fields. `survey` returns the forms of the values of a total. Returns notes for the answer.
+    /// Chooses the scales of comparisons with totals, as `where` does for fields. `survey` returns
+    /// the forms of the values of a total. Returns notes for the answer.
     ///
     /// # Errors
-    /// Returns a message for the caller if a literal is no such value.
+    /// Returns a message for the caller if a literal does not have the form of the values.
     pub(in crate::query) fn fit<'s>(
         &mut self,
         survey: impl Fn(&str) -> Option<&'s ScaleSurvey>,
@@ -72,7 +72,7 @@ impl TotalsCondition {
     /// has the value of an equality.
     ///
     /// # Errors
-    /// Returns a message for the caller if no group has a value of the kind of a literal.
+    /// Returns a message for the caller if no group has a value of the type of a literal.
     pub(in crate::query) fn check(
         &self,
         source: &dyn Source,
@@ -94,8 +94,8 @@ impl TotalsCondition {
 }
 
 impl Leaf {
-    /// Checks a comparison of `having` with the values of all groups, as [`TotalsCondition::check`]
-    /// describes.
+    /// Checks a comparison of `having` against the values of all groups. See
+    /// [`TotalsCondition::check`].
     fn check_groups(
         &self,
         source: &dyn Source,

@@ -1,19 +1,18 @@
-//! Conditions inside the calls with which programming languages filter a list:
-//! `items.filter(x => x.price > 5)`, `[x for x in items if x.price > 5]`, `filter(price > 5)`,
-//! `//item[price > 5]`.
+//! Extracts conditions from calls that filter a list in programming languages: `items.filter(x =>
+//! x.price > 5)`, `[x for x in items if x.price > 5]`, `filter(price > 5)`, `//item[price > 5]`.
 
 use super::frame::without_table;
 use crate::query::code::{end_of_group, outside_quotes, parts};
 use crate::query::reader::is_word_character;
 
-/// Calls that take a condition on an element.
+/// Functions whose argument is a condition on an element.
 const FILTERS: [&str; 8] =
     ["filter", "where", "Where", "find_all", "findAll", "FindAll", "subset", "select"];
 
 /// The operators of OData.
 const WORD_OPERATORS: [&str; 6] = [" eq ", " ne ", " gt ", " ge ", " lt ", " le "];
 
-/// Returns the condition inside such a call. None if the text is no such call.
+/// Returns the condition inside such a call. `None` if the text is not such a call.
 pub(super) fn condition(text: &str) -> Option<String> {
     let text = text.trim();
     lambda(text)
@@ -25,7 +24,7 @@ pub(super) fn condition(text: &str) -> Option<String> {
         .or_else(|| paths(text))
 }
 
-/// Returns the names that lead to the list around a condition, such as `data` and `items` of
+/// Returns the names that lead to the list around a condition, such as `data` and `items` in
 /// `data.items.filter(…)`. Empty if there are none.
 pub(super) fn list(text: &str) -> Vec<String> {
     let text = text.trim();
@@ -47,7 +46,8 @@ pub(super) fn list(text: &str) -> Vec<String> {
     if is_path { names.into_iter().map(str::to_owned).collect() } else { Vec::new() }
 }
 
-/// Returns the condition of a function without a name, such as `x => x.price > 5`.
+/// Returns the condition of an anonymous function, such as `x => x.price > 5`. `None` if the text
+/// is not one.
 pub(in crate::query) fn lambda(text: &str) -> Option<String> {
     let text = text.trim();
     if let Some(rest) = text.strip_prefix("lambda ") {
@@ -65,13 +65,14 @@ pub(in crate::query) fn lambda(text: &str) -> Option<String> {
     body_of(name, body)
 }
 
-/// Returns the body of a function whose argument is `name`.
+/// Returns the body of a function with the argument `name`, without that name. `None` if it does
+/// not use the name.
 fn body_of(name: &str, body: &str) -> Option<String> {
     let name = name.trim();
     is_name(name).then(|| without_table(body.trim(), name)).flatten()
 }
 
-/// Reads `items.filter(x => …)` and `items %>% filter(…)`.
+/// Extracts the condition of `items.filter(x => …)` and `items %>% filter(…)`.
 fn method(text: &str) -> Option<String> {
     let at = text.find(|c: char| !is_part(c))?;
     let (list, rest) = text.split_at_checked(at)?;
@@ -85,7 +86,8 @@ fn method(text: &str) -> Option<String> {
     lambda(call(rest.strip_prefix('.')?)?)
 }
 
-/// Reads `filter(x -> …, items)`, `list(filter(…))` and `filter(a > 5, b == "x")`.
+/// Extracts the condition of `filter(x -> …, items)`, `list(filter(…))` and `filter(a > 5, b ==
+/// "x")`.
 fn function(text: &str) -> Option<String> {
     let inner = text.strip_prefix("list(").and_then(|text| text.strip_suffix(')')).unwrap_or(text);
     let inner = call(inner)?;
@@ -109,7 +111,7 @@ fn function(text: &str) -> Option<String> {
     Some(conditions.join(" AND "))
 }
 
-/// Reads `[x for x in items if x.price > 5]`.
+/// Extracts the condition of `[x for x in items if x.price > 5]`.
 fn comprehension(text: &str) -> Option<String> {
     let inner = text.strip_prefix('[')?.strip_suffix(']')?;
     let (name, rest) = inner.split_once(" for ")?;
@@ -118,7 +120,7 @@ fn comprehension(text: &str) -> Option<String> {
     (name.trim() == again.trim() && is_name(list.trim())).then(|| body_of(name, body)).flatten()
 }
 
-/// Reads the predicate of a path in XML: `//item[@price > 5]`.
+/// Extracts the predicate of an XPath expression: `//item[@price > 5]`.
 fn predicate(text: &str) -> Option<String> {
     let path = text.strip_prefix('/')?;
     let (path, rest) = path.split_at_checked(path.find('[')?)?;
@@ -128,8 +130,8 @@ fn predicate(text: &str) -> Option<String> {
     is_predicate.then(|| dotted(inner).unwrap_or_else(|| inner.to_owned()))
 }
 
-/// Reads the filter of a path in JSON: `$.items[?(@.price > 5)]`, or, as JMESPath writes it,
-/// ``[?price > `5`]``.
+/// Extracts the filter of a JSONPath, `$.items[?(@.price > 5)]`, or of JMESPath, ``[?price >
+/// `5`]``.
 fn selected(text: &str) -> Option<String> {
     let Some(path) = text.strip_prefix('$') else {
         let inner = text.strip_prefix("[?")?.strip_suffix(']')?;
@@ -144,7 +146,8 @@ fn selected(text: &str) -> Option<String> {
     closes_last(rest).then(|| without_table(inner, "@")).flatten()
 }
 
-/// Returns a text without the marks around its values, which JMESPath quotes as JSON.
+/// Converts backquoted JSON values of JMESPath: removes the backquotes, or replaces them by quotes
+/// around a text.
 pub(super) fn with_values(text: &str) -> String {
     let mut parts = text.split('`');
     let mut out = parts.next().unwrap_or_default().to_owned();
@@ -160,7 +163,7 @@ pub(super) fn with_values(text: &str) -> String {
     out
 }
 
-/// Reads paths of OData: `owner/name eq 'x'`. A key with dots may contain a slash.
+/// Converts paths of OData: `owner/name eq 'x'`. A key with dots may contain a slash.
 fn paths(text: &str) -> Option<String> {
     let is_odata = WORD_OPERATORS.iter().any(|word| text.contains(word));
     if !is_odata || text.contains(['=', '<', '>', '~', '.']) {
@@ -169,7 +172,7 @@ fn paths(text: &str) -> Option<String> {
     dotted(text).filter(|path| path != text)
 }
 
-/// Returns a text whose slashes between names are dots. None if it has other slashes.
+/// Replaces slashes between names by dots. `None` if the text has other slashes.
 fn dotted(text: &str) -> Option<String> {
     let slashes: Vec<usize> =
         outside_quotes(text).filter(|(_, c)| *c == '/').map(|(at, _)| at).collect();
@@ -186,21 +189,22 @@ fn dotted(text: &str) -> Option<String> {
     Some(path)
 }
 
-/// Reads the test of the elements of a list, `x.price > 5 for x in items`, as `items; price > 5`.
+/// Converts the test of the elements of a list, `x.price > 5 for x in items`, to `items; price >
+/// 5`.
 pub(super) fn generator(text: &str) -> Option<String> {
     let (body, rest) = text.rsplit_once(" for ")?;
     let (name, list) = rest.split_once(" in ")?;
     Some(format!("{}; {}", list.trim(), body_of(name, body)?))
 }
 
-/// Returns the arguments of a call of a filter that is the whole text.
+/// Returns the arguments of a filter call that is the whole text. `None` for other texts.
 fn call(text: &str) -> Option<&str> {
     let name = FILTERS.iter().find_map(|name| text.strip_prefix(name))?;
     let inner = name.strip_prefix('(')?.strip_suffix(')')?;
     closes_last(name).then_some(inner)
 }
 
-/// Returns true if the bracket that opens a text closes at its end.
+/// Returns true if the bracket at the start of a text closes at its end.
 fn closes_last(text: &str) -> bool {
     let inner = text.get(1..).unwrap_or_default();
     end_of_group(inner).is_some_and(|end| end + 1 == inner.len())
