@@ -1,4 +1,4 @@
-//! Periods of dates: years, months, days, from ISO texts or epoch numbers.
+//! Dates and their periods, such as years and months, from ISO texts or epoch numbers.
 
 #[cfg(feature = "jq")]
 mod format;
@@ -9,7 +9,7 @@ pub(super) use self::format::{READ_DIRECTIVES, WRITTEN_DIRECTIVES, unknown_direc
 pub(super) use self::read::{DayOrder, day_order, is_weekday, month_number};
 use super::value::Value;
 
-/// A period of dates, or a number in a date.
+/// A period of a date, or the number of a period in a larger one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DatePart {
     Year,
@@ -37,11 +37,12 @@ pub(super) enum DatePart {
 const WEEKDAYS: [&str; 7] =
     ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 
-/// Milliseconds from which an epoch number is not in seconds: the year 5138 in seconds.
+/// Epoch numbers of at least this absolute value are milliseconds. As seconds, it would be in the
+/// year 5138.
 const MIN_MILLISECONDS: f64 = 1e11;
 
 impl DatePart {
-    /// Returns the name of the period as a function.
+    /// Returns the function name of the period.
     pub(super) fn name(self) -> &'static str {
         match self {
             DatePart::Year => "year",
@@ -61,8 +62,8 @@ impl DatePart {
         }
     }
 
-    /// Returns the number inside the next larger period, which a comparison with a small number
-    /// means: `month(x)=5`.
+    /// Returns the number of this period in the next larger one. A comparison with a small number
+    /// refers to it: `month(x) = 5`.
     pub(super) fn as_number(self) -> Self {
         match self {
             DatePart::Quarter => DatePart::QuarterNumber,
@@ -76,7 +77,7 @@ impl DatePart {
     }
 }
 
-/// A date and time, as written.
+/// A date and time as written, in its own zone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct DateTime {
     year: i64,
@@ -86,12 +87,12 @@ pub(super) struct DateTime {
     minute: i64,
     second: i64,
     nanosecond: i64,
-    /// The offset of its zone, in seconds. None if it has no zone.
+    /// The UTC offset of its zone, in seconds. `None` if it has no zone.
     zone: Option<i64>,
 }
 
-/// Returns the period of a date, such as `2024-05`. Dates are texts, in which day and month have
-/// the order `order`, or epoch numbers in seconds or milliseconds. None if the value is not a date.
+/// Returns the period of a date, such as `2024-05`. Dates are texts, whose day and month have the
+/// order `order`, or epoch numbers in seconds or milliseconds. `None` if the value is not a date.
 pub(super) fn date_part(value: &Value<'_>, part: DatePart, order: DayOrder) -> Option<String> {
     let date = match value {
         Value::Text(text) => {
@@ -143,22 +144,22 @@ impl DateTime {
         self.zone.is_some()
     }
 
-    /// Returns the seconds since 1970 and the nanoseconds: in UTC, or as written if `in_zone` is
-    /// false. A time without a zone is one of UTC.
+    /// Returns the seconds since 1970 and the nanoseconds: in UTC, or in the date's own zone if
+    /// `in_zone` is false. A time without a zone is taken as UTC.
     pub(super) fn instant(&self, in_zone: bool) -> (i64, i64) {
         let zone = self.zone.filter(|_| in_zone).unwrap_or_default();
         let seconds = self.days() * 86_400 + self.hour * 3_600 + self.minute * 60 + self.second;
         (seconds - zone, self.nanosecond)
     }
 
-    /// Returns the seconds since midnight, as written.
+    /// Returns the seconds since midnight in the date's own zone.
     #[allow(clippy::cast_precision_loss, reason = "a day has few seconds")]
     pub(super) fn seconds_of_day(&self) -> f64 {
         let (seconds, nanoseconds) = self.instant(false);
         seconds.rem_euclid(86_400) as f64 + nanoseconds as f64 / 1e9
     }
 
-    /// Parses `2024-05-01`, followed by a time or by nothing.
+    /// Parses `2024-05-01`, alone or followed by a time. `None` for other texts.
     fn parse(text: &str) -> Option<Self> {
         let number = |from: usize, until: usize| text.get(from..until)?.parse::<i64>().ok();
         let is = |at: usize, signs: &str| {

@@ -9,14 +9,14 @@ use super::records::RecordSet;
 use crate::json::outline::{NodeId, Outline};
 use crate::json::scan::Kind;
 
-/// Names of a record, or of its table, in programs: `df.price`, `row.price`. So is any letter:
-/// `x.price`. Fields come first.
+/// Names that programs use for a record or its table: `df.price`, `row.price`. A single letter is
+/// such a name, too: `x.price`. A field of that name takes precedence.
 const RECORDS: [&str; 18] = [
     "df", "data", "table", "rows", "row", "records", "record", "rec", "entry", "doc", "obj",
     "item", "it", "elem", "el", "this", "self", "_",
 ];
 
-/// The end of the name of a list whose elements are filtered.
+/// The suffix of the name of a list whose elements are filtered.
 const FILTER: &str = "[?]";
 
 /// A segment of a field name, as the caller wrote it.
@@ -28,8 +28,8 @@ enum NameSegment {
     Index(i64),
 }
 
-/// A step from a value of a record to a value inside it. Lists are passed by all of their elements,
-/// unless a step names one.
+/// A step from a value of a record to a value inside it. A list is passed by all of its elements,
+/// unless the step is an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum FieldStep {
     Key(String),
@@ -95,7 +95,8 @@ impl FieldName {
         })
     }
 
-    /// Reads what follows an opening bracket.
+    /// Reads the rest of a name after an opening bracket. `None` if it adds no segment, such as
+    /// `*]`.
     fn bracket(reader: &mut Reader<'_>) -> Result<Option<NameSegment>, String> {
         let key = reader.quoted()?;
         let mut inside = String::new();
@@ -149,19 +150,19 @@ impl FieldName {
         })
     }
 
-    /// Returns a name of one key.
+    /// Creates a name with a single key.
     pub(super) fn of_key(key: &str) -> Self {
         Self { segments: vec![NameSegment::Key(key.to_owned())], verbatim: key.to_owned() }
     }
 
-    /// Returns the name of a list whose elements are filtered.
+    /// Creates the name of a list whose elements are filtered.
     pub(super) fn of_filter(name: &str) -> Self {
         let name = name.strip_prefix("@.").unwrap_or(name);
         let keys = name.split('.').map(|key| NameSegment::Key(key.to_owned()));
         Self { segments: keys.collect(), verbatim: format!("{name}{FILTER}") }
     }
 
-    /// Returns true if the name is one for the records themselves, and not one of their fields.
+    /// Returns true if the name denotes the records themselves, not one of their fields.
     pub(super) fn is_of_records(&self, records: &RecordSet<'_>) -> bool {
         let own = records.list_keys();
         let list: Vec<NameSegment> = own.iter().cloned().map(NameSegment::Key).collect();
@@ -176,13 +177,13 @@ impl FieldName {
         }
     }
 
-    /// Returns true if the name is that of a list whose elements are filtered.
+    /// Returns true if the name was created by [`Self::of_filter`].
     pub(super) fn is_filter(&self) -> bool {
         self.verbatim.ends_with(FILTER)
     }
 
-    /// Returns the name without its last key, and that key, which may be the name of a method. None
-    /// if there is no other key.
+    /// Splits off the last key, which may be the name of a method. `None` if the name has no other
+    /// key.
     pub(super) fn split_last(mut self) -> Option<(Self, String)> {
         let Some(NameSegment::Key(last)) = self.segments.pop() else { return None };
         let verbatim = self.verbatim.strip_suffix(&last)?.trim_end_matches('.');
@@ -190,7 +191,7 @@ impl FieldName {
         (!self.segments.is_empty()).then_some((self, last))
     }
 
-    /// Returns a name whose last key also has the word `word`, as `First Name`.
+    /// Returns the name with the word `word` appended to its last key, as in `First Name`.
     pub(super) fn with_word(mut self, word: &str) -> Self {
         if let Some(NameSegment::Key(key)) = self.segments.last_mut() {
             *key = format!("{key} {word}");
@@ -199,8 +200,8 @@ impl FieldName {
         self
     }
 
-    /// Returns the steps to the field in the records. A key may contain dots. The case of keys may
-    /// differ, if no record has the field in the given case.
+    /// Returns the steps to the field in the records. A key may contain dots. Ignores the case of
+    /// keys if no record has the field in the given case.
     ///
     /// # Errors
     /// Returns a message for the caller if no record has the field.
@@ -213,7 +214,7 @@ impl FieldName {
             .ok_or_else(|| unknown(records, all, self.verbatim.trim_end_matches(FILTER)))
     }
 
-    /// Returns the steps to the field in the records, or none if no record has it.
+    /// Returns the steps to the field in the records. `None` if no record has it.
     pub(super) fn find(&self, records: &RecordSet<'_>, all: &[NodeId]) -> Option<FieldPath> {
         // The records may be values without fields.
         let is_scalar = |id: &NodeId| {
@@ -253,7 +254,7 @@ impl FieldName {
     }
 }
 
-/// Returns true if an operator is next that a value after a colon does not begin with.
+/// Returns true if an operator is next that cannot begin a value after a colon.
 fn is_sign(reader: &mut Reader<'_>) -> bool {
     const SYMBOLS: [&str; 9] = ["=", "!=", "<", ">", "~", "^=", "$=", ":\"", ":'"];
     const WORDS: [&str; 12] = [
@@ -273,7 +274,7 @@ fn is_sign(reader: &mut Reader<'_>) -> bool {
     SYMBOLS.iter().any(|symbol| reader.eat(symbol)) || reader.keyword(&WORDS).is_some()
 }
 
-/// Returns true if `name` stands for a record of a list: `product` for one of `/products`.
+/// Returns true if `name` denotes a record of a list: `product` for one of `/products`.
 fn is_record(name: &str, list: &[NameSegment]) -> bool {
     let mut letters = name.chars();
     let is_letter = letters.next().is_some_and(char::is_alphabetic) && letters.next().is_none();
@@ -288,7 +289,8 @@ fn is_record(name: &str, list: &[NameSegment]) -> bool {
     is_letter || RECORDS.contains(&name) || is_of_list()
 }
 
-/// Returns the steps from a value to the field `segments`, in reverse order.
+/// Returns the steps from a value to the field `segments`, in reverse order. Ignores the case of
+/// keys if `fold`. `None` if the value has no such field.
 fn resolve(
     outline: &Outline<'_>,
     id: NodeId,

@@ -21,19 +21,20 @@ use crate::text::lines::LineSpans;
 
 /// Maximum number of matches in the result of a search.
 const MAX_SHOWN_MATCHES: usize = 2_000;
-/// The numbers of lines before and after each match in markup, or in a heading, that are shown
-/// unasked, for at most so many matches: what a heading or a cell is about comes after it.
+/// The context lines for a few matches in headings and markup, whose content follows them. Each
+/// entry has a maximum number of matches, and the lines before and after each match.
 const FEW_LINES: [(usize, usize, usize); 2] = [(3, 2, 8), (8, 1, 3)];
 /// Maximum number of context lines before, and after, a match.
 const MAX_CONTEXT_LINES: u64 = 50;
-/// Maximum number of bytes of a member or line beside a match that is shown whole unasked.
+/// Maximum size, in bytes, of a member or line that is shown whole as automatic context.
 const MAX_MEMBER_BYTES: usize = 400;
-/// Maximum number of bytes of a line or value that is shown whole.
+/// Maximum size, in bytes, of a line or value that is shown whole.
 const MAX_LINE_BYTES: usize = 1_000;
-/// The number of matches up to which more of a longer line is shown, and the number of bytes that
-/// are then shown before, and after, each: a line may be a whole document.
+/// The maximum number of matches for large windows, and the bytes of such a window before and after
+/// a match. A line may be a whole document.
 const FEW_WINDOWS: (usize, usize) = (3, 1_000);
-/// Number of bytes that are shown before, and after, a match in a longer line or value.
+/// Number of bytes that are shown before and after a match in a line or value above
+/// [`MAX_LINE_BYTES`].
 const WINDOW_BYTES: usize = 160;
 /// Maximum number of windows that are shown of one line or value.
 const MAX_WINDOWS: usize = 20;
@@ -42,18 +43,18 @@ const MAX_WINDOWS: usize = 20;
 #[derive(Debug)]
 pub struct Pattern {
     regex: CompiledRegex,
-    /// The name in lower case of the members that are searched with their values, if the pattern
-    /// is written as one.
+    /// The lower-case member name with which the pattern begins, such as `status` for `"status":
+    /// "failed"`. Only members of this name are searched together with their values.
     name: Option<String>,
-    /// The reading of the pattern for the answer, if it is not the literal one.
+    /// A note for the answer, if the pattern was not read literally.
     note: Option<String>,
 }
 
 /// The options of a search.
 #[derive(Clone, Copy, Debug)]
 pub struct SearchOptions {
-    /// Number of context lines to return before and after a matching line, or of members before and
-    /// after a matching one.
+    /// Number of context lines before and after a matching line, or of context members before and
+    /// after a matching member.
     pub context: u64,
     /// The line at which the search begins, from 1.
     pub from_line: u64,
@@ -69,7 +70,7 @@ impl SearchOptions {
         }
     }
 
-    /// Returns the numbers of lines to show before and after one of so many matching lines.
+    /// Returns the numbers of lines to show before and after each match, if `matches` lines match.
     fn lines_around(self, matches: usize, is_heading: bool) -> (usize, usize) {
         if self.context > 0 {
             let around = usize::try_from(self.context.min(MAX_CONTEXT_LINES)).unwrap_or(0);
@@ -101,8 +102,8 @@ pub(in crate::query) fn has_capital(pattern: &str) -> bool {
 }
 
 impl Pattern {
-    /// Compiles a regular expression. `ignore_case` is none for smart case: an expression without
-    /// capital letters matches any case.
+    /// Compiles a regular expression. If `ignore_case` is `None`, an expression without capital
+    /// letters ignores case (smart case).
     ///
     /// # Errors
     /// Returns a message for the caller if the expression is invalid or too long.
@@ -111,8 +112,8 @@ impl Pattern {
         Self::compile(&pattern, ignore_case.or(flag.then_some(true)), false)
     }
 
-    /// Compiles the argument `grep`, whose `^` and `$` match at each line. Signs that can only be
-    /// meant as text are read so.
+    /// Compiles the argument `grep`, whose `^` and `$` match at each line. Escapes characters that
+    /// can only be meant literally.
     ///
     /// # Errors
     /// Returns a message for the caller if the expression is invalid or too long.
@@ -126,9 +127,9 @@ impl Pattern {
         Ok(Self { note, ..Self::compile(&literal, ignore_case, true)? })
     }
 
-    /// Searches with the argument `grep`, and with its reading in the basic syntax of grep if the
-    /// other one finds nothing. Returns the result of `search`, and the note for the answer, which
-    /// is empty if the pattern was read as it is written.
+    /// Searches with the argument `grep` and, if that finds nothing, with the pattern in the basic
+    /// syntax of grep. Returns the result of `search`, and a note for the answer. The note is empty
+    /// if the pattern was read as written.
     ///
     /// # Errors
     /// Returns a message for the caller if the expression is invalid or too long, or the first
@@ -181,7 +182,7 @@ impl Pattern {
         Ok(Self { regex: compiled, name: member_name(pattern), note: None })
     }
 
-    /// Returns the maximum number of bytes that are searched for this pattern.
+    /// Returns the maximum number of bytes that one search with this pattern may read.
     #[must_use]
     pub fn max_bytes(&self) -> usize {
         self.regex.max_bytes
@@ -283,8 +284,8 @@ impl Pattern {
         FoundLines { text: out, description: what, counts }
     }
 
-    /// Returns a text that matches as it is shown: whole, or the text around its matches, which is
-    /// longer if `matches`, the number of texts that match, is small.
+    /// Returns a matching text for the answer: whole, or windows around its matches. The windows
+    /// are larger if `matches`, the number of matching texts, is small.
     fn show(&self, text: &str, matches: usize) -> String {
         if text.len() <= MAX_LINE_BYTES {
             return text.to_owned();
@@ -321,7 +322,7 @@ impl Pattern {
     }
 }
 
-/// Returns a pattern without the command line around it, and true if that ignores case.
+/// Returns the pattern inside a command line, and true if the command ignores case.
 fn unwrapped(pattern: &str) -> Result<(Cow<'_, str>, bool), String> {
     if pattern.is_empty() || pattern.len() > 1_000 {
         return Err("grep takes a regular expression of 1 to 1000 characters".to_owned());
@@ -329,7 +330,7 @@ fn unwrapped(pattern: &str) -> Result<(Cow<'_, str>, bool), String> {
     Ok(unwrap_pattern(pattern)?.unwrap_or((Cow::Borrowed(pattern), false)))
 }
 
-/// Returns the largest character boundary of a text up to `at`.
+/// Returns the largest character boundary of a text that is at most `at`.
 fn floor_boundary(text: &str, at: usize) -> usize {
     (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }

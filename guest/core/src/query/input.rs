@@ -22,9 +22,9 @@ pub struct QueryInput<'q> {
     pub survey: Option<&'q DocumentInfo>,
     /// The policy settings for the called tool or other endpoint.
     pub limits: &'q EndpointSettings,
-    /// The first line of a text to search, from 1. 0 for the first.
+    /// The first line of a text to search, from 1. 0 also means the first line.
     pub from_line: u64,
-    /// The last line of a text to search. 0 for the last.
+    /// The last line of a text to search. 0 means the last line of the text.
     pub until_line: u64,
     /// The maximum number of matches or groups to return. 0 for the default.
     pub limit: u64,
@@ -64,15 +64,15 @@ impl<'q> QueryInput<'q> {
     }
 }
 
-/// Returns the table in a text as a JSON list of its rows. None if the text has no table, or begins
-/// as JSON does. O(n).
+/// Converts the table in a text to a JSON list of its rows. `None` if the text has no table, or
+/// begins like JSON. O(n).
 #[must_use]
 pub fn table_rows(raw: &[u8]) -> Option<Vec<u8>> {
     let is_like_json = matches!(raw.trim_ascii_start().first(), Some(b'{' | b'['));
     table::to_json(utf8(raw).filter(|_| !is_like_json)?)
 }
 
-/// Returns a text without a byte order mark. None if it is not UTF-8.
+/// Returns a text without its byte order mark. `None` if it is not UTF-8.
 fn utf8(raw: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(raw).ok()?;
     Some(text.strip_prefix('\u{feff}').unwrap_or(text))
@@ -82,11 +82,11 @@ fn utf8(raw: &[u8]) -> Option<&str> {
 pub(super) struct Converted {
     /// The JSON document.
     pub(super) json: Vec<u8>,
-    /// The format of the text, if the answer states it.
+    /// The name of the original format, if the answer must state it.
     pub(super) format: Option<&'static str>,
 }
 
-/// Converts a text of another format to JSON: a calendar, XML, a table, TOML, or YAML. None for
+/// Converts a text of another format to JSON: a calendar, XML, a table, TOML, or YAML. `None` for
 /// JSON, and for other texts. O(text).
 pub(super) fn convert(raw: &[u8]) -> Option<Converted> {
     let is_json = matches!(raw.trim_ascii_start().first(), Some(b'{' | b'['))
@@ -121,13 +121,13 @@ fn configuration(text: &str) -> Option<Converted> {
     Some(Converted { json: super::yaml::to_json(text)?, format: Some("YAML") })
 }
 
-/// Returns none: this build reads neither TOML nor YAML.
+/// Always returns `None`, because this build reads neither TOML nor YAML.
 #[cfg(not(feature = "yaml"))]
 fn configuration(_: &str) -> Option<Converted> {
     None
 }
 
-/// Returns a payload as one JSON document: lines of JSON become a list, and so do lines of text.
+/// Returns a payload as one JSON document. Lines of JSON become a list, and so do lines of text.
 pub(super) fn document<'r>(raw: &'r [u8], limits: &EndpointSettings) -> Cow<'r, [u8]> {
     if DocumentInfo::parse(raw, Form::Raw).is_some() {
         return Cow::Borrowed(raw.trim_ascii());

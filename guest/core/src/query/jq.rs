@@ -1,4 +1,6 @@
-//! Programs in the language jq, run by the interpreter jaq within limits.
+//! Programs in the jq language, run within limits by the interpreter jaq. Programs have no
+//! functions for input, environment, modules and the clock. [`bound`] rewrites a program so that it
+//! counts its steps. Endless programs and huge values end with an error.
 //!
 //! The program has no functions for input, environment, modules and the clock. [`bound`] rewrites
 //! it, so that it counts its steps: endless programs and huge values end with an error.
@@ -21,8 +23,9 @@ use self::limits::{JqData, Meter, Stop};
 pub(super) const MAX_INPUT_BYTES: usize = 16 * 1024 * 1024;
 /// The maximum length of a program, in bytes.
 const MAX_PROGRAM_BYTES: usize = 4_096;
-/// The maximum depth of brackets in a program, and the maximum number of its operators that nest.
+/// The maximum depth of brackets in a program.
 const MAX_PROGRAM_DEPTH: usize = 40;
+/// The maximum number of nested operators in a program.
 const MAX_NESTED_OPERATORS: usize = 160;
 /// The maximum number of results.
 const MAX_RESULTS: usize = 200_000;
@@ -31,11 +34,11 @@ const MAX_OUTPUT_BYTES: usize = 8 * 1024 * 1024;
 /// The maximum depth of the input. The parsers of JSON are recursive.
 const MAX_INPUT_DEPTH: usize = 200;
 
-/// The name of the definition that holds the program.
+/// The name of the jq definition that contains the caller's program.
 const MAIN: &str = "__program";
 
-/// Definitions of the standard library that need functions for input, environment and time, or end
-/// the host's program.
+/// Definitions of the standard library to remove: they need input, environment or time, or
+/// terminate the host process.
 const LEFT_OUT: [&str; 14] = [
     "stderr",
     "debug",
@@ -53,14 +56,14 @@ const LEFT_OUT: [&str; 14] = [
     "tobytes",
 ];
 
-/// Definitions of jq that jaq lacks, or defines with another meaning.
+/// Definitions of jq that jaq lacks, or defines differently.
 const DEFINITIONS: &str = include_str!("jq/definitions.jq");
 
 /// The results of a program.
 pub(super) struct JqResults {
-    /// The only result, or a JSON list of several.
+    /// The single result, or a JSON list of several.
     pub(super) bytes: Vec<u8>,
-    /// True if the only result is a text, which is not quoted.
+    /// True if the single result is a text, which is then not quoted.
     pub(super) is_text: bool,
     /// The number of results.
     pub(super) count: usize,
@@ -125,11 +128,11 @@ pub(super) fn run(program: &str, input: &[u8]) -> Result<JqResults, String> {
     Ok(JqResults { bytes, is_text, count, notes })
 }
 
-/// Runs a program on lines or records, which `input` has as a list. A program that fails on the
-/// list is run on each of them instead, as the program jq does with lines.
+/// Runs a program on lines or records, which `input` contains as a list. If the program fails on
+/// the list, runs it on each element instead, as the command jq does with lines.
 ///
 /// # Errors
-/// Those of [`run`].
+/// Returns the errors of [`run`].
 pub(super) fn run_on_lines(program: &str, input: &[u8]) -> Result<JqResults, String> {
     match run(program, input) {
         Err(reason) if reason.starts_with("jq failed: cannot ") => {
@@ -146,7 +149,7 @@ pub(super) fn run_on_lines(program: &str, input: &[u8]) -> Result<JqResults, Str
 
 type Compiled = (jaq_core::Filter<JqData>, Vec<String>);
 
-/// Compiles a program. Also returns the keys that it reads.
+/// Compiles a program. Also returns the keys that the program reads.
 fn compile(program: &str) -> Result<Compiled, String> {
     check_size(program)?;
     let term = explain::parse(program)?;
@@ -167,14 +170,14 @@ fn compile(program: &str) -> Result<Compiled, String> {
     Ok((filter, keys))
 }
 
-/// Rewrites the definitions of a library.
+/// Rewrites the definitions of a library so that they count their steps.
 fn bounded<'s>(
     library: impl Iterator<Item = Def<&'static str>>,
 ) -> impl Iterator<Item = Def<&'s str>> {
     library.map(|def| -> Def<&'s str> { bound::rewrite_def(def) })
 }
 
-/// Checks that the recursive parser and compiler can process a program.
+/// Returns an error if the program is too large for the recursive parser and compiler.
 fn check_size(program: &str) -> Result<(), String> {
     if program.len() > MAX_PROGRAM_BYTES {
         return Err(format!(
@@ -203,7 +206,7 @@ fn check_size(program: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the depth of a JSON document.
+/// Returns the nesting depth of a JSON document.
 fn depth(json: &[u8]) -> usize {
     let (mut depth, mut deepest, mut in_string, mut is_escaped) = (0usize, 0usize, false, false);
     for byte in json {

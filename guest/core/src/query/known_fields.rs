@@ -1,20 +1,20 @@
-//! The fields that records have, for errors about fields that they do not have.
+//! The fields that records have, for error messages about absent fields.
 
 use super::names::join_names;
 use super::records::RecordSet;
 use crate::json::outline::{NodeId, Outline};
 use crate::json::scan::Kind;
 
-/// The maximum number of records in which fields are searched for the names in an error.
+/// The maximum number of records that are searched for fields to suggest.
 const SAMPLED_RECORDS: usize = 200;
-/// The maximum number of fields that an error chooses its names from.
+/// The maximum number of fields from which an error chooses its suggestions.
 const MAX_KNOWN_FIELDS: usize = 2_000;
-/// The maximum number of fields that an error names.
+/// The maximum number of fields that an error lists.
 const MAX_NAMED_FIELDS: usize = 30;
-/// The maximum depth of fields that an error names.
+/// The maximum depth of fields that an error lists.
 const MAX_NAMED_DEPTH: usize = 4;
 
-/// Returns the error for a field that no record has: with the nearest names, and those that exist.
+/// Returns the error for a field that no record has, with similar and existing names.
 pub(super) fn unknown(records: &RecordSet<'_>, all: &[NodeId], name: &str) -> String {
     let known = known_fields(records, all);
     let wanted = name.to_lowercase();
@@ -50,8 +50,9 @@ pub(super) fn unknown(records: &RecordSet<'_>, all: &[NodeId], name: &str) -> St
     )
 }
 
-/// Returns the function that a name of other languages means, such as `year(created)` for
-/// `created.dt.year`, and `length(tags)` for `tags.length`. None if there is no such field.
+/// Converts a field expression of other languages to a function, such as `year(created)` for
+/// `created.dt.year` and `length(tags)` for `tags.length`. `None` if there is no such field or
+/// function.
 fn as_function(known: &[String], name: &str) -> Option<String> {
     let (field, function) = name.rsplit_once('.')?;
     let field = ["dt", "str"].iter().find_map(|part| field.strip_suffix(&format!(".{part}")));
@@ -72,7 +73,7 @@ fn as_function(known: &[String], name: &str) -> Option<String> {
     known.iter().any(|known| known == field).then(|| format!("{function}({field})"))
 }
 
-/// Returns the error for a field that holds objects: with the names of the fields inside it.
+/// Returns the error for a field whose values are objects, with the names of their fields.
 pub(super) fn not_a_value(records: &RecordSet<'_>, all: &[NodeId], field: &str) -> String {
     let prefix = format!("{field}.");
     let mut inside = known_fields(records, all);
@@ -84,7 +85,7 @@ pub(super) fn not_a_value(records: &RecordSet<'_>, all: &[NodeId], field: &str) 
     format!("{field} is an object or a list of objects, not a value; name a field inside it{hint}")
 }
 
-/// Returns the dotted names of the fields of the first records, those of lists without index.
+/// Returns the dotted names of the fields of the first records. Fields inside lists have no index.
 pub(super) fn known_fields(records: &RecordSet<'_>, all: &[NodeId]) -> Vec<String> {
     let mut names = Vec::new();
     let mut known = std::collections::HashSet::new();
@@ -120,7 +121,7 @@ fn add_fields(
     }
 }
 
-/// Returns the note on `count` records that have no value of a kind at a field.
+/// Returns a note on `count` records whose values at a field are not of the type `kind`.
 pub(super) fn left_out_note(count: u64, kind: &str, field: &impl std::fmt::Display) -> String {
     let (have, were) = match count {
         1 => ("record has", "was"),

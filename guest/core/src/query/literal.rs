@@ -1,4 +1,4 @@
-//! Literals of expressions, and their comparison with values of one scale.
+//! Literals of expressions, and their comparison with values on a common scale.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -13,7 +13,7 @@ pub(super) struct Literal {
     pub(super) text: String,
     /// True if the literal was in quotes.
     pub(super) is_quoted: bool,
-    /// True if the literal equals texts that differ in case.
+    /// True if the comparison with texts ignores case.
     pub(super) ignores_case: bool,
     number: Option<Number>,
     /// The scale on which values are compared with the literal.
@@ -31,11 +31,11 @@ impl Literal {
         Self { text, is_quoted, ignores_case: false, number, scale }
     }
 
-    /// Chooses the scale of a comparison with the values of `field`. Returns a note for the answer
-    /// if the values could be compared in another way.
+    /// Chooses the scale for comparisons with the values of `field`. Returns a note for the answer
+    /// if another scale was possible.
     ///
     /// # Errors
-    /// Returns the reason if the values have an order, and the literal is no such value.
+    /// Returns the reason if the values are ordered and the literal does not have their form.
     pub(super) fn fit(
         &mut self,
         survey: &ScaleSurvey,
@@ -110,7 +110,7 @@ impl Literal {
         if self.number.is_some() { Value::Number(text) } else { Value::Text(text) }
     }
 
-    /// Returns the number that the literal is, if it is one.
+    /// Returns the literal as a number. `None` if it is not one.
     pub(super) fn number(&self) -> Option<Number> {
         self.number
     }
@@ -125,7 +125,7 @@ impl Literal {
         !self.is_quoted && self.text.eq_ignore_ascii_case("null")
     }
 
-    /// Returns true if the literal is `true` or `false`.
+    /// Returns the boolean value of the literal. `None` if it is neither `true` nor `false`.
     pub(super) fn boolean(&self) -> Option<bool> {
         match () {
             () if self.text.eq_ignore_ascii_case("true") => Some(true),
@@ -134,7 +134,7 @@ impl Literal {
         }
     }
 
-    /// Returns true if a value equals the literal, or none if the value is null or an object.
+    /// Returns true if a value equals the literal. `None` if the value is null or an object.
     pub(super) fn equals(&self, value: &Value<'_>) -> Option<bool> {
         match value {
             Value::Null | Value::Object => None,
@@ -152,8 +152,8 @@ impl Literal {
         }
     }
 
-    /// Compares a value with the literal. None if they are not on one scale: numbers are compared
-    /// with numbers, amounts with amounts, versions with versions, and text with text.
+    /// Compares a value with the literal. `None` if they have no common scale: numbers compare with
+    /// numbers, amounts with amounts, versions with versions, and texts with texts.
     pub(super) fn order(&self, value: &Value<'_>) -> Option<Ordering> {
         // The same text is equal, also `NaN`.
         if self.number.is_some() && value.number().is_some() && value.text() == Some(&self.text) {
@@ -174,7 +174,7 @@ impl std::fmt::Display for Literal {
     }
 }
 
-/// Returns `1_000_000` without the signs between its digits, and any other text as it is.
+/// Returns `1_000_000` without its underscores, and any other text unchanged.
 fn without_underscores(text: String) -> String {
     let is_group = |group: &str| group.len() == 3 && group.bytes().all(|b| b.is_ascii_digit());
     let digits = text.strip_prefix('-').unwrap_or(&text);

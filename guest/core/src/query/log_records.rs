@@ -34,20 +34,20 @@ use crate::text::log_line::LogLine;
 
 /// The maximum size of a log, in bytes.
 const MAX_BYTES: usize = 16 << 20;
-/// The maximum number of lines of a log, and of bytes of its records: the memory of a query is
-/// limited.
+/// The maximum number of lines of a log, which limits the memory of a query.
 const MAX_LINES: usize = 250_000;
+/// The maximum size of all records of a log, in bytes of JSON.
 const MAX_JSON_BYTES: usize = 48 << 20;
-/// The number of lines from which the format is learned.
+/// The number of lines from which the log format is learned.
 const SAMPLE_LINES: usize = 400;
 /// The maximum length of a key, and of the name of a process or source, in bytes.
 const MAX_NAME_BYTES: usize = 64;
 /// The maximum number of keys of one entry.
 const MAX_KEYS: usize = 64;
-/// The members that every entry has its own value for. Keys of these names are left out.
+/// The members that every entry has. Keys of an entry with these names are left out.
 const OWN: [&str; 5] = ["line", "time", "timeOfYear", "timeOfDay", "message"];
 
-/// The signs between the parts of an entry.
+/// The separators between the parts of an entry.
 const SEPARATORS: [char; 8] = [']', ')', '|', ':', '-', ',', ' ', '\t'];
 
 /// A member of a record: its name and its text.
@@ -55,21 +55,22 @@ type LogMember<'l> = (&'l str, Cow<'l, str>);
 
 /// The entries of a log.
 struct LogRecords {
-    /// A JSON list of them.
+    /// A JSON list of the entries.
     json: Vec<u8>,
     /// The form of the records, in words.
     what: &'static str,
-    /// The number of filled lines that no record has, in words. Empty if there are none.
+    /// The number of non-blank lines that belong to no record, in words. Empty if there are none.
     skipped: String,
     /// The number of entries.
     total: usize,
-    /// The number of those that a pattern chose.
+    /// The number of entries that the pattern selected.
     chosen: usize,
-    /// True if the records are JSON of the text, in whose values a pattern is searched.
+    /// True if the records are JSON objects of the text. A pattern is then searched in their
+    /// values.
     is_json: bool,
 }
 
-/// States how many lines are left out: `one` or `many` describes them.
+/// Returns a phrase with the number of omitted lines. `one` or `many` describes them. Empty for 0.
 fn left_out(lines: usize, one: &str, many: &str) -> String {
     match lines {
         0 => String::new(),
@@ -78,8 +79,8 @@ fn left_out(lines: usize, one: &str, many: &str) -> String {
     }
 }
 
-/// Returns the records of a text as a JSON list, of which a pattern may choose some. `None` if the
-/// text has none, or is too large. O(text).
+/// Returns the records of a text as a JSON list. If `pattern` is given, only matching records.
+/// `None` if the text has no records, or is too large. O(text).
 fn read(text: &[u8], pattern: Option<&Pattern>) -> Option<LogRecords> {
     let text = std::str::from_utf8(text).ok().filter(|text| text.len() <= MAX_BYTES)?;
     if text.lines().nth(MAX_LINES).is_some() {
@@ -101,9 +102,9 @@ fn without_colours_of(text: &str) -> Vec<String> {
     text.lines().map(plain).collect()
 }
 
-/// Returns the entries of a log as a JSON list, of which a pattern may choose some. `None` if the
-/// lines are no log, or less than four fifths of those that are not indented begin an entry with a
-/// time.
+/// Returns the entries of a log as a JSON list. If `pattern` is given, only matching entries.
+/// `None` if the lines are not a log. At least four fifths of its unindented lines must begin an
+/// entry with a time.
 fn entries(lines: &[String], pattern: Option<&Pattern>) -> Option<LogRecords> {
     let sample: Vec<Cow<'_, [u8]>> =
         lines.iter().take(SAMPLE_LINES).map(|line| Cow::Borrowed(line.as_bytes())).collect();
@@ -151,25 +152,27 @@ fn entries(lines: &[String], pattern: Option<&Pattern>) -> Option<LogRecords> {
 
 /// An entry of a log.
 struct LogRecord<'l> {
-    /// The number of its first line, from 1, and the line.
+    /// The number of the entry's first line, from 1.
     number: usize,
+    /// The entry's first line.
     line: &'l str,
-    /// The entry before its time.
+    /// The text of the first line before the time.
     before: &'l str,
     time: &'l str,
-    /// The entry after its time.
+    /// The text of the first line after the time.
     after: &'l str,
-    /// The entry between its time and its level.
+    /// The text between the time and the level.
     between: &'l str,
     level: &'l str,
-    /// The entry after its time and level.
+    /// The text of the first line after time and level.
     rest: &'l str,
-    /// The lines that follow and begin no entry.
+    /// The following lines, up to the next entry.
     more: Vec<&'l str>,
 }
 
 impl<'l> LogRecord<'l> {
-    /// Reads a line. `time_end` and `message` are the offsets after its time and its level.
+    /// Reads the first line of an entry. `time_end` and `message` are the byte offsets after its
+    /// time and its level.
     fn new(number: usize, line: &'l str, time_end: usize, message: usize) -> Self {
         let part = |from: usize, to: usize| line.get(from..to).unwrap_or_default();
         // A message right after the time has no level before it.
@@ -272,7 +275,7 @@ impl<'l> LogRecord<'l> {
         out.push(b'}');
     }
 
-    /// Returns the entry without its time.
+    /// Returns the text of the entry without its time.
     fn message(&self) -> String {
         let before = self.before.trim().trim_end_matches(['[', '(', '"', '=']);
         let after = self.after.trim_start_matches(SEPARATORS).trim_end();
@@ -289,20 +292,21 @@ impl<'l> LogRecord<'l> {
     }
 }
 
-/// Returns the letter of a severity that the month and the day follow, as in klog: `E0102`.
+/// Returns the letter of a klog severity, which month and day follow: `E` for `E0102`. Returns
+/// other levels unchanged.
 fn short_level(level: &str) -> &str {
     let is_dated = level.len() == 5 && level.bytes().skip(1).all(|byte| byte.is_ascii_digit());
     if is_dated { level.get(..1).unwrap_or(level) } else { level }
 }
 
-/// Returns the word at the end of a text, of letters and digits.
+/// Returns the word of letters and digits at the end of a text.
 fn last_word(text: &str) -> &str {
     let from = text.rfind(|sign: char| !sign.is_ascii_alphanumeric()).map_or(0, |at| at + 1);
     text.get(from..).unwrap_or_default()
 }
 
-/// Adds what wrote an entry, and returns the rest. `is_syslog` is true if the time is one of
-/// syslog, which the host follows.
+/// Adds the members that state the origin of an entry, and returns the rest of the text.
+/// `is_syslog` is true if the time has the syslog format, after which the host follows.
 fn origin<'l>(rest: &'l str, is_syslog: bool, members: &mut Vec<LogMember<'l>>) -> &'l str {
     let is_name = |name: &str| {
         (1..=MAX_NAME_BYTES).contains(&name.len())
@@ -345,8 +349,8 @@ fn is_key(key: &str) -> bool {
         && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
 }
 
-/// Adds the pairs `key=value` of a message. They are between bars if it has nothing else, else
-/// between spaces, commas and semicolons.
+/// Adds the `key=value` pairs of a message to `members`. If the message has only pairs, they may be
+/// between vertical bars, else they are between spaces, commas and semicolons.
 fn pairs<'l>(message: &'l str, members: &mut Vec<LogMember<'l>>) {
     let parts: Vec<&str> = message.split('|').filter(|part| !part.trim().is_empty()).collect();
     let barred: Option<Vec<(&str, &str)>> = parts
@@ -391,8 +395,8 @@ fn pairs<'l>(message: &'l str, members: &mut Vec<LogMember<'l>>) {
     }
 }
 
-/// Returns the value between quotes at the start of a text, and what follows it. A backslash before
-/// a quote or a backslash is no part of the value. `None` if the text begins or ends otherwise.
+/// Returns the value in quotes at the start of a text, and the rest. Removes backslashes before
+/// quotes and backslashes. `None` if the text does not begin with a closed quote.
 fn quoted_value(text: &str) -> Option<(String, &str)> {
     let quote = text.chars().next().filter(|sign| matches!(sign, '"' | '\''))?;
     let inner = text.get(1..)?;

@@ -1,4 +1,4 @@
-//! Queries of records that are the members of an object.
+//! Queries whose records are the members of an object.
 
 use super::path::Path;
 use super::records::RecordSet;
@@ -6,7 +6,7 @@ use super::{Query, QueryInput, QueryResult};
 use crate::json::scan::Kind;
 
 impl Query {
-    /// Runs the query on a document. If its records are no list, the members of an object are read
+    /// Runs the query on a document. If its records are not a list, uses the members of an object
     /// as records, each with its name.
     ///
     /// # Errors

@@ -1,7 +1,6 @@
-//! Lists of names in sentences.
+//! Lists of names for messages.
 
-/// Joins the first `max` names with commas, and adds the number of the remaining names, for use in
-/// a sentence.
+/// Joins the first `max` names with commas, and adds the number of the others.
 #[must_use]
 pub fn join_names(names: &[String], max: usize) -> String {
     let shown: Vec<&str> = names.iter().take(max).map(String::as_str).collect();

@@ -1,34 +1,39 @@
-//! The fields of records that a query reads. All others are skipped when the records are located.
+//! The fields of records that a query reads. The parser skips all others when it locates the
+//! records.
 
 use crate::json::key_cache::KeyCache;
 use crate::json::outline::PathFilter;
 use crate::json::text::{Form, visible};
 
-/// The maximum number of different keys whose decision is kept.
+/// The maximum number of distinct keys in the cache of decisions.
 const MAX_CACHED_KEYS: usize = 1_000;
 
-/// The path numbers of values, beside those on the way to the list: the number of keys so far.
+/// The state of the filter for the list of records. Smaller states are those of the values on the
+/// way to the list: the number of keys so far.
 const LIST: u32 = u32::MAX - 3;
+/// The state for a record.
 const RECORD: u32 = u32::MAX - 2;
+/// The state for a value inside a needed field of a record.
 const FIELD: u32 = u32::MAX - 1;
-/// A member beside the list, of which only the key and the kind are read.
+/// The state for a member beside the list, of which only the key and the type are read.
 const OTHER: u32 = u32::MAX;
 
 /// The keys of records that a query reads.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NeededFields {
-    /// Keys in lower case. A key of a record may also be several of them, joined by dots.
+    /// Keys in lower case. Several of them, joined by dots, may be one key of a record.
     keys: Vec<String>,
 }
 
 impl NeededFields {
-    /// Adds the keys of a field's name. The first of them may be the list of the records, so that
-    /// the field begins at any of them.
+    /// Adds the keys of a field name. Any of them may be the first key inside a record, because the
+    /// name may also contain the path of the list.
     pub(super) fn add<'k>(&mut self, keys: impl Iterator<Item = &'k str>) {
         self.keys.extend(keys.map(str::to_lowercase));
     }
 
-    /// Returns a filter for the document, in the form `form`, whose records are at the keys `list`.
+    /// Returns a filter for a document in the form `form`, whose records are in the list at the
+    /// keys `list`.
     pub(super) fn filter<'n>(&'n self, list: &'n [String], form: Form) -> NeededValues<'n> {
         NeededValues { fields: self, list, form, known: KeyCache::default(), count: 0 }
     }
@@ -42,7 +47,7 @@ impl NeededFields {
     }
 }
 
-/// Selects the fields of the records in a document, and skips all others.
+/// Selects the needed fields of the records in a document, and skips all others.
 pub(super) struct NeededValues<'n> {
     fields: &'n NeededFields,
     list: &'n [String],
@@ -52,12 +57,12 @@ pub(super) struct NeededValues<'n> {
 }
 
 impl NeededValues<'_> {
-    /// Returns the path number of the value after `depth` keys of the way to the list.
+    /// Returns the state for the value after `depth` keys on the way to the list.
     pub(super) fn path(&self, depth: usize) -> u32 {
         if depth >= self.list.len() { LIST } else { u32::try_from(depth).unwrap_or(OTHER) }
     }
 
-    /// Decodes a key, which is escaped twice in an escaped document.
+    /// Decodes a key, which is escaped twice if the document is escaped.
     fn decoded(&self, key: &[u8]) -> String {
         let name = visible(key, self.form);
         String::from_utf8_lossy(&visible(&name, Form::Escaped)).into_owned()

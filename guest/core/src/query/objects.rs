@@ -1,13 +1,13 @@
-//! Filters and totals that are written as JSON, in the way of document databases and search
-//! engines: `{"price": {"$gt": 5}}`, `{"term": {"kind": "new"}}`. They are rewritten in the
-//! language of `where` and `aggregate`, in which the answer then shows them.
+//! Filters and totals in the JSON syntax of document databases and search engines: `{"price":
+//! {"$gt": 5}}`, `{"term": {"kind": "new"}}`. They are converted to the syntax of `where` and
+//! `aggregate`, which the answer shows.
 
 use serde_json::{Map, Value};
 
 use super::reader::is_word_character;
 use super::value::quote;
 
-/// Returns true if an expression is written as a JSON object.
+/// Returns true if an expression is a JSON object.
 pub(super) fn is_object(text: &str) -> bool {
     text.trim_start().starts_with('{')
 }
@@ -24,7 +24,7 @@ fn parse(argument: &str, text: &str, example: &str) -> Result<Map<String, Value>
     }
 }
 
-/// Rewrites a filter as a condition.
+/// Converts a filter to a condition.
 ///
 /// # Errors
 /// Returns a message for the caller if the filter is invalid, or has an unknown operator.
@@ -32,7 +32,7 @@ pub(super) fn condition(text: &str) -> Result<String, String> {
     all(&parse("where", text, "status='open' AND price>5")?)
 }
 
-/// Rewrites totals, such as `{"terms": {"field": "kind"}}` and `{"$group": …}`.
+/// Converts totals such as `{"terms": {"field": "kind"}}` and `{"$group": …}`.
 ///
 /// # Errors
 /// Returns a message for the caller if the totals are invalid or unknown.
@@ -77,7 +77,7 @@ pub(super) fn totals(text: &str) -> Result<String, String> {
     }
 }
 
-/// Rewrites a pipeline that begins with `$group`.
+/// Converts a pipeline that begins with `$group`.
 fn stages(text: &str, example: &str) -> Result<String, String> {
     let invalid = |reason: &str| format!("aggregate: {reason}; write {example}");
     let sort_by_one = "$sort accepts one total, 1 or -1";
@@ -122,7 +122,7 @@ fn stages(text: &str, example: &str) -> Result<String, String> {
     Ok(totals)
 }
 
-/// Rewrites the stage `$group` of a pipeline.
+/// Converts the stage `$group` of a pipeline.
 fn group(members: &Map<String, Value>) -> Result<String, String> {
     let path =
         |value: &Value| -> Option<String> { value.as_str()?.strip_prefix('$').map(field_name) };
@@ -175,7 +175,7 @@ fn join(parts: Vec<String>, word: &str) -> String {
     }
 }
 
-/// Rewrites members that must all hold.
+/// Converts members that must all hold, and joins them with AND.
 fn all(members: &Map<String, Value>) -> Result<String, String> {
     if members.is_empty() {
         return Err("where: the filter is empty; leave where out for all records".to_owned());
@@ -185,7 +185,7 @@ fn all(members: &Map<String, Value>) -> Result<String, String> {
     Ok(join(parts?, " AND "))
 }
 
-/// Rewrites a filter, or each filter of a list.
+/// Converts a filter, or each filter of a list, and joins them with `word`.
 fn several(name: &str, value: &Value, word: &str) -> Result<String, String> {
     let filters = match value {
         Value::Array(filters) => filters.iter().collect(),
@@ -234,8 +234,8 @@ fn member(name: &str, value: &Value) -> Result<String, String> {
     }
 }
 
-/// Rewrites the clauses of a search engine. Beside `must` or `filter`, its `should` selects nothing
-/// unless `minimum_should_match` asks for it, so that such a filter has two readings.
+/// Converts the clauses of a search engine. `should` beside `must` or `filter` selects nothing,
+/// unless `minimum_should_match` is 1. Such a filter without it is ambiguous, and is an error.
 fn clauses(members: &Map<String, Value>) -> Result<String, String> {
     let minimum = members.get("minimum_should_match");
     let is_one = minimum.is_some_and(|value| *value == 1 || *value == "1");
@@ -258,7 +258,7 @@ fn object(value: &Value) -> Result<&Map<String, Value>, String> {
     value.as_object().ok_or_else(|| format!("where: an object is expected; {NO_FILTER}"))
 }
 
-/// Returns true if a member is a clause of a search engine, and no field of that name.
+/// Returns true if a member is a clause of a search engine, not a field of that name.
 fn is_clause(name: &str, value: &Value) -> bool {
     value.as_object().is_some_and(|fields| {
         !fields.is_empty()
@@ -282,12 +282,12 @@ fn clause(name: &str, field: &str, value: &Value) -> Result<String, String> {
     }
 }
 
-/// Returns a pattern as it is written between slashes. Its own slashes may have escapes.
+/// Returns a pattern between slashes, with the slashes inside it escaped.
 fn between_slashes(pattern: &Value) -> String {
     pattern.as_str().unwrap_or_default().replace("\\/", "/").replace('/', "\\/")
 }
 
-/// Rewrites the value of a field: one that it equals, or an object of operators.
+/// Converts the value of a field: one that the field must equal, or an object of operators.
 fn comparisons(field: &str, value: &Value) -> Result<String, String> {
     match value {
         Value::Object(members) => {
@@ -323,7 +323,7 @@ fn comparisons(field: &str, value: &Value) -> Result<String, String> {
     }
 }
 
-/// Returns the plain name of an operator such as `$gte`, `_gte` or `gte`.
+/// Returns the plain name of an operator such as `$gte`, `_gte` or `gte`. `None` if it is unknown.
 fn operator(name: &str) -> Option<&str> {
     let plain = name.strip_prefix(['$', '_']).unwrap_or(name);
     let known = [
@@ -402,7 +402,7 @@ fn unknown(name: &str) -> String {
     )
 }
 
-/// Writes a value. Texts are in quotes.
+/// Converts a value. Texts get quotes.
 fn literal(value: &Value) -> Result<String, String> {
     match value {
         Value::String(text) => Ok(quote(text)),
@@ -413,7 +413,7 @@ fn literal(value: &Value) -> Result<String, String> {
     }
 }
 
-/// Writes a name. Keys with other characters than those of words are in quotes.
+/// Converts a name. Keys with characters other than those of words get quotes.
 fn field_name(name: &str) -> String {
     let is_plain = |key: &str| {
         !key.is_empty() && key.chars().all(|c| is_word_character(c) || "-/@#".contains(c))

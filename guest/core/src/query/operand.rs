@@ -1,4 +1,4 @@
-//! Operands of comparisons: a field of a record, or a function of it.
+//! Operands of comparisons: fields of records, and functions of fields.
 
 mod apply;
 mod arithmetic;
@@ -16,7 +16,7 @@ use crate::json::outline::{NodeId, Outline};
 /// A function of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FieldFunction {
-    /// The number of elements, members or characters.
+    /// The number of elements of a list, members of an object, or characters of a text.
     Length,
     Lower,
     Upper,
@@ -24,19 +24,19 @@ pub(super) enum FieldFunction {
     Trim,
     /// A number without its sign.
     Absolute,
-    /// The nearest number with so many decimals.
+    /// The nearest number with this many decimals.
     Round(u32),
     Floor,
     Ceiling,
     Date(DatePart),
-    /// The characters from the first to the last number, exclusive.
+    /// The characters from the first index to the second, exclusive.
     Slice(usize, usize),
 }
 
-/// The maximum number of decimals of a rounded number: those of a double.
+/// The maximum number of decimals for rounding, because a double has 15 significant digits.
 const MAX_DECIMALS: u32 = 15;
 
-/// The functions with their names.
+/// The names of the functions.
 const FUNCTIONS: &[(&str, FieldFunction)] = &[
     ("length", FieldFunction::Length),
     ("len", FieldFunction::Length),
@@ -69,14 +69,14 @@ const FUNCTIONS: &[(&str, FieldFunction)] = &[
 pub(super) struct Operand {
     /// The name as the caller wrote it.
     pub(super) name: FieldName,
-    /// The path of the field. Empty before [`Operand::bind`].
+    /// The path of the field. Empty before [`Operand::bind`] finds it.
     pub(super) field: FieldPath,
     pub(super) function: Option<FieldFunction>,
-    /// The expression that computes the value, instead of a field.
+    /// The expression that computes the value. `None` if the value is a field.
     pub(super) computed: Option<Box<Expression>>,
-    /// The value for records without one.
+    /// The value for records whose own value is null or absent.
     pub(super) default: Option<Box<Literal>>,
-    /// The order of day and month in the dates of which a function takes a part.
+    /// The order of day and month in the dates from which a function takes a part.
     pub(super) order: DayOrder,
 }
 
@@ -88,8 +88,8 @@ impl Operand {
         Self { name, field, function: None, computed: None, default: None, order }
     }
 
-    /// Reads an operand that is computed, such as `price * quantity`. None, with nothing read, if
-    /// there is none.
+    /// Reads an operand that is computed, such as `price * quantity`. `None`, with nothing read, if
+    /// no such operand is next.
     pub(super) fn computed(reader: &mut Reader<'_>) -> Option<Self> {
         let start = reader.position();
         let expression = Expression::read(reader)?;
@@ -97,7 +97,7 @@ impl Operand {
         Some(Self { computed: Some(Box::new(expression)), ..Self::new(name) })
     }
 
-    /// Returns true if the value is computed from several.
+    /// Returns true if the value is computed by an expression.
     pub(super) fn is_computed(&self) -> bool {
         self.computed.is_some()
     }
@@ -147,7 +147,8 @@ impl Operand {
         Ok(Self { function, ..Self::new(name) })
     }
 
-    /// Reads the type of a cast. Texts with numbers compare as numbers without one.
+    /// Reads the target type of a cast. `None` if the cast has no effect, as for numbers and
+    /// timestamps: texts with numbers compare as numbers anyway.
     fn cast(reader: &mut Reader<'_>) -> Result<Option<FieldFunction>, String> {
         let verbatim = reader.peek_word();
         let function = match verbatim.to_lowercase().as_str() {
@@ -169,7 +170,8 @@ impl Operand {
         Ok(function)
     }
 
-    /// Reads the arguments of the function `word`, after the opening parenthesis.
+    /// Reads the arguments of the function `word`, after the opening parenthesis. `None` if there
+    /// is no such function.
     fn call(reader: &mut Reader<'_>, word: &str) -> Result<Option<Self>, String> {
         if matches!(word, "date_trunc" | "strftime") {
             let Some(part) = reader.quoted()? else {
@@ -267,7 +269,7 @@ impl Operand {
         Ok(Some(Self { function: Some(function), ..operand }))
     }
 
-    /// Reads the arguments of `bin(created, 1d)`.
+    /// Reads the arguments of `bin(created, 1d)`. Returns the operand for that period of the date.
     fn bin(reader: &mut Reader<'_>) -> Result<Self, String> {
         let name = FieldName::read(reader)?;
         let _ = reader.eat(",");
@@ -348,8 +350,8 @@ impl Operand {
         self.field = FieldPath::new(self.field.steps().get(depth..).unwrap_or_default().to_vec());
     }
 
-    /// Calls `visit` with each value of the operand in the value `id`, or with the default of the
-    /// operand for one that is null.
+    /// Calls `visit` with each value of the operand in the node `id`. A null value is replaced by
+    /// the operand's default, if it has one.
     pub(super) fn visit(
         &self,
         outline: &Outline<'_>,
@@ -365,7 +367,7 @@ impl Operand {
         });
     }
 
-    /// Calls `visit` with each value of the operand in the value `id`, without its default.
+    /// Calls `visit` with each value of the operand in the node `id`, without its default.
     pub(super) fn visit_own(
         &self,
         outline: &Outline<'_>,
@@ -395,7 +397,7 @@ impl Operand {
     }
 }
 
-/// Returns the part of a date with this name.
+/// Returns the part of a date with this name. `None` if it is unknown.
 fn part_named(name: &str) -> Option<DatePart> {
     FUNCTIONS.iter().find_map(|(known, function)| match function {
         FieldFunction::Date(part) if *known == name => Some(*part),
@@ -403,7 +405,7 @@ fn part_named(name: &str) -> Option<DatePart> {
     })
 }
 
-/// Returns the function that a method without arguments computes.
+/// Returns the function that a method without arguments computes. `None` if it is unknown.
 fn method(word: &str) -> Option<FieldFunction> {
     Some(match word {
         "len" | "length" | "size" | "count" => FieldFunction::Length,

@@ -11,12 +11,13 @@ use super::scale::{ScaleSurvey, SortPosition};
 use super::value::Value;
 use crate::json::outline::NodeId;
 
-/// The order in which to return records. Empty for their own order.
+/// The order in which to return records, with true for descending. Empty to keep the order of the
+/// document.
 #[derive(Debug, Default)]
 pub(super) struct Order(Vec<(Operand, bool)>);
 
 impl Order {
-    /// Reads `order by`, if it follows.
+    /// Reads `order by` and its fields. Empty if no `order by` is next.
     ///
     /// # Errors
     /// Returns a message for the caller if no field follows.
@@ -44,7 +45,7 @@ impl Order {
         }
     }
 
-    /// Reads `limit`, if it follows.
+    /// Reads `limit` and its number. `None` if no `limit` is next.
     ///
     /// # Errors
     /// Returns a message for the caller if no whole number follows.
@@ -65,8 +66,8 @@ impl Order {
         }
     }
 
-    /// Reads `limit` and `offset` in any order, if they follow. Returns the number of records to
-    /// leave out at the start, and the maximum number of the others.
+    /// Reads `limit` and `offset` in any order. Returns the number of records to skip, and the
+    /// maximum number of the others. `None` for no maximum.
     ///
     /// # Errors
     /// Returns a message for the caller if no whole number follows.
@@ -98,7 +99,7 @@ impl Order {
         self.0.iter().map(|(operand, _)| &operand.name)
     }
 
-    /// Returns true if the records keep their order.
+    /// Returns true if the records keep the order of the document.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -111,8 +112,8 @@ impl Order {
         self.0.iter_mut().try_for_each(|(operand, _)| operand.bind(records, all))
     }
 
-    /// Sorts records. Equal ones keep their order. Records without a value come last. Returns notes
-    /// on values that are not of one kind.
+    /// Sorts records. Records with equal values keep their order, and those without a value come
+    /// last. Returns notes on values of different types.
     ///
     /// # Errors
     /// Returns a message for the caller if a field holds objects only.
@@ -193,19 +194,20 @@ const STAGES: [&str; 13] = [
     "fields",
 ];
 
-/// Returns true if a pipe and a stage follow, which is no alternative value.
+/// Returns true if a pipe and a stage are next, so that the pipe does not precede an alternative
+/// value.
 pub(super) fn stage_follows(reader: &Reader<'_>) -> bool {
     let mut rest = reader.clone();
     rest.eat("|") && rest.keyword(&STAGES).is_some() && rest.peek() != Some('=')
 }
 
-/// Reads a pipe if one of `stages` follows. Returns true if it was read.
+/// Reads a pipe if one of `stages` follows the pipe. Returns true if it was read.
 pub(super) fn eat_pipe(reader: &mut Reader<'_>, stages: &[&'static str]) -> bool {
     let mut rest = reader.clone();
     rest.eat("|") && rest.keyword(stages).is_some() && reader.eat("|")
 }
 
-/// Reads `asc` or `desc`, if one follows. Returns true for `desc`.
+/// Reads `asc` or `desc` if it is next. Returns true for `desc`.
 pub(super) fn read_direction(reader: &mut Reader<'_>) -> bool {
     let word = reader.keyword(&["asc", "ascending", "desc", "descending"]);
     word.is_some_and(|word| word.starts_with("desc"))

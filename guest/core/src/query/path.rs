@@ -47,20 +47,21 @@ impl Path {
         Ok(Self { query })
     }
 
-    /// Returns what to write instead of a path that leads to nothing, for an error. Empty if it is
-    /// no XPath.
+    /// Returns a suggestion for a path that selects nothing, for an error. Empty if the path is not
+    /// an XPath.
     pub(super) fn correction(path: &str) -> String {
         Self::from_xpath(path)
             .map_or_else(String::new, |path| format!("; this is no JSON Pointer: write {path}"))
     }
 
-    /// Returns the JSONPath for an XPath. None if it is no XPath, or has parts that JSONPath lacks.
+    /// Converts an XPath to a JSONPath. `None` if it is not an XPath, or has parts that JSONPath
+    /// lacks.
     pub(super) fn from_xpath(path: &str) -> Option<String> {
         xpath::to_json_path(path)
     }
 
-    /// Returns true if the path may select several values of a document. A `*` in a JSON Pointer is
-    /// one value if it is the name of a member.
+    /// Returns true if the path may select several values of a document. A `*` in a JSON Pointer
+    /// selects one value if a member has this name.
     #[must_use]
     pub fn is_many(&self, outline: &Outline<'_>, root: NodeId) -> bool {
         if self.query.is_singular() {
@@ -81,7 +82,9 @@ impl Path {
         })
     }
 
-    /// Returns the values that the path selects from `root`.
+    /// Returns the values that the path selects from `root`. Answers show a list as their member
+    /// `items`, and a condensed document as `summary`. If a path begins with such a name and `root`
+    /// has no such member, the name is skipped.
     ///
     /// An answer shows a list as its member `items`, and a condensed document as `summary`. A path
     /// that begins with such a name is followed without it, if `root` has no member of that name.
@@ -98,8 +101,8 @@ impl Path {
 }
 
 impl Segment {
-    /// Returns true if the step is a name that stands for the value `root` itself in answers, and
-    /// for no member of it.
+    /// Returns true if the step is a name that answers use for `root` itself, and `root` has no
+    /// such member.
     fn is_alias(&self, outline: &Outline<'_>, root: NodeId) -> bool {
         let [PathSelector::Name(name) | PathSelector::Token(name)] = self.selectors.as_slice()
         else {

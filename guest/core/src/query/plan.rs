@@ -1,4 +1,4 @@
-//! The parts of its input that a query needs.
+//! The parts of the input that a query needs.
 
 use super::Query;
 use super::aggregate::Aggregates;
@@ -6,7 +6,7 @@ use super::condition::Condition;
 use super::needed::NeededFields;
 
 impl Query {
-    /// Returns the fields of records that the query reads. None if it may read all of them.
+    /// Returns the fields of records that the query reads. `None` if it may read all fields.
     pub(super) fn needed_fields(&self) -> Option<NeededFields> {
         let reads_all = self.path.is_some()
             || self.grep.is_some()
@@ -28,12 +28,13 @@ impl Query {
         Some(needed)
     }
 
-    /// Returns true if the query returns complete records after the first ones.
+    /// Returns true if the query returns complete records and skips the first ones.
     fn only_skips(&self) -> bool {
         self.skip > 0 && self.fields.is_none() && self.jq.is_none()
     }
 
-    /// Returns true if the query is about records, so that a table in a text is read as records.
+    /// Returns true if the query needs records, so that a table in a text must be converted to
+    /// records.
     pub(super) fn needs_records(&self) -> bool {
         self.filters()
             || self.path.is_some()
@@ -48,25 +49,26 @@ impl Query {
         totals.is_some_and(|totals| !totals.has_no_fields())
     }
 
-    /// Returns true if the query states which records to choose.
+    /// Returns true if the query has a condition, ids or a minimum score that selects records.
     pub(super) fn filters(&self) -> bool {
         self.condition.is_some() || !self.filter_ids.is_empty() || self.min_score.is_some()
     }
 
-    /// Returns true if some records are chosen: also those with a match, if the query asks for
-    /// records and not for the matches.
+    /// Returns true if the query selects records: by a filter, or by `grep` if it returns records,
+    /// not matches.
     pub(super) fn chooses(&self) -> bool {
         self.filters() || self.greps_records()
     }
 
-    /// Returns true if `grep` chooses records, because the query states their form.
+    /// Returns true if `grep` selects records, because the query returns records or totals of them.
     pub(super) fn greps_records(&self) -> bool {
         let shows_records =
             self.aggregate.is_some() || self.mode.is_some() || self.fields.is_some();
         self.grep.is_some() && shows_records
     }
 
-    /// Returns true if the query only searches. A search reads values that are not indexed, too.
+    /// Returns true if the query only searches. A search also reads values that are not in the
+    /// outline.
     pub(super) fn is_search(&self) -> bool {
         self.grep.is_some() && !self.needs_records() && self.aggregate.is_none()
     }

@@ -1,41 +1,42 @@
-//! Queries that are a program of jq.
+//! Queries with a jq program.
 
 #[cfg(feature = "jq")]
 use super::jq;
 use super::{Query, QueryResult};
 
-/// True if this build runs programs of jq. The linker removes what only programs need from others.
+/// True if this build runs jq programs. In other builds, the linker removes the code that only
+/// programs need.
 const HAS_JQ: bool = cfg!(feature = "jq");
 
-/// The reason for refusing a program in a build without jq.
+/// The error for a jq program in a build without jq.
 pub const NO_JQ: &str = "this build has no jq";
 
 impl Query {
-    /// Returns true if the query is a program for the whole document.
+    /// Returns true if the query is only a jq program, for the whole document.
     pub(super) fn is_program(&self) -> bool {
         self.runs_jq() && self.path.is_none() && !self.filters()
     }
 
-    /// Returns true if the query has a program of jq, which this build cannot run.
+    /// Returns true if the query has a jq program, and this build cannot run it.
     #[must_use]
     pub fn needs_jq(&self) -> bool {
         !HAS_JQ && self.jq.is_some()
     }
 
-    /// Returns true if the query has a program of jq, which this build can run.
+    /// Returns true if the query has a jq program, and this build can run it.
     pub(super) fn runs_jq(&self) -> bool {
         HAS_JQ && self.jq.is_some()
     }
 
-    /// Returns the error for a program of jq that cannot run for this reason.
+    /// Returns the error for a jq program that cannot run, with `reason`.
     #[must_use]
     pub fn jq_error(&self, reason: &str) -> String {
         let program = self.jq.as_deref().unwrap_or_default();
         format!("{reason}: use where, aggregate, path and grep: {program:?}")
     }
 
-    /// Runs the program of jq on a JSON document, which may be a list of lines or of the records
-    /// that a condition chose.
+    /// Runs the jq program on a JSON document. `is_lines` is true if the document is a list of
+    /// lines, or of the records that a condition selected.
     #[cfg(feature = "jq")]
     pub(super) fn run_jq(&self, document: &[u8], is_lines: bool) -> Result<QueryResult, String> {
         let program = self.jq.as_deref().unwrap_or_default();
@@ -51,7 +52,7 @@ impl Query {
         Ok(QueryResult::new(results.bytes, results.is_text, what))
     }
 
-    /// Refuses the program of jq. Never called, because [`Query::run`] refuses it first.
+    /// Returns an error. Never called, because [`Query::run`] rejects jq programs first.
     #[cfg(not(feature = "jq"))]
     pub(super) fn run_jq(&self, _: &[u8], _: bool) -> Result<QueryResult, String> {
         Err(NO_JQ.to_owned())

@@ -24,12 +24,12 @@ pub struct Projected {
     /// True if the projection stopped before the last record, because the [`IsEnough`] callback
     /// returned true.
     pub is_partial: bool,
-    /// The selected fields that nothing has. Empty if the projection stopped early.
+    /// The selected fields that occur nowhere. Empty if the projection stopped early.
     pub missing: Vec<String>,
 }
 
 impl Projected {
-    /// Checks that no missing field is one with another name for it, as in `price as cost`.
+    /// Returns an error if a missing field is an existing one with an alias, as in `price as cost`.
     ///
     /// # Errors
     /// Returns a message for the caller that names the field.
@@ -45,7 +45,7 @@ impl Projected {
         })
     }
 
-    /// Returns a note about selected fields that nothing has. Empty if there are none.
+    /// Returns a note about selected fields that occur nowhere. Empty if there are none.
     pub(super) fn note(&self) -> String {
         match self.missing.as_slice() {
             [] => String::new(),
@@ -54,7 +54,7 @@ impl Projected {
     }
 }
 
-/// A document to select fields from, with the positions of its records.
+/// A document from which fields are selected, with the positions of its records.
 pub(super) struct ProjectionSource<'a> {
     /// The bytes of the payload that contains the document.
     pub bytes: &'a [u8],
@@ -62,18 +62,19 @@ pub(super) struct ProjectionSource<'a> {
     pub form: Form,
     /// Offset in `bytes` of the document, or of the value in it that a path selected.
     pub root: usize,
-    /// Offsets in `bytes` of the records, if the document has a list of them.
+    /// Offsets in `bytes` of the records. `None` if the document has no list of records.
     pub records: Option<&'a [usize]>,
-    /// Keys from the document to the list of records. None if the list is the document itself.
+    /// Keys from the document to the list of records. `None` if the list is the document itself.
     pub keys: Option<&'a [String]>,
-    /// True if the records were chosen by a condition, so that the document is no answer.
+    /// True if a condition selected the records. Fields are then not taken from the document
+    /// itself.
     pub are_chosen: bool,
 }
 
 impl ProjectionSource<'_> {
-    /// Copies the fields in `mask` from the document if it has all of them, and otherwise from each
-    /// record, until `is_enough` returns true. `names` returns the document's member names. Returns
-    /// none if no field is found or the JSON is invalid. O(document).
+    /// Copies the fields in `mask` from the document if it has all of them. Otherwise copies them
+    /// from each record, until `is_enough` returns true. `names` returns the document's member
+    /// names. Returns `None` if no field is found or the JSON is invalid. O(document).
     pub(super) fn project(
         &self,
         mask: &Mask,
@@ -141,7 +142,7 @@ impl ProjectionSource<'_> {
 }
 
 /// Copies the fields in `mask` from the document described by `survey`, or from each of its
-/// records. `list` is the list of records, if there is one. Returns none if the decision needs an
+/// records. `list` is the list of records, if there is one. Returns `None` if the decision needs an
 /// outline of the document.
 pub(super) fn project(
     bytes: &[u8],
@@ -166,7 +167,7 @@ pub(super) fn project(
 }
 
 /// Returns the member names of the document described by `survey`. Skips the value of `list`, which
-/// is validated already. Returns none if the JSON is invalid.
+/// is validated already. Returns `None` if the JSON is invalid.
 fn member_names(
     bytes: &[u8],
     form: Form,

@@ -1,7 +1,7 @@
 //! A reader of query expressions: the characters of `where` and `aggregate`, with positions for
 //! errors.
 
-/// The maximum number of comparisons or totals in one expression. Each is evaluated on every
+/// The maximum number of comparisons or totals in one expression. Each is evaluated for every
 /// record.
 const MAX_PARTS: usize = 64;
 /// The maximum length, in bytes, of an expression.
@@ -22,11 +22,11 @@ pub(super) struct Reader<'t> {
     at: usize,
     parts: usize,
     depth: usize,
-    /// True if a colon after a name is a part of it, as a comparison cannot follow.
+    /// True if names may contain colons, because no comparison with `:` can follow.
     joins_colons: bool,
 }
 
-/// A position in an expression, to which a reader can return.
+/// A position in an expression to which a reader can return.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Position(usize);
 
@@ -47,19 +47,20 @@ impl<'t> Reader<'t> {
         Ok(Self { argument, text, at: 0, parts: 0, depth: 0, joins_colons })
     }
 
-    /// Creates a reader for a part of this expression that is written in another way.
+    /// Creates a reader for a converted part of this expression. It continues the counts of parts
+    /// and depth.
     pub(super) fn inner<'i>(&self, text: &'i str) -> Reader<'i> {
         let Self { argument, parts, depth, joins_colons, .. } = *self;
         Reader { argument, text, at: 0, parts, depth, joins_colons }
     }
 
-    /// Reads names with colons from now on, as in `order by dc:date`.
+    /// Accepts colons in names from now on, as in `order by dc:date`.
     pub(super) fn join_colons(&mut self) {
         self.joins_colons = true;
     }
 
-    /// Returns true if a colon joins the prefix of a name and the name that are around it, as in
-    /// `dc:creator`. In a condition, `:` is also an operator, so that another one must follow.
+    /// Returns true if the next colon joins a prefix and a name, as in `dc:creator`. In a
+    /// condition, where `:` is also an operator, another operator must follow the name.
     /// `is_operator` returns true if an operator is next.
     pub(super) fn is_prefix_end(&self, is_operator: impl Fn(&mut Self) -> bool) -> bool {
         let mut rest = self.clone();
@@ -71,7 +72,7 @@ impl<'t> Reader<'t> {
         is_colon && is_name && (self.joins_colons || is_operator(&mut rest))
     }
 
-    /// Returns true if `symbol` is before the current position.
+    /// Returns true if the text before the current position ends with `symbol`.
     pub(super) fn is_after(&self, symbol: &str) -> bool {
         self.text.get(..self.at).is_some_and(|before| before.ends_with(symbol))
     }
@@ -93,7 +94,7 @@ impl<'t> Reader<'t> {
         Ok(())
     }
 
-    /// Enters a parenthesis or a negation.
+    /// Enters a parenthesis or a negation, which [`Reader::leave`] ends.
     ///
     /// # Errors
     /// Returns a message for the caller if the expression is nested too deeply.
@@ -105,7 +106,7 @@ impl<'t> Reader<'t> {
         Ok(())
     }
 
-    /// Leaves what [`Reader::enter`] entered.
+    /// Leaves a parenthesis or negation that [`Reader::enter`] entered.
     pub(super) fn leave(&mut self) {
         self.depth = self.depth.saturating_sub(1);
     }
@@ -148,19 +149,20 @@ impl<'t> Reader<'t> {
         self.rest().is_empty()
     }
 
-    /// Returns the next character.
+    /// Returns the next character without reading it. `None` at the end.
     pub(super) fn peek(&self) -> Option<char> {
         self.rest().chars().next()
     }
 
-    /// Reads the next character.
+    /// Reads the next character. `None` at the end.
     pub(super) fn next(&mut self) -> Option<char> {
         let next = self.peek()?;
         self.at += next.len_utf8();
         Some(next)
     }
 
-    /// Reads `symbol` after white space. Returns false if something else follows.
+    /// Reads `symbol` after white space. Returns false, and reads nothing, if something else
+    /// follows.
     pub(super) fn eat(&mut self, symbol: &str) -> bool {
         let start = self.at;
         self.skip_space();
@@ -190,8 +192,8 @@ impl<'t> Reader<'t> {
         rest.get(..end).unwrap_or_default()
     }
 
-    /// Reads a unit in parentheses that is the end of a name, as in `Mass (g) > 5`. `follows`
-    /// returns true if the rest after it can follow a name. None if no unit follows.
+    /// Reads a unit in parentheses at the end of a name, as in `Mass (g) > 5`. `follows` returns
+    /// true if the rest of the expression can follow a name. `None` if no unit is next.
     pub(super) fn unit(&mut self, follows: impl Fn(&mut Self) -> bool) -> Option<&'t str> {
         let start = self.at;
         let inside = |c: char| c.is_alphanumeric() || " _%/.°-".contains(c);
@@ -209,8 +211,8 @@ impl<'t> Reader<'t> {
         None
     }
 
-    /// Reads one of the keywords `words`, in any case, after white space. A keyword may have
-    /// several words. Returns the keyword that was read.
+    /// Reads one of the keywords `words` after white space, ignoring case. A keyword may have
+    /// several words. Returns the keyword. `None`, with nothing read, if none is next.
     pub(super) fn keyword(&mut self, words: &[&'static str]) -> Option<&'static str> {
         words.iter().find(|keyword| self.eat_keyword(keyword)).copied()
     }
@@ -233,8 +235,8 @@ impl<'t> Reader<'t> {
         true
     }
 
-    /// Reads a text in quotes after white space. A backslash or a doubled quote escapes the quote.
-    /// None if no quote follows.
+    /// Reads a quoted text after white space. A backslash or a doubled quote escapes the quote.
+    /// `None` if no quote is next.
     ///
     /// # Errors
     /// Returns a message for the caller if the closing quote is missing.

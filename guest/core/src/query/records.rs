@@ -35,7 +35,7 @@ pub struct RecordSet<'a> {
     base: String,
     /// True if the records are values that a path selects, not all elements of one list.
     is_selection: bool,
-    /// The position of the list of records in the document. None if the list is the document
+    /// The position of the list of records in the document. `None` if the list is the document
     /// itself, or a path selected it.
     around: Option<Surroundings>,
 }
@@ -51,8 +51,8 @@ struct Surroundings {
     after: Span,
 }
 
-/// The parts of a document around its list of records, without insignificant white space. A list
-/// can be put into them again.
+/// The parts of a document around its list of records, without insignificant white space. Another
+/// list can take its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListEnvelope {
     /// The keys from the root of the document to the list.
@@ -64,8 +64,7 @@ pub struct ListEnvelope {
 }
 
 impl ListEnvelope {
-    /// Returns the parts of a document around its list `list`. None if the list is the document
-    /// itself.
+    /// Returns the parts of a document around `list`. `None` if the list is the document itself.
     #[must_use]
     pub fn around(bytes: &[u8], form: Form, survey: &DocumentInfo, list: &List) -> Option<Self> {
         let part = |span: Span| minify(&visible(bytes.get(span).unwrap_or_default(), form));
@@ -76,21 +75,21 @@ impl ListEnvelope {
         })
     }
 
-    /// Returns an envelope for a list that is part of a document already, as its member `key`.
-    /// Nothing will be put around the list.
+    /// Returns an envelope for a list that is already the member `key` of its document, so that
+    /// nothing is added around it.
     #[must_use]
     pub fn member(key: &str) -> Self {
         Self { keys: vec![key.to_owned()], before: Vec::new(), after: Vec::new() }
     }
 
-    /// Returns true if the list is part of its document already, so that nothing must be put around
+    /// Returns true if the list is part of its document already, so that nothing is added around
     /// it.
     #[must_use]
     pub fn is_applied(&self) -> bool {
         self.before.is_empty()
     }
 
-    /// Returns the document with `list` in the place of its list of records.
+    /// Returns the document with `list` in place of its list of records.
     #[must_use]
     pub fn wrap(&self, list: &[u8]) -> Vec<u8> {
         [self.before.as_slice(), list, &self.after].concat()
@@ -106,7 +105,7 @@ pub enum PathTarget<'a> {
 }
 
 impl<'a> RecordSet<'a> {
-    /// Finds the records of a payload, which is not escaped. Returns none if it is neither JSON nor
+    /// Finds the records of an unescaped payload. Returns `None` if the payload is neither JSON nor
     /// NDJSON.
     #[must_use]
     pub fn locate(raw: &'a [u8], limits: &EndpointSettings) -> Option<Self> {
@@ -122,8 +121,8 @@ impl<'a> RecordSet<'a> {
     }
 
     /// Finds the records of a JSON document in any form, each only with its fields `needed`. Faster
-    /// than [`RecordSet::locate`], and decodes nothing. `survey` has the lists of the payload, if
-    /// they are known. Returns none if the payload is no document with a list.
+    /// than [`RecordSet::locate`], because it decodes nothing. `survey` has the lists of the
+    /// payload, if they are known. Returns `None` if the payload is not a document with a list.
     #[must_use]
     pub(super) fn locate_fields(
         bytes: &'a [u8],
@@ -173,7 +172,7 @@ impl<'a> RecordSet<'a> {
         Some(Self { around, ..Self::of_ids(outline, ids, true) })
     }
 
-    /// Returns the lines of NDJSON as records. None if a line that is not empty is invalid JSON.
+    /// Returns the lines of NDJSON as records. `None` if a non-empty line is invalid JSON.
     fn from_lines(raw: &'a [u8]) -> Option<Self> {
         let spans = locate_lines(raw, Form::Raw)?;
         let outline = Outline::parse_all(raw, Form::Raw, &spans).ok()?;
@@ -181,7 +180,7 @@ impl<'a> RecordSet<'a> {
         Some(Self::of_ids(outline, ids, true))
     }
 
-    /// Returns these values of a document as records.
+    /// Creates a set of records from the nodes `ids` of a document.
     fn of_ids(outline: Outline<'a>, ids: Vec<NodeId>, is_list: bool) -> Self {
         Self {
             outline,
@@ -230,7 +229,7 @@ impl<'a> RecordSet<'a> {
         }
     }
 
-    /// Returns the error for a path that selects nothing, with the members that there are.
+    /// Returns the error for a path that selects nothing, with the existing members.
     pub(super) fn leads_to_nothing(&self) -> String {
         let known = crate::fields::mask::names(&self.outline, self.root);
         let known = if known.is_empty() {
@@ -241,7 +240,7 @@ impl<'a> RecordSet<'a> {
         format!("the path leads to nothing{known}")
     }
 
-    /// Returns the JSON Pointer of the list of records in the document. None if the list is the
+    /// Returns the JSON Pointer of the list of records in the document. `None` if the list is the
     /// document itself, or a path selected it.
     #[must_use]
     pub fn list_path(&self) -> Option<String> {
@@ -294,8 +293,8 @@ impl<'a> RecordSet<'a> {
         path
     }
 
-    /// Takes the members of the object at `root` as records, if they are objects with a common
-    /// member, or if `any` members are to be taken. Returns false if they are not.
+    /// Makes the members of the object at `root` the records. They must be objects with a common
+    /// member, unless `any` is true. Otherwise returns false, and changes nothing.
     pub fn take_members(&mut self, any: bool) -> bool {
         let is =
             |kind: Kind, id: NodeId| self.outline.node(id).is_some_and(|node| node.kind == kind);
@@ -314,8 +313,9 @@ impl<'a> RecordSet<'a> {
         true
     }
 
-    /// Returns the node to search and its JSON Pointer in the document or, if the records
-    /// `are_some` of its values, each of their nodes with its own. O(document) for several.
+    /// Returns the nodes to search, each with its JSON Pointer in the document. They are the
+    /// records if `are_some` or if a path selected them, else only the root. O(document) for
+    /// several.
     #[must_use]
     pub fn paths(&self, are_some: bool) -> Vec<(NodeId, String)> {
         if !self.is_list || !(are_some || self.is_selection) {
@@ -357,7 +357,7 @@ impl<'a> RecordSet<'a> {
         }
     }
 
-    /// Returns the parts of the document around the list of records. None if the list is the
+    /// Returns the parts of the document around the list of records. `None` if the list is the
     /// document itself, or a path selected it.
     #[must_use]
     pub fn envelope(&self) -> Option<ListEnvelope> {
@@ -384,8 +384,8 @@ impl<'a> RecordSet<'a> {
         [b"[".as_slice(), &records.join(&b','), b"]"].concat()
     }
 
-    /// Copies the fields in `mask` from the document or, if it lacks them, from each record: only
-    /// from the records if a condition chose them. Returns none if none has any of the fields.
+    /// Copies the fields in `mask` from the document or, if it lacks them, from each record. If
+    /// `are_chosen`, copies them from the records only. Returns `None` if none of them is found.
     #[must_use]
     pub fn project(&self, mask: &Mask, are_chosen: bool) -> Option<Projected> {
         let start = |id: &NodeId| self.outline.node(*id).map(|node| self.outline.start(node));
@@ -403,9 +403,9 @@ impl<'a> RecordSet<'a> {
     }
 }
 
-/// Returns the list whose elements are the records: the one that policy names, or else the longest
-/// if it makes up at least half of the document. Otherwise returns the document itself if it is an
-/// array, else none.
+/// Returns the list whose elements are the records. That is the list that policy names, or the
+/// longest list if it makes up at least half of the document. Otherwise returns the document itself
+/// if it is an array. `None` if there is no such list.
 pub(crate) fn record_list<'s>(
     survey: &'s DocumentInfo,
     limits: &EndpointSettings,

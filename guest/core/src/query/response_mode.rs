@@ -30,10 +30,9 @@ pub enum ResponseMode {
 const METADATA_TOKENS: u64 = 40;
 /// Tokens of the metadata budget that are reserved for short fields, even if id and title are long.
 const MIN_SHORT_FIELD_TOKENS: u64 = 12;
-/// Maximum number of characters of a string in the metadata, such as a title. Longer ones are
-/// shortened.
+/// Maximum number of characters of a string in the metadata, such as a title.
 const MAX_TITLE_CHARS: usize = 120;
-/// Number of records that are inspected to detect which members hold id, title and content.
+/// Number of records that are examined to find the members with id, title and content.
 const SAMPLED_RECORDS: usize = 20;
 
 impl ResponseMode {
@@ -45,7 +44,7 @@ impl ResponseMode {
         ("full", ResponseMode::Full),
     ];
 
-    /// Returns the mode of this name, or none if there is no such mode.
+    /// Returns the mode of this name. `None` if there is no such mode.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, mode)| *mode)

@@ -1,18 +1,18 @@
-//! Dates in the formats of the C library: `%Y-%m-%dT%H:%M:%SZ`.
+//! Dates in the formats of the C function `strftime`: `%Y-%m-%dT%H:%M:%SZ`.
 
 use super::{DateTime, DayOrder, days_since_monday};
 
-/// The directives of a format for a whole date or time, and the directives that they stand for.
+/// The directives for a whole date or time, each with its expansion.
 const SHORT: [(&str, &str); 3] = [("%F", "%Y-%m-%d"), ("%T", "%H:%M:%S"), ("%R", "%H:%M")];
 
-/// Returns a format without short directives.
+/// Returns a format in which directives for a whole date or time are expanded.
 fn expanded(format: &str) -> String {
     SHORT.iter().fold(format.to_owned(), |format, (short, long)| format.replace(short, long))
 }
 
 impl DateTime {
     /// Returns the date and time with these parts: year, month from 1, day, hour, minute, second.
-    /// None if there is no such date.
+    /// `None` if there is no such date.
     pub(in crate::query) fn of_parts(parts: [i64; 6]) -> Option<Self> {
         let [year, month, day, hour, minute, second] = parts;
         let is_valid = (0..=9_999).contains(&year)
@@ -46,8 +46,8 @@ impl DateTime {
         [year, month - 1, day, hour, minute, second, weekday, days - first.days()]
     }
 
-    /// Reads a text in a format. Its zone counts as part of the date. None if the text has another
-    /// form, or the format a directive that is not known.
+    /// Reads a text in a format. Its zone becomes a part of the date. `None` if the text has
+    /// another form, or if the format has an unknown directive.
     pub(in crate::query) fn read_format(text: &str, format: &str) -> Option<Self> {
         let format = expanded(format);
         let (mut rest, mut signs) = (text, format.chars());
@@ -100,7 +100,7 @@ impl DateTime {
         Some(Self::of_seconds(date.instant(false).0 - zone))
     }
 
-    /// Writes the date in a format. None if the format has a directive that is not known.
+    /// Writes the date in a format. `None` if the format has an unknown directive.
     pub(in crate::query) fn write_format(&self, format: &str) -> Option<String> {
         let (mut out, format) = (String::new(), expanded(format));
         let mut signs = format.chars();
@@ -134,7 +134,8 @@ impl DateTime {
     }
 }
 
-/// Returns the seconds of a zone such as `+0200`, `-05:30`, `Z` or `UTC`.
+/// Returns the UTC offset, in seconds, of a zone such as `+0200`, `-05:30`, `Z` or `UTC`. `None`
+/// for other texts.
 fn offset(zone: &str) -> Option<i64> {
     if ["Z", "z", "UTC", "GMT"].contains(&zone) {
         return Some(0);
@@ -154,11 +155,12 @@ fn offset(zone: &str) -> Option<i64> {
     Some(sign * (hours * 3_600 + minutes * 60))
 }
 
-/// The directives that a format for reading has, and one for writing.
+/// The directives of a format for reading dates.
 pub(in crate::query) const READ_DIRECTIVES: &str = "YmdeHMSFTRZzbB%";
+/// The directives of a format for writing dates.
 pub(in crate::query) const WRITTEN_DIRECTIVES: &str = "YmdHMSFTRjsAaZz%";
 
-/// Returns the first directive of a format that is none of `known`. O(format).
+/// Returns the first directive of a format that is not in `known`. O(format).
 pub(in crate::query) fn unknown_directive(format: &str, known: &str) -> Option<String> {
     let mut signs = format.chars();
     while let Some(sign) = signs.next() {

@@ -1,4 +1,5 @@
-//! Dates as programs and people write them: ISO 8601, RFC 2822, access logs, and names of months.
+//! Dates in the forms that programs and people use: ISO 8601, RFC 2822, access logs, and names of
+//! months.
 
 use super::{DateTime, WEEKDAYS};
 
@@ -35,7 +36,7 @@ const ZONES: [(&str, i64); 16] = [
     ("ist", 330),
     ("jst", 540),
 ];
-/// The length of the longest text that is read as a date, in bytes.
+/// The maximum length of a text that is read as a date, in bytes.
 const MAX_BYTES: usize = 48;
 
 /// The order of day and month in dates such as `04/05/2024`.
@@ -48,8 +49,8 @@ pub(in crate::query) enum DayOrder {
 }
 
 impl DateTime {
-    /// Reads a text that is a date, or a date with a time. `order` is that of day and month where
-    /// the year comes last. None for other texts, and where the order is needed but unknown. O(1).
+    /// Reads a text that is a date, or a date with a time. `order` is the order of day and month if
+    /// the year comes last. `None` for other texts, and if the order is needed but unknown. O(1).
     pub(in crate::query) fn read(text: &str, order: DayOrder) -> Option<Self> {
         let text = text.trim();
         if text.len() > MAX_BYTES || !text.contains(|c: char| c.is_ascii_digit()) {
@@ -61,13 +62,13 @@ impl DateTime {
     }
 }
 
-/// Returns the number of a month, from 1, by its name or the first three or four letters of it, in
-/// any case.
+/// Returns the number of a month, from 1, by its name or the first three or four letters of the
+/// name. Ignores case. `None` for other words.
 pub(in crate::query) fn month_number(name: &str) -> Option<usize> {
     position(&MONTHS, name).map(|at| at + 1)
 }
 
-/// Returns true if a word is the name of a day of the week, or the first letters of it.
+/// Returns true if a word is the name of a weekday, or the first letters of one.
 pub(in crate::query) fn is_weekday(name: &str) -> bool {
     position(&WEEKDAYS, name).is_some()
 }
@@ -81,7 +82,7 @@ fn position(names: &[&str], name: &str) -> Option<usize> {
     names.iter().position(is_named)
 }
 
-/// Returns the order of day and month in a date whose year comes last. None for other texts.
+/// Returns the order of day and month in a date whose year comes last. `None` for other texts.
 pub(in crate::query) fn day_order(text: &str) -> Option<DayOrder> {
     let (first, second, ..) = numbers(text.trim()).filter(|(_, _, sign, ..)| *sign != '.')?;
     Some(match (first > 12, second > 12) {
@@ -92,7 +93,8 @@ pub(in crate::query) fn day_order(text: &str) -> Option<DayOrder> {
     })
 }
 
-/// Reads a number of `least` to `most` digits at the start of a text.
+/// Reads a number of `least` to `most` digits at the start of a text. Returns it with the rest of
+/// the text.
 fn number(text: &str, least: usize, most: usize) -> Option<(i64, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, rest) = text.split_at_checked(end)?;
@@ -112,7 +114,8 @@ fn year_first(text: &str) -> Option<DateTime> {
     with_time(DateTime { day, ..date }, rest)
 }
 
-/// Returns the three numbers of `04/25/2013`, and the sign between them, with the rest of the text.
+/// Reads the three numbers of `04/25/2013`. Returns the first two, the separator, the third, and
+/// the rest of the text.
 fn numbers(text: &str) -> Option<(i64, i64, char, i64, &str)> {
     let (first, rest) = number(text, 1, 2)?;
     let sign = rest.chars().next().filter(|sign| "-/.".contains(*sign))?;
@@ -191,7 +194,7 @@ fn named(text: &str) -> Option<DateTime> {
     if clock.is_empty() { Some(date) } else { with_time(date, &format!(" {clock}")) }
 }
 
-/// Reads the time after a date, with its zone.
+/// Reads the time after a date, with its zone. `None` if `rest` is neither empty nor a time.
 fn with_time(date: DateTime, rest: &str) -> Option<DateTime> {
     if rest.is_empty() {
         return Some(date);
@@ -226,8 +229,8 @@ fn with_time(date: DateTime, rest: &str) -> Option<DateTime> {
     is_valid.then_some(DateTime { hour, minute, second, nanosecond, zone, ..date })
 }
 
-/// Reads a zone: `Z`, `+02:00`, `-0700`, `PST`, `+0000 (UTC)`. Returns its offset in seconds, or
-/// none if the text is empty.
+/// Reads a zone: `Z`, `+02:00`, `-0700`, `PST`, `+0000 (UTC)`. Returns its UTC offset in seconds,
+/// or `Some(None)` if the text is empty. `None` for other texts.
 fn zone(text: &str) -> Option<Option<i64>> {
     let plain = text.split(['[', '(']).next().unwrap_or_default().trim();
     let name = if plain.is_empty() { text.trim_matches(['[', '(', ')', ']']) } else { plain };

@@ -13,12 +13,12 @@ pub(in crate::query) struct FieldPath {
 }
 
 impl FieldPath {
-    /// Creates a field from its steps.
+    /// Creates a path from its steps.
     pub(in crate::query) fn new(steps: Vec<FieldStep>) -> Self {
         Self { steps }
     }
 
-    /// Creates a field from the keys that lead to it.
+    /// Creates a path from the keys that lead to the field.
     #[cfg(test)]
     pub(in crate::query) fn of_keys(keys: impl Iterator<Item = String>) -> Self {
         Self { steps: keys.map(FieldStep::Key).collect() }
@@ -29,7 +29,7 @@ impl FieldPath {
         &self.steps
     }
 
-    /// Calls `visit` with each value of the field in the value `id`. An absent field has the value
+    /// Calls `visit` with each value of the field in the node `id`. An absent field has the value
     /// null, and an empty list has no value.
     pub(in crate::query) fn visit<'o>(
         &self,
@@ -43,8 +43,9 @@ impl FieldPath {
         });
     }
 
-    /// Calls `visit` with the length of each value of the field in the value `id`: the elements of
-    /// a list, the members of an object, or the characters of a text. None if it has no length.
+    /// Calls `visit` with the length of each value of the field in the node `id`: the elements of a
+    /// list, the members of an object, or the characters of a text. The length of other values is
+    /// `None`.
     pub(in crate::query) fn visit_lengths(
         &self,
         outline: &Outline<'_>,
@@ -61,8 +62,8 @@ impl FieldPath {
         });
     }
 
-    /// Returns the number of first steps that lead to a list whose elements have the rest of the
-    /// steps. None if no list is passed in the value `id`.
+    /// Returns the number of leading steps to a list whose elements have the rest of the steps.
+    /// `None` if the path passes no list in the node `id`.
     pub(in crate::query) fn list_depth(&self, outline: &Outline<'_>, id: NodeId) -> Option<usize> {
         let mut at = id;
         for (depth, step) in self.steps.iter().enumerate() {
@@ -76,8 +77,8 @@ impl FieldPath {
         (outline.node(at)?.kind == Kind::Array).then_some(self.steps.len())
     }
 
-    /// Returns the outermost list through which all of `paths` lead in the values `ids`. None if
-    /// there is none. O(values) in the worst case.
+    /// Returns the outermost list through which all of `paths` lead in the nodes `ids`. `None` if
+    /// there is no such list. O(values) in the worst case.
     pub(in crate::query) fn shared_list(
         paths: &[&Self],
         outline: &Outline<'_>,
@@ -97,8 +98,8 @@ impl FieldPath {
         list
     }
 
-    /// Calls `visit` with each element of the list at this field in the value `id`, or with the
-    /// object there. Returns false if there is neither.
+    /// Calls `visit` with each element of the list at this field in the node `id`, or with the
+    /// object there. Returns false if the field is neither.
     pub(in crate::query) fn elements(
         &self,
         outline: &Outline<'_>,
@@ -123,8 +124,8 @@ impl FieldPath {
         true
     }
 
-    /// Calls `visit` with the node of each value of the field in the value `id`, or with none if it
-    /// is absent. Lists are passed by their elements.
+    /// Calls `visit` with the node of each value of the field in the node `id`, or with `None` if
+    /// the field is absent. Visits the elements of lists, not the lists.
     pub(in crate::query) fn visit_elements(
         &self,
         outline: &Outline<'_>,
@@ -156,8 +157,8 @@ impl std::fmt::Display for FieldPath {
     }
 }
 
-/// Calls `visit` with the node of each value at `steps`, or with none if it is absent. Lists at the
-/// end of the path are passed by their elements, unless `keeps_lists`.
+/// Calls `visit` with the node of each value at `steps`, or with `None` if it is absent. Visits the
+/// elements of a list at the end of the path or, if `keeps_lists`, the list itself.
 fn visit_nodes(
     outline: &Outline<'_>,
     id: NodeId,

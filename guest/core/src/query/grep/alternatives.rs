@@ -1,18 +1,18 @@
-//! The number of matches of each alternative of a regular expression: `error|warning` is often
-//! asked in order to compare them.
+//! Counts the matches of each alternative of a regular expression. Callers often search
+//! `error|warning` to compare the counts.
 
 use regex_lite::Regex;
 
-/// The maximum number of different texts that are counted.
+/// The maximum number of distinct texts that are counted.
 const MAX_TEXTS: usize = 8;
 /// The maximum length of such a text, in bytes.
 const MAX_TEXT_BYTES: usize = 60;
-/// The maximum size of the lines in which matches are counted, in bytes.
+/// The maximum size, in bytes, of the lines in which matches are counted.
 const MAX_COUNTED_BYTES: usize = 1 << 20;
 
-/// Returns the numbers of matches by their text, the most frequent first, as in `error: 3, warning:
-/// 12`. The text is that of the first group, if the expression has groups. `None` if the expression
-/// has no alternatives, or there is one text, or too many. O(lines).
+/// Returns the number of matches of each distinct text, the most frequent first: `error: 3,
+/// warning: 12`. If the expression has groups, the text is that of the first group. `None` if the
+/// expression has no alternatives, or if the number of texts is one or too large. O(lines).
 pub(super) fn counts<'t>(regex: &Regex, lines: impl Iterator<Item = &'t [u8]>) -> Option<String> {
     if !regex.as_str().contains('|') {
         return None;

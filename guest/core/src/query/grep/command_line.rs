@@ -1,4 +1,4 @@
-//! Patterns as they are written on command lines and in scripts.
+//! Patterns in the syntax of command lines and scripts.
 
 use std::borrow::Cow;
 
@@ -21,9 +21,8 @@ const LONG_OPTIONS: [(&str, char); 13] = [
     ("context", 'C'),
 ];
 
-/// Splits a pattern that is written as on a command line or in a script: `grep -i "warn"`,
-/// `-e a -e b`, `/warn/i`. Returns the pattern, and true if it matches any case. None if it is
-/// written plainly.
+/// Extracts the pattern from a command line or script: `grep -i "warn"`, `-e a -e b`, `/warn/i`.
+/// Returns it, and true if it ignores case. `None` if the text is a plain pattern.
 ///
 /// # Errors
 /// Returns a message for the caller if the command line has an option that changes the meaning.
@@ -77,8 +76,8 @@ pub(super) fn unwrap_pattern<'p>(pattern: &'p str) -> Result<Option<(Cow<'p, str
     Ok(slashes(pattern).map(|(text, flag)| (Cow::Borrowed(text), flag)))
 }
 
-/// Returns the options in a word of a command line, with the number that belongs to the last one:
-/// `-iE`, `-A3`, `--context=3`. None if it has none.
+/// Returns the options in a word of a command line, with the number of the last one: `-iE`, `-A3`,
+/// `--context=3`. `None` if the word has no options.
 fn options(word: &str) -> Option<(String, Option<&str>)> {
     if let Some(name) = word.strip_prefix("--") {
         let (name, value) =
@@ -94,7 +93,7 @@ fn options(word: &str) -> Option<(String, Option<&str>)> {
     (!flags.is_empty() && is_number).then(|| (flags.to_owned(), value))
 }
 
-/// Returns the first argument of a command line, without its quotes, and the text after it.
+/// Returns the first argument of a command line without its quotes, and the rest of the text.
 fn argument(text: &str) -> (&str, &str) {
     let quoted = ['"', '\''].iter().find_map(|quote| {
         let inner = text.strip_prefix(*quote)?;
@@ -159,7 +158,8 @@ pub fn check_empty(pattern: &str, is_without_match: bool) -> Result<(), String> 
     }
 }
 
-/// Splits a pattern between slashes.
+/// Splits `/pattern/flags`. Returns the pattern, and true if it ignores case. `None` for other
+/// texts.
 fn slashes(pattern: &str) -> Option<(&str, bool)> {
     let (rest, flags) = pattern.strip_prefix('/')?.rsplit_once('/')?;
     let known = flags.chars().all(|flag| "igmsu".contains(flag));
@@ -167,7 +167,7 @@ fn slashes(pattern: &str) -> Option<(&str, bool)> {
     (known && !rest.is_empty() && !rest.contains('/')).then_some((rest, flags.contains('i')))
 }
 
-/// Returns the argument to search a text for the word that a condition names last, for an error.
+/// Returns a hint for an error: the `grep` argument that searches the last word of a condition.
 /// Empty if there is none.
 #[must_use]
 pub fn search_hint(condition: &str) -> String {

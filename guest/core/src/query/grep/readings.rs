@@ -1,15 +1,15 @@
-//! Readings of a pattern whose signs have another meaning than the caller expects: levels of logs
-//! in brackets, amounts of dollars, and the basic syntax of grep.
+//! Patterns with characters that callers do not mean as operators: log levels in brackets, dollar
+//! amounts, and the basic syntax of grep.
 
-/// Words in brackets that are the level of a log entry or the result of a test, and no set of
-/// letters.
+/// Words that in brackets denote the level of a log entry or the result of a test, not a character
+/// class.
 const LEVELS: [&str; 20] = [
     "alert", "crit", "critical", "debug", "emerg", "error", "err", "fail", "failed", "fatal",
     "info", "notice", "ok", "pass", "passed", "severe", "skip", "trace", "warn", "warning",
 ];
 
-/// Returns the pattern with a backslash before signs that can only be meant as text, and those
-/// signs as an answer names them. None if there are none.
+/// Escapes the characters that can only be meant literally. Returns the new pattern, and the
+/// escaped texts for a note. `None` if nothing is escaped.
 ///
 /// A set of letters has each letter once, so `[ERROR]` is a text. No line continues after `$`.
 pub(super) fn with_literal_signs(pattern: &str) -> Option<(String, Vec<String>)> {
@@ -43,7 +43,7 @@ pub(super) fn with_literal_signs(pattern: &str) -> Option<(String, Vec<String>)>
     (!signs.is_empty()).then_some((out, signs))
 }
 
-/// Returns the word in the brackets at the start of `text`, if it is no set of letters.
+/// Returns the word in brackets at the start of `text`, if it is not a character class.
 fn level(text: &str) -> Option<&str> {
     let (word, after) = text.strip_prefix('[')?.split_once(']')?;
     let is_word = word.len() > 1 && word.chars().all(|c| c.is_ascii_alphabetic());
@@ -55,7 +55,8 @@ fn level(text: &str) -> Option<&str> {
     (is_word && is_level && !is_counted).then_some(word)
 }
 
-/// Returns the length of the set at the start of `text`, with its brackets.
+/// Returns the length, in bytes, of the character class at the start of `text`, including its
+/// brackets.
 fn set_length(text: &str) -> usize {
     let start = if text.starts_with("[^") { 2 } else { 1 };
     // A bracket at the start of a set is one of its characters.
@@ -70,8 +71,8 @@ fn set_length(text: &str) -> usize {
     end.map_or(text.len(), |(at, _)| start + first + at + 1)
 }
 
-/// Returns a pattern in the basic syntax of grep, in which `\|` separates alternatives and `|` is a
-/// text. None if it has no `\|`.
+/// Converts a pattern from the basic syntax of grep, in which `\|` separates alternatives and `|`
+/// is literal. `None` if it has no `\|`.
 pub(super) fn from_basic_syntax(pattern: &str) -> Option<String> {
     let is_special = |c: char| "|()+?{}".contains(c);
     let (mut out, mut found) = (String::new(), false);
@@ -94,8 +95,8 @@ pub(super) fn from_basic_syntax(pattern: &str) -> Option<String> {
     found.then_some(out)
 }
 
-/// Returns the name in a pattern that begins as the member of an object does, in lower case:
-/// `"status": "failed"`, `status: failed`, `"status":\s*"failed"`. None for other patterns.
+/// Returns the lower-case name in a pattern that begins like the member of an object: `"status":
+/// "failed"`, `status: failed`, `"status":\s*"failed"`. `None` for other patterns.
 pub(super) fn member_name(pattern: &str) -> Option<String> {
     let text = pattern.trim_start_matches(['^', '(', '"', '\'']);
     let end = text.find(|c: char| !(c.is_alphanumeric() || "_-.".contains(c)));
@@ -112,8 +113,8 @@ pub(super) fn may_span_member(pattern: &str) -> bool {
     pattern.contains(['.', ':', '=', ' ', '"', '\\'])
 }
 
-/// Returns the condition for a pattern that is several members of one object, such as
-/// `"id": 1, "status": "failed"`. None if it is not.
+/// Returns the `where` condition for a pattern that consists of several members of one object, such
+/// as `"id": 1, "status": "failed"`. `None` for other patterns.
 pub(super) fn members_condition(pattern: &str) -> Option<String> {
     let inner = pattern.trim().trim_start_matches('{').trim_end_matches('}');
     let mut tests = Vec::new();

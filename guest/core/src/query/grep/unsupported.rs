@@ -1,18 +1,18 @@
-//! Constructs that the engine does not have, because it runs in linear time: look-around and
-//! back-references. Errors name them, and what to write instead.
+//! Constructs that the linear-time engine lacks: look-around and back-references. Errors name the
+//! construct and suggest a replacement.
 
 use super::has_capital;
 use crate::query::value::quote;
 
-/// The groups that look around, by their start: true if they look ahead, and true if they are
+/// The starts of look-around groups, each with true for look-ahead, and with true if it is
 /// negative.
 const LOOKS: [(&str, bool, bool); 4] =
     [("(?=", true, false), ("(?!", true, true), ("(?<=", false, false), ("(?<!", false, true)];
-/// Other constructs, and the ones to write instead.
+/// Other unsupported constructs, each with its replacement.
 const OTHERS: [(&str, &str); 4] = [("(?>", "(?:"), ("\\K", ""), ("\\h", "\\s"), ("\\Z", "$")];
 
-/// Returns the reason and the correction for an invalid pattern that has one of these constructs.
-/// None for other patterns.
+/// Returns the reason and a correction for an invalid pattern that has one of these constructs.
+/// `None` for other patterns.
 pub(super) fn explain(pattern: &str) -> Option<String> {
     look_around(pattern).or_else(|| back_reference(pattern)).or_else(|| {
         let (known, instead) = OTHERS.iter().find(|(known, _)| find(pattern, known).is_some())?;
@@ -20,8 +20,8 @@ pub(super) fn explain(pattern: &str) -> Option<String> {
     })
 }
 
-/// Returns the name of a class of letters that is not in brackets, such as `[:digit:]`, which would
-/// be the set of these letters.
+/// Returns a POSIX class outside of brackets, such as `[:digit:]`, which would match these letters
+/// literally. `None` if there is none.
 pub(super) fn bare_class(pattern: &str) -> Option<&str> {
     let at = find(pattern, "[:")?;
     let (before, rest) = pattern.split_at_checked(at)?;
@@ -31,7 +31,8 @@ pub(super) fn bare_class(pattern: &str) -> Option<&str> {
     (is_name && !is_inside).then_some(class)
 }
 
-/// Returns a letter beyond ASCII beside `\b`, which the engine takes for no letter.
+/// Returns a non-ASCII letter beside `\b`, which the engine does not treat as a letter. `None` if
+/// there is none.
 pub(super) fn bounded_letter(pattern: &str) -> Option<char> {
     find(pattern, "\\b")?;
     let plain = pattern.replace("(?:", "").replace(['(', ')'], "");
@@ -44,7 +45,7 @@ pub(super) fn bounded_letter(pattern: &str) -> Option<char> {
     })
 }
 
-/// Returns the position of `sign`, which no backslash precedes.
+/// Returns the position of the first `sign` without a preceding backslash.
 fn find(pattern: &str, sign: &str) -> Option<usize> {
     let is_plain = |at: &usize| {
         let before = pattern.get(..*at).unwrap_or_default();
@@ -53,7 +54,8 @@ fn find(pattern: &str, sign: &str) -> Option<usize> {
     pattern.match_indices(sign).map(|(at, _)| at).find(is_plain)
 }
 
-/// Returns the length of a group up to its closing parenthesis, without it.
+/// Returns the length of a group up to its closing parenthesis, exclusive. `None` if it is not
+/// closed.
 fn group_end(inner: &str) -> Option<usize> {
     let (mut depth, mut is_escaped, mut in_set) = (0usize, false, false);
     inner.find(|c| {
@@ -72,8 +74,8 @@ fn group_end(inner: &str) -> Option<usize> {
     })
 }
 
-/// Returns the correction of a pattern that looks around: a pattern without it, or the texts that a
-/// line has and has not.
+/// Returns a correction of a pattern with look-around: a pattern without it, or the texts that a
+/// line must and must not contain.
 fn look_around(pattern: &str) -> Option<String> {
     let next = |pattern: &str| {
         let starts = LOOKS.iter().filter_map(|look| Some((find(pattern, look.0)?, *look)));
@@ -135,9 +137,9 @@ fn look_around(pattern: &str) -> Option<String> {
     ))
 }
 
-/// Returns the pattern that has a set instead of the only look-around of `pattern`, which is a
-/// character that must not be at the end or at the start: `a([^b]|$)` for `a(?!b)`. `text` is the
-/// pattern with this character, and `rest` the one without it. None for other patterns.
+/// Replaces the only look-around of `pattern` by a character class, if it forbids one character at
+/// an end: `a([^b]|$)` for `a(?!b)`. `text` is the pattern with this character, and `rest` the
+/// pattern without it. `None` for other patterns.
 fn next_character(pattern: &str, text: &str, rest: &str) -> Option<String> {
     let is_one = |text: &str| {
         let mut signs = text.chars();
@@ -155,7 +157,8 @@ fn next_character(pattern: &str, text: &str, rest: &str) -> Option<String> {
     pattern.starts_with(&format!("(?<!{inner})")).then(|| format!("(^|[^{inner}]){rest}"))
 }
 
-/// Returns the correction of a pattern with a back-reference: a program that compares two captures.
+/// Returns a correction of a pattern with a back-reference: a jq program that compares two
+/// captures.
 fn back_reference(pattern: &str) -> Option<String> {
     let at = (1..10).find_map(|number| find(pattern, &format!("\\{number}")))?;
     let sign = pattern.get(at..at + 2)?;

@@ -8,18 +8,17 @@ use crate::json::scan::Kind;
 use crate::json::text::{Form, boundary, quoted};
 use crate::query::records::RecordSet;
 
-/// The maximum number of matches in JSON beside which the members of their objects are shown
-/// unasked.
+/// The maximum number of matches in JSON for which the context members are shown automatically.
 const FEW_MATCHES: usize = 3;
-/// The number of members before, and after, each of few matches.
+/// The number of context members before and after each match, if they are shown automatically.
 const FEW_MATCHES_CONTEXT: usize = 12;
-/// The maximum number of members whose names match that are shown.
+/// The maximum number of members in the result whose names match.
 const MAX_NAMES: usize = 20;
 
 impl Pattern {
-    /// Returns the values of a document that match, as JSON with the path of each, the `context`
-    /// members before and after it, and a summary in words. Searches all of the document, or the
-    /// records if they are only some of its values.
+    /// Returns the values of a document that match, as JSON, and a summary in words. Each value has
+    /// its path, and the `context` members before and after it. Searches the whole document or, if
+    /// `is_filtered`, the records only.
     #[must_use]
     pub fn search_json(
         &self,
@@ -64,9 +63,9 @@ impl Pattern {
         search.result()
     }
 
-    /// Returns the records of `ids` that contain a matching value or, if there are none, a member
-    /// that matches with its name, or else those that match as a whole, with the part that matches
-    /// in words.
+    /// Returns the records of `ids` that match, and the matching part in words. That part is a
+    /// value, else a member with its name, else the whole record: the first for which some record
+    /// matches.
     ///
     /// # Errors
     /// Returns a message for the caller if there are too many bytes to search.
@@ -103,8 +102,8 @@ impl Pattern {
         )
     }
 
-    /// Returns true if a value inside the node `id` matches, or a member with its name if
-    /// `has_name`. None if `budget`, the number of bytes that may still be searched, is used up.
+    /// Returns true if a value inside the node `id` matches or, if `has_name`, a member with its
+    /// name. `None` if `budget`, the number of bytes that may still be searched, is exhausted.
     fn is_in(
         &self,
         outline: &Outline<'_>,
@@ -135,8 +134,8 @@ impl Pattern {
 }
 
 impl Pattern {
-    /// Returns true if a member matches with its name, as JSON, YAML or a log writes it, and the
-    /// number of bytes that were searched.
+    /// Returns true if a member together with its name matches, in the syntax of JSON, YAML or
+    /// logs. Also returns the number of bytes that were searched.
     fn match_member(&self, outline: &Outline<'_>, node: &Node, value: &str) -> (bool, usize) {
         if node.key.is_empty() {
             return (false, 0);
@@ -161,7 +160,7 @@ impl Pattern {
     }
 }
 
-/// The part of a document that is searched.
+/// The part of a document that a search reads.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SearchTarget {
     Values,
@@ -171,7 +170,7 @@ enum SearchTarget {
     Members,
     /// Records as a whole.
     Records,
-    /// Values and members. Records as a whole have too many bytes.
+    /// Values and members. The records as a whole exceed the byte limit.
     TooLong,
 }
 
@@ -188,14 +187,15 @@ struct Search<'s, 'a> {
     path: String,
     /// The matches, as elements of a JSON array.
     out: Vec<u8>,
-    /// The first [`FEW_MATCHES`] with the members around them, if no context is asked for.
+    /// The first [`FEW_MATCHES`] matches with automatic context members. Used only if the caller
+    /// requests no context.
     few: Vec<u8>,
     count: usize,
     bytes: usize,
     max_matches: usize,
-    /// The number of members to show before and after the one that matches, in its object.
+    /// The number of members to show before and after a matching member of the same object.
     context: usize,
-    /// The containers around the visited node, each with the number of its visited child.
+    /// The containers around the visited node, each with the index of its visited child.
     parents: Vec<(NodeId, usize)>,
     /// The object whose members were shown last.
     shown: Option<NodeId>,
@@ -329,8 +329,8 @@ impl Search<'_, '_> {
         self.out.extend_from_slice(&found);
     }
 
-    /// Counts a match at the current path. Returns the beginning of its JSON, up to the value, or
-    /// none if enough matches are shown.
+    /// Counts a match at the current path. Returns the beginning of its JSON, up to the value.
+    /// `None` if the maximum number of matches is shown already.
     fn begin_match(&mut self) -> Option<Vec<u8>> {
         self.count += 1;
         if self.count > self.max_matches {
@@ -343,7 +343,7 @@ impl Search<'_, '_> {
         Some(found)
     }
 
-    /// Adds a member whose name matches, with its value.
+    /// Visits a member: counts and writes it if its name matches.
     fn visit_name(&mut self, name: &str, member: &Node) {
         self.bytes += name.len() + 1;
         if self.bytes > self.pattern.max_bytes() || !self.pattern.regex.is_match(name) {
@@ -371,8 +371,8 @@ impl Search<'_, '_> {
         }
     }
 
-    /// Returns the member `beside` of a match: the members beside the one that matches, in the
-    /// nearest object around it. Empty after the first match of an object.
+    /// Returns the JSON member `beside` of a match, with the other members of the nearest object
+    /// around it. Empty if that object was shown for an earlier match.
     fn beside(&mut self, context: usize) -> Vec<u8> {
         let mut out = Vec::new();
         let is_object = |(id, _): &&(NodeId, usize)| {

@@ -1,4 +1,4 @@
-//! Records that match as a whole: a pattern may span several members, as on lines of JSON.
+//! Records that match as a whole, because a pattern may span several members.
 
 use super::Pattern;
 use super::readings::{may_span_member, members_condition};
@@ -8,8 +8,8 @@ use crate::query::records::RecordSet;
 
 impl Pattern {
     /// Returns the records of `ids` whose JSON matches as a whole, with or without white space
-    /// between its tokens. Empty if the pattern is none for several members. None if there are too
-    /// many bytes to search.
+    /// between its tokens. Empty if the pattern cannot span several members. `None` if the records
+    /// exceed the byte limit.
     pub(super) fn whole_records(
         &self,
         records: &RecordSet<'_>,
@@ -36,7 +36,7 @@ impl Pattern {
     }
 }
 
-/// Returns compact JSON with a space after each comma and colon, as many programs write it.
+/// Returns compact JSON with a space after each comma and colon, which many programs write.
 fn spaced(json: &str) -> String {
     let (mut out, mut is_text, mut is_escaped) = (String::new(), false, false);
     for sign in json.chars() {

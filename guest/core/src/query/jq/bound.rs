@@ -10,29 +10,30 @@ use jaq_core::load::parse::{BinaryOp, Def, Pattern, Term};
 use jaq_core::ops::Math;
 use jaq_core::path::{Opt, Part, Path};
 
-/// The function that counts a step.
+/// The function that counts a step and returns its input.
 pub(super) const TICK: &str = "!tick";
-/// The function that counts the size of a value.
+/// The function that counts a step for each value inside its input, and returns the input.
 pub(super) const MEASURE: &str = "!measure";
-/// The functions that check their operands before they compute.
+/// The function for `*` that checks its operands first.
 pub(super) const MULTIPLY: &str = "!multiply";
+/// The function for `-` that checks its operands first.
 pub(super) const SUBTRACT: &str = "!subtract";
-/// The function that divides, and refuses to divide by zero as jq does. jaq returns infinity.
+/// The function that divides. It fails on division by zero like jq, where jaq returns infinity.
 pub(super) const DIVIDE: &str = "!divide";
-/// The function that checks the cost of a regular expression.
+/// The function that fails if a regular expression costs too much.
 pub(super) const CHECK_REGEX: &str = "!check_regex";
-/// The function that checks that its input has elements with numbers. jaq returns null for the
+/// The function that fails unless its input has elements with numbers. jaq returns null for such an
 /// element of an object.
 pub(super) const CHECK_LIST: &str = "!check_list";
-/// The function that checks the depth of JSON in a text.
+/// The function that fails if JSON in a text is nested too deeply.
 pub(super) const CHECK_JSON: &str = "!check_json";
-/// The variable that holds the right operand of an operator, which jq evaluates first.
+/// The variable for the right operand of an operator, which jq evaluates first.
 const RIGHT: &str = "$!right";
-/// The variables that hold the values of terms in a text.
+/// The variables for the values of interpolated terms in a text.
 const TERMS: [&str; 6] = ["$!0", "$!1", "$!2", "$!3", "$!4", "$!5"];
 
-/// Native functions whose cost is that of their whole input and arguments, or whose result is
-/// nested more deeply than their input.
+/// Native functions that read all of their input and arguments, or return a value that is nested
+/// more deeply than their input.
 const DEEP: [&str; 21] = [
     "tojson",
     "sort",
@@ -60,7 +61,7 @@ const REGEX: [&str; 3] = ["matches", "split_matches", "split_"];
 
 type T<'s> = Term<&'s str>;
 
-/// Rewrites a definition.
+/// Rewrites a definition so that each call counts a step.
 pub(super) fn rewrite_def(def: Def<&str>) -> Def<&str> {
     Def { name: def.name, args: def.args, body: after(TICK, rewrite(def.body)) }
 }
@@ -88,7 +89,7 @@ fn boxed(term: Box<T<'_>>) -> Box<T<'_>> {
     Box::new(rewrite(*term))
 }
 
-/// Rewrites a term.
+/// Rewrites a term so that it counts its steps.
 pub(super) fn rewrite(term: T<'_>) -> T<'_> {
     match term {
         Term::Id | Term::Num(_) | Term::Break(_) | Term::Var(_) => term,
@@ -144,7 +145,7 @@ pub(super) fn rewrite(term: T<'_>) -> T<'_> {
     }
 }
 
-/// Rewrites a text with terms in it.
+/// Rewrites a text with interpolated terms.
 fn rewrite_text<'s>(format: Option<&'s str>, parts: Vec<StrPart<&'s str, T<'s>>>) -> T<'s> {
     let is_several = |part: &&StrPart<&str, T<'_>>| match part {
         StrPart::Term(term) => !is_single(term),
@@ -176,7 +177,8 @@ fn rewrite_text<'s>(format: Option<&'s str>, parts: Vec<StrPart<&'s str, T<'s>>>
     })
 }
 
-/// Rewrites a key: a text remains, anything else may be a large value.
+/// Rewrites the key of an object. A constant text remains; any other key may be a large value, and
+/// is measured.
 fn rewrite_key(key: T<'_>) -> T<'_> {
     match key {
         Term::Str(_, ref parts) if parts.iter().all(|part| !matches!(part, StrPart::Term(_))) => {
@@ -242,7 +244,7 @@ fn apply<'s>(left: T<'s>, operator: BinaryOp<&'s str>, right: T<'s>) -> T<'s> {
     }
 }
 
-/// Returns a term whose values are measured before they are compared.
+/// Returns a term whose values are measured before a comparison.
 fn measured(term: T<'_>) -> T<'_> {
     match term {
         Term::Num(_) => term,
@@ -312,7 +314,7 @@ fn is_single(term: &T<'_>) -> bool {
     }
 }
 
-/// Returns the keys that a program reads, without those that it constructs itself.
+/// Returns the keys that a program reads, without those that it creates itself.
 pub(super) fn keys(term: &T<'_>) -> Vec<String> {
     let (mut read, mut made) = (Vec::new(), Vec::new());
     collect(term, &mut read, &mut made);

@@ -13,7 +13,7 @@ use crate::query::date::{
     DateTime, DayOrder, READ_DIRECTIVES, WRITTEN_DIRECTIVES, unknown_directive,
 };
 
-/// Returns the functions.
+/// Returns the jq functions for dates and times.
 pub(super) fn functions() -> impl Iterator<Item = Fun<JqData>> {
     let plain: [(&str, RunPtr<JqData>); 6] = [
         ("mktime", |cv| bome(date(&cv.1).map(|date| seconds(&date)))),
@@ -48,7 +48,8 @@ pub(super) fn functions() -> impl Iterator<Item = Fun<JqData>> {
 }
 
 const ISO: &str = "%Y-%m-%dT%H:%M:%SZ";
-/// The seconds of the first day of the year 0, and of the last one of the year 9999.
+/// The valid range of seconds since 1970: from the first day of the year 0 to the last one of the
+/// year 9999.
 const SECONDS: RangeInclusive<f64> = -62_167_219_200.0..=253_402_300_799.999;
 
 fn no_directive(function: &str, directive: &str, known: &str) -> Error<Val> {
@@ -56,7 +57,7 @@ fn no_directive(function: &str, directive: &str, known: &str) -> Error<Val> {
     Error::str(format_args!("{function} has no {directive}; it takes {}", known.join(", ")))
 }
 
-/// Reads a number of seconds since 1970, or a list of the parts of a date.
+/// Converts a number of seconds since 1970, or a list of the parts of a date.
 #[allow(clippy::cast_possible_truncation, reason = "the parts are checked")]
 fn date(value: &Val) -> Result<DateTime, Error<Val>> {
     if let Some(seconds) = value.as_f64() {

@@ -1,4 +1,4 @@
-//! Errors of programs: the position, the reason, the nearest names, and an example.
+//! Error messages about programs: the position, the reason, similar names, and an example.
 
 use std::collections::BTreeSet;
 
@@ -11,11 +11,11 @@ use crate::json::scan::Kind;
 use crate::json::text::Form;
 use crate::query::names::join_names;
 
-/// The maximum number of different keys that are compared with a name.
+/// The maximum number of distinct keys that are compared with a name.
 const MAX_KEYS: usize = 5_000;
 const EXAMPLE: &str = "for example: [.items[] | select(.state == \"open\")] | length";
 
-/// Functions that jq has, and this build has not, with what to use instead.
+/// Functions of jq that this build lacks, each with a replacement.
 const MISSING: [(&str, &str); 10] = [
     ("input", "the input is the whole answer: write . instead"),
     ("inputs", "the input is the whole answer: write . or .[] instead"),
@@ -50,7 +50,7 @@ pub(super) fn parse(program: &str) -> Result<Term<&str>, String> {
     })
 }
 
-/// Returns the error for a part of a program in whose place something else is expected.
+/// Returns the error for a position in a program at which `expected` is missing.
 fn position(program: &str, found: &str, expected: &str) -> String {
     // The rest after the program is empty, and no part of it.
     let at = if found.is_empty() { program.len() } else { span(program, found).start };
@@ -115,7 +115,7 @@ pub(super) fn failure(reason: &str, count: usize, input: &[u8]) -> String {
     format!("jq failed{after}: {reason}; {hint}")
 }
 
-/// Describes the input of a program.
+/// Describes the type and the keys of a program's input.
 fn top_level(input: &[u8]) -> String {
     let outline = Outline::parse(input, Form::Raw, &(0..input.len()));
     let Ok(outline) = outline else { return "not JSON".to_owned() };
@@ -129,7 +129,7 @@ fn top_level(input: &[u8]) -> String {
     }
 }
 
-/// Returns notes about the keys of a program that do not occur in its input.
+/// Returns notes about keys that a program reads but its input lacks.
 pub(super) fn absent_keys(keys: &[String], input: &[u8]) -> Vec<String> {
     let absent: Vec<&String> = keys.iter().filter(|key| !has_key(input, key)).collect();
     if absent.is_empty() {
@@ -150,8 +150,7 @@ pub(super) fn absent_keys(keys: &[String], input: &[u8]) -> Vec<String> {
     absent.iter().take(3).map(note).collect()
 }
 
-/// Returns true if a JSON document has a key of this name. The name must be written without escapes
-/// in it.
+/// Returns true if a JSON document has a key of this name, written without escapes.
 fn has_key(input: &[u8], key: &str) -> bool {
     let quoted = crate::json::text::quoted(key);
     let is_key = |at: usize| {

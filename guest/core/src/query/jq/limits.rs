@@ -1,4 +1,4 @@
-//! The limits on running programs: steps, depth, and the size of values.
+//! Limits for running programs: steps, depth, memory, and the size of values.
 
 use std::cell::Cell;
 
@@ -14,13 +14,13 @@ use crate::query::grep::Pattern;
 
 /// The maximum number of steps of a program. A step takes up to a microsecond.
 const MAX_STEPS: u64 = 3_000_000;
-/// The maximum size of the stack that nested calls take, in bytes.
+/// The maximum stack size of nested calls, in bytes.
 const MAX_STACK_BYTES: usize = if cfg!(target_arch = "wasm32") { 192 * 1024 } else { 640 * 1024 };
-/// The maximum growth of the memory, in pages of 64 KiB, of a WebAssembly module. A list that grows
-/// is copied, which takes twice its size at once. In other programs, the number of steps limits the
-/// memory: a step may keep a few hundred bytes.
+/// The maximum growth of a WebAssembly module's memory, in pages of 64 KiB. A growing list is
+/// copied, which temporarily takes twice its size. In other builds, the number of steps limits the
+/// memory: a step may allocate a few hundred bytes.
 const MAX_MEMORY_PAGES: usize = 96 * 16;
-/// The number of steps after which the memory is checked again.
+/// The number of steps between two checks of the memory.
 const MEMORY_CHECK_STEPS: u64 = 4_096;
 /// The maximum length of a text, in bytes.
 const MAX_TEXT_BYTES: usize = 16 * 1024 * 1024;
@@ -54,7 +54,7 @@ const STOPS: [Stop; 7] = [
 ];
 
 impl Stop {
-    /// Returns the code with which the interpreter halts. Programs cannot catch it.
+    /// Returns the exit code with which the interpreter halts. Programs cannot catch it.
     fn code(self) -> i32 {
         STOPS
             .iter()
@@ -89,13 +89,13 @@ impl Stop {
     }
 }
 
-/// The data of a running program: its functions, and the steps that it may still take.
+/// The data of a running program: its functions, and its remaining steps.
 pub(super) struct Meter<'a> {
     lut: &'a Lut<JqData>,
     steps: Cell<u64>,
-    /// The address of the stack at the start.
+    /// The address of the stack top when the program started.
     base: usize,
-    /// The size of the memory at the start, in pages.
+    /// The size of the memory when the program started, in pages.
     start_pages: usize,
 }
 
@@ -113,7 +113,7 @@ impl<'a> jaq_core::data::HasLut<'a, JqData> for &'a Meter<'a> {
     }
 }
 
-/// Returns the address of the top of the stack.
+/// Returns the approximate address of the top of the stack.
 #[inline(never)]
 fn stack_address() -> usize {
     let place = 0u8;
@@ -138,7 +138,7 @@ impl<'a> Meter<'a> {
         Self { lut, steps: Cell::new(MAX_STEPS), base, start_pages }
     }
 
-    /// Counts steps, and checks the depth of calls.
+    /// Counts `steps` steps, and checks the memory and the depth of calls.
     fn count(&self, steps: u64) -> Result<(), Stop> {
         let steps = steps.max(1);
         let left = self.steps.get().checked_sub(steps).ok_or(Stop::Steps)?;
@@ -154,7 +154,7 @@ impl<'a> Meter<'a> {
         Ok(())
     }
 
-    /// Counts a step that made or passed a value.
+    /// Counts a step that created or passed on a value, and checks the size of the value.
     fn tick(&self, value: &Val) -> Result<(), Stop> {
         match value {
             Val::TStr(text) | Val::BStr(text) if text.len() > MAX_TEXT_BYTES => Err(Stop::Size),
@@ -167,7 +167,7 @@ impl<'a> Meter<'a> {
         }
     }
 
-    /// Counts a step for each value inside a value, and checks its depth.
+    /// Counts a step for each value inside `value`. Fails if their depth or size exceeds a limit.
     fn measure(&self, value: &Val, depth: usize) -> Result<(), Stop> {
         if depth > MAX_DEPTH {
             return Err(Stop::Depth);
@@ -226,7 +226,8 @@ impl<'a> Meter<'a> {
     }
 }
 
-/// Returns a number without decimal places as a whole number: jq writes 4 / 2 as 2, jaq as 2.0.
+/// Converts a number without decimal places to an integer, because jq writes 4 / 2 as 2, but jaq as
+/// 2.0.
 pub(super) fn normalized(value: Val) -> Val {
     match value {
         Val::Num(Num::Float(float)) if float.fract() == 0.0 && float.abs() < 1e17 => {
@@ -251,7 +252,7 @@ fn stopped<'a, X: 'a>(stop: Stop) -> ValXs<'a, X, Val> {
     box_once(Err(Exn::halt(stop.code())))
 }
 
-/// Returns a function that returns its input, if a check of it succeeds. It is a path, too.
+/// Creates a jq function that returns its input if a check succeeds. It also works as a path.
 fn checked(
     name: &'static str,
     run: jaq_core::RunPtr<JqData>,

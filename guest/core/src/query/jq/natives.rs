@@ -1,4 +1,4 @@
-//! Functions of jq for numbers, regular expressions and formats.
+//! jq functions for numbers, regular expressions and formats.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -118,7 +118,7 @@ fn decode_base64(text: &str) -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The parts of a text that a function returns.
+/// The parts of a text that a regular expression function returns.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Parts {
     Matches,
@@ -126,7 +126,8 @@ enum Parts {
     Both,
 }
 
-/// Returns the matches of a regular expression in a text, the texts between them, or both in turn.
+/// Returns the matches of a regular expression in a text, the texts between them, or both
+/// alternately.
 fn matches(value: &Val, pattern: &Val, flags: &Val, parts: Parts) -> ValR<Val> {
     let flags = match flags {
         Val::Null => "",
@@ -169,7 +170,7 @@ fn matches(value: &Val, pattern: &Val, flags: &Val, parts: Parts) -> ValR<Val> {
     Ok(out.into_iter().collect())
 }
 
-/// Counts the characters of a text up to rising byte offsets.
+/// Converts ascending byte offsets in a text to character offsets.
 struct Characters<'t> {
     text: &'t str,
     byte: usize,
@@ -187,7 +188,7 @@ impl Characters<'_> {
     }
 }
 
-/// Returns the groups of a match as objects. The first is the whole match.
+/// Returns the groups of a match as jq objects. The first group is the whole match.
 fn groups<'t>(
     regex: &'t Regex,
     captures: &'t regex_lite::Captures<'_>,

@@ -21,7 +21,7 @@ impl Output {
         self.count
     }
 
-    /// Appends a result.
+    /// Appends a result. Fails if the results exceed the maximum size.
     pub(super) fn push(&mut self, value: &Val) -> Result<(), Stop> {
         if self.count > 0 {
             self.bytes.push(b',');
@@ -30,7 +30,7 @@ impl Output {
         self.write(value, 0)
     }
 
-    /// Returns the only result, or a list of all.
+    /// Returns the single result, or a JSON list of several.
     pub(super) fn into_bytes(self) -> Vec<u8> {
         match self.count {
             1 => self.bytes,
@@ -83,8 +83,8 @@ impl Output {
         self.bytes.extend(crate::json::text::quoted(&String::from_utf8_lossy(text)));
     }
 
-    /// Writes a number. JSON has no `NaN`, which jq writes as null, and no infinity, for which jq
-    /// writes the largest number.
+    /// Writes a number. JSON has neither `NaN` nor infinity: jq writes null, and the largest
+    /// number.
     fn write_number(&mut self, number: &Num) {
         let text = match number {
             Num::Float(float) if float.is_nan() => "null".to_owned(),

@@ -1,5 +1,5 @@
-//! Reads JSON to values of jq. Texts without escapes share the memory of the input, which saves
-//! most allocations of the parser of jaq.
+//! Converts JSON to jq values. Texts without escapes share the memory of the input, which saves
+//! most allocations of jaq's own parser.
 
 use bytes::Bytes;
 use jaq_json::{Map, Val, read::parse_single_num};
@@ -25,7 +25,7 @@ pub(super) fn read(input: &[u8]) -> Result<Val, String> {
     })
 }
 
-/// The input, whose parts are the texts of values.
+/// A reader of the input. Texts of values are slices of the input.
 struct ValueReader {
     input: Bytes,
 }
@@ -72,7 +72,7 @@ impl ValueReader {
         }
     }
 
-    /// Returns the text at `span`, which is the content of a JSON string.
+    /// Returns the text at `span`, the content of a JSON string, as a value.
     fn text(&self, span: Span) -> Val {
         let inner = self.input.get(span.clone()).unwrap_or_default();
         match visible(inner, Form::Escaped) {

@@ -1,5 +1,5 @@
-//! Entries of servers: the access logs of web servers, proxies and load balancers, and the labels
-//! of their error logs.
+//! Log entries of servers: access logs of web servers, proxies and load balancers, and labels in
+//! their error logs.
 
 use std::borrow::Cow;
 
@@ -26,9 +26,9 @@ pub(super) fn common<'l>(before: &'l str, rest: &'l str, members: &mut Vec<LogMe
     true
 }
 
-/// Adds the members of an entry with a request in quotes, as HAProxy, Envoy, load balancers and
-/// application servers write it: the status is after the request, or before it with numbers of
-/// bytes. Adds nothing if the entry has no such request.
+/// Adds the members of an entry with a request in quotes, in the formats of HAProxy, Envoy, load
+/// balancers and application servers. The status is after the request, or before it together with
+/// numbers of bytes. Adds nothing if the entry has no such request.
 pub(super) fn request<'l>(before: &'l str, rest: &'l str, members: &mut Vec<LogMember<'l>>) {
     let Some((head, request, after)) = quoted_request(rest) else { return };
     let words = |text: &'l str| text.split_ascii_whitespace();
@@ -95,7 +95,7 @@ fn is_status(word: &str) -> bool {
         && word.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Adds the method and the path of `GET /path HTTP/1.1`.
+/// Adds method and path of a request line: `GET /path HTTP/1.1`.
 fn add_request<'l>(request: &'l str, members: &mut Vec<LogMember<'l>>) {
     let is_method = |method: &str| {
         !method.is_empty() && method.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-')
@@ -107,7 +107,8 @@ fn add_request<'l>(request: &'l str, members: &mut Vec<LogMember<'l>>) {
     }
 }
 
-/// Returns the text before a request in quotes, the request, and the text after it.
+/// Returns the text before a quoted request line, the request line, and the text after it. `None`
+/// if there is none.
 pub(super) fn quoted_request(text: &str) -> Option<(&str, &str, &str)> {
     let end = text.find(" HTTP/")?;
     let start = text.get(..end)?.rfind('"')? + 1;
@@ -116,7 +117,7 @@ pub(super) fn quoted_request(text: &str) -> Option<(&str, &str, &str)> {
     is_method.then_some((text.get(..start - 1)?, request, after))
 }
 
-/// Returns the address of IP in a word, without its port. None for other words.
+/// Returns the IP address in a word, without its port. `None` for other words.
 fn address(word: &str) -> Option<&str> {
     let word = word.trim_matches(['"', ',', '(', ')']);
     if let Some((inner, _)) = word.strip_prefix('[').and_then(|word| word.split_once(']')) {

@@ -16,9 +16,9 @@ const MIN_REPORTS: usize = 3;
 /// The maximum length of the path of a file, in bytes.
 const MAX_PATH_BYTES: usize = 400;
 
-/// Returns the reports in a text as a JSON list, of which a pattern may choose some. Indented lines
-/// belong to the report before them. `None` unless the reports are half of the other lines.
-/// O(text).
+/// Returns the reports in a text as a JSON list. If `pattern` is given, only matching reports.
+/// Indented lines belong to the report before them. `None` unless at least half of the other lines
+/// are reports. O(text).
 pub(super) fn read(lines: &[String], pattern: Option<&Pattern>) -> Option<LogRecords> {
     let mut reports: Vec<(&str, Diagnostic<'_>)> = Vec::new();
     let (mut others, mut is_report) = (0, false);
@@ -67,7 +67,7 @@ pub(super) fn read(lines: &[String], pattern: Option<&Pattern>) -> Option<LogRec
     Some(LogRecords { json: out, what, skipped, total, chosen, is_json: false })
 }
 
-/// One report.
+/// A report of a compiler or linter.
 #[derive(Debug, PartialEq)]
 struct Diagnostic<'l> {
     file: &'l str,
@@ -76,13 +76,13 @@ struct Diagnostic<'l> {
     severity: Option<&'l str>,
     code: Option<&'l str>,
     message: &'l str,
-    /// The indented lines after it, such as the code that it is about.
+    /// The indented lines after the report, such as an excerpt of the code.
     more: Vec<&'l str>,
 }
 
 impl<'l> Diagnostic<'l> {
-    /// Reads a line. A report has a severity or, after colons, a column: others could be matches of
-    /// a search, or an address with its port.
+    /// Reads a report. A report has a severity or, in the form with colons, a column. Other lines
+    /// could be search matches, or addresses with ports. `None` if the line is not a report.
     fn read(text: &'l str) -> Option<Self> {
         let (in_brackets, (file, line, column, rest)) = between_colons(text)
             .map(|position| (false, position))
@@ -142,7 +142,7 @@ impl<'l> Diagnostic<'l> {
 /// The file, line and column of a report, and the rest of its text.
 type ReportPosition<'l> = (&'l str, &'l str, Option<&'l str>, &'l str);
 
-/// Reads `a.cs(12,5): …`. A path of Windows may have spaces.
+/// Reads `a.cs(12,5): …`. A Windows path may contain spaces. `None` for other lines.
 fn in_brackets(text: &str) -> Option<ReportPosition<'_>> {
     let (position, rest) = text.split_once("): ").or_else(|| text.split_once(") : "))?;
     let (file, numbers) = position.rsplit_once('(')?;
@@ -154,7 +154,7 @@ fn in_brackets(text: &str) -> Option<ReportPosition<'_>> {
     is_report.then_some((file, line, column, rest))
 }
 
-/// Reads `a.c:12:5: …` and `a.c:12: …`. The path may begin with a drive.
+/// Reads `a.c:12:5: …` and `a.c:12: …`. The path may begin with a drive. `None` for other lines.
 fn between_colons(text: &str) -> Option<ReportPosition<'_>> {
     let from = if has_drive(text) { 2 } else { 0 };
     let at = from + text.get(from..)?.find(':')?;
@@ -171,8 +171,8 @@ fn has_drive(text: &str) -> bool {
     bytes.get(1) == Some(&b':') && matches!(bytes.get(2), Some(b'\\' | b'/'))
 }
 
-/// Returns true if a text may be the path of a file: it has a letter and an extension or folders,
-/// or is a name such as `Makefile`. Only paths with a drive have spaces.
+/// Returns true if a text may be the path of a file. It then contains letters, and an extension or
+/// folders, or is a name such as `Makefile`. Only paths with a drive contain spaces.
 fn is_file(text: &str) -> bool {
     let is_path = text.contains(['.', '/', '\\']) || text.ends_with("file");
     let path = if has_drive(text) { text.get(2..).unwrap_or_default() } else { text };
@@ -182,7 +182,8 @@ fn is_file(text: &str) -> bool {
         && text.contains(|letter: char| letter.is_alphabetic())
 }
 
-/// Returns true if a text is a number as JSON writes it.
+/// Returns true if a text is a JSON number without sign, decimals or exponent, of at most nine
+/// digits.
 fn is_number(text: &str) -> bool {
     let is_short = (1..=9).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
     is_short && (text == "0" || !text.starts_with('0'))

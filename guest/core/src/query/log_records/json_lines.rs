@@ -4,8 +4,8 @@ use super::{LogRecords, MAX_JSON_BYTES, left_out};
 use crate::json::scan::is_json;
 use crate::json::text::Form;
 
-/// Returns the objects of a text as a JSON list. `None` unless they are at least two, and half of
-/// the filled lines. O(text).
+/// Returns the JSON objects of a text as a JSON list. `None` unless they are at least two, and at
+/// least half of the non-blank lines. O(text).
 pub(super) fn read(text: &str) -> Option<LogRecords> {
     let filled = || text.lines().map(str::trim).filter(|line| !line.is_empty());
     let is_object = |line: &&str| line.starts_with('{') && is_json(line.as_bytes(), Form::Raw);

@@ -1,4 +1,4 @@
-//! Queries of the entries of a log.
+//! Queries on the entries of a log.
 
 use super::{LogRecords, read};
 use crate::query::grep::Pattern;
@@ -6,8 +6,8 @@ use crate::query::input::QueryInput;
 use crate::query::{Query, QueryResult};
 
 impl Query {
-    /// Runs a query of records on the entries of a log. `None` if the text is no log, or the query
-    /// asks for no records. `grep` chooses the entries of whose text a part matches.
+    /// Runs a query of records on the entries of a log. `None` if the text is not a log, or if the
+    /// query needs no records. `grep` selects the entries whose text matches.
     pub(in crate::query) fn run_on_log(
         &self,
         text: &[u8],

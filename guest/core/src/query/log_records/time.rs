@@ -1,23 +1,23 @@
-//! The times of log entries. Texts compare in the order of time only in the form of ISO 8601, so
-//! other forms with a year are written in it. Times without a year have names of their own.
+//! The times of log entries. Only texts in ISO 8601 sort by time, so times with a year are
+//! converted to it. Times without a year become members with other names.
 
 use std::borrow::Cow;
 
 use crate::query::date::{is_weekday, month_number};
 
-/// The time of an entry.
+/// The time of a log entry.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum LogTime<'l> {
-    /// A time with a year, or a number of seconds.
+    /// A time with a year, in ISO 8601 if possible, or a number of seconds.
     Full(Cow<'l, str>),
-    /// Month, day and time of day: `06-14T15:16:01`. True if it is written as in syslog.
+    /// Month, day and time of day: `06-14T15:16:01`. The boolean is true for the syslog format.
     OfYear(Cow<'l, str>, bool),
-    /// A time of day, or another form.
+    /// A time of day, or a time in another form.
     OfDay(&'l str),
 }
 
 impl<'l> LogTime<'l> {
-    /// Reads a time as a log writes it. O(1).
+    /// Reads a time in any log format. O(1).
     pub(super) fn read(text: &'l str) -> Self {
         let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
         let words: Vec<&str> = text.split([' ', ',']).filter(|word| !word.is_empty()).collect();
@@ -73,7 +73,7 @@ impl<'l> LogTime<'l> {
         }
     }
 
-    /// Returns the name of the member with the time.
+    /// Returns the name of the record's member for the time.
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Full(_) => "time",
@@ -89,20 +89,21 @@ impl<'l> LogTime<'l> {
         }
     }
 
-    /// Returns true if the time is written as in syslog, where the host follows.
+    /// Returns true if the time has the syslog format, which the host name follows.
     pub(super) fn is_of_syslog(&self) -> bool {
         matches!(self, Self::OfYear(_, true))
     }
 }
 
-/// Returns a name as logs write it, with three letters and a capital. Empty for other words.
+/// Returns the abbreviated name of a month or weekday: three letters, the first a capital. Empty
+/// for other words.
 fn short(name: &str) -> &str {
     let is_short = name.len() == 3 && name.starts_with(|first: char| first.is_ascii_uppercase());
     if is_short { name } else { "" }
 }
 
-/// Returns the offset at which the time at the end of `prefix` begins: at the start, unless an open
-/// bracket or other words are before it.
+/// Returns the byte offset at which the time at the end of `prefix` begins. That is 0, unless an
+/// open bracket or other words precede it.
 pub(super) fn start(prefix: &str) -> usize {
     let open = prefix.trim_end_matches([']', ')']).rfind(['[', '(', ']', ')']);
     if let Some(at) = open.filter(|at| matches!(prefix.as_bytes().get(*at), Some(b'[' | b'('))) {
@@ -121,8 +122,8 @@ pub(super) fn start(prefix: &str) -> usize {
     starts.find(|at| prefix.get(*at..).is_some_and(is_date)).unwrap_or(from)
 }
 
-/// Returns the length of what belongs to a time after its time of day: a zone, as in ` -0700`, or a
-/// year, as in ` 2005]`. 0 if there is neither.
+/// Returns the length, in bytes, of the zone (` -0700`) or year (` 2005]`) after a time of day. 0
+/// if there is neither.
 pub(super) fn zone_length(text: &str) -> usize {
     let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     let zone = text.get(..6).and_then(|zone| zone.strip_prefix([' ']));

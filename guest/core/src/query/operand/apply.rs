@@ -1,4 +1,4 @@
-//! The values of functions of fields.
+//! Applies functions to values of fields.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,8 @@ use crate::query::date::{DayOrder, date_part};
 use crate::query::value::Value;
 
 impl FieldFunction {
-    /// Returns the value of the function. `order` is that of day and month in dates.
+    /// Applies the function to a value. `order` is the order of day and month in dates. Null if the
+    /// value has another type.
     pub(in crate::query) fn apply(self, value: &Value<'_>, order: DayOrder) -> Value<'static> {
         if let Some(number) = self.of_number(value) {
             return number;
@@ -34,7 +35,7 @@ impl FieldFunction {
         Value::Text(Cow::Owned(text))
     }
 
-    /// Returns the value of a function of numbers. None if this is none, or the value no number.
+    /// Applies a numeric function. `None` if this is not one, or if the value is not a number.
     fn of_number(self, value: &Value<'_>) -> Option<Value<'static>> {
         let number = value.number()?.float;
         let result = match self {

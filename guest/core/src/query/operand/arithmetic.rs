@@ -1,4 +1,5 @@
-//! Numbers that are computed from fields: `price * quantity`, `(high - low) / 2`.
+//! Numbers that are computed from fields: `price * quantity`, `(high - low) / 2`. `-` and `/` need
+//! white space on both sides, because names and dates contain them.
 //!
 //! ```text
 //! sum     = product { ("+" | "-") product }
@@ -24,7 +25,8 @@ pub(in crate::query) enum Expression {
 }
 
 impl Expression {
-    /// Reads an expression that computes something. None, with nothing read, if there is none.
+    /// Reads an expression with at least one operation. `None`, with nothing read, if no such
+    /// expression is next.
     pub(super) fn read(reader: &mut Reader<'_>) -> Option<Self> {
         let mut rest = reader.clone();
         let expression = Self::sum(&mut rest).ok()?;
@@ -137,8 +139,8 @@ impl Expression {
         }
     }
 
-    /// Returns the number for the value `id`. None if a field is no single number, or the result
-    /// none.
+    /// Returns the number for the node `id`. `None` if a field is not a single number, or if the
+    /// result is not finite.
     pub(super) fn evaluate(&self, outline: &Outline<'_>, id: NodeId) -> Option<f64> {
         match self {
             Expression::Number(number) => Some(*number),
@@ -165,7 +167,7 @@ impl Expression {
     }
 }
 
-/// Reads one of `operators`. None if something else follows.
+/// Reads one of `operators`. `None` if none of them is next.
 fn operator(reader: &mut Reader<'_>, operators: &[char]) -> Option<char> {
     let rest = reader.rest();
     let trimmed = rest.trim_start();

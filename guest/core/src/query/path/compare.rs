@@ -1,4 +1,4 @@
-//! Values of conditions, and their comparison (RFC 9535, section 2.3.5.2.2).
+//! Values in filters, and their comparison (RFC 9535, section 2.3.5.2.2).
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -7,10 +7,11 @@ use super::syntax::Comparison;
 use crate::json::outline::{NodeId, Outline};
 use crate::json::scan::Kind;
 
-/// The maximum number of visited values and tested conditions of a path. They take about a second.
+/// The maximum number of visited values and tested conditions of a path, which takes about a
+/// second.
 pub(super) const MAX_STEPS: usize = 10_000_000;
 
-/// A value of a condition.
+/// A value in a comparison of a filter.
 #[derive(Clone, Debug)]
 pub(super) enum Compared<'o> {
     /// A query selected no value, or a function has no result.
@@ -23,7 +24,7 @@ pub(super) enum Compared<'o> {
     Container(NodeId),
 }
 
-/// A number, exact if it is whole and not too large.
+/// A number, exact if it is an integer of limited size.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PathNumber {
     float: f64,
@@ -31,12 +32,12 @@ pub(super) struct PathNumber {
 }
 
 impl PathNumber {
-    /// Parses a number of JSON.
+    /// Parses a JSON number.
     pub(super) fn parse(text: &str) -> Option<Self> {
         Some(Self { float: text.parse().ok()?, whole: text.parse().ok() })
     }
 
-    /// Creates the number of elements or characters.
+    /// Creates a number from a count of elements or characters.
     #[allow(clippy::cast_precision_loss, reason = "no answer has so many values")]
     pub(super) fn of_count(count: usize) -> Self {
         Self { float: count as f64, whole: i128::try_from(count).ok() }
@@ -71,8 +72,8 @@ pub(super) fn value_of<'o>(outline: &'o Outline<'_>, id: NodeId) -> Compared<'o>
     }
 }
 
-/// Compares two values. Values of different types are unequal, and have no order. Adds the number
-/// of visited values to `steps`.
+/// Compares two values. Values of different types are unequal, and unordered. Adds the number of
+/// visited values to `steps`.
 pub(super) fn compare(
     outline: &Outline<'_>,
     left: &Compared<'_>,

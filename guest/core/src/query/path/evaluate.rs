@@ -1,4 +1,4 @@
-//! Selects the values of a document to which a path leads.
+//! Selects the values of a document that match a path.
 
 use super::compare::{Compared, MAX_STEPS, PathNumber, compare, value_of};
 use super::syntax::{PathCondition, PathOperand, PathQuery, PathSelector, Segment, WILDCARD};
@@ -8,7 +8,8 @@ use crate::query::path::regex::PathRegex;
 
 /// The maximum number of values that a path may select.
 const MAX_SELECTED: usize = 100_000;
-/// The maximum number of bytes that regular expressions search, in units of their cost.
+/// The maximum cost of all regular expression searches of a path, in the units of
+/// `PathRegex::cost`.
 const MAX_SEARCH_COST: usize = 1 << 30;
 
 /// The evaluation of a path on a document.
@@ -27,7 +28,7 @@ impl<'e, 'a> Evaluation<'e, 'a> {
     /// Returns the values that `segments` select from `start`.
     ///
     /// # Errors
-    /// Returns a message for the caller if there are too many values.
+    /// Returns a message for the caller if there are too many values or steps.
     pub(super) fn select(
         &mut self,
         segments: &'e [Segment],
@@ -56,7 +57,7 @@ impl<'e, 'a> Evaluation<'e, 'a> {
         Ok(at)
     }
 
-    /// Counts a step.
+    /// Counts a step. Fails if there are too many.
     fn step(&mut self) -> Result<(), String> {
         self.steps += 1;
         if self.steps > MAX_STEPS {
@@ -65,7 +66,7 @@ impl<'e, 'a> Evaluation<'e, 'a> {
         Ok(())
     }
 
-    /// Adds the values that a selector selects among those in `id`.
+    /// Appends the values that a selector selects among the children of `id` to `out`.
     fn apply(
         &mut self,
         selector: &'e PathSelector,
@@ -116,7 +117,7 @@ impl<'e, 'a> Evaluation<'e, 'a> {
         Ok(())
     }
 
-    /// Adds the elements of a slice (RFC 9535, section 2.3.4.2.2).
+    /// Appends the elements of a slice to `out` (RFC 9535, section 2.3.4.2.2).
     fn slice(
         &self,
         id: NodeId,
@@ -230,7 +231,7 @@ impl<'e, 'a> Evaluation<'e, 'a> {
     }
 }
 
-/// Returns an index that counts from the start. A negative one counts from the end.
+/// Converts an index that may be negative, which counts from the end, to one from the start.
 fn from_end(index: i64, list: &Node) -> i64 {
     if index < 0 { i64::from(list.children) + index } else { index }
 }

@@ -12,7 +12,7 @@ const MAX_DEPTH: usize = 32;
 /// The largest number that JSON implementations hold exactly.
 const MAX_INDEX: i64 = (1 << 53) - 1;
 
-/// Spellings of other dialects, each with what to use instead.
+/// Syntax of other dialects, each with its replacement.
 const DIALECTS: [(&str, &str); 8] = [
     ("=", "write == for equality"),
     ("and ", "write &&"),
@@ -24,13 +24,13 @@ const DIALECTS: [(&str, &str); 8] = [
     (".length", "write length(@.a)"),
 ];
 
-/// A reader of a path.
+/// A parser of paths.
 struct PathParser<'t> {
     text: &'t str,
     at: usize,
     depth: usize,
-    /// True if names in filters may stand alone, as in `[?price>5]` of JMESPath. A path of RFC 9535
-    /// begins with `$`, which JMESPath does not have.
+    /// True if filters may contain bare names, as in `[?price>5]` of JMESPath. False for a path
+    /// with the `$` of RFC 9535, which JMESPath lacks.
     has_bare_names: bool,
 }
 
@@ -101,7 +101,7 @@ impl<'t> PathParser<'t> {
         Ok(parsed)
     }
 
-    /// Reads steps as long as there are any. White space may precede each of them.
+    /// Reads all steps that follow. White space may precede each of them.
     fn segments(&mut self) -> Result<Vec<Segment>, String> {
         let mut segments = Vec::new();
         loop {
@@ -220,7 +220,7 @@ impl<'t> PathParser<'t> {
         Ok(PathSelector::Slice { start, end, step: step.unwrap_or(1) })
     }
 
-    /// Reads a whole number. None if none follows.
+    /// Reads an integer. `None` if none is next.
     fn integer(&mut self) -> Result<Option<i64>, String> {
         let rest = self.rest();
         let digits = rest.strip_prefix('-').unwrap_or(rest);
@@ -241,7 +241,7 @@ impl<'t> PathParser<'t> {
         }
     }
 
-    /// Reads a text in quotes.
+    /// Reads a quoted text.
     fn quoted(&mut self) -> Result<String, String> {
         let start = self.at;
         let Some(quote) = self.next() else { return Err(self.error("a text is expected")) };

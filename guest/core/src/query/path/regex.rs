@@ -7,8 +7,8 @@ use crate::query::compiled_regex::CompiledRegex;
 pub(super) struct PathRegex(CompiledRegex);
 
 impl PathRegex {
-    /// Compiles a regular expression of a JSONPath (RFC 9485). It must match a whole text if
-    /// `is_whole`.
+    /// Compiles a regular expression of a JSONPath (RFC 9485). If `is_whole`, it must match the
+    /// whole text.
     ///
     /// # Errors
     /// Returns the reason if the expression is invalid or too long.
@@ -33,8 +33,8 @@ impl PathRegex {
         Self::compile(pattern, &translated)
     }
 
-    /// Compiles a regular expression as programming languages write it, which may match a part of
-    /// a text.
+    /// Compiles a regular expression in the syntax of programming languages, which may match a part
+    /// of a text.
     ///
     /// # Errors
     /// Returns the reason if the expression is invalid or too long.
@@ -42,7 +42,7 @@ impl PathRegex {
         Self::compile(pattern, pattern)
     }
 
-    /// Compiles `translated`, which the caller wrote as `pattern`.
+    /// Compiles `translated`. Errors show `pattern`, which the caller wrote.
     fn compile(pattern: &str, translated: &str) -> Result<Self, String> {
         if pattern.len() > 1_000 {
             return Err("a regular expression has at most 1000 characters".to_owned());
@@ -52,7 +52,7 @@ impl PathRegex {
             .map_err(|error| format!("{pattern:?} is no regular expression here: {error}"))
     }
 
-    /// Returns the cost of a search in `bytes` bytes, in units of which 2^30 take about a second.
+    /// Returns the cost of a search in `bytes` bytes. A cost of 2^30 takes about a second.
     pub(super) fn cost(&self, bytes: usize) -> usize {
         bytes.saturating_mul((1 << 30) / self.0.max_bytes.max(1))
     }

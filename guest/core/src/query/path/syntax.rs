@@ -2,20 +2,21 @@
 
 use crate::query::path::regex::PathRegex;
 
-/// The step of a JSON Pointer that is read as in JSONPath. JSON Pointer has no wildcards, so that
-/// it could only be the name of a member.
+/// The wildcard, which is also accepted as a step of a JSON Pointer. JSON Pointer has no wildcards,
+/// so there it could only be the name of a member.
 pub(super) const WILDCARD: &str = "*";
 
 /// A query: steps from a value of a document to values inside it.
 #[derive(Debug, Default)]
 pub(super) struct PathQuery {
-    /// True if the steps begin at the document, false at the value that a filter tests.
+    /// True if the steps begin at the document root, false if they begin at the value that a filter
+    /// tests.
     pub(super) is_absolute: bool,
     pub(super) segments: Vec<Segment>,
 }
 
 impl PathQuery {
-    /// Returns true if the query selects at most one value, whatever the document.
+    /// Returns true if the query selects at most one value in any document.
     pub(super) fn is_singular(&self) -> bool {
         self.segments.iter().all(|segment| {
             !segment.is_deep
@@ -31,7 +32,7 @@ impl PathQuery {
 /// A step of a query.
 #[derive(Debug)]
 pub(super) struct Segment {
-    /// True if the selectors apply to the value and all values inside it.
+    /// True if the selectors apply to the value and to all of its descendants.
     pub(super) is_deep: bool,
     pub(super) selectors: Vec<PathSelector>,
 }
@@ -41,14 +42,14 @@ pub(super) struct Segment {
 pub(super) enum PathSelector {
     /// The member of an object.
     Name(String),
-    /// The member of an object, or the element of a list if the text is its number. [`WILDCARD`]
-    /// is also any of them, if no member has this name.
+    /// The member of an object, or the element of a list at that index. [`WILDCARD`] selects all of
+    /// them, if no member has this name.
     Token(String),
     /// The element of a list at this index. A negative index counts from the end.
     Index(i64),
     /// All members of an object, or all elements of a list.
     All,
-    /// Elements of a list: the first, the one after the last, and the distance between two.
+    /// Elements of a list: the first index, the end index (exclusive), and the step.
     Slice { start: Option<i64>, end: Option<i64>, step: i64 },
     /// The members or elements that meet a condition.
     Filter(PathCondition),
@@ -63,7 +64,7 @@ pub(super) enum PathCondition {
     /// The query selects a value.
     Exists(PathQuery),
     Compare(PathOperand, Comparison, PathOperand),
-    /// The text matches a regular expression: as a whole, or in a part.
+    /// The text matches a regular expression, entirely or in a part.
     Matches {
         text: PathOperand,
         pattern: PathOperand,
@@ -91,7 +92,7 @@ pub(super) enum PathOperand {
     /// A number as JSON.
     Number(String),
     Text(String),
-    /// The value that the query selects, which is singular.
+    /// The value that a singular query selects.
     Value(PathQuery),
     /// `length`: the characters of a text, or the elements of a container.
     Length(Box<PathOperand>),

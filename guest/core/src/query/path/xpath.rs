@@ -1,13 +1,14 @@
-//! XPath expressions, rewritten as JSONPath.
+//! Converts XPath expressions to JSONPath.
 
 use crate::query::code::{end_of_group, outside_quotes, parts};
 
-/// The operators of XPath and of JSONPath. The longer ones come first.
+/// The operators of XPath, each with the JSONPath operator. Longer ones come first, because the
+/// first match wins.
 const OPERATORS: [(&str, &str); 6] =
     [("!=", "!="), ("<=", "<="), (">=", ">="), ("=", "=="), ("<", "<"), (">", ">")];
 
-/// Returns the JSONPath for an XPath such as `//item[@id='5']/name`. None for a JSON Pointer, and
-/// for an expression with other parts.
+/// Converts an XPath such as `//item[@id='5']/name` to a JSONPath. `None` for a JSON Pointer, and
+/// for an expression with unsupported parts.
 pub(super) fn to_json_path(path: &str) -> Option<String> {
     let rest = path.strip_prefix('/')?;
     if !path.contains(['[', '@', '*']) && !path.contains("//") {
@@ -44,7 +45,8 @@ pub(super) fn to_json_path(path: &str) -> Option<String> {
     Some(written)
 }
 
-/// Returns the selector for a predicate such as `2`, `last()` or `scope='test'`.
+/// Converts a predicate such as `2`, `last()` or `scope='test'` to a selector. `None` if it is
+/// unsupported.
 fn to_selector(predicate: &str) -> Option<String> {
     let predicate = predicate.trim();
     if predicate == "last()" {
@@ -57,7 +59,7 @@ fn to_selector(predicate: &str) -> Option<String> {
     Some(format!("[?{}]", condition(predicate)?))
 }
 
-/// Returns the condition of JSONPath for one of XPath.
+/// Converts a condition. `None` if it is unsupported.
 fn condition(text: &str) -> Option<String> {
     for (word, operator) in [(" or ", " || "), (" and ", " && ")] {
         let parts = parts(text, word);
@@ -101,7 +103,7 @@ fn condition(text: &str) -> Option<String> {
     }
 }
 
-/// Returns the query for an attribute, an element or the element itself.
+/// Converts an attribute, an element or `.` to a query. `None` for other names.
 fn member(name: &str) -> Option<String> {
     let name = name.trim();
     if matches!(name, "." | "text()") {
@@ -123,7 +125,7 @@ fn unquoted(text: &str) -> Option<&str> {
     inner('\'').or_else(|| inner('"')).filter(|inner| !inner.contains(['\'', '"', '\\']))
 }
 
-/// Returns a regular expression, in a text of JSONPath, that matches a text in quotes.
+/// Returns a JSONPath text with a regular expression that matches a quoted text literally.
 fn expression(text: &str) -> Option<String> {
     let mut escaped = String::new();
     for c in unquoted(text.trim())?.chars() {

@@ -1,15 +1,15 @@
-//! The lists of a document beside that of the records.
+//! The lists of a document other than that of the records.
 
 use super::RecordSet;
 use crate::json::outline::NodeId;
 use crate::json::scan::Kind;
 
-/// The maximum number of lists that are named.
+/// The maximum number of lists in a message.
 const MAX_NAMED_LISTS: usize = 8;
 
 impl RecordSet<'_> {
-    /// Returns the JSONPath of the list to which the last of `names` lead, if the records are those
-    /// of another list. None if there is no such list, or a path selected the records.
+    /// Returns the JSONPath of the list to which `names` lead, if the records belong to another
+    /// list. `None` if there is no such list, or if a path selected the records.
     #[must_use]
     pub fn other_list(&self, names: &[String]) -> Option<String> {
         let own = &self.around.as_ref()?.keys;

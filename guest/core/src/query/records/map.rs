@@ -7,15 +7,15 @@ use crate::json::outline::{Node, NodeId};
 use crate::json::scan::Kind;
 use crate::json::text::Form;
 
-/// The maximum number of objects around the members that are records.
+/// The maximum nesting depth of the object whose members are records.
 const MAX_LEVELS: usize = 6;
-/// The names of the member that has the key of a record: the first that no record has.
+/// The names for the member that holds the key of a record. The first that no record has is used.
 const KEY_NAMES: [&str; 2] = ["key", "_key"];
 
-/// A document in which the members of an object are written as the elements of a list.
+/// A document in which the members of an object are converted to the elements of a list.
 pub(in crate::query) struct MembersAsList {
     pub(in crate::query) json: Vec<u8>,
-    /// The reading in words, for the answer.
+    /// A note for the answer that describes the conversion.
     pub(in crate::query) note: String,
     /// True if the members are objects, false if they are single values.
     pub(in crate::query) are_objects: bool,
@@ -23,8 +23,9 @@ pub(in crate::query) struct MembersAsList {
 
 impl RecordSet<'_> {
     /// Returns the document with the members of an object as a list of records, each with its key.
-    /// The object is `target` or, if `target` is none, one that makes up at least half of the
-    /// document. None if there is no such object, or if its members are not alike. O(document).
+    /// The object is `target` or, if that is `None`, one that makes up at least half of the
+    /// document. `None` if there is no such object, or if its members have different shapes.
+    /// O(document).
     pub(in crate::query) fn members_as_list(
         &self,
         target: Option<NodeId>,
@@ -81,8 +82,8 @@ impl RecordSet<'_> {
         Some(MembersAsList { json, note, are_objects })
     }
 
-    /// Returns the outermost object whose members are alike, and which makes up at least half of
-    /// the document.
+    /// Returns the outermost object whose members have a common shape, and which makes up at least
+    /// half of the document.
     fn largest_map(&self) -> Option<NodeId> {
         let whole = self.outline.node(self.root)?.span.len();
         let mut at = self.root;
@@ -100,8 +101,8 @@ impl RecordSet<'_> {
         None
     }
 
-    /// Returns true if all of several members of an object are objects with a common member or, if
-    /// `mostly`, with at least half of the members of the first.
+    /// Returns true if an object has at least two members, all of them objects with a common member
+    /// name. If `mostly`, they must share at least half of the names of the first.
     fn are_alike(&self, id: NodeId, mostly: bool) -> bool {
         let outline = &self.outline;
         let members: Vec<NodeId> = outline.children(id).map(|(id, _)| id).collect();
@@ -113,9 +114,9 @@ impl RecordSet<'_> {
         shared > 0 && (!mostly || shared * 2 >= all)
     }
 
-    /// Returns the number of names that all of `objects` have, and of those of the first one. Walks
-    /// each object once, because an object may have as many members as the document has bytes.
-    /// O(objects).
+    /// Returns the number of names that all of `objects` have, and the number of names of the first
+    /// one. Walks each object once, because an object may have as many members as the document has
+    /// bytes. O(objects).
     pub(super) fn shared_names(&self, objects: &[NodeId]) -> (usize, usize) {
         let outline = &self.outline;
         let mut counts: HashMap<String, usize> = HashMap::new();

@@ -5,7 +5,7 @@ use crate::query::code::regex_literal;
 use crate::query::path::regex::PathRegex;
 use crate::query::path::syntax::{Comparison, PathCondition, PathOperand, PathQuery, Segment};
 
-/// The operators of comparisons. The longer ones come first.
+/// The operators of comparisons. Longer ones come first, because the first match wins.
 const COMPARISONS: [(&str, Comparison); 6] = [
     ("==", Comparison::Equal),
     ("!=", Comparison::NotEqual),
@@ -16,12 +16,12 @@ const COMPARISONS: [(&str, Comparison); 6] = [
 ];
 
 impl PathParser<'_> {
-    /// Reads conditions of which one must hold.
+    /// Reads conditions that `||` joins.
     pub(super) fn any(&mut self) -> Result<PathCondition, String> {
         self.chain("||", Self::all, PathCondition::Any)
     }
 
-    /// Reads conditions which must all hold.
+    /// Reads conditions that `&&` joins.
     fn all(&mut self) -> Result<PathCondition, String> {
         self.chain("&&", Self::condition, PathCondition::All)
     }
@@ -118,7 +118,8 @@ impl PathParser<'_> {
         self.text.get(at..).is_some_and(|rest| rest.starts_with('('))
     }
 
-    /// Reads the regular expression after `=~`, as `/^x/i` or in quotes. It may match a part.
+    /// Reads the regular expression after `=~`, as `/^x/i` or in quotes. It may match a part of the
+    /// text.
     fn matched(&mut self, text: PathOperand) -> Result<PathCondition, String> {
         let start = self.at;
         let pattern = match self.regex_literal() {
@@ -145,7 +146,7 @@ impl PathParser<'_> {
             || COMPARISONS.iter().any(|(token, _)| self.rest().starts_with(token))
     }
 
-    /// Refuses a comparison of what is true or false already.
+    /// Returns an error if a comparison follows a condition, which is true or false already.
     fn without_comparison(&mut self, condition: PathCondition) -> Result<PathCondition, String> {
         let end = self.at;
         self.skip_space();
@@ -195,7 +196,7 @@ impl PathParser<'_> {
         Ok(PathQuery { is_absolute, segments: self.segments()? })
     }
 
-    /// Returns true if a name follows that stands for a member of the element.
+    /// Returns true if a bare name is next, which denotes a member of the tested element.
     fn has_bare_name(&self) -> bool {
         let rest = self.rest();
         let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
@@ -206,7 +207,7 @@ impl PathParser<'_> {
             && !["true", "false", "null"].contains(&name)
     }
 
-    /// Reads a value.
+    /// Reads a value of a comparison.
     fn operand(&mut self) -> Result<PathOperand, String> {
         let start = self.at;
         match self.rest().chars().next() {
@@ -264,7 +265,7 @@ impl PathParser<'_> {
         Err(self.error("a value is expected: @.name, 'text', a number, true, false, null, length(…), count(…) or value(…)"))
     }
 
-    /// Reads a value of JSON between backticks, as JMESPath writes it.
+    /// Reads a JSON value between backquotes, in the syntax of JMESPath.
     fn literal(&mut self) -> Result<PathOperand, String> {
         let inside = self.rest().get(1..).and_then(|rest| rest.split_once('`'));
         let Some((inside, _)) = inside else { return Err(self.error("` is expected")) };
@@ -279,7 +280,7 @@ impl PathParser<'_> {
         Ok(operand)
     }
 
-    /// Reads a number as JSON writes it.
+    /// Reads a JSON number.
     fn number(&mut self) -> Result<PathOperand, String> {
         let rest = self.rest();
         let is_part = |c: char| c.is_ascii_digit() || matches!(c, '-' | '+' | '.' | 'e' | 'E');
