@@ -1,4 +1,4 @@
-//! Telemetry records: one for each answer.
+//! Telemetry records, one for each answer.
 
 use crate::query::response_mode::ResponseMode;
 use crate::tokens::OriginalCost;
@@ -10,7 +10,7 @@ pub enum Loss {
     /// No loss: the answer is unchanged.
     #[default]
     None,
-    /// The answer has other bytes than the upstream's, but the same information.
+    /// The answer differs from the upstream's in its bytes, but not in its information.
     Lossless,
     /// The answer is a part of the upstream's. A cursor leads to the rest.
     Partial,
@@ -21,7 +21,7 @@ pub enum Loss {
     Described,
 }
 
-/// The telemetry record of one answer. Token counts are those of the estimator that policy names.
+/// The telemetry record of one answer. Token counts are from the estimator that policy names.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Record {
@@ -44,7 +44,7 @@ pub struct Record {
     pub original_bytes: u64,
     /// The token budget that applied to the answer.
     pub budget: u64,
-    /// The number of items shown, if the answer is a page of a list.
+    /// The number of items in the excerpt, if the answer is a page of a list.
     pub item_count: Option<u64>,
     /// The `response_mode` argument of the call, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -57,21 +57,22 @@ pub struct Record {
     pub origin: Box<Origin>,
 }
 
-/// The relation of an answer to the stored answers (snapshots) that its cursors lead to. With it, a
-/// host can attribute the cost of follow-up reads to the call whose answer they continue.
+/// The relation of an answer to the stored answers (snapshots) that its cursors point to. A host
+/// can use it to attribute the cost of follow-up reads to the original call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
     /// The names of the snapshots that hold the upstream's answer. Empty if it was sent unchanged.
     pub snapshots: Vec<String>,
-    /// The name of the snapshot of an earlier answer that this answer is a part of. `None` for the
+    /// The name of the snapshot of the earlier answer that this answer continues. `None` for the
     /// first answer to a call.
     pub continues: Option<String>,
-    /// The code of the error for a cursor that was not served, such as `cursor_expired`.
+    /// The code of the error for a cursor that could not be served, such as `cursor_expired`.
+    /// `None` if no cursor failed.
     pub cursor_error: Option<&'static str>,
 }
 
 impl Record {
-    /// Creates the record of a message that is sent unchanged. `bytes` is its size.
+    /// Creates the record of a message that is sent unchanged. `bytes` is the size of the message.
     #[must_use]
     pub fn unchanged(endpoint: &str, original: OriginalCost, bytes: usize, budget: u64) -> Self {
         Self {
@@ -91,7 +92,8 @@ impl Record {
         }
     }
 
-    /// Creates the record of an error message that the guard wrote itself. `bytes` is its size.
+    /// Creates the record of an error message that the guard wrote itself. `bytes` is the size of
+    /// the message.
     #[must_use]
     pub fn error(endpoint: &str, original: OriginalCost, bytes: usize, budget: u64) -> Self {
         Self { mode: "error".to_owned(), ..Self::unchanged(endpoint, original, bytes, budget) }

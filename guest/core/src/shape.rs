@@ -41,8 +41,8 @@ use crate::snapshot::index::Words;
 pub struct Excerpt {
     /// The extent of the excerpt within the payload: items, lines or fields.
     pub coverage: Coverage,
-    /// A cursor with which a client reads the rest of the payload, or the whole payload if there is
-    /// no rest.
+    /// A cursor to the rest of the payload, or to the whole payload if there is no rest. `None` if
+    /// the excerpt needs no cursor.
     pub next: Option<Cursor>,
     /// True if `next` leads to the rest of the payload, false if it leads to the whole.
     pub more: bool,
@@ -51,16 +51,16 @@ pub struct Excerpt {
     /// Important parts of the payload outside the excerpt, as text: errors of a log, or the ids and
     /// names of other list items.
     pub highlights: Option<String>,
-    /// A description of the excerpt's source if that is not the upstream's answer but, for example,
-    /// a query result.
+    /// A description of the excerpt's source, if that is not the upstream's answer but, for
+    /// example, a query result.
     pub about: Option<String>,
-    /// The words of the text around the document.
+    /// The words before and after the JSON document, if the payload is a text that contains one.
     pub words: Words,
 }
 
 impl Excerpt {
-    /// Creates an excerpt. `next` is a cursor to the rest of the payload. `None` if the excerpt
-    /// shows it to its end.
+    /// Creates an excerpt. `next` is a cursor to the rest of the payload, or `None` if the excerpt
+    /// reaches its end.
     #[must_use]
     pub fn new(coverage: Coverage, next: Option<Cursor>, body: ExcerptBody) -> Self {
         let words = Words::default();
@@ -76,8 +76,8 @@ impl Excerpt {
             == (&other.coverage, &other.next, &other.more, &other.body, &other.words)
     }
 
-    /// Returns the same excerpt, marked as complete: its cursor leads to the whole payload, not to
-    /// the rest.
+    /// Returns the excerpt, marked as complete: its cursor leads to the whole payload, not to the
+    /// rest.
     #[must_use]
     pub fn complete(self) -> Self {
         Self { more: false, ..self }

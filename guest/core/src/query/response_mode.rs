@@ -64,7 +64,7 @@ impl ResponseMode {
 }
 
 /// The names of the members that hold id, title, type, score and content of records. Policy sets
-/// them, or they are detected from common names.
+/// them, otherwise they are detected by common names.
 #[derive(Clone, Debug, Default)]
 pub struct RecordKeys {
     id: Vec<String>,
@@ -127,7 +127,7 @@ const CONTENT_NAMES: &[&str] = &[
 ];
 
 impl RecordKeys {
-    /// Returns the names that policy sets in `limits`. Detects the others in the records.
+    /// Returns the names that policy sets in `limits`, and detects the others in the records.
     #[must_use]
     pub fn detect(records: &RecordSet<'_>, limits: &EndpointSettings) -> Self {
         let said = &limits.item_fields;
@@ -152,7 +152,7 @@ impl RecordKeys {
         }
     }
 
-    /// Returns the id of the record at node `id`, as text. None if the record has no id.
+    /// Returns the id of the record at node `id`, as text. `None` if the record has no id.
     #[must_use]
     pub fn id_of(&self, records: &RecordSet<'_>, id: NodeId) -> Option<String> {
         if records.outline.node(id)?.kind == Kind::String {
@@ -161,7 +161,7 @@ impl RecordKeys {
         first_value(records, id, &self.id)
     }
 
-    /// Returns the id of the record at node `id` as verbatim JSON. None if the record has no id.
+    /// Returns the id of the record at node `id` as verbatim JSON. `None` if the record has no id.
     fn raw_id_of(&self, records: &RecordSet<'_>, id: NodeId) -> Option<Vec<u8>> {
         let reached =
             self.id.iter().try_fold(id, |at, key| Some(records.outline.member(at, key)?.0));
@@ -174,7 +174,7 @@ impl RecordKeys {
         }
     }
 
-    /// Returns the score of the record at node `id`, or none if it has no numeric score.
+    /// Returns the score of the record at node `id`. `None` if it has no numeric score.
     #[must_use]
     pub fn score_of(&self, records: &RecordSet<'_>, id: NodeId) -> Option<f64> {
         first_value(records, id, &self.score)?.parse().ok()
@@ -185,7 +185,7 @@ fn first_value(records: &RecordSet<'_>, id: NodeId, keys: &[String]) -> Option<S
     if keys.is_empty() { None } else { values_at(&records.outline, id, keys).into_iter().next() }
 }
 
-/// Returns the first of `names` that is a member of a sampled record. None if no record has any.
+/// Returns the first of `names` that a sampled record has as a member. `None` if no record has any.
 fn first_present(records: &RecordSet<'_>, names: &[&str]) -> Option<String> {
     let has = |name: &&&str| {
         records.ids.iter().take(SAMPLED_RECORDS).any(|id| {
@@ -197,8 +197,8 @@ fn first_present(records: &RecordSet<'_>, names: &[&str]) -> Option<String> {
     names.iter().find(has).map(|name| (*name).to_owned())
 }
 
-/// Returns the name of the member with the longest string in the sampled records. None if no string
-/// has more than 120 bytes.
+/// Returns the name of the member with the longest string in the sampled records. `None` if no
+/// string has more than 120 bytes.
 fn longest_text_member(records: &RecordSet<'_>) -> Option<String> {
     let mut best: Option<(usize, String)> = None;
     for id in records.ids.iter().take(SAMPLED_RECORDS) {
@@ -213,7 +213,7 @@ fn longest_text_member(records: &RecordSet<'_>) -> Option<String> {
     best.map(|(_, name)| name)
 }
 
-/// Renders records as a JSON object, in the level of detail of a response mode. If `fields` is
+/// Renders records as a JSON object, with the level of detail of a response mode. If `fields` is
 /// given, each record has these fields instead of its metadata. O(records).
 ///
 /// # Errors
@@ -247,7 +247,7 @@ pub fn render(
 }
 
 /// Renders the identifying fields of the record at node `id`, then short fields while the metadata
-/// budget lasts. A mask, if given, selects the fields instead.
+/// budget lasts. If `mask` is given, it selects the fields instead.
 fn metadata(
     records: &RecordSet<'_>,
     id: NodeId,
@@ -340,7 +340,7 @@ fn content(outline: &Outline<'_>, id: NodeId, keys: &RecordKeys) -> String {
 }
 
 /// Returns at most `characters` characters from the start of a text, cut at a word. Also returns
-/// true if the text continues after them.
+/// true if the text is longer.
 fn first_words(text: &str, characters: usize) -> (&str, bool) {
     let Some((cut, _)) = text.char_indices().nth(characters) else { return (text, false) };
     let head = text.get(..cut).unwrap_or(text);

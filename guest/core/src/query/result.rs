@@ -11,15 +11,15 @@ pub struct QueryResult {
     pub is_text: bool,
     /// A description of the result in words: "fields id, status of 500 records".
     pub description: String,
-    /// The fields that the query selects, if their projection stopped before the last record. None
-    /// if all records were read, or the query selects no fields.
+    /// The fields that the query selects, if their projection stopped before the last record.
+    /// `None` if all records were read, or the query selects no fields.
     pub partial: Option<PartialProjection>,
-    /// The document around the list that `bytes` contain. None if `bytes` are a whole document, or
-    /// a list that is not the document's list of records.
+    /// The document around the list in `bytes`. `None` if `bytes` are a whole document, or a list
+    /// that is not the document's list of records.
     pub envelope: Option<ListEnvelope>,
 }
 
-/// Selected fields of only the first records of a list.
+/// Selected fields of the first records of a list only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartialProjection {
     /// The selected fields, as the caller wrote them.

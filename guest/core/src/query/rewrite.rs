@@ -1,4 +1,4 @@
-//! Other forms of a query that mean the same.
+//! Equivalent forms of a query.
 
 use super::condition::Condition;
 use super::path::Path;
@@ -6,8 +6,8 @@ use super::response_mode::ResponseMode;
 use super::{Query, aggregate};
 
 impl Query {
-    /// Moves a condition inside the totals, as in `SELECT count(*) FROM t WHERE a > 5`, to the
-    /// condition of the query.
+    /// Moves a condition from the totals to the condition of the query, as in `SELECT count(*) FROM
+    /// t WHERE a > 5`.
     pub fn separate_condition(&mut self) {
         let Some((condition, totals)) = self.aggregate.as_deref().and_then(aggregate::split) else {
             return;
@@ -22,7 +22,8 @@ impl Query {
     /// Adds an order, such as `price desc`, to the totals or to the condition of the query.
     ///
     /// # Errors
-    /// Returns a message for the caller if the query has no records to sort, or has an order.
+    /// Returns a message for the caller if the query has no records to sort, or already has an
+    /// order.
     pub fn add_order(&mut self, order: &str) -> Result<(), String> {
         let other = [(&self.jq, "jq"), (&self.grep, "grep")];
         if let Some((_, name)) = other.iter().find(|(argument, _)| argument.is_some()) {
@@ -42,7 +43,7 @@ impl Query {
     }
 
     /// Returns a query for the complete records that this query selects, from record number `first`
-    /// on. Returns none if this query returns complete records already.
+    /// on. Returns `None` if this query returns complete records already.
     #[must_use]
     pub fn for_complete_records(&self, first: u64) -> Option<Self> {
         let reduces =
@@ -51,8 +52,8 @@ impl Query {
         reduces.then(|| Self { fields: None, mode: None, skip, ..self.clone() })
     }
 
-    /// Returns the query with a JSONPath instead of its XPath. None if its path is no XPath, or has
-    /// parts that JSONPath lacks.
+    /// Returns the query with its XPath converted to a JSONPath. `None` if its path is not an
+    /// XPath, or has parts that JSONPath lacks.
     pub(super) fn with_json_path(&self) -> Option<Self> {
         let path = Path::from_xpath(self.path.as_deref()?)?;
         Some(Self { path: Some(path), ..self.clone() })

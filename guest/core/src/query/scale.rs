@@ -22,26 +22,26 @@ pub(super) enum Scale {
     Number,
     /// Amounts such as `16Gi`.
     Amount(Units),
-    /// Amounts of money, and numbers with separators.
+    /// Amounts of money, and numbers with thousands separators.
     Money {
-        /// The sign of the currency. Empty for numbers with separators.
+        /// The symbol or code of the currency. Empty for plain numbers.
         currency: String,
-        /// True if a comma is the sign before decimals.
+        /// True if a comma is the decimal separator.
         has_comma: bool,
-        /// True if parentheses are the sign of negative amounts.
+        /// True if parentheses denote negative amounts.
         has_parentheses: bool,
     },
-    /// Amounts of money of any currency, for sums. True if a comma is the sign before decimals,
-    /// none if that differs.
+    /// Amounts of money in any currency, for sums. True if a comma is the decimal separator, `None`
+    /// if amounts differ in that.
     Currencies(Option<bool>),
     Version,
     /// Dates and times.
     Time {
         order: DayOrder,
-        /// True if all of them have a zone.
+        /// True if all values have a zone.
         has_zone: bool,
     },
-    /// Times of the day, also of dates, as they are written.
+    /// Times of the day as written. Dates are compared by their time of the day, too.
     TimeOfDay(DayOrder),
     Text,
 }
@@ -56,19 +56,21 @@ pub(super) enum ScalePosition {
     Text(String),
 }
 
-/// The position of a value among all values: those that are not on the scale come after the others.
+/// The position of a value in the sort order. Values that are not on the scale come after the
+/// others.
 #[derive(Debug)]
 pub(super) struct SortPosition {
     rank: u8,
     position: Option<ScalePosition>,
 }
 
-/// The ranks of values on the scale, and of null.
+/// The rank of values on the scale. Values off the scale have higher ranks, and null the highest.
 const ON_SCALE: u8 = 1;
+/// The rank of null.
 const NULL: u8 = 9;
 
 impl Scale {
-    /// Returns the scale of a literal that is compared with values of an unknown scale.
+    /// Returns the scale for a literal that is compared with values of an unknown scale.
     pub(super) fn of_literal(text: &str, is_number: bool) -> Self {
         if is_number {
             return Scale::Number;
@@ -85,8 +87,8 @@ impl Scale {
         if version::is_version(text) { Scale::Version } else { Scale::Text }
     }
 
-    /// Returns the scale for times of this scale beside a time of the day, such as `10:30` beside
-    /// `10:31:00`. None for other texts and scales.
+    /// Returns the scale for comparing times with a time of the day, such as `10:30` with
+    /// `10:31:00`. `None` for other texts and scales.
     pub(super) fn of_day(&self, text: &str) -> Option<Self> {
         let order = match self {
             Scale::Time { order, .. } => *order,
@@ -96,8 +98,8 @@ impl Scale {
         amount::time_of_day(text).map(|_| Scale::TimeOfDay(order))
     }
 
-    /// Returns the scale for values of this scale beside the literal `text`, which may be an amount
-    /// of another unit of the same kind: `90m` beside `PT2H`.
+    /// Returns the scale for comparing values with the literal `text`, which may have another unit
+    /// of the same kind: `90m` with `PT2H`.
     pub(super) fn beside(self, text: &str) -> Self {
         let Scale::Amount(Units::Same(own)) = &self else { return self };
         let units = amount(text).and_then(|(_, other)| {
@@ -107,7 +109,7 @@ impl Scale {
         units.map_or(self, Scale::Amount)
     }
 
-    /// Returns the position of a value. None if it is not on the scale.
+    /// Returns the position of a value on the scale. `None` if the value does not fit the scale.
     pub(super) fn position(&self, value: &Value<'_>) -> Option<ScalePosition> {
         let text = match value {
             Value::Number(text) | Value::Text(text) => text.as_ref(),
@@ -147,7 +149,7 @@ impl Scale {
         }
     }
 
-    /// Returns the position of a value among all values, for sorting.
+    /// Returns the position of a value in the sort order.
     pub(super) fn sort_position(&self, value: &Value<'_>) -> SortPosition {
         let number = value.number().map(ScalePosition::Number);
         let (rank, position) = match (value, self) {
@@ -166,7 +168,7 @@ impl Scale {
         SortPosition { rank, position }
     }
 
-    /// Returns the name of a value on the scale, for notes.
+    /// Returns the word for a value on the scale, for notes.
     pub(super) fn name(&self) -> &'static str {
         match self {
             Scale::Number => "number",
@@ -181,7 +183,7 @@ impl Scale {
     }
 }
 
-/// Returns the scale of a text that is an amount of money. None for other texts.
+/// Returns the scale of a text that is an amount of money. `None` for other texts.
 fn read_money(text: &str) -> Option<Scale> {
     let has_comma = amount::decimal_comma(text).unwrap_or(false);
     let found = money(text, has_comma)?;
@@ -191,7 +193,7 @@ fn read_money(text: &str) -> Option<Scale> {
 }
 
 impl ScalePosition {
-    /// Compares two positions on one scale. None if one of them is `NaN`.
+    /// Compares two positions on one scale. `None` if one of them is `NaN`.
     pub(super) fn compare(&self, other: &Self) -> Option<Ordering> {
         match (self, other) {
             (Self::Number(left), Self::Number(right)) => left.compare(*right),
@@ -215,8 +217,8 @@ impl ScalePosition {
 }
 
 impl SortPosition {
-    /// Compares two positions. Only the order of values on the scale is reversed by `descending`:
-    /// other values come last, and null after them.
+    /// Compares two positions in the sort order. `descending` reverses only the order of values on
+    /// the scale: other values come last, and null after them.
     pub(super) fn compare(&self, other: &Self, descending: bool) -> Ordering {
         if self.rank != other.rank {
             let (is_false, is_true) = (4, 5);

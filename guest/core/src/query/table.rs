@@ -1,5 +1,8 @@
 //! Tables in texts as JSON: CSV and its variants, Markdown, the output of SQL clients, HTML, logs
-//! whose columns a directive names, and columns that are aligned by spaces.
+//! whose columns a directive names, and columns aligned by spaces. The first row has the names of
+//! the columns. Each other row becomes an object. Numbers in JSON syntax are numbers, `true` and
+//! `false` are booleans, and empty cells are null. A column with a number that begins with zeros,
+//! such as `007`, consists of texts.
 //!
 //! The first row names the columns. Each other row is an object. Numbers that are written as in
 //! JSON are numbers, `true` and `false` are booleans, and empty cells are null. A column with a
@@ -26,7 +29,7 @@ struct Table {
     rows: Vec<Vec<String>>,
 }
 
-/// Returns the table in a text as a JSON list of objects. None if it has no table. O(text).
+/// Returns the table in a text as a JSON list of objects. `None` if the text has no table. O(text).
 #[must_use]
 pub(super) fn to_json(text: &str) -> Option<Vec<u8>> {
     let table = html::parse(text)
@@ -38,7 +41,7 @@ pub(super) fn to_json(text: &str) -> Option<Vec<u8>> {
 }
 
 impl Table {
-    /// Returns true if the table has columns with different names, and rows.
+    /// Returns true if the table has rows, and columns with different names.
     fn is_valid(&self) -> bool {
         let mut names: Vec<&String> = self.columns.iter().collect();
         names.sort_unstable();
@@ -49,7 +52,8 @@ impl Table {
             && self.columns.iter().all(|name| !name.is_empty())
     }
 
-    /// Gives columns without a name, and those whose name occurs before, a name of their own.
+    /// Generates names for columns without a name, and for those with the name of an earlier
+    /// column.
     fn name_columns(&mut self) {
         if self.columns.len() > MAX_COLUMNS {
             return;
@@ -107,8 +111,8 @@ fn has_leading_zeros(cell: &str) -> bool {
     digits.len() > 1 && digits.starts_with('0') && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Appends the text of a cell to `out` as JSON: as a number, boolean or null if it is written as
-/// one, unless its column `is_text`.
+/// Appends the text of a cell to `out` as JSON. Numbers, booleans and null have JSON types, unless
+/// the column is of texts (`is_text`).
 pub(super) fn write_cell(cell: &str, is_text: bool, out: &mut Vec<u8>) {
     match cell {
         "" => out.extend_from_slice(b"null"),

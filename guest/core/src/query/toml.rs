@@ -1,4 +1,5 @@
-//! TOML documents as JSON.
+//! TOML documents as JSON. Dates, times, and numbers that JSON lacks (`inf`, `nan`) become texts.
+//! Members keep the order of the text.
 //!
 //! Dates, times, and numbers that JSON does not know (`inf`, `nan`) are texts. Members keep the
 //! order of the text.
@@ -15,13 +16,13 @@ use crate::text::lines::IndexedText;
 const MAX_TEXT_BYTES: usize = 4 * 1024 * 1024;
 /// The maximum depth of values. Writing is recursive.
 const MAX_DEPTH: usize = 60;
-/// The maximum depth of braces. The parser bounds it too, but inside each of them a dotted key may
-/// be as deep again.
+/// The maximum depth of braces. The parser limits it too, but inside each brace a dotted key may be
+/// equally deep.
 const MAX_BRACES: usize = 8;
 /// The minimum number of members of a document without tables.
 const MIN_MEMBERS: usize = 2;
 
-/// Returns a TOML text as JSON. None if the text is no TOML, or could be anything else, or is too
+/// Converts a TOML text to JSON. `None` if the text is not TOML, may have another format, or is too
 /// large or too deep. O(text).
 pub(super) fn to_json(text: &str) -> Option<Vec<u8>> {
     // Most other texts are no TOML from their first lines on.
@@ -48,8 +49,8 @@ pub(super) fn to_json(text: &str) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Returns true if more than [`MAX_BRACES`] braces may be open at a time. All braces count, also
-/// those in strings and comments, so that no text hides any.
+/// Returns true if more than [`MAX_BRACES`] braces may be open at a time. Counts all braces,
+/// including those in strings and comments, so that no text can hide any.
 fn is_deep(text: &str) -> bool {
     let mut depth = 0usize;
     text.bytes().any(|byte| {
@@ -62,7 +63,7 @@ fn is_deep(text: &str) -> bool {
     })
 }
 
-/// Writes a table as JSON. None if it has more than `depth` levels.
+/// Appends a table to `out` as JSON. `None` if it has more than `depth` levels.
 fn write_table(table: &DeTable<'_>, out: &mut Vec<u8>, depth: usize) -> Option<()> {
     let depth = depth.checked_sub(1)?;
     let mut members: Vec<_> = table.iter().collect();
@@ -113,13 +114,13 @@ fn write(value: &DeValue<'_>, out: &mut Vec<u8>, depth: usize) -> Option<()> {
     Some(())
 }
 
-/// Returns a number without its plus sign, or none if JSON does not write it so.
+/// Returns a number without its plus sign. `None` if it is not a JSON number.
 fn json_number(number: &str) -> Option<&str> {
     let digits = number.strip_prefix('+').unwrap_or(number);
     is_json(digits.as_bytes(), Form::Raw).then_some(digits)
 }
 
-/// Returns an integer in decimal digits, or none if it is too large in another base.
+/// Returns an integer in decimal digits. `None` if it has another base and is too large.
 fn decimal(number: &DeInteger<'_>) -> Option<String> {
     if let Some(digits) = json_number(number.as_str()).filter(|_| number.radix() == 10) {
         return Some(digits.to_owned());

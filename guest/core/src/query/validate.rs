@@ -8,11 +8,11 @@ use super::path::Path;
 use crate::fields::mask::Mask;
 
 impl Query {
-    /// Checks the syntax of the query, and that its parts can be combined. A build without jq does
+    /// Checks the syntax of the query, and the combination of its parts. A build without jq does
     /// not check programs.
     ///
     /// # Errors
-    /// Returns a message for the caller.
+    /// Returns a message for the caller that states the invalid part.
     pub fn validate(&self) -> Result<(), String> {
         if let Some(path) = &self.path {
             Path::parse(path)?;

@@ -1,4 +1,4 @@
-//! Values of records, and numbers in their order.
+//! Values of records, and comparison of numbers.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -7,7 +7,7 @@ use super::decimal::{Sum, decimal};
 use crate::json::outline::{Node, Outline};
 use crate::json::scan::Kind;
 
-/// A scalar value of a record, or the kind of another value.
+/// A scalar value of a record, or a mark for any other value.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value<'a> {
     /// Null, or an absent field.
@@ -18,12 +18,12 @@ pub(super) enum Value<'a> {
     Number(Cow<'a, str>),
     /// A string, decoded.
     Text(Cow<'a, str>),
-    /// An object.
+    /// An object or an array.
     Object,
 }
 
 impl<'a> Value<'a> {
-    /// Returns the value of a node. An array counts as an object.
+    /// Returns the value of a node.
     pub(super) fn new(outline: &'a Outline<'_>, node: &Node) -> Self {
         let text = |bytes: Cow<'a, [u8]>| match bytes {
             Cow::Borrowed(bytes) => String::from_utf8_lossy(bytes),
@@ -44,7 +44,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns the value as text. None if it is null or an object.
+    /// Returns the value as text. `None` if it is null or an object.
     pub(super) fn text(&self) -> Option<&str> {
         match self {
             Value::Null | Value::Object => None,
@@ -54,7 +54,8 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns the number that the value is, or that its text is written as in JSON.
+    /// Returns the value as a number. A text counts if it is a plain JSON number. `None` for other
+    /// values.
     pub(super) fn number(&self) -> Option<Number> {
         match self {
             Value::Number(text) => Number::parse(text),
@@ -63,7 +64,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns the value without a reference to the document.
+    /// Returns the value without a borrow of the document.
     pub(super) fn into_owned(self) -> Value<'static> {
         match self {
             Value::Null => Value::Null,
@@ -89,8 +90,8 @@ impl Number {
         Some(Self { float, exact: decimal(text) })
     }
 
-    /// Parses a number that is written as JSON writes it. `007`, `+5`, `1e5` and `inf` are texts:
-    /// as identifiers, they differ from the number.
+    /// Parses a number that JSON writers would produce. `007`, `+5`, `1e5` and `inf` are texts,
+    /// because they may be identifiers.
     pub(super) fn parse_plain(text: &str) -> Option<Self> {
         let digits = text.strip_prefix('-').unwrap_or(text);
         let (whole, fraction) = digits.split_once('.').unwrap_or((digits, "0"));
@@ -99,7 +100,7 @@ impl Number {
         (is_digits(whole) && is_digits(fraction) && !has_zero).then(|| Self::parse(text)).flatten()
     }
 
-    /// Compares two numbers. None if one of them is `NaN`.
+    /// Compares two numbers. `None` if one of them is `NaN`.
     pub(super) fn compare(self, other: Self) -> Option<Ordering> {
         match (self.exact, other.exact) {
             (Some(left), Some(right)) => Some(left.cmp(&right)),
@@ -107,7 +108,7 @@ impl Number {
         }
     }
 
-    /// Compares two numbers in a total order, in which `NaN` comes last.
+    /// Compares two numbers in a total order, with `NaN` last.
     pub(super) fn total_compare(self, other: Self) -> Ordering {
         self.compare(other).unwrap_or_else(|| self.float.total_cmp(&other.float))
     }
@@ -119,7 +120,7 @@ impl std::fmt::Display for Number {
     }
 }
 
-/// Returns a text in single quotes, as an expression reads it.
+/// Returns a text in single quotes, escaped for an expression.
 pub(super) fn quote(text: &str) -> String {
     format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
 }

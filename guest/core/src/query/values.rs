@@ -15,7 +15,7 @@ pub fn split_path(path: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns the scalar values of the record `id` at the path `keys`, as text. The path applies to
+/// Returns the scalar values of the record `id` at the path `keys`, as text. The path continues in
 /// each element of a list, so there may be several values.
 #[must_use]
 pub fn values_at(outline: &Outline<'_>, id: NodeId, keys: &[String]) -> Vec<String> {
@@ -43,8 +43,8 @@ fn collect(outline: &Outline<'_>, id: NodeId, keys: &[String], found: &mut Vec<S
     }
 }
 
-/// Compares two values of records. Numbers are compared by value and come before text; `NaN` comes
-/// after `Infinity`. It is a total order, so that mixed values can be sorted.
+/// Compares two values of records in a total order, so that mixed values can be sorted. Numbers are
+/// compared by value and come before text; `NaN` comes after `Infinity`.
 #[must_use]
 pub fn compare_values(left: &str, right: &str) -> Ordering {
     match (left.parse::<f64>(), right.parse::<f64>()) {

@@ -1,4 +1,4 @@
-//! The single value to which a path leads, verbatim: for references in the arguments of calls.
+//! The single value that a path selects, verbatim, for references in the arguments of calls.
 
 use std::borrow::Cow;
 
@@ -7,16 +7,16 @@ use super::path::Path;
 use super::records::RecordSet;
 use crate::policy::EndpointSettings;
 
-/// The reason for an error about a path into a text.
+/// The error for a path into an answer that is a text.
 const IS_TEXT: &str =
     "that answer is a text, not JSON: write the cursor alone, without # and a path";
 
-/// Returns the JSON text of the value to which the path `fragment` leads in a payload, which is not
-/// escaped. An empty path leads to the document. The path of a URI fragment may be percent-encoded
-/// (RFC 6901, section 6). O(payload).
+/// Returns the JSON text of the value that the path `fragment` selects in an unescaped payload. An
+/// empty path selects the document. The path may be percent-encoded as a URI fragment (RFC 6901,
+/// section 6). O(payload).
 ///
 /// # Errors
-/// Returns a message for the caller if the path does not lead to one value.
+/// Returns a message for the caller if the path does not select exactly one value.
 pub fn verbatim_value(
     raw: &[u8],
     fragment: &str,
@@ -48,8 +48,8 @@ pub fn verbatim_value(
     }
 }
 
-/// Returns a text with its percent-encoded bytes decoded. None if it has none, or if the result is
-/// not UTF-8.
+/// Returns a text with its percent-encoded bytes decoded. `None` if it has none, or if the result
+/// is not UTF-8.
 fn percent_decoded(text: &str) -> Option<String> {
     let mut parts = text.split('%');
     let mut bytes = Cow::Borrowed(parts.next()?.as_bytes());

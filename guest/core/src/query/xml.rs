@@ -1,4 +1,7 @@
-//! XML documents as JSON: elements are members, attributes have names with `@`.
+//! XML documents as JSON: elements become members, and attributes get names with `@`. An element
+//! with neither attributes nor child elements becomes its text, converted by the rules of table
+//! cells. Any other element becomes an object, with its own text as `#text`. Repeated elements
+//! become a list. So do all elements at the same path of names, even single ones.
 //!
 //! An element with neither attributes nor elements is its text, by the rules of table cells. Any
 //! other element is an object, with its own text as `#text`. Elements that repeat are a list; so
@@ -21,27 +24,28 @@ const MAX_JSON_BYTES: usize = 48 * 1024 * 1024;
 #[derive(Default)]
 struct XmlElement<'t> {
     name: &'t str,
-    /// The number of the path of names from the root to this element.
+    /// The number of the element's path of names from the root, an index into
+    /// [`XmlDocument::repeats`].
     path: usize,
     attributes: Vec<(&'t str, &'t str)>,
     text: String,
     children: Vec<XmlElement<'t>>,
 }
 
-/// The elements of a document while it is read.
+/// The paths of a document's elements, collected while it is read.
 #[derive(Default)]
 struct XmlDocument<'t> {
-    /// The numbers of paths, by the path of the parent and the name.
+    /// The number of each path, by the number of the parent's path and the name.
     paths: HashMap<(usize, &'t str), usize>,
-    /// True for each path at which an element occurs twice in its parent.
+    /// For each path, true if an element occurs twice in its parent.
     repeats: Vec<bool>,
     open: Vec<XmlElement<'t>>,
     root: Option<XmlElement<'t>>,
     values: usize,
 }
 
-/// Returns an XML document as a JSON object with the root element as its member. None for any other
-/// text, for HTML, and for a document that declares entities or exceeds a limit. O(text).
+/// Converts an XML document to a JSON object with the root element as its only member. `None` for
+/// other texts, for HTML, and for documents that declare entities or exceed a limit. O(text).
 pub(super) fn to_json(text: &str) -> Option<Vec<u8>> {
     if !text.trim_start().starts_with('<') {
         return None;
@@ -119,7 +123,7 @@ impl<'t> XmlDocument<'t> {
         (out.len() <= MAX_JSON_BYTES).then_some(out)
     }
 
-    /// Finds the paths at which elements repeat.
+    /// Marks the paths at which elements repeat.
     fn find_repeats(&mut self, element: &XmlElement<'t>) {
         let mut seen = std::collections::HashSet::new();
         for child in &element.children {

@@ -1,4 +1,5 @@
-//! YAML documents as JSON.
+//! YAML documents as JSON. Plain scalars that are numbers, booleans or null in JSON keep these
+//! types; all others become texts. Keys become texts. Aliases are copied, and `<<` merges mappings.
 //!
 //! Plain scalars that JSON writes alike are numbers, booleans or null; all others are texts. Keys
 //! are texts. Aliases are copies, and `<<` merges mappings.
@@ -17,15 +18,15 @@ use crate::text::lines::IndexedText;
 
 /// The maximum size of a text, in bytes.
 const MAX_TEXT_BYTES: usize = 16 * 1024 * 1024;
-/// The maximum depth of values, with those that aliases repeat. Writing is recursive.
+/// The maximum depth of values, including those that aliases repeat. Writing is recursive.
 const MAX_DEPTH: usize = 60;
-/// The maximum size of a document as JSON, in bytes, with what aliases repeat.
+/// The maximum size of a document as JSON, in bytes, including values that aliases repeat.
 const MAX_JSON_BYTES: usize = 48 * 1024 * 1024;
 
 /// A value of a document.
 struct YamlNode {
     value: YamlValue,
-    /// The number of levels of values in this one.
+    /// The number of nested levels in this value.
     depth: usize,
     /// The maximum number of bytes of the value as JSON.
     bytes: usize,
@@ -38,18 +39,18 @@ enum YamlValue {
     Mapping(Vec<(String, Rc<YamlNode>)>),
 }
 
-/// A container that is not complete.
+/// A list or mapping whose end was not read yet.
 struct OpenContainer {
     anchor: usize,
-    /// The elements, or the keys and values of a mapping in turn.
+    /// The elements of a list, or alternating keys and values of a mapping.
     parts: Vec<Rc<YamlNode>>,
-    /// For a mapping, true for each part that is `<<` without quotes.
+    /// For each part of a mapping, true if it is an unquoted `<<`.
     merges: Vec<bool>,
     is_mapping: bool,
 }
 
-/// Returns a YAML text as JSON: the document, or a list of several. None if the text is no YAML, or
-/// could be anything else, or exceeds a limit. O(text), and the size of what aliases repeat.
+/// Converts a YAML text to JSON: the document, or a list of several. `None` if the text is not
+/// YAML, may have another format, or exceeds a limit. O(text + repeated values).
 pub(super) fn to_json(text: &str) -> Option<Vec<u8>> {
     let is_marked = text.starts_with("---") || text.starts_with("%YAML");
     let indexed = IndexedText::new(text.as_bytes(), Form::Raw);
@@ -74,8 +75,9 @@ pub(super) fn to_json(text: &str) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Returns true if a document without a marker is no other text: a mapping of several words, or a
-/// list of containers. A list of texts may be Markdown, and one line a sentence with a colon.
+/// Returns true if a document without a marker can only be YAML: a mapping of several words, or a
+/// list of containers. A list of texts may be Markdown, and a single line may be a sentence with a
+/// colon.
 fn is_evident(document: &YamlNode) -> bool {
     let is_container = |node: &Rc<YamlNode>| !matches!(node.value, YamlValue::Scalar(_));
     match &document.value {
@@ -88,7 +90,7 @@ fn is_evident(document: &YamlNode) -> bool {
     }
 }
 
-/// Reads the documents of a text that are not empty. None if it is invalid or exceeds a limit.
+/// Reads the non-empty documents of a text. `None` if it is invalid or exceeds a limit.
 fn read(text: &str) -> Option<Vec<Rc<YamlNode>>> {
     let mut parser = Parser::new_from_str(text);
     let mut documents = Vec::new();
@@ -145,7 +147,7 @@ impl OpenContainer {
         Self { anchor, parts: Vec::new(), merges: Vec::new(), is_mapping }
     }
 
-    /// Returns the complete container. None if a key occurs twice, or a limit is exceeded.
+    /// Completes the container. `None` if a key occurs twice, or a limit is exceeded.
     fn into_node(self) -> Option<YamlNode> {
         let Self { parts, merges, is_mapping, .. } = self;
         let value = if is_mapping {
@@ -169,7 +171,8 @@ impl OpenContainer {
     }
 }
 
-/// Returns the members of a mapping from its keys and values in turn.
+/// Returns the members of a mapping from its alternating keys and values. Applies merges. `None` if
+/// the mapping is invalid.
 fn members(parts: &[Rc<YamlNode>], merges: &[bool]) -> Option<Vec<(String, Rc<YamlNode>)>> {
     let (mut members, mut merged) = (Vec::new(), Vec::new());
     let mut known = HashSet::new();
@@ -199,7 +202,7 @@ fn members(parts: &[Rc<YamlNode>], merges: &[bool]) -> Option<Vec<(String, Rc<Ya
     Some(members)
 }
 
-/// Returns the text of a key. A container is its JSON, if it is short.
+/// Returns a key as text. A container becomes its JSON. `None` if that is too long.
 fn key_text(key: &YamlNode) -> Option<String> {
     let mut json = Vec::new();
     if key.bytes > 4_096 && !matches!(key.value, YamlValue::Scalar(_)) {

@@ -3,16 +3,16 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// The number of first bytes of a text that are examined to detect binary data.
+/// The number of leading bytes of a text that are examined to detect binary data.
 pub const SAMPLE_BYTES: usize = 4_096;
-/// The minimum number of characters that are described as base64.
+/// The minimum number of characters of a text that is detected as base64.
 const MIN_BASE64_CHARS: usize = 200;
-/// The minimum number of characters that are described as base64 although they have no digits.
+/// The minimum number of characters of a text without digits that is detected as base64.
 const MIN_PERIODIC_CHARS: usize = 1_024;
-/// The minimum length of the lines into which encoders break base64.
+/// The minimum length, in characters, of the lines into which encoders break base64.
 const MIN_LINE_CHARS: usize = 48;
 
-/// The first bytes of well-known binary formats, with the names of the formats.
+/// The leading bytes of well-known binary formats, with the names of the formats.
 const MAGIC_NUMBERS: [(&[u8], &str); 10] = [
     (b"\x89PNG", "a PNG image"),
     (b"\xFF\xD8\xFF", "a JPEG image"),
@@ -89,8 +89,8 @@ fn has_equal_lines(text: &[u8]) -> bool {
     equal && !text.iter().any(|byte| matches!(byte, b' ' | b'\t'))
 }
 
-/// Returns a description of a text of which more than a tenth is control characters or invalid
-/// UTF-8. `None` for other text.
+/// Describes a text of which more than a tenth is control characters or invalid UTF-8. `None` for
+/// other texts.
 #[must_use]
 pub fn describe_control(text: &[u8]) -> Option<String> {
     let head = String::from_utf8_lossy(text.get(..SAMPLE_BYTES.min(text.len()))?).into_owned();

@@ -1,4 +1,4 @@
-//! Chunks of a text: the offsets at which they begin.
+//! Divides texts into chunks.
 
 mod fit;
 mod stride;
@@ -30,8 +30,8 @@ pub struct ChunkLimits {
     pub lines: u64,
     /// The maximum number of tokens in a chunk.
     pub tokens: u64,
-    /// The maximum number of tokens in the first chunk. It may be less than `tokens`, to leave room
-    /// for highlights: important lines of the other chunks.
+    /// The maximum number of tokens in the first chunk. It may be less than `tokens`, to reserve
+    /// space for highlights: important lines of the other chunks.
     pub first: u64,
 }
 
@@ -44,7 +44,10 @@ struct OpenLine {
     number: u64,
 }
 
-/// Divides a text into chunks.
+/// Divides a text into chunks. Chunks end at log entries, paragraphs, sections or sentences if
+/// possible, else at lines. A line that is larger than a chunk is divided at sentences or words. In
+/// texts of more than 64 kB, only the first chunk is priced exactly. The others are priced by
+/// samples. O(n).
 ///
 /// Chunks end at log entries, paragraphs, sections or sentences if possible, else at lines. A line
 /// that is larger than a chunk is divided at sentences or words. In texts of more than 64 kB only
@@ -59,8 +62,8 @@ pub fn plan_chunks(text: &IndexedText<'_>, estimator: &Estimator, size: ChunkLim
     index
 }
 
-/// Returns the first chunk of a text and, unless that holds the whole text, the second, as
-/// [`plan_chunks`] begins. O(first chunk).
+/// Returns the first chunk of [`plan_chunks`], and the second unless the first holds the whole
+/// text. O(first chunk).
 pub(super) fn plan_first_chunk(
     text: &IndexedText<'_>,
     estimator: &Estimator,
@@ -75,7 +78,7 @@ pub(super) fn plan_first_chunk(
     TextIndex { lines: text.len() as u64, chunks }
 }
 
-/// Returns `second`, and the chunks after the one that it begins, as [`plan_chunks`] ends. O(n).
+/// Returns the chunks of [`plan_chunks`] from `second`, the second chunk, on. O(n).
 pub(super) fn plan_later_chunks(
     text: &IndexedText<'_>,
     estimator: &Estimator,
@@ -100,8 +103,8 @@ fn is_sampled(text: &IndexedText<'_>) -> bool {
     text.bytes().len() > most
 }
 
-/// Returns the cost of the lines of a text, priced one by one as for chunks. It is mostly more than
-/// the cost of the whole. O(n).
+/// Returns the cost of the lines of a text, in tokens, each priced separately as for chunks. It
+/// usually exceeds the cost of the whole. O(n).
 pub(super) fn lines_cost(bytes: &[u8], form: Form, estimator: &Estimator) -> u64 {
     let mut words = WordCache::default();
     let lines = LineSpans::new(bytes, form).map(|line| bytes.get(line).unwrap_or_default());
@@ -131,7 +134,7 @@ struct ChunkPlanner<'a> {
     chunks: Vec<ChunkMark>,
     /// The number of chunks after which a long line is divided no further.
     max_chunks: usize,
-    /// The lines that were read, but are not in a chunk yet.
+    /// The lines that were read, but do not belong to a chunk yet.
     open: VecDeque<OpenLine>,
     cost: u64,
 }
@@ -181,7 +184,7 @@ impl<'a> ChunkPlanner<'a> {
         self.estimator.scaled_cost_in(words, &visible(line, self.form))
     }
 
-    /// Returns the position of the second chunk. `None` if too few lines were read to know it.
+    /// Returns the position of the second chunk. `None` if too few lines were read to determine it.
     fn second(&self) -> Option<ChunkMark> {
         let open = || {
             let line = self.open.front().filter(|_| !self.chunks.is_empty())?;
@@ -196,8 +199,8 @@ impl<'a> ChunkPlanner<'a> {
         tokens.max(1).saturating_mul(COST_SCALE)
     }
 
-    /// Adds a line that ends at byte `end` to the open lines. Emits chunks of open lines first,
-    /// until a chunk has room for it.
+    /// Adds a line that ends at byte `end` to the open lines. First emits chunks of open lines,
+    /// until the line fits the next chunk.
     fn add(&mut self, line: OpenLine, end: usize) {
         // A line that must be divided continues a chunk that has room for a part of it.
         let continues = line.cost > self.max_cost()
@@ -218,8 +221,8 @@ impl<'a> ChunkPlanner<'a> {
         self.open.push_back(line);
     }
 
-    /// Returns the number of open lines to put into the next chunk. `next` is the rank of the line
-    /// after the open ones.
+    /// Returns the number of open lines to put into the next chunk. `next` is the boundary rank of
+    /// the line after the open ones.
     ///
     /// It ends before the line of the highest boundary rank among the last, so that it is nearly
     /// full: between sentences in its last tenth, else between any lines in its last quarter, else
@@ -285,9 +288,9 @@ impl<'a> ChunkPlanner<'a> {
     }
 }
 
-/// Returns the length of the longest prefix of `bytes` that costs at most `token_limit` tokens. It
-/// ends at a line end, or inside the first line if that is too large. A sentence or section that
-/// ends in the last tenth is a better end.
+/// Returns the length, in bytes, of the longest prefix of `bytes` that costs at most `token_limit`
+/// tokens. The prefix ends at a line end, or inside the first line if that is too large. If a
+/// sentence or section ends in the last tenth, the prefix ends there.
 #[must_use]
 pub fn trim(bytes: &[u8], form: Form, estimator: &Estimator, token_limit: u64) -> usize {
     let allowed = token_limit.saturating_mul(COST_SCALE);

@@ -1,4 +1,4 @@
-//! Condensing: every record is kept, with fewer fields and shorter values (FR-015, FR-016).
+//! Condensing: retains every record, with fewer fields and shorter values (FR-015, FR-016).
 //!
 //! Fields are removed from all records alike, the least important first. Values are shortened
 //! before they are removed.
@@ -21,7 +21,7 @@ use crate::json::key_cache::KeyCache;
 use crate::json::outline::Outline;
 use crate::tokens::{COST_SCALE, Estimator};
 
-/// The order in which omitted fields are named: those that a reader most likely asks for first.
+/// The order in which removed fields are listed: first those that a reader most likely requests.
 const NAMING_ORDER: [FieldPriority; 7] = [
     FieldPriority::Identity,
     FieldPriority::State,
@@ -31,7 +31,7 @@ const NAMING_ORDER: [FieldPriority; 7] = [
     FieldPriority::Detail,
     FieldPriority::Noise,
 ];
-/// The greatest depth of fields that are named before deeper ones of the same priority. A record in
+/// The maximum depth of fields that are listed before deeper ones of the same priority. A record in
 /// a list of a document has level 1, its members level 2.
 const MAX_SHALLOW_LEVEL: u32 = 2;
 
@@ -45,13 +45,13 @@ pub struct CondenseOptions<'a> {
     pub estimator: &'a Estimator,
     /// The fields that policy selects. If given, all other fields are removed.
     pub map: Option<&'a Mask>,
-    /// Words that the caller is interested in. Long texts keep the sentences that contain them.
+    /// Words of interest to the caller. Shortened texts keep the sentences that contain them.
     pub keywords: &'a [String],
 }
 
 impl CondenseOptions<'_> {
-    /// Returns the fields that may be kept: those that policy selects, or else all. If the policy
-    /// selects no field that this document has, all are returned.
+    /// Returns the fields from which to select: those of policy, or all if policy selects none that
+    /// this document has.
     fn leaves(&self, schema: &Schema) -> Vec<SelectableField> {
         let wanted = self.map.and_then(|map| {
             let wanted: Vec<bool> =
@@ -68,9 +68,9 @@ pub struct DocumentCondenser<'c, 'a> {
     schema: Schema,
     leaves: Vec<SelectableField>,
     options: CondenseOptions<'c>,
-    /// The long texts in the document, of which excerpts are written.
+    /// The long texts in the document, which are replaced by excerpts.
     texts: &'c [LongText<'c>],
-    /// The renderings made so far. Another token limit that selects the same fields reuses them.
+    /// The renderings so far, reused for other token limits that select the same fields.
     rendered: Vec<RenderedDocument>,
 }
 
@@ -80,11 +80,12 @@ struct RenderedDocument {
     selection: Selection,
     value: Vec<u8>,
     written: WriteStats,
-    /// The JSON Pointer to the first long text of which only an excerpt was written.
+    /// The JSON Pointer to the first long text that was replaced by an excerpt. `None` if there is
+    /// none.
     long_text: Option<String>,
 }
 
-/// The maximum number of iterations that look for the number of records that fits a document.
+/// The maximum number of iterations that search for the number of records that fits a document.
 const MAX_RECORD_ITERATIONS: usize = 4;
 
 /// Condensed records or a condensed document, with the losses.
@@ -94,26 +95,28 @@ pub struct Condensed {
     pub values: Vec<Vec<u8>>,
     /// The number of fields before condensing.
     pub total_fields: u64,
-    /// The paths of the fields kept, relative to the record that contains them.
+    /// The paths of the fields that were kept, relative to the record that contains them.
     pub kept: Vec<String>,
-    /// The paths of the fields removed, relative to the record that contains them. Those that a
-    /// reader most likely asks for are first.
+    /// The paths of the fields that were removed, relative to the record that contains them. Those
+    /// that a reader most likely requests come first.
     pub dropped: Vec<String>,
-    /// The fields that no record shows because they have the same value in all: path and value.
+    /// The path and value of each field that is left out of the records, because it has the same
+    /// value in all.
     pub constants: Vec<(String, String)>,
     /// The number of values that were shortened.
     pub shortened: u64,
     /// The number of elements left out of lists inside records.
     pub omitted: u64,
-    /// The JSON Pointer to the first long text of which only an excerpt is shown.
+    /// The JSON Pointer to the first long text that was replaced by an excerpt. `None` if there is
+    /// none.
     pub long_text: Option<String>,
-    /// The number of key fields removed, which should identify or describe a record.
+    /// The number of removed key fields, which identify or describe a record.
     pub missing_keys: usize,
 }
 
 impl<'c, 'a> DocumentCondenser<'c, 'a> {
     /// Creates a condenser for the document in `outline`, and collects the document's fields.
-    /// `texts` are the long texts in it. `None` if the document has too many different fields to
+    /// `texts` are the long texts in it. `None` if the document has too many distinct fields to
     /// select from. O(n log fields).
     #[must_use]
     pub fn new(
@@ -148,8 +151,9 @@ impl<'c, 'a> DocumentCondenser<'c, 'a> {
         found.map(|found| found.condensed)
     }
 
-    /// Returns the document with the fields of the first `rounds` selection rounds and as many
-    /// records as leave room for those that identify them, with the maximum number of records.
+    /// Returns the document with the fields of the first `rounds` selection rounds, and the maximum
+    /// number of records in it. That number is the largest that leaves room for the fields that
+    /// identify the records. `None` if no field fits.
     fn most_records(&mut self, token_limit: u64, rounds: usize) -> Option<(FittedDocument, usize)> {
         let mut best: Option<FittedDocument> = None;
         // The least number of records that is known to be too many, and the greatest that is not.
@@ -232,7 +236,7 @@ impl<'c, 'a> DocumentCondenser<'c, 'a> {
     }
 }
 
-/// A document condensed to a token limit, with lists of records cut to a certain length.
+/// A document condensed to a token limit, with its lists of records cut to a maximum length.
 struct FittedDocument {
     condensed: Condensed,
     /// The numbers of emptied lists and of removed identifying fields.
@@ -242,14 +246,13 @@ struct FittedDocument {
 }
 
 impl FittedDocument {
-    /// Returns true if the document uses nine tenths of a limit in tokens.
+    /// Returns true if the document uses at least nine tenths of `token_limit`.
     fn is_full(&self, token_limit: u64) -> bool {
         self.cost * 10 >= token_limit.saturating_mul(COST_SCALE * 9)
     }
 }
 
-/// The number of values that condensing shortened and of list elements that it omitted, and the
-/// cost of the result.
+/// The cost and the losses of a rendering: numbers of shortened values and omitted list elements.
 #[derive(Clone, Copy, Debug, Default)]
 struct WriteStats {
     shortened: u64,
@@ -339,7 +342,7 @@ fn paths(
         .filter(|(_, path)| !path.is_empty())
 }
 
-/// Returns those of `paths` that are not in `known`, each once, and adds them to it.
+/// Returns the distinct `paths` that are not in `known`, and adds them to `known`.
 fn distinct(known: &mut KeyCache<usize>, paths: impl Iterator<Item = String>) -> Vec<String> {
     let mut new = Vec::new();
     for path in paths {

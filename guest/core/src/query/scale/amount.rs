@@ -3,7 +3,7 @@
 use super::super::value::Number;
 use super::duration::iso_duration;
 
-/// The factors of units of storage, and of the letters that tools write for them.
+/// The units of storage with their factors. Includes the abbreviations that tools write.
 const BYTES: &[(&str, f64)] = &[
     ("", 1.0),
     ("b", 1.0),
@@ -28,7 +28,7 @@ const BYTES: &[(&str, f64)] = &[
     ("pi", 1_125_899_906_842_624.0),
     ("pb", 1e15),
 ];
-/// The factors of units of time, in seconds.
+/// The units of time, with their factors in seconds.
 const DURATIONS: &[(&str, f64)] = &[
     ("ns", 1e-9),
     ("us", 1e-6),
@@ -64,7 +64,8 @@ const DURATIONS: &[(&str, f64)] = &[
     ("year", 31_556_952.0),
     ("years", 31_556_952.0),
 ];
-/// The factors of quantities: thousandths as in Kubernetes, thousands and millions.
+/// The suffixes of quantities with their factors: thousandths as in Kubernetes, thousands and
+/// millions.
 const QUANTITIES: &[(&str, f64)] = &[
     ("", 1.0),
     ("n", 1e-9),
@@ -85,12 +86,12 @@ const MAX_UNIT_CHARS: usize = 8;
 pub(in crate::query) enum Units {
     /// One unit.
     Same(String),
-    /// Units of one kind, with their factors.
+    /// Several units of one kind, with their factors.
     Table(&'static [(&'static str, f64)]),
 }
 
 impl Units {
-    /// Returns the kind of units that all of `units` are of. None if they have no common one.
+    /// Returns the units to which all of `units` belong. `None` if they are not of one kind.
     pub(super) fn unify<'u>(units: impl Iterator<Item = &'u str> + Clone) -> Option<Self> {
         let first = units.clone().next()?;
         if units.clone().all(|unit| unit == first) {
@@ -106,7 +107,7 @@ impl Units {
         tables.into_iter().find(|table| is_in(table)).filter(|_| !is_unclear).map(Self::Table)
     }
 
-    /// Returns an amount in the base of its units. None if it has another unit.
+    /// Returns an amount in the base unit. `None` if its unit does not belong to these units.
     pub(super) fn scaled(&self, number: f64, unit: &str) -> Option<f64> {
         match self {
             Units::Same(own) => (own == unit).then_some(number),
@@ -117,7 +118,8 @@ impl Units {
         }
     }
 
-    /// Returns the units for amounts beside one of `unit`, of which the others are not known.
+    /// Returns the units for comparing values with an amount in `unit`, if the units of the values
+    /// are unknown.
     pub(super) fn beside(unit: &str) -> Self {
         let find = |table: &&'static [(&str, f64)]| {
             unit != "m" && unit != "b" && table.iter().any(|(known, _)| *known == unit)
@@ -128,7 +130,7 @@ impl Units {
 }
 
 /// Returns the number and the unit of an amount such as `16Gi`, `250 ms`, `3d4h`, `45%`, `2nd` or
-/// `9:30`.
+/// `9:30`. `None` for other texts.
 pub(super) fn amount(text: &str) -> Option<(f64, String)> {
     let text = text.trim();
     let text = text.strip_suffix(" ago").unwrap_or(text);
@@ -147,7 +149,7 @@ pub(super) fn amount(text: &str) -> Option<(f64, String)> {
     Some((number.parse().ok()?, unit_name(unit.trim())?))
 }
 
-/// Returns the name of a unit as the tables write it. None if the text is none.
+/// Returns the name of a unit as the tables spell it. `None` if the text is not a unit.
 fn unit_name(unit: &str) -> Option<String> {
     // A rate is compared by its amount.
     let unit = unit.strip_suffix("/s").unwrap_or(unit);
@@ -159,7 +161,7 @@ fn unit_name(unit: &str) -> Option<String> {
     is_unit.then(|| if ORDINALS.contains(&name.as_str()) { "th".to_owned() } else { name })
 }
 
-/// Reads a duration of several units, such as `3d4h` or `1 hour 5 minutes`, in seconds.
+/// Reads a duration of several units, such as `3d4h` or `1 hour 5 minutes`. Returns it in seconds.
 fn composite(text: &str) -> Option<(f64, String)> {
     let (mut rest, mut seconds, mut parts) = (text, 0.0, 0);
     while !rest.is_empty() {
@@ -176,14 +178,15 @@ fn composite(text: &str) -> Option<(f64, String)> {
     (parts > 1).then(|| (seconds, "s".to_owned()))
 }
 
-/// Returns the seconds since midnight of `10:30`, `10:30:05` or `10:30 PM`. None for other texts.
+/// Returns the seconds since midnight of `10:30`, `10:30:05` or `10:30 PM`. `None` for other texts.
 pub(super) fn time_of_day(text: &str) -> Option<f64> {
     let (time, unit) = clock(text.trim())?;
     let seconds = if unit == ":" { time * 60.0 } else { time };
     (seconds < 86_400.0).then_some(seconds)
 }
 
-/// Reads a time of day or a duration with colons. Its unit is its form.
+/// Reads a time of day, or a duration with colons. Its unit is the colons of its form, such as `:`
+/// for `9:30`.
 fn clock(text: &str) -> Option<(f64, String)> {
     let lower = text.to_lowercase().replace(',', ".");
     let (text, half) = match lower.strip_suffix("am").or_else(|| lower.strip_suffix("pm")) {
@@ -211,8 +214,8 @@ fn clock(text: &str) -> Option<(f64, String)> {
     Some((seconds, unit))
 }
 
-/// Returns a number with separators as JSON writes it: `1,234.5`, `1.234,5` if `has_comma`, where
-/// the comma is the sign before decimals. None for other texts.
+/// Converts a number with thousands separators to JSON: `1,234.5`, or `1.234,5` if `has_comma`.
+/// `None` for other texts.
 pub(super) fn grouped_number(text: &str, has_comma: bool) -> Option<String> {
     let (sign, digits) = text.strip_prefix('-').map_or(("", text), |digits| ("-", digits));
     let (group, decimal) = if has_comma { ('.', ',') } else { (',', '.') };
@@ -234,28 +237,28 @@ pub(super) fn grouped_number(text: &str, has_comma: bool) -> Option<String> {
     Some(format!("{sign}{}{fraction}", groups.concat()))
 }
 
-/// An amount of money, or a number with separators.
+/// An amount of money, or a number with thousands separators.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Money {
     pub(super) number: Number,
-    /// The sign or name of the currency. Empty without one.
+    /// The symbol or code of the currency. Empty without one.
     pub(super) currency: String,
-    /// True if parentheses are the sign of a negative amount, as in accounting.
+    /// True if the amount is in parentheses, as accounting writes negative amounts.
     pub(super) has_parentheses: bool,
 }
 
-/// The signs of currencies.
+/// The symbols of currencies.
 const SIGNS: &str = "$\u{20ac}\u{a3}\u{a5}\u{20b9}\u{20bd}\u{20a9}\u{20ab}\u{20aa}\u{20b4}\u{20a6}\u{e3f}\u{20ba}\u{20b1}";
 const CODES: [&str; 24] = [
     "AUD", "BRL", "CAD", "CHF", "CNY", "CZK", "DKK", "EUR", "GBP", "HKD", "HUF", "ILS", "INR",
     "JPY", "KRW", "MXN", "NOK", "NZD", "PLN", "SEK", "SGD", "TRY", "USD", "ZAR",
 ];
-/// The words for powers of ten, and their exponents.
+/// The words for powers of ten, with their exponents.
 const MAGNITUDES: [(&str, &str); 7] =
     [("k", "3"), ("K", "3"), ("M", "6"), ("bn", "9"), ("B", "9"), ("T", "12"), ("m", "6")];
 
-/// Returns true if the sign before decimals is a comma, false if it is a dot. None if neither or
-/// both can be.
+/// Returns true if the decimal separator is a comma, false if it is a dot. `None` if there is none,
+/// or if both are possible.
 pub(super) fn decimal_comma(text: &str) -> Option<bool> {
     let last = text.rfind([',', '.'])?;
     let decimals = text.get(last + 1..)?.bytes().take_while(u8::is_ascii_digit).count();
@@ -264,8 +267,8 @@ pub(super) fn decimal_comma(text: &str) -> Option<bool> {
     (has_both || decimals != 3).then_some(is_comma)
 }
 
-/// Reads an amount of money, such as `$1,234.50`, `9,99 €` if `has_comma`, `USD 5` or `-$5`, or a
-/// number.
+/// Reads an amount of money or a number: `$1,234.50`, `USD 5`, `-$5`, or `9,99 €` if `has_comma`.
+/// `None` for other texts.
 pub(super) fn money(text: &str, has_comma: bool) -> Option<Money> {
     let text = text.trim();
     if text.len() > 40 {

@@ -1,12 +1,12 @@
-//! Amounts of money for sums: each with its own currency.
+//! Amounts of money for sums, each with its own currency.
 
 use super::Scale;
 use super::amount::{decimal_comma, money};
 use crate::query::value::{Number, Value};
 
 impl Scale {
-    /// Returns the number of a value as text, and its currency, which is empty for numbers. None if
-    /// the value is no number and, on this scale, no amount of money.
+    /// Returns the number of a value as text, and its currency, which is empty for numbers. `None`
+    /// if the value is neither a number nor, on this scale, an amount of money.
     pub(in crate::query) fn amount_of(&self, value: &Value<'_>) -> Option<(String, String)> {
         let number = value.number().and(value.text()).map(|text| (text.to_owned(), String::new()));
         let (Scale::Currencies(has_comma), Value::Text(text)) = (self, value) else {
@@ -25,7 +25,7 @@ impl Scale {
         Some((found.number.to_string(), found.currency))
     }
 
-    /// Returns the position of an amount of any currency.
+    /// Returns the position of an amount, ignoring its currency.
     pub(super) fn amount_position(&self, value: &Value<'_>) -> Option<Number> {
         Number::parse(&self.amount_of(value)?.0)
     }

@@ -1,11 +1,11 @@
 //! Durations of ISO 8601, such as `PT8H15M` and `P1DT2H`.
 
-/// The letters of a date and of a time, in their order, with their seconds.
+/// The letters of the date part, in order, with their seconds.
 const DATE: [(char, f64); 4] =
     [('Y', 31_556_952.0), ('M', 2_629_746.0), ('W', 604_800.0), ('D', 86_400.0)];
 const TIME: [(char, f64); 3] = [('H', 3_600.0), ('M', 60.0), ('S', 1.0)];
 
-/// Returns the seconds of a duration of ISO 8601. None for other texts.
+/// Returns the seconds of an ISO 8601 duration. `None` for other texts.
 pub(super) fn iso_duration(text: &str) -> Option<f64> {
     let (sign, text) = text.strip_prefix('-').map_or((1.0, text), |text| (-1.0, text));
     let (days, time) = match text.strip_prefix('P')?.split_once('T') {
@@ -20,7 +20,8 @@ pub(super) fn iso_duration(text: &str) -> Option<f64> {
     Some(sign * (sum(days, &DATE)? + sum(time.unwrap_or_default(), &TIME)?))
 }
 
-/// Returns the seconds of numbers that are followed by the letters of `units`, in their order.
+/// Returns the sum, in seconds, of numbers followed by letters of `units`, in their order. `None`
+/// for other texts.
 fn sum(mut text: &str, units: &[(char, f64)]) -> Option<f64> {
     let (mut seconds, mut left) = (0.0, units.iter());
     while !text.is_empty() {

@@ -1,4 +1,4 @@
-//! The choice of the scale of a field from its values.
+//! Chooses the scale of a field from its values.
 
 use super::amount::{Units, amount, decimal_comma, money};
 use super::version::is_version;
@@ -6,11 +6,11 @@ use super::{DateTime, DayOrder, Scale, day_order};
 use crate::query::names::join_names;
 use crate::query::value::{Number, Value, quote};
 
-/// The maximum number of different units or currencies that are told apart.
+/// The maximum number of distinct units or currencies that are counted separately.
 const MAX_UNITS: usize = 24;
-/// The words of names of fields that hold versions.
+/// Words in names of fields that hold versions.
 const VERSION_WORDS: [&str; 5] = ["python", "release", "releases", "version", "versions"];
-/// The number of values that a note names.
+/// The number of values in a note.
 const MAX_SAMPLES: usize = 3;
 
 /// The forms of the values of a field.
@@ -21,24 +21,26 @@ pub(in crate::query) struct ScaleSurvey {
     /// The number of texts that are numbers.
     plain: u64,
     dotted: DottedNumbers,
-    /// The numbers of amounts by their unit, and of money by its currency.
+    /// The number of amounts of each unit.
     units: Vec<(String, u64)>,
+    /// The number of amounts of money in each currency.
     currencies: Vec<(String, u64)>,
-    /// The numbers of amounts of money in which the sign before decimals is a comma, and a dot.
+    /// The number of amounts of money with a decimal comma, and of those with a decimal dot.
     commas: (u64, u64),
     /// The number of amounts of money in parentheses.
     parentheses: u64,
     versions: u64,
     times: u64,
     zones: u64,
-    /// The numbers of dates in which the day comes first, the month, and where both are possible.
+    /// The number of dates with the day first, with the month first, and of those that may be
+    /// either.
     orders: [u64; 3],
-    /// The number of other texts.
+    /// The number of texts of no other form.
     others: u64,
     leading: LeadingDigits,
     booleans: u64,
     objects: u64,
-    /// The number of records with several values.
+    /// The number of records that have several values.
     several: u64,
     samples: Vec<String>,
 }
@@ -47,19 +49,19 @@ pub(in crate::query) struct ScaleSurvey {
 #[derive(Debug, Default)]
 struct LeadingDigits {
     count: u64,
-    /// The lengths of the shortest and the longest number, in digits.
+    /// The least and the greatest number of leading digits.
     range: Option<(usize, usize)>,
 }
 
 /// Texts such as `3.10`, which may be numbers or versions.
 #[derive(Debug, Default)]
 struct DottedNumbers {
-    /// True if a text has more decimals than another one.
+    /// True if the texts have different numbers of decimals.
     is_uneven: bool,
-    /// True if a text has several decimals, the last of which is zero.
+    /// True if a text has several decimals and ends in zero.
     ends_in_zero: bool,
     decimals: Option<usize>,
-    /// The highest number of decimals.
+    /// The maximum number of decimals.
     most: usize,
 }
 
@@ -153,27 +155,27 @@ impl ScaleSurvey {
         })
     }
 
-    /// Returns true if no value has an order: there are objects only.
+    /// Returns true if all values are objects, which have no order.
     pub(in crate::query) fn has_only_objects(&self) -> bool {
         self.objects > 0 && self.booleans == 0 && self.numbers == 0 && self.texts() == 0
     }
 
-    /// Returns true if there are texts, and all of them are on one scale other than that of texts.
+    /// Returns true if there are texts, and each of them has a form other than plain text.
     pub(in crate::query) fn is_uniform(&self) -> bool {
         self.others == 0 && self.texts() > 0
     }
 
-    /// Returns true if a date shows the order of day and month of the others.
+    /// Returns true if a date determines the order of day and month.
     pub(in crate::query) fn shows_day_order(&self) -> bool {
         self.orders[0] + self.orders[1] > 0
     }
 
-    /// Returns true if no sample of a time has hours, as `00:04:12`.
+    /// Returns true if all samples are durations without hours, such as `00:04:12`.
     pub(in crate::query) fn has_no_hours(&self) -> bool {
         self.samples.iter().all(|sample| has_no_hours(sample))
     }
 
-    /// Returns up to three texts, in quotes.
+    /// Returns up to three quoted texts.
     pub(in crate::query) fn samples(&self) -> String {
         join_names(&self.samples, MAX_SAMPLES)
     }
@@ -183,8 +185,8 @@ impl ScaleSurvey {
         self.plain + typed + self.others
     }
 
-    /// Returns the scale that fits most values, and a note if they could be read in another way.
-    /// `name` is the name of the field.
+    /// Returns the scale that fits most values, and a note if another scale was possible. `name` is
+    /// the name of the field.
     pub(in crate::query) fn scale(&self, name: &str) -> (Scale, Option<String>) {
         let (units, money) = (sum(&self.units), sum(&self.currencies));
         let texts = self.texts();
@@ -262,7 +264,7 @@ impl ScaleSurvey {
     }
 
     /// Returns the scale for sums of amounts of money, with a note on those without a currency.
-    /// None if most texts are no such amounts. `name` is the name of the field.
+    /// `None` if most texts are not such amounts. `name` is the name of the field.
     pub(in crate::query) fn money_scale(&self, name: &str) -> Option<(Scale, Option<String>)> {
         let money = sum(&self.currencies);
         if money == 0 || (money + self.plain) * 2 < self.texts() {
@@ -287,7 +289,7 @@ impl ScaleSurvey {
         Some((Scale::Currencies(has_comma), note))
     }
 
-    /// Returns the scale of texts such as `3.10`. None if they can only be numbers.
+    /// Returns the scale of texts such as `3.10`, with a note. `None` if they can only be numbers.
     fn dotted_scale(&self, name: &str) -> Option<(Scale, Option<String>)> {
         let is_named = words(name).iter().any(|word| VERSION_WORDS.contains(&word.as_str()));
         let is_uneven = self.dotted.is_uneven && self.dotted.most <= 2;
@@ -303,7 +305,8 @@ impl ScaleSurvey {
         Some((Scale::Number, Some(read("numbers", "versions"))))
     }
 
-    /// Returns a note on values that are not on the scale `scale`, which come last or are left out.
+    /// Returns a note on values that do not fit the scale `scale`, and so come last or are left
+    /// out.
     pub(in crate::query) fn off_scale_note(&self, scale: &Scale, field: &str) -> Option<String> {
         let numbers = self.numbers + self.plain;
         let on_scale = match scale {
@@ -364,8 +367,8 @@ impl LeadingDigits {
         }
     }
 
-    /// Returns true if most texts begin with numbers of different lengths, whose order is not
-    /// that of the texts.
+    /// Returns true if most texts begin with numbers of different lengths, so that the texts do not
+    /// sort by these numbers.
     fn is_uneven(&self, texts: u64) -> bool {
         self.count * 2 >= texts && self.range.is_some_and(|(low, high)| low < high)
     }
@@ -381,7 +384,7 @@ impl DottedNumbers {
     }
 }
 
-/// Returns true if a time has three parts, the first of which is zero.
+/// Returns true if a time has three parts and the first is zero.
 pub(in crate::query) fn has_no_hours(time: &str) -> bool {
     let time = time.trim_matches(['\'', '"']);
     time.matches(':').count() == 2 && time.trim_start_matches('0').starts_with(':')
@@ -399,7 +402,7 @@ fn sum(list: &[(String, u64)]) -> u64 {
     list.iter().map(|(_, count)| count).sum()
 }
 
-/// Returns the words of the last part of a name, in lower case: `app` and `version` of
+/// Returns the words of the last segment of a name, in lower case: `app` and `version` of
 /// `meta.appVersion`.
 fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];

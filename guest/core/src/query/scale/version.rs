@@ -4,21 +4,21 @@ use std::cmp::Ordering;
 
 /// The maximum number of parts of a version.
 const MAX_PARTS: usize = 8;
-/// The words that begin the name of a version before the release.
+/// The words for stages before a release.
 const PRE_RELEASES: [&str; 14] = [
     "a", "alpha", "b", "beta", "c", "canary", "dev", "m", "next", "nightly", "pre", "preview",
     "rc", "snapshot",
 ];
 
-/// A version in its order: parts by their value, and pre-releases before the release.
+/// A version, ordered by its numbers. Pre-releases come before their release.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::query) struct Version {
-    /// The numbers, without zeros at the end.
+    /// The numbers, without trailing zeros.
     parts: Vec<u64>,
-    /// Less for a pre-release, greater for a later build.
+    /// The stage: less than that of the release for a pre-release, greater for a later build.
     stage: Stage,
     suffix: Vec<SuffixPart>,
-    /// The part after a plus sign, in which packages of distributions are numbered.
+    /// The part after a plus sign, which numbers the packages of distributions.
     build: Vec<SuffixPart>,
 }
 
@@ -36,7 +36,8 @@ enum SuffixPart {
 }
 
 impl Version {
-    /// Reads a version. A text of one number is one only for a comparison with versions. O(1).
+    /// Reads a version. Also reads a single number, for comparisons with versions. `None` for other
+    /// texts. O(1).
     pub(super) fn read(text: &str) -> Option<Self> {
         let text = text.trim();
         let text = text.strip_prefix(['v', 'V']).unwrap_or(text);
@@ -76,8 +77,8 @@ impl Version {
     }
 }
 
-/// Returns true if a text can only be a version: it has two dots, or begins with `v`, or has a name
-/// such as `-rc1` after its numbers.
+/// Returns true if a text can only be a version: it has two dots, begins with `v`, or has a suffix
+/// such as `-rc1`.
 pub(super) fn is_version(text: &str) -> bool {
     let (plain, has_prefix) = match text.strip_prefix(['v', 'V']) {
         Some(plain) => (plain, true),

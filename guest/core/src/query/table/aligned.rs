@@ -11,20 +11,21 @@ use super::Table;
 
 /// The maximum size of a text, in bytes.
 const MAX_BYTES: usize = 4 << 20;
-/// The maximum number of lines: the memory of a query is limited.
+/// The maximum number of lines, which limits the memory of a query.
 const MAX_LINES: usize = 100_000;
-/// The maximum number of lines before the header in its block.
+/// The maximum number of lines before the header in a block of lines.
 const MAX_TITLES: usize = 2;
-/// The share of rows that may have a long cell between two columns, as a divisor.
+/// The maximum share of rows with a cell that extends into the gap after its column, as a divisor.
 const LONG_CELLS: usize = 32;
-/// The minimum number of rows if columns are at least two spaces apart, and if not: single spaces
-/// may be in the same place by chance.
+/// The minimum number of rows if columns are at least two spaces apart.
 const MIN_ROWS: usize = 2;
+/// The minimum number of rows if columns are closer: single spaces may align by chance.
 const MIN_CLOSE_ROWS: usize = 6;
 /// The maximum length of the name of a column, in characters.
 const MAX_NAME_CHARS: usize = 32;
 
-/// Returns the table in a text. None if no block of lines that makes up most of it is one. O(text).
+/// Returns the table in a text. `None` unless a block of lines that makes up most of the text is a
+/// table. O(text).
 pub(super) fn parse(text: &str) -> Option<Table> {
     let is_small = text.len() <= MAX_BYTES && text.lines().nth(MAX_LINES).is_none();
     if !is_small || text.chars().any(|sign| sign == '\t' || has_other_width(sign)) {
@@ -42,14 +43,15 @@ pub(super) fn parse(text: &str) -> Option<Table> {
     tables.reduce(|best, next| if next.columns.len() > best.columns.len() { next } else { best })
 }
 
-/// Returns true if a character may take another width than one column: programs align by width.
+/// Returns true if a character may be wider or narrower than one column, because programs align by
+/// width.
 fn has_other_width(sign: char) -> bool {
     // Marks that combine with the letter before; scripts with wide signs. Between them are
     // punctuation, arrows and shapes.
     matches!(sign, '\u{300}'..='\u{36F}' | '\u{1100}'..='\u{1FFF}' | '\u{2C00}'..)
 }
 
-/// Returns the table that begins with its header.
+/// Parses a block of lines that begins with the header of a table. `None` if it is not a table.
 fn parse_block(lines: &[&str]) -> Option<Table> {
     let (header, rows) = lines.split_first()?;
     let is_rule = |line: &&str| line.chars().all(|sign| matches!(sign, '-' | '=' | ' '));
@@ -98,8 +100,8 @@ fn parse_block(lines: &[&str]) -> Option<Table> {
 }
 
 impl Table {
-    /// Returns true if two columns whose long cells leave no gap look like one with a name of two
-    /// words.
+    /// Returns true if two columns seem to be joined into one with a name of two words, because
+    /// their long cells leave no gap.
     fn has_joined_columns(&self) -> bool {
         let last = self.columns.len().saturating_sub(1);
         let is_joined = |(at, name): (usize, &String)| {
@@ -110,8 +112,8 @@ impl Table {
         self.columns.iter().enumerate().take(last).any(is_joined)
     }
 
-    /// Returns true if the header differs from the rows: it is in capitals, or names numbers. A
-    /// list without a header begins with a row like the others.
+    /// Returns true if the header differs from the rows: it is in capitals, or names columns of
+    /// numbers. In a list without a header, the first row resembles the others.
     fn has_unlike_header(&self) -> bool {
         let is_capital = |name: &String| !name.chars().any(char::is_lowercase);
         let has_numbers = |at: usize| {
@@ -125,8 +127,8 @@ impl Table {
     }
 }
 
-/// Returns the cells at the positions of their columns. None if a cell is longer than its column,
-/// or seems to be two.
+/// Returns the cells at the positions of their columns. `None` if a cell extends into a gap, or
+/// seems to be two cells.
 fn regular_cells(row: &[char], columns: &[Range<usize>], is_gap: &[bool]) -> Option<Vec<String>> {
     if row.iter().zip(is_gap).any(|(sign, is_gap)| *is_gap && *sign != ' ') {
         return None;
@@ -139,7 +141,10 @@ fn regular_cells(row: &[char], columns: &[Range<usize>], is_gap: &[bool]) -> Opt
     is_single.then_some(cells)
 }
 
-/// Returns the ranges of positions between gaps. The last one may go on.
+/// Returns the ranges of positions between gaps. The last range may extend further. A header word
+/// without cells below it belongs to the word before it, such as `ID` in `CONTAINER ID`. Words of
+/// cells without a header word above also belong to the column before them, as in `2 hours ago`, if
+/// the next column is further away.
 ///
 /// A word of the header under which no row has a cell, as `ID` in `CONTAINER ID`, belongs to the
 /// word before it. So do words of cells without a name above them, as in `2 hours ago`, if the next
@@ -178,7 +183,7 @@ fn cell(line: &[char], range: &Range<usize>) -> String {
     signs.iter().collect::<String>().trim().to_owned()
 }
 
-/// Returns true if a text can be the name of a column, and is no part of a sentence or a value.
+/// Returns true if a text can be the name of a column, not a part of a sentence or a value.
 fn is_name(name: &str) -> bool {
     name.chars().count() <= MAX_NAME_CHARS
         && name.chars().any(|sign| sign.is_alphabetic() || matches!(sign, '%' | '#'))
@@ -189,8 +194,8 @@ fn is_name(name: &str) -> bool {
         && !name.contains(['"', '=', '<', '>'])
 }
 
-/// Returns the first words of a row, and the rest as its last cell. None if a word would be before
-/// its column: long cells move others to the right only.
+/// Returns the first words of a row as cells, and the rest as its last cell. `None` if a word
+/// starts before its column, because long cells move later ones to the right only.
 fn words(row: &[char], columns: &[Range<usize>]) -> Option<Vec<String>> {
     let mut cells: Vec<String> = Vec::with_capacity(columns.len());
     let is_space = |at: usize| row.get(at).is_some_and(|sign| *sign == ' ');

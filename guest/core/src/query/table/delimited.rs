@@ -1,14 +1,14 @@
-//! Tables whose cells are separated by a sign: CSV, TSV, and CSV with semicolons or bars.
+//! Tables whose cells have a separator: CSV, TSV, and CSV with semicolons or vertical bars.
 
 use super::{MAX_COLUMNS, Table};
 use crate::query::value::Number;
 use crate::text::log_line::LogLine;
 
 const SIGNS: [char; 4] = ['\t', ',', ';', '|'];
-/// The number of rows by which the sign is determined.
+/// The number of rows that determine the separator.
 const SAMPLED_ROWS: usize = 50;
 
-/// Returns the table in a text. None if the rows do not have the same number of cells.
+/// Returns the table in a text. `None` if the rows have different numbers of cells.
 pub(super) fn parse(text: &str) -> Option<Table> {
     SIGNS.into_iter().find_map(|sign| parse_with(text, sign))
 }
@@ -69,7 +69,8 @@ impl Iterator for Rows<'_> {
 }
 
 impl Rows<'_> {
-    /// Reads a cell, and the sign or line end after it.
+    /// Reads a cell, and the separator or line end after it. The separator is `None` at the end of
+    /// the text.
     fn cell(&mut self) -> (String, Option<char>) {
         let mut cell = String::new();
         let trimmed = self.rest.trim_start_matches(' ');

@@ -3,11 +3,11 @@
 
 use super::Table;
 
-/// The number of first lines in which the directive is looked for.
+/// The number of leading lines that are searched for the directive.
 const MAX_DIRECTIVES: usize = 16;
 
-/// Returns the table in a text. None if no directive names its columns, or a later one names
-/// others.
+/// Returns the table in a text. `None` if no directive names its columns, or if a later one has
+/// other names.
 pub(super) fn parse(text: &str) -> Option<Table> {
     if !text.starts_with('#') {
         return None;
@@ -29,7 +29,8 @@ pub(super) fn parse(text: &str) -> Option<Table> {
     (table.is_valid() && regular * 10 >= table.rows.len() * 9).then_some(table)
 }
 
-/// Returns the names of the columns if a line is the directive: `#Fields: a b` or `#fields a b`.
+/// Returns the names of the columns in the directive `#Fields: a b` or `#fields a b`. `None` for
+/// other lines.
 fn names(line: &str) -> Option<Vec<String>> {
     let directive = line.strip_prefix('#')?;
     let (name, rest) = directive.split_once([':', ' ', '\t'])?;
@@ -37,8 +38,8 @@ fn names(line: &str) -> Option<Vec<String>> {
     is_fields.then(|| rest.split_whitespace().map(str::to_owned).collect())
 }
 
-/// Returns the cells of a line: between tabs if it has any, else between spaces outside of quotes.
-/// A dash stands for no value.
+/// Returns the cells of a line: between tabs if there are any, else between spaces outside of
+/// quotes. A dash is an empty cell.
 fn cells(line: &str) -> Vec<String> {
     let value = |cell: &str| if cell == "-" { String::new() } else { cell.to_owned() };
     if line.contains('\t') {

@@ -1,4 +1,5 @@
-//! Tables of HTML.
+//! Tables in HTML. Cells that span several columns or rows are repeated in each of them. The rows
+//! of a head are joined to one name for each column.
 //!
 //! Cells that span several columns or rows are repeated in each of them. The rows of a head of
 //! several rows are joined to one name for each column.
@@ -8,10 +9,10 @@ use crate::text::markup::{Piece, Pieces, attributes, plain_text};
 
 /// The maximum number of columns or rows that a cell spans.
 const MAX_SPAN: usize = 100;
-/// The maximum number of cells that stand for spans, in all tables.
+/// The maximum number of cells that repeat others because of spans, in all tables.
 const MAX_REPEATED: usize = 100_000;
 
-/// Returns the table of a text of HTML that has the most rows.
+/// Returns the HTML table with the most rows in a text. `None` if there is none.
 pub(super) fn parse(text: &str) -> Option<Table> {
     let mut tags =
         text.match_indices('<').filter_map(|(at, _)| text.as_bytes().get(at + 1..at + 6));
@@ -53,7 +54,7 @@ pub(super) fn parse(text: &str) -> Option<Table> {
     best
 }
 
-/// Ends a table, and stores it if it has more rows than the best one.
+/// Ends a table, and stores it in `best` if it has more rows than the table there.
 fn keep_larger(best: &mut Option<Table>, table: &mut HtmlTable, repeated: &mut usize) {
     table.end_row(repeated);
     let Some(found) = std::mem::take(table).finish() else { return };
@@ -80,8 +81,8 @@ struct HtmlTable {
     is_foot: bool,
     cell: Option<Cell>,
     row: Vec<Cell>,
-    /// For each column, the text of a cell of an earlier row, and the number of rows that it spans
-    /// from here on.
+    /// For each column, the text of a cell of an earlier row, and the number of further rows that
+    /// it spans.
     spans: Vec<(String, usize)>,
 }
 
@@ -137,7 +138,8 @@ impl HtmlTable {
         }
     }
 
-    /// Returns the texts of a row, in which cells that span several columns or rows are repeated.
+    /// Returns the texts of a row. Repeats cells that span several columns or rows, and adds their
+    /// number to `repeated`.
     fn expanded(&mut self, cells: Vec<Cell>, repeated: &mut usize) -> Vec<String> {
         let mut row = Vec::new();
         for cell in cells {
@@ -157,7 +159,8 @@ impl HtmlTable {
         row
     }
 
-    /// Adds the texts of cells of earlier rows that come next in a row, and returns their number.
+    /// Appends the texts of earlier cells that span the next columns of a row. Returns their
+    /// number.
     fn add_spans(&mut self, row: &mut Vec<String>) -> usize {
         let before = row.len();
         while let Some((text, rows)) = self.spans.get_mut(row.len()).filter(|(_, rows)| *rows > 0) {
@@ -167,7 +170,7 @@ impl HtmlTable {
         row.len() - before
     }
 
-    /// Returns the table. None if it has no rows.
+    /// Returns the table. `None` if it has no rows.
     fn finish(self) -> Option<Table> {
         let width = self.head.iter().map(Vec::len).max()?;
         let name = |at: usize| {

@@ -1,8 +1,8 @@
-//! Tables of Markdown, and of the clients of SQL databases.
+//! Tables in Markdown, and in the output of SQL clients.
 
 use super::Table;
 
-/// Returns the largest table in a text.
+/// Returns the largest table in a text. `None` if there is none.
 pub(super) fn parse(text: &str) -> Option<Table> {
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     let mut best: Option<Table> = None;
@@ -51,7 +51,7 @@ fn is_rule_of_grid(line: &str) -> bool {
     line.starts_with("+-") && is_rule(line)
 }
 
-/// Returns the cells of a row. A backslash escapes a bar.
+/// Returns the cells of a row. A backslash escapes a vertical bar.
 fn cells(line: &str) -> Vec<String> {
     let line = line.strip_prefix('|').unwrap_or(line);
     let line = match line.strip_suffix('|') {

@@ -1,4 +1,4 @@
-//! The longest beginning of a text that fits a token limit and ends at a boundary.
+//! Finds the longest prefix of a text that fits a token limit and ends at a boundary.
 
 use unicode_segmentation::UnicodeSegmentation;
 
@@ -51,8 +51,8 @@ pub(super) fn fit(bytes: &[u8], form: Form, estimator: &Estimator, allowance: u6
     if good > 0 { good } else { first_character(bytes, form) }
 }
 
-/// Returns the last offset, at or shortly before `end`, at which `bytes` are best cut: after a
-/// sentence, else a word, else a grapheme. 0 if there is none.
+/// Returns the last offset, at or shortly before `end`, at which to cut `bytes`: after a sentence,
+/// else a word, else a grapheme. 0 if there is none.
 pub(super) fn settle(bytes: &[u8], end: usize, form: Form) -> usize {
     let from = text::boundary(bytes, end.saturating_sub(MAX_LOOKBACK_BYTES.min(end / 2)), form);
     let window = bytes.get(from..end).unwrap_or_default();
@@ -90,8 +90,8 @@ fn after_last(window: &[u8], is: impl Fn(u8, u8) -> bool) -> Option<usize> {
         .last()
 }
 
-/// Returns the length, in bytes, of the first character. A chunk shows at least that, even above
-/// its token limit.
+/// Returns the length, in bytes, of the first character. A chunk contains at least that, even if it
+/// exceeds its token limit.
 fn first_character(bytes: &[u8], form: Form) -> usize {
     let mut end = 1;
     while end < bytes.len() && text::boundary(bytes, end, form) != end {

@@ -14,19 +14,19 @@ const STRIDE_BYTES: usize = 64 * 1024;
 const SAMPLE_BYTES: usize = 512;
 /// The maximum number of samples of a stride.
 const MAX_SAMPLES: usize = 16;
-/// The size of all samples of a text, in bytes, if each stride has more than one.
+/// The maximum total size, in bytes, of the samples of a text whose strides have several samples.
 const MAX_SAMPLED_BYTES: usize = 64 * 1024;
-/// The number of samples of a stride that describe it.
+/// The maximum number of samples of a stride for which [`MARGIN`] applies.
 const FEW_SAMPLES: usize = 4;
-/// The part by which the cost of a stride with few samples is raised: a twelfth.
+/// The margin that is added to the cost of a stride with few samples, as a fraction: a twelfth.
 const MARGIN: (u64, u64) = (1, 12);
-/// The same for a stride with more samples.
+/// The margin for a stride with more samples, as a fraction: a twenty-fourth.
 const SMALL_MARGIN: (u64, u64) = (1, 24);
 /// The maximum number of lines before the end of a chunk that are searched for a boundary.
 const MAX_LOOKBACK_LINES: usize = 24;
 
-/// Returns the position of the second chunk of a text. `None` if one chunk holds all of it. The
-/// first is priced exactly, if it lies in the first 64 kB. O(first chunk).
+/// Returns the position of the second chunk of a text. `None` if one chunk holds the whole text.
+/// The first chunk is priced exactly if it lies in the first 64 kB. O(first chunk).
 pub(super) fn second_chunk(
     text: &IndexedText<'_>,
     estimator: &Estimator,
@@ -42,8 +42,8 @@ pub(super) fn second_chunk(
     })
 }
 
-/// Returns `second` and the chunks after the one that it begins, priced by samples. A chunk that
-/// exceeds its token limit is cut when it is shown. O(n).
+/// Returns the chunks of a text from `second`, the second chunk, on, priced by samples. A chunk
+/// that exceeds its token limit is cut when an answer shows it. O(n).
 pub(super) fn later_chunks(
     text: &IndexedText<'_>,
     estimator: &Estimator,
@@ -62,7 +62,7 @@ pub(super) fn later_chunks(
 }
 
 /// Returns the estimated cost per byte for each section of [`STRIDE_BYTES`] of a text, in
-/// 1/[`COST_SCALE`] token. It has a margin, because samples may be cheaper than the rest.
+/// 1/[`COST_SCALE`] token. Includes a margin, because samples may be cheaper than the rest.
 fn prices(bytes: &[u8], form: Form, estimator: &Estimator) -> Vec<u64> {
     let mut words = WordCache::default();
     let strides = bytes.len().div_ceil(STRIDE_BYTES).max(1);
@@ -102,15 +102,15 @@ impl<'a> SampledPlanner<'a> {
         Self { text, prices: prices(text.bytes(), form, estimator), ranker, size }
     }
 
-    /// Returns the position of the chunk that begins at a byte offset, in a line counted from 0.
-    /// `None` at the end of the text.
+    /// Returns the position of the chunk that begins at byte offset `at`, in line `line`, counted
+    /// from 0. `None` at the end of the text.
     fn mark(&self, (at, line): (usize, usize)) -> Option<ChunkMark> {
         let mark = ChunkMark { offset: at as u64, line: line as u64 + 1 };
         (at < self.text.bytes().len()).then_some(mark)
     }
 
-    /// Returns the byte offset and line at which a chunk ends. It begins at byte `at` of line
-    /// `line`, counted from 0, and costs about `tokens`.
+    /// Returns the byte offset and line at which a chunk ends. The chunk begins at byte `at` of
+    /// line `line`, counted from 0, and costs about `tokens`.
     fn next_chunk(&self, at: usize, line: usize, tokens: u64) -> (usize, usize) {
         let price = self.prices.get(at / STRIDE_BYTES).copied().unwrap_or(COST_SCALE);
         let reach = tokens.max(1).saturating_mul(COST_SCALE) / price;
@@ -142,8 +142,9 @@ impl<'a> SampledPlanner<'a> {
         self.text.ends().get(line).copied().unwrap_or(self.text.bytes().len())
     }
 
-    /// Returns the line before which a chunk ends. It has the highest boundary rank in the chunk's
-    /// last three quarters. `first` is the line in which the chunk begins, `last` the latest end.
+    /// Returns the line before which a chunk ends: the one with the highest boundary rank in the
+    /// chunk's last three quarters. `first` is the line in which the chunk begins, `last` the
+    /// latest end.
     fn best_end(&self, first: usize, last: usize) -> usize {
         if last >= self.text.len() {
             return last;
@@ -164,8 +165,9 @@ impl<'a> SampledPlanner<'a> {
         best.1
     }
 
-    /// Returns the byte offset at which a chunk ends inside a line that is larger than a chunk. It
-    /// begins at byte `at` and ends at byte `most` at the latest, except to hold one character.
+    /// Returns the byte offset at which a chunk ends inside a line that is larger than a chunk. The
+    /// chunk begins at byte `at`. It ends at byte `most` at the latest, unless it must extend to
+    /// contain one character.
     fn end_inside_line(&self, at: usize, most: usize) -> usize {
         let form = self.text.form();
         let rest = self.text.bytes().get(at..).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Long texts inside JSON documents, such as the output of a command: excerpts with the beginning,
+//! Excerpts of long texts inside JSON documents, such as the output of a command: the beginning,
 //! the errors, the outline and the end.
 
 use crate::json::outline::Outline;
@@ -13,20 +13,20 @@ use crate::tokens::Estimator;
 
 /// The minimum number of bytes of a long text.
 const MIN_BYTES: usize = 2_000;
-/// The minimum share of a document that a long text makes up, as a divisor.
+/// The minimum share of its document that a long text makes up, as a divisor.
 const MIN_SHARE: usize = 8;
-/// The minimum number of lines of a text of which whole lines are shown.
+/// The minimum number of lines of a text for an excerpt of whole lines.
 const MIN_LINES: usize = 4;
 /// The maximum size, in bytes, of a text that is priced whole. Larger texts are priced by samples.
 const MAX_EXACT_BYTES: usize = 1 << 20;
 /// The number of samples of such a text, and the size of each, in bytes.
 const SAMPLES: (usize, usize) = (64, 4_096);
-/// The number of tokens that the mark for omitted lines takes.
+/// The cost of the mark for omitted lines, in tokens.
 const MARK_TOKENS: u64 = 12;
 
-/// A string of a document that makes up much of it.
+/// A string that makes up a large part of a document.
 pub struct LongString {
-    /// The offset of its first character in the document.
+    /// The byte offset of its first character in the document.
     start: usize,
     /// The JSON Pointer to the string.
     path: String,
@@ -87,12 +87,12 @@ fn cost(text: &[u8], estimator: &Estimator) -> u64 {
     cost.saturating_mul(text.len() as u64) / sampled.max(1)
 }
 
-/// A long text with its important lines, which excerpts quote.
+/// A long text, with its important lines for excerpts.
 pub struct LongText<'t> {
     string: &'t LongString,
     lines: &'t IndexedText<'t>,
     highlights: Highlights<'t>,
-    /// The number of characters of the text.
+    /// The length of the text in characters.
     characters: usize,
     /// The cost of the text, in tokens.
     cost: u64,
@@ -117,7 +117,7 @@ impl<'t> LongText<'t> {
         &self.string.text
     }
 
-    /// Returns true if this is the string that starts at the offset `start` of the document.
+    /// Returns true if this is the string that starts at byte offset `start` of the document.
     #[must_use]
     pub fn starts_at(&self, start: usize) -> bool {
         self.string.start == start
@@ -130,7 +130,8 @@ impl<'t> LongText<'t> {
     }
 
     /// Returns an excerpt that costs about as much as `max_chars` characters of the text: its first
-    /// lines, then its errors, its outline and its end. A text of few lines is shortened to words.
+    /// lines, then its errors, its outline and its end. A text of few lines is shortened between
+    /// words.
     #[must_use]
     pub fn excerpt(&self, max_chars: usize, estimator: &Estimator) -> String {
         let text = &self.string.text;

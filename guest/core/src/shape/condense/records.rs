@@ -1,4 +1,5 @@
-//! Condensing of the records of a list: the same fields are removed from all.
+//! Condenses the records of a list: removes the same fields from all. A sample determines the
+//! fields and their costs. From the other records, only the selected fields are read.
 //!
 //! The fields and their costs are known from a sample. The other records are read for the fields
 //! that are kept, and no others.
@@ -16,15 +17,16 @@ use crate::json::text::{Form, visible};
 use crate::shape::item::Item;
 use crate::tokens::CostModel;
 
-/// The number of records in the sample from which the fields of a list and their costs are
-/// determined.
+/// The number of records in the sample that determines the fields of a list and their costs.
 const SAMPLE_RECORDS: usize = 32;
 
-/// The number of first records that are all priced. Of later records, only every eighth is priced,
-/// and the cost of the rest is estimated.
+/// The number of leading records that are all priced. Of later records, only every eighth is
+/// priced, and the cost of the rest is estimated.
 const PRICED_RECORDS: usize = 8;
 
-/// Returns the index of the record with the number `at` in a sample of `count` of `total` records.
+/// Returns the index in the list of the sampled record number `at`. The sample has `count` of
+/// `total` records, among them the first and the last. The others are at irregular distances, one
+/// in each section of equal length, because values often repeat at regular distances.
 ///
 /// The sample has the first and the last record. The others are at irregular distances, one in each
 /// section of equal length: records often repeat their values at regular ones.
@@ -38,7 +40,7 @@ fn sampled_record(at: usize, count: usize, total: usize) -> usize {
     start + usize::try_from(random).unwrap_or(0) % (end - start).max(1)
 }
 
-/// Condenses records of a list to a token limit.
+/// Condenses the records of a list to a token limit.
 pub struct RecordCondenser<'r> {
     schema: Schema,
     leaves: Vec<SelectableField>,
@@ -51,9 +53,8 @@ pub struct RecordCondenser<'r> {
 }
 
 impl<'r> RecordCondenser<'r> {
-    /// Creates a condenser from a spread sample of the list `items`, which determines their
-    /// fields. `None` if a sampled record is invalid JSON, or if they have too many different
-    /// fields to select from. O(32 records).
+    /// Creates a condenser from a spread sample of the list `items`. `None` if a sampled record is
+    /// invalid JSON, or if the sample has too many distinct fields to select from. O(32 records).
     #[must_use]
     pub fn new(items: &[Item<'_>], options: CondenseOptions<'r>) -> Option<Self> {
         let form = items.first().map_or(Form::Raw, |item| item.read().1);
@@ -108,7 +109,7 @@ impl<'r> RecordCondenser<'r> {
         Some(condensed)
     }
 
-    /// Returns those constants of `cache` that all of `count` records have, each with its value.
+    /// Returns those constants of `cache` that all of `count` records have, each as path and value.
     fn verified_constants(&self, cache: &RecordCache<'_>, count: usize) -> Vec<(FieldId, String)> {
         let Some(outlines) = cache.outlines.get(..count) else { return Vec::new() };
         let value = |outline: &Outline<'_>, at: FieldId| {
@@ -125,15 +126,15 @@ impl<'r> RecordCondenser<'r> {
         cache.constants.iter().filter_map(constant).collect()
     }
 
-    /// Returns the share of `tokens` for `count` records that the sample gets: the costs in the
-    /// schema are those of the sample.
+    /// Scales a limit of `tokens` for `count` records to the size of the sample, because the costs
+    /// in the schema are those of the sample.
     fn sample_share(&self, tokens: u64, count: usize) -> u64 {
         let share = u128::from(tokens) * self.sampled as u128 / count.max(1) as u128;
         u64::try_from(share).unwrap_or(u64::MAX)
     }
 
-    /// Returns true if all key fields of `count` records fit `token_limit` tokens, as far as the
-    /// sample tells. O(fields).
+    /// Returns true if all key fields of `count` records fit `token_limit` tokens, estimated from
+    /// the sample. O(fields).
     #[must_use]
     pub fn keeps_key_fields(&self, count: usize, token_limit: u64) -> bool {
         // Fields cost less together than one by one.
@@ -156,8 +157,8 @@ impl<'r> RecordCondenser<'r> {
         }
     }
 
-    /// Renders `items` within `token_limit`, with fields that the first `rounds` rounds of
-    /// [`select`] choose. `cache` has the results of earlier calls on the same list. `None` if no
+    /// Renders `items` within `token_limit`, with the fields that the first `rounds` rounds of
+    /// [`select`] choose. `cache` has the results of earlier calls for the same list. `None` if no
     /// field fits.
     fn within<'i>(
         &self,
@@ -191,8 +192,8 @@ impl<'r> RecordCondenser<'r> {
         Some((values, written, selection))
     }
 
-    /// Parses the selected fields of `items` into `cache`, unless it has them. `None` if a record
-    /// is invalid JSON.
+    /// Parses the selected fields of `items` into `cache`, unless the cache has them. `None` if a
+    /// record is invalid JSON.
     fn read_fields<'i>(
         &self,
         items: &'i [Item<'i>],
@@ -227,8 +228,8 @@ impl<'r> RecordCondenser<'r> {
         Some(())
     }
 
-    /// Renders the selected fields of `items`, and returns their total cost and losses. Records
-    /// that `cache` has with the same selection are reused. `None` if a record is invalid JSON.
+    /// Renders the selected fields of `items`, and returns their total cost and losses. Reuses
+    /// records that `cache` has with the same selection. `None` if a record is invalid JSON.
     fn render_records<'i>(
         &self,
         items: &'i [Item<'i>],
