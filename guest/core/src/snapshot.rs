@@ -1,4 +1,4 @@
-//! Snapshots: stored answers, from which cursors serve the parts that an excerpt omits.
+//! Snapshots: stored answers from which cursors read the parts that an excerpt omits.
 
 pub mod cursor;
 pub mod index;

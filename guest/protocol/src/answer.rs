@@ -1,5 +1,5 @@
-//! Answers of upstreams that break JSON-RPC 2.0 (section 5). Lenient servers send them, and strict
-//! clients refuse them or wait in vain.
+//! Answers of upstreams that violate JSON-RPC 2.0 (section 5). Lenient servers send them, and
+//! strict clients reject them or wait until they time out.
 
 use std::borrow::Cow;
 
@@ -18,7 +18,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 const ID_SEARCH_BYTES: usize = 256;
 /// The maximum length of a quotation in an error text, in characters.
 const MAX_QUOTED_CHARS: usize = 300;
-/// The methods whose result has no members, so that `null` means the same.
+/// The methods whose result has no members, so that `null` is accepted as an empty result.
 const EMPTY_RESULT_METHODS: [&str; 4] =
     ["ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
 
@@ -27,13 +27,14 @@ const EMPTY_RESULT_METHODS: [&str; 4] =
 pub enum AnswerCheck {
     /// A valid response. The interior of its result is not checked.
     Valid,
-    /// The valid response that the upstream meant.
+    /// The corrected response, which the upstream meant.
     Repaired(Vec<u8>),
-    /// The answer is no valid response. Holds a clause that says why, such as `has no result`.
+    /// The answer is not a valid response. Holds a clause that states the reason, such as `has no
+    /// result`.
     Invalid(String),
 }
 
-/// Returns a message without white space, byte order marks and NUL bytes at its ends.
+/// Returns a message without leading and trailing white space, byte order marks and NUL bytes.
 #[must_use]
 pub fn trim_padding(message: &[u8]) -> &[u8] {
     let mut rest = message.trim_ascii();
@@ -118,7 +119,8 @@ pub fn check_answer(message: &[u8], id: &str, method: &str) -> AnswerCheck {
 }
 
 /// Returns the id of a message that cannot be parsed, as raw JSON. The id is a string or a number
-/// near one of the ends of the message, beside `result` and `error`.
+/// near the start or the end of the message, outside of `result` and `error`. `None` if there is
+/// none.
 #[must_use]
 pub fn find_id(message: &[u8]) -> Option<&str> {
     let scalar_after = |at: usize| {
@@ -140,8 +142,8 @@ pub fn find_id(message: &[u8]) -> Option<&str> {
         .or_else(|| last().and_then(|at| scalar_after(at + 4)))
 }
 
-/// Returns true if a message that cannot be parsed was meant to be an answer: it begins like an
-/// object and names a result or an error of JSON-RPC.
+/// Returns true if a message that cannot be parsed was probably meant as a response: it begins like
+/// an object, and contains `jsonrpc` and either `result` or `error`.
 #[must_use]
 pub fn resembles_answer(message: &[u8]) -> bool {
     let has = |name: &str| memmem::find(message, name.as_bytes()).is_some();
@@ -150,7 +152,7 @@ pub fn resembles_answer(message: &[u8]) -> bool {
         && (has("\"result\"") || has("\"error\""))
 }
 
-/// Returns the beginning of an upstream's text for an error text.
+/// Returns the beginning of an upstream's text, for quotation in an error message.
 #[must_use]
 pub fn quote(text: &str) -> Cow<'_, str> {
     match text.char_indices().nth(MAX_QUOTED_CHARS) {
@@ -159,7 +161,8 @@ pub fn quote(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// JSON-RPC 2.0, section 5.1: a number and a text.
+/// Returns true if a JSON text is an error object of JSON-RPC 2.0, section 5.1: with a numeric code
+/// and a message.
 fn is_error_object(error: &str) -> bool {
     serde_json::from_str::<Value>(error).is_ok_and(|error| {
         let has_code = error.get("code").is_some_and(|code| code.is_i64() || code.is_u64());

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// The names of the guard's own arguments. Each is accepted with [`ARGUMENT_PREFIX`] before it.
+/// The names of the guard's own arguments, each accepted with the prefix [`ARGUMENT_PREFIX`].
+/// Stored tool information refers to them by index, so add new names at the end.
 ///
 /// The order is part of the stored information about tools: add names at the end.
 pub const ARGUMENT_NAMES: [&str; 18] = [
@@ -30,8 +31,8 @@ pub const ARGUMENT_NAMES: [&str; 18] = [
     "sort",
 ];
 
-/// Other names of the guard's arguments, as other tools have them. The read tool, and the object
-/// [`ARGUMENTS_OBJECT`], accept them.
+/// Aliases of the guard's arguments, from other tools, with the names that they stand in for. The
+/// read tool and the object [`ARGUMENTS_OBJECT`] accept them.
 pub const ARGUMENT_ALIASES: [(&str, &str); 30] = [
     ("nextCursor", "cursor"),
     ("next_cursor", "cursor"),
@@ -78,12 +79,12 @@ pub fn is_plain_name(name: &str) -> bool {
     ARGUMENT_NAMES.iter().take(PLAIN_NAME_COUNT).any(|known| *known == name)
 }
 
-/// The name of the argument whose members are arguments for the guard: an object, or a string with
-/// its JSON.
+/// The name of the argument whose members are arguments for the guard: an object, or a string that
+/// contains its JSON.
 pub const ARGUMENTS_OBJECT: &str = "_guard";
 
-/// The guard arguments whose values are evaluated over a whole answer, so that the caller
-/// determines how long that takes.
+/// The guard arguments whose values are evaluated over a whole answer. The caller thus determines
+/// the cost of the evaluation.
 const QUERY_NAMES: [&str; 11] = [
     "fields",
     "response_mode",
@@ -98,15 +99,15 @@ const QUERY_NAMES: [&str; 11] = [
     "sort",
 ];
 
-/// Returns the name of the guard argument that `name` means: itself, or the one of an alias.
+/// Returns the name of the guard argument for `name`: the argument of an alias, or `name` itself.
 #[must_use]
 pub fn resolve_alias(name: &str) -> &str {
     ARGUMENT_ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, name)| name)
 }
 
-/// Returns true if a tool call carries a query for the guard: an argument that selects, filters or
-/// aggregates. An argument of the tool counts too if it has such a name. False if `request` is not
-/// a readable tool call.
+/// Returns true if a tool call has a query for the guard: an argument that selects, filters or
+/// aggregates. An argument of the tool with such a name counts, too. False if `request` is not a
+/// readable tool call.
 ///
 /// # Example
 ///

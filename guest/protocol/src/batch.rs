@@ -12,8 +12,8 @@ pub enum Body<'a> {
 }
 
 impl<'a> Body<'a> {
-    /// Splits an HTTP body into its messages. Never fails: a body that is not a valid JSON array
-    /// counts as a single message.
+    /// Splits an HTTP body into its messages. Never fails: a body that is not a valid JSON array is
+    /// a single message.
     #[must_use]
     pub fn parse(body: &'a [u8]) -> Self {
         if body.trim_ascii_start().first() != Some(&b'[') {
@@ -27,7 +27,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// The messages of the body, in order.
+    /// Returns the messages of the body, in order.
     #[must_use]
     pub fn messages(&self) -> &[&'a [u8]] {
         match self {
@@ -37,7 +37,7 @@ impl<'a> Body<'a> {
     }
 }
 
-/// Splits a body into its messages: see [`Body::parse`].
+/// Splits a body into its messages. See [`Body::parse`].
 #[must_use]
 pub fn split_batch(body: &[u8]) -> Vec<&[u8]> {
     Body::parse(body).messages().to_vec()

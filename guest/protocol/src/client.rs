@@ -1,7 +1,7 @@
 //! The names of known clients, which are the only ones in metrics and statistics.
 
-/// The beginnings of the names of known clients in `clientInfo`, in lower case. The guard has a
-/// profile for each.
+/// The lower-case prefixes of the names of known clients in `clientInfo`. The guard has a profile
+/// for each.
 pub const CLIENT_NAMES: [&str; 36] = [
     "claude-code",
     "codex-mcp-client",
@@ -67,8 +67,8 @@ pub fn check_name(name: &str) -> Result<(), String> {
     Err(format!("{name:?} is no known client. Write unknown, or one of: {names}"))
 }
 
-/// Returns the name of the known client that a name in `clientInfo` belongs to. Proxies and clients
-/// append to names, so the beginning decides, up to the end of a word.
+/// Returns the known client to which a name in `clientInfo` belongs. `None` if it is unknown.
+/// Proxies and clients append to names, so a prefix that ends at a word boundary decides.
 ///
 /// ```
 /// use context_guard_protocol::client::known_name;

@@ -25,7 +25,7 @@ pub const UPSTREAM_TIMEOUT: i64 = -31002;
 pub const TOO_LARGE: i64 = -31003;
 /// The message has no equivalent in the protocol revision of the receiver.
 pub const NOT_TRANSLATABLE: i64 = -31004;
-/// The gateway refused the request: authentication, authorization, or a rate limit.
+/// The gateway refused the request because of authentication, authorization, or a rate limit.
 pub const REFUSED: i64 = -31005;
 /// The guard is not configured, or its configuration is invalid.
 pub const NOT_CONFIGURED: i64 = -31006;

@@ -1,4 +1,4 @@
-//! Edits of JSON text. Everything that an edit does not change remains verbatim.
+//! Edits of JSON text. All other text remains verbatim.
 
 use std::borrow::Cow;
 
@@ -7,8 +7,8 @@ use serde_json::value::RawValue;
 
 use crate::head::Head;
 
-/// Returns the message with invalid UTF-8 replaced by U+FFFD, so that one invalid byte does not
-/// make it unusable.
+/// Returns the message with invalid UTF-8 replaced by U+FFFD. A single invalid byte then does not
+/// make the message unusable.
 #[must_use]
 pub fn replace_invalid_utf8(message: &[u8]) -> Cow<'_, [u8]> {
     match String::from_utf8_lossy(message) {
@@ -30,8 +30,8 @@ pub fn splice(message: &[u8], part: &str, by: &str) -> Vec<u8> {
     [before, by.as_bytes(), after].concat()
 }
 
-/// Returns a JSON-RPC message with its id replaced by `id`, which is raw JSON. A message without an
-/// id is returned unchanged.
+/// Returns a JSON-RPC message with its id replaced by `id`, which is raw JSON. Returns a message
+/// without an id unchanged.
 #[must_use]
 pub fn with_id(message: &[u8], id: &str) -> Vec<u8> {
     match Head::read(message).and_then(|head| head.id) {
@@ -49,7 +49,8 @@ pub fn append_members(object: &str, members: &str) -> String {
     format!("{body}{comma}{members}}}")
 }
 
-/// The members of a JSON object in order, with verbatim values. Empty if `object` is not an object.
+/// Returns the members of a JSON object in order, with verbatim values. Empty if `object` is not an
+/// object.
 #[must_use]
 pub fn members(object: &str) -> Vec<(String, &RawValue)> {
     struct Members<'a>(Vec<(String, &'a RawValue)>);
@@ -78,7 +79,7 @@ pub fn members(object: &str) -> Vec<(String, &RawValue)> {
     serde_json::from_str::<Members<'_>>(object).map(|members| members.0).unwrap_or_default()
 }
 
-/// The verbatim value of the member `name` of a JSON object. None if the object lacks it.
+/// Returns the verbatim value of the member `name` of a JSON object. `None` if the object lacks it.
 #[must_use]
 pub fn member<'a>(object: &'a str, name: &str) -> Option<&'a RawValue> {
     // An object that holds neither the name nor a `\u` escape cannot have the member: no parsing.
@@ -100,7 +101,7 @@ pub fn object<'a>(members: impl IntoIterator<Item = (String, &'a str)>) -> Strin
 }
 
 /// Returns the JSON object `json` with its member `name` set to the JSON text `value`, or removed
-/// if `value` is none. All other members keep their order and text.
+/// if `value` is `None`. All other members keep their order and text.
 #[must_use]
 pub fn with_member(json: &str, name: &str, value: Option<&str>) -> String {
     let mut found = false;

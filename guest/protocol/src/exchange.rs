@@ -13,9 +13,9 @@ use crate::settings::{OverLimit, Settings};
 use crate::sse::{Event, Framer};
 use crate::{glob, header};
 
-/// The state of an HTTP request and its response. The host calls a method at each step: see the
-/// [crate documentation](crate). A host that has to wait for entries of a store repeats a step with
-/// a clone of the exchange before it.
+/// The state of an HTTP request and its response. The host calls a method at each step, as the
+/// [crate documentation](crate) describes. To repeat a step after loading store entries, the host
+/// clones the exchange before the step.
 #[derive(Clone, Debug)]
 pub struct HttpExchange {
     kind: ExchangeKind,
@@ -49,8 +49,8 @@ struct SizeLimits {
 }
 
 impl HttpExchange {
-    /// Starts an exchange. The head of the request decides if it is MCP, a request to a plain JSON
-    /// API, or ignored.
+    /// Starts an exchange. The head of the request determines if it is MCP, a request to a plain
+    /// JSON API, or ignored.
     #[must_use]
     pub fn open(settings: &Settings, head: &RequestHead<'_>) -> Self {
         let path = head.target.split_once('?').map_or(head.target, |(path, _)| path);
@@ -88,7 +88,7 @@ impl HttpExchange {
         matches!(self.kind, ExchangeKind::Ignored)
     }
 
-    /// Returns the caller of the request. None if the exchange is ignored.
+    /// Returns the caller of the request. `None` if the exchange is ignored.
     #[must_use]
     pub fn caller(&self) -> Option<&Caller> {
         match &self.kind {
@@ -168,7 +168,7 @@ impl HttpExchange {
         ResponseAction::Collect { max_bytes, with_head }
     }
 
-    /// The maximum size, in bytes, of a response body that is buffered to be shaped.
+    /// Returns the maximum size, in bytes, of a response body that is buffered to be shaped.
     fn max_bytes(&self) -> usize {
         match self.kind {
             ExchangeKind::Api(_) => self.limits.max_buffered,
@@ -176,7 +176,7 @@ impl HttpExchange {
         }
     }
 
-    /// Shapes `body`, the whole body of the upstream's response. Returns none if the response
+    /// Shapes `body`, the whole body of the upstream's response. Returns `None` if the response
     /// passes unchanged.
     pub fn on_body(&mut self, filter: &mut dyn MessageFilter, body: &[u8]) -> Option<Replacement> {
         match &mut self.kind {
@@ -191,7 +191,7 @@ impl HttpExchange {
     }
 
     /// Returns an error to send instead of a response body that exceeds the size limit. Returns
-    /// none if the body is forwarded, because the settings and `host_can_forward` allow it.
+    /// `None` if the body is forwarded, because the settings and `host_can_forward` allow it.
     pub fn on_oversized_body(
         &mut self,
         filter: &mut dyn MessageFilter,
@@ -224,8 +224,8 @@ impl HttpExchange {
         )
     }
 
-    /// Shapes a chunk of the upstream's event stream. Returns the bytes to send to the client in
-    /// its place. `is_last` is true at the end of the stream.
+    /// Shapes a chunk of the upstream's event stream. Returns the bytes to send to the client
+    /// instead of the chunk. `is_last` is true at the end of the stream.
     pub fn on_events(
         &mut self,
         filter: &mut dyn MessageFilter,
@@ -280,8 +280,8 @@ fn is_mcp(settings: &Settings, head: &RequestHead<'_>, path: &str) -> bool {
         && settings.mcp.iter().any(|pattern| glob::matches(pattern, path))
 }
 
-/// Returns the caller of a request with these headers, which are looked up by their names in lower
-/// case. Its identity is the configured principal, or else a digest of its credentials.
+/// Returns the caller of a request. `header` returns the value of a header by its lower-case name.
+/// The identity is the configured principal, or else a digest of the caller's credentials.
 #[must_use]
 pub fn identify_caller(settings: &Settings, header: &dyn Fn(&str) -> Option<String>) -> Caller {
     let header = |name: &str| header(name).unwrap_or_default();

@@ -11,10 +11,10 @@ use crate::non_finite;
 /// The number of bytes in a cut answer that are reserved for everything except the upstream's text.
 const RESERVED_BYTES: usize = 1_600;
 /// Maximum size, in bytes, of a URI or a member that is copied from the upstream's answer. The
-/// upstream chooses these, so they must not exceed the byte limit.
+/// upstream chooses these values, and they must not exceed the byte limit.
 const MAX_MEMBER_BYTES: usize = 256;
-/// Placeholder URI in an answer to `resources/read`: for the text that reports the failure, and for
-/// contents whose own URI is missing or too long.
+/// Placeholder URI in an answer to `resources/read`. It identifies the text that reports the
+/// failure, and contents whose own URI is missing or too long.
 const FAULT_URI: &str = "context-guard://fault";
 
 /// The policy's treatment of upstream answers that the guard failed to shape.
@@ -28,8 +28,8 @@ pub enum OnFault {
     Block,
 }
 
-/// The members of an upstream's answer that are needed to cut it. Deeper values are skipped, so
-/// that no nesting is too deep.
+/// The members of an upstream's answer that are needed to cut it. Parsing skips deeper values, so
+/// that deep nesting cannot make it fail.
 #[derive(Deserialize)]
 struct Answer<'a> {
     #[serde(borrow)]
@@ -69,7 +69,7 @@ impl Block {
 }
 
 /// Returns the answer to send instead of `message`, the upstream's answer. It has at most `limit`
-/// bytes, or about 1,600 if `limit` is lower. Returns none if `message` passes unchanged.
+/// bytes, or about 1,600 if `limit` is lower. Returns `None` if `message` passes unchanged.
 ///
 /// Only results of tools and resources are replaced. A part of any other message is of no use.
 #[must_use]
@@ -154,7 +154,7 @@ fn write_texts(texts: &[&str], is_resource: bool, blocks: &[Block]) -> Map<Strin
     Map::from_iter([(name.to_owned(), blocks.into())])
 }
 
-/// The number of bytes that a character needs in a JSON string. A control character needs six.
+/// Returns the number of bytes of a character in a JSON string. A control character needs six.
 fn escaped_len(character: char) -> usize {
     match character {
         '"' | '\\' => 2,
@@ -167,7 +167,7 @@ fn escaped_bytes(text: &str) -> usize {
     text.chars().map(escaped_len).sum()
 }
 
-/// The longest prefix of a text that needs at most `room` bytes as a JSON string.
+/// Returns the longest prefix of a text that needs at most `room` bytes in a JSON string.
 fn head(text: &str, mut room: usize) -> &str {
     let end = text.char_indices().find(|(_, character)| {
         let cost = escaped_len(*character);
@@ -178,7 +178,7 @@ fn head(text: &str, mut room: usize) -> &str {
     end.and_then(|(end, _)| text.get(..end)).unwrap_or(text)
 }
 
-/// The longest suffix of a text that needs at most `room` bytes as a JSON string.
+/// Returns the longest suffix of a text that needs at most `room` bytes in a JSON string.
 fn tail(text: &str, mut room: usize) -> &str {
     let start = text.char_indices().rev().find(|(_, character)| {
         let cost = escaped_len(*character);

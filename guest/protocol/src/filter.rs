@@ -5,25 +5,25 @@
 pub struct Caller {
     /// The identity of the caller, which owns the snapshots and cursors made from its answers.
     pub principal: String,
-    /// The id of the MCP session, or empty if there is none.
+    /// The id of the MCP session; empty if there is none.
     pub session: String,
-    /// The configured name of the upstream server, or empty.
+    /// The configured name of the upstream server; empty if it has none.
     pub upstream: String,
-    /// The MCP revision that the transport names (in HTTP, a header), or empty.
+    /// The MCP revision that the transport names (in HTTP, a header); empty if it names none.
     pub protocol_version: String,
     /// The name of the client software: of the header [`CLIENT_HEADER`](crate::client::CLIENT_HEADER)
     /// or, in stateless revisions, of the request. None if neither has it.
     pub client: Option<String>,
-    /// A text that tells the MCP server and its session from others of the same name. None if
-    /// clients do not see the tools of this server alone.
+    /// A text that distinguishes the MCP server and its session from others of the same name.
+    /// `None` if clients do not see the tools of this server alone.
     pub server: Option<String>,
 }
 
-/// The option of a call by which the guard keeps a catalogue of the tools of one upstream.
+/// The name of the call option that makes the guard store a catalogue of the tools of one upstream.
 pub const LISTS_TOOLS: &str = "lists-tools";
 
 impl Caller {
-    /// The options of the guard's calls for this caller: names and values.
+    /// Returns the options of the guard's calls for this caller, as names and values.
     #[must_use]
     pub fn options(&self) -> Vec<(String, String)> {
         self.server.iter().map(|server| (LISTS_TOOLS.to_owned(), server.clone())).collect()
@@ -45,8 +45,8 @@ pub enum Ticket {
 /// The guard's decision on a request of the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The request is forwarded, with these bytes instead of its own if there are any. The ticket
-    /// determines the treatment of its response.
+    /// The host forwards the request. If bytes are given, they replace the request's own. The
+    /// ticket determines the treatment of the response.
     Forward(Option<Vec<u8>>, Ticket),
     /// The guard answers the request with this message, and the upstream does not receive it.
     Answer(Vec<u8>),
@@ -60,7 +60,7 @@ pub trait MessageFilter {
     fn on_request(&mut self, caller: &Caller, message: &[u8]) -> Verdict;
 
     /// Shapes `message`, the upstream's response to a request that was forwarded with `ticket`.
-    /// Returns none if the response passes unchanged.
+    /// Returns `None` if the response passes unchanged.
     fn on_response(&mut self, caller: &Caller, ticket: &Ticket, message: &[u8]) -> Option<Vec<u8>>;
 
     /// Records that a body exceeded [`Settings::max_body`](crate::Settings::max_body) or

@@ -1,4 +1,4 @@
-//! Wildcard patterns, as policies, REST rules and lists of hosts write them.
+//! Wildcard patterns in policies, REST rules and lists of hosts.
 
 /// Returns true if `text` matches `pattern` as a whole. `*` matches any number of characters,
 /// `?` exactly one. There is no escape character.

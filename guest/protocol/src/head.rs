@@ -1,4 +1,5 @@
-//! The head of a JSON-RPC message: the members that routing needs. Other members are not parsed.
+//! The head of a JSON-RPC message: the members that are needed for routing. Other members are not
+//! parsed.
 
 use std::borrow::Cow;
 
@@ -18,20 +19,20 @@ pub const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
 pub const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
 /// The `_meta` member with the name of the client.
 pub const CLIENT_KEY: &str = "io.modelcontextprotocol/clientInfo";
-/// The `_meta` member with the minimum level of the log messages that the client wants.
+/// The `_meta` member with the minimum level of the log messages that the client requests.
 pub const LOG_LEVEL_KEY: &str = "io.modelcontextprotocol/logLevel";
-/// The `_meta` member that ties a notification to its subscription.
+/// The `_meta` member with the id of the subscription to which a notification belongs.
 pub const SUBSCRIPTION_KEY: &str = "io.modelcontextprotocol/subscriptionId";
 /// The `_meta` member that names the server.
 pub const SERVER_KEY: &str = "io.modelcontextprotocol/serverInfo";
 
 /// Minimum size, in bytes, of a message that [`Head::read_ends`] accepts.
 const MIN_END_SCAN_BYTES: usize = 4_096;
-/// Maximum size, in bytes, of a member besides the result that [`Head::read_ends`] accepts.
+/// Maximum size, in bytes, of a member other than the result that [`Head::read_ends`] accepts.
 const MAX_END_MEMBER_BYTES: usize = 96;
 
-/// Returns true if a protocol revision is stateless. Revisions are dates, so text order is date
-/// order.
+/// Returns true if a protocol revision is stateless. Revisions are dates in a form that sorts as
+/// text.
 #[must_use]
 pub fn is_stateless_version(version: &str) -> bool {
     version >= STATELESS_VERSION
@@ -44,8 +45,8 @@ pub enum Kind {
     Request,
     /// A message with a method and without an id.
     Notification,
-    /// A message with an id or an error, and without a method. Some servers repeat the method of
-    /// the request beside the result or the error.
+    /// A message with an id or an error, and without a method. A message with a method, an id, and
+    /// a result or error is a response, too: some servers repeat the method.
     Response,
 }
 
@@ -61,7 +62,8 @@ pub struct Envelope<'a> {
 }
 
 impl<'a> Envelope<'a> {
-    /// Reads the id and the method of a message. Returns none if the message is not a JSON object.
+    /// Reads the id and the method of a message. Returns `None` if the message is not a JSON
+    /// object.
     #[must_use]
     pub fn read(message: &'a [u8]) -> Option<Self> {
         if !is_object(message) {
@@ -73,7 +75,7 @@ impl<'a> Envelope<'a> {
         }
     }
 
-    /// The id of the message. None if it is absent or null.
+    /// Returns the id of the message. `None` if it is absent or null.
     #[must_use]
     pub fn id(&self) -> Option<RequestId> {
         RequestId::parse(self.id?.get())
@@ -102,8 +104,8 @@ pub struct Head<'a> {
 }
 
 impl<'a> Head<'a> {
-    /// Reads the members of a message. Returns none if the message is not a JSON object. O(n), but
-    /// a long result is only checked to be UTF-8.
+    /// Reads the members of a message. Returns `None` if the message is not a JSON object. O(n),
+    /// but only checks that a long result is UTF-8.
     #[must_use]
     pub fn read(message: &'a [u8]) -> Option<Self> {
         if !is_object(message) {
@@ -114,7 +116,8 @@ impl<'a> Head<'a> {
             .or_else(|| Self::read_non_finite(message))
     }
 
-    /// Reads the members of a message with numbers such as `NaN`, which the guard accepts too.
+    /// Reads the members of a message with numbers such as `NaN`, which the guard also accepts.
+    /// Returns `None` for other invalid messages.
     fn read_non_finite(message: &'a [u8]) -> Option<Self> {
         let valid = non_finite::replaced(message)?;
         let head: Head<'_> = serde_json::from_slice(&valid).ok()?;
@@ -133,15 +136,15 @@ impl<'a> Head<'a> {
     }
 
     /// Reads the members of a long response from its two ends, without parsing the result in
-    /// between. Returns none for a short message. Returns none unless the result is an object, and
-    /// `jsonrpc` and `id` are the only other members.
+    /// between. Returns `None` for a short message. Also returns `None` unless the result is an
+    /// object, and `jsonrpc` and `id` are the only other members.
     #[must_use]
     pub fn read_ends(message: &'a [u8]) -> Option<Self> {
         Self::scan_ends(message).map(|(head, _)| head)
     }
 
-    /// Reads a long response: see [`Self::read_ends`]. Also returns true if it has the member
-    /// `jsonrpc`.
+    /// Reads a long response as [`Self::read_ends`] does. Also returns true if the response has the
+    /// member `jsonrpc`.
     pub(crate) fn scan_ends(message: &'a [u8]) -> Option<(Self, bool)> {
         if message.len() < MIN_END_SCAN_BYTES {
             return None;
@@ -180,7 +183,7 @@ impl<'a> Head<'a> {
         Some((Self { id, method: None, params: None, result, error: None }, has_version))
     }
 
-    /// The kind of the message. Returns none if the message has no method, no id and no error.
+    /// Returns the kind of the message. `None` if the message has no method, no id and no error.
     #[must_use]
     pub fn kind(&self) -> Option<Kind> {
         let has_id = self.id.is_some_and(|id| id.get() != "null");
@@ -196,26 +199,26 @@ impl<'a> Head<'a> {
         }
     }
 
-    /// The verbatim JSON of the id, or `null` if the id is absent.
+    /// Returns the verbatim JSON of the id, or `null` if the id is absent.
     #[must_use]
     pub fn raw_id(&self) -> &'a str {
         self.id.map_or("null", RawValue::get)
     }
 
-    /// The id in a form that compares by value. None if the id is absent or null.
+    /// Returns the id in a form that compares by value. `None` if the id is absent or null.
     #[must_use]
     pub fn request_id(&self) -> Option<RequestId> {
         RequestId::parse(self.id?.get())
     }
 
-    /// The method of a request or notification, or an empty string.
+    /// Returns the method of a request or notification, or an empty string.
     #[must_use]
     pub fn method(&self) -> &str {
         self.method.as_deref().unwrap_or_default()
     }
 
-    /// The members of `params` that requests are routed by. Each is none if `params` is absent or
-    /// invalid.
+    /// Returns the members of `params` that are needed for routing. Each is `None` if it or
+    /// `params` is absent or invalid.
     #[must_use]
     pub fn parameters(&self) -> Parameters<'a> {
         let params = self.params.filter(|params| is_object(params.get().as_bytes()));
@@ -228,8 +231,8 @@ impl<'a> Head<'a> {
         self.parameters().version().is_some_and(|version| is_stateless_version(&version))
     }
 
-    /// The value of the request's `Mcp-Name` header: the name, URI or id of its tool, prompt,
-    /// resource or task. None for other methods.
+    /// Returns the value of the request's `Mcp-Name` header: the name, URI or id of its tool,
+    /// prompt, resource or task. `None` for other methods.
     #[must_use]
     pub fn subject(&self) -> Option<Cow<'a, str>> {
         let parameters = self.parameters();
@@ -241,8 +244,8 @@ impl<'a> Head<'a> {
         }
     }
 
-    /// The values of the headers that repeat parts of a stateless request, `Mcp-Method` and
-    /// `Mcp-Name`. None for a header that such a request lacks.
+    /// Returns the headers that repeat parts of a stateless request, `Mcp-Method` and `Mcp-Name`,
+    /// with their values. `None` for a header that the request must not have.
     #[must_use]
     pub fn routing_headers(&self) -> [(&'static str, Option<String>); 2] {
         let encoded = |value: &str| header::encode_value(value).into_owned();
@@ -251,22 +254,22 @@ impl<'a> Head<'a> {
     }
 }
 
-/// Returns true if a JSON text can only be an object. Serde also reads the members of a struct from
-/// an array, by their position.
+/// Returns true if a JSON text can only be an object. The check is needed because Serde also reads
+/// the members of a struct from an array, by their position.
 fn is_object(json: &[u8]) -> bool {
     json.trim_ascii_start().first() == Some(&b'{')
 }
 
-/// The text after `"name":`, where `name` is the parameter, if `member` begins with that. None
-/// otherwise.
+/// Returns the text after `"name":` in `member`, where `name` is the parameter. `None` if `member`
+/// does not begin with that.
 fn value_of<'a>(member: &'a str, name: &str) -> Option<&'a str> {
     let rest =
         member.trim_ascii_start().strip_prefix('"')?.strip_prefix(name)?.strip_prefix('"')?;
     Some(rest.trim_ascii_start().strip_prefix(':')?.trim_ascii_start())
 }
 
-/// Reads `member`, the JSON text of a member besides the result. Accepts `jsonrpc` and the id,
-/// which it writes to `id`. Returns true for `jsonrpc`, and none for any other member.
+/// Reads `member`, the JSON text of a member other than the result. Returns true for `jsonrpc`,
+/// false for the id, which it writes to `id`, and `None` for any other member.
 fn read_side_member<'a>(member: &'a str, id: &mut Option<&'a RawValue>) -> Option<bool> {
     if value_of(member, "jsonrpc").is_some_and(|version| version.trim_ascii_end() == "\"2.0\"") {
         return Some(true);
@@ -282,7 +285,7 @@ fn raw_text<'de: 'a, 'a, D: serde::Deserializer<'de>>(
     Ok(Option::<&RawValue>::deserialize(from)?.map(RawValue::get))
 }
 
-/// The members of `params` that requests are routed by.
+/// The members of `params` that are needed for routing.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Parameters<'a> {
@@ -298,10 +301,10 @@ pub struct Parameters<'a> {
     /// The cursor of a list request.
     #[serde(borrow, default)]
     pub cursor: Option<Cow<'a, str>>,
-    /// The id of the request that a cancellation names.
+    /// The id of the request that a cancellation refers to.
     #[serde(borrow, default)]
     pub request_id: Option<&'a RawValue>,
-    /// The token of the request that a progress notification belongs to.
+    /// The token of the request to which a progress notification belongs.
     #[serde(borrow, default)]
     pub progress_token: Option<&'a RawValue>,
     /// The `_meta` object.
@@ -310,7 +313,7 @@ pub struct Parameters<'a> {
 }
 
 impl Parameters<'_> {
-    /// The member `name` of `_meta`, if there is one.
+    /// Returns the member `name` of `_meta`. `None` if it is absent.
     #[must_use]
     pub fn meta(&self, name: &str) -> Option<serde_json::Value> {
         let meta: serde_json::Value = serde_json::from_str(self.meta?.get()).ok()?;
@@ -323,7 +326,8 @@ impl Parameters<'_> {
         cut_name(self.meta(CLIENT_KEY)?.get("name")?.as_str()?)
     }
 
-    /// The MCP revision that a stateless request names in `_meta`. None in other messages.
+    /// Returns the MCP revision that a stateless request names in `_meta`. `None` for other
+    /// messages.
     #[must_use]
     pub fn version(&self) -> Option<String> {
         self.meta(VERSION_KEY)?.as_str().map(str::to_owned)

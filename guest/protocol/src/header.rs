@@ -9,11 +9,11 @@ use base64::engine::general_purpose::STANDARD;
 pub const MCP_METHOD: &str = "mcp-method";
 /// The header that names the tool, prompt, resource or task of a stateless request.
 pub const MCP_NAME: &str = "mcp-name";
-/// Request headers that ask for a part of a body, or for a body only if it has changed. Adapters
-/// remove them from requests to a plain JSON API, because a partial body cannot be shaped.
+/// Request headers that request a part of a body, or a body only if it has changed. Adapters remove
+/// them from requests to a plain JSON API, because a partial body cannot be shaped.
 pub const PARTIAL_REQUEST_HEADERS: [&str; 4] =
     ["range", "if-range", "if-none-match", "if-modified-since"];
-/// Response headers that describe the exact bytes of the upstream's body. Adapters remove them if
+/// Response headers that describe the exact bytes of the upstream's body. Adapters remove them when
 /// they send a shaped body.
 pub const WHOLE_BODY_HEADERS: [&str; 7] = [
     "etag",
@@ -57,8 +57,7 @@ fn has_prefix(content_type: &str, prefix: &str) -> bool {
     start.is_some_and(|start| start.eq_ignore_ascii_case(prefix))
 }
 
-/// Returns a value as the content of an `Mcp-*` header: plain ASCII verbatim, anything else as
-/// `=?base64?…?=`.
+/// Encodes a value for an `Mcp-*` header: plain ASCII verbatim, any other value as `=?base64?…?=`.
 #[must_use]
 pub fn encode_value(value: &str) -> Cow<'_, str> {
     let plain = value.bytes().all(|byte| (0x20..0x7f).contains(&byte))
@@ -71,7 +70,7 @@ pub fn encode_value(value: &str) -> Cow<'_, str> {
     }
 }
 
-/// Decodes the value of an `Mcp-*` header. Returns none if its encoding is invalid.
+/// Decodes the value of an `Mcp-*` header. Returns `None` if its encoding is invalid.
 #[must_use]
 pub fn decode_value(value: &str) -> Option<Cow<'_, str>> {
     match value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) {

@@ -10,7 +10,8 @@ pub struct RequestHead<'a> {
     pub method: &'a str,
     /// The path with its query, such as `/rooms?limit=5`.
     pub target: &'a str,
-    /// Looks up the value of a header by its name in lower case. Returns none if it is absent.
+    /// Looks up the value of a header by its lower-case name. Returns `None` if the header is
+    /// absent.
     pub header: &'a dyn Fn(&str) -> Option<String>,
 }
 
@@ -21,7 +22,7 @@ pub struct ResponseHead<'a> {
     pub status: u16,
     /// The value of the `content-type` header, or empty.
     pub content_type: &'a str,
-    /// True if there is a `content-encoding` other than `identity`: see
+    /// True if there is a `content-encoding` other than `identity`. See
     /// [`header::is_encoded`](crate::header::is_encoded).
     pub is_encoded: bool,
     /// The value of the `content-length` header, if there is one.
@@ -48,7 +49,7 @@ impl HttpResponse {
         Self { status, content_type: "application/json", headers: Vec::new(), body }
     }
 
-    /// The response to a request that exceeds [`Settings::max_buffered`]. Returns none if the
+    /// Returns the response to a request that exceeds [`Settings::max_buffered`]. `None` if the
     /// settings let the request pass unchanged.
     #[must_use]
     pub fn request_too_long(settings: &Settings) -> Option<Self> {
@@ -64,15 +65,15 @@ impl HttpResponse {
 /// The guard's decision on a client's HTTP request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestAction {
-    /// The request is forwarded to the upstream, with these changes.
+    /// The adapter forwards the request to the upstream, with these changes.
     Forward {
-        /// The new body. None if the body remains.
+        /// The new body. `None` if the body remains unchanged.
         body: Option<Vec<u8>>,
-        /// The new path and query. None if both remain.
+        /// The new path and query. `None` if both remain unchanged.
         target: Option<String>,
         /// The new values of [`header::MCP_METHOD`](crate::header::MCP_METHOD) and
-        /// [`header::MCP_NAME`](crate::header::MCP_NAME); none removes a header. Adapters change
-        /// only headers that the request has. Empty if both remain.
+        /// [`header::MCP_NAME`](crate::header::MCP_NAME). `None` removes a header. Adapters change
+        /// only headers that the request has. Empty if both remain unchanged.
         mcp_headers: Vec<(&'static str, Option<String>)>,
     },
     /// The guard answers the request with this response, and the upstream does not receive it.
@@ -102,7 +103,7 @@ pub enum ResponseAction {
     /// [`HttpExchange::on_oversized_body`](crate::HttpExchange::on_oversized_body) before it reads
     /// the body.
     TooLong,
-    /// This response replaces the upstream's.
+    /// This response replaces the upstream's response.
     Respond(HttpResponse),
 }
 

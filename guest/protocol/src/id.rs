@@ -8,8 +8,8 @@ use serde_json::value::RawValue;
 /// Largest absolute exponent of a numeric id that is normalized. Ids with larger exponents are
 /// compared verbatim.
 const MAX_EXPONENT: i64 = 1_000_000;
-/// Maximum number of trailing zeros that the canonical form of a number has. If there would be
-/// more, it has an exponent.
+/// Maximum number of trailing zeros in the canonical form of a number. A number with more trailing
+/// zeros has an exponent instead.
 const MAX_WRITTEN_ZEROS: i64 = 30;
 
 /// The id of a JSON-RPC request, in a canonical form that equal values share.
@@ -30,7 +30,7 @@ const MAX_WRITTEN_ZEROS: i64 = 30;
 pub struct RequestId(String);
 
 impl RequestId {
-    /// Parses an id from its JSON text. Returns none for `null`, which identifies no request.
+    /// Parses an id from its JSON text. Returns `None` for `null`, which identifies no request.
     #[must_use]
     pub fn parse(raw: &str) -> Option<Self> {
         let raw = raw.trim_ascii();
@@ -47,14 +47,14 @@ impl RequestId {
         }
     }
 
-    /// The canonical JSON text of the id.
+    /// Returns the canonical JSON text of the id.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The id that a careless server may confuse with this one: the text of a number, or the number
-    /// in a text. None if there is no such id.
+    /// Returns the id that a careless server may confuse with this one: the text of a number, or
+    /// the number in a text. `None` if there is no such id.
     ///
     /// ```
     /// use context_guard_protocol::RequestId;
@@ -76,7 +76,7 @@ impl RequestId {
         is_number.then(|| Self(format!("\"{}\"", self.0)))
     }
 
-    /// The value of a non-negative integer id that fits 64 bits. None for any other id.
+    /// Returns the value of a non-negative integer id that fits 64 bits. `None` for any other id.
     #[must_use]
     pub fn as_u64(&self) -> Option<u64> {
         self.0.parse().ok()
@@ -90,7 +90,7 @@ pub fn is_same_id(left: &str, right: &str) -> bool {
 }
 
 /// Returns the canonical form of a JSON number: its significant digits, with trailing zeros or an
-/// exponent. None if its exponent exceeds `MAX_EXPONENT`.
+/// exponent. `None` if its exponent exceeds `MAX_EXPONENT`.
 fn canonical_number(raw: &str) -> Option<String> {
     let (sign, number) = raw.strip_prefix('-').map_or(("", raw), |number| ("-", number));
     let (mantissa, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));

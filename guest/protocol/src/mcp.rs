@@ -17,7 +17,7 @@ use crate::sse::Event;
 pub(crate) struct McpExchange {
     caller: Caller,
     pending: PendingRequests<PendingRequest>,
-    /// The guard's own answers to requests of a batch that are not sent yet.
+    /// The guard's own answers to requests of a batch that were not sent yet.
     own_answers: Vec<Vec<u8>>,
     /// True after an event with an id. The client may then resume the stream later, and receive
     /// pending responses there.
@@ -97,19 +97,19 @@ impl McpExchange {
         }
     }
 
-    /// Returns true if every request is answered, and no answer of the guard is left to send.
+    /// Returns true if every request is answered, and every answer of the guard was sent.
     pub(crate) fn is_done(&self) -> bool {
         self.pending.is_empty() && self.own_answers.is_empty()
     }
 
-    /// Removes and returns the guard's own answers as a response, if the upstream's body holds no
-    /// messages, such as 202 on notifications. Returns none if there are no such answers.
+    /// Removes and returns the guard's own answers as a response. Used if the upstream's body has
+    /// no messages, such as 202 on notifications. Returns `None` if there are no such answers.
     pub(crate) fn own_response(&mut self) -> Option<HttpResponse> {
         let has_answers = !self.own_answers.is_empty();
         has_answers.then(|| HttpResponse::json(200, self.take_own_body(true)))
     }
 
-    /// Shapes the messages in a whole response body, or in an event's data. Returns none if the
+    /// Shapes the messages in a whole response body, or in an event's data. Returns `None` if the
     /// bytes pass unchanged.
     pub(crate) fn on_body(
         &mut self,
@@ -131,7 +131,7 @@ impl McpExchange {
         is_changed.then(|| join_batch(&all))
     }
 
-    /// Shapes an upstream's message if it answers a pending request. Returns none if the message
+    /// Shapes an upstream's message if it answers a pending request. Returns `None` if the message
     /// passes unchanged.
     fn on_message(&mut self, filter: &mut dyn MessageFilter, message: &[u8]) -> Option<Vec<u8>> {
         if self.pending.is_empty() {
@@ -159,8 +159,8 @@ impl McpExchange {
         shaped.map_or_else(|| event.0.clone(), |data| event.with_data(&data).0)
     }
 
-    /// Returns events that answer each request still pending at the end of the stream with the
-    /// failure `code` and `reason`. Empty if the client may resume the stream.
+    /// Returns the events to send at the end of the stream. They answer each pending request with
+    /// the failure `code` and `reason`. Empty if the client may resume the stream.
     pub(crate) fn on_stream_end(&mut self, code: i64, reason: &str) -> Vec<u8> {
         if self.is_resumable {
             return Vec::new();
@@ -169,8 +169,8 @@ impl McpExchange {
         failed.iter().flat_map(|answer| Event::message(None, answer).0).collect()
     }
 
-    /// Returns the guard's own answers that are not sent yet, then a failure response to each
-    /// pending request.
+    /// Removes and returns the guard's own answers that were not sent yet, then a failure response
+    /// to each pending request.
     pub(crate) fn fail(&mut self, code: i64, reason: &str) -> Vec<Vec<u8>> {
         let pending = self.pending.drain().into_iter();
         let failed = pending.map(|(_, request)| request.failed.response(code, reason));

@@ -1,10 +1,10 @@
-//! Messages with `NaN`, `Infinity` or `-Infinity`, which no JSON has, but which Python writes by
+//! Messages with `NaN`, `Infinity` or `-Infinity`, which are not JSON, but which Python writes by
 //! default.
 
 use memchr::memmem;
 
 /// Returns a copy of a message in which each such number is a zero, padded with spaces so that all
-/// offsets remain. Texts are not changed. None if the message has no such number.
+/// offsets remain. Strings remain unchanged. `None` if the message has no such number.
 pub(crate) fn replaced(message: &[u8]) -> Option<Vec<u8>> {
     const NAMES: [&[u8]; 2] = [b"NaN", b"Infinity"];
     // Most messages have none, and are searched once only.

@@ -3,14 +3,14 @@
 
 use std::fmt;
 
-/// The reason why a path is refused: servers disagree about what it names.
+/// The reason why a path is refused: servers interpret it differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathError {
     /// An encoded or plain separator, backslash or control character within a segment.
     Separator,
     /// A dot segment that leaves the root, has parameters, or is next to an empty segment.
     DotSegment,
-    /// A percent sign that two hexadecimal digits do not follow.
+    /// A percent sign without two hexadecimal digits after it.
     Encoding,
 }
 
@@ -35,7 +35,7 @@ impl std::error::Error for PathError {}
 /// upper case, and dot segments are resolved. Empty segments remain, because some APIs use them.
 ///
 /// # Errors
-/// [`PathError`] for paths that servers resolve differently.
+/// Returns [`PathError`] for paths that servers resolve differently.
 ///
 /// ```
 /// use context_guard_protocol::path::normalize;
@@ -75,8 +75,8 @@ pub fn normalize(path: &str) -> Result<String, PathError> {
     Ok(format!("/{}", segments.join("/")))
 }
 
-/// Returns the key by which a rule that denies access compares a normalized path. It is in lower
-/// case, without path parameters and empty segments, because a server may ignore all three.
+/// Returns the form of a normalized path that deny rules compare. It is in lower case, without path
+/// parameters and empty segments, because a server may ignore all three.
 #[must_use]
 pub fn deny_key(normalized: &str) -> String {
     let segments: Vec<&str> = normalized

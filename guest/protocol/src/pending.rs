@@ -5,15 +5,15 @@ use std::collections::{BTreeMap, HashMap};
 use crate::id::RequestId;
 
 /// Maximum number of requests that one session or exchange tracks. If there are more, the oldest is
-/// dropped, and its response passes unchanged. Otherwise a client that never reads could exhaust
+/// dropped, and its response passes unchanged. Otherwise, a client that never reads could exhaust
 /// the memory.
 pub const MAX_PENDING_REQUESTS: usize = 65_536;
 
-/// A table of pending requests by id that holds at most [`MAX_PENDING_REQUESTS`].
+/// A table of at most [`MAX_PENDING_REQUESTS`] pending requests by id.
 #[derive(Clone, Debug)]
 pub struct PendingRequests<T> {
     by_id: HashMap<RequestId, (u64, T)>,
-    /// The ids in the order of insertion, by a number that counts insertions.
+    /// The ids in the order of insertion, by sequence number.
     order: BTreeMap<u64, RequestId>,
     next: u64,
     capacity: usize,
@@ -43,7 +43,7 @@ impl<T> PendingRequests<T> {
         self.next += 1;
     }
 
-    /// Removes the request whose response has arrived. Returns none if no request with this id is
+    /// Removes the request whose response has arrived. Returns `None` if no request with this id is
     /// pending.
     pub fn remove(&mut self, id: &RequestId) -> Option<T> {
         let (position, request) = self.by_id.remove(id)?;
@@ -51,32 +51,34 @@ impl<T> PendingRequests<T> {
         Some(request)
     }
 
-    /// Returns the id under which the request is pending that an answer with the id `id` belongs
-    /// to. It may have the other form ([`RequestId::other_form`]) if that is not ambiguous.
+    /// Returns the id of the pending request to which an answer with the id `id` belongs. `None` if
+    /// there is none. If no request has this id, looks for its other form
+    /// ([`RequestId::other_form`]).
     #[must_use]
     pub fn find(&self, id: &RequestId) -> Option<RequestId> {
         let is_pending = |id: &RequestId| self.by_id.contains_key(id);
         Some(id.clone()).filter(is_pending).or_else(|| id.other_form().filter(is_pending))
     }
 
-    /// Returns the number of a pending request. Later requests have higher numbers.
+    /// Returns the sequence number of a pending request. Later requests have higher numbers. `None`
+    /// if no request with this id is pending.
     #[must_use]
     pub fn number(&self, id: &RequestId) -> Option<u64> {
         self.by_id.get(id).map(|(number, _)| *number)
     }
 
-    /// Returns the ids of the pending requests by their numbers, oldest first.
+    /// Returns the ids of the pending requests with their sequence numbers, oldest first.
     pub fn numbers(&self) -> impl Iterator<Item = (u64, &RequestId)> {
         self.order.iter().map(|(number, id)| (*number, id))
     }
 
-    /// Returns the number that the next request gets.
+    /// Returns the sequence number of the next request to be added.
     #[must_use]
     pub fn next_number(&self) -> u64 {
         self.next
     }
 
-    /// Removes all requests, oldest first.
+    /// Removes and returns all requests, oldest first.
     pub fn drain(&mut self) -> Vec<(RequestId, T)> {
         let order = std::mem::take(&mut self.order);
         let request = |id: RequestId| self.by_id.remove(&id).map(|(_, request)| (id, request));

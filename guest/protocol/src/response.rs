@@ -37,8 +37,8 @@ pub struct FailedRequest {
 }
 
 impl FailedRequest {
-    /// Reads the properties of a request. `head` is its parsed message, and `header_version` the
-    /// MCP revision that the transport names, or empty.
+    /// Reads the properties of a request. `head` is its parsed message. `header_version` is the MCP
+    /// revision that the transport names, or empty.
     #[must_use]
     pub fn new(head: &Head<'_>, header_version: &str) -> Self {
         Self {
@@ -48,14 +48,14 @@ impl FailedRequest {
         }
     }
 
-    /// The id of the request, as raw JSON.
+    /// Returns the id of the request, as raw JSON.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Returns the response that reports a failure. For a tool call it is a tool result, because
-    /// the model has to see the reason. For any other request it is a JSON-RPC error.
+    /// Returns the response that reports a failure. For a tool call, it is a tool result, because
+    /// the model must see the reason. For any other request, it is a JSON-RPC error.
     #[must_use]
     pub fn response(&self, code: i64, reason: &str) -> Vec<u8> {
         if !self.is_tool_call {
@@ -73,7 +73,7 @@ impl FailedRequest {
     }
 }
 
-/// Returns the failure response to the raw request `request`: see [`FailedRequest::response`].
+/// Returns the failure response to the raw request `request`. See [`FailedRequest::response`].
 #[must_use]
 pub fn failure(request: &[u8], code: i64, reason: &str) -> Vec<u8> {
     match Head::read(request) {

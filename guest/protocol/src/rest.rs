@@ -1,5 +1,4 @@
-//! Plain JSON APIs, mapped to MCP. To the guard an endpoint is a tool named `GET /path`, and a
-//! response body is the text that this tool answers with.
+//! Plain JSON APIs, mapped to MCP.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use serde::de::IgnoredAny;
@@ -68,13 +67,13 @@ impl RestRequest {
         }
     }
 
-    /// The name of the endpoint: `GET /path`.
+    /// Returns the name of the endpoint: `GET /path`.
     #[must_use]
     pub fn endpoint(&self) -> &str {
         &self.endpoint
     }
 
-    /// The MCP `tools/call` message by which the guard sees the request.
+    /// Returns the MCP `tools/call` message that represents the request to the guard.
     #[must_use]
     pub fn tool_call(&self) -> Vec<u8> {
         let mut arguments = self.own_arguments.clone();
@@ -85,7 +84,7 @@ impl RestRequest {
             .into_bytes()
     }
 
-    /// Path and query to send to the upstream, without the guard's parameters.
+    /// Returns the path and query to send to the upstream, without the guard's parameters.
     #[must_use]
     pub fn target(&self) -> String {
         let mark = if self.query.is_empty() { "" } else { "?" };
@@ -93,7 +92,7 @@ impl RestRequest {
     }
 
     /// Converts `answer`, a JSON-RPC message of the guard, to an HTTP response for the client.
-    /// `status` is that of the upstream's response, or 200 without one.
+    /// `status` is the status of the upstream's response, or 200 if there was none.
     #[must_use]
     pub fn response(&self, status: u16, answer: &[u8]) -> HttpResponse {
         let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
@@ -143,8 +142,8 @@ pub fn can_shape(head: &ResponseHead<'_>) -> bool {
         && header::is_text(head.content_type)
 }
 
-/// Returns the body of the upstream's response as a tool result in a JSON-RPC message. None if the
-/// body is not UTF-8.
+/// Returns the body of the upstream's response as a tool result in a JSON-RPC message. `None` if
+/// the body is not UTF-8.
 #[must_use]
 pub fn wrap_body(body: &[u8]) -> Option<Vec<u8>> {
     let text = serde_json::to_string(std::str::from_utf8(body).ok()?).ok()?;
@@ -154,8 +153,8 @@ pub fn wrap_body(body: &[u8]) -> Option<Vec<u8>> {
     Some(message.into_bytes())
 }
 
-/// Returns the response to a request that the guard refused. The error code that `detail` contains
-/// determines the status.
+/// Returns the response to a request that the guard refused. The error code in `detail` determines
+/// the status.
 fn refusal(detail: &str) -> HttpResponse {
     let codes = [("cursor_expired", 410), ("cursor_invalid", 400), ("data_changed", 409)];
     let code = codes.into_iter().find(|(code, _)| detail.contains(code));
@@ -163,7 +162,8 @@ fn refusal(detail: &str) -> HttpResponse {
     problem(status, code, detail)
 }
 
-/// An error response with a problem document (RFC 9457). `code` names the error for programs.
+/// Returns an error response with a problem document (RFC 9457). `code` identifies the error for
+/// programs.
 #[must_use]
 pub fn problem(status: u16, code: &str, detail: &str) -> HttpResponse {
     let body = json!({
@@ -179,7 +179,8 @@ pub fn problem(status: u16, code: &str, detail: &str) -> HttpResponse {
     }
 }
 
-/// The reason phrase (RFC 9110) of a status code. Empty for codes that this project does not send.
+/// Returns the reason phrase (RFC 9110) of a status code. Empty for codes that this project does
+/// not send.
 fn reason_phrase(status: u16) -> &'static str {
     match status {
         400 => "Bad Request",
@@ -208,18 +209,18 @@ fn argument(value: String) -> Value {
     number.ok().filter(Value::is_number).unwrap_or_else(|| value.into())
 }
 
-/// The characters that are encoded in a part of a URL: all but the unreserved ones (RFC 3986,
+/// The characters that are encoded in a part of a URL: all except the unreserved ones (RFC 3986,
 /// section 2.3).
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
-/// Returns a text as a part of a URL, with all but the unreserved characters percent-encoded. O(n).
+/// Percent-encodes a text as a part of a URL: all except the unreserved characters. O(n).
 #[must_use]
 pub fn percent_encoded(text: &str) -> String {
     utf8_percent_encode(text, RESERVED).to_string()
 }
 
-/// Returns a part of a URL as text. Invalid UTF-8 is replaced, and a `%` without two hexadecimal
-/// digits remains. O(n).
+/// Decodes a percent-encoded part of a URL. Invalid UTF-8 is replaced, and a `%` without two
+/// hexadecimal digits remains. O(n).
 #[must_use]
 pub fn percent_decoded(text: &str) -> String {
     percent_decode_str(text).decode_utf8_lossy().into_owned()

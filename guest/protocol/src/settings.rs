@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-/// The settings of an adapter, beside `policy` and `signingKeys`.
+/// The settings of an adapter, in addition to `policy` and `signingKeys`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Settings {

@@ -1,4 +1,5 @@
-//! Event streams (`text/event-stream`), split into whole events, however they arrive in chunks.
+//! Event streams (`text/event-stream`), split into whole events, independent of their chunks. The
+//! bytes of an event remain verbatim unless its data is replaced.
 //!
 //! The bytes of an event remain verbatim unless its data is replaced.
 
@@ -21,8 +22,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default)]
 pub struct Framer {
     buffer: Vec<u8>,
-    /// Length of the prefix of `buffer` that contains no end of an event and need not be searched
-    /// again.
+    /// Length of the prefix of `buffer` that is known to contain no end of an event.
     scanned: usize,
 }
 
@@ -32,14 +32,14 @@ impl Framer {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The number of bytes of the event that is not complete yet.
+    /// Returns the number of buffered bytes of the incomplete event.
     #[must_use]
     pub fn pending_bytes(&self) -> usize {
         self.buffer.len()
     }
 
-    /// Removes the next complete event, with the empty line that ends it. Returns none if more
-    /// bytes are needed.
+    /// Removes and returns the next complete event, with the empty line that ends it. Returns
+    /// `None` if more bytes are needed.
     pub fn next_event(&mut self) -> Option<Event> {
         let end = self.event_end()?;
         let rest = self.buffer.split_off(end);
@@ -47,8 +47,8 @@ impl Framer {
         Some(Event(std::mem::replace(&mut self.buffer, rest)))
     }
 
-    /// Removes the remaining bytes after the end of the stream, if there are any. They may be an
-    /// event: a trailing `\r` ends a line only if no `\n` follows.
+    /// Removes and returns the remaining bytes after the end of the stream, if there are any. They
+    /// may be an event, because a trailing `\r` ends a line only if no `\n` follows.
     pub fn finish(&mut self) -> Option<Event> {
         self.scanned = 0;
         let rest = std::mem::take(&mut self.buffer);
@@ -64,8 +64,8 @@ impl Framer {
         self.scanned = 0;
     }
 
-    /// The offset after the first event in the buffer. An event ends with two line ends, each `\n`,
-    /// `\r\n` or `\r`. None if the event is incomplete.
+    /// Returns the offset after the first event in the buffer. An event ends with two line ends,
+    /// each `\n`, `\r\n` or `\r`. `None` if the event is incomplete.
     fn event_end(&mut self) -> Option<usize> {
         let mut from = self.scanned;
         loop {
@@ -86,8 +86,8 @@ impl Framer {
         }
     }
 
-    /// The offset after the line end at `offset`. None if there is no line end, or if later bytes
-    /// could belong to it.
+    /// Returns the offset after the line end at `offset`. `None` if there is no line end, or if
+    /// later bytes could belong to it.
     fn after_line_end(&self, offset: usize) -> Option<usize> {
         match (self.buffer.get(offset)?, self.buffer.get(offset + 1)) {
             (b'\n', _) => Some(offset + 1),
@@ -116,8 +116,8 @@ impl Event {
         Self(event)
     }
 
-    /// The names and values of the event's fields, in order. A comment is a field with an empty
-    /// name.
+    /// Returns the names and values of the event's fields, in order. A comment is a field with an
+    /// empty name.
     fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let lines = self.0.split(|byte| matches!(byte, b'\n' | b'\r'));
         lines.filter(|line| !line.is_empty()).map(|line| {
@@ -128,8 +128,8 @@ impl Event {
         })
     }
 
-    /// The data of the event: the values of all `data` fields, joined by line feeds. None without
-    /// such a field.
+    /// Returns the data of the event: the values of all `data` fields, joined by line feeds. `None`
+    /// without such a field.
     #[must_use]
     pub fn data(&self) -> Option<Cow<'_, [u8]>> {
         let mut lines = self.fields().filter(|(name, _)| *name == b"data").map(|(_, data)| data);
@@ -142,13 +142,14 @@ impl Event {
         Some(Cow::Owned(all.join(&b'\n')))
     }
 
-    /// The value of the event's `id` field, if there is one.
+    /// Returns the value of the event's `id` field, if there is one.
     #[must_use]
     pub fn id(&self) -> Option<&[u8]> {
         self.fields().find(|(name, _)| *name == b"id").map(|(_, id)| id)
     }
 
-    /// Returns the value of the event's `retry` field: the pause before a client reconnects.
+    /// Returns the value of the event's `retry` field, if there is one: the pause before a client
+    /// reconnects.
     #[must_use]
     pub fn retry(&self) -> Option<Duration> {
         let (_, retry) = self.fields().find(|(name, _)| *name == b"retry")?;
@@ -167,8 +168,8 @@ impl Event {
     }
 }
 
-/// Appends `data` to `event`, with the empty line that ends the event. Each line of the data gets a
-/// field of its own, because a line break ends a field.
+/// Appends `data` to `event`, with the empty line that ends the event. Each line of the data
+/// becomes a separate field, because a line break ends a field.
 fn push_data(event: &mut Vec<u8>, data: &[u8]) {
     let mut rest = data;
     loop {

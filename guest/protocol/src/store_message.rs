@@ -32,9 +32,9 @@ const MAX_KEY_BYTES: usize = 256;
 const MAX_PRINCIPAL_BYTES: usize = 4_096;
 /// The longest time to live, in milliseconds: 30 days.
 const MAX_TTL_MS: u64 = 30 * 24 * 3_600 * 1_000;
-/// The length of a field that stands for a missing value. No value is that long.
+/// The length of a field that denotes a missing value. No value has this length.
 const MISSING: u32 = u32::MAX;
-/// The first byte of an entry that is written.
+/// The first byte of an entry whose value is written.
 const PUT: u8 = b'p';
 /// The first byte of an entry whose lifetime is extended.
 const EXTEND: u8 = b'e';
@@ -61,7 +61,7 @@ pub struct ReadRequest {
 }
 
 impl ReadRequest {
-    /// Returns the message of a request.
+    /// Encodes a request that reads entries.
     #[must_use]
     pub fn encode(principal: &str, keys: &[String]) -> Vec<u8> {
         let mut message = Vec::new();
@@ -70,10 +70,10 @@ impl ReadRequest {
         message
     }
 
-    /// Parses the message of a request.
+    /// Parses a request that reads entries.
     ///
     /// # Errors
-    /// The reason why the message is invalid.
+    /// Returns the reason why the message is invalid.
     pub fn decode(message: &[u8]) -> Result<Self, InvalidMessage> {
         let mut fields = Fields(message);
         let principal = fields.principal()?;
@@ -88,7 +88,7 @@ impl ReadRequest {
     }
 }
 
-/// Returns the answer to a read: the value of each key, none for a missing one.
+/// Encodes the answer to a read: the value of each key, or `None` for a missing one.
 #[must_use]
 pub fn encode_values(values: &[Option<impl AsRef<[u8]>>]) -> Vec<u8> {
     let mut message = Vec::new();
@@ -104,7 +104,7 @@ pub fn encode_values(values: &[Option<impl AsRef<[u8]>>]) -> Vec<u8> {
 /// Parses the answer to a read of `count` keys.
 ///
 /// # Errors
-/// The reason why the message is invalid.
+/// Returns the reason why the message is invalid.
 pub fn decode_values(message: &[u8], count: usize) -> Result<Vec<Option<Vec<u8>>>, InvalidMessage> {
     let mut fields = Fields(message);
     let mut values = Vec::with_capacity(count.min(MAX_READ_KEYS));
@@ -119,7 +119,7 @@ pub fn decode_values(message: &[u8], count: usize) -> Result<Vec<Option<Vec<u8>>
 pub struct WrittenEntry {
     /// The key of the entry.
     pub key: String,
-    /// The new value. None extends the lifetime of the stored value.
+    /// The new value. `None` extends the lifetime of the stored value.
     pub value: Option<Vec<u8>>,
     /// The time to live from now, in milliseconds.
     pub ttl_ms: u64,
@@ -135,7 +135,7 @@ pub struct WriteRequest {
 }
 
 impl WriteRequest {
-    /// Returns the message of a request.
+    /// Encodes a request that writes entries.
     #[must_use]
     pub fn encode(principal: &str, entries: &[WrittenEntry]) -> Vec<u8> {
         let bytes = entries.iter().map(|entry| entry.value.as_ref().map_or(0, Vec::len) + 64);
@@ -150,10 +150,10 @@ impl WriteRequest {
         message
     }
 
-    /// Parses the message of a request.
+    /// Parses a request that writes entries.
     ///
     /// # Errors
-    /// The reason why the message is invalid.
+    /// Returns the reason why the message is invalid.
     pub fn decode(message: &[u8]) -> Result<Self, InvalidMessage> {
         let mut fields = Fields(message);
         let principal = fields.principal()?;
@@ -176,7 +176,7 @@ impl WriteRequest {
     }
 }
 
-/// Appends a field. A value of 4 GiB does not exist: messages are limited to 64 MiB.
+/// Appends a field. The length fits 32 bits, because messages are limited to 64 MiB.
 fn push(message: &mut Vec<u8>, field: &[u8]) {
     message.extend(u32::try_from(field.len()).unwrap_or(MISSING).to_le_bytes());
     message.extend_from_slice(field);
@@ -198,7 +198,7 @@ impl<'m> Fields<'m> {
         Ok(*bytes)
     }
 
-    /// Reads a field that may stand for a missing value.
+    /// Reads a field. Returns `None` if it denotes a missing value.
     fn next_value(&mut self) -> Result<Option<&'m [u8]>, InvalidMessage> {
         let length = u32::from_le_bytes(self.take()?);
         if length == MISSING {

@@ -1,4 +1,4 @@
-//! The quality of line boundaries as places to end a chunk of text.
+//! Ranks line boundaries by their suitability as the end of a chunk of text.
 
 use std::borrow::Cow;
 
@@ -25,14 +25,14 @@ pub enum Rank {
 
 /// The number of bytes at each end of a line that are examined to rank its boundary.
 const LINE_SAMPLE_BYTES: usize = 96;
-/// The number of bytes at the start of a line that are examined in a log. Prefixes of containers
-/// and files are long.
+/// The number of bytes at the start of a line that are examined in a log, because prefixes of
+/// containers and files are long.
 const LOG_SAMPLE_BYTES: usize = 192;
 
 /// Ranks the boundaries between lines of a text as places to divide it.
 #[derive(Default)]
 pub struct Ranker {
-    /// The format of the log, or `None` if the text is none.
+    /// The format of the log. `None` if the text is not a log.
     log: Option<LogFormat>,
     in_fence: bool,
     previous: Previous,
@@ -44,14 +44,13 @@ enum Previous {
     Nothing,
     Blank,
     Sentence,
-    /// A heading, or a blank line after one. What follows belongs to it.
+    /// A heading, or a blank line after one. The following lines belong to it.
     Heading,
     Other,
 }
 
 impl Ranker {
-    /// Creates a ranker for a text whose first lines are `sample`. They decide whether the text is
-    /// a log.
+    /// Creates a ranker for a text whose leading lines are `sample`, from which logs are detected.
     #[must_use]
     pub fn new<'a>(sample: impl Iterator<Item = &'a [u8]>, form: Form) -> Self {
         let lines: Vec<_> = sample.take(120).map(|line| log_head(line, form)).collect();
@@ -60,7 +59,7 @@ impl Ranker {
     }
 
     /// Returns the rank of the boundary between the adjacent lines `before` and `line`, anywhere in
-    /// the text. Cannot know if the lines are in a code fence.
+    /// the text. Does not detect code fences, for which earlier lines are needed.
     #[must_use]
     pub fn between(&self, before: &[u8], line: &[u8], form: Form) -> Rank {
         if let Some(format) = &self.log {
@@ -121,7 +120,7 @@ fn in_log(format: &LogFormat, line: &[u8], form: Form) -> Rank {
     if format.begins_entry(&log_head(line, form)) { Rank::Entry } else { Rank::Inside }
 }
 
-/// Decodes the beginning of a line of a log, without colours.
+/// Decodes the beginning of a line of a log, without ANSI escape sequences.
 fn log_head(line: &[u8], form: Form) -> Cow<'_, [u8]> {
     without_colours(text::prefix(line, LOG_SAMPLE_BYTES, form))
 }

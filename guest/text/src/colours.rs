@@ -1,8 +1,8 @@
-//! Codes of colours in the lines of a terminal.
+//! Removal of ANSI colour codes from lines.
 
 use std::borrow::Cow;
 
-/// Removes the codes of colours from a line. Codes whose escape character was lost are removed too.
+/// Removes ANSI colour codes from a line, including those that lost their escape character.
 #[must_use]
 #[inline(never)]
 pub fn without_colours(line: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
@@ -26,7 +26,8 @@ pub fn without_colours(line: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
     Cow::Owned(out)
 }
 
-/// Returns the length of the code of a colour at the start of `rest`. 0 if there is none.
+/// Returns the length, in bytes, of the ANSI colour code at the start of `rest`. 0 if there is
+/// none.
 fn colour_length(rest: &[u8]) -> usize {
     let is_escaped = rest.first() == Some(&0x1B);
     let from = usize::from(is_escaped);

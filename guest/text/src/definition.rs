@@ -27,8 +27,8 @@ const KEYWORDS: &[&str] = &[
     "proc",
     "macro_rules!",
 ];
-/// Keywords of schemas and configurations: GraphQL, Protocol Buffers, HCL. Prose has the same
-/// words, so that a definition ends with a brace.
+/// Keywords of schemas and configurations: GraphQL, Protocol Buffers, HCL. They also occur in
+/// prose, so that their definitions must end with a brace.
 const BLOCK_KEYWORDS: &[&str] = &[
     "input",
     "schema",
@@ -43,7 +43,7 @@ const BLOCK_KEYWORDS: &[&str] = &[
     "output",
     "provider",
 ];
-/// Keywords of GraphQL whose definitions take a line: `union A = B | C`, `scalar D`.
+/// Keywords of GraphQL whose definitions are one line: `union A = B | C`, `scalar D`.
 const LINE_KEYWORDS: &[&str] = &["union", "scalar", "directive"];
 /// Words that may precede one of the [`KEYWORDS`] in a definition.
 const QUALIFIERS: &[&str] = &[
@@ -69,8 +69,8 @@ const QUALIFIERS: &[&str] = &[
     "declare",
 ];
 
-/// Returns true if a line of source code begins a definition: of a function, a type, a module and
-/// the like.
+/// Returns true if a line of source code begins a definition, such as that of a function, type or
+/// module.
 #[must_use]
 pub fn is_definition(line: &[u8]) -> bool {
     let text = String::from_utf8_lossy(line);

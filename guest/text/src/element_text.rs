@@ -1,4 +1,4 @@
-//! The elements of an XML document in short: what failed first, then each element with its
+//! Converts XML documents to compact lines: reported failures first, then each element with its
 //! attributes and text, without end tags.
 
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ const FAILURES: &[&str] = &[
     "bug",
     "fault",
 ];
-/// Attributes that state how severe an element is, or how it ended.
+/// Attributes with the severity or the outcome of an element.
 const STATES: &[&str] = &[
     "outcome",
     "status",
@@ -35,7 +35,7 @@ const STATES: &[&str] = &[
     "passed",
     "conclusion",
 ];
-/// Values of such attributes that report a failure.
+/// Values of [`STATES`] attributes that report a failure.
 const FAILED: &[&str] = &[
     "failed",
     "failure",
@@ -71,15 +71,15 @@ const NAMES: &[&str] = &[
 const MAX_VALUE_CHARS: usize = 160;
 /// The maximum length of an element's text, in characters.
 const MAX_TEXT_CHARS: usize = 400;
-/// The maximum length of an element that is written beside the one around it, in bytes.
+/// The maximum length, in bytes, of an element that is written on the line of its parent.
 const MAX_LEAF_BYTES: usize = 100;
-/// The maximum depth of elements that are indented.
+/// The maximum depth to which elements are indented.
 const MAX_INDENT: usize = 12;
 /// The maximum number of elements that are read.
 const MAX_ELEMENTS: usize = 200_000;
 /// The maximum depth of open elements.
 const MAX_DEPTH: usize = 256;
-/// The maximum number of kinds of elements that are counted.
+/// The maximum number of element names that are counted.
 const MAX_KINDS: usize = 10;
 
 /// An element of a document.
@@ -87,19 +87,19 @@ const MAX_KINDS: usize = 10;
 pub struct Element {
     /// The byte offset of the element.
     pub offset: usize,
-    /// The number of elements around this one.
+    /// The number of elements that contain this one.
     pub depth: usize,
     /// True if the element reports a failure.
     pub is_failure: bool,
-    /// The name, attributes and text, without indentation. That of a failure begins with the
-    /// element around it.
+    /// The name, attributes and text, without indentation. The text of a failure begins with its
+    /// parent element.
     pub text: String,
 }
 
-/// The elements of a document in their order, and how many there are of each kind.
+/// The elements of a document in order, with the number of each kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Elements {
-    /// The elements, at most 200,000.
+    /// The elements in document order, at most 200,000.
     pub all: Vec<Element>,
     /// The most frequent names, each with the number of elements.
     pub kinds: Vec<(String, usize)>,
@@ -171,8 +171,8 @@ pub fn elements(document: &str) -> Elements {
     Elements { all, kinds }
 }
 
-/// Joins short elements without elements inside them with the element around them. Elements of the
-/// same name that follow each other are records, and remain.
+/// Joins short elements without children to their parent's line. Adjacent elements of the same name
+/// are records, and remain separate.
 fn with_joined_leaves(all: Vec<Element>) -> Vec<Element> {
     let mut out: Vec<Element> = Vec::with_capacity(all.len());
     let mut elements = all.into_iter().peekable();
@@ -204,7 +204,7 @@ fn with_joined_leaves(all: Vec<Element>) -> Vec<Element> {
     out
 }
 
-/// Returns the name of an element and those of its attributes for which `wanted` returns true.
+/// Returns the name of an element, and those of its attributes for which `wanted` returns true.
 fn describe(name: &str, text: &str, wanted: impl Fn(&str) -> bool) -> String {
     let mut out = name.to_owned();
     for (attribute, value) in attributes(text) {

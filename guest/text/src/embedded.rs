@@ -10,16 +10,19 @@ use super::lines::{IndexedText, LineSpans};
 
 /// Maximum number of bytes of words before the JSON.
 const MAX_HEAD_BYTES: usize = 16 << 10;
-/// Maximum number of positions that are tried as the beginning of a document. An invalid one may be
-/// read to its end.
+/// Maximum number of positions that are tried as the beginning of a document. Each invalid document
+/// may be read to its end.
 const MAX_CANDIDATES: usize = 64;
-/// Number of bytes of words beside which half of a text is its main content. Beside more words, it
-/// takes three quarters: a long manual may have an example of that size.
+/// The maximum size of the surrounding words, in bytes, with which JSON of half a text is its main
+/// content. With more words, the JSON must be three quarters, because a long manual may contain an
+/// example of that size.
 const MAX_FEW_WORDS_BYTES: usize = 2_048;
 /// Maximum number of JSON Lines that are read as records. Their positions take 16 bytes each.
 const MAX_RECORDS: usize = 1 << 20;
 
 /// Locates the JSON object or array that forms most of a text, with words before or after it.
+/// Returns `None` for all other texts: a whole JSON document, several documents, and JSON in logs,
+/// in source code or among the examples of a manual. O(n).
 ///
 /// Returns `None` for anything else: a whole JSON document, several documents, and JSON in logs, in
 /// source code or among the examples of a manual. O(n).
@@ -59,8 +62,8 @@ pub fn locate_document(bytes: &[u8], form: Form) -> Option<DocumentInfo> {
 }
 
 /// Returns the spans of the JSON Lines that form most of a text: at least two, each an object or an
-/// array. There may be words before the first and after the last line, but not between them.
-/// Returns `None` for any other text. O(n).
+/// array. There may be words before the first and after the last line, but not between them. `None`
+/// for other texts. O(n).
 #[must_use]
 pub fn locate_lines(bytes: &[u8], form: Form) -> Option<Vec<Span>> {
     let mut spans: Vec<Span> = Vec::new();
@@ -97,8 +100,8 @@ pub fn locate_records(bytes: &[u8], form: Form) -> Option<DocumentInfo> {
     if is_log { None } else { DocumentInfo::of_lines(lines) }
 }
 
-/// Returns the offsets in a line at which a document may begin: at the first character, or after a
-/// colon or a tag. The second value is true for the first character.
+/// Returns the byte offsets in a line at which a document may begin: at the first character, or
+/// after a colon or a tag. The boolean is true for the first character.
 fn openings(line: &[u8], form: Form) -> impl Iterator<Item = (usize, bool)> {
     memchr::memchr2_iter(b'{', b'[', line).take(8).filter_map(move |at| {
         let before = visible(line.get(..at)?, form);
@@ -120,8 +123,8 @@ fn ends_line(bytes: &[u8], at: usize, form: Form) -> bool {
     matches!(line.trim_ascii_start().first(), None | Some(b'<'))
 }
 
-/// Returns true if `part` bytes of JSON are the main content of a text of `whole` bytes. JSON that
-/// begins inside a line must form more of it.
+/// Returns true if `part` bytes of JSON are the main content of a text of `whole` bytes. If the
+/// JSON begins inside a line (`is_first` is false), it must be a larger share.
 fn forms_most(part: usize, whole: usize, is_first: bool) -> bool {
     let words = whole.saturating_sub(part);
     if is_first && words <= MAX_FEW_WORDS_BYTES { part >= words } else { part >= words * 3 }
@@ -161,7 +164,7 @@ fn is_fence(line: &[u8], form: Form) -> bool {
     line.starts_with(b"```") || line.starts_with(b"~~~")
 }
 
-/// Returns the length of a line without its terminator and the white space before that.
+/// Returns the length of a line, in bytes, without its terminator and trailing white space.
 fn content_length(line: &[u8], form: Form) -> usize {
     if form == Form::Raw {
         return line.trim_ascii_end().len();
@@ -178,7 +181,7 @@ mod tests {
 
     const RECORDS: &str = r#"[{"id":1,"name":"one"},{"id":2,"name":"two [x]"},{"id":3}]"#;
 
-    /// Returns the located document, the same for both forms of the text.
+    /// Returns the located document. Checks that both forms of the text have the same one.
     fn document(text: &str) -> Option<String> {
         let found = locate_document(text.as_bytes(), Form::Raw)
             .and_then(|found| text.get(found.root))

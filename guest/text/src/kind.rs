@@ -1,4 +1,4 @@
-//! The kind of a text, detected in its first lines.
+//! Detects the kind of a text from its first lines.
 
 use std::borrow::Cow;
 
@@ -28,13 +28,13 @@ pub enum Kind {
     Plain,
 }
 
-/// The number of first lines from which the kind of a text is detected.
+/// The number of leading lines from which the kind of a text is detected.
 const SAMPLE_LINES: usize = 120;
-/// The number of lines from the rest of a text that are examined too. A log may begin with other
-/// text.
+/// The number of later lines, evenly spaced, that are also examined, because a log may begin with
+/// other text.
 const SPREAD_LINES: usize = 80;
 
-/// The length of the shortest time with seconds.
+/// The length of the shortest time with seconds, in bytes.
 const SHORTEST_TIME_BYTES: usize = 7;
 
 impl Kind {
@@ -108,8 +108,8 @@ fn ends_as_code(line: &[u8]) -> bool {
     matches!(line.trim_ascii_end().last(), Some(b'{' | b'}' | b';' | b':' | b')' | b',' | b'('))
 }
 
-/// Returns true if a text with times or severities is a table: with a heading, with rules, or with
-/// times in a later column.
+/// Returns true if a text with times or severities is a table: it has a header, rules, or times in
+/// a later column.
 fn has_columns(head: &[&[u8]], format: &LogFormat) -> bool {
     let is_rule = |line: &&[u8]| {
         line.len() > 2 && line.iter().all(|byte| b"-+|: ".contains(byte)) && line.contains(&b'-')
@@ -136,7 +136,7 @@ fn has_columns(head: &[&[u8]], format: &LogFormat) -> bool {
             || !format.has_severities() && first.is_some_and(|line| has_later_time(line)))
 }
 
-/// Returns true if the time of a line follows a separator of columns.
+/// Returns true if the time of a line follows a column separator.
 fn has_later_time(line: &[u8]) -> bool {
     let parsed = LogLine::parse(line);
     // A comma may also separate the fraction of a second.
@@ -159,8 +159,7 @@ fn is_table(head: &[&[u8]]) -> bool {
     })
 }
 
-/// Returns true if most of the lines in `head` end like sentences, so that they are not rows of a
-/// table.
+/// Returns true if most of the lines in `head` end like sentences, and so are not rows of a table.
 fn reads_as_prose(head: &[&[u8]]) -> bool {
     head.iter().filter(|line| line.trim_ascii_end().ends_with(b".")).count() * 2 > head.len()
 }

@@ -50,7 +50,7 @@ impl LineIndex {
     }
 }
 
-/// Finds line terminators in a text, one block of 64 bytes after the other.
+/// Finds line terminators in a text, in consecutive blocks of 64 bytes.
 trait Breaks {
     /// Returns a bit set of the last byte of each terminator in the block at offset `base`. Also
     /// returns the position in the block at which the text ends, or `None` if the text continues.

@@ -1,4 +1,4 @@
-//! Errors and warnings of a log, and templates that group similar ones.
+//! Errors and warnings of a log, and templates that group similar entries.
 
 use std::borrow::Cow;
 
@@ -25,9 +25,9 @@ pub struct LogEntry<'t> {
     pub line: usize,
     /// The number of lines of the entry, without blank lines.
     pub length: usize,
-    /// The first line of the entry, decoded and without colours.
+    /// The first line of the entry, decoded and without ANSI escape sequences.
     pub says: Cow<'t, [u8]>,
-    /// The offset in `says` at which the message begins, after time and severity.
+    /// The byte offset in `says` of the message, after time and severity.
     pub message: usize,
 }
 
@@ -40,8 +40,8 @@ impl<'t> From<&FailedTest<'t>> for LogEntry<'t> {
 }
 
 impl LogEntry<'_> {
-    /// Returns the offset in the first line at which its severity begins. If the line does not name
-    /// it, the message begins there.
+    /// Returns the byte offset in the first line at which its severity begins. If the line does not
+    /// name a severity, returns the offset of the message.
     #[must_use]
     pub fn severity_start(&self) -> usize {
         let header = self.says.get(..self.message).unwrap_or_default();
@@ -55,13 +55,13 @@ impl LogEntry<'_> {
 pub enum Masking {
     /// Numbers before the message: times, processes and threads.
     Header,
-    /// Numbers and ids, in the message too.
+    /// Numbers and ids, including those in the message.
     Numbers,
     /// Numbers, ids, quoted values, paths, and everything before the message.
     Values,
 }
 
-/// The kind of a text, and what a reader of it must not miss.
+/// The kind of a text, with its most important entries.
 #[derive(Clone, Debug)]
 pub struct SevereEntries<'t> {
     /// The kind of the text.
@@ -72,19 +72,19 @@ pub struct SevereEntries<'t> {
     pub subject: Subject,
 }
 
-/// The thing that log entries report.
+/// The subject that log entries report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// Errors and warnings.
     Errors,
     /// Failed tests.
     FailedTests,
-    /// The names of failed tests, and the errors that they failed with.
+    /// The names of failed tests, and the errors of these tests.
     FailedTestsAndErrors,
 }
 
-/// Returns the kind of a text, and its failed tests, or else its errors and warnings if it is a log
-/// or plain text. O(n).
+/// Returns the kind of a text with its failed tests. If it has none and is a log or plain text,
+/// returns its errors and warnings. O(n).
 ///
 /// # Example
 ///
@@ -166,9 +166,9 @@ fn entries<'t>(
     entries
 }
 
-/// Returns the lines of a text other than a log that begin like errors or warnings. Returns none if
-/// more than half of all lines do. `candidates` has one element per line: true if the line needs to
-/// be checked.
+/// Returns the lines of a text other than a log that begin like errors or warnings. Empty if more
+/// than half of all lines do. `candidates` has one element per line: true if the line needs to be
+/// checked.
 fn error_lines<'t>(text: &IndexedText<'t>, candidates: &[bool]) -> Vec<LogEntry<'t>> {
     let mut found: Vec<LogEntry<'_>> = Vec::new();
     for (line, _) in candidates.iter().enumerate().filter(|(_, candidate)| **candidate) {
@@ -192,8 +192,8 @@ fn error_lines<'t>(text: &IndexedText<'t>, candidates: &[bool]) -> Vec<LogEntry<
     if found.len() * 2 > text.len() { Vec::new() } else { found }
 }
 
-/// Returns the template of a log entry: its first line, with parts replaced as `masking` says.
-/// The message begins at the offset `message`. Entries with equal templates are repetitions.
+/// Returns the template of a log entry: its first line, with the parts of `masking` replaced.
+/// `message` is the byte offset of the message. Entries with equal templates are repetitions.
 #[must_use]
 pub fn template(line: &[u8], message: usize, masking: Masking) -> Vec<u8> {
     let (header, message) = line.split_at_checked(message).unwrap_or((line, &[]));
@@ -230,7 +230,8 @@ pub fn template(line: &[u8], message: usize, masking: Masking) -> Vec<u8> {
     }
 }
 
-/// Returns the length of the quoted text or path at the start of `value`.
+/// Returns the length, in bytes, of the quoted text or path at the start of `value`. 0 if there is
+/// none.
 fn value_length(value: &[u8]) -> usize {
     let rest = value.get(1..).unwrap_or_default();
     if value.first() == Some(&b'/') {
@@ -241,7 +242,7 @@ fn value_length(value: &[u8]) -> usize {
     value.first().and_then(|quote| memchr::memchr(*quote, look)).map_or(1, |at| at + 2)
 }
 
-/// Appends `text` to `out`. Replaces each number and each id of hexadecimal digits with `0`.
+/// Appends `text` to `out`. Replaces each number and each hexadecimal id with `0`.
 #[inline(never)]
 fn mask_numbers(out: &mut Vec<u8>, text: &[u8]) {
     let digit = |part| in_range(part, b'0', b'9');

@@ -11,12 +11,12 @@ use super::log_prefix::{begins_entry, container, is_continuation, is_indented, m
 use super::severity::{Severity, named_severity, strict_severity};
 
 /// The maximum number of styles in which one log writes severities. Logs of several services have
-/// several.
+/// more than one.
 const MAX_STYLES: usize = 4;
 /// The minimum number of lines with a time or severity in a log.
 const MIN_ENTRIES: usize = 2;
 
-/// The way in which the entries of a log begin, and in which they write their severity.
+/// The format of a log: the beginnings of its entries, and the styles of their severities.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LogFormat {
     /// The last field in which entries have a time. `None` if most lines have no time.
@@ -31,22 +31,22 @@ pub struct LogFormat {
     is_log: bool,
 }
 
-/// A style of severities, with the fields in which entries have them.
+/// A style of severities, with the range of fields in which entries have them.
 #[derive(Clone, Copy, Debug)]
 struct LearnedStyle {
     style: SeverityStyle,
     first: u8,
     last: u8,
-    /// True if only lines with a time have a severity of this style.
+    /// True if only lines with a time have a severity in this style.
     needs_time: bool,
 }
 
-/// The meaning of one line of a log.
+/// The properties of one line of a log.
 #[derive(Clone, Copy, Debug)]
 pub struct EntryHead {
     /// True if the line begins an entry.
     pub is_start: bool,
-    /// The severity of the entry, or `Other` if the line begins none.
+    /// The severity of the entry. `Other` if the line does not begin an entry.
     pub severity: Severity,
     /// The byte offset of the message in the line, after time and severity. 0 if unknown.
     pub message: usize,
@@ -64,7 +64,8 @@ struct SampleLine {
 }
 
 impl LogFormat {
-    /// Learns the format from decoded lines without colours. Blank lines are ignored. O(lines).
+    /// Learns the format from decoded lines without ANSI escape sequences. Ignores blank lines.
+    /// O(lines).
     #[must_use]
     #[inline(never)]
     pub fn learn(lines: &[Cow<'_, [u8]>]) -> Self {
@@ -97,7 +98,7 @@ impl LogFormat {
         format
     }
 
-    /// Learns the style that most entries have, then that of most others, and so on.
+    /// Learns the style of most entries, then that of most remaining entries, and so on.
     fn learn_styles(&mut self, mut entries: Vec<&SampleLine>) {
         let total = entries.len();
         for at in 0..MAX_STYLES {
@@ -113,14 +114,14 @@ impl LogFormat {
     }
 
     /// Returns true if the text is a log: its lines begin with times, levels or JSON objects, or
-    /// most of them have a severity in the same place.
+    /// most of them have a severity in the same field.
     #[must_use]
     pub fn is_log(&self) -> bool {
         self.is_log
     }
 
-    /// Returns true if the entries of the log have a severity of their own, so that words of
-    /// messages have no meaning.
+    /// Returns true if the entries of the log have explicit severities, so that words of messages
+    /// are not read as such.
     #[must_use]
     pub fn has_severities(&self) -> bool {
         self.is_named || self.has_priority || self.styles.iter().any(Option::is_some)
@@ -132,7 +133,7 @@ impl LogFormat {
         self.has_containers
     }
 
-    /// Returns true if entries may be severe without a word that says so: with letters or numbers.
+    /// Returns true if entries may have severities without a word: letters, or syslog priorities.
     #[must_use]
     pub fn has_short_severities(&self) -> bool {
         let is_short = |learned: &LearnedStyle| match learned.style.letters {
@@ -144,7 +145,7 @@ impl LogFormat {
     }
 
     /// Returns true if a line of the log begins an entry. `head` is the beginning of the line,
-    /// decoded and without colours.
+    /// decoded and without ANSI escape sequences.
     #[must_use]
     pub fn begins_entry(&self, head: &[u8]) -> bool {
         let parsed = LogLine::parse_until(head, &|parsed| has_time(parsed, self.time));
@@ -156,7 +157,7 @@ impl LogFormat {
         self.is_start(head, &parsed, self.hit(&parsed).is_some())
     }
 
-    /// Reads the beginning of a decoded line without colours.
+    /// Reads the beginning of a decoded line without ANSI escape sequences.
     #[must_use]
     pub fn read(&self, line: &[u8]) -> EntryHead {
         let named = if self.is_named { named_severity(line) } else { None };
@@ -179,7 +180,8 @@ impl LogFormat {
         }
     }
 
-    /// Returns the first word of a learned style.
+    /// Returns the first severity word of `parsed` that has a learned style. `None` if there is
+    /// none.
     fn hit<'p>(&self, parsed: &'p LogLine) -> Option<&'p SeverityWord> {
         let timed = has_time(parsed, self.time);
         let is_hit = |word: &&SeverityWord| {
@@ -189,7 +191,7 @@ impl LogFormat {
         parsed.words.iter().find(is_hit)
     }
 
-    /// Returns true if a line begins an entry. `is_hit` is true if it has a severity of a learned
+    /// Returns true if a line begins an entry. `is_hit` is true if it has a severity in a learned
     /// style.
     fn is_start(&self, line: &[u8], parsed: &LogLine, is_hit: bool) -> bool {
         let is_own = is_hit || !is_continuation(line, parsed.time_end);
@@ -201,7 +203,7 @@ impl LogFormat {
             || self.has_containers && parsed.words.iter().any(|word| self.begins_container(word))
     }
 
-    /// Returns the severity of an entry without a word of a learned style.
+    /// Returns the severity of an entry that has no severity word of a learned style.
     fn severity(&self, line: &[u8], parsed: &LogLine) -> Severity {
         if self.has_priority
             && let Some(severity) = priority(line)
@@ -230,7 +232,8 @@ impl LogFormat {
         capitals.map(|word| word.severity).max().unwrap_or(Severity::Other)
     }
 
-    /// Returns true if the word begins the message of a container that writes no times.
+    /// Returns true if the word is a label at the beginning of a message after a container name, or
+    /// in a log without times.
     fn begins_container(&self, word: &SeverityWord) -> bool {
         word.is_label && (self.time.is_none() || word.style.left == b'|')
     }
@@ -259,7 +262,7 @@ fn has_time(parsed: &LogLine, last: Option<u8>) -> bool {
     parsed.time.zip(last).is_some_and(|(field, last)| field <= last)
 }
 
-/// Returns the last field that at least a twentieth of `fields` name. `None` without fields.
+/// Returns the last field that at least a twentieth of `fields` have. `None` if `fields` is empty.
 fn common_last_field(fields: impl Iterator<Item = u8>) -> Option<u8> {
     let mut counts = [0usize; 32];
     fields.for_each(|field| {
@@ -272,8 +275,8 @@ fn common_last_field(fields: impl Iterator<Item = u8>) -> Option<u8> {
     u8::try_from(last).ok()
 }
 
-/// Returns the style in which most of `entries` write a severity. `None` if the words in them are
-/// rather parts of messages.
+/// Returns the style in which most of `entries` write a severity. `None` if no style is learned
+/// from them.
 fn dominant_style(entries: &[&SampleLine], is_timed: bool) -> Option<LearnedStyle> {
     let mut styles: Vec<SeverityStyle> = Vec::new();
     for word in entries.iter().flat_map(|line| &line.parsed.words) {
@@ -292,7 +295,8 @@ fn dominant_style(entries: &[&SampleLine], is_timed: bool) -> Option<LearnedStyl
     Some(best.1)
 }
 
-/// Learns the fields of a style. `None` if it does not write severities.
+/// Learns the fields of a style. `None` if words in this style are parts of messages, not
+/// severities.
 fn learn_style(
     style: SeverityStyle,
     entries: &[&SampleLine],
@@ -353,7 +357,7 @@ fn learn_style(
     })
 }
 
-/// Returns true if most lines begin with the name of a container, and each name occurs often.
+/// Returns true if most lines begin with the name of a container, and each name occurs repeatedly.
 fn have_containers(sample: &[SampleLine]) -> bool {
     let mut names: Vec<&[u8]> = Vec::new();
     let mut lines = 0;

@@ -1,13 +1,13 @@
-//! The parts of a log line before its message: timestamps, and words that name a severity.
+//! Parses log lines before the message: timestamps, and words that name a severity.
 
 use super::log_time::{run, time_end};
 use super::severity::{MAX_WORD_BYTES, Severity, severity_of_weak_word, severity_of_word};
 
-/// The number of bytes at the start of a line in which its time and severity are searched.
+/// The number of bytes at the start of a line that are searched for time and severity.
 pub const HEADER_BYTES: usize = 192;
-/// The maximum number of bytes in brackets that count as one field.
+/// The maximum number of bytes in brackets that form one field.
 const MAX_BRACKETS: usize = 100;
-/// The way in which a log writes a severity: the characters around the word, and its letters.
+/// The style of a severity: the characters around the word, and its letters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SeverityStyle {
     /// The character before the word. White space and the start of the line are a space.
@@ -25,7 +25,7 @@ pub enum Letters {
     Upper,
     /// A word in lower case, with white space on both sides.
     Lower,
-    /// A word with one capital, with white space on both sides.
+    /// A word with an initial capital, with white space on both sides.
     Title,
     /// A word in any case, in brackets or with a separator.
     Enclosed,
@@ -36,7 +36,7 @@ pub enum Letters {
 }
 
 impl Letters {
-    /// Returns true if the severity is a word, and not a single letter.
+    /// Returns true if the severity is a word, not a single letter.
     #[must_use]
     pub fn is_word(self) -> bool {
         !matches!(self, Letters::Single | Letters::Dated)
@@ -52,13 +52,13 @@ pub struct SeverityWord {
     pub style: SeverityStyle,
     /// The number of fields before the word.
     pub field: u8,
-    /// The offset after the word in the line.
+    /// The byte offset in the line after the word.
     pub end: usize,
     /// True if the word is in capitals.
     pub is_upper: bool,
     /// True if the word also has other meanings, such as `LOG` and `FAILED`.
     pub is_weak: bool,
-    /// True if the word is a label at the beginning of the message: `error:` or `ERROR` after the
+    /// True if the word is a label at the beginning of the message: `error:`, or `ERROR` after the
     /// time, a bracket or a colon.
     pub is_label: bool,
 }
@@ -66,11 +66,11 @@ pub struct SeverityWord {
 /// The time and the words of a line that may name its severity.
 #[derive(Debug, Default)]
 pub struct LogLine {
-    /// The field of the first time in the line.
+    /// The number of the field with the first time in the line. `None` without a time.
     pub time: Option<u8>,
-    /// The offset after the first time in the line. 0 without a time.
+    /// The byte offset after the first time in the line. 0 without a time.
     pub time_end: usize,
-    /// The words that may name the severity, in their order.
+    /// The words that may name the severity, in the order of the line.
     pub words: Vec<SeverityWord>,
 }
 
@@ -81,8 +81,8 @@ impl LogLine {
         Self::parse_until(line, &|_| false)
     }
 
-    /// Reads a decoded line like [`LogLine::parse`], but only until `is_enough` returns true. Most
-    /// entries begin with all that is needed.
+    /// Parses a decoded line like [`LogLine::parse`], but only until `is_enough` returns true. Most
+    /// entries begin with all the needed parts.
     #[must_use]
     #[inline(never)]
     pub fn parse_until(line: &[u8], is_enough: &dyn Fn(&Self) -> bool) -> Self {
@@ -132,8 +132,8 @@ impl LogLine {
     }
 }
 
-/// Returns the offset after the bracket that closes the one at `at`. Returns `at` if the line has
-/// none within [`MAX_BRACKETS`].
+/// Returns the offset after the bracket that closes the one at `at`. Returns `at` if no bracket
+/// closes it within [`MAX_BRACKETS`] bytes.
 fn bracket_end(line: &[u8], at: usize) -> usize {
     let close = if line.get(at) == Some(&b'[') { b']' } else { b')' };
     let rest = line.get(at..line.len().min(at + MAX_BRACKETS)).unwrap_or_default();
@@ -141,6 +141,7 @@ fn bracket_end(line: &[u8], at: usize) -> usize {
 }
 
 /// Returns the word in `start..end`, if it names a severity and is not part of a longer name.
+/// `field` is the number of fields before it.
 fn severity_word(line: &[u8], start: usize, end: usize, field: u8) -> Option<SeverityWord> {
     let word = line.get(start..end)?;
     if word.len() > MAX_WORD_BYTES || !word.first()?.is_ascii_alphabetic() {

@@ -1,4 +1,4 @@
-//! The beginnings of log lines: containers, priorities, and continuations of stack traces.
+//! Detects prefixes of log lines: containers, syslog priorities, and continuations of stack traces.
 
 use super::severity::Severity;
 
@@ -7,8 +7,8 @@ pub(super) fn is_indented(line: &[u8]) -> bool {
     line.starts_with(b" ") || line.starts_with(b"\t")
 }
 
-/// Returns the severity in the priority of syslog at the start of a line: `<3>`. `None` without
-/// one.
+/// Returns the severity of the syslog priority at the start of a line: `<3>`. `None` without a
+/// priority.
 pub(super) fn priority(line: &[u8]) -> Option<Severity> {
     let rest = line.strip_prefix(b"<")?;
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -24,7 +24,7 @@ pub(super) fn priority(line: &[u8]) -> Option<Severity> {
     })
 }
 
-/// Returns the name of the container with which a line begins, as in `web_1  | started`. `None`
+/// Returns the name of the container at the start of a line, as in `web_1  | started`. `None`
 /// without one.
 pub(super) fn container(line: &[u8]) -> Option<&[u8]> {
     let end = memchr::memchr(b'|', line.get(..80).unwrap_or(line))?;
@@ -34,7 +34,8 @@ pub(super) fn container(line: &[u8]) -> Option<&[u8]> {
     (begins && name.len() < end && name.iter().all(is_name)).then_some(name)
 }
 
-/// Returns the message after the time of a line. `time_end` is 0 without a time.
+/// Returns the message after the time of a line. `time_end` is the byte offset after the time, 0
+/// without a time.
 pub(super) fn message(line: &[u8], time_end: usize) -> &[u8] {
     let rest = line.get(time_end..).unwrap_or_default();
     let rest = rest.strip_prefix(b"]").unwrap_or(rest);
@@ -45,6 +46,7 @@ pub(super) fn message(line: &[u8], time_end: usize) -> &[u8] {
 }
 
 /// Returns true if the message of a line continues a stack trace, although it follows a time.
+/// `time_end` is the byte offset after the time.
 pub(super) fn is_continuation(line: &[u8], time_end: usize) -> bool {
     const STARTS: [&[u8]; 6] = [b"\t", b"    ", b"  File \"", b"at ", b"Caused by:", b"... "];
     let message = message(line, time_end);
@@ -52,7 +54,7 @@ pub(super) fn is_continuation(line: &[u8], time_end: usize) -> bool {
 }
 
 /// Returns true if the line begins a log entry: with a time, a level or a JSON object, possibly in
-/// brackets. Continuation lines begin with white space, `at` or `Caused by`.
+/// brackets. False for continuation lines, which begin with white space, `at` or `Caused by`.
 pub(super) fn begins_entry(line: &[u8]) -> bool {
     let line = line.strip_prefix(b"[").unwrap_or(line);
     starts_with_time(line) || starts_with_level(line) || line.starts_with(b"{\"")

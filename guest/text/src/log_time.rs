@@ -1,11 +1,12 @@
-//! Times in the lines of logs, in the usual forms.
+//! Recognizes timestamps in the lines of logs.
 
-/// The maximum field at which a time without seconds is recognized. Listings of files have such
-/// times in later fields.
+/// The maximum field in which a time without seconds is recognized. File listings have such times
+/// in later fields.
 const MAX_SHORT_TIME_FIELD: u8 = 3;
 
-/// Returns the offset after the time that the digits at `at` belong to. `length` is the number of
-/// letters and digits there. `None` if they are no time.
+/// Returns the offset after the time to which the digits at `at` belong. `length` is the number of
+/// letters and digits there, and `field` the number of fields before them. `None` if they are not
+/// part of a time.
 pub(super) fn time_end(line: &[u8], at: usize, length: usize, field: u8) -> Option<usize> {
     let digits = run(line, at, u8::is_ascii_digit);
     let before = at.checked_sub(1).and_then(|before| line.get(before)).copied().unwrap_or(b' ');
@@ -89,7 +90,7 @@ fn fraction_end(line: &[u8], at: usize) -> usize {
     end
 }
 
-/// Returns the number of bytes from `at` on that pass `test`.
+/// Returns the number of consecutive bytes, from `at` on, for which `test` returns true.
 pub(super) fn run(line: &[u8], at: usize, test: impl Fn(&u8) -> bool) -> usize {
     line.get(at..).map_or(0, |rest| rest.iter().take_while(|byte| test(byte)).count())
 }

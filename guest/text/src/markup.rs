@@ -22,12 +22,13 @@ pub enum Piece<'t> {
     Text(&'t str),
 }
 
-/// An iterator over the parts of a document, each with the byte offset at which it begins.
-/// Comments, declarations and processing instructions are left out. O(n) in all.
+/// An iterator over the parts of a document, each with the byte offset at which it begins. Skips
+/// comments, declarations and processing instructions. O(n) in total.
 pub struct Pieces<'t> {
     text: &'t str,
     at: usize,
-    /// The name of an element whose content has no tags, such as `script`.
+    /// The name of an open element whose content has no tags, such as `script`. `None` outside of
+    /// such elements.
     raw: Option<&'t str>,
 }
 
@@ -42,7 +43,8 @@ impl<'t> Pieces<'t> {
         self.text.get(self.at..).unwrap_or_default()
     }
 
-    /// Moves behind the next `end`, or to the end of the text. Returns the offset before `end`.
+    /// Moves to the position after the next `end`, or to the end of the text. Returns the offset
+    /// before `end`.
     fn skip_past(&mut self, end: &str) -> usize {
         let found = memchr::memmem::find(self.rest().as_bytes(), end.as_bytes());
         let before = found.map_or(self.text.len(), |found| self.at + found);
@@ -111,7 +113,7 @@ impl<'t> Iterator for Pieces<'t> {
     }
 }
 
-/// Returns true if a tag begins a text.
+/// Returns true if a text begins with a tag.
 fn is_tag(text: &str) -> bool {
     let mut bytes = text.bytes().skip(1);
     let is_name = |byte: u8| byte.is_ascii_alphabetic() || byte == b'_' || byte >= 0x80;
@@ -122,8 +124,8 @@ fn is_tag(text: &str) -> bool {
         }
 }
 
-/// Returns the offset of the `>` that ends the tag at the start of a text. Quoted ones do not
-/// count.
+/// Returns the byte offset of the `>` that ends the tag at the start of a text. Ignores quoted
+/// ones. `None` if the tag is incomplete.
 fn tag_end(text: &str) -> Option<usize> {
     let mut quote = None;
     for (at, byte) in text.bytes().enumerate() {
@@ -138,8 +140,8 @@ fn tag_end(text: &str) -> Option<usize> {
     quote.and_then(|_| memchr::memchr(b'>', text.as_bytes()))
 }
 
-/// Returns the attributes of a tag, each with its value, without quotes. Attributes without a value
-/// have an empty one.
+/// Returns the attributes of a tag, each with its unquoted value. The value is empty for attributes
+/// without one.
 pub fn attributes(mut text: &str) -> impl Iterator<Item = (&str, &str)> {
     std::iter::from_fn(move || {
         text = text.trim_start();
@@ -168,15 +170,15 @@ pub fn attributes(mut text: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// Returns a text with single spaces, and with the character references of XML and the most
-/// frequent ones of HTML decoded.
+/// Returns a text with single spaces, and with character references decoded: those of XML and the
+/// most frequent ones of HTML.
 #[must_use]
 pub fn plain_text(text: &str) -> String {
     decode_references(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Returns a text with the character references of XML and the most frequent ones of HTML decoded.
-/// Other references remain as they are.
+/// Decodes the character references of XML and the most frequent ones of HTML. Other references
+/// remain.
 #[must_use]
 pub fn decode_references(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -199,7 +201,7 @@ pub fn decode_references(text: &str) -> String {
     out
 }
 
-/// Returns the character of a reference, such as `amp` or `#x27`.
+/// Returns the character of a reference, such as `amp` or `#x27`. `None` if it is unknown.
 fn character(name: &str) -> Option<char> {
     if let Some(number) = name.strip_prefix('#') {
         let code = match number.strip_prefix(['x', 'X']) {

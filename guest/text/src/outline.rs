@@ -13,7 +13,7 @@ pub struct Part {
     pub line: usize,
     /// The nesting depth of this entry. If not all entries fit, the deepest are omitted.
     pub depth: usize,
-    /// The text of this entry, such as that of the heading.
+    /// The text of this entry, such as that of a heading.
     pub text: String,
 }
 
@@ -51,8 +51,8 @@ fn headings(lines: &[&[u8]]) -> Vec<Part> {
     parts
 }
 
-/// Returns the files of a diff, each with the numbers of added and removed lines, and the hunks in
-/// them.
+/// Returns the files of a diff with their numbers of added and removed lines, each followed by its
+/// hunks.
 fn files(lines: &[&[u8]]) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
     let mut counts: Vec<(usize, usize, usize)> = Vec::new();

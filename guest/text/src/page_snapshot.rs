@@ -1,45 +1,47 @@
-//! Accessibility snapshots of web pages, as browser tools write them: one element per line, with
-//! its role, its name and the reference by which other tools act on it.
+//! Accessibility snapshots of web pages, as browser tools write them. Each line is an element with
+//! its role, its name and the reference by which other tools act on it. Two forms are supported:
+//! the YAML of Playwright, `- button "Send" [ref=e12]`, and the lines of Chrome DevTools, `uid=1_12
+//! button "Send"`.
 //!
 //! Two forms are read: the YAML of Playwright, `- button "Send" [ref=e12]`, and the lines of Chrome
 //! DevTools, `uid=1_12 button "Send"`.
 
 use std::borrow::Cow;
 
-/// The number of first lines in which a snapshot is recognized.
+/// The number of leading lines in which a snapshot is recognized.
 const SAMPLE_LINES: usize = 200;
 /// The minimum number of elements in the sample.
 const MIN_ELEMENTS: usize = 12;
 /// The length, in bytes, at which a line of short elements ends.
 const LINE_BYTES: usize = 240;
 
-/// The maximum length, in characters, of the address that a link without a name is shown with.
+/// The maximum length, in characters, of the address that is shown for a link without a name.
 const ADDRESS_CHARACTERS: usize = 40;
 
-/// Roles of elements that a user acts on. Their references are kept.
+/// Roles of elements on which a user acts. Their references are retained.
 const CONTROLS: &str = "button checkbox combobox link listbox menuitem menuitemcheckbox menuitemradio option \
     radio searchbox slider spinbutton switch tab textbox treeitem";
-/// Roles of elements that take input, which a reader of a page must know of.
+/// Roles of elements that take input, which highlights of a page include.
 const INPUTS: &str = "checkbox combobox listbox radio searchbox slider spinbutton switch textbox";
-/// Roles of elements that begin a line.
+/// Roles of elements that start a new line.
 const BLOCKS: &str = "alert alertdialog article banner blockquote code complementary contentinfo \
     definition dialog figure form grid group heading list listitem main menu menubar \
     navigation note paragraph region row rowgroup search separator status table tablist \
     tabpanel term toolbar tree";
-/// Blocks beside the main content.
+/// Roles of blocks outside the main content.
 const ASIDES: &str = "banner complementary contentinfo menu menubar navigation";
-/// Blocks that are named in the text, because they say which part of the page follows.
+/// Roles of blocks whose names are shown, because they identify the following part of the page.
 const LANDMARKS: &str = "alert alertdialog banner complementary contentinfo dialog form main menu menubar \
     navigation region search tablist tabpanel toolbar";
-/// Roles of other elements.
+/// Roles of all other elements.
 const OTHERS: &str = "application caption cell columnheader deletion document emphasis generic gridcell \
     Iframe iframe image img InlineTextBox insertion LabelText LineBreak log marquee math \
     meter none presentation progressbar RootWebArea rowheader scrollbar StaticText \
     strong subscript superscript text time timer tooltip treegrid WebArea";
-/// States that are shown. Others, such as the shape of the pointer, do not matter to a reader.
+/// States that are shown. Others, such as the shape of the pointer, are irrelevant to a reader.
 const STATES: &str = "active checked disabled expanded focused pressed selected";
 
-/// A line of a page in short.
+/// A line of a page in compact form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotLine {
     /// The text of the line. Links are written as `[name](reference)`.
@@ -48,12 +50,12 @@ pub struct SnapshotLine {
     pub offset: usize,
     /// True for headings and for elements that take input.
     pub is_outline: bool,
-    /// True outside of the main content: outside of `main`, or in menus if the page has no `main`.
+    /// True outside of the main content: outside of `main` or, if the page has no `main`, in menus.
     pub is_aside: bool,
 }
 
-/// Returns the lines of a page in short, without containers, addresses and repeated names. `None`
-/// if `source` is no accessibility snapshot. O(n).
+/// Converts a snapshot to compact lines, without containers, addresses and repeated names. `None`
+/// if `source` is not an accessibility snapshot. O(n).
 ///
 /// # Examples
 ///
@@ -101,7 +103,7 @@ struct SnapshotElement<'s> {
 }
 
 impl<'s> SnapshotElement<'s> {
-    /// Parses a line. `None` if it is no element, or an element of an unknown role.
+    /// Parses a line. `None` if it is not an element of a known role.
     fn parse(line: &'s str) -> Option<Self> {
         let trimmed = line.trim_start();
         let indent = line.len() - trimmed.len();
@@ -119,7 +121,8 @@ impl<'s> SnapshotElement<'s> {
         (is_property || is_known).then_some(element)
     }
 
-    /// Parses an item of a YAML list: a key, and its value.
+    /// Parses an item of a YAML list: a key and its value. `None` if it is not an element of a
+    /// known role.
     fn of_yaml(item: &'s str) -> Option<Self> {
         let (key, value) = match item.chars().next()? {
             quote @ ('\'' | '"') => {
@@ -142,7 +145,8 @@ impl<'s> SnapshotElement<'s> {
         Some(Self { text, ..Self::of_words(key)? })
     }
 
-    /// Parses a role, a name in quotes, and attributes in brackets or after an equals sign.
+    /// Parses a role, a quoted name, and attributes in brackets or after an equals sign. `None` if
+    /// the role is unknown.
     fn of_words(words: Cow<'s, str>) -> Option<Self> {
         let mut element = Self::default();
         let role = words.split([' ', ':']).next().filter(|role| !role.is_empty())?;
@@ -173,12 +177,12 @@ impl<'s> SnapshotElement<'s> {
     }
 }
 
-/// Returns true if a list, separated by spaces, has the word.
+/// Returns true if a list of words, separated by spaces, contains the word.
 fn has(list: &str, word: &str) -> bool {
     list.split(' ').any(|listed| listed == word)
 }
 
-/// Returns the length of the key of a YAML item. A colon in quotes or brackets does not end it.
+/// Returns the length of the key of a YAML item, in bytes. Ignores colons in quotes or brackets.
 fn end_of_key(item: &str) -> usize {
     let (mut quoted, mut escaped) = (false, false);
     for (at, character) in item.char_indices() {
@@ -199,8 +203,8 @@ fn end_of_key(item: &str) -> usize {
     item.len()
 }
 
-/// Returns the value of a string that begins with `quote`, and the text after it. `None` if it does
-/// not end.
+/// Returns the value of a string that begins with `quote`, and the text after it. `None` if the
+/// string is not closed.
 fn unquoted(text: &str, quote: char) -> Option<(Cow<'_, str>, &str)> {
     let inner = text.get(1..)?;
     let mut value = String::new();
@@ -225,21 +229,22 @@ fn unquoted(text: &str, quote: char) -> Option<(Cow<'_, str>, &str)> {
     None
 }
 
-/// The lines of a page while its elements are read.
+/// Collects the lines of a page while its elements are read.
 #[derive(Default)]
 struct Page {
     lines: Vec<SnapshotLine>,
     line: String,
     offset: usize,
     is_outline: bool,
-    /// The indent of the row of a table in the line.
+    /// The indent of the table row in the current line. `None` if it has none.
     row: Option<usize>,
-    /// The indents of the elements that contain the next one, and true for the main content, false
-    /// for what is beside it.
+    /// The indents of the open blocks that contain the next element. The boolean is true for the
+    /// main content, false for a block outside of it.
     parts: Vec<(usize, bool)>,
-    /// For each line, true if it is in the main content, false if it is in a block beside it.
+    /// For each line, true in the main content, false in a block outside of it, and `None` in
+    /// neither.
     part_of_lines: Vec<Option<bool>>,
-    /// The indents and names of the named elements that contain the next one.
+    /// The indents and names of the named elements that contain the next element.
     names: Vec<(usize, String)>,
 }
 
@@ -317,8 +322,8 @@ impl Page {
         }
     }
 
-    /// Adds a property of the last element: the address of a link without a name, which is all that
-    /// is known of it, or the placeholder of an input.
+    /// Adds a property of the last element: the placeholder of an input, or the address of a link
+    /// without a name.
     fn add_property(&mut self, property: &SnapshotElement<'_>, offset: usize) {
         let text = property.text.as_ref();
         if property.role == "/placeholder" && !text.is_empty() {
@@ -335,7 +340,7 @@ impl Page {
         }
     }
 
-    /// Adds a line that is no element, such as the address of the page.
+    /// Adds a line that is not an element, such as the address of the page.
     fn add_text(&mut self, text: &str, offset: usize) {
         if !text.is_empty() && !text.starts_with("```") {
             self.end_line();

@@ -3,12 +3,12 @@
 
 use super::markup::{Piece, Pieces, attributes, plain_text};
 
-/// Elements without text for readers.
+/// Elements that have no text for readers.
 const SKIPPED: &[&str] = &[
     "head", "script", "style", "noscript", "nav", "footer", "aside", "svg", "form", "button",
     "select", "iframe", "template", "dialog", "object", "canvas", "video", "audio", "map",
 ];
-/// Words in classes, ids and roles of elements that are not the main content.
+/// Words in the class, id or role of elements outside the main content.
 const SKIPPED_WORDS: &[&str] = &[
     "nav",
     "navbar",
@@ -32,9 +32,10 @@ const SKIPPED_WORDS: &[&str] = &[
     "complementary",
     "search",
 ];
-/// Elements that may carry such a word. On the others, it often describes all of the page.
+/// Elements to which [`SKIPPED_WORDS`] apply. On other elements, such words often describe the
+/// whole page.
 const SKIPPABLE: &[&str] = &["div", "ul", "ol", "section", "header", "span", "p", "table"];
-/// Elements that hold the main content.
+/// Elements that contain the main content.
 const MAIN: &[&str] = &["main", "article"];
 /// Elements that begin and end a paragraph.
 const BLOCKS: &[&str] = &[
@@ -78,20 +79,19 @@ const BLOCKS: &[&str] = &[
     "tr",
     "ul",
 ];
-/// The share of all text, in tenths, from which an element has main content whatever its class
-/// says.
+/// The share of all text, in tenths, from which an element is main content regardless of its class.
 const SUSPECT_TENTHS: usize = 2;
-/// The share of all text, in tenths, that the main content must have to be shown alone.
+/// The minimum share of all text, in tenths, of main content that is shown alone.
 const MAIN_TENTHS: usize = 4;
-/// The length up to which a block of mostly links is navigation, in characters.
+/// The maximum length, in characters, of a block of mostly links that is treated as navigation.
 const MAX_NAVIGATION_CHARS: usize = 200;
 
-/// The length up to which a block is short, in characters. Short blocks that follow each other are
-/// labels of controls, and become one.
+/// The maximum length, in characters, of a short block. Consecutive short blocks are labels of
+/// controls, and are joined.
 const MAX_LABEL_CHARS: usize = 30;
-/// The number of short blocks from which they become one.
+/// The minimum number of consecutive short blocks that are joined.
 const MIN_LABELS: usize = 3;
-/// The maximum length of such a block, in characters.
+/// The maximum length of a joined block, in characters.
 const MAX_LABELS_CHARS: usize = 200;
 
 /// A block of a page's text.
@@ -121,11 +121,11 @@ pub fn page_text(page: &str) -> Vec<Block> {
     reader.finish()
 }
 
-/// A block that is being read.
+/// A block whose end was not read yet.
 #[derive(Default)]
 struct OpenBlock {
     offset: usize,
-    /// Text with character references.
+    /// The text, with character references not decoded.
     text: String,
     /// The number of bytes of `text` in links.
     linked: usize,
@@ -136,14 +136,14 @@ struct OpenBlock {
 struct Reader {
     title: Option<Block>,
     is_title: bool,
-    /// The element that is skipped, and the number of its kind that are open.
+    /// The name of the skipped element, and the number of open elements with this name.
     skipped: Option<(String, usize)>,
-    /// The outermost element that is probably no main content, and the number of its kind that are
-    /// open.
+    /// The name of the outermost element that is probably not main content, and the number of open
+    /// elements with this name.
     suspect: Option<(String, usize)>,
     /// The number of suspect elements so far.
     suspects: usize,
-    /// The numbers of open elements of the kinds that the rest depends on.
+    /// The number of open elements of the main content. The next fields count other elements.
     main: usize,
     links: usize,
     preformatted: usize,
@@ -153,14 +153,14 @@ struct Reader {
     blocks: Vec<ReadBlock>,
 }
 
-/// A block with its surroundings.
+/// A complete block with its context.
 #[derive(Clone)]
 struct ReadBlock {
     block: Block,
-    /// The number of bytes in links.
+    /// The number of bytes of the block in links.
     linked: usize,
     is_main: bool,
-    /// The number of the suspect element around the block, from 1. 0 if there is none.
+    /// The number of the suspect element that contains the block, from 1. 0 if there is none.
     suspect: usize,
 }
 
@@ -271,7 +271,7 @@ impl Reader {
         self.block.text.push_str(text);
     }
 
-    /// Ends the block.
+    /// Ends the current block, and adds it unless it is empty.
     fn flush(&mut self) {
         let OpenBlock { offset, text, linked, .. } = std::mem::take(&mut self.block);
         let text = if self.preformatted > 0 {
@@ -327,7 +327,7 @@ impl Reader {
     }
 }
 
-/// Joins three or more short blocks that follow each other.
+/// Joins at least three consecutive short blocks.
 fn with_joined_labels(blocks: Vec<Block>) -> Vec<Block> {
     let is_label = |block: &Block| {
         block.heading == 0
@@ -359,7 +359,7 @@ fn heading(name: &str) -> usize {
     }
 }
 
-/// Returns true if an element probably has no main content.
+/// Returns true if an element is probably not main content.
 fn is_suspect(name: &str, text: &str) -> bool {
     if !SKIPPABLE.contains(&name) {
         return false;

@@ -1,4 +1,4 @@
-//! The severity of a line: from a field with a name, or from the beginning of the line.
+//! Detects the severity of a line, from a named field or from the beginning of the line.
 
 /// The severity of a line or log entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -11,9 +11,9 @@ pub enum Severity {
     Error,
 }
 
-/// The length of the longest word that names a severity.
+/// The length of the longest word that names a severity, in bytes.
 pub(super) const MAX_WORD_BYTES: usize = 13;
-/// The number of bytes at the start of a line in which a named severity is searched.
+/// The number of bytes at the start of a line that are searched for a named severity.
 pub const NAMED_BYTES: usize = 1024;
 
 /// The minimum number of words that follow a severity in a text other than a log.
@@ -53,12 +53,12 @@ pub fn strict_severity(line: &[u8]) -> Severity {
     }
 }
 
-/// Words at the start of a line with which a program reports its own end.
+/// Words at the start of a line with which a program reports its own crash.
 const CRASH_STARTS: &[&[u8]] =
     &[b"Traceback (", b"Exception in ", b"panic:", b"fatal:", b"thread '", b"##[error]"];
 
-/// Returns the severity of a line that belongs to no entry of a log: `Error` if it reports the end
-/// of a program, else `Other`.
+/// Returns the severity of a line outside of log entries: `Error` if it reports the crash of a
+/// program, else `Other`.
 #[must_use]
 pub fn crash_severity(line: &[u8]) -> Severity {
     let is_crash = CRASH_STARTS.iter().any(|start| line.starts_with(start));
@@ -96,7 +96,8 @@ pub fn line_severity(line: &[u8]) -> Severity {
     }
 }
 
-/// Returns the severity of a report that names its rule: `warning CS0162: text`.
+/// Returns the severity of a compiler message with a rule code: `warning CS0162: text`. `Other`
+/// without one.
 fn coded_severity(message: &[u8]) -> Severity {
     let mut words = message.splitn(3, |byte| *byte == b' ');
     let (word, code) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
@@ -139,8 +140,9 @@ pub fn named_severity(line: &[u8]) -> Option<Severity> {
     })
 }
 
-/// Returns the offset of `word` in `look`, or `None`. Searches for `letter`, a rare letter at the
-/// offset `place` of the word. Lines are too short for search algorithms that need setup.
+/// Returns the offset of `word` in `look`. `None` if it does not occur. Searches for `letter`, a
+/// rare letter at the offset `place` of the word. Lines are too short for search algorithms with a
+/// setup phase.
 fn find(look: &[u8], word: &[u8], letter: u8, place: usize) -> Option<usize> {
     let is_free = |at: &usize| {
         let before = at.checked_sub(1).and_then(|before| look.get(before));
@@ -151,7 +153,7 @@ fn find(look: &[u8], word: &[u8], letter: u8, place: usize) -> Option<usize> {
         .find(|at| is_free(at) && look.get(*at..).is_some_and(|rest| rest.starts_with(word)))
 }
 
-/// Returns the severity that a word names, in any case. `None` for other words.
+/// Returns the severity that a word names, ignoring case. `None` for other words.
 #[must_use]
 #[inline(never)]
 pub fn severity_of_word(word: &[u8]) -> Option<Severity> {

@@ -1,4 +1,4 @@
-//! A quick search for lines that may be errors or warnings. Only these lines are then checked for
+//! Quickly selects lines that may be errors or warnings. Only these lines are then checked for
 //! their severity.
 
 use wide::u8x16;

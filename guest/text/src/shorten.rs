@@ -7,11 +7,10 @@ use wide::u8x16;
 use context_guard_json::blocks::{BLOCK_BYTES, ByteBlock, find_where, in_range, is_ascii};
 use context_guard_json::text::Form;
 
-/// The text with which every truncation mark begins.
+/// The prefix of all truncation marks.
 pub const TRUNCATION_MARK_PREFIX: &str = " ... [";
 
-/// The number of characters to which text that is not prose, such as an encoded value, is
-/// shortened.
+/// The number of characters to which text other than prose, such as an encoded value, is shortened.
 const STUB_CHARS: usize = 24;
 
 /// Returns the truncation mark for `count` omitted units, such as ` ... [12 more words]`. `what` is
@@ -36,8 +35,8 @@ pub fn has_truncation_mark(text: &str) -> bool {
     })
 }
 
-/// Returns true if a text is prose, which can be shortened at words. Other texts are data. Only the
-/// beginning of the text is examined. O(1).
+/// Returns true if a text is prose, which can be shortened between words. Other texts are data.
+/// Examines only the beginning of the text. O(1).
 #[must_use]
 pub fn is_prose(text: &[u8]) -> bool {
     const SAMPLE_CHARS: usize = 400;
@@ -74,8 +73,8 @@ fn ascii_words(text: &[u8]) -> usize {
     words
 }
 
-/// Returns a text shortened to about `max_chars` characters and a truncation mark. Sentences with
-/// one of `keywords` are preferred. A text that is short enough is returned unchanged.
+/// Returns a text shortened to about `max_chars` characters and a truncation mark. Prefers
+/// sentences with one of `keywords`. Returns a text that is short enough unchanged.
 #[must_use]
 pub fn shorten(text: &str, max_chars: usize, keywords: &[String]) -> String {
     let length = text.chars().count();
@@ -135,12 +134,12 @@ pub fn shorten(text: &str, max_chars: usize, keywords: &[String]) -> String {
     format!("{kept}{}", truncation_mark(words - held, "words"))
 }
 
-/// The signs that separate the parts of addresses, paths and qualified names.
+/// The separators of the parts of addresses, paths and qualified names.
 const PART_SIGNS: [char; 4] = ['/', '\\', ':', '.'];
 /// The maximum length of a part of a qualified name. Longer parts are encoded data.
 const MAX_PART_BYTES: usize = 64;
 
-/// Returns the sign that separates the parts of an address, a path or a qualified name such as
+/// Returns the separator of the parts of an address, a path or a qualified name such as
 /// `org.example.Test.case`. `None` for other texts.
 fn part_sign(text: &str) -> Option<char> {
     let sign = PART_SIGNS.into_iter().find(|sign| text.matches(*sign).count() > 1)?;
@@ -148,9 +147,9 @@ fn part_sign(text: &str) -> Option<char> {
     (is_name && !text.contains(char::is_whitespace)).then_some(sign)
 }
 
-/// Returns an address, a path or a qualified name of `length` characters, shortened in its middle:
-/// its beginning says what it belongs to, and its end which one it is. `None` if the text is none
-/// of these, or if there is no room for both.
+/// Shortens an address, a path or a qualified name of `length` characters in its middle. The
+/// beginning and the end remain, because they identify it. `None` for other texts, or if
+/// `max_chars` is too small for both.
 fn shorten_path(text: &str, length: usize, max_chars: usize) -> Option<String> {
     let tail_chars = max_chars.checked_sub(STUB_CHARS).filter(|tail| *tail >= STUB_CHARS / 2)?;
     let sign = part_sign(text)?;
@@ -170,7 +169,7 @@ fn shorten_path(text: &str, length: usize, max_chars: usize) -> Option<String> {
 /// The number of bytes at the start of a text from which its script is detected.
 const SCRIPT_SAMPLE_BYTES: usize = 200;
 
-/// Returns true if no sentence of `text` can end within its first `max_chars` characters, false if
+/// Returns true if no sentence of `text` can end within its first `max_chars` characters. False if
 /// one ends or may end there.
 fn runs_on(text: &str, max_chars: usize) -> bool {
     let bytes = text.as_bytes();
@@ -212,8 +211,8 @@ fn sentences(text: &str) -> impl Iterator<Item = &str> {
     head.split_inclusive('\n').flat_map(|line| line.split_sentence_bounds())
 }
 
-/// Returns as many words from the start of `text` as fit `max_chars` characters, or a part of the
-/// first word if that is longer.
+/// Returns as many leading words of `text` as fit `max_chars` characters, or a part of the first
+/// word if it is longer.
 fn words_within(text: &str, max_chars: usize) -> String {
     let cut = text.char_indices().nth(max_chars).map_or(text.len(), |(at, _)| at);
     let head = text.get(..cut).unwrap_or(text);

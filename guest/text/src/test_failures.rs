@@ -1,5 +1,5 @@
 //! Failed tests in the output of test runners: pytest, unittest, cargo, Go, GoogleTest, TAP, Jest,
-//! Vitest, Mocha, Node, Gradle, .NET and others that mark results alike.
+//! Vitest, Mocha, Node, Gradle, .NET and others that mark results similarly.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -7,17 +7,17 @@ use std::collections::BTreeMap;
 use super::colours::without_colours;
 use super::lines::IndexedText;
 
-/// The number of lines at the start of a text, and of those at its end, in which results of tests
-/// are looked for. As many lines between them are examined too.
+/// The number of lines at the start and at the end of a text that are searched for test results.
+/// The same number of lines between them is searched, too.
 const SAMPLE_LINES: usize = 200;
-/// The minimum number of results, passed or failed, in the output of a test runner. Fewer are proof
-/// only in a form that nothing else has.
+/// The minimum number of results, passed or failed, in the output of a test runner. Fewer suffice
+/// only in a form that no other text has.
 const MIN_RESULTS: usize = 3;
-/// The maximum number of lines of a failed test, with what the runner says about it.
+/// The maximum number of lines of a failed test, including the runner's report.
 const MAX_LINES: usize = 8;
 
-/// The forms in which runners report a failed test. Those come first that have its full name and
-/// its reason.
+/// The forms in which runners report a failed test. Forms with the full name and the reason come
+/// first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Form {
     /// `FAILED tests/a.py::test_b - assert 1 == 2`, the summary of pytest.
@@ -45,11 +45,11 @@ enum Outcome {
 pub struct FailedTest<'t> {
     /// The number of the line that names the test, from 0.
     pub line: usize,
-    /// The number of lines, with those that say why it failed.
+    /// The number of lines, including those with the reason of the failure.
     pub length: usize,
-    /// The line that names the test, decoded and without colours.
+    /// The line that names the test, decoded and without ANSI escape sequences.
     pub says: Cow<'t, [u8]>,
-    /// The offset in `says` after the time of a log.
+    /// The byte offset in `says` after the time of a log.
     pub message: usize,
 }
 
@@ -58,7 +58,7 @@ pub struct FailedTest<'t> {
 pub struct TestFailures<'t> {
     /// The failed tests, in the order of the text.
     pub tests: Vec<FailedTest<'t>>,
-    /// True if these lines have names only, and other lines have the reasons.
+    /// True if the lines of `tests` have names only, and other lines have the reasons.
     pub are_names: bool,
 }
 
@@ -134,15 +134,14 @@ pub fn test_failures<'t>(
     is_proof.then_some(TestFailures { tests, are_names: form == Form::Verdict })
 }
 
-/// Returns true if a line has a number and says that something failed, as in `3 failed` or
-/// `fail 3`.
+/// Returns true if a line contains a digit and `fail`, as in `3 failed` or `fail 3`.
 fn counts_failures(line: &[u8]) -> bool {
     line.iter().any(u8::is_ascii_digit)
         && (memchr::memmem::find(line, b"fail").is_some()
             || memchr::memmem::find(line, b"Fail").is_some())
 }
 
-/// Returns what a line says of a test. `None` if it says nothing of one.
+/// Returns the outcome of a test that a line reports. `None` if it reports none.
 fn outcome(line: &[u8]) -> Option<Outcome> {
     use Outcome::{Failed, Passed};
     let line = line.trim_ascii();
@@ -204,7 +203,7 @@ fn outcome(line: &[u8]) -> Option<Outcome> {
     }
 }
 
-/// Returns true if a name follows the mark at the start of a line, not the heading of a list.
+/// Returns true if a name follows the mark at the start of a line, not the title of a list.
 fn named(line: &str) -> bool {
     line.chars().skip(1).any(char::is_alphanumeric) && !line.ends_with(':')
 }
@@ -213,13 +212,13 @@ fn is_test_of_pytest(rest: &str) -> bool {
     rest.split([' ', '[']).next().is_some_and(|name| name.contains("::"))
 }
 
-/// Returns true if the text is a name and, in parentheses, its module.
+/// Returns true if the text is a test name of unittest, with its module in parentheses.
 fn is_test_of_unittest(rest: &str) -> bool {
     let rest = rest.split_once(" (").filter(|(name, _)| !name.contains(' ')).map(|(_, rest)| rest);
     rest.is_some_and(|rest| rest.split(')').next().is_some_and(|module| module.contains('.')))
 }
 
-/// Returns a line without the duration at its end, such as `(3 ms)`, and without its number.
+/// Returns a line without its number, and without the duration at its end, such as `(3 ms)`.
 fn without_duration(line: &[u8]) -> &[u8] {
     let line = line.trim_ascii();
     let is_open = |byte: &u8| *byte == b'(';

@@ -21,7 +21,7 @@ pub fn plain_block(text: &str) -> Vec<u8> {
     text_block(&escaped)
 }
 
-/// The kind of an MCP content block, which determines what a model reads of it.
+/// The kind of an MCP content block, which determines the part of it that a model reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BlockKind {
     /// A block of which a model reads the text, if there is one.
@@ -35,7 +35,7 @@ pub enum BlockKind {
 
 impl BlockKind {
     /// Reads the value of a member of a content block, or of the resource in it, and updates the
-    /// kind of the block. A block that was found to be a user interface remains one.
+    /// kind of the block. A block that is a user interface remains one.
     ///
     /// # Errors
     /// Returns an error if there is no valid value at the scanner's position.
@@ -71,8 +71,8 @@ fn is_interface_type(mime: &str) -> bool {
     }
 }
 
-/// Returns the text of an MCP content block, as a model reads it: all of a link, and nothing of
-/// images, user interfaces and other blocks without text.
+/// Returns the text of an MCP content block that a model reads. That is all of a link, and nothing
+/// of images, user interfaces and other blocks without text.
 #[must_use]
 pub fn block_text(block: &[u8]) -> Cow<'_, [u8]> {
     let (mut kind, mut text) = (BlockKind::default(), 0..0);
@@ -85,8 +85,8 @@ pub fn block_text(block: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// Reads the kind of an MCP content block, and the span of its text: its own, or that of its
-/// embedded resource.
+/// Reads the kind of an MCP content block into `block`, and the span of its own text, or of its
+/// embedded resource's text, into `text`.
 fn read_block(scanner: &mut Scanner<'_>, block: &mut BlockKind, text: &mut Span) -> Scan<()> {
     scanner.object(|scanner, key| {
         let kind = scanner.kind()?;

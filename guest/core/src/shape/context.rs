@@ -13,17 +13,17 @@ use crate::query::{Query, QueryInput};
 use crate::snapshot::index::Original;
 use crate::snapshot::{Cursor, Keys, Placement, Replay, Scope};
 
-/// The arguments of a tool call that are for the guard, and set the size of the result.
+/// The guard's arguments of a tool call that set the size of the result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct RequestOptions {
-    /// The number of items on a page. 0: the default of the policy.
+    /// The number of items on a page. 0 for the default of the policy.
     pub limit: u64,
-    /// The number of pages or chunks in one result. 0: one.
+    /// The number of pages or chunks in one result. 0 means one.
     pub pages: u64,
-    /// The first requested line of a text, counted from 1. 0: the first line of the text or, if
+    /// The first requested line of a text, counted from 1. If 0, the first line of the text or, if
     /// `end_line` is 0 too, no range of lines.
     pub start_line: u64,
-    /// The last requested line of a text. 0: the last line of the text.
+    /// The last requested line of a text. 0 for the last line of the text.
     pub end_line: u64,
     /// True if the caller sets `fields=all`: no fields are removed and no values shortened.
     pub whole: bool,
@@ -57,9 +57,10 @@ pub struct ShapeContext<'a> {
     /// The query that the caller requests on the answer, such as a selection of fields. May be
     /// empty.
     pub query: &'a Query,
-    /// The earlier answer with which the caller compares this one.
+    /// The earlier answer with which the caller compares this one, if any.
     pub since: Option<&'a PreviousAnswer>,
-    /// The token budget that the caller states for this answer. `None`: the budget of the policy.
+    /// The token budget that the caller states for this answer. `None` for the budget of the
+    /// policy.
     pub budget: Option<u64>,
     /// The stored answer of the upstream from which the payload was made. `None` if the payload is
     /// that answer.
@@ -118,27 +119,27 @@ impl ShapeContext<'_> {
             .min(limits.chunk_threshold)
     }
 
-    /// The expiry time of snapshots that this call stores, in milliseconds since 1970.
+    /// Returns the expiry time of snapshots that this call stores, in milliseconds since 1970.
     #[must_use]
     pub fn expires_ms(&self) -> u64 {
         // A cursor that is issued at the end of the first lifetime must live for a full one.
         self.now_ms + 2 * self.limits.cursor_ttl_ms
     }
 
-    /// The content of the result that the client shows to its model.
+    /// Returns the content of the result that the client shows to its model.
     #[must_use]
     pub fn visible_content(&self) -> VisibleContent {
         self.limits.visible_content.unwrap_or_default()
     }
 
-    /// The maximum cost of the whole answer, in tokens.
+    /// Returns the maximum cost of the whole answer, in tokens.
     #[must_use]
     pub fn answer_limit(&self) -> u64 {
         self.limits.budget_for(self.options.pages, self.budget).allowance()
     }
 
-    /// Returns the cost of visible content: its `tokens`, or more if it is a larger share of a
-    /// limit of the client. O(bytes) if the client limits lines.
+    /// Returns the cost of visible content: its `tokens`, or more if `bytes` use a larger share of
+    /// a limit of the client. O(bytes) if the client limits lines.
     #[must_use]
     pub fn cost_for_client(&self, tokens: u64, bytes: &[u8]) -> u64 {
         let shown = self.limits.shown;
@@ -146,8 +147,8 @@ impl ShapeContext<'_> {
         shown.cost(tokens, bytes.len() as u64, lines, self.answer_limit())
     }
 
-    /// Returns a pricer for excerpts with the limit `token_limit`. They are written to text content
-    /// if `text`, and to structured content at `structured` if given.
+    /// Returns a pricer for excerpts with the limit `token_limit`. It prices text content if
+    /// `text`, and structured content at `structured` if given.
     #[must_use]
     pub fn pricer<'f>(
         &'f self,
@@ -179,21 +180,22 @@ impl ShapeContext<'_> {
         self.pricer(0, true, None).context.sign(cursor)
     }
 
-    /// The number of items on a page: as the caller requests, or else the default of the policy.
+    /// Returns the number of items on a page: as the caller requests, or else the default of the
+    /// policy.
     #[must_use]
     pub fn page_size(&self) -> u64 {
         if self.options.limit > 0 { self.options.limit } else { self.limits.default_page_size }
     }
 
-    /// The maximum number of records to which a page grows, or 0 if its size is exact: the caller
-    /// requests `limit` items or several pages, or policy sets the size.
+    /// Returns the maximum number of records to which a page grows. 0 if its size is exact: the
+    /// caller requests `limit` items or several pages, or policy sets the size.
     #[must_use]
     pub fn max_records(&self, limit: u64) -> u64 {
         let is_exact = limit > 0 || self.options.pages > 1 || self.limits.has_exact_pages;
         if is_exact { 0 } else { self.limits.max_page_size }
     }
 
-    /// The request for the first page of a payload's lists, for a call that has no cursor.
+    /// Returns the request for the first page of a payload's lists, for a call without a cursor.
     pub(super) fn first_page(&self) -> PageRequest {
         let page_size = self.page_size();
         PageRequest {
@@ -208,7 +210,8 @@ impl ShapeContext<'_> {
         }
     }
 
-    /// The options for condensing records, or `None` if the policy or the caller forbids it.
+    /// Returns the options for condensing records. `None` if the policy or the caller forbids
+    /// condensing.
     #[must_use]
     pub fn condense_options(&self) -> Option<CondenseOptions<'_>> {
         (self.limits.summarization && !self.options.whole).then(|| CondenseOptions {

@@ -6,8 +6,7 @@ use serde_json::{Map, Value, json};
 use super::condense::Condensed;
 use crate::record::Loss;
 
-/// The maximum number of field names in each list of the result metadata, which describes to
-/// clients what an answer omits.
+/// The maximum number of field names in each list of the result metadata.
 const MAX_LISTED_FIELDS: usize = 24;
 
 /// The part of a payload that an excerpt shows, and the extent of the whole payload.
@@ -86,17 +85,19 @@ pub enum Coverage {
 pub struct FieldCoverage {
     /// The number of fields before condensing.
     pub total: u64,
-    /// The paths of the fields shown.
+    /// The paths of the fields that the excerpt shows.
     pub kept: Vec<String>,
-    /// The paths of the fields left out.
+    /// The paths of the fields that the excerpt omits.
     pub dropped: Vec<String>,
-    /// The fields that no record shows because they have the same value in all: path and value.
+    /// The path and value of each field that is left out of the records, because it has the same
+    /// value in all.
     pub constants: Vec<(String, String)>,
     /// The number of values that were shortened.
     pub shortened: u64,
-    /// The number of elements left out of lists inside records.
+    /// The number of elements that were left out of lists inside records.
     pub elements: u64,
-    /// The JSON Pointer to the first long text of which only an excerpt is shown.
+    /// The JSON Pointer to the first long text that was replaced by an excerpt. `None` if there is
+    /// none.
     pub long_text: Option<String>,
 }
 
@@ -115,8 +116,8 @@ impl From<&Condensed> for FieldCoverage {
 }
 
 impl FieldCoverage {
-    /// Returns the argument of the read tool that most likely returns what a reader asks for next:
-    /// its name and its value, with at most `names` names of fields.
+    /// Returns the argument of the read tool that most likely returns the omitted data that a
+    /// reader wants next: its name and value. The value has at most `names` names of fields.
     #[must_use]
     pub fn follow_up(&self, names: usize) -> (&'static str, String) {
         if let Some(path) = &self.long_text {
@@ -173,8 +174,8 @@ impl Coverage {
         }
     }
 
-    /// Returns the number of items shown, which is 0 for a part of an item. `None` if the excerpt
-    /// does not show a list.
+    /// Returns the number of items in the excerpt, which is 0 for a part of an item. `None` if the
+    /// excerpt does not show a list.
     #[must_use]
     pub fn items(&self) -> Option<u64> {
         match self {
@@ -230,7 +231,7 @@ impl Coverage {
     }
 
     /// Returns the result metadata for `structuredContent.context_guard`, in short form. `beside`
-    /// is true if paging fields (`nextCursor`, `meta`) are also written beside the list. `cursor`,
+    /// is true if paging fields (`nextCursor`, `meta`) are also written next to the list. `cursor`,
     /// `more` and `read_tool` are as for [`Coverage::json`].
     #[must_use]
     pub fn structured(
@@ -259,8 +260,8 @@ impl Coverage {
     }
 
     /// Returns the shortest result metadata, for small token limits: loss and cursor. If `counts`,
-    /// also the numbers of items shown and in total. `cursor` leads to the rest if `more`, else to
-    /// the whole.
+    /// also the number of items in the excerpt and in total. `cursor` leads to the rest if `more`,
+    /// else to the whole.
     #[must_use]
     pub fn brief(&self, cursor: Option<&str>, more: bool, counts: bool) -> Map<String, Value> {
         let mut json = self.json(None, more, "");

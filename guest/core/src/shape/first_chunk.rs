@@ -1,5 +1,4 @@
-//! The first chunk of a text, which grows to fill the token limit. Later chunks begin where it
-//! ends.
+//! The first chunk of a text, which grows to fill the token limit. Later chunks follow it.
 
 use super::chunk::{self, ChunkLimits};
 use super::context::ShapeContext;
@@ -14,37 +13,38 @@ use crate::snapshot::Cursor;
 use crate::snapshot::index::{ChunkMark, TextIndex};
 use crate::text::lines::IndexedText;
 
-/// The maximum number of times that the first chunk of a text grows to fill the token limit.
+/// The maximum number of times that the first chunk of a text is enlarged to fill the token limit.
 const MAX_GROWTHS: usize = 3;
-/// The first chunk of a text grows if it leaves more than this part of the token limit unused.
+/// The divisor of the token limit for unused tokens: if more than this share is unused, the first
+/// chunk is enlarged.
 const MIN_GROWTH: u64 = 25;
-/// The number of chunks that an excerpt reports while it is unknown. It costs a token, like all
-/// numbers up to it.
+/// The number of chunks that an excerpt reports while it is unknown. Its cost is one token, like
+/// that of all smaller numbers.
 const UNKNOWN_TOTAL: u64 = 999;
 
-/// The first chunk of a text that is divided.
+/// The first chunk of a text that is divided into chunks.
 pub(super) struct FirstChunk<'t> {
     pub context: &'t ShapeContext<'t>,
     pub payload: &'t Payload<'t, 't>,
     pub text: &'t IndexedText<'t>,
     /// The size of the chunks.
     pub size: ChunkLimits,
-    /// The important lines of the whole text. `None` if nothing is quoted.
+    /// The important lines of the whole text. `None` if no lines are quoted.
     pub highlights: Option<&'t Highlights<'t>>,
     pub pricer: &'t ExcerptPricer<'t>,
     pub base: &'t Cursor,
 }
 
 impl TextTask<'_> {
-    /// Reports a number of chunks that is replaced when they are known.
+    /// Sets the number of chunks to a placeholder, which is replaced when the number is known.
     pub(super) fn with_unknown_total(self) -> Self {
         Self { total_chunks: UNKNOWN_TOTAL, ..self }
     }
 }
 
 impl FirstChunk<'_> {
-    /// Returns an excerpt that shows more of the text, if `excerpt`, which shows the first chunk of
-    /// `index`, leaves room for it. Also returns all chunks of the text. O(n).
+    /// Enlarges the first chunk of `index`, which `excerpt` shows, if tokens remain. Returns all
+    /// chunks of the text, and the excerpt. O(n).
     pub(super) fn grow(&self, mut index: TextIndex, mut excerpt: Excerpt) -> (TextIndex, Excerpt) {
         let each = self.pricer.token_limit();
         let is_filled = self.highlights.is_some_and(|highlights| {
@@ -73,7 +73,8 @@ impl FirstChunk<'_> {
         reduce(&Task { pricer: self.pricer, base: self.base, content, whole: None })
     }
 
-    /// Returns true if a longer chunk quotes as much of the rest of the text as a shorter one.
+    /// Returns true if the longer excerpt quotes as many important lines of the rest as the shorter
+    /// one.
     fn keeps_quotes(&self, shorter: &Excerpt, longer: &Excerpt) -> bool {
         self.highlights.is_none_or(|highlights| {
             let length = |excerpt: &Excerpt| excerpt.highlights.as_ref().map_or(0, String::len);
@@ -84,9 +85,9 @@ impl FirstChunk<'_> {
         })
     }
 
-    /// Returns the chunks of the text with a longer first one, if `excerpt` leaves a part of the
-    /// token limit unused. `None` if it does not, if it is no chunk, or if policy set the size of
-    /// chunks. O(first chunk).
+    /// Returns the chunks of the text with a longer first chunk, if `excerpt` leaves part of the
+    /// token limit unused. `None` if it does not, if it is not a chunk, or if policy set the size
+    /// of chunks. O(first chunk).
     fn longer(&self, index: &TextIndex, excerpt: &Excerpt) -> Option<TextIndex> {
         let [first, second] = *index.chunks.as_slice() else { return None };
         let is_chunk = matches!(excerpt.coverage, Coverage::Chunk { .. });
@@ -110,7 +111,7 @@ impl FirstChunk<'_> {
         Some(TextIndex { lines: index.lines, chunks: vec![first, longer] })
     }
 
-    /// Adds the chunks after the first, from the end of what the excerpt shows on. O(n).
+    /// Adds the chunks after the first to `index`, from the end of `excerpt` on. O(n).
     fn with_later_chunks(&self, mut index: TextIndex, excerpt: Excerpt) -> (TextIndex, Excerpt) {
         let [_, planned] = *index.chunks.as_slice() else { return (index, excerpt) };
         let is_chunk = matches!(excerpt.coverage, Coverage::Chunk { .. });

@@ -1,4 +1,5 @@
-//! Highlights: important lines of the part of a text that is not shown.
+//! Highlights: important lines of the part of a text that is not shown. In this order: errors and
+//! warnings of a log, an outline, rows, the end, and a sample.
 //!
 //! Errors and warnings of a log come first, then an outline, rows, the end, and a sample: what a
 //! reader would miss most comes first.
@@ -19,33 +20,30 @@ use crate::text::outline::{Part, parts};
 use crate::text::shorten::truncation_mark;
 use crate::tokens::Estimator;
 
-/// The maximum number of lines of one log entry, with its stack trace, that highlights of a log
-/// quote.
+/// The maximum number of quoted lines of one log entry, including its stack trace.
 const MAX_TRACE_LINES: usize = 8;
-/// The maximum number of bytes of a line that highlights (important lines outside the shown chunk)
-/// quote.
+/// The maximum number of bytes that are quoted of one line.
 const MAX_LINE_BYTES: usize = 400;
-/// The maximum number of last lines that highlights quote of a log, a table or a text of few long
-/// lines.
+/// The maximum number of quoted lines at the end of a log, a table or a text of few long lines.
 const MAX_END_LINES: usize = 40;
-/// The maximum number of last lines that highlights quote of a text that is read in order.
+/// The maximum number of quoted lines at the end of prose, which is read in order.
 const MAX_PROSE_END_LINES: usize = 12;
-/// The number of first lines in which an accessibility snapshot is looked for.
+/// The number of leading lines that are searched for an accessibility snapshot.
 const SNAPSHOT_SAMPLE_LINES: usize = 40;
-/// The number of last bytes that highlights quote if a text is too long for one chunk and has no
-/// line breaks.
+/// The number of quoted bytes at the end of a text without line breaks that exceeds one chunk.
 const TAIL_BYTES: usize = 240;
 
-/// A text, with those of its lines that may be quoted as highlights outside the shown chunk, such
-/// as errors and headings.
+/// A text, and those of its lines that may be quoted as highlights outside the shown chunk, such as
+/// errors and headings.
 pub struct Highlights<'t> {
     text: &'t IndexedText<'t>,
     kind: Kind,
     errors: Vec<LogEntry<'t>>,
-    /// The name of `errors`.
+    /// The name of the entries in `errors`, for headings.
     subject: Subject,
     parts: Vec<Part>,
-    /// The text of a page, or the elements of a document, if the text is markup.
+    /// The readable content of the text, if it is markup: the text of a page, or the elements of a
+    /// document.
     readable: Option<Readable>,
 }
 
@@ -64,22 +62,22 @@ impl<'t> Highlights<'t> {
         Self { text, kind, errors, subject, parts, readable: readable.flatten() }
     }
 
-    /// Returns true if the text is markup whose content costs more than `token_limit`, so that its
-    /// source needs no more room.
+    /// Returns true if the text is markup whose readable content costs more than `token_limit`. No
+    /// more tokens should then be used for its source.
     #[must_use]
     pub fn is_long_markup(&self, estimator: &Estimator, token_limit: u64) -> bool {
         let readable = self.readable.as_ref();
         readable.is_some_and(|read| read.wanted_tokens(estimator, token_limit) >= token_limit)
     }
 
-    /// Returns true if the text is markup whose content is shown beside its first lines.
+    /// Returns true if the text is markup whose readable content is shown after its first lines.
     #[must_use]
     pub fn is_markup(&self) -> bool {
         self.readable.is_some()
     }
 
-    /// Returns the text without escapes if it may be a table: a table of log entries is a log by
-    /// its lines. O(n).
+    /// Returns the text without escapes if it may be a table, else `None`. A table of log entries
+    /// is detected as a log. O(n).
     #[must_use]
     pub fn tabular(&self) -> Option<Cow<'_, [u8]>> {
         let is_tabular = matches!(self.kind, Kind::Table | Kind::Log);
@@ -157,7 +155,7 @@ impl<'t> Highlights<'t> {
         (!lines.is_empty()).then(|| format!("Elsewhere, in lines {first}-{last}:\n{lines}"))
     }
 
-    /// Returns the last bytes of a text without line breaks, to be quoted beside its first chunk.
+    /// Returns the last bytes of a text without line breaks, for a quote after its first chunk.
     /// `None` if they cost more than `token_limit`.
     #[must_use]
     pub fn tail(&self, estimator: &Estimator, token_limit: u64) -> Option<String> {
@@ -243,15 +241,15 @@ impl<'t> Highlights<'t> {
         }
     }
 
-    /// Returns true if quotes of later lines say more than the lines that come next: in logs and
-    /// tables, and in texts of few long lines. Other texts are read in order.
+    /// Returns true if quotes of later lines are more useful than the next lines. That applies to
+    /// logs and tables, and to texts of few long lines. Other texts are read in order.
     #[must_use]
     pub fn are_sampled(&self) -> bool {
         let mean = self.text.bytes().len() / self.text.len().max(1);
         self.has_sample() || mean > MAX_LINE_BYTES
     }
 
-    /// Returns true if highlights have lines between the shown ones and the end.
+    /// Returns true if highlights include lines between the shown ones and the end.
     fn has_sample(&self) -> bool {
         matches!(self.kind, Kind::Log | Kind::Table)
     }
@@ -298,7 +296,7 @@ impl<'t> Highlights<'t> {
     }
 }
 
-/// Returns the first of `quotes`, as many as `token_limit` allows.
+/// Returns as many of the first `quotes` as fit `token_limit`.
 fn fitting(
     quotes: impl Iterator<Item = String>,
     estimator: &Estimator,
@@ -312,7 +310,7 @@ fn fitting(
     quotes.take_while(fits).collect()
 }
 
-/// Returns true if some of the first lines of a text are as in an accessibility snapshot.
+/// Returns true if some leading lines of a text have the form of an accessibility snapshot.
 fn may_be_snapshot(text: &IndexedText<'_>) -> bool {
     let mut heads = (0..text.len().min(SNAPSHOT_SAMPLE_LINES)).map(|at| text.start(at));
     heads.any(|head| {
@@ -321,7 +319,7 @@ fn may_be_snapshot(text: &IndexedText<'_>) -> bool {
     })
 }
 
-/// Returns a line as text. If longer than `max_bytes`, it ends with a truncation mark.
+/// Returns a line as text. A line longer than `max_bytes` is cut and ends with a truncation mark.
 fn shortened(line: &[u8], max_bytes: usize) -> String {
     let end = boundary(line, max_bytes, Form::Raw);
     let head = String::from_utf8_lossy(line.get(..end).unwrap_or(line)).into_owned();
@@ -332,7 +330,7 @@ fn shortened(line: &[u8], max_bytes: usize) -> String {
     }
 }
 
-/// A writer of quoted lines that stops at a number of tokens.
+/// Writes quoted lines up to a maximum number of tokens.
 struct HighlightWriter<'e> {
     out: String,
     room: u64,

@@ -72,7 +72,8 @@ pub(super) fn index(
 }
 
 /// Returns the lists of a payload to divide into pages: the one that policy names, or those that
-/// make up most of it. Empty if the rest of the document is too large to repeat on every page.
+/// make up most of the payload. Empty if the rest of the document is too large to repeat on every
+/// page.
 pub(super) fn pageable_lists<'s>(
     context: &ShapeContext<'_>,
     payload: &Payload<'_, '_>,
@@ -108,7 +109,8 @@ pub(super) fn max_word_bytes(context: &ShapeContext<'_>) -> usize {
     usize::try_from(room / 4).unwrap_or(usize::MAX)
 }
 
-/// Returns true if every page of a list has room for the document around it, of this many bytes.
+/// Returns true if every page of a list can include the document around the list, which has
+/// `around` bytes.
 pub(super) fn has_room_around(context: &ShapeContext<'_>, around: usize) -> bool {
     let around = u64::try_from(around).unwrap_or(u64::MAX);
     // A token has three or more bytes in most JSON.

@@ -6,7 +6,8 @@ use crate::fields::minify;
 use crate::json::scan::is_json;
 use crate::json::text::{Form, escape, visible};
 
-/// The number of first items of a list from which the gain of removing white space is estimated.
+/// The number of leading items of a list from which the effect of removing white space is
+/// estimated.
 const SAMPLE_ITEMS: usize = 3;
 
 /// A list item, with its minified form if white space is removed.
@@ -27,8 +28,8 @@ pub struct Item<'i> {
 }
 
 impl<'i> Item<'i> {
-    /// Creates an item that is sent as it is. `original` is in `form`: raw, or escaped as in a JSON
-    /// string.
+    /// Creates an item that is sent unchanged. `original` is in `form`: raw, or escaped as in a
+    /// JSON string.
     #[must_use]
     pub fn new(list: usize, original: &'i [u8], form: Form) -> Self {
         let (raw, shown) = (OnceCell::new(), OnceCell::new());
@@ -65,8 +66,8 @@ impl<'i> Item<'i> {
     }
 }
 
-/// Marks all items to be sent without insignificant white space, if that makes the first three more
-/// than a twentieth shorter. O(3 items).
+/// Removes insignificant white space from all items, if that makes the first three more than a
+/// twentieth shorter. O(3 items).
 pub fn minify_items(items: &mut [Item<'_>]) {
     let (mut before, mut after) = (0, 0);
     for item in items.iter().take(SAMPLE_ITEMS) {

@@ -1,4 +1,4 @@
-//! Lists: selects the items that a page shows by their cost.
+//! Lists: selects the items of a page by their cost.
 
 use std::cell::OnceCell;
 
@@ -27,34 +27,35 @@ pub struct PageRequest {
     pub within: u64,
     /// The maximum number of items to show.
     pub limit: u64,
-    /// The maximum number of records to which the page grows if more than `limit` fit uncondensed;
-    /// scalars have no maximum. 0: `limit` is exact.
+    /// The maximum number of records to which the page grows if more than `limit` fit uncondensed.
+    /// Scalars have no maximum. If 0, `limit` is exact.
     pub max_records: u64,
     /// The number of items on a page, as the result metadata reports it. `limit` may cover several
     /// pages.
     pub page_size: u64,
-    /// The page size to put into cursors to later pages. 0: the default of the policy.
+    /// The page size to put into cursors to later pages. 0 for the default of the policy.
     pub carried_limit: u64,
-    /// If true, items are never condensed. Items that do not fit go to the next page.
+    /// True if items must not be condensed. Items that do not fit go to the next page.
     pub whole: bool,
-    /// If true, the result may show all items, more than a page, provided that they fit when
+    /// True if the result may show all items, more than a page, provided that they fit when
     /// condensed.
     pub all: bool,
 }
 
 impl PageRequest {
-    /// The maximum number of records on a page, grown or not.
+    /// Returns the maximum number of records on the page, grown or not.
     pub(super) fn max_records_shown(&self) -> u64 {
         self.limit.max(self.max_records)
     }
 
-    /// The maximum number of items that a page may need, if no item costs less than two tokens.
+    /// Returns the maximum number of items that the page may contain, if each item costs at least
+    /// two tokens.
     pub(super) fn max_items(&self, token_limit: u64) -> u64 {
         if self.max_records == 0 { self.limit } else { self.limit.max(token_limit / 2) }
     }
 }
 
-/// Number of items that are priced for a rough estimate of how many items fit.
+/// Number of items that are priced for a rough estimate of the number of items that fit.
 const ROUGHLY_PRICED_ITEMS: usize = 4;
 
 /// Minimum cost of any item, in tokens.
@@ -63,7 +64,7 @@ pub(super) const MIN_ITEM_TOKENS: u64 = 3;
 /// The minimum number of items of a list that has statistics. A model can count fewer.
 const MIN_COUNTED_ITEMS: usize = 12;
 
-/// All items of a list in its payload: its only list, or the longest.
+/// All items of the only or longest list of a payload.
 #[derive(Clone, Copy)]
 pub(super) struct AllItems<'t> {
     /// The payload that contains the list.
@@ -149,13 +150,13 @@ impl<'t> ListTask<'t> {
         }
     }
 
-    /// Shows statistics over `all` items beside the page.
+    /// Adds statistics over `all` items to the page, if given.
     pub(super) fn with_statistics(self, all: Option<AllItems<'t>>) -> Self {
         Self { all, ..self }
     }
 
-    /// Returns the statistics over all items of the list. `None` if they are not wanted, or no
-    /// field has any. O(bytes of the list) on first use.
+    /// Returns the statistics over all items of the list. `None` if they are not requested, or if
+    /// no field has statistics. O(bytes of the list) on first use.
     pub(super) fn statistics(&self) -> Option<String> {
         let text = || {
             let all = self.all.as_ref().filter(|all| all.are_countable())?;
@@ -186,13 +187,13 @@ impl<'t> ListTask<'t> {
         self.statistics.get_or_init(text).clone()
     }
 
-    /// The maximum number of items on the page: the requested limit, or the number of items if
-    /// lower.
+    /// Returns the maximum number of items on the page: the requested limit, or the number of items
+    /// if lower.
     pub(super) fn limit(&self) -> usize {
         usize::try_from(self.request.limit).unwrap_or(usize::MAX).min(self.items.len())
     }
 
-    /// The maximum number of items on a page of uncondensed items: as many as a page may grow to.
+    /// Returns the maximum number of uncondensed items to which the page may grow.
     fn grown_limit(&self) -> usize {
         if self.request.max_records == 0 || self.index.blocks {
             return self.limit();
@@ -205,8 +206,8 @@ impl<'t> ListTask<'t> {
         most.min(self.items.len()).max(self.limit())
     }
 
-    /// Returns the number of uncondensed items to which a page of `count` items grows: as many as
-    /// fit, if they are more than a page.
+    /// Returns the number of uncondensed items to which a page of `count` items grows: the number
+    /// that fits, if larger.
     pub(super) fn grown_count(&self, count: usize) -> usize {
         let limit = self.grown_limit();
         if count < self.limit() || limit <= count {
@@ -216,7 +217,7 @@ impl<'t> ListTask<'t> {
     }
 
     /// Returns true if `count` items fill the page: all of a first page, or nine tenths of a later
-    /// one. A first page with fewer items would show less than a smaller budget does.
+    /// one. A first page with fewer items would show less than one with a smaller budget.
     pub(super) fn is_nearly_full(&self, count: usize) -> bool {
         if self.request.first == 0 {
             return count >= self.limit();
@@ -299,8 +300,8 @@ impl<'t> ListTask<'t> {
         })
     }
 
-    /// Returns the largest number of first items, up to `count`, with which the rendered page fits
-    /// the token limit. 0 if not one fits.
+    /// Returns the largest number of leading items, up to `count`, with which the rendered page
+    /// fits the token limit. 0 if not even one fits.
     fn fit(&self, mut count: usize) -> usize {
         let limit = self.pricer.token_limit();
         while count > 0 {
@@ -316,7 +317,7 @@ impl<'t> ListTask<'t> {
     }
 }
 
-/// Returns an excerpt that shows `items`, of which the first is the first requested one. Its
+/// Returns an excerpt that shows `items`, which begin with the first requested one. The excerpt's
 /// cursor, derived from `base`, leads to the item after the last.
 pub(super) fn page<'i>(
     list: &ListIndex,

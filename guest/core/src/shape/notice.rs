@@ -1,5 +1,5 @@
-//! Result notices: sentences for models on the parts that a result omits. Their wording prevents
-//! that a part is taken for the whole.
+//! Result notices: sentences for models about the omitted parts of a result. They are worded so
+//! that models do not mistake a part for the whole.
 
 use super::coverage::{Coverage, FieldCoverage};
 use crate::json::text::quoted;
@@ -8,19 +8,18 @@ use crate::query::names::join_names;
 /// The name of the guard's tool that reads the rest of an answer.
 pub const READ_TOOL: &str = "context_guard_read";
 
-/// The cursor that stands for the member `nextCursor` beside the list, in notices that do not
-/// repeat it.
+/// The name of the member `nextCursor` next to the list, to which notices refer instead of
+/// repeating the cursor.
 pub(super) const NEXT_CURSOR: &str = "nextCursor";
 
-/// The maximum number of omitted fields that a result notice names. The notice tells the model what
-/// is omitted.
+/// The maximum number of omitted fields that a result notice names.
 const MAX_NAMES: usize = 8;
 /// The maximum number of omitted fields that a result notice names if the token limit is small.
 const MAX_NAMES_BRIEF: usize = 3;
 
 impl Coverage {
-    /// Returns a sentence for the result notice: which part of the payload the result shows, and
-    /// which part it omits.
+    /// Returns a sentence for the result notice: the part of the payload in the result, and the
+    /// omitted part.
     #[must_use]
     pub fn sentence(&self) -> String {
         self.sentence_of(MAX_NAMES)
@@ -172,7 +171,7 @@ impl Coverage {
         }
     }
 
-    /// Returns the arguments of the read tool that return the excerpt once more, as text alone. Its
+    /// Returns the arguments of the read tool that return the excerpt again, as text only. The
     /// cursor leads to the rest of the payload if `more`, else to the whole.
     pub(super) fn way_to_read(&self, more: bool) -> String {
         let name = if more { NEXT_CURSOR } else { "cursor" };
@@ -201,7 +200,7 @@ impl Coverage {
     }
 }
 
-/// Returns a cursor as it is written in JSON. [`NEXT_CURSOR`] is a name, not a string.
+/// Returns a cursor in JSON syntax. [`NEXT_CURSOR`] is a name, which gets no quotes.
 fn quoted_cursor(cursor: &str) -> String {
     if cursor == NEXT_CURSOR { cursor.to_owned() } else { format!("\"{cursor}\"") }
 }

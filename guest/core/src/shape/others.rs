@@ -1,4 +1,4 @@
-//! Highlights of a page: the names and ids of the items after it.
+//! Highlights of a page: the names and ids of the items after the page.
 
 use std::collections::BTreeMap;
 
@@ -8,22 +8,22 @@ use super::list::MIN_ITEM_TOKENS;
 use super::pricing::ExcerptPricer;
 use super::{Coverage, Excerpt};
 
-/// Minimum token limit of a page, per copy in the result, at which the items after the page are
-/// summarized.
+/// Minimum token limit of a page, per copy in the result, for summaries of the items after the
+/// page.
 const MIN_TOKENS_FOR_OTHERS: u64 = 400;
 
-/// Minimum number of items after a page that are summarized. If fewer summaries fit, none is shown,
-/// unless fewer items follow.
+/// Minimum number of summarized items after a page. If fewer summaries fit, none is shown, unless
+/// fewer items follow.
 const MIN_OTHERS: usize = 5;
 
-/// Tokens that are reserved for the heading above the summaries of items after a page.
+/// Tokens reserved for the heading above the summaries.
 const HEADING_TOKENS: u64 = 24;
 
-/// Number of tries in which the number of summarized items shrinks by a tenth. Later tries shrink
-/// it by a third.
+/// Number of attempts in which the number of summarized items shrinks by a tenth. Later attempts
+/// shrink it by a third.
 const MAX_CLOSE_TRIES: usize = 3;
 
-/// The number of items that are summarized first, to estimate how many summaries fit.
+/// The number of items that are summarized first, to estimate the number of summaries that fit.
 const PROBE_ITEMS: usize = 24;
 
 /// A number of tokens that summaries of [`PROBE_ITEMS`] items never reach.
@@ -81,7 +81,7 @@ pub(super) fn with_others(
     page
 }
 
-/// Returns the paths of the lists of a page. Empty if it has one list.
+/// Returns the paths of the lists of a page. Empty if the page has only one list.
 fn list_names(page: &Excerpt) -> Vec<&str> {
     match &page.coverage {
         Coverage::Page { lists, .. } => lists.iter().map(|(path, ..)| path.as_str()).collect(),
@@ -89,8 +89,8 @@ fn list_names(page: &Excerpt) -> Vec<&str> {
     }
 }
 
-/// Returns the items of several lists in turn: the first of each list, then the second, and so on,
-/// so that each list is shown. O(n log n).
+/// Returns the items of several lists alternately: the first of each list, then the second, and so
+/// on. Each list is then represented. O(n log n).
 fn in_turn<'i>(items: &[Item<'i>]) -> Vec<Item<'i>> {
     let mut counts = BTreeMap::new();
     let turn = |item: &Item<'i>| {
@@ -104,8 +104,8 @@ fn in_turn<'i>(items: &[Item<'i>]) -> Vec<Item<'i>> {
     order.into_iter().map(|(_, item)| item.clone()).collect()
 }
 
-/// Returns the text with the summaries of the first of `others`, by the name of their list if there
-/// are several.
+/// Returns the text with the summaries of the first of `others`, grouped under the names of their
+/// lists if there are several.
 fn text(summary: &IdentitySummary, others: &[Item<'_>], lists: &[&str]) -> String {
     let count = summary.values.len();
     let which = if count == others.len() { "other" } else { "next" };
@@ -124,8 +124,8 @@ fn text(summary: &IdentitySummary, others: &[Item<'_>], lists: &[&str]) -> Strin
     format!("The {which} items in short: {}", parts.join("; "))
 }
 
-/// Returns true if a field path ends with the name of an id, such as `id` or `uuid`. Ids alone tell
-/// a reader nothing about an item.
+/// Returns true if a field path ends with the name of an id, such as `id` or `uuid`. A reader
+/// learns nothing about an item from an id alone.
 fn is_id(path: &str) -> bool {
     let name = path.rsplit('.').next().unwrap_or(path).to_lowercase();
     matches!(name.as_str(), "id" | "_id" | "uuid" | "guid" | "number" | "iid")

@@ -76,7 +76,7 @@ impl Pieces {
         Self { form, head, tail, clash }
     }
 
-    /// Returns the JSON of the page. If coverage and cursor are given, paging fields are inserted
+    /// Returns the JSON of the page. If `coverage` and cursor are given, inserts paging fields
     /// after the main list.
     #[must_use]
     pub fn beside(&self, coverage: Option<(&Coverage, CursorLink<'_>)>) -> Vec<u8> {

@@ -18,7 +18,7 @@ pub struct Payload<'a, 's> {
     pub form: Form,
     /// The positions of lists and texts in the document. `None` if the bytes are not JSON.
     pub survey: Option<&'s DocumentInfo>,
-    /// The line index of `bytes`. `None` if no earlier step created one.
+    /// The line index of `bytes`, if it was computed already.
     pub ends: Option<&'s LineIndex>,
     /// True if `bytes` are the content blocks of a result, as a JSON array.
     pub blocks: bool,
@@ -48,15 +48,15 @@ impl Payload<'_, '_> {
         Words { before: part(0..survey.root.start), after: part(survey.root.end..self.bytes.len()) }
     }
 
-    /// Returns true if the payload is to be read as text: it is not JSON, or is a JSON scalar.
+    /// Returns true if the payload is read as text: it is not JSON, or is a JSON scalar.
     #[must_use]
     pub fn is_text(&self) -> bool {
         self.survey.is_none_or(|survey| survey.kind == Kind::Scalar)
     }
 }
 
-/// Returns the beginning of a text, of about `max_bytes`, with a truncation mark if that is not
-/// all.
+/// Returns the first `max_bytes` of a text, approximately. Ends with a truncation mark if the text
+/// is longer.
 fn beginning(text: &[u8], max_bytes: usize) -> Vec<u8> {
     if text.len() <= max_bytes {
         return text.to_vec();

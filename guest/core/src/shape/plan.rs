@@ -23,7 +23,7 @@ use crate::snapshot::{Cursor, Placement};
 use crate::text::lines::IndexedText;
 use crate::tokens::OriginalCost;
 
-/// Maximum number of items that one result shows condensed, even if more would fit.
+/// Maximum number of condensed items in one result, even if more would fit.
 const MAX_ITEMS_AT_ONCE: usize = 2_000;
 
 /// A reduced payload: its excerpt for the client, and the entries to store.
@@ -47,8 +47,8 @@ impl ShapedPayload<'_> {
         ShapedPayload { excerpt, rendered, entries, whole }
     }
 
-    /// Adds a description of the payload to the excerpt, if the excerpt then still fits the token
-    /// limit and has no description.
+    /// Adds a description of the payload to the excerpt, if it has none and still fits the token
+    /// limit.
     #[must_use]
     pub fn named(mut self, about: &str, pricer: &ExcerptPricer<'_>) -> Self {
         let excerpt = Excerpt { about: Some(about.to_owned()), ..self.excerpt.clone() };
@@ -66,7 +66,8 @@ enum Division<'s> {
     Pages(Vec<&'s List>),
     /// Chunks of the text.
     Chunks,
-    /// None: the payload is a document whose summary is shown. It is stored as chunks of its text.
+    /// No division: the payload is a document, of which a summary is shown. It is stored as chunks
+    /// of its text.
     Document,
 }
 
@@ -227,8 +228,8 @@ pub fn show_lines(
     Ok(Excerpt { next: None, more: false, ..excerpt })
 }
 
-/// Returns the units into which to divide a payload, or `None` if it needs no reduction. `tokens`
-/// is the estimate for the payload, and `total` its cost.
+/// Returns the units into which to divide a payload. `None` if it needs no reduction. `tokens` is
+/// the estimate for the payload, and `total` its cost.
 fn divide<'s>(
     context: &ShapeContext<'_>,
     payload: &Payload<'_, 's>,
@@ -279,8 +280,8 @@ fn divide<'s>(
     ((limits.chunking || is_capped) && must_divide).then_some(Division::Chunks)
 }
 
-/// Returns true if pages of `lists` would divide one item: their only one, or one with a text that
-/// makes up half of the payload or more. O(item).
+/// Returns true if pages of `lists` would divide a single item: the only one, or one with a text
+/// that makes up at least half of the payload. O(item).
 fn has_one_item(payload: &Payload<'_, '_>, lists: &[&List]) -> bool {
     if lists.iter().map(|list| list.items.len()).sum::<usize>() == 1 {
         return true;
@@ -300,8 +301,8 @@ fn has_scalars(payload: &Payload<'_, '_>, list: &List) -> bool {
     !matches!(first, Some(b'{' | b'['))
 }
 
-/// Returns true if a result may show all items of `lists`, condensed: if the caller requested no
-/// page size, and there are at most [`MAX_ITEMS_AT_ONCE`] items.
+/// Returns true if a result may show all items of `lists`, condensed. The caller must not request a
+/// page size, and there must be at most [`MAX_ITEMS_AT_ONCE`] items.
 fn shows_all_at_once(context: &ShapeContext<'_>, lists: &[&List]) -> bool {
     let items: usize = lists.iter().map(|list| list.items.len()).sum();
     context.condense_options().is_some() && context.first_page().all && items <= MAX_ITEMS_AT_ONCE

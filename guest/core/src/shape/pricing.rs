@@ -41,7 +41,7 @@ impl<'a> ExcerptPricer<'a> {
         Self { estimator, context, last: RefCell::default() }
     }
 
-    /// The maximum cost of a rendered excerpt, in tokens.
+    /// Returns the maximum cost of a rendered excerpt, in tokens.
     #[must_use]
     pub fn token_limit(&self) -> u64 {
         self.context.token_limit
@@ -60,14 +60,14 @@ impl<'a> ExcerptPricer<'a> {
         self.cost(excerpt) <= self.token_limit()
     }
 
-    /// Returns the number of tokens between the cost of the rendered excerpt and the token limit.
+    /// Returns the number of tokens by which the rendered excerpt is below the token limit.
     #[must_use]
     pub fn remaining(&self, excerpt: &Excerpt) -> u64 {
         self.token_limit().saturating_sub(self.cost(excerpt))
     }
 
-    /// Returns the excerpt as it is written into the result, with the signed cursor. Its tokens are
-    /// those of the excerpt with a placeholder. If the token limit has room for it, structured
+    /// Returns the excerpt as it is written into the result, with the signed cursor. Its token
+    /// count is that of the excerpt with a placeholder. If a copy fits the token limit, structured
     /// content has a copy of the excerpt in text content. O(excerpt).
     #[must_use]
     pub fn render(&self, excerpt: &Excerpt) -> Rendered {
@@ -90,10 +90,9 @@ impl<'a> ExcerptPricer<'a> {
         }
     }
 
-    /// Returns what structured content has beside a text that has the whole payload, with the
-    /// signed cursor: the result metadata. `None` if it does not fit the token limit beside the
-    /// text, which has the cost `text_cost`. Tokens and cost are those of a placeholder for the
-    /// cursor.
+    /// Returns the result metadata for structured content, with the signed cursor, if the text has
+    /// the whole payload. `None` if it exceeds the token limit together with the text, which has
+    /// the cost `text_cost`. Tokens and cost are those with a placeholder for the cursor.
     #[must_use]
     pub fn beside_text(&self, excerpt: &Excerpt, text_cost: u64) -> Option<Rendered> {
         let placeholder = excerpt.next.as_ref().map(|next| self.context.placeholder(next));
@@ -132,9 +131,9 @@ impl<'a> ExcerptPricer<'a> {
         }
     }
 
-    /// Returns the first excerpt that costs at most `limit`, or `None` if all attempts fail. `make`
-    /// creates an excerpt for a number of content tokens: first `tokens`, then reduced by the
-    /// excess of the previous attempt, and by twice as much as before if that changed nothing.
+    /// Returns the first excerpt that costs at most `limit`. `None` if all attempts fail. `make`
+    /// creates an excerpt for a number of content tokens. That is first `tokens`, then less by the
+    /// excess of the previous attempt. The reduction doubles if it had no effect.
     pub(super) fn shrink(
         &self,
         limit: u64,
@@ -170,7 +169,7 @@ impl<'a> ExcerptPricer<'a> {
 
     /// Renders and prices an excerpt. `same` is an earlier excerpt with the same content and
     /// cursor. Its text is reused, and only notice and structured content are rendered again.
-    /// `is_copied` if both contents have the excerpt.
+    /// `is_copied` is true if both contents have the excerpt.
     fn price(
         &self,
         excerpt: &Excerpt,
@@ -202,7 +201,8 @@ impl<'a> ExcerptPricer<'a> {
         PricedExcerpt { excerpt: excerpt.clone(), rendered, text, cost }
     }
 
-    /// Returns the size of what the client shows of a rendered excerpt, in bytes and lines.
+    /// Returns the size, in bytes and lines, of the part of a rendered excerpt that the client
+    /// shows.
     fn visible_size(&self, rendered: &Rendered) -> (u64, u64) {
         let text = visible(rendered.text.as_deref().unwrap_or_default(), Form::Escaped);
         let blocks = rendered.blocks.as_deref().unwrap_or_default();
@@ -232,7 +232,7 @@ impl<'a> ExcerptPricer<'a> {
     }
 }
 
-/// Returns the number of line breaks in a text, also of escaped ones. O(n).
+/// Returns the number of line breaks in a text, including escaped ones. O(n).
 pub(super) fn line_breaks(text: &[u8]) -> u64 {
     let escaped = memchr::memmem::find_iter(text, b"\\n").count();
     (memchr::memchr_iter(b'\n', text).count() + escaped) as u64

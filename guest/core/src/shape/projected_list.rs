@@ -1,5 +1,5 @@
-//! Pages of a list whose records have only the fields that the caller selected. The whole list is
-//! stored, and each page is read from it (FR-015, FR-017).
+//! Pages of a list of records with only the fields that the caller selected. The whole list is
+//! stored, and each page is computed from it (FR-015, FR-017).
 
 use super::Excerpt;
 use super::context::ShapeContext;
@@ -50,8 +50,8 @@ impl ProjectedList {
 }
 
 /// Returns the first page of a list that is reduced to selected fields, and the index to store for
-/// later pages. `first` has those fields of the first records, as a JSON array. `cost` is that of
-/// the payload. O(page).
+/// later pages. `first` has those fields of the first records, as a JSON array. `cost` is the cost
+/// of the payload. O(page).
 #[must_use]
 pub fn first(
     context: &ShapeContext<'_>,
@@ -110,8 +110,8 @@ pub fn page(
     Ok(excerpt)
 }
 
-/// Returns the selected fields of each requested record, or all of them, as JSON. Stops at the
-/// first record after which they exceed `most` bytes.
+/// Returns the selected fields of each requested record as JSON, or the whole records if
+/// `has_all_fields`. Stops at the first record after which the records exceed `most` bytes.
 fn items(
     stored: &StoredSnapshot<'_>,
     list_page: &ProjectedList,

@@ -8,12 +8,11 @@ use crate::json::text::{Form, visible};
 use crate::snapshot::index::{ChunkMark, TextIndex};
 use crate::text::lines::{IndexedText, LineSpans};
 
-/// Tokens that are reserved for the result notice after a chunk, per copy of the chunk in the
-/// result.
+/// Tokens reserved for the result notice after a chunk, per copy of the chunk in the result.
 const NOTICE_TOKENS: u64 = 120;
 
-/// Minimum token limit of a chunk, per copy in the result, at which important lines of other chunks
-/// are quoted.
+/// Minimum token limit of a chunk, per copy in the result, for quotes of important lines from other
+/// chunks.
 const MIN_HIGHLIGHT_TOKENS: u64 = 350;
 
 /// A request for a part of a text, with the bytes of that part.
@@ -26,8 +25,8 @@ pub(super) struct TextTask<'t> {
     pub form: Form,
     /// The position of `bytes` in the whole text.
     pub position: TextPosition,
-    /// The important lines of the whole text, to be quoted outside the shown part. `None` if
-    /// nothing is quoted.
+    /// The important lines of the whole text, for quotes from outside the shown part. `None` if no
+    /// lines are quoted.
     pub highlights: Option<&'t Highlights<'t>>,
     /// The number of chunks in the whole text.
     pub total_chunks: u64,
@@ -104,9 +103,9 @@ pub(super) fn text_index(
     chunk::plan_chunks(text, &context.limits.estimator, size)
 }
 
-/// Returns the size of the chunks of a text. If `highlights` are given, the first chunk leaves room
-/// to quote important lines of later chunks. `token_limit` applies to each copy of a chunk in the
-/// result.
+/// Returns the size of the chunks of a text. If `highlights` are given, the first chunk is smaller,
+/// so that important lines of later chunks can be quoted. `token_limit` applies to each copy of a
+/// chunk in the result.
 pub(super) fn chunk_limits(
     context: &ShapeContext<'_>,
     text: &IndexedText<'_>,
@@ -139,8 +138,9 @@ fn chunk_lines(context: &ShapeContext<'_>) -> u64 {
     if context.limits.has_exact_chunks { context.limits.chunk_size } else { u64::MAX }
 }
 
-/// Returns the number of tokens that highlights must leave to the first chunk, out of `tokens`.
-/// That is the cost of all its lines if they cost at most three quarters, else a fifth.
+/// Returns the minimum number of tokens for the first chunk, out of `tokens`. The rest is for
+/// highlights. It is the cost of the first `chunk_size` lines if that is at most three quarters,
+/// else a fifth.
 fn least_first(context: &ShapeContext<'_>, text: &IndexedText<'_>, tokens: u64) -> u64 {
     let lines = usize::try_from(context.limits.chunk_size).unwrap_or(usize::MAX);
     let last = lines.min(text.len()).checked_sub(1);
@@ -155,10 +155,10 @@ fn least_first(context: &ShapeContext<'_>, text: &IndexedText<'_>, tokens: u64) 
     if cost <= most { cost } else { tokens / 5 }
 }
 
-/// Checks that a text of this number of lines has the line `start_line`.
+/// Returns an error if a text of `lines` lines does not have the line `start_line`.
 ///
 /// # Errors
-/// Returns a message for the caller if it has not.
+/// Returns a message for the caller with the number of lines.
 pub fn check_start(start_line: u64, lines: u64) -> Result<(), String> {
     if start_line <= lines {
         return Ok(());
@@ -171,8 +171,8 @@ pub(super) fn slice(bytes: &[u8], from: u64, to: u64) -> &[u8] {
     bytes.get(index(from)..index(to)).unwrap_or_default()
 }
 
-/// Returns the byte offset at which line `line`, counted from 1, begins, or the length of the text
-/// if it has fewer lines.
+/// Returns the byte offset at which line `line`, counted from 1, begins. Returns the length of the
+/// text if it has fewer lines.
 fn line_offset(bytes: &[u8], form: Form, index: &TextIndex, line: u64) -> u64 {
     let mark = index.before_line(line);
     mark.offset + skip_lines(slice(bytes, mark.offset, u64::MAX), form, mark.line, line)
@@ -185,7 +185,7 @@ pub(super) fn line_number(bytes: &[u8], form: Form, index: &TextIndex, offset: u
     mark.line + count_line_ends(slice(bytes, mark.offset, offset), form)
 }
 
-/// Returns the offset in `bytes` at which line `to` begins. `bytes` begin in line `from`.
+/// Returns the byte offset in `bytes` at which line `to` begins. `bytes` begin in line `from`.
 #[must_use]
 pub fn skip_lines(bytes: &[u8], form: Form, from: u64, to: u64) -> u64 {
     let count = usize::try_from(to.saturating_sub(from)).unwrap_or(usize::MAX);

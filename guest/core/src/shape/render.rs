@@ -15,7 +15,7 @@ use crate::policy::{ShownLimits, VisibleContent};
 use crate::snapshot::{Cursor, Keys, Placement, Replay};
 
 /// Minimum token limit for repeating the cursor in the result metadata of structured content, which
-/// has it beside the list too. Notices have more field names and examples then.
+/// also has it next to the list. Notices then have more field names and examples.
 const MIN_FULL_NOTICE_TOKENS: u64 = 1_200;
 /// Token limit below which result notices are brief.
 const MAX_BRIEF_TOKENS: u64 = 400;
@@ -38,8 +38,8 @@ pub struct RenderContext<'a> {
     pub answer_limit: u64,
     /// The limits of the client for what it shows of the whole answer.
     pub shown: ShownLimits,
-    /// True if the cursor is repeated before the content, because the client keeps the beginning of
-    /// results that are too long for it.
+    /// True if the cursor is repeated before the content, because the client cuts the end of long
+    /// results.
     pub cuts_end: bool,
     /// The members that the tool's output schema accepts in structured content.
     pub schema_constraint: SchemaConstraint,
@@ -77,7 +77,7 @@ pub struct Rendered {
     pub text: Option<Vec<u8>>,
     /// The content blocks of an excerpt that consists of whole blocks, separated by commas.
     pub blocks: Option<Vec<u8>>,
-    /// The cursor before the content, for a client that may cut the end. Empty for others.
+    /// The cursor before the content, for a client that may cut the end. Empty for other clients.
     pub heading: String,
     /// The result notice, appended to the last text block: which parts are missing and how to read
     /// them.
@@ -92,15 +92,15 @@ pub struct Rendered {
 }
 
 impl RenderContext<'_> {
-    /// The number of times that the budget pays for quotes of important lines: once in the notice,
-    /// and again in structured content if the excerpt is written there too.
+    /// Returns the number of copies of quoted lines that the budget pays for: one in the notice,
+    /// and one in structured content if the excerpt is written there too.
     #[must_use]
     pub fn notices(&self) -> u64 {
         let is_repeated = self.structured.is_some() && !self.has_both();
         1 + u64::from(is_repeated)
     }
 
-    /// Returns true if the result has text content and structured content.
+    /// Returns true if the result has both text content and structured content.
     fn has_both(&self) -> bool {
         self.text && self.structured.is_some()
     }
@@ -125,20 +125,20 @@ impl RenderContext<'_> {
         self.has_both() && self.pays_for_text()
     }
 
-    /// Returns true if the token limit has room for repeated metadata.
+    /// Returns true if the token limit is large enough for repeated metadata.
     fn is_full(&self) -> bool {
         self.token_limit >= MIN_FULL_NOTICE_TOKENS
     }
 
-    /// Returns true if text content has paging fields beside a list. The smallest limits have no
-    /// room for them if structured content holds the cursor only.
+    /// Returns true if text content has paging fields next to a list. They are omitted under the
+    /// smallest limits if structured content also holds the cursor only.
     fn has_paging_fields(&self, link: CursorLink<'_>) -> bool {
         let bytes = link.cursor.map_or(0, str::len) as u64;
         !self.prefers_text() || bytes * 2 <= self.token_limit
     }
 
-    /// Returns true if the notice repeats a cursor that text content has beside the list. A token
-    /// of a cursor has one or two bytes.
+    /// Returns true if the notice repeats a cursor that text content has next to the list. Each
+    /// token of a cursor encodes one or two bytes.
     fn repeats(&self, cursor: &str) -> bool {
         cursor.len() as u64 * 3 <= self.token_limit
     }
@@ -148,15 +148,15 @@ impl RenderContext<'_> {
         self.token_limit < MAX_BRIEF_TOKENS
     }
 
-    /// Returns true if the client may show both contents, so that text content has the excerpt and
-    /// structured content a copy of it, if that fits. Excerpts are chosen as if there were no copy,
-    /// which would halve them. Most clients that show one content show text.
+    /// Returns true if the client may show both contents. Text content then has the excerpt, and
+    /// structured content a copy of it if that fits. Excerpts are selected without regard to the
+    /// copy, which would halve them. Most clients that show one content show text.
     pub(super) fn may_copy(&self) -> bool {
         self.has_both() && self.visible == VisibleContent::Both
     }
 
     /// Returns true if structured content must hold the excerpt inside its member `context_guard`,
-    /// because the tool's output schema would reject the excerpt at `placement`.
+    /// because the tool's output schema would reject it at `placement`.
     fn is_nested(&self, placement: &Placement, excerpt: &Excerpt) -> bool {
         *placement == Placement::Document
             || (matches!(excerpt.coverage, Coverage::Page { condensed: Some(_), .. })
@@ -175,7 +175,7 @@ impl RenderContext<'_> {
         self.of_call(cursor).placeholder(self.cursor_format)
     }
 
-    /// Returns the cursor with the upstream call to repeat, if the answer is not stored.
+    /// Returns the cursor, with the upstream call to repeat if the answer is not stored.
     fn of_call(&self, cursor: &Cursor) -> Cursor {
         let replay = self.replay.cloned().or_else(|| cursor.replay.clone());
         Cursor { replay, ..cursor.clone() }
@@ -183,7 +183,7 @@ impl RenderContext<'_> {
 
     /// Renders an excerpt for the result, with `cursor` as the text of its cursor. `known` is an
     /// earlier rendering with the same content and cursor, whose text and blocks are reused.
-    /// `is_copied` if both contents have the excerpt. O(excerpt).
+    /// `is_copied` is true if both contents have the excerpt. O(excerpt).
     pub(super) fn render(
         &self,
         excerpt: &Excerpt,
@@ -217,8 +217,8 @@ impl RenderContext<'_> {
         Rendered { text, blocks, heading, notice, structured, cursor, tokens: 0 }
     }
 
-    /// Returns the shortest notice with the cursor, for a client that keeps the beginning of a long
-    /// result. Empty for other clients, and for short results.
+    /// Returns the shortest notice with the cursor, for a client that cuts the end of long results.
+    /// Empty for other clients, and for short results.
     fn heading(&self, excerpt: &Excerpt, link: CursorLink<'_>) -> String {
         let is_lossless = matches!(excerpt.coverage, Coverage::Lossless { .. });
         let is_shown = self.cuts_end && self.has_text() && !self.is_brief() && !is_lossless;
@@ -248,8 +248,9 @@ impl RenderContext<'_> {
         notice
     }
 
-    /// Returns the value of `structuredContent` for an excerpt that text content has: the members
-    /// around the text, the result metadata, and how a client that shows no text reads the excerpt.
+    /// Returns the value of `structuredContent` for an excerpt in text content: the members around
+    /// the text, and the result metadata. A hint states how to read the excerpt with a client that
+    /// shows no text.
     fn without_content(
         &self,
         placement: &Placement,
@@ -274,9 +275,8 @@ impl RenderContext<'_> {
         with_contract(&around, Value::Object(metadata).to_string().as_bytes())
     }
 
-    /// Renders an excerpt of a payload that remains in text content as the upstream sent it, with
-    /// `cursor` as the text of its cursor. The result has no notice, because the text lacks
-    /// nothing.
+    /// Renders an excerpt of a payload that remains unchanged in text content, with `cursor` as the
+    /// text of the excerpt's cursor. The result has no notice, because the text is complete.
     pub(super) fn beside_text(&self, excerpt: &Excerpt, cursor: Option<String>) -> Rendered {
         let read_tool = self.read_tool;
         let link = CursorLink { cursor: cursor.as_deref(), more: excerpt.more, read_tool };
@@ -285,8 +285,8 @@ impl RenderContext<'_> {
         Rendered { structured, cursor, ..Rendered::default() }
     }
 
-    /// Returns the value of `structuredContent` for an excerpt. Paging fields are written beside
-    /// the list if the output schema allows it.
+    /// Returns the value of `structuredContent` for an excerpt. Adds paging fields next to the list
+    /// if the output schema allows it.
     fn structured(
         &self,
         placement: &Placement,
@@ -354,7 +354,7 @@ impl RenderContext<'_> {
     }
 }
 
-/// A signed cursor with the information that a result notice gives about it.
+/// A signed cursor, with the information about it that a result notice needs.
 #[derive(Clone, Copy, Debug)]
 pub struct CursorLink<'l> {
     /// The signed cursor. `None` if there is nothing else to read.
@@ -366,8 +366,8 @@ pub struct CursorLink<'l> {
 }
 
 /// Returns the text content of a summary, `{"summary":…,"meta":{…}}` (FR-011). `json` is the
-/// summarized document. If `beside` is `None`, `meta` omits how to read the rest, because the
-/// notice has it.
+/// summarized document. If `beside` is `None`, `meta` does not state how to read the rest, because
+/// the notice does.
 fn summary(
     json: &[u8],
     beside: Option<(&Coverage, CursorLink<'_>)>,
@@ -410,8 +410,7 @@ fn with_member(object: &[u8], name: &str, value: &[u8]) -> Vec<u8> {
 }
 
 /// Returns the text content of an excerpt: the escaped text of one block, or else whole content
-/// blocks. If `beside` is given, paging fields are written beside a list, and in a summary if
-/// `full`.
+/// blocks. If `beside` is given, adds paging fields next to a list, and in a summary if `full`.
 fn text_content(
     excerpt: &Excerpt,
     beside: Option<(&Coverage, CursorLink<'_>)>,

@@ -7,17 +7,17 @@ use crate::json::text::Form;
 use crate::snapshot::index::{ItemMark, ListIndex, SEGMENT_BYTES};
 use crate::snapshot::{Missing, StoredSnapshot};
 
-/// Bytes of a snapshot, and for each item in them, the index of its list and its span.
+/// Bytes of a snapshot. For each item in them, the index of its list and its span.
 pub type StoredItems = (Vec<u8>, Vec<(usize, Span)>);
 
-/// The maximum of what is read for a page.
+/// The limits of the data to read for a page.
 #[derive(Clone, Copy)]
 struct MaxItems {
     /// The maximum number of bytes of the items of a page.
     bytes: usize,
     /// The maximum number of items of a page that grows.
     items: u64,
-    /// The maximum number of bytes of such a page.
+    /// The maximum number of bytes of the items of a page that grows.
     whole_bytes: usize,
 }
 
@@ -31,7 +31,8 @@ struct Window<'w> {
     is_last: bool,
 }
 
-/// Reads the requested items from a snapshot. Stops soon after they exceed what fits `token_limit`.
+/// Reads the requested items from a snapshot. Stops soon after they exceed the amount that fits
+/// `token_limit`.
 ///
 /// # Errors Returns [`Missing`] if segments of the snapshot must be loaded first, or no longer
 /// exist.

@@ -1,5 +1,5 @@
-//! Removal of values that policy strips from JSON: nulls, empty values, repeated objects, named
-//! members. Numbers and order are kept.
+//! Removes values that policy strips from JSON: nulls, empty values, repeated objects, named
+//! members. The other values keep their order.
 
 use std::collections::BTreeMap;
 
@@ -75,7 +75,7 @@ struct Stripper<'s, 'a> {
     empty: bool,
     repeats: bool,
     fields: &'s [String],
-    /// The path of the first object with each content, by the hash of that content.
+    /// The path of the first object with each content, by a hash of the content.
     seen: BTreeMap<u128, String>,
     path: String,
 }

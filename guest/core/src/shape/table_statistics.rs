@@ -1,4 +1,4 @@
-//! Statistics over all rows of a table in a text, beside its first lines.
+//! Statistics over all rows of a table in a text, shown after its first lines.
 
 use super::condense::schema::Schema;
 use super::condense::statistics::{ListStatistics, MAX_COUNTED_BYTES, document_statistics};
@@ -8,8 +8,8 @@ use crate::json::text::Form;
 use crate::query::table_rows;
 use crate::tokens::Estimator;
 
-/// Returns the number of rows and the statistics of the columns within `token_limit`, if a text is
-/// a table of at most 800 kB whose first line names its columns. O(n).
+/// Returns the number of rows and the statistics of the columns, within `token_limit`. `None`
+/// unless the text is a table of at most 800 kB whose first line names its columns. O(n).
 pub(super) fn table_statistics(
     highlights: &Highlights<'_>,
     estimator: &Estimator,

@@ -42,7 +42,7 @@ pub struct Transformed {
     pub is_in_place: bool,
     /// The keys from the root of `bytes` to the list of records. `None` if they are unknown.
     pub list_keys: Option<Vec<String>>,
-    /// The number of first bytes that are words before the document.
+    /// The number of bytes before the document, which are words.
     pub document_start: usize,
     /// True if the values still match the output schema of the tool.
     pub keeps_types: bool,
@@ -122,8 +122,8 @@ impl Transformed {
         }
     }
 
-    /// Compares a payload with the earlier answer that the caller names. None if there is none, or
-    /// if both are not alike: the answer is then shown as usual.
+    /// Compares a payload with the earlier answer that the caller names. `None` if the caller names
+    /// none, or if the answers cannot be compared. The answer is then reduced as usual.
     #[must_use]
     pub fn by_comparison(
         context: &ShapeContext<'_>,
@@ -141,7 +141,7 @@ impl Transformed {
     }
 
     /// Returns true if the transformed payload cannot replace the original in structured content,
-    /// so that it goes into `context_guard`. `constraint` is that of the tool's output schema.
+    /// so that it goes into `context_guard`. `constraint` is derived from the tool's output schema.
     #[must_use]
     pub fn is_apart(&self, constraint: SchemaConstraint) -> bool {
         !self.is_in_place || (!self.keeps_types && constraint != SchemaConstraint::None)
@@ -177,8 +177,8 @@ impl Transformed {
         }
     }
 
-    /// Returns a document in which JSON takes the place of a string that contained it. Words of
-    /// `document_start` bytes precede it.
+    /// Creates a document in which JSON replaces a string that contained it. Words of
+    /// `document_start` bytes precede the document.
     #[must_use]
     pub fn without_string(bytes: Vec<u8>, document_start: usize) -> Self {
         Self {
@@ -300,15 +300,16 @@ fn sorted(bytes: &[u8], order: &OrderBy, limits: &EndpointSettings) -> Option<Ve
     Some(edits.apply(bytes))
 }
 
-/// Returns the span of a value in the document. That of a string includes its quotes.
+/// Returns the span of a value in the document. The span of a string includes its quotes.
 fn whole_span(records: &RecordSet<'_>, id: NodeId) -> Option<crate::json::Span> {
     let node = records.outline.node(id)?;
     let quote = usize::from(node.kind == Kind::String);
     Some(node.span.start - quote..node.span.end + quote)
 }
 
-/// Returns the payload as the upstream sent it, a cursor to it, and the snapshot entries to store.
-/// `placement` is the payload's position in structured content, or `None` if it is text content.
+/// Returns a reference to the payload as the upstream sent it, a cursor to it, and the snapshot
+/// entries to store. `placement` is the payload's position in structured content, or `None` if it
+/// is text content.
 #[must_use]
 pub fn store_original<'a>(
     context: &ShapeContext<'_>,
@@ -390,8 +391,8 @@ pub fn fit(
     }
 }
 
-/// Returns the first page of `list_page`, a list of selected fields that has more pages. `payload`
-/// is the original, and `cost` is its cost.
+/// Returns the first page of `list_page`, a list of selected fields with more pages. `payload` is
+/// the original, and `cost` its cost.
 #[must_use]
 pub fn fit_page(
     transformed: &Transformed,

@@ -1,5 +1,5 @@
-//! The index of a snapshot: positions of items and chunks, so that one of them is found without
-//! reading the whole snapshot.
+//! The index of a snapshot: positions of items and chunks, for reading one of them without the
+//! whole snapshot.
 
 use serde::{Deserialize, Serialize};
 
@@ -28,11 +28,11 @@ pub struct Index {
     pub tokens: u64,
     /// True if `tokens` was extrapolated from samples, false if the whole payload was counted.
     pub sampled: bool,
-    /// The position of the original payload in `structuredContent`. None if the payload was text
+    /// The position of the original payload in `structuredContent`. `None` if the payload was text
     /// content only.
     pub structured: Option<Placement>,
     /// The stored answer of the upstream from which the payload was made, which later queries
-    /// search. None if the payload is that answer.
+    /// search. `None` if the payload is that answer.
     pub original: Option<Original>,
     /// The positions of the payload's items or chunks, by kind of payload.
     pub body: SnapshotBody,
@@ -87,13 +87,13 @@ pub struct ProjectedList {
     pub list: ListIndex,
 }
 
-/// The positions of the items of a document's lists, in the order of the document.
+/// The positions of the items in a document's lists, in document order.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ListIndex {
     /// True if the items are MCP content blocks, not elements of a JSON document.
     pub blocks: bool,
-    /// The bytes of the document around its lists: before the first, between each two, after the
-    /// last.
+    /// The bytes of the document around its lists: before the first list, between two lists, and
+    /// after the last.
     pub skeleton: Vec<Vec<u8>>,
     /// The index of the longest list in `lists`.
     pub main: u64,
@@ -102,9 +102,9 @@ pub struct ListIndex {
     /// The lists of the document, in document order. Item numbers run across all of them, from 0
     /// (see [`ItemMark::item`]).
     pub lists: Vec<ListMark>,
-    /// For each segment, the first item that begins in it.
+    /// For each segment of the snapshot, the first item that begins in it.
     pub marks: Vec<ItemMark>,
-    /// The words around the document, as each page shows them.
+    /// The words around the document, which each page repeats.
     pub words: Words,
 }
 
@@ -141,7 +141,7 @@ pub struct ListMark {
 pub struct ItemMark {
     /// The item's number across all lists, counted from 0.
     pub item: u64,
-    /// The offset of the item's first byte.
+    /// The byte offset of the item in the snapshot.
     pub offset: u64,
 }
 
@@ -157,7 +157,7 @@ pub struct TextIndex {
 /// The position of a chunk in a stored text.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChunkMark {
-    /// The offset of the chunk's first byte.
+    /// The byte offset of the chunk in the text.
     pub offset: u64,
     /// The number of the line that contains that byte, counted from 1.
     pub line: u64,
@@ -170,7 +170,7 @@ impl ListIndex {
         self.lists.iter().map(|list| list.count).sum()
     }
 
-    /// Returns true if the payload can be read by its lines too: JSON Lines, or a document between
+    /// Returns true if the payload can also be read by lines: JSON Lines, or a document between
     /// words.
     #[must_use]
     pub fn has_lines(&self) -> bool {
@@ -179,8 +179,8 @@ impl ListIndex {
         is_lines || !self.words.is_empty()
     }
 
-    /// Returns the position of the last indexed item at or before the number `item`. None if there
-    /// is none. O(log n).
+    /// Returns the position of the last indexed item at or before the number `item`. `None` if
+    /// there is none. O(log n).
     #[must_use]
     pub fn mark(&self, item: u64) -> Option<ItemMark> {
         let after = self.marks.partition_point(|mark| mark.item <= item);
@@ -226,8 +226,8 @@ impl Index {
         std::iter::once((snapshot, own)).chain(original).flat_map(keys).collect()
     }
 
-    /// Returns the name of the snapshot whose segments have the bytes. That is `snapshot`, the name
-    /// of this one, unless this is a [`ProjectedList`].
+    /// Returns the name of the snapshot whose segments have the bytes: `snapshot`, which is this
+    /// one, or the original answer's if this is a [`ProjectedList`].
     #[must_use]
     pub fn source<'s>(&'s self, snapshot: &'s str) -> &'s str {
         match (&self.body, &self.original) {

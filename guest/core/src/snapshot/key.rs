@@ -1,5 +1,5 @@
-//! Signing keys, and the names of stored entries. Names are keyed digests, so callers cannot guess
-//! those of others.
+//! Signing keys, and the names of stored entries. Names are keyed digests, so a caller cannot guess
+//! those of other callers.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -11,12 +11,12 @@ pub const MIN_SECRET_BYTES: usize = 16;
 
 /// Length of a snapshot name in characters.
 const SNAPSHOT_NAME_LENGTH: usize = SCOPE_TAG_LENGTH + 8;
-/// Length of the part of a snapshot name that is derived from the scope.
+/// Length, in characters, of the part of a snapshot name that is derived from the scope.
 const SCOPE_TAG_LENGTH: usize = 4;
-/// Length of the names of other store entries.
+/// Length of the names of other store entries, in characters.
 const ENTRY_NAME_LENGTH: usize = 16;
-/// The character with which keys of facts about servers begin. Hosts keep such facts when a shared
-/// store loses them.
+/// The first character of keys of facts about servers. Hosts retain such facts when a shared store
+/// loses them.
 const FACT_SIGN: char = '~';
 
 /// Returns true if the key of a store entry is the name of a snapshot. The keys of all other
@@ -69,7 +69,7 @@ impl Keys {
     }
 
     /// Returns the name of a snapshot: 4 characters derived from its scope, then 8 from its
-    /// content. They are short because each cursor has them. The first part proves the scope
+    /// content. Names are short because each cursor contains one. The first part proves the scope
     /// without access to the store. Both parts are keyed, so that they reveal nothing. `arguments`
     /// and `content` are hashes of the call's arguments and of the payload.
     #[must_use]
@@ -91,9 +91,9 @@ impl Keys {
         self.0.iter().any(|key| snapshot.starts_with(&scope_tag(key, scope)))
     }
 
-    /// Returns the store keys under which the snapshot name of a call's last answer may be stored.
-    /// There is one for each signing key, that of the current key first. `arguments` is a hash of
-    /// the call's arguments.
+    /// Returns the store keys under which the snapshot name of a call's last answer may be stored,
+    /// one for each signing key, the current key first. `arguments` is a hash of the call's
+    /// arguments.
     #[must_use]
     pub fn answer(&self, scope: Scope<'_>, arguments: u128) -> Vec<String> {
         let parts =
@@ -101,8 +101,8 @@ impl Keys {
         self.0.iter().map(|key| derive_name(key, "answer", &parts, ENTRY_NAME_LENGTH)).collect()
     }
 
-    /// Returns the store keys under which the information about a tool may be stored. There is one
-    /// for each signing key, that of the current key first. They begin with `~`.
+    /// Returns the store keys under which the information about a tool may be stored, one for each
+    /// signing key, the current key first. They begin with `~`.
     #[must_use]
     pub fn tool(&self, scope: Scope<'_>) -> Vec<String> {
         let parts = [scope.principal.as_bytes(), scope.endpoint.as_bytes()];
@@ -111,8 +111,8 @@ impl Keys {
     }
 
     /// Returns the store keys of a part of a tool catalogue: `index`, or a block of definitions.
-    /// There is one for each signing key, that of the current key first. `settings` is a hash of
-    /// the settings under which the catalogue was compiled.
+    /// There is one for each signing key, the current key first. `settings` is a hash of the
+    /// settings under which the catalogue was compiled.
     #[must_use]
     pub fn catalogue(&self, version: &str, settings: u128, part: &str) -> Vec<String> {
         let parts = [version.as_bytes(), &settings.to_le_bytes(), part.as_bytes()];
@@ -140,8 +140,8 @@ fn scope_tag(key: &Hmac<Sha256>, scope: Scope<'_>) -> String {
     )
 }
 
-/// Derives a name of `length` characters of 6 bits each from `parts`. The length of each part is
-/// included, so that different lists never give the same input.
+/// Derives a name of `length` characters of 6 bits each from `parts`. Includes the length of each
+/// part, so that different lists never give the same input.
 fn derive_name(key: &Hmac<Sha256>, purpose: &str, parts: &[&[u8]], length: usize) -> String {
     let mut mac = key.clone();
     for part in [&[purpose.as_bytes()], parts].concat() {
@@ -153,7 +153,7 @@ fn derive_name(key: &Hmac<Sha256>, purpose: &str, parts: &[&[u8]], length: usize
     name
 }
 
-/// Feeds the principal and the encoded cursor to a MAC. The length of the principal comes first, so
+/// Feeds the principal and the encoded cursor to a MAC. The length of the principal precedes it, so
 /// that different pairs never give the same input.
 pub(super) fn feed(mac: &mut impl Mac, principal: &str, payload: &[u8]) {
     mac.update(b"cursor");

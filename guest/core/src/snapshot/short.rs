@@ -12,25 +12,26 @@ use super::key::{Keys, feed};
 
 /// The length of a snapshot's name in bytes: 12 characters of base64.
 const NAME_BYTES: usize = 9;
-/// The length of the MAC in bytes. Of 10^9 guesses, one passes with a chance of 1 in 280,000, and
-/// then names a snapshot by chance only.
+/// The length of the MAC in bytes. With 10^9 guesses, the chance that one passes is 1 in 280,000,
+/// and it then names an arbitrary snapshot.
 const MAC_BYTES: usize = 6;
-/// The maximum length of a cursor in characters, so that no longer text is decoded.
+/// The maximum length of a cursor in characters. Longer texts are not decoded.
 const MAX_CHARS: usize = 120;
 /// The number of fields of a cursor that hold positions and sizes.
 const FIELDS: usize = 6;
 /// The MAC in placeholders.
 const PLACEHOLDER_MAC: [u8; MAC_BYTES] = [0x96, 0xbd, 0xa4, 0x17, 0x57, 0xe5];
-/// The domain of the MAC. The signed format has none, and its payload never begins with it.
+/// The domain separator of the MAC. The signed format has none, and its payload never begins with
+/// this one.
 const DOMAIN: &[u8] = b"short:";
 
 /// The content of a cursor in the short format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ShortCursor {
     name: [u8; NAME_BYTES],
-    /// The minute of issue since 1970, modulo 65,536: 45 days.
+    /// The minute of issue since 1970, modulo 65,536, which is 45 days.
     pub(super) minute: u16,
-    /// Positions and sizes, in the order of the cursor.
+    /// Positions and sizes, in the order of the cursor's fields.
     pub(super) fields: [u64; FIELDS],
 }
 
@@ -55,14 +56,15 @@ impl ShortCursor {
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
-    /// Returns a text like that of the cursor, but with a MAC that no key gives.
+    /// Returns a text of the cursor's form, with a MAC that no key produces.
     pub(super) fn placeholder(&self) -> String {
         let mut bytes = self.to_bytes();
         bytes.extend(PLACEHOLDER_MAC);
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
-    /// Verifies and parses a cursor. The MAC is checked in constant time before anything is parsed.
+    /// Verifies and parses a cursor. Checks the MAC in constant time before it parses anything.
+    /// `None` if the cursor is invalid.
     pub(super) fn open(text: &str, keys: &Keys, principal: &str) -> Option<Self> {
         if text.len() > MAX_CHARS {
             return None;
@@ -122,7 +124,7 @@ fn minute(issued: u64) -> u16 {
     (issued.div_ceil(60) & 0xFFFF) as u16
 }
 
-/// Returns the time of issue in seconds since 1970: the one within 22 days of `now` that has this
+/// Returns the time of issue in seconds since 1970: the time within 22 days of `now` that has this
 /// minute.
 pub(super) fn issued(minute_of_issue: u16, now: u64) -> u64 {
     // The difference to now, from -32,768 to 32,767 minutes.
@@ -139,7 +141,8 @@ fn write_number(bytes: &mut Vec<u8>, mut number: u64) {
     bytes.push(number as u8);
 }
 
-/// Reads a LEB128 number, and returns it with the bytes after it.
+/// Reads a LEB128 number. Returns it with the bytes after it. `None` if it is incomplete or too
+/// large.
 fn read_number(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let mut number = 0_u64;
     for (at, byte) in bytes.iter().enumerate().take(10) {

@@ -1,4 +1,4 @@
-//! Exchanges under a filter that shortens every answer.
+//! Tests of exchanges with a filter that shortens every answer.
 
 use std::collections::BTreeMap;
 

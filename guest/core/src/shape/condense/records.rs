@@ -315,8 +315,8 @@ pub struct IdentitySummarizer<'s, 'r> {
 }
 
 impl IdentitySummarizer<'_, '_> {
-    /// Returns summaries of the first `count` records in about `token_limit` tokens together.
-    /// `None` if they do not fit. O(n); records that an earlier call parsed are not parsed again.
+    /// Returns summaries of the first `count` records that cost about `token_limit` tokens
+    /// together. `None` if they do not fit. O(n); reuses records that earlier calls parsed.
     #[must_use]
     pub fn summarize(&mut self, count: usize, token_limit: u64) -> Option<IdentitySummary> {
         let items = self.items.get(..count)?;
@@ -334,8 +334,7 @@ pub struct IdentitySummary {
     pub fields: Vec<String>,
 }
 
-/// The fields of records that were parsed, and renderings of those records, for reuse by later
-/// iterations.
+/// The parsed fields of records and their renderings, for reuse by later iterations.
 #[derive(Default)]
 struct RecordCache<'i> {
     /// For each field of the schema, by its [`FieldId`], true if it was parsed.
@@ -343,11 +342,11 @@ struct RecordCache<'i> {
     outlines: Vec<Outline<'i>>,
     /// Names of members that no sampled record has, each with the id of the field that contains it.
     unknown: BTreeSet<(usize, String)>,
-    /// The fields that no record shows, because their values are stated once.
+    /// The fields that are left out of records, because their values are stated once for all.
     constants: Vec<FieldId>,
     /// True if parsing of a record may stop once all needed fields of the schema are found.
     known_only: bool,
-    /// The rendered records, for each selection of fields tried so far.
+    /// The rendered records, for each selection of fields so far.
     rendered: Vec<RenderedRecords>,
 }
 
@@ -356,7 +355,7 @@ struct RenderedRecords {
     /// The fields in the rendered records, with the maximum lengths of their values.
     selection: Selection,
     all: Vec<RenderedRecord>,
-    /// Cost samples of rendered records, from which the costs of unpriced records are estimated.
+    /// Cost samples of rendered records, which determine the estimates for unpriced records.
     cost_model: CostModel,
 }
 
@@ -380,10 +379,10 @@ pub(super) struct SelectedFields<'s> {
     pub(super) read: &'s [bool],
     pub(super) form: Form,
     /// Names of members that are not in the schema, each with the id of the field that contains it.
-    /// The filter adds to them while it reads. `None` if they are not wanted.
+    /// The filter adds to them while it reads. `None` to collect no names.
     pub(super) unknown: Option<&'s mut BTreeSet<(usize, String)>>,
-    /// The number of selected members after which the rest of a record is not parsed. `None` to
-    /// parse all of it.
+    /// The number of selected members after which the rest of a record is skipped. `None` to parse
+    /// whole records.
     pub(super) enough: Option<u32>,
 }
 

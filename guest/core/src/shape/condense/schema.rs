@@ -1,4 +1,4 @@
-//! The fields of a document: values at the same path of all records are one field.
+//! The fields of a document: values at the same path of all records form one field.
 
 mod score;
 mod visit;
@@ -14,7 +14,7 @@ use crate::tokens::{CostModel, Estimator};
 /// The lengths, in characters, to which condensing may shorten string values. The last is
 /// unlimited.
 pub const VALUE_LENGTHS: [usize; 7] = [24, 48, 96, 192, 400, 1_000, usize::MAX];
-/// The index in [`VALUE_LENGTHS`] of the length that grows with the tokens that remain.
+/// The index in [`VALUE_LENGTHS`] of the length that grows with the remaining tokens.
 pub const TEXT_LENGTH: usize = FULL_LENGTH - 1;
 /// The index of the unlimited length in [`VALUE_LENGTHS`].
 pub const FULL_LENGTH: usize = VALUE_LENGTHS.len() - 1;
@@ -25,9 +25,9 @@ pub const LIST_LENGTHS: [usize; 7] = [1, 2, 3, 5, 8, 20, usize::MAX];
 /// The position of a field in its document.
 #[derive(Clone, Copy, Default)]
 struct FieldPosition {
-    /// As [`Field::level`].
+    /// The number of keys on the path from the root. See [`Field::level`].
     level: u32,
-    /// As [`Field::nested`].
+    /// True for elements of a list inside a record. See [`Field::nested`].
     nested: bool,
     /// True if the values are elements of a list of records.
     is_record: bool,
@@ -38,7 +38,7 @@ pub type FieldId = usize;
 
 /// The maximum number of distinct values of a field that are counted.
 const MAX_DISTINCT_VALUES: usize = 512;
-/// The maximum number of fields that are selected from. A document of more has no records alike,
+/// The maximum number of fields to select from. A document with more fields has no similar records,
 /// and its field names alone exceed every token limit.
 const MAX_FIELDS: usize = 50_000;
 /// The maximum number of names in a field path. Longer paths are abbreviated.
@@ -63,8 +63,8 @@ pub struct Field {
     pub in_record: bool,
     /// The importance of the field to a reader, which decides the order of selection.
     pub priority: FieldPriority,
-    /// The rank of the part of the document that contains the field: 0 for what a document usually
-    /// reports, 2 for definitions and settings.
+    /// The rank of the document's part that contains the field: 0 for results, 2 for definitions
+    /// and settings.
     pub section: u8,
     /// True if some values of the field are objects or lists.
     pub container: bool,
@@ -80,7 +80,7 @@ pub struct Field {
     pub elements: [u64; LIST_LENGTHS.len()],
     /// Cost samples of the field's values, from which the costs of unpriced values are estimated.
     cost_model: CostModel,
-    /// The number of values that are no objects or lists, or empty ones.
+    /// The number of values that are neither objects nor lists, or that are empty ones.
     pub values: u64,
     /// The total number of characters in the string values of the field.
     pub(super) characters: u64,
@@ -112,7 +112,7 @@ impl Field {
         matches!(self.name.as_str(), "[]" | "*")
     }
 
-    /// Returns the number of different values, at most 512.
+    /// Returns the number of distinct values, at most 512.
     #[must_use]
     pub fn distinct_values(&self) -> usize {
         self.distinct.len()
@@ -140,8 +140,8 @@ pub struct Schema {
 
 impl Schema {
     /// Creates the schema of a document, or of a list of records if `is_list`. `None` if it has
-    /// more than 50,000 fields. O(n log fields). If a field has many values, only some of them are
-    /// priced, and the total cost is estimated.
+    /// more than 50,000 fields. O(n log fields). If a field has many values, only a sample of them
+    /// is priced, and the total cost is estimated.
     #[must_use]
     pub fn new(outline: &Outline<'_>, estimator: &Estimator, is_list: bool) -> Option<Self> {
         let field_ids = vec![u32::MAX; outline.len()];
@@ -155,8 +155,8 @@ impl Schema {
         Some(schema)
     }
 
-    /// Returns the greatest number of elements of one list, as far as the totals of all lists at a
-    /// path tell. O(fields).
+    /// Returns an upper bound for the number of elements of any list, from the totals of all lists
+    /// at a path. O(fields).
     #[must_use]
     pub fn most_elements(&self) -> usize {
         let totals = self.fields.iter().filter_map(|field| field.elements.last().copied());
@@ -169,8 +169,8 @@ impl Schema {
         usize::try_from(*self.field_ids.get(id)?).ok().filter(|at| *at < self.fields.len())
     }
 
-    /// Returns true if the object `node`, a value of the field `at`, is treated as a map: its keys
-    /// are data.
+    /// Returns true if the object `node`, a value of the field `at`, is treated as a map, whose
+    /// keys are data.
     #[must_use]
     pub fn is_map(&self, at: FieldId, node: &Node) -> bool {
         node.kind == Kind::Object
@@ -223,8 +223,8 @@ impl Schema {
         }
     }
 
-    /// Returns the keys on the path from the root to a field, without list elements, as policy
-    /// masks write paths.
+    /// Returns the keys on the path from the root to a field, without list elements, in the form of
+    /// policy masks.
     #[must_use]
     pub fn keys(&self, at: FieldId) -> Vec<&str> {
         let mut names = Vec::new();
@@ -239,14 +239,15 @@ impl Schema {
         names
     }
 
-    /// Returns the number of records from which the schema was made, or 1 for a document without
+    /// Returns the number of records that were read for the schema, or 1 for a document without
     /// records.
     #[must_use]
     pub fn sampled(&self) -> u64 {
         self.fields.iter().find(|field| field.is_record()).map_or(1, |field| field.count)
     }
 
-    /// Marks `field` and all containers around it in `read`, which has an entry for each field.
+    /// Sets the entry of `field` and of all its containers in `read`, which has an entry for each
+    /// field.
     pub(super) fn mark_with_containers(&self, read: &mut [bool], field: FieldId) {
         let mut next = Some(field);
         while let Some(read) = next.and_then(|at| read.get_mut(at)) {

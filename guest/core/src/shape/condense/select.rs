@@ -1,5 +1,5 @@
-//! Selects fields and the lengths of their values: the least important are removed first, from all
-//! records alike.
+//! Selects fields and the maximum lengths of their values. Removes the least important fields
+//! first, from all records alike.
 
 use super::schema::{
     FULL_LENGTH, Field, FieldId, LIST_LENGTHS, Schema, TEXT_LENGTH, VALUE_LENGTHS,
@@ -16,20 +16,20 @@ pub struct Selection {
     keep: Vec<Option<usize>>,
     /// For each field, true if the field itself or a field inside it is kept.
     kept: Vec<bool>,
-    /// The maximum length of values whose length in `keep` is [`TEXT_LENGTH`], in characters.
+    /// The maximum length, in characters, of values whose length in `keep` is [`TEXT_LENGTH`].
     text_chars: usize,
-    /// The maximum number of elements of lists inside records.
+    /// The maximum number of elements in each list inside a record.
     pub nested: usize,
-    /// The maximum number of elements of lists of records.
+    /// The maximum number of elements in each list of records.
     pub records: usize,
-    /// The number of important fields that are removed: those of [`FieldPriority::Key`] and above.
+    /// The number of removed important fields: those of [`FieldPriority::Key`] and above.
     pub missing: usize,
     /// The number of removed fields that identify records.
     pub missing_identity: usize,
-    /// The number of lists of which no field is kept, although they have fields worth showing.
+    /// The number of lists without a kept field, although they have fields of useful priorities.
     pub emptied_lists: usize,
-    /// True if every field that may be kept has its highest possible length, and lists inside
-    /// records are complete.
+    /// True if every selectable field has its maximum length, and lists inside records are
+    /// complete.
     pub whole: bool,
 }
 
@@ -73,8 +73,7 @@ const ROUNDS: [(FieldPriority, usize); 17] = [
     (FieldPriority::Noise, FULL_LENGTH),
 ];
 
-/// The number of rounds for fields that are worth showing: all but those of
-/// [`FieldPriority::Noise`].
+/// The number of rounds for fields of useful priorities: all but [`FieldPriority::Noise`].
 pub const WORTHY_ROUNDS: usize = ROUNDS.len() - 2;
 
 /// Selects fields whose values cost at most `token_limit` tokens, by the first `rounds` selection
@@ -117,8 +116,8 @@ pub fn select(
     best
 }
 
-/// Returns true if a field is in a list inside a record, so that its cost depends on how far such
-/// lists are shortened.
+/// Returns true if a field is in a list inside a record, so that its cost depends on the maximum
+/// length of such lists.
 fn is_within_list(schema: &Schema, at: FieldId) -> bool {
     let parent = |at: FieldId| schema.fields.get(at).and_then(|field| field.parent);
     std::iter::successors(parent(at), |at| parent(*at))
@@ -132,7 +131,7 @@ pub struct SelectableField {
     /// The priority of the field. Fields that policy selects count as [`FieldPriority::Identity`],
     /// so that they are kept first.
     priority: FieldPriority,
-    /// As [`Field::section`].
+    /// The section of the field. See [`Field::section`].
     section: u8,
     /// The number of keys on the path from the record. A list inside a record counts as one.
     level: u32,
@@ -141,13 +140,13 @@ pub struct SelectableField {
     cost: u64,
     /// The field in its schema.
     pub field: FieldId,
-    /// True if the cost of the field depends on how far lists inside records are shortened.
+    /// True if the cost of the field depends on the maximum length of lists inside records.
     varies: bool,
 }
 
 impl SelectableField {
-    /// Returns all selectable fields in the order in which selection tries them. If `wanted` is
-    /// given, returns only the fields for which it is true: those that policy selects.
+    /// Returns all selectable fields in the order of selection. If `wanted` is given, returns only
+    /// the fields for which it is true, which policy selects.
     #[must_use]
     pub fn all(schema: &Schema, wanted: Option<&[bool]>) -> Vec<Self> {
         let allowed = |at: FieldId| wanted.is_none_or(|wanted| wanted.get(at) == Some(&true));
@@ -177,7 +176,7 @@ struct Selector<'s> {
     records: usize,
     keep: Vec<Option<usize>>,
     kept: Vec<bool>,
-    /// For each field, the number of elements of its lists that are shown, and their total number.
+    /// For each field, the number of its list elements that are shown, and their total number.
     shares: Vec<(u64, u64)>,
     /// True if some elements of lists are left out.
     is_cut: bool,
@@ -267,15 +266,15 @@ impl<'s> Selector<'s> {
         any
     }
 
-    /// Returns true if some field outside lists in records identifies the records.
+    /// Returns true if a field that identifies the records is outside of lists inside records.
     fn has_identity(&self) -> bool {
         let nested =
             |leaf: &SelectableField| self.schema.fields.get(leaf.field).is_none_or(|at| at.nested);
         self.leaves.iter().any(|leaf| leaf.priority == FieldPriority::Identity && !nested(leaf))
     }
 
-    /// Selects one field that fits `token_limit`: of those of the highest priority and nearest to
-    /// the root, the one of least cost. Returns false if none fits.
+    /// Selects one field that fits `token_limit`. Among fields of the highest priority that are
+    /// nearest to the root, chooses the cheapest. Returns false if none fits.
     fn cheapest(&mut self, token_limit: u64) -> bool {
         let leaves = self.leaves.iter().filter_map(|leaf| {
             let field = self.schema.fields.get(leaf.field)?;
@@ -332,14 +331,14 @@ impl<'s> Selector<'s> {
         true
     }
 
-    /// Returns the estimated cost of a field's key, at three bytes a token, in 1/[`COST_SCALE`]
+    /// Returns the estimated cost of a field's key, at three bytes per token, in 1/[`COST_SCALE`]
     /// token.
     fn key(&self, field: &Field) -> u64 {
         (field.name.len() as u64).div_ceil(3) * COST_SCALE
     }
 
-    /// Returns the length of the texts that are shortened to [`TEXT_LENGTH`], in characters: so
-    /// many that they cost what remains of `token_limit`, in 1/[`COST_SCALE`] token.
+    /// Returns the maximum length, in characters, of texts that are shortened to [`TEXT_LENGTH`].
+    /// Such texts use the rest of `token_limit`, in 1/[`COST_SCALE`] token.
     fn text_chars(&self, token_limit: u64) -> usize {
         let mut cost_per_char = 0;
         for leaf in self.leaves {
@@ -356,8 +355,8 @@ impl<'s> Selector<'s> {
         VALUE_LENGTHS[TEXT_LENGTH].saturating_add(more)
     }
 
-    /// Returns the number of removed fields, outside lists in records, with this priority or a
-    /// higher one.
+    /// Returns the number of removed fields with this priority or a higher one. Ignores fields of
+    /// lists inside records.
     fn missing(&self, priority: FieldPriority) -> usize {
         let goes = |leaf: &&SelectableField| {
             self.schema.fields.get(leaf.field).is_some_and(|field| {
@@ -369,8 +368,8 @@ impl<'s> Selector<'s> {
         self.leaves.iter().filter(goes).count()
     }
 
-    /// Returns the number of lists of which no field is kept, although one has a priority of
-    /// `rounds` above [`FieldPriority::Noise`].
+    /// Returns the number of lists without a kept field, although one of their fields has a
+    /// priority of `rounds` above [`FieldPriority::Noise`].
     fn emptied_lists(&self, rounds: &[(FieldPriority, usize)]) -> usize {
         let is_tried = |leaf: &&SelectableField| {
             leaf.priority < FieldPriority::Noise
@@ -393,9 +392,9 @@ impl<'s> Selector<'s> {
         emptied.into_iter().filter(|emptied| *emptied).count()
     }
 
-    /// Converts the state of this selector to the resulting selection. The first two numbers are
-    /// those of removed important fields and of emptied lists, `rounds` are those that were run,
-    /// and `text_chars` is the length of texts.
+    /// Converts the state of this selector to the resulting selection. `missing` is the number of
+    /// removed important fields, `rounds` are the completed rounds, and `text_chars` is the maximum
+    /// length of texts.
     fn into_selection(
         self,
         (missing, emptied_lists): (usize, usize),
@@ -434,8 +433,8 @@ fn cost(field: &Field, cap: usize) -> u64 {
     field.costs.get(cap).copied().unwrap_or(u64::MAX)
 }
 
-/// Returns the total number of elements shown if each list at the path of a field has at most
-/// `limit`.
+/// Returns the total number of elements that are shown if each list at the path of a field has at
+/// most `limit`.
 fn shown_elements(field: &Field, limit: usize) -> u64 {
     match LIST_LENGTHS.iter().position(|length| *length == limit) {
         Some(at) => field.elements.get(at).copied().unwrap_or(0),

@@ -15,35 +15,35 @@ use crate::json::outline::{Node, Outline};
 use crate::json::text::Form;
 use crate::tokens::Estimator;
 
-/// The maximum number of different values of a category in the sample.
+/// The maximum number of distinct values of a category in the sample.
 const MAX_CATEGORIES: usize = 16;
 /// The minimum number of records of a list in a document that has statistics. A model can count
 /// fewer.
 const MIN_RECORDS: u64 = 12;
 /// The maximum number of lists in a document that have statistics.
 const MAX_LISTS: usize = 3;
-/// The minimum token limit of an answer, per copy in the result, beside which statistics are shown.
+/// The minimum token limit of an answer with statistics, per copy in the result.
 const MIN_TOKENS: u64 = 600;
 /// The share of the token limit that statistics may cost, as a divisor.
 const TOKEN_SHARE: u64 = 10;
-/// The maximum size of a list that has statistics, in bytes. Counting a megabyte takes as long as
-/// making its first page; callers can ask for totals over larger lists.
+/// The maximum size, in bytes, of a list that has statistics. Counting a megabyte takes as long as
+/// making its first page; callers can request totals over larger lists.
 pub const MAX_COUNTED_BYTES: usize = 800_000;
 /// The maximum number of keys between a record and a field.
 const MAX_LEVEL: u32 = 3;
-/// The kinds of fields in the order in which they are reported, with the maximum number of each.
+/// The kinds of fields in the order of the report, with the maximum number of fields of each.
 const ORDER: [(Kind, usize); 4] =
     [(Kind::Category, 5), (Kind::Time, 1), (Kind::Number, 3), (Kind::Time, 1)];
 
-/// Returns the number of tokens that statistics may cost beside an answer of `token_limit` tokens.
-/// `None` if the answer is too small for them.
+/// Returns the number of tokens that statistics may cost in an answer of `token_limit` tokens.
+/// `None` if the answer is too small for statistics.
 #[must_use]
 pub fn statistics_limit(token_limit: u64) -> Option<u64> {
     (token_limit >= MIN_TOKENS).then_some(token_limit / TOKEN_SHARE)
 }
 
-/// Returns the statistics of the most telling fields of all `items`, each as text, the most useful
-/// first. `form` is that of the items, which may differ from that of the records that were read.
+/// Returns the statistics of the most informative fields of all `items`, each as text, the most
+/// useful first. `form` is the form of `items`, which may differ from that of the sampled records.
 /// `None` if an item is invalid JSON. O(n).
 #[must_use]
 pub fn statistics<'i>(
@@ -76,7 +76,7 @@ pub fn statistics<'i>(
 }
 
 /// Returns the number of records of the largest lists and maps in a document, each with the
-/// statistics of its most telling fields, as text. Lists of fewer than twelve records are left out.
+/// statistics of its most informative fields, as text. Omits lists of fewer than twelve records.
 /// `schema` is that of the document. O(n).
 #[must_use]
 pub fn document_statistics(schema: &Schema, outline: &Outline<'_>) -> Vec<ListStatistics> {
@@ -115,9 +115,9 @@ pub fn document_statistics(schema: &Schema, outline: &Outline<'_>) -> Vec<ListSt
 pub struct ListStatistics {
     /// The path of the list. Empty if it is the document itself.
     path: String,
-    /// The number of its records.
+    /// The number of records of the list.
     total: u64,
-    /// The statistics of its fields, the most useful first.
+    /// The statistics of the records' fields, the most useful first.
     fields: Vec<String>,
 }
 
@@ -150,42 +150,43 @@ impl ListStatistics {
     }
 }
 
-/// The statistics of the chosen fields of a schema.
+/// The statistics of the selected fields of a schema.
 struct FieldStatistics {
     fields: Vec<(FieldId, Statistic)>,
     lists: Vec<ListRecords>,
-    /// For each field of the schema, what its values are used for.
+    /// For each field of the schema, the use of its values.
     uses: Vec<Use>,
-    /// A buffer for values without escapes.
+    /// A buffer for unescaped values.
     scratch: Vec<u8>,
 }
 
-/// The records of one list that has statistics.
+/// The records of one list with statistics.
 struct ListRecords {
-    /// The field of the records.
+    /// The field of the schema that has the records as its values.
     record: FieldId,
-    /// The statistics of their fields, in [`FieldStatistics::fields`].
+    /// The statistics of the records' fields, as a range of [`FieldStatistics::fields`].
     fields: Range<usize>,
-    /// The field that names a record.
+    /// The field with the name of a record, if there is one.
     name: Option<FieldId>,
-    /// The name of the record that is being read, as raw JSON. Empty if it has none.
+    /// The name of the current record, as raw JSON. Empty if it has none.
     value: Vec<u8>,
 }
 
-/// The use of the values of a field for statistics.
+/// The use of the values of a field in statistics.
 #[derive(Clone, Copy)]
 enum Use {
     None,
-    /// They begin a record of the list with this number.
+    /// Each value begins a record of the list with this index.
     Record(usize),
-    /// They name a record of the list with this number.
+    /// Each value is the name of a record of the list with this index.
     Name(usize),
-    /// They count in the statistic with this number.
+    /// Each value is added to the statistic with this index.
     Statistic(usize),
 }
 
 impl FieldStatistics {
-    /// Creates the statistics of lists, of whose records the fields and the numbers are given.
+    /// Creates the statistics of lists. `records` has the field of each list's records, and their
+    /// number.
     fn new(schema: &Schema, records: &[(FieldId, u64)]) -> Self {
         let mut new = Self {
             fields: Vec::new(),
@@ -216,7 +217,7 @@ impl FieldStatistics {
         }
     }
 
-    /// Returns, for each field of the schema, true if its values are needed.
+    /// Returns, for each field of the schema, true if the statistics need its values.
     fn read_fields(&self, schema: &Schema) -> Vec<bool> {
         let mut read = vec![false; schema.fields.len()];
         let names = self.lists.iter().filter_map(|list| list.name);
@@ -245,7 +246,8 @@ impl FieldStatistics {
         }
     }
 
-    /// Ends a record: those of its values that are the greatest so far have its name.
+    /// Ends a record of the list with index `list`. Statistics whose greatest value it has store
+    /// its name.
     fn end_record(&mut self, list: usize) {
         let Some(list) = self.lists.get_mut(list) else { return };
         for (_, statistic) in self.fields.get_mut(list.fields.clone()).unwrap_or_default() {
@@ -254,8 +256,8 @@ impl FieldStatistics {
         list.value.clear();
     }
 
-    /// Returns the statistics of the fields of the records `record`, whose path is `path`, over
-    /// `total` of them.
+    /// Returns the statistics of the fields of the records `record`, whose path is `path`. `total`
+    /// is the number of records.
     fn texts(&mut self, schema: &Schema, record: FieldId, path: &str, total: u64) -> Vec<String> {
         let Some(number) = self.lists.iter().position(|list| list.record == record) else {
             return Vec::new();
@@ -278,8 +280,8 @@ impl FieldStatistics {
     }
 }
 
-/// Returns the fields that tell most about all records, in the order of their report. The records
-/// are the values of the field `record`, of which `count` were sampled.
+/// Returns the most informative fields of the records, in the order of the report. The records are
+/// the values of the field `record`, of which `count` were sampled.
 fn chosen_fields(schema: &Schema, record: FieldId, count: u64) -> Vec<(FieldId, Kind)> {
     let mut candidates: Vec<(Kind, FieldPriority, u32, FieldId)> = schema
         .fields
@@ -309,7 +311,7 @@ fn chosen_fields(schema: &Schema, record: FieldId, count: u64) -> Vec<(FieldId, 
     chosen
 }
 
-/// Returns the kind of a field's values in the sample. `None` if they have no statistics.
+/// Returns the kind of a field's values in the sample. `None` if the field has no statistics.
 fn kind(schema: &Schema, at: FieldId, field: &Field) -> Option<Kind> {
     let distinct = field.distinct_values();
     let is_mostly = |count: u64| count * 10 >= field.values * 9;

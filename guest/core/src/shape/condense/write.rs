@@ -12,12 +12,11 @@ use crate::json::text::quoted;
 use crate::shape::binary::describe_base64;
 use crate::text::shorten::{shorten, truncation_mark};
 
-/// The method by which [`Writer`] finds the field that a value belongs to.
+/// The method by which [`Writer`] finds the field of a value.
 pub(super) enum FieldLookup<'f> {
     /// By the id of the value, because the schema was made from the same outline.
     ByNode(&'f Schema),
-    /// By the field id that the outline stores for the value, because it was parsed through a
-    /// filter.
+    /// By the field id that the outline stores for the value, because a filter parsed it.
     InOutline,
 }
 
@@ -30,10 +29,10 @@ impl FieldLookup<'_> {
     }
 }
 
-/// The maximum number of bytes of a number in a list.
+/// The maximum length of a number in a list, in bytes.
 const MAX_NUMBER_BYTES: usize = 32;
 
-/// The maximum number of elements of a list of which the least and the greatest are stated.
+/// The maximum number of elements of a list whose least and greatest value are stated.
 const MAX_RANGED: u32 = 20_000;
 
 /// The position of a value in relation to lists.
@@ -59,19 +58,20 @@ pub(super) struct Writer<'w, 'a> {
     pub selection: &'w Selection,
     /// The options of condensing.
     pub options: &'w CondenseOptions<'w>,
-    /// The long texts of the document, of which excerpts are written.
+    /// The long texts of the document, which are replaced by excerpts.
     pub texts: &'w [LongText<'w>],
     /// The number of values that were shortened.
     pub shortened: u64,
     /// The number of elements of lists that were left out.
     pub omitted: u64,
-    /// The JSON Pointer to the first long text of which only an excerpt was written.
+    /// The JSON Pointer to the first long text that was replaced by an excerpt. `None` if there is
+    /// none.
     pub long_text: Option<&'w str>,
 }
 
 impl Writer<'_, '_> {
     /// Writes the value `id` as unescaped JSON: a document or, if `in_list`, a record. Writes `{}`
-    /// if no field of it is selected.
+    /// if none of its fields is selected.
     pub(super) fn root(&mut self, out: &mut Vec<u8>, id: NodeId, in_list: bool) {
         let inside = if in_list { Nesting::List } else { Nesting::Document };
         if self.any(out, id, inside) {
@@ -124,8 +124,8 @@ impl Writer<'_, '_> {
         out.len() > start + 2 || inside == Nesting::List
     }
 
-    /// Writes the first two plain values of an object, without brackets. Used for records that have
-    /// none of the selected fields, and would be empty.
+    /// Writes the first two plain values of an object, without brackets. Used for records that
+    /// would otherwise be empty, because they have no selected field.
     pub(super) fn plain(&mut self, out: &mut Vec<u8>, id: NodeId) {
         let outline = self.outline;
         let plain = outline.children(id).filter(|(_, node)| node.children == 0).take(2);
@@ -144,7 +144,7 @@ impl Writer<'_, '_> {
     }
 
     /// Writes a list or map that is not empty. Returns false if no element has a selected field, so
-    /// that the list would seem empty.
+    /// that the list would appear empty.
     fn list(&mut self, out: &mut Vec<u8>, id: NodeId, inside: Nesting) -> bool {
         let outline = self.outline;
         let Some(node) = outline.node(id) else { return false };
@@ -203,8 +203,9 @@ impl Writer<'_, '_> {
         any
     }
 
-    /// Returns the mark for `omitted` elements of the list `id`, named `what`. If they are numbers,
-    /// or pairs that end with a number, the mark has the least and the greatest of all elements.
+    /// Returns the mark for `omitted` elements of the list `id`; `what` names the elements. If they
+    /// are numbers, or pairs that end with a number, the mark has the least and the greatest of all
+    /// elements.
     fn list_mark(&self, id: NodeId, omitted: usize, what: &str) -> String {
         let mark = truncation_mark(omitted, what);
         if omitted == 0 || self.outline.node(id).is_none_or(|node| node.children > MAX_RANGED) {
@@ -222,7 +223,7 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Returns the number that a value is, as a number or as a string. `None` for other values.
+    /// Returns the value of a number, or of a string that is a number. `None` for other values.
     fn number(&self, node: &Node) -> Option<f64> {
         if node.children > 0 || node.span.len() > MAX_NUMBER_BYTES {
             return None;

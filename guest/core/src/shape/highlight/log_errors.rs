@@ -13,13 +13,13 @@ use crate::text::severity::Severity;
 /// remove up to three bytes more.
 const MAX_CHAR_BYTES: usize = 4;
 
-/// The maximum number of bytes that one token of the model can encode.
+/// The maximum number of bytes that one token of a model encodes.
 const MAX_TOKEN_BYTES: u64 = 16;
 
 /// The amount of detail in which entries are shown.
 #[derive(Clone, Copy)]
 pub(super) struct EntryDetail {
-    /// The parts of entries that do not count when they are merged.
+    /// The parts of entries that are ignored when entries are merged.
     masking: Masking,
     /// The maximum number of lines of an entry.
     pub(super) lines: usize,
@@ -33,13 +33,13 @@ const fn detail(masking: Masking, lines: usize, bytes: usize, is_brief: bool) ->
     EntryDetail { masking, lines, bytes, is_brief }
 }
 
-/// The most detail in which an entry is shown.
+/// The greatest amount of detail.
 pub(super) const FULL_DETAIL: EntryDetail =
     detail(Masking::Header, MAX_TRACE_LINES, MAX_LINE_BYTES, false);
-/// The least detail in which an entry is shown.
+/// The least amount of detail.
 const LEAST_DETAIL: EntryDetail = detail(Masking::Values, 1, 80, true);
 
-/// The ways to show all entries, in the order of loss.
+/// The amounts of detail to try, in falling order.
 const DETAILS: [EntryDetail; 8] = [
     FULL_DETAIL,
     detail(Masking::Header, 2, MAX_LINE_BYTES, false),
@@ -51,11 +51,11 @@ const DETAILS: [EntryDetail; 8] = [
     LEAST_DETAIL,
 ];
 
-/// The errors and warnings of a log. Repetitions are merged on first use, and the result serves all
-/// token limits.
+/// The errors and warnings of a log. Repetitions are merged on first use, and the result is reused
+/// for all token limits.
 pub struct LogErrors<'h> {
     entries: Vec<&'h LogEntry<'h>>,
-    /// The name of the entries.
+    /// The name of the entries, for headings.
     subject: Subject,
     /// The numbers of errors and warnings in the whole text.
     totals: (usize, usize),
@@ -63,7 +63,7 @@ pub struct LogErrors<'h> {
     merged: [OnceCell<Vec<MergedEntries<'h>>>; 3],
 }
 
-/// Log entries that are shown as one with a count, because they differ only in time or numbers.
+/// Log entries that are shown once with their number, because they differ only in time or numbers.
 #[derive(Clone, Copy)]
 struct MergedEntries<'h> {
     /// The first of the merged entries.
@@ -73,14 +73,14 @@ struct MergedEntries<'h> {
     count: usize,
 }
 
-/// Returns the numbers of errors and warnings in some log entries.
+/// Returns the number of errors and the number of warnings among log entries.
 fn counts<'h>(entries: impl Iterator<Item = &'h LogEntry<'h>> + Clone) -> (usize, usize) {
     let count = |level| entries.clone().filter(|entry| entry.level == level).count();
     (count(Severity::Error), count(Severity::Warn))
 }
 
 impl<'h> LogErrors<'h> {
-    /// Selects those of the `errors` of a text that are in line `from`, counted from 0, or later.
+    /// Selects the `errors` of a text that are in line `from`, counted from 0, or later.
     pub(super) fn new(errors: &'h [LogEntry<'h>], from: usize, subject: Subject) -> Self {
         let entries: Vec<_> = errors.iter().filter(|entry| entry.line >= from).collect();
         let totals = counts(errors.iter());
@@ -202,13 +202,13 @@ fn merge<'h>(entries: &[MergedEntries<'h>], masking: Masking) -> Vec<MergedEntri
 }
 
 impl MergedEntries<'_> {
-    /// The minimum number of bytes that [`MergedEntries::format`] writes, a lower bound for the
-    /// cost.
+    /// Returns the minimum number of bytes that [`MergedEntries::format`] writes, a lower bound for
+    /// the cost.
     fn min_bytes(&self, detail: &EntryDetail) -> u64 {
         shown_part(self.entry, detail).len().min(detail.bytes - MAX_CHAR_BYTES) as u64
     }
 
-    /// Formats the first of the merged entries, followed by the number of entries.
+    /// Formats the first of the merged entries, followed by the number of merged entries.
     fn format(&self, highlights: &Highlights<'_>, detail: &EntryDetail) -> String {
         let text = highlights.entry(self.entry, detail);
         if self.count > 1 {

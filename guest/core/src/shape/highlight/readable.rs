@@ -1,5 +1,5 @@
-//! HTML, XML and accessibility snapshots in short, beside the first lines of the source: the text
-//! of a page, or the elements of a document with what failed first.
+//! The readable content of HTML, XML and accessibility snapshots, shown after the first lines of
+//! the source: the text of a page, or the elements of a document with the reported failures.
 
 use std::borrow::Cow;
 
@@ -9,35 +9,34 @@ use crate::text::page_snapshot::snapshot_lines;
 use crate::text::page_text::page_text;
 use crate::tokens::Estimator;
 
-/// The number of first bytes in which HTML is recognized.
+/// The number of leading bytes that are searched for signs of HTML.
 const SAMPLE_BYTES: usize = 4_096;
 /// The share of the tokens, in tenths, that failures may take.
 const FAILURE_TENTHS: u64 = 6;
-/// The share of the tokens, in tenths, that is for the headings after the shown text of a page.
+/// The share of the tokens, in tenths, for headings after the shown text of a page.
 const HEADING_TENTHS: u64 = 2;
 
-/// The share of the tokens, in tenths, that what is beside the main content may take if not all
-/// fits.
+/// The share of the tokens, in tenths, for content outside the main content, if not all fits.
 const ASIDE_TENTHS: u64 = 3;
-/// The part of the tokens, as a divisor, that one block of text may take if not all fits.
+/// The share of the tokens for one block of text, as a divisor, if not all fits.
 const LONGEST_SHARE: u64 = 8;
-/// The tokens of a truncation mark.
+/// The cost of a truncation mark, in tokens.
 const MARK_TOKENS: u64 = 10;
 
-/// A document in short.
+/// The readable content of a document.
 pub(super) struct Readable {
-    /// The heading of the lines, which says what they are.
+    /// The heading above the lines, which describes them.
     heading: String,
-    /// The failures that the document reports, each with the number of its line.
+    /// The failures that the document reports, each with its line number in the source.
     failures: Vec<String>,
     lines: Vec<Line>,
 }
 
 struct Line {
     text: String,
-    /// True if the line is a heading of the page, with the number of its line in the source.
+    /// True if the line is a heading of the page. It then has its line number in the source.
     is_heading: bool,
-    /// True if the line is beside the main content, as menus are.
+    /// True if the line is outside the main content, such as a menu.
     is_aside: bool,
 }
 
@@ -48,7 +47,7 @@ impl Readable {
         (!readable.lines.is_empty()).then_some(readable)
     }
 
-    /// Reads the accessibility snapshot of a page. `None` if the text is none. O(n).
+    /// Reads the accessibility snapshot of a page. `None` if the text is not one. O(n).
     pub(super) fn snapshot(source: &str) -> Option<Self> {
         let mut numbers = LineNumbers::new(source);
         let lines = snapshot_lines(source)?.into_iter().map(|line| {
@@ -98,7 +97,7 @@ impl Readable {
         Self { heading, failures, lines: found.all.iter().map(line).collect() }
     }
 
-    /// Returns the number of tokens that all of the document costs, at most `token_limit`.
+    /// Returns the number of tokens for all of the content, at most `token_limit`.
     pub(super) fn wanted_tokens(&self, estimator: &Estimator, token_limit: u64) -> u64 {
         let mut tokens = 40;
         let texts = self.failures.iter().chain(self.lines.iter().map(|line| &line.text));
@@ -111,7 +110,7 @@ impl Readable {
         tokens
     }
 
-    /// Returns as much of the document as `token_limit` allows. `None` if nothing fits.
+    /// Returns as much of the content as `token_limit` allows. `None` if nothing fits.
     pub(super) fn excerpt(&self, estimator: &Estimator, token_limit: u64) -> Option<String> {
         let cost = |text: &str| estimator.cost(text.as_bytes()) + 1;
         let mut room = token_limit.checked_sub(cost(&self.heading) + 24)?;
@@ -208,8 +207,8 @@ impl Readable {
     }
 }
 
-/// Returns the largest cost to which each of some lines must be shortened so that they cost at most
-/// `room` together. They do so if each costs at most `least`.
+/// Returns the largest maximum cost per line with which lines of these `costs` cost at most `room`
+/// together. `least` is a maximum with which they certainly do.
 fn largest_cap(costs: &[u64], least: u64, room: u64) -> u64 {
     let fits = |cap: u64| costs.iter().map(|cost| (*cost).min(cap)).sum::<u64>() <= room;
     let (mut cap, mut too_large) = (least, room + 1);
@@ -239,7 +238,7 @@ fn is_html(source: &str) -> bool {
     has("<html") || has("<!doctype html") || !has("<?xml") && tags.into_iter().any(has)
 }
 
-/// The numbers of the lines of a text, by increasing offset.
+/// Finds the line numbers of ascending byte offsets in a text.
 struct LineNumbers<'t> {
     text: &'t [u8],
     at: usize,
@@ -253,8 +252,8 @@ impl<'t> LineNumbers<'t> {
         Self { text, at: 0, line: 1, is_single: memchr::memchr(b'\n', text).is_none() }
     }
 
-    /// Returns the number of the line that contains `offset`, which must not decrease. `None` if
-    /// the text has one line.
+    /// Returns the number of the line that contains the byte `offset`, which must not decrease
+    /// between calls. `None` if the text has one line.
     fn number_at(&mut self, offset: usize) -> Option<usize> {
         let passed = self.text.get(self.at..offset).unwrap_or_default();
         self.line += memchr::memchr_iter(b'\n', passed).count();

@@ -1,4 +1,4 @@
-//! A chunk of a text.
+//! Shows a chunk of a text.
 
 use super::{Content, Strategy, Task};
 use crate::json::text::visible;
@@ -92,7 +92,7 @@ fn with_highlights(
 }
 
 /// Returns the statistics of a table, within their share of the token limit. `None` for small
-/// limits.
+/// limits, and for texts that are not tables.
 fn statistics(highlights: &Highlights<'_>, pricer: &ExcerptPricer<'_>) -> Option<String> {
     let limit = statistics_limit(pricer.token_limit())?;
     table_statistics(highlights, &pricer.estimator, limit)

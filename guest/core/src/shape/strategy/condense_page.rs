@@ -1,4 +1,4 @@
-//! A page of condensed items: fewer fields and shorter values, in more items.
+//! Shows a page of condensed items: more items, with fewer fields and shorter values.
 
 use super::{Strategy, Task};
 use crate::json::text::{Form, convert};
@@ -10,14 +10,13 @@ use crate::shape::others::with_others;
 use crate::shape::{Coverage, Excerpt, FieldCoverage};
 use crate::snapshot::Cursor;
 
-/// Tokens that are reserved for field names in the result notice, per copy of the page in the
-/// result.
+/// Tokens reserved for field names in the result notice, per copy of the page in the result.
 const FIELD_NAME_TOKENS: u64 = 50;
 
 /// The strategy that shows condensed items.
 pub(super) struct CondensePage {
-    /// If true, shows all items of the lists with all their key fields, or none. If false, shows a
-    /// full page, else as many items as fit.
+    /// True if the strategy shows all items of the lists with all their key fields, or nothing. If
+    /// false, it shows a full page, else as many items as fit.
     pub all: bool,
 }
 
@@ -55,8 +54,8 @@ impl Strategy for CondensePage {
     }
 }
 
-/// Returns the numbers of items to try, from `most` down. Condensing pays only if it shows more
-/// than the `whole_items` that fit without it.
+/// Returns the numbers of items to try, from `most` down. Condensing is useful only if it shows
+/// more than the `whole_items` that fit without it.
 fn item_counts(most: usize, whole_items: usize) -> impl Iterator<Item = usize> {
     let counts = std::iter::successors(Some(most), |count| Some(count * 2 / 3));
     counts.take_while(move |count| *count > whole_items)

@@ -1,4 +1,4 @@
-//! A description of data that has no readable short form.
+//! Describes data that has no readable short form.
 
 use super::{Strategy, Task};
 use crate::json::text::{Form, prefix, visible};
@@ -28,8 +28,8 @@ impl Strategy for Describe {
     }
 }
 
-/// Returns an excerpt that describes a text of binary data. Its cursor is `whole`, which leads to
-/// the data. `None` if the text is readable.
+/// Returns an excerpt that describes a text of binary data. `whole` becomes its cursor to the data.
+/// `None` if the text is readable.
 fn describe(text: &[u8], whole: &Cursor) -> Option<Excerpt> {
     let what = describe_base64(text).or_else(|| describe_control(text))?;
     let head: String = String::from_utf8_lossy(text)

@@ -1,4 +1,4 @@
-//! A part of an item that does not fit a page.
+//! Shows a part of an item that exceeds a page.
 
 use super::{Strategy, Task};
 use crate::json::text::Form;

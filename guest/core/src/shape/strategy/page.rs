@@ -1,4 +1,4 @@
-//! A page of whole items.
+//! Shows a page of whole items.
 
 use super::{Strategy, Task};
 use crate::shape::Excerpt;
@@ -6,7 +6,7 @@ use crate::shape::others::with_others;
 
 /// The strategy that shows list items unchanged, as many as fit the token limit.
 pub(super) struct Page {
-    /// If true, the strategy applies only if the page is nearly full, or its items must not be
+    /// True if the strategy applies only to nearly full pages, and to items that must not be
     /// condensed. Such a page is better than a full page of condensed items.
     pub nearly_full: bool,
 }

@@ -1,4 +1,4 @@
-//! The whole document, without the white space between its tokens.
+//! Shows the whole document, without the white space between its tokens.
 
 use super::{Strategy, Task};
 use crate::fields::minify;

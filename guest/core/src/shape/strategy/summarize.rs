@@ -1,4 +1,4 @@
-//! A summary of a document that is no list: fewer fields, shorter values (FR-010, FR-011).
+//! Summarizes a document that is not a list: fewer fields, shorter values (FR-010, FR-011).
 
 use super::{Strategy, Task, WholePayload};
 use crate::fields::mask::names;
@@ -17,14 +17,14 @@ use crate::snapshot::Cursor;
 use crate::text::lines::IndexedText;
 
 /// Maximum number of values in a document that is summarized, about ten megabytes of small values.
-/// Selecting fields of a larger one would take too long.
+/// Selecting the fields of a larger document would take too long.
 const MAX_SUMMARIZED_VALUES: usize = 700_000;
 
-/// Tokens that are reserved for field names in the result notice of a summary.
+/// Tokens reserved for field names in the result notice of a summary.
 const FIELD_NAME_TOKENS: u64 = 40;
 
-/// The share of a summary, as a divisor, that remains free if it has long texts. The estimate of a
-/// text without common words may be one percent too low, and texts fill what they may cost.
+/// The share of a summary, as a divisor, that remains unused if it has long texts. The estimate for
+/// a text of uncommon words may be one percent too low, and texts use all of their budget.
 const TEXT_RESERVE: u64 = 50;
 
 /// The strategy that shows the most important fields of a document, with shortened values. If no
@@ -95,8 +95,8 @@ fn statistics(
     ListStatistics::text(condenser.statistics(), &pricer.estimator, limit)
 }
 
-/// The maximum cost of a summary, in tokens. It is the token limit or, for a document that fits the
-/// limit, the summary threshold of the policy.
+/// Returns the maximum cost of a summary, in tokens. It is the token limit or, for a document that
+/// fits the limit, the summary threshold of the policy.
 fn token_limit(task: &Task<'_>, whole: &WholePayload<'_>) -> u64 {
     let (limit, settings) = (task.pricer.token_limit(), whole.context.limits);
     if whole.is_over_limit {

@@ -1,5 +1,5 @@
-//! The importance of the fields of a document: their values are measured, and their names are one
-//! prior among several.
+//! The importance of the fields of a document. It is derived from statistics of their values and
+//! from their names.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,31 +7,34 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Field, FieldId, MAX_DISTINCT_VALUES, Schema};
 use crate::fields::priority::{FieldPriority, field_priority, section_rank};
 
-/// The minimum number of values from which it is concluded how a field varies.
+/// The minimum number of values from which the variation of a field is judged.
 const MIN_VALUES: u64 = 4;
-/// The number of values from which one value is taken for a constant.
+/// The minimum number of values of a field for which a single distinct value is a constant.
 const MIN_CONSTANT_VALUES: u64 = 3;
-/// The average length, in characters, above which a text is prose. A shorter one describes its
+/// The average length, in characters, above which a text is prose. A shorter text describes its
 /// record.
 const MIN_PROSE_CHARS: u64 = 100;
-/// The average length, in characters, above which strings that are no texts are encoded data.
+/// The average length, in characters, above which strings other than texts are encoded data.
 const MIN_DATA_CHARS: u64 = 400;
-/// The maximum number, length in characters, and depth of the constants that are stated for a list.
+/// The maximum number of constants that are stated for a list.
 const MAX_CONSTANTS: usize = 12;
+/// The maximum length of the value of a stated constant, in characters.
 const MAX_CONSTANT_CHARS: u64 = 60;
+/// The maximum depth of the field of a stated constant.
 const MAX_CONSTANT_LEVEL: u32 = 2;
-/// The maximum depth of a text that a record says of itself, such as `message.text`.
+/// The maximum depth of a record's own text, such as `message.text`.
 const MAX_OWN_LEVEL: u32 = 2;
-/// The average length, in characters, of texts that identify records without a name for it.
+/// The minimum average length, in characters, of texts that identify records although their field
+/// names do not say so.
 const MIN_NAME_CHARS: u64 = 4;
 const MAX_NAME_CHARS: u64 = 200;
-/// The minimum number of different phrases that describe records.
+/// The minimum number of distinct phrases that describe records.
 const MIN_PHRASES: u64 = 3;
-/// The average length, in characters, of the longest names of categories.
+/// The maximum average length, in characters, of the names of categories.
 const MAX_CATEGORY_CHARS: u64 = 24;
 
 impl Field {
-    /// Returns true if nearly all values are texts that differ, mostly no dates.
+    /// Returns true if nearly all values are distinct texts, most of which are not dates.
     fn has_different_texts(&self) -> bool {
         let counted = self.count.min(MAX_DISTINCT_VALUES as u64);
         self.strings * 10 >= self.count * 9
@@ -84,8 +87,9 @@ impl Schema {
         }
     }
 
-    /// Raises one field of records that no field identifies by its name: a text that differs in
-    /// most records, such as a phrase or an address. If there is nothing else, hashes. O(fields).
+    /// Raises the priority of one field of records that have no identifying field by name. Prefers
+    /// a text that differs in most records, such as a phrase or an address, else uses hashes.
+    /// O(fields).
     fn identify_records(&mut self) {
         let mut named: BTreeSet<FieldId> = BTreeSet::new();
         let mut best: BTreeMap<FieldId, _> = BTreeMap::new();
@@ -110,8 +114,9 @@ impl Schema {
         }
     }
 
-    /// Returns the field that names the records `record` for a reader, of which there are `count`:
-    /// a short text that nearly all have, and that differs. `None` if they have none. O(fields).
+    /// Returns the field that best names the records at `record` for a reader: a short text that
+    /// nearly all of the `count` records have, with distinct values. `None` if there is no such
+    /// field. O(fields).
     pub fn name_field(&self, record: FieldId, count: u64) -> Option<FieldId> {
         let fields = self.fields.iter().enumerate().filter(|(at, field)| {
             !field.container
@@ -137,7 +142,7 @@ impl Schema {
         fields.max_by_key(rank).map(|(at, _)| at)
     }
 
-    /// Returns true if the values of a field tell the records apart for a reader.
+    /// Returns true if a reader can distinguish the records by the values of a field.
     fn may_identify(&self, at: FieldId, field: &Field) -> bool {
         field.count >= MIN_VALUES
             && match field.priority {
@@ -161,15 +166,16 @@ impl Schema {
         level - record.map_or(0, |record| record.level)
     }
 
-    /// Returns the record that contains a field, or is it. `None` for fields outside of records.
+    /// Returns the record that contains a field, or the field itself if it is a record. `None` for
+    /// fields outside of records.
     pub(in crate::shape::condense) fn record_of(&self, at: FieldId) -> Option<FieldId> {
         let parent = |at: &FieldId| self.fields.get(*at)?.parent;
         std::iter::successors(Some(at), parent)
             .find(|at| self.fields.get(*at).is_some_and(Field::is_record))
     }
 
-    /// Returns the fields that have the same value in all records, as far as these records tell. At
-    /// most twelve; those with empty values come last.
+    /// Returns the fields that have the same value in all records of the schema. At most twelve,
+    /// those with empty values last.
     fn find_constants(&self) -> Vec<FieldId> {
         let records = self.fields.iter().find(|field| field.is_record());
         let count = records.map_or(u64::MAX, |field| field.count);

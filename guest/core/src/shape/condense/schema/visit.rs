@@ -13,8 +13,8 @@ use crate::tokens::{Estimator, WordCache};
 /// are data, like the elements of a list.
 const MIN_MAP_VALUES: u32 = 128;
 
-/// The number of first values of a field that are all priced. Later values are priced at intervals,
-/// up to a limit, and the cost of the rest is estimated.
+/// The number of leading values of a field that are all priced. Later values are priced at
+/// intervals, up to a limit, and the cost of the rest is estimated.
 const PRICED_VALUES: u64 = 8;
 const PRICING_STRIDE: u64 = 4;
 const MAX_PRICED_VALUES: u64 = 256;
@@ -162,8 +162,8 @@ fn is_date(raw: &[u8]) -> bool {
     })
 }
 
-/// Returns true if a hash makes up most of a short JSON string: at least 24 hexadecimal digits in a
-/// row, of which some are letters.
+/// Returns true if a short JSON string consists mostly of a hash: at least 24 consecutive
+/// hexadecimal digits, some of them letters.
 fn has_hash(raw: &[u8]) -> bool {
     const MIN_DIGITS: usize = 24;
     const MAX_BYTES: usize = 160;
@@ -194,8 +194,8 @@ fn has_lines(raw: &[u8]) -> bool {
     spaces > 2 && memchr::memmem::find_iter(head, b"\\n").count() > 2
 }
 
-/// Returns true if an object is treated as a map: it has many members, most of them objects or most
-/// of them lists, or most with keys that are data, such as versions and dates.
+/// Returns true if an object is treated as a map. It then has many members, most of them objects or
+/// most of them lists, or with keys that are data, such as versions and dates.
 #[must_use]
 fn is_map(outline: &Outline<'_>, id: NodeId, node: &Node) -> bool {
     if node.kind != Kind::Object || node.children < MIN_MAP_CONTAINERS {

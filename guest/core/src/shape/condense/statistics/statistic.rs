@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::text::shorten::shorten;
 
-/// The number of different values in all records from which a field is no category.
+/// The maximum number of distinct values, in all records, of a field that is a category.
 pub(super) const MAX_VALUES: usize = 256;
 /// The maximum number of values of a category that are listed with their counts.
 const MAX_LISTED_VALUES: usize = 6;
@@ -26,19 +26,19 @@ pub(super) enum Kind {
 /// The statistics of one field over the records so far.
 pub(super) struct Statistic {
     kind: Kind,
-    /// The number of records that have a value of the kind. `u64::MAX` if there are too many
-    /// different values.
+    /// The number of records with a value of this kind. `u64::MAX` if there are too many distinct
+    /// values.
     count: u64,
-    /// The number of records by value, as raw JSON.
+    /// The number of records with each value, as raw JSON.
     values: BTreeMap<Vec<u8>, u64>,
     sum: f64,
     least: Option<(f64, String)>,
     greatest: Option<(f64, String)>,
-    /// The number of records that have the greatest value.
+    /// The number of records with the greatest value.
     holders: u64,
-    /// The name of the first of them.
+    /// The name of the first record with the greatest value.
     holder: Option<String>,
-    /// True if the record that is being read is the first that has the greatest value.
+    /// True if the current record is the first with the greatest value.
     is_holder: bool,
 }
 
@@ -57,21 +57,22 @@ impl Statistic {
         }
     }
 
-    /// Ends a record, whose name is `name` as raw JSON, empty if it has none.
+    /// Ends a record. `name` is its name as raw JSON, empty if it has none.
     pub(super) fn end_record(&mut self, name: &[u8]) {
         if std::mem::take(&mut self.is_holder) {
             self.holder = (!matches!(name, b"" | b"null" | b"\"\"")).then(|| plain(name));
         }
     }
 
-    /// Returns true if two fields have the same numbers or times, as far as their statistics tell.
+    /// Returns true if two fields have the same statistics of numbers or times, so that one of them
+    /// suffices.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         self.kind != Kind::Category
             && (self.kind, self.count, self.sum, &self.least, &self.greatest)
                 == (other.kind, other.count, other.sum, &other.least, &other.greatest)
     }
 
-    /// Adds the value of a record, as raw JSON. Values of another kind count as absent.
+    /// Adds the value of a record, as raw JSON. Treats values of another kind as absent.
     pub(super) fn add(&mut self, raw: &[u8]) {
         if raw == b"null" || self.count == u64::MAX {
             return;
@@ -127,7 +128,8 @@ impl Statistic {
         self.add_greatest(order, (0.0, text));
     }
 
-    /// Adds a value whose order beside the greatest so far is known, if there is one.
+    /// Updates the greatest value with a new one. `order` compares the new value with the greatest
+    /// so far, and is `None` for the first value.
     fn add_greatest(&mut self, order: Option<Ordering>, (number, text): (f64, &str)) {
         match order {
             Some(Ordering::Less) => {}
@@ -140,7 +142,8 @@ impl Statistic {
     }
 
     /// Returns the statistics of the field `path` over `total` records, which the field `name`
-    /// names. `None` if the records have too few values in common, or one value only.
+    /// identifies. `None` if fewer than half of the records have a value, or if all values are
+    /// equal.
     #[allow(clippy::cast_precision_loss, reason = "a mean is rounded")]
     pub(super) fn text(&self, path: &str, name: &str, total: u64) -> Option<String> {
         // A record may have a member twice, so that nothing can be said of the number of records.
@@ -174,7 +177,7 @@ impl Statistic {
     }
 
     /// Returns true if all numbers seem to be seconds or milliseconds since 1970: times of this
-    /// century, close to each other beside their distance from 1970.
+    /// century whose range is small compared to their distance from 1970.
     fn is_time(&self) -> bool {
         let (Some((least, _)), Some((greatest, _))) = (&self.least, &self.greatest) else {
             return false;
@@ -186,7 +189,8 @@ impl Statistic {
         })
     }
 
-    /// Returns the values of a category with their counts, the most frequent first.
+    /// Returns the values of a category with their counts, the most frequent first. `None` if there
+    /// are too many.
     fn counts(&self) -> Option<String> {
         // Values of one record each are names or notes, not categories.
         let single = self.values.values().filter(|count| **count == 1).count();
