@@ -1,6 +1,4 @@
-//! The core, bound to JavaScript. `js/guard.js` contains the loop that loads and stores entries,
-//! because JavaScript stores are asynchronous. The loop repeats [`Core::request`] with the loaded
-//! entries until the core forwards or answers the request.
+//! The core, bound to JavaScript.
 //!
 //! The package has two modules of this crate: one without jq and, with the feature `jq`, one that
 //! is loaded for the first message that needs it. The first module names such a message by the step
@@ -43,7 +41,8 @@ pub struct Caller {
 
 #[wasm_bindgen]
 impl Caller {
-    /// `jq_failure` is the reason why the module with jq cannot be loaded, with what to do.
+    /// Creates a caller. `jq_failure` is the reason why the module with jq cannot be loaded, with
+    /// the way to solve the problem.
     #[wasm_bindgen(constructor)]
     pub fn new(
         principal: String,
@@ -119,13 +118,13 @@ impl Step {
         self.keys.clone()
     }
 
-    /// Removes and returns the message to send in place of the original. Undefined to send the
+    /// Removes and returns the message to send in place of the original. `undefined` to send the
     /// original.
     pub fn take_message(&mut self) -> Option<Vec<u8>> {
         self.message.take()
     }
 
-    /// Removes and returns the ticket to pass to `response`. Empty if the guard need not see the
+    /// Removes and returns the ticket to pass to `response`. Empty if the guard does not need the
     /// response.
     pub fn take_ticket(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.ticket)
@@ -136,7 +135,7 @@ impl Step {
         self.entries.len()
     }
 
-    /// Returns the key of the next entry to store. Undefined after the last entry.
+    /// Returns the key of the next entry to store. `undefined` after the last entry.
     pub fn next_key(&self) -> Option<String> {
         self.entries.last().map(|(key, _)| key.clone())
     }
@@ -156,7 +155,7 @@ impl Step {
         self.must_be_stored
     }
 
-    /// Returns the telemetry record of the decision as JSON. Undefined for `load` and `forward`.
+    /// Returns the telemetry record of the decision as JSON. `undefined` for `load` and `forward`.
     #[wasm_bindgen(getter)]
     pub fn record(&self) -> Option<String> {
         serde_json::to_string(self.record.as_ref()?).ok()
@@ -181,7 +180,7 @@ impl Core {
         Ok(Self { guard, policy: compiled.policy, warnings })
     }
 
-    /// The warnings about the policy document.
+    /// Returns the warnings about the policy document.
     #[wasm_bindgen(getter)]
     pub fn warnings(&self) -> Vec<String> {
         self.warnings.clone()
@@ -241,7 +240,7 @@ impl Core {
         })
     }
 
-    /// Returns the replacement for an answer that the guard failed to process. Undefined to send
+    /// Returns the replacement for an answer that the guard failed to process. `undefined` to send
     /// the answer unchanged.
     pub fn limit(&self, message: &[u8]) -> Option<Vec<u8>> {
         let bytes = usize::try_from(self.policy.hard_byte_limit()).unwrap_or(usize::MAX);

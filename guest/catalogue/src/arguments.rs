@@ -1,4 +1,6 @@
-//! Checks the arguments of a call against the schema of a tool.
+//! Checks the arguments of a call against the schema of a tool. The check covers types, required
+//! members, enumerations, constants, closed objects, items, combinators and local references. It
+//! ignores other keywords. It accepts everything that a complete validator accepts.
 //!
 //! The check covers types, required members, enumerations, constants, closed objects, items,
 //! combinators and local references. It ignores other keywords, and never rejects what a complete
@@ -18,8 +20,8 @@ const MAX_STEPS: usize = 200_000;
 /// Maximum number of characters of a value in an error.
 const MAX_SHOWN_CHARACTERS: usize = 40;
 
-/// Checks arguments. Returns an error for each problem, such as
-/// `arguments.days: expected int, got "three"`.
+/// Checks arguments. Returns an error for each problem, such as `arguments.days: expected int, got
+/// "three"`. Empty if there is none.
 ///
 /// ```
 /// use context_guard_catalogue::arguments::check;
@@ -115,8 +117,8 @@ impl<'s> Checker<'s> {
         }
     }
 
-    /// Checks `allOf`, `anyOf` and `oneOf`. The check accepts more than a complete one, so that
-    /// only values without any match are wrong for `oneOf`, and `not` tells nothing.
+    /// Checks `allOf`, `anyOf` and `oneOf`. The check of subschemas accepts more than a complete
+    /// one. For `oneOf`, only values without any match are therefore errors, and `not` is ignored.
     fn check_combinators(&mut self, schema: &'s Json, value: &Json, depth: usize) -> bool {
         let mut passed = true;
         for part in schema.get("allOf").map_or(&[][..], Json::elements) {
@@ -187,7 +189,7 @@ impl<'s> Checker<'s> {
         passed
     }
 
-    /// Runs a check with the path of a member.
+    /// Runs a check with the member `name` appended to the current path.
     fn in_member(&mut self, name: &str, check: impl FnOnce(&mut Self) -> bool) -> bool {
         let length = self.path.len();
         let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
@@ -236,7 +238,8 @@ fn is_of_type(kind: &str, value: &Json) -> bool {
     }
 }
 
-/// Returns true if two values are equal: numbers by value, objects in any order of members.
+/// Returns true if two values are equal. Numbers are compared by value, and objects independently
+/// of the order of members.
 fn equal(left: &Json, right: &Json) -> bool {
     match (left, right) {
         (Json::Number(left), Json::Number(right)) => {
@@ -264,7 +267,7 @@ fn unknown_member(name: &str, properties: &Json) -> String {
     }
 }
 
-/// Returns the beginning of a text for an error.
+/// Returns the beginning of a text, for an error message.
 fn shown(text: &str) -> String {
     let mut shown: String = text.chars().take(MAX_SHOWN_CHARACTERS).collect();
     if shown.len() < text.len() {

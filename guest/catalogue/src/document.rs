@@ -4,7 +4,8 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
-/// A JSON value. Objects keep the order of their members, which signatures show.
+/// A JSON value. Objects keep the order of their members, because signatures show them in that
+/// order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Json {
     /// `null`.
@@ -23,19 +24,21 @@ pub enum Json {
 }
 
 impl Json {
-    /// Parses a document. Returns none if it is not JSON, or nested deeper than 127 levels.
+    /// Parses a document. Returns `None` if it is not JSON, or nested deeper than 127 levels.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         serde_json::from_str(text).ok()
     }
 
-    /// Returns the value of the first member with this name.
+    /// Returns the value of the first member with this name. `None` if the value has no such
+    /// member.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Json> {
         self.members().iter().find(|(member, _)| member == name).map(|(_, value)| value)
     }
 
     /// Returns the value to which a local JSON Schema reference such as `#/$defs/Node` points.
+    /// `None` if there is no such value.
     #[must_use]
     pub fn resolve(&self, reference: &str) -> Option<&Json> {
         let mut value = self;
@@ -49,19 +52,19 @@ impl Json {
         Some(value)
     }
 
-    /// Returns the members of an object; none for other values.
+    /// Returns the members of an object. Empty for other values.
     #[must_use]
     pub fn members(&self) -> &[(String, Json)] {
         if let Json::Object(members) = self { members } else { &[] }
     }
 
-    /// Returns the elements of an array; none for other values.
+    /// Returns the elements of an array. Empty for other values.
     #[must_use]
     pub fn elements(&self) -> &[Json] {
         if let Json::Array(elements) = self { elements } else { &[] }
     }
 
-    /// Returns the text of a string.
+    /// Returns the text of a string. `None` for other values.
     #[must_use]
     pub fn as_str(&self) -> Option<&str> {
         if let Json::String(text) = self { Some(text) } else { None }
@@ -100,7 +103,7 @@ impl fmt::Display for Json {
     }
 }
 
-/// Returns a text as a JSON string.
+/// Returns a text as a JSON string with quotes.
 #[must_use]
 pub fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()

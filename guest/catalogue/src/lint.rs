@@ -1,4 +1,4 @@
-//! Checks of the definitions of tools, for the authors of servers.
+//! Checks tool definitions, for the authors of servers.
 
 mod definition;
 mod twins;
@@ -7,19 +7,19 @@ use serde::Serialize;
 
 use crate::document::Json;
 
-/// The importance of a finding.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// An improvement that many good servers do not have.
+    /// A possible improvement, which many good servers lack.
     Note,
-    /// Something that costs quality or tokens.
+    /// A problem that reduces quality or costs tokens.
     Warning,
-    /// Something that clients refuse, that a model cannot use, or that looks like an attack.
+    /// A definition that clients reject, that a model cannot use, or that resembles an attack.
     Error,
 }
 
-/// The rules, in the order of the documentation.
+/// The names of the rules, in the order of the documentation.
 pub const RULES: [&str; 21] = [
     "invalid-definition",
     "invalid-name",
@@ -56,16 +56,16 @@ pub struct LintedServer<'a> {
 /// A problem of a definition or of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// The importance.
+    /// The severity.
     pub level: Level,
     /// The rule: one of [`RULES`].
     pub rule: &'static str,
     /// The name of the server.
     pub server: String,
-    /// The name of the tool; none if the finding is about the whole server.
+    /// The name of the tool. `None` if the finding concerns the whole server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
-    /// The problem and, if it is not obvious, the remedy.
+    /// The problem and, if it is not obvious, the solution.
     pub message: String,
 }
 
@@ -89,18 +89,19 @@ pub struct LintReport {
     pub findings: Vec<Finding>,
 }
 
-/// The tokens of a list above which it is worth a note: clients should not load it as a whole.
+/// The number of tokens of a list above which a note advises that clients should not load it as a
+/// whole.
 const LONG_LIST_TOKENS: u64 = 6_000;
 
-/// A definition that could be read, with its server.
+/// A parsed definition, with its server.
 struct ParsedTool<'a> {
     server: &'a str,
     name: String,
     document: Json,
 }
 
-/// Checks the definitions of all servers. `price` estimates the tokens of a text. Several servers
-/// are also compared with each other.
+/// Checks the definitions of all servers. `price` estimates the tokens of a text. Also compares the
+/// tools of different servers.
 ///
 /// ```
 /// use context_guard_catalogue::lint::{Level, LintedServer, lint};
@@ -186,7 +187,7 @@ fn finding(level: Level, rule: &'static str, server: &str, message: String) -> F
     Finding { level, rule, server: server.to_owned(), tool: None, message }
 }
 
-/// Returns the plural of a noun unless the count is one.
+/// Returns a count with its noun, in the plural unless the count is one.
 fn plural(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }

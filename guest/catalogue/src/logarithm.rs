@@ -1,4 +1,4 @@
-//! The natural logarithm with equal bits on every target.
+//! The natural logarithm with the same bits on every target.
 
 /// Returns the natural logarithm of a positive finite number. `f64::ln` differs between platforms
 /// in its last bit, which would change the order of tools with nearly equal scores.

@@ -1,4 +1,4 @@
-//! Ranks the tools of an index for queries.
+//! Ranks the tools of an index by their relevance for queries.
 
 mod correct;
 mod query;
@@ -11,9 +11,9 @@ use crate::text::Splitter;
 
 use self::scorer::{Scorer, Scratch};
 
-/// The best score below which an answer says that nothing matches well.
+/// The best score of a query below which the result is a weak match.
 pub const WEAK_SCORE: f32 = 0.35;
-/// The number of servers that a weak match names.
+/// The maximum number of servers in the result of a weak match.
 const NEAREST_SERVERS: usize = 3;
 
 /// Restrictions on the tools that a search finds.
@@ -23,7 +23,7 @@ pub struct Filter<'a> {
     pub server: Option<&'a str>,
     /// Only tools of this category.
     pub category: Option<&'a str>,
-    /// Only tools that change nothing, if true, or all others.
+    /// If true, only tools that change nothing; if false, only other tools.
     pub read_only: Option<bool>,
     /// Only tools with a measured mean latency of at most this.
     pub max_latency_ms: Option<f64>,
@@ -50,7 +50,7 @@ impl Filter<'_> {
 /// A search: queries, restrictions and the maximum number of hits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SearchRequest<'a> {
-    /// One query for each need.
+    /// The queries, one for each need of the caller.
     pub queries: Vec<&'a str>,
     /// The restrictions.
     pub filter: Filter<'a>,
@@ -73,9 +73,9 @@ impl<'a> SearchRequest<'a> {
 pub struct Hit {
     /// The number of the tool in the index.
     pub tool: u32,
-    /// The score; about 1 if most of the query matches.
+    /// The score. About 1 if most of the query matches.
     pub score: f32,
-    /// The position of the query among the queries.
+    /// The index of the query among the queries of the search.
     pub query: usize,
     /// True if the query is the name of the tool.
     pub is_exact: bool,
@@ -84,11 +84,11 @@ pub struct Hit {
 /// The result of a search.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Found {
-    /// The hits, best first. The queries take turns.
+    /// The hits, best first, alternating between the queries.
     pub hits: Vec<Hit>,
-    /// For each query, the result apart from its hits.
+    /// The result of each query, without its hits.
     pub queries: Vec<QueryResult>,
-    /// The number of tools that match any query, shown or not.
+    /// The number of tools that match any query, including those without a hit.
     pub total: usize,
 }
 
@@ -104,7 +104,7 @@ pub struct QueryResult {
 }
 
 impl Index<'_> {
-    /// Searches the index. The same index and request give the same hits in the same order.
+    /// Searches the index. The same index and request always give the same hits in the same order.
     #[must_use]
     pub fn search(&self, request: &SearchRequest<'_>) -> Found {
         let mut splitter = Splitter::default();
@@ -132,7 +132,8 @@ impl Index<'_> {
         found
     }
 
-    /// Returns the hits of one query: exact names, then by score, then in the order of the index.
+    /// Returns the hits of one query: exact names first, then by score, then in the order of the
+    /// index. `number` is the index of the query.
     fn rank(
         &self,
         query: &str,
@@ -157,7 +158,7 @@ impl Index<'_> {
         scores.into_iter().map(hit).collect()
     }
 
-    /// Sorts the first `limit` hits, and describes all.
+    /// Sorts the hits, keeps at most `limit` or 16 of them, and returns the result of the query.
     fn describe(&self, hits: &mut Vec<Hit>, limit: usize) -> QueryResult {
         let total = hits.len();
         let order = |left: &Hit, right: &Hit| {
@@ -185,7 +186,8 @@ impl Index<'_> {
     }
 }
 
-/// Takes the best hit of each query in turn. Each tool appears once.
+/// Merges the hits of several queries: takes the best hit of each query in turn. Each tool appears
+/// once.
 fn take_turns(ranked: &[Vec<Hit>], limit: usize) -> Vec<Hit> {
     let mut hits: Vec<Hit> = Vec::new();
     let mut queues: Vec<_> = ranked.iter().map(|hits| hits.iter()).collect();
@@ -207,7 +209,7 @@ fn take_turns(ranked: &[Vec<Hit>], limit: usize) -> Vec<Hit> {
     hits
 }
 
-/// Splits the words of a query into its needs, for tests and benches.
+/// Splits a query into its needs, for tests and benchmarks. Empty if it has only one.
 #[must_use]
 pub fn needs(query: &str) -> Vec<String> {
     query::needs(query, &mut Splitter::default())

@@ -1,8 +1,8 @@
-//! Scores of tools by their usage, and tiers.
+//! Scores of tools by their usage, and tiers of scores.
 
 use serde::{Deserialize, Serialize};
 
-/// The recorded calls of one tool. An answer with `isError` is a failure. Latency excludes
+/// The call statistics of one tool. An answer with `isError` is a failure. Latency excludes
 /// queueing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -75,7 +75,7 @@ impl Usage {
         }
     }
 
-    /// Returns the success rate in percent; none without calls.
+    /// Returns the success rate in percent. `None` without calls.
     #[must_use]
     pub fn success_percent(&self) -> Option<f64> {
         (self.total > 0).then(|| 100.0 * to_f64(self.success.min(self.total)) / to_f64(self.total))

@@ -1,7 +1,8 @@
 //! The first sentence of a description.
 
-/// Minimum and maximum length of a first sentence, in characters.
+/// Minimum length of a first sentence, in characters.
 const MIN_CHARACTERS: usize = 12;
+/// Maximum length of a first sentence, in characters.
 const MAX_CHARACTERS: usize = 400;
 
 /// Splits a description into its first sentence and the rest. The sentence ends at `.`, `!` or `?`

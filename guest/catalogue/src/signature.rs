@@ -1,4 +1,4 @@
-//! Signatures of tools: one line that says how to call a tool.
+//! Signatures of tools: one line with a tool's name, parameters and purpose.
 //!
 //! ```
 //! use context_guard_catalogue::signature;
@@ -34,7 +34,7 @@ pub fn short(tool: &Tool<'_>) -> String {
     write(tool, Form::Short)
 }
 
-/// Returns the signature of a tool without limits, with `null` and constraints.
+/// Returns the signature of a tool without length limits, and with `null` and constraints.
 #[must_use]
 pub fn complete(tool: &Tool<'_>) -> String {
     write(tool, Form::Complete)
@@ -74,8 +74,8 @@ pub fn one_line(text: &str) -> String {
     clean(text)
 }
 
-/// Returns names and types of the parameters at the root of a tool, such as `string (required)`. A
-/// type is that of JSON Schema, if the parameter names one.
+/// Returns the names and types of a tool's parameters, such as `string (required)`. If the
+/// parameter's schema has a `type`, that is used.
 #[must_use]
 pub fn parameters(tool: &Tool<'_>) -> Vec<(String, String)> {
     let schema = tool.document.get("inputSchema").unwrap_or(&Json::Null);
@@ -109,7 +109,8 @@ fn sentence(tool: &Tool<'_>, form: Form) -> String {
     if sentence.is_empty() { sentence } else { format!(" // {sentence}") }
 }
 
-/// Returns parameters separated by commas. Each is a name, a schema, and true if it is required.
+/// Returns parameters as text, separated by commas. Each has a name, a schema, and true if it is
+/// required.
 fn parameter_list<'s>(
     types: &mut TypeWriter<'s>,
     parameters: Vec<(String, &'s Json, bool)>,

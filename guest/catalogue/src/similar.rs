@@ -1,14 +1,14 @@
-//! Names that are similar to a wrong name.
+//! Finds names that are similar to a wrong name.
 
 use std::collections::HashSet;
 
 use crate::text::normalized_name;
 
-/// Minimum share of common pairs of letters of similar names.
+/// Minimum share of common letter pairs in similar names.
 const MIN_SIMILARITY: f64 = 0.4;
 
-/// Returns the names that are most similar to `name`, at most `count`, most similar first. Names
-/// are compared by their pairs of neighbouring letters, so that words can change places.
+/// Returns the names that are most similar to `name`, at most `count`, most similar first. Compares
+/// pairs of adjacent letters, so that the order of words is irrelevant.
 pub fn nearest<'n>(name: &str, names: impl Iterator<Item = &'n str>, count: usize) -> Vec<&'n str> {
     let wanted = pairs(name);
     let mut found: Vec<(f64, usize, &str)> = names
@@ -20,7 +20,7 @@ pub fn nearest<'n>(name: &str, names: impl Iterator<Item = &'n str>, count: usiz
     found.into_iter().take(count).map(|(_, _, name)| name).collect()
 }
 
-/// Returns the pairs of neighbouring letters, with the first and last letter on their own.
+/// Returns the pairs of adjacent letters. The first and last letter each form a further pair.
 fn pairs(name: &str) -> HashSet<(char, char)> {
     let letters: Vec<char> =
         std::iter::once(' ').chain(normalized_name(name).chars().take(128)).chain([' ']).collect();

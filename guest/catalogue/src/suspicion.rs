@@ -1,5 +1,5 @@
 //! Texts in tool definitions that people do not see, or that instruct the model instead of
-//! describing the tool.
+//! describing the tool. A match is a reason to review a definition, not a proof.
 //!
 //! A match is a reason to look at a definition, not a proof. The patterns follow published attacks:
 //!
@@ -15,13 +15,13 @@ mod instructions;
 
 use crate::document::Json;
 
-/// Maximum number of suspicions that are reported about one definition.
+/// Maximum number of suspicions that are reported for one definition.
 const MAX_SUSPICIONS: usize = 8;
 
 /// The kind of a suspicious text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SuspicionKind {
-    /// Characters without a visible form, or that change the order of others.
+    /// Characters that are invisible, or that change the order of others.
     HiddenCharacters,
     /// An order to disregard other instructions.
     OverridesInstructions,
@@ -36,7 +36,7 @@ pub enum SuspicionKind {
 }
 
 impl SuspicionKind {
-    /// Returns the name of the kind, as rules of `tools lint` have it.
+    /// Returns the name of the kind in the rules of `tools lint`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -49,8 +49,8 @@ impl SuspicionKind {
         }
     }
 
-    /// Returns true if no description of a tool needs such a text. Servers for SSH name files with
-    /// keys, and some servers praise their tools.
+    /// Returns true if no legitimate description needs such a text. For comparison, servers for SSH
+    /// name files with keys, and some servers praise their tools.
     #[must_use]
     pub fn is_severe(self) -> bool {
         !matches!(self, Self::NamesSecretFile | Self::PrefersItself)
@@ -69,7 +69,7 @@ pub struct Suspicion {
 }
 
 /// Returns the suspicious texts of a definition: at most one of each kind in each text, and eight
-/// in all. Reads names of members, too.
+/// in total. Also examines names of members.
 #[must_use]
 pub fn suspicions(definition: &Json) -> Vec<Suspicion> {
     let mut found = Vec::new();
@@ -106,8 +106,8 @@ fn check(text: &str, path: &[&str], found: &mut Vec<Suspicion>) {
     }
 }
 
-/// Returns about 60 characters of the text around a match, on one line and without hidden
-/// characters.
+/// Returns about 60 characters of the text around the byte range of a match, on one line and
+/// without hidden characters.
 fn excerpt(text: &str, from: usize, to: usize) -> String {
     const CONTEXT_BYTES: usize = 20;
     const MAX_BYTES: usize = 100;

@@ -2,13 +2,13 @@
 
 use crate::text::Splitter;
 
-/// The built-in groups, one a line.
+/// The built-in groups, one per line.
 const BUILT_IN: &str = include_str!("../data/synonyms.txt");
 
 /// A group of words that describe similar things.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SynonymGroup {
-    /// True if the words are verbs, which count less.
+    /// True if the words are verbs, which have a lower weight.
     pub is_verbs: bool,
     /// The stems of the words.
     pub terms: Vec<String>,
@@ -21,8 +21,8 @@ pub fn built_in(splitter: &mut Splitter) -> Vec<SynonymGroup> {
     lines.filter_map(|line| parse(line, splitter)).collect()
 }
 
-/// Parses a group: words between spaces, after `v ` if they are verbs. Returns none if it has fewer
-/// than two words.
+/// Parses a group: words between spaces, after `v ` if they are verbs. Returns `None` if it has
+/// fewer than two words.
 #[must_use]
 pub fn parse(line: &str, splitter: &mut Splitter) -> Option<SynonymGroup> {
     let (is_verbs, words) = match line.strip_prefix("v ") {

@@ -1,16 +1,16 @@
-//! Splits texts into terms: words in lower case, without endings.
+//! Splits texts into terms: lower-case words without suffixes.
 
 use std::collections::HashMap;
 
 use rust_stemmers::{Algorithm, Stemmer};
 use unicode_normalization::UnicodeNormalization as _;
 
-/// Maximum length of a term in bytes. Longer words, such as encoded data, are no terms.
+/// Maximum length of a term in bytes. Longer words, such as encoded data, are ignored.
 const MAX_TERM_BYTES: usize = 64;
 /// Maximum number of words whose stems are cached.
 const MAX_CACHED_STEMS: usize = 50_000;
 
-/// Function words, sorted. `get`, `up`, `down` and `all` are no stop words, because they occur in
+/// Function words, sorted. `get`, `up`, `down` and `all` are not stop words, because they occur in
 /// the names of tools.
 const STOP_WORDS: &[&str] = &[
     "about",
@@ -155,12 +155,12 @@ const STOP_WORDS: &[&str] = &[
     "yours",
 ];
 
-/// A term and its place in the text.
+/// A term, with the original word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Term {
     /// The term: a stem, a number or a pair of characters.
     pub text: String,
-    /// The word as written, in lower case.
+    /// The original word, in lower case.
     pub word: String,
     /// The kind of term.
     pub kind: TermKind,
@@ -173,11 +173,11 @@ pub enum TermKind {
     Word,
     /// A number.
     Number,
-    /// A complete compound, in addition to its parts.
+    /// A whole compound, in addition to its parts.
     Compound,
 }
 
-/// Splits texts into terms. Caches stems.
+/// A splitter of texts into terms, with a cache of stems.
 pub struct Splitter {
     stemmer: Stemmer,
     stems: HashMap<String, String>,
@@ -200,7 +200,7 @@ enum Class {
 }
 
 impl Splitter {
-    /// Returns the terms of a text, in order. Stop words and single letters are left out.
+    /// Returns the terms of a text, in order. Omits stop words and single letters.
     pub fn split(&mut self, text: &str) -> Vec<Term> {
         let mut terms = Vec::new();
         if text.is_ascii() {
@@ -256,8 +256,8 @@ impl Splitter {
         self.end_run(&mut run, terms);
     }
 
-    /// Adds the parts of a run of letters, digits and underscores, and the run itself if it is a
-    /// compound.
+    /// Appends the parts of a run of letters, digits and underscores to `terms`. Appends the run
+    /// itself, too, if it is a compound.
     fn end_run(&mut self, run: &mut String, terms: &mut Vec<Term>) {
         if run.is_empty() {
             return;
@@ -320,7 +320,7 @@ fn is_mark(character: char) -> bool {
     matches!(character, '\u{300}'..='\u{36f}' | '\u{900}'..='\u{dff}' | '\u{64b}'..='\u{65f}')
 }
 
-/// Splits a run at underscores, between letters and digits, and where camel case starts a word.
+/// Splits a run at underscores, between letters and digits, and at word boundaries in camel case.
 /// Returns the parts in lower case.
 fn parts(run: &str) -> Vec<String> {
     let mut parts: Vec<String> = Vec::new();
@@ -370,8 +370,8 @@ fn push_bigrams(run: &str, terms: &mut Vec<Term>) {
     }
 }
 
-/// Returns a name in lower case without anything but letters and digits. Names that differ only in
-/// their notation are equal in this form.
+/// Returns the lower-case letters and digits of a name. Names that differ only in their notation
+/// have equal results.
 #[must_use]
 pub fn normalized_name(name: &str) -> String {
     let letters = name.nfkc().filter(|character| character.is_alphanumeric());

@@ -1,10 +1,10 @@
-//! Tools and the texts by which a search finds them.
+//! Tools, and their texts for searches.
 
 use crate::document::Json;
 use crate::score::Usage;
 use crate::sentence::split_first;
 
-/// Maximum number of characters of a description after its first sentence that are searched.
+/// Maximum number of characters after the first sentence of a description that are searched.
 const MAX_REST_CHARACTERS: usize = 4_000;
 /// Maximum number of characters of all parameter descriptions of a tool that are searched.
 const MAX_PARAMETER_CHARACTERS: usize = 600;
@@ -20,25 +20,25 @@ pub const FIELD_COUNT: usize = 6;
 pub struct Tool<'a> {
     /// The name of its server.
     pub server: &'a str,
-    /// The name that clients see.
+    /// The client-visible name.
     pub wire_name: &'a str,
-    /// The name on its server.
+    /// The name of the tool on its server.
     pub name: String,
-    /// The category; the server if policy assigns none.
+    /// The category. It is the server if policy assigns none.
     pub category: &'a str,
-    /// The definition as JSON text, as a full list contains it.
+    /// The definition as JSON text, verbatim as in a full list.
     pub definition: &'a str,
     /// The parsed definition.
     pub document: Json,
     /// True if the tool changes nothing.
     pub read_only: bool,
-    /// The recorded calls.
+    /// The call statistics.
     pub usage: Usage,
 }
 
 impl<'a> Tool<'a> {
-    /// Parses the definition of a tool. Its category is the server. Returns none if the definition
-    /// is not a JSON object with a name.
+    /// Parses the definition of a tool. Its category is the server. Returns `None` if the
+    /// definition is not a JSON object with a name.
     #[must_use]
     pub fn parse(server: &'a str, wire_name: &'a str, definition: &'a str) -> Option<Self> {
         let document = Json::parse(definition)?;
@@ -58,7 +58,7 @@ impl<'a> Tool<'a> {
         })
     }
 
-    /// Returns the description; empty if there is none.
+    /// Returns the description. Empty if there is none.
     #[must_use]
     pub fn description(&self) -> &str {
         self.document.get("description").and_then(Json::as_str).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! The clock of the engine. It shows one time during a run.
+//! The clock of the engine, which is constant during a run.
 #![allow(unsafe_code, reason = "the engine imports a C function")]
 
 use std::sync::atomic::{AtomicU64, Ordering};

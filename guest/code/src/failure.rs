@@ -6,7 +6,7 @@ use crate::bindings::context_guard::code::types::{Failure, FailureKind};
 
 /// The name of the program in stack traces.
 pub(crate) const FILE: &str = "program";
-/// The lines that the sandbox writes before the program.
+/// The number of lines that the sandbox adds before the program.
 const LINES_BEFORE: u32 = 1;
 /// The maximum size of the message of an error, in bytes.
 const MAX_MESSAGE_BYTES: usize = 2_000;
@@ -16,7 +16,8 @@ pub(crate) fn without_position(kind: FailureKind, message: &str) -> Failure {
     Failure { kind, message: shortened(message), line: 0, column: 0 }
 }
 
-/// Returns the failure for an error that the engine reported.
+/// Returns the failure for an error that the engine reported, with the position from the stack
+/// trace.
 pub(crate) fn of_error<T>(ctx: &Ctx<'_>, error: Result<T>, kind: FailureKind) -> Failure {
     match error.catch(ctx) {
         Ok(_) => without_position(kind, "The program failed."),
@@ -41,8 +42,8 @@ pub(crate) fn of_error<T>(ctx: &Ctx<'_>, error: Result<T>, kind: FailureKind) ->
     }
 }
 
-/// Returns the line and the column of the first frame of a stack trace that lies in the program, or
-/// zeros.
+/// Returns the line and the column, from 1, of the first stack frame inside the program. Zeros if
+/// there is none.
 fn position(stack: &str) -> (u32, u32) {
     let found = stack.lines().find_map(|line| {
         let (_, at) = line.rsplit_once(&format!("{FILE}:"))?;

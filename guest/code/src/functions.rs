@@ -1,4 +1,4 @@
-//! The functions of the host, for JavaScript.
+//! The host functions that the JavaScript prelude calls.
 
 use context_guard_json::scan::Scanner;
 use context_guard_json::text::Form;
@@ -7,7 +7,7 @@ use rquickjs::{Array, Ctx, Exception, Function, Object, Result, Value};
 
 use crate::bindings::context_guard::code::host;
 
-/// Returns an object with the functions of the host.
+/// Returns a JavaScript object with the host functions.
 pub(crate) fn native<'js>(ctx: &Ctx<'js>) -> Result<Object<'js>> {
     let native = Object::new(ctx.clone())?;
     native.set(
@@ -30,10 +30,10 @@ pub(crate) fn native<'js>(ctx: &Ctx<'js>) -> Result<Object<'js>> {
     Ok(native)
 }
 
-/// The number of digits from which a number may not be exact in JavaScript.
+/// The minimum number of digits of a number that may not be exact in JavaScript.
 const LONG_DIGITS: usize = 16;
 
-/// Returns JSON for the function `decoded` of the interface: parsed, or as a text if it may contain
+/// Returns JSON for the function `decoded` of the prelude: parsed, or as a text if it may contain
 /// integers that are not exact in JavaScript.
 pub(crate) fn json<'js>(ctx: &Ctx<'js>, text: &[u8]) -> Result<Array<'js>> {
     let decoded = Array::new(ctx.clone())?;
@@ -47,7 +47,7 @@ pub(crate) fn json<'js>(ctx: &Ctx<'js>, text: &[u8]) -> Result<Array<'js>> {
     Ok(decoded)
 }
 
-/// Returns true if a text has sixteen digits in a row.
+/// Returns true if a text has sixteen consecutive digits.
 fn has_long_number(text: &[u8]) -> bool {
     // A run of sixteen digits covers one place whose number is a multiple of sixteen.
     let places = (0..text.len()).step_by(LONG_DIGITS);
@@ -91,7 +91,7 @@ fn whole<'js>(ctx: Ctx<'js>, handle: u32) -> Result<rquickjs::String<'js>> {
     rquickjs::String::from_str(ctx, &String::from_utf8_lossy(&bytes))
 }
 
-/// Passes the end of a call to the program.
+/// Passes the result of call number `job`, or its error, to the function `settle` of the prelude.
 pub(crate) fn settle<'js>(
     ctx: &Ctx<'js>,
     settle: &Function<'js>,
@@ -121,7 +121,7 @@ pub(crate) fn settle<'js>(
     }
 }
 
-/// Returns the JSON of a member of a JSON object.
+/// Returns the JSON of the member `name` of a JSON object. `None` if the object lacks it.
 fn find<'r>(object: &'r [u8], name: &str) -> Option<&'r [u8]> {
     let mut found = None;
     let mut scanner = Scanner::new(object, Form::Raw);

@@ -1,4 +1,4 @@
-//! One run of a program.
+//! Runs a program.
 
 use rquickjs::context::EvalOptions;
 use rquickjs::promise::PromiseState;
@@ -11,12 +11,12 @@ use crate::{clock, functions, types};
 
 /// The interface of programs, in JavaScript.
 const PRELUDE: &str = include_str!(concat!(env!("OUT_DIR"), "/prelude.js"));
-/// The error for a program whose promises nothing can settle.
+/// The error for a program that waits for a promise that cannot be settled.
 const STUCK: &str = "The program waits for a promise that nothing settles. Await only calls of tools, or promises that the program resolves.";
 const NO_VALUE: &str = "The program returned nothing. End it with `return value`.";
 const NO_VALUE_YET: &str = "The program returned nothing, and calls of tools have not ended: write `await` before each call, as in `(await tools.a.b()).length`, and end with `return value`.";
 
-/// Returns a program without the Markdown fence around it. None if it has none. Lines remain.
+/// Removes the Markdown fence around a program. `None` if it has none. Line numbers remain.
 fn without_fence(program: &str) -> Option<String> {
     let (fence, rest) = program.trim_start().split_once('\n')?;
     let body = rest.trim_end().strip_suffix("```")?;
@@ -88,7 +88,8 @@ fn evaluate(
     Ok(written)
 }
 
-/// Defines the interface of programs, and returns what the sandbox needs of it.
+/// Defines the interface of programs, and returns the object with the functions that the sandbox
+/// calls.
 fn prepare<'js>(ctx: &Ctx<'js>, cursors: Vec<String>) -> JsResult<Object<'js>> {
     let prelude: Function<'js> = ctx.eval_with_options(PRELUDE, options("prelude"))?;
     let prelude: Object<'js> = prelude.call((functions::native(ctx)?,))?;
@@ -107,7 +108,7 @@ fn options(file: &str) -> EvalOptions {
     options
 }
 
-/// Compiles a program. It is the body of an asynchronous function, or an expression that is such a
+/// Compiles a program: the body of an asynchronous function, or an expression that is such a
 /// function or a value.
 fn compile<'js>(ctx: &Ctx<'js>, program: &str) -> JsResult<Value<'js>> {
     let expression = program.trim_end().trim_end_matches(';');
@@ -126,7 +127,8 @@ fn compile<'js>(ctx: &Ctx<'js>, program: &str) -> JsResult<Value<'js>> {
     ctx.eval_with_options(function, options(FILE))
 }
 
-/// Runs a compiled program to its end, and returns its value as JSON.
+/// Runs a compiled program to its end, and returns its value as JSON. `None` if the program has no
+/// value.
 fn follow<'js>(
     ctx: &Ctx<'js>,
     prelude: &Object<'js>,

@@ -1,5 +1,4 @@
-//! Removes the types of TypeScript from a program. Spaces replace them, so that positions in errors
-//! remain.
+//! Removes the types of TypeScript from a program.
 //!
 //! The sandbox tries a program without its types only if it is no JavaScript, so that a mistake
 //! here changes no valid program. Constructs that do more than state types, such as `enum`, remain,
@@ -13,10 +12,10 @@ use std::ops::Range;
 
 use self::tokens::{Token, TokenKind, tokens};
 
-/// Words before `(` that are no names of functions.
+/// Words before `(` that are not names of functions.
 const CONTROL: [&str; 6] = ["if", "for", "while", "switch", "with", "await"];
 
-/// Returns a program without its types. None if it has none that can be removed.
+/// Returns a program without its types. `None` if it has no types that can be removed.
 pub(crate) fn without_types(program: &str) -> Option<String> {
     let tokens = tokens(program)?;
     let mut remover = Remover { tokens: &tokens, removed: Vec::new() };
@@ -51,7 +50,7 @@ impl Remover<'_> {
         self.tokens.get(at).is_some_and(|token| token.kind == TokenKind::Word)
     }
 
-    /// Returns true if the token before `at` is `text`.
+    /// Returns true if the token before the one at index `at` is `text`.
     #[inline(never)]
     fn is_after(&self, at: usize, text: &str) -> bool {
         at.checked_sub(1).is_some_and(|before| self.is(before, text))
@@ -61,7 +60,7 @@ impl Remover<'_> {
         self.tokens.get(at).is_none_or(|token| token.begins_line)
     }
 
-    /// Removes the tokens from `from` to before `to`.
+    /// Marks the tokens with the indices `from..to` for removal.
     #[inline(never)]
     fn remove(&mut self, from: usize, to: usize) {
         if let (Some(first), Some(last)) =
@@ -72,7 +71,7 @@ impl Remover<'_> {
         }
     }
 
-    /// Walks over all tokens once, and removes types where they can be.
+    /// Visits all tokens once, and removes types.
     fn statements(&mut self) {
         let mut at = 0;
         while let Some(token) = self.tokens.get(at) {
@@ -111,7 +110,7 @@ impl Remover<'_> {
         }
     }
 
-    /// Returns true if the comma at `at` separates bindings of a declaration.
+    /// Returns true if the comma at index `at` separates bindings of a declaration.
     fn in_declaration(&self, at: usize) -> bool {
         let mut depth = 0_usize;
         for (at, token) in self.tokens.iter().enumerate().take(at).rev() {
@@ -131,8 +130,8 @@ impl Remover<'_> {
         false
     }
 
-    /// Removes `interface`, `type` and `declare` at the start of a statement. Returns the position
-    /// after it.
+    /// Removes `interface`, `type` and `declare` at the start of a statement. Returns the index of
+    /// the token after it.
     fn declaration(&mut self, at: usize) -> usize {
         if !self.is_word(at + 1) || self.begins_line(at + 1) {
             return at + 1;
@@ -162,8 +161,8 @@ impl Remover<'_> {
         }
     }
 
-    /// Returns the position after a declaration without values: that of its semicolon, or of the
-    /// next line.
+    /// Returns the index of the token at which a declaration without values ends: its semicolon, or
+    /// the first token of the next line.
     fn declared_end(&self, mut at: usize) -> usize {
         while at < self.tokens.len() {
             if self.is(at, ";") {
@@ -178,7 +177,7 @@ impl Remover<'_> {
         at
     }
 
-    /// Removes the type of a binding: a name or a pattern. Returns the position after it.
+    /// Removes the type of a binding: a name or a pattern. Returns the index of the token after it.
     fn binding(&mut self, at: usize) -> usize {
         let after = match self.tokens.get(at) {
             Some(token) if token.is("[") || token.is("{") => match self.closing(at) {
@@ -192,8 +191,8 @@ impl Remover<'_> {
         self.annotation(after, colon).unwrap_or(after)
     }
 
-    /// Removes `: type` at `colon`, and what precedes it from `from`. Returns the position after
-    /// it.
+    /// Removes `: type` at `colon`, and the tokens before it from `from` on. Returns the index of
+    /// the token after the type. `None` if no type follows.
     fn annotation(&mut self, from: usize, colon: usize) -> Option<usize> {
         if !self.is(colon, ":") {
             return None;
@@ -204,7 +203,7 @@ impl Remover<'_> {
     }
 
     /// Removes the types of parameters and of the result, if the parenthesis at `open` encloses
-    /// parameters. Returns the position of the next token to look at.
+    /// parameters. Returns the index of the next token to visit.
     fn parenthesis(&mut self, open: usize) -> usize {
         let Some(close) = self.closing(open) else { return open + 1 };
         if !self.has_parameters(open, close) {
@@ -223,7 +222,8 @@ impl Remover<'_> {
         open + 1
     }
 
-    /// Returns the position of the declaration of a function whose parameters begin at `open`.
+    /// Returns the index of the declaration of a function whose parameters begin at `open`. `None`
+    /// if there is none.
     fn function_before(&self, open: usize) -> Option<usize> {
         let name = self.before_type_parameters(open).checked_sub(1)?;
         let function = name.checked_sub(1).filter(|at| self.is(*at, "function"))?;
@@ -233,7 +233,8 @@ impl Remover<'_> {
         }
     }
 
-    /// Removes the types of parameters and of the result. Returns the position after the latter.
+    /// Removes the types of parameters and of the result. Returns the index of the token after the
+    /// result type.
     fn signature(&mut self, open: usize, close: usize) -> usize {
         let mut result = close + 1;
         if self.is(result, ":")
@@ -308,7 +309,8 @@ impl Remover<'_> {
         self.is(end, "=>") || (is_method && self.is(end, "{"))
     }
 
-    /// Returns the position of the type parameters that end before `open`, or else `open`.
+    /// Returns the index of the type parameters that end before `open`, or `open` if there are
+    /// none.
     fn before_type_parameters(&self, open: usize) -> usize {
         let mut depth = 0_usize;
         for at in (0..open).rev() {
@@ -324,7 +326,8 @@ impl Remover<'_> {
         open
     }
 
-    /// Removes type arguments or parameters at `at`, if these are some. Returns the next position.
+    /// Removes type arguments or parameters at `at`, if there are any. Returns the index of the
+    /// next token.
     fn type_arguments(&mut self, at: usize) -> usize {
         let before = at.checked_sub(1).and_then(|before| self.tokens.get(before));
         let Some(end) = self.angle_end(at, 0) else { return at + 1 };
@@ -338,7 +341,7 @@ impl Remover<'_> {
         at + 1
     }
 
-    /// Returns the position of the bracket that closes the one at `open`.
+    /// Returns the index of the bracket that closes the one at `open`. `None` if it is not closed.
     #[inline(never)]
     fn closing(&self, open: usize) -> Option<usize> {
         let mut depth = 0_usize;

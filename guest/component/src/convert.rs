@@ -98,12 +98,12 @@ pub(crate) fn decision(record: Record) -> types::Decision {
     }
 }
 
-/// Returns the options of a forwarded request that name the sources of its references.
+/// Returns the options of a forwarded request with the sources of its references.
 pub(crate) fn references(sources: Vec<String>) -> Vec<(String, String)> {
     sources.into_iter().map(|source| ("reference".to_owned(), source)).collect()
 }
 
-/// Returns the options of a decision that tell how its answer is related to stored answers.
+/// Returns the options of a decision that describe the relation of its answer to stored answers.
 fn origin(origin: Origin) -> Vec<(String, String)> {
     let Origin { snapshots, continues, cursor_error } = origin;
     let snapshots = snapshots.into_iter().map(|name| ("snapshot", name));

@@ -1,4 +1,4 @@
-//! Fault injection for tests: misbehaviour on demand. Released builds do not contain it.
+//! Fault injection for tests: misbehaviour on request. Released builds do not contain it.
 
 use crate::bindings::context_guard::guard::types::{Outcome, ResponseVerdict};
 

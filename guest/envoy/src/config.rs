@@ -1,4 +1,4 @@
-//! The configuration of the filter: a JSON document. All its errors are reported at once.
+//! The configuration of the filter: a JSON document. Reports all its errors at once.
 
 use context_guard_core::policy::{self, Policy};
 use context_guard_core::snapshot::Keys;
@@ -16,9 +16,9 @@ const KEYS_VARIABLE: &str = "CONTEXT_GUARD_SIGNING_KEYS";
 /// The environment variable with the secret of the gateway's store. Used if the configuration has
 /// none.
 const STORE_SECRET_VARIABLE: &str = "CONTEXT_GUARD_STORE_SECRET";
-/// The size of the store in Envoy's shared data, in bytes, unless the configuration has another.
+/// The default size of the store in Envoy's shared data, in bytes.
 const SHARED_BYTES: usize = 64 << 20;
-/// Members of the Envoy configuration besides those of [`Settings`].
+/// The members of the Envoy configuration in addition to those of [`Settings`].
 const OWN_MEMBERS: [&str; 4] = ["policy", "signingKeys", "store", "nowMs"];
 
 /// A validated configuration of the filter.
@@ -27,7 +27,7 @@ pub(crate) struct Config {
     pub(crate) keys: Keys,
     pub(crate) settings: Settings,
     pub(crate) store: Option<Slots>,
-    /// The gateway whose store is behind `store`.
+    /// The settings of the gateway whose store is used, if [`Store::Gateway`] is configured.
     pub(crate) gateway: Option<GatewaySettings>,
     /// The time, in milliseconds since 1970, that replaces the clock in tests.
     pub(crate) now_ms: Option<u64>,
@@ -87,7 +87,7 @@ fn default_bytes() -> usize {
 }
 
 impl GatewayMembers {
-    /// Returns the settings of the gateway's store.
+    /// Validates the members, and returns the settings of the gateway's store.
     fn settings(self) -> Result<GatewaySettings, String> {
         let Self { cluster, mut secret, authority, timeout_ms, bytes: _ } = self;
         if cluster.is_empty() {
@@ -118,7 +118,7 @@ impl GatewayMembers {
 }
 
 impl Config {
-    /// Parses a configuration from JSON. The error has all its issues.
+    /// Parses a configuration from JSON. Fails with all issues of the configuration.
     pub(crate) fn read(json: &[u8]) -> Result<Self, Vec<String>> {
         let json = if json.trim_ascii().is_empty() { b"{}" } else { json };
         let document: Map<String, Value> = serde_json::from_slice(json)

@@ -1,4 +1,4 @@
-//! Heads and bodies of HTTP messages in Envoy's buffers.
+//! Headers and bodies of HTTP messages in Envoy's buffers.
 
 use context_guard_protocol::header as headers;
 use context_guard_protocol::http::{HttpResponse, Replacement};
@@ -7,8 +7,8 @@ use proxy_wasm::hostcalls::{
 };
 use proxy_wasm::types::{BufferType, MapType};
 
-/// Replaces the `size` bytes in Envoy's buffer by `replacement`, or by `body`. Sets the length of
-/// the response if `sets_length` is true.
+/// Replaces the `size` bytes in Envoy's buffer by `replacement` or, if that is `None`, by `body`.
+/// If `sets_length`, also sets the `content-length` of the response.
 pub(crate) fn replace_body(
     replacement: Option<&Replacement>,
     body: &[u8],
@@ -39,8 +39,8 @@ pub(crate) fn change_head(head: &HttpResponse) {
     }
 }
 
-/// Reads the header `name`. Invalid UTF-8 in its value is replaced, because a header may contain
-/// any bytes.
+/// Reads the header `name`. `None` if it is absent. Replaces invalid UTF-8 in its value, because a
+/// header may contain any bytes.
 pub(crate) fn header(map: MapType, name: &str) -> Option<String> {
     let value = get_map_value_bytes(map, name).ok()??;
     Some(String::from_utf8_lossy(&value).into_owned())

@@ -13,9 +13,9 @@ use proxy_wasm::hostcalls::{
 use proxy_wasm::types::{BufferType, MapType};
 use serde_json::Value;
 
-/// The time, in milliseconds, for which the store is not called after a failure.
+/// The time, in milliseconds, without calls to the store after a failure.
 const PAUSE_MS: u64 = 1_000;
-/// The maximum number of bytes of a refusal that the log quotes.
+/// The maximum number of bytes of a refusal that are quoted in the log.
 const MAX_REASON_BYTES: usize = 300;
 
 /// The settings of a gateway's store.
@@ -30,7 +30,7 @@ pub(crate) struct GatewaySettings {
     pub(crate) timeout_ms: u32,
 }
 
-/// The store of a gateway, and its state as a worker sees it.
+/// The store of a gateway, with its state from the perspective of a worker.
 pub(crate) struct GatewayStore {
     settings: GatewaySettings,
     authorization: String,
@@ -41,9 +41,9 @@ pub(crate) struct GatewayStore {
 
 /// The outcome of a call.
 pub(crate) enum CallOutcome {
-    /// The gateway has done it. Contains the body of its answer.
+    /// The gateway has completed the call. Holds the body of its answer.
     Done(Vec<u8>),
-    /// The gateway has no room for the entries.
+    /// The gateway's store is too full for the entries.
     Full,
     /// The gateway cannot be reached, or refuses all calls.
     Unavailable,
@@ -56,17 +56,18 @@ impl GatewayStore {
     }
 
     /// Returns true if an exchange may call the store. While the store is down, one call per second
-    /// is made, so that no other exchange waits for it.
+    /// is allowed, so that no other exchange waits for it.
     pub(crate) fn can_call(&self) -> bool {
         !self.is_down.get() || clock_ms() >= self.retry_at_ms.get()
     }
 
-    /// Starts to read the values of keys. Returns the token of the call, none if it failed at once.
+    /// Starts to read the values of keys. Returns the token of the call. `None` if it failed at
+    /// once.
     pub(crate) fn read(&self, principal: &str, keys: &[String]) -> Option<u32> {
         self.call(READ_PATH, &ReadRequest::encode(principal, keys))
     }
 
-    /// Starts to write entries. Returns the token of the call, none if it failed at once.
+    /// Starts to write entries. Returns the token of the call. `None` if it failed at once.
     pub(crate) fn write(&self, principal: &str, entries: &[WrittenEntry]) -> Option<u32> {
         self.call(WRITE_PATH, &WriteRequest::encode(principal, entries))
     }
@@ -95,7 +96,7 @@ impl GatewayStore {
     }
 
     /// Reads the answer to a call, in Envoy's callback for it. `headers` is the number of its
-    /// headers: none if there is no answer.
+    /// headers, 0 if there is no answer.
     pub(crate) fn outcome(&self, headers: usize, body_bytes: usize) -> CallOutcome {
         if headers == 0 {
             self.failed("no answer");
@@ -124,7 +125,7 @@ impl GatewayStore {
         }
     }
 
-    /// Records a failure, which is logged once until the store works again.
+    /// Records a failure. Logs it once until the store works again.
     pub(crate) fn failed(&self, reason: &str) {
         self.retry_at_ms.set(clock_ms() + PAUSE_MS);
         if !self.is_down.replace(true) {
@@ -136,7 +137,7 @@ impl GatewayStore {
     }
 }
 
-/// Returns the reason in a refusal: its `detail`, or else its text.
+/// Returns the reason in the body of a refusal: its member `detail`, or else the body as text.
 fn reason(body: &[u8]) -> String {
     let problem: Option<Value> = serde_json::from_slice(body).ok();
     let detail = problem.as_ref().and_then(|problem| problem.get("detail")?.as_str());

@@ -33,7 +33,7 @@ pub(crate) struct Shared {
 enum RequestDecision {
     Forward(Option<Vec<u8>>, Vec<u8>),
     Answer(Vec<u8>, Record),
-    /// The store pass lacks entries, so that the run will be repeated.
+    /// Entries are missing, so the run must be repeated with them.
     Repeat,
 }
 
@@ -61,8 +61,9 @@ impl Shared {
         self.now_ms.or_else(clock).unwrap_or_default()
     }
 
-    /// Returns the number of bytes that Envoy can hold for a paused stream. Envoy's process ends if
-    /// a paused stream receives more than its buffer holds, which is at least twice `maxBuffered`.
+    /// Returns the number of bytes that Envoy can buffer for a paused stream. Envoy's process ends
+    /// if a paused stream receives more than its buffer holds, which is at least twice
+    /// `maxBuffered`.
     pub(crate) fn max_paused_bytes(&self) -> usize {
         2 * self.settings.max_buffered
     }
@@ -81,8 +82,8 @@ impl Shared {
         }
     }
 
-    /// Passes a request to the core until it decides, and loads the store entries that the core
-    /// asks for.
+    /// Passes a request to the core until it decides. Loads the store entries that the core
+    /// requests.
     fn decide(
         &self,
         caller: &Caller,
@@ -116,8 +117,8 @@ impl Shared {
         }
     }
 
-    /// Passes an upstream's response to the core, and stores the entries that the core returns.
-    /// Returns no message if the response passes unchanged.
+    /// Passes an upstream's response to the core, and stores the entries that the core returns. The
+    /// message is `None` if the response passes unchanged.
     fn shape(
         &self,
         cx: &Context<'_>,

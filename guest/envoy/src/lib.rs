@@ -55,8 +55,8 @@ struct Root {
 impl Context for Root {}
 
 impl RootContext for Root {
-    /// Applies a new configuration of the filter. Returns false if it is invalid, so that the
-    /// previous one remains in use.
+    /// Applies a new configuration of the filter. Returns false if it is invalid. The previous one
+    /// then remains in use.
     fn on_configure(&mut self, size: usize) -> bool {
         let bytes = if size == 0 { None } else { self.get_plugin_configuration() };
         match Config::read(bytes.as_deref().unwrap_or_default()).and_then(Shared::new) {

@@ -71,7 +71,7 @@ impl Metrics {
         let _ = increment_metric(self.faults, 1);
     }
 
-    /// Counts an entry for which the store had no room.
+    /// Counts an entry that the store rejected because it is full.
     pub(crate) fn store_full(&self) {
         let _ = increment_metric(self.store_full, 1);
     }

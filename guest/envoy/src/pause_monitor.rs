@@ -21,19 +21,19 @@ use proxy_wasm::types::MapType;
 
 /// The time between two checks of the paused streams.
 const TICK: Duration = Duration::from_millis(100);
-/// The number of checks that a body may be withheld. Envoy passes a body on in the same turn of its
-/// event loop, but filters ahead of this one may hold it for a moment.
+/// The maximum number of checks with a withheld body. Envoy passes a body on in the same iteration
+/// of its event loop, but earlier filters may hold it briefly.
 const MAX_WITHHELD_TICKS: u32 = 5;
 /// The number of checks after which a paused response without a body is logged.
 const LONG_PAUSE_TICKS: u32 = 50;
 
-/// The reason that clients and the log get.
+/// The reason in the response to the client and in the log.
 const REASON: &str = "Envoy does not pass bodies to the filter context-guard. Set allow_on_headers_stop_iteration: true in the config of the Wasm filter (Envoy 1.35 or later). See \"Run in Envoy\" in the documentation of context-guard.";
 
-/// The paused streams of a worker, as long as it is unknown if Envoy has the setting.
+/// The paused streams of a worker, while it is unknown if Envoy has the setting.
 #[derive(Default)]
 pub(crate) struct PauseMonitor {
-    /// True once Envoy passed a body to a paused stream, which proves the setting.
+    /// True after Envoy passed a body to a paused stream, which proves the setting.
     is_proven: Cell<bool>,
     is_logged: Cell<bool>,
     streams: RefCell<Vec<Weak<PausedStream>>>,
@@ -135,7 +135,7 @@ impl PauseMonitor {
         self.streams.replace(streams);
     }
 
-    /// Checks a stream. Returns false if it need not be checked again.
+    /// Checks a stream. Returns false if it needs no further checks.
     fn check(&self, stream: &PausedStream) -> bool {
         if !matches!(stream.pause(), Pause::Request | Pause::Response) {
             return false;

@@ -13,14 +13,14 @@ use crate::guard::Shared;
 
 /// The header with the id of the last event that the client received.
 pub(crate) const LAST_EVENT_ID: &str = "last-event-id";
-/// The time, in milliseconds, for which a stream can be resumed.
+/// The time, in milliseconds, during which a stream can be resumed.
 const TTL_MS: u64 = 600_000;
-/// The number of events, counted from the last, after which a stream can be resumed.
+/// The number of events, counted from the last, from which a stream can be resumed.
 const MAX_EVENTS: usize = 16;
-/// The size, in bytes, of the largest request that is stored.
+/// The maximum size, in bytes, of a request that is stored.
 const MAX_REQUEST_BYTES: usize = 65_536;
 
-/// The owner of a stream: what a client must send again to resume it.
+/// The owner of a stream: the data that a client must send again to resume it, as JSON.
 #[derive(Clone)]
 pub(crate) struct StreamOwner(String);
 
@@ -44,7 +44,8 @@ impl StreamOwner {
         format!("{}{event}", self.0)
     }
 
-    /// Returns the request whose stream the client resumes after an event. None if there is none.
+    /// Returns the request whose stream the client resumes after the event with this id. `None` if
+    /// none is stored.
     pub(crate) fn load(&self, shared: &Shared, event: &str) -> Option<Vec<u8>> {
         let key = self.key(event);
         let value = shared.store?.get(&key, shared.now_ms())?;
@@ -62,13 +63,14 @@ pub(crate) struct ResumableStream {
 }
 
 impl ResumableStream {
-    /// Creates the state of a stream without events. None if the request is too long to be stored.
+    /// Creates the state of a stream without events. `None` if the request is too long to be
+    /// stored.
     pub(crate) fn new(owner: StreamOwner, request: &[u8]) -> Option<Self> {
         let is_short = request.len() <= MAX_REQUEST_BYTES;
         is_short.then(|| Self { owner, request: request.to_vec(), events: VecDeque::new() })
     }
 
-    /// Records the ids of the events in `sent`, which are whole.
+    /// Records the ids of the complete events in `sent`.
     pub(crate) fn on_events(&mut self, sent: &[u8]) {
         let lines = sent.split(|byte| matches!(byte, b'\n' | b'\r'));
         for id in lines.filter_map(|line| line.strip_prefix(b"id:")) {
@@ -80,7 +82,7 @@ impl ResumableStream {
         }
     }
 
-    /// Stores the request for the client to resume the stream.
+    /// Stores the request, so that the client can resume the stream.
     pub(crate) fn save(&self, shared: &Shared) {
         let Some(store) = shared.store else { return };
         let now_ms = shared.now_ms();

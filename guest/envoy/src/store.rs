@@ -8,7 +8,7 @@
 use proxy_wasm::hostcalls::{get_shared_data, set_shared_data};
 use xxhash_rust::xxh3::xxh3_128;
 
-/// The number of sets of the set-associative store.
+/// The number of sets in the set-associative store.
 const SETS: usize = 64;
 /// The number of slots in a set, each for one value. The set's directory has an entry for each.
 const WAYS: usize = 32;
@@ -44,12 +44,13 @@ impl Slots {
         Self { set_bytes: bytes / SETS }
     }
 
-    /// Returns the value of a key, if it is stored.
+    /// Returns the value of a key. `None` if it is not stored.
     pub(crate) fn get(self, key: &str, now_ms: u64) -> Option<Vec<u8>> {
         self.get_written_since(key, 0, now_ms)
     }
 
-    /// Returns the value of a key, if it was stored at the time `since_ms` or later.
+    /// Returns the value of a key. `None` if it is not stored, or was written before the time
+    /// `since_ms`.
     pub(crate) fn get_written_since(
         self,
         key: &str,
@@ -100,7 +101,7 @@ impl Slots {
 }
 
 /// Adds an entry to the directory of a set whose values have at most `bytes` bytes in total.
-/// Returns the entry's slot and the slots of evicted entries. Returns none if the entry is too
+/// Returns the entry's slot and the slots of evicted entries. Returns `None` if the entry is too
 /// large.
 fn make_room(
     directory: &mut [Entry; WAYS],
@@ -135,7 +136,7 @@ fn make_room(
 }
 
 /// Changes the directory of `set` with `update`, by compare-and-swap. Retries if another worker
-/// changed it meanwhile. Fails if `update` returns none.
+/// changed it meanwhile. Fails if `update` returns `None`.
 fn change<T>(
     set: usize,
     mut update: impl FnMut(&mut [Entry; WAYS]) -> Option<T>,
@@ -150,7 +151,7 @@ fn change<T>(
     Err(Full)
 }
 
-/// Returns the set that a key belongs to, and the key's tag: a hash that identifies the key in its
+/// Returns the set to which a key belongs, and the key's tag: a hash that identifies the key in its
 /// set.
 fn locate(key: &str) -> (usize, u128) {
     let tag = xxh3_128(key.as_bytes());

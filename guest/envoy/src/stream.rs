@@ -28,9 +28,9 @@ use waiting::Waiting;
 pub(crate) struct Stream {
     pub(crate) shared: Rc<Shared>,
     pub(crate) exchange: Option<HttpExchange>,
-    /// The step that waits for the store of a gateway.
+    /// The step that waits for the store of a gateway, if any.
     pub(crate) waiting: Waiting,
-    /// The direction in which Envoy holds the stream back, until its body is complete.
+    /// The direction in which Envoy pauses the stream until its body is complete.
     paused: Rc<PausedStream>,
     response: BodyState,
     /// The owner of the response, if it may be an event stream that the client resumes later.
@@ -50,7 +50,7 @@ enum BodyState {
         with_head: bool,
     },
     Events,
-    /// The body was already replaced, so that its remaining chunks are dropped.
+    /// The body was already replaced. Its remaining chunks are dropped.
     Drop,
 }
 
@@ -73,14 +73,14 @@ impl Stream {
         self.paused.pause() == Pause::Request
     }
 
-    /// Forwards or answers a request whose body is complete, or pauses it. `body` is the request
-    /// body in Envoy's buffer.
+    /// Forwards, answers or pauses a request whose body is complete. `body` is the request body in
+    /// Envoy's buffer.
     fn finish_request(&mut self, body: Vec<u8>, pass: StorePass) -> Action {
         self.paused.resume();
         self.run_request(body, pass).unwrap_or(Action::Pause)
     }
 
-    /// Forwards or answers a request as the guard decided. `body` is the request body in Envoy's
+    /// Forwards or answers a request according to `action`. `body` is the request body in Envoy's
     /// buffer.
     pub(crate) fn apply_request(&mut self, action: RequestAction, body: &[u8]) -> Action {
         let Some(exchange) = &mut self.exchange else { return Action::Continue };
@@ -112,8 +112,8 @@ impl Stream {
         }
     }
 
-    /// Prepares the answer of a stream that the client resumes. Does nothing if the stream is
-    /// unknown.
+    /// Prepares the exchange for the answer of a stream that the client resumes. Does nothing if
+    /// the stream is unknown.
     fn resume(&mut self, owner: StreamOwner, request: &[u8], exchange: HttpExchange) {
         let shared = Rc::clone(&self.shared);
         let (mut exchange, mut pass) = (exchange, StorePass::local());
@@ -143,7 +143,7 @@ impl Stream {
         Action::Pause
     }
 
-    /// Refuses or forwards a request that exceeds `maxBuffered`.
+    /// Rejects or forwards a request that exceeds `maxBuffered`.
     fn on_oversized_request(&mut self) -> Action {
         self.paused.resume();
         self.shared.metrics.over_limit();
@@ -156,8 +156,8 @@ impl Stream {
         }
     }
 
-    /// Refuses or forwards a response whose `content-length` exceeds the limit, before its body is
-    /// read. `status` is that of the upstream's response.
+    /// Rejects or forwards a response whose `content-length` exceeds the limit, before its body is
+    /// read. `status` is the status of the upstream's response.
     fn on_oversized_response(&mut self, status: u16) -> Action {
         let shared = Rc::clone(&self.shared);
         let Some(exchange) = &mut self.exchange else { return Action::Continue };
@@ -208,7 +208,7 @@ impl Stream {
         Action::Continue
     }
 
-    /// Sends a whole response body, or what replaces it. `size` bytes are in Envoy's buffer.
+    /// Sends a whole response body or its replacement. `size` bytes are in Envoy's buffer.
     pub(crate) fn send_body(
         &self,
         replacement: Option<Replacement>,
@@ -410,7 +410,7 @@ impl HttpContext for Stream {
         if self.waiting.is_active() { Action::Pause } else { Action::Continue }
     }
 
-    /// The end of the stream, also if the client or the upstream left early.
+    /// Handles the end of the stream, including a disconnect of the client or the upstream.
     fn on_log(&mut self) {
         self.suspend();
     }

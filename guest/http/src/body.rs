@@ -13,11 +13,12 @@ use crate::filter::ComponentFilter;
 pub struct ForwardedBody<B>(Source<B>);
 
 enum Source<B> {
-    /// Bytes in memory. None after they are sent.
+    /// Bytes in memory. `None` after they were sent.
     Whole(Option<Bytes>),
     /// The bytes of the original body that were already read, then its unread remainder.
     Rest(Option<Bytes>, B),
-    /// An event stream whose events are shaped one by one. The original body is none after its end.
+    /// An event stream whose events are shaped one by one. The original body is `None` after its
+    /// end.
     Events(Box<HttpExchange>, ComponentFilter, Option<B>),
 }
 

@@ -1,4 +1,4 @@
-//! The configuration, read from the environment: every host of wasi:http provides one.
+//! The configuration, read from the environment, which every host of wasi:http provides.
 
 use std::sync::OnceLock;
 
@@ -14,8 +14,8 @@ use crate::bindings::context_guard::guard::types::{
 /// The environment variable with the configuration as JSON: `policy`, and the members of
 /// [`ProtocolSettings`]. Default: `{}`.
 const CONFIG_VARIABLE: &str = "CONTEXT_GUARD_CONFIG";
-/// The environment variable with the secrets that sign cursors, separated by white space: the first
-/// signs, all verify.
+/// The environment variable with the secrets that sign cursors, separated by white space. The first
+/// one signs, and all verify.
 const KEYS_VARIABLE: &str = "CONTEXT_GUARD_SIGNING_KEYS";
 
 /// The validated configuration of a middleware instance.
@@ -25,8 +25,8 @@ pub(crate) struct Config {
     pub(crate) compiled: CompiledPolicy,
 }
 
-/// Returns the configuration of this instance, or the reason why it is invalid. The environment is
-/// read on first use only.
+/// Returns the configuration of this instance, or the reason why it is invalid. Reads the
+/// environment on first use only.
 pub(crate) fn config() -> Result<&'static Config, &'static str> {
     static CONFIG: OnceLock<Result<Config, String>> = OnceLock::new();
     CONFIG.get_or_init(read).as_ref().map_err(String::as_str)

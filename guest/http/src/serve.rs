@@ -1,4 +1,4 @@
-//! An exchange: a request on its way to the next handler, and its response on the way back.
+//! Serves an exchange: passes a request to the next handler, and shapes its response.
 
 use bytes::Bytes;
 use context_guard_protocol::http::{
@@ -162,7 +162,7 @@ enum Read<B> {
     TooLong(Vec<u8>, B),
 }
 
-/// Reads a body up to `max_bytes`. Reads nothing if its `content_length` is greater.
+/// Reads a body up to `max_bytes`. If its `content_length` is greater, reads nothing.
 async fn read<B: Body<Data = Bytes> + Unpin>(
     mut body: B,
     content_length: Option<usize>,
@@ -216,7 +216,7 @@ fn content_length(headers: &HeaderMap) -> Option<usize> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.trim().parse().ok()
 }
 
-/// Returns a URI with path and query replaced by `target`. None if the result is invalid.
+/// Returns a URI with path and query replaced by `target`. `None` if the result is invalid.
 fn with_target(uri: &Uri, target: &str) -> Option<Uri> {
     let mut parts = uri.clone().into_parts();
     parts.path_and_query = Some(target.parse().ok()?);

@@ -117,7 +117,7 @@ fn padded(rest: &[u8]) -> [u8; BLOCK_BYTES] {
     block
 }
 
-/// Loads fewer than 16 bytes into a vector, padded with zeros. It has no loop, because the WASM
+/// Loads fewer than 16 bytes into a vector, padded with zeros. Uses no loop, because the WASM
 /// component checks its deadline in each iteration.
 #[inline]
 fn part(bytes: &[u8]) -> u8x16 {
@@ -160,8 +160,8 @@ fn next(bytes: &[u8]) -> (u8x16, usize) {
     }
 }
 
-/// Returns a vector whose lanes are all ones where the byte of `part` is in `first..=last`, and
-/// zeros elsewhere.
+/// Returns a vector whose lanes are all ones if the byte of `part` is in `first..=last`, else
+/// zeros.
 #[inline]
 pub fn in_range(part: u8x16, first: u8, last: u8) -> u8x16 {
     let above = part - u8x16::splat(first);
@@ -232,8 +232,8 @@ pub fn is_ascii(bytes: &[u8]) -> bool {
         .all(|at| ByteBlock::load(bytes, at).non_ascii() == 0)
 }
 
-/// Returns true if both slices are equal. For names and other short slices: `==` calls `memcmp`,
-/// which compiled to WASM compares byte by byte.
+/// Returns true if both slices are equal. Intended for names and other short slices: `==` calls
+/// `memcmp`, which compiled to WASM compares byte by byte.
 #[inline]
 pub fn equal_bytes(left: &[u8], right: &[u8]) -> bool {
     if left.len() != right.len() {
@@ -306,8 +306,8 @@ pub fn bit_positions(mut set: u64) -> impl Iterator<Item = usize> {
 }
 
 /// Pairs the bits of `set` in ascending order. Returns the bits from the first of each pair up to,
-/// but not including, the second. If `set` has the quotes of JSON, the result masks the string
-/// contents.
+/// but not including, the second. If `set` has the quotes of JSON, the result is a mask of the
+/// string contents.
 #[inline]
 pub fn inside_mask(set: u64) -> u64 {
     let mut mask = set;
@@ -330,7 +330,7 @@ impl BackslashCarry {
     }
 
     /// Returns two bit sets: the positions one byte after a backslash, and the positions two bytes
-    /// after one. Backslashes are those of this block, `slashes`, and the previous one. Then
+    /// after one. The backslashes are those of this block, `slashes`, and of the previous one. Then
     /// advances to the next block.
     #[inline(always)]
     pub fn next(&mut self, slashes: u64) -> (u64, u64) {

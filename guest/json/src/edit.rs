@@ -1,4 +1,4 @@
-//! Edits of a JSON buffer that keep all other bytes verbatim.
+//! Edits of a JSON buffer. All other bytes remain verbatim.
 
 use super::Span;
 use super::scan::{Scan, ScanError, Scanner};

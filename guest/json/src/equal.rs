@@ -1,4 +1,4 @@
-//! Equality of documents, regardless of white space and of escapes.
+//! Equality of documents, ignoring white space and escapes.
 
 mod escaped;
 mod ignoring_whitespace;
@@ -20,8 +20,8 @@ struct TokenStream<'a> {
     left: u8,
 }
 
-/// The item that [`TokenStream`] returns for a quote that delimits a string. It is greater than any
-/// byte, so that it differs from an escaped quote.
+/// The item of [`TokenStream`] for a quote that delimits a string. It is greater than any byte, so
+/// that it differs from an escaped quote.
 const QUOTE: u16 = 0x100;
 
 impl Iterator for TokenStream<'_> {
@@ -90,7 +90,7 @@ impl TokenStream<'_> {
 }
 
 /// Returns true if two JSON documents have equal values, with members in the same order. Numbers
-/// must be written alike. O(n).
+/// must have the same spelling. O(n).
 #[must_use]
 pub fn json(left: &[u8], left_form: Form, right: &[u8], right_form: Form) -> bool {
     // Usually one program has serialized the same value twice, so that the texts differ in white
@@ -110,7 +110,7 @@ pub fn json(left: &[u8], left_form: Form, right: &[u8], right_form: Form) -> boo
     })
 }
 
-/// Returns true if two documents are equal, compared token by token. Strings that are escaped alike
+/// Returns true if two documents are equal, compared token by token. Strings with the same escapes
 /// are compared without decoding.
 fn side_by_side((mut left, mut right): (Scanner<'_>, Scanner<'_>)) -> Scan<bool> {
     loop {

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 
 use crate::blocks::equal_bytes;
 
-/// The number of keys, from the expected one on, that are compared before all keys are searched.
-/// Records often lack some optional keys.
+/// The number of keys to compare, from the expected one on, before all keys are searched. Records
+/// often lack some optional keys.
 const MAX_MISSING_KEYS: usize = 4;
-/// The maximum number of keys that are compared one by one. More are searched in an index.
+/// The maximum number of keys that are compared one by one. Further keys are searched in an index.
 const MAX_COMPARED_KEYS: usize = 32;
 
 /// A map from keys to values, fast for keys that recur in the same order. A search begins at the
@@ -30,8 +30,8 @@ impl<T> Default for KeyCache<T> {
 }
 
 impl<T: Copy> KeyCache<T> {
-    /// Returns the value of `key`, or `None` if the key was not added. O(1) if keys are requested
-    /// in the order of insertion, else O(log keys).
+    /// Returns the value of `key`. `None` if the key was not added. O(1) if keys are requested in
+    /// the order of insertion, else O(log keys).
     #[inline]
     #[must_use]
     pub fn find(&self, key: &[u8]) -> Option<T> {

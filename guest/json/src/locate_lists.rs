@@ -4,11 +4,11 @@ use super::Span;
 use super::scan::{Kind, Scan, Scanner};
 use super::text::Form;
 
-/// The maximum depth of objects in which lists and texts are located.
-/// `{"data":{"page":{"items":[…]}}}` has a list at depth three.
+/// The maximum depth of objects in which lists and texts are located. The list in
+/// `{"data":{"page":{"items":[…]}}}` has depth three.
 const MAX_DEPTH: usize = 4;
 
-/// The number of first elements of a list whose syntax is validated. Later elements are skipped
+/// The number of leading elements of a list whose syntax is validated. Later elements are skipped
 /// unchecked.
 const VALIDATED_ITEMS: usize = 3;
 
@@ -37,11 +37,12 @@ pub struct DocumentInfo {
     pub root: Span,
     /// The kind of the document's root value.
     pub kind: Kind,
-    /// All lists, in the order of the document.
+    /// All lists, in document order.
     pub lists: Vec<List>,
     /// The longest string outside of lists, or `None` if there is no string.
     pub text: Option<Text>,
-    /// True if the root is no JSON value but JSON Lines: each line is an element of the only list.
+    /// True if the root is not a JSON value but JSON Lines. Each line is then an element of the
+    /// only list.
     pub is_lines: bool,
 }
 
@@ -71,7 +72,7 @@ impl DocumentInfo {
         Some(info)
     }
 
-    /// Describes JSON Lines as a list of the values at `lines`. Returns `None` without lines.
+    /// Describes JSON Lines as a list of the values at `lines`. Returns `None` if `lines` is empty.
     #[must_use]
     pub fn of_lines(lines: Vec<Span>) -> Option<Self> {
         let root = lines.first()?.start..lines.last()?.end;
@@ -79,8 +80,8 @@ impl DocumentInfo {
         Some(Self { root, kind: Kind::Array, lists: vec![list], text: None, is_lines: true })
     }
 
-    /// Adds the lists and the longest text in the scanner's next value to this information. `path`
-    /// has the spans of the keys from the root to that value.
+    /// Adds the lists and the longest text in the scanner's next value to `self`. `path` has the
+    /// spans of the keys from the root to that value.
     fn value(&mut self, scanner: &mut Scanner<'_>, path: &mut Vec<Span>) -> Scan<()> {
         match scanner.kind()? {
             Kind::Object if path.len() < MAX_DEPTH => scanner.object(|scanner, key| {
@@ -137,7 +138,7 @@ impl DocumentInfo {
         self
     }
 
-    /// Returns the list with the largest span in bytes, or `None` if the document has no list.
+    /// Returns the list with the largest span in bytes. `None` if the document has no list.
     #[must_use]
     pub fn longest(&self) -> Option<&List> {
         self.lists.iter().max_by_key(|list| list.span.len())

@@ -13,7 +13,7 @@ use super::text::{Form, convert, is_plain, string, visible};
 /// The maximum depth of nodes. The members of deeper containers are not indexed.
 const MAX_DEPTH: u16 = 64;
 
-/// The number of nodes after which the members of further containers are not indexed.
+/// The maximum number of nodes. The members of containers beyond it are not indexed.
 const MAX_NODES: usize = 1 << 20;
 
 /// The index of a node in its outline.
@@ -39,8 +39,8 @@ pub struct Node {
     pub path: u32,
 }
 
-/// Selects values of a document by their paths, which it numbers, when an outline is built. All
-/// other values are skipped.
+/// Selects and numbers values of a document by their paths while an outline is built. All other
+/// values are skipped.
 pub trait PathFilter {
     /// Returns the path number of a container's child, or `None` to skip the child. `path` is the
     /// path number of the container. `key` is the verbatim key of a member, or `None` for an
@@ -65,7 +65,7 @@ impl PathFilter for Everything {
     }
 }
 
-/// Returns the span of a node's value. That of a string includes the quotes.
+/// Returns the span of a node's value. The span of a string includes the quotes.
 #[inline]
 fn whole(node: &Node, form: Form) -> Span {
     match node.kind {
@@ -262,7 +262,7 @@ impl<'a> Outline<'a> {
         self.nodes.len() <= MAX_NODES
     }
 
-    /// Returns the node with the index `id`, or `None` if there is none.
+    /// Returns the node with the index `id`. `None` if there is no such node.
     #[must_use]
     pub fn node(&self, id: NodeId) -> Option<&Node> {
         self.nodes.get(id)
@@ -303,7 +303,7 @@ impl<'a> Outline<'a> {
         out.extend_from_slice(b"\":");
     }
 
-    /// Returns the value of `node` as raw JSON, like [`Outline::raw`]. An escaped value is decoded
+    /// Returns the value of `node` as raw JSON, like [`Outline::raw`]. Decodes an escaped value
     /// into `scratch` instead of a new vector.
     pub fn raw_in<'s>(&'s self, scratch: &'s mut Vec<u8>, node: &Node) -> &'s [u8] {
         match (self.form, node.kind) {
@@ -354,8 +354,8 @@ impl<'a> Outline<'a> {
         self.decoded(key).replace('~', "~0").replace('/', "~1")
     }
 
-    /// Returns the member `name` of the object `id`, or `None` if there is no such object or
-    /// member. Among duplicates the last one counts, as in most parsers.
+    /// Returns the member `name` of the object `id`. `None` if there is no such object or member.
+    /// Among duplicates, the last one counts, as in most parsers.
     #[must_use]
     pub fn member(&self, id: NodeId, name: &str) -> Option<(NodeId, &Node)> {
         if self.node(id)?.kind != Kind::Object {
@@ -408,7 +408,7 @@ mod tests {
         assert_eq!(outline.decoded(&string.span), "x\ny");
     }
 
-    /// Selects the members `a` and `c` at any depth.
+    /// A filter that selects the members `a` and `c` at any depth.
     struct Two;
 
     impl PathFilter for Two {

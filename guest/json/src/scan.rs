@@ -114,7 +114,7 @@ impl<'a> Scanner<'a> {
         self.kind_here()
     }
 
-    /// Returns the kind of the value at the current position, or `None` if no value begins there.
+    /// Returns the kind of the value at the current position. `None` if no value begins there.
     #[inline]
     fn kind_here(&self) -> Option<Kind> {
         match *self.bytes.get(self.at)? {
@@ -123,8 +123,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Skips white space and the byte `byte`. Returns false if another byte follows. `byte` must be
-    /// written alike in raw and escaped JSON.
+    /// Skips white space and the byte `byte`. Returns false if another byte follows. `byte` must
+    /// have the same form in raw and escaped JSON.
     #[inline]
     fn consume(&mut self, byte: u8) -> bool {
         if self.bytes.get(self.at) != Some(&byte) {
@@ -142,7 +142,7 @@ impl<'a> Scanner<'a> {
         if self.consume(byte) { Ok(()) } else { self.error() }
     }
 
-    /// Checks that nothing but white space follows in the buffer.
+    /// Checks that only white space follows in the buffer.
     ///
     /// # Errors
     /// Fails if anything else follows.
@@ -158,7 +158,7 @@ impl<'a> Scanner<'a> {
         self.peek().0
     }
 
-    /// Skips `bytes` if the buffer continues with exactly these. Returns false otherwise.
+    /// Skips `bytes` if they are next in the buffer. Returns false otherwise.
     #[inline]
     pub fn consume_bytes(&mut self, bytes: &[u8]) -> bool {
         let here = self.bytes.get(self.at..self.at + bytes.len());

@@ -72,8 +72,8 @@ fn unicode(bytes: &[u8], at: usize) -> (Unit, usize) {
     }
 }
 
-/// Returns the number that the four hexadecimal digits at `at` encode, or `None` if there are no
-/// such digits.
+/// Returns the number that the four hexadecimal digits at `at` encode. `None` if there are no four
+/// digits.
 pub(super) fn hex(bytes: &[u8], at: usize) -> Option<u32> {
     bytes
         .get(at..at + 4)?
@@ -81,8 +81,8 @@ pub(super) fn hex(bytes: &[u8], at: usize) -> Option<u32> {
         .try_fold(0, |value, digit| Some(value << 4 | char::from(*digit).to_digit(16)?))
 }
 
-/// Returns the text that `bytes` encode in this form. Borrowed if nothing is escaped. A lone
-/// surrogate decodes to U+FFFD.
+/// Decodes `bytes` from their form to text. Borrowed if nothing is escaped. A lone surrogate
+/// decodes to U+FFFD.
 #[inline]
 #[must_use]
 pub fn visible(bytes: &[u8], form: Form) -> Cow<'_, [u8]> {
@@ -94,8 +94,8 @@ pub fn visible(bytes: &[u8], form: Form) -> Cow<'_, [u8]> {
 }
 
 /// Returns true if the string at `span` has at most 16 bytes and no escape. Also returns false if
-/// the buffer ends less than 16 bytes after the string's start, because one vector comparison
-/// decides.
+/// the buffer ends less than 16 bytes after the string's start, because the check is one vector
+/// comparison.
 #[inline]
 pub(super) fn is_plain(bytes: &[u8], span: &Span) -> bool {
     let part = bytes.get(span.start..).and_then(|rest| rest.first_chunk::<PART>());
@@ -146,8 +146,8 @@ fn decode(out: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
-/// Decodes the escape at the start of `bytes` that is longer than two bytes, and appends its
-/// character to `out`. Returns the length of the escape.
+/// Decodes the escape of more than two bytes at the start of `bytes`, and appends its character to
+/// `out`. Returns the length of the escape.
 #[inline(never)]
 fn escape_of(out: &mut Vec<u8>, bytes: &[u8]) -> usize {
     let Some((unit, length)) = unit(bytes, 0) else { return bytes.len() };

@@ -143,9 +143,11 @@ struct Reader {
     suspect: Option<(String, usize)>,
     /// The number of suspect elements so far.
     suspects: usize,
-    /// The number of open elements of the main content. The next fields count other elements.
+    /// The number of open elements of the main content.
     main: usize,
+    /// The number of open links.
     links: usize,
+    /// The number of open preformatted elements.
     preformatted: usize,
     heading: usize,
     is_item: bool,

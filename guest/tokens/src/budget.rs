@@ -15,7 +15,7 @@ pub struct Budget {
 
 impl Budget {
     /// Returns the maximum number of estimated tokens that the response may have: the threshold
-    /// without the safety margin.
+    /// minus the safety margin.
     #[must_use]
     pub fn allowance(&self) -> u64 {
         self.estimator.allowance(self.threshold)

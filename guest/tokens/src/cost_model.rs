@@ -1,5 +1,5 @@
-//! Cost estimation for many similar texts: the tokens of some are computed, and the others are
-//! estimated by their size.
+//! Cost estimation for many similar texts. The tokens of some texts are computed, and those of the
+//! others are estimated by their size.
 
 /// The total size and cost of the texts whose cost was computed. The costs of other texts are
 /// estimated from their ratio.
@@ -17,7 +17,8 @@ impl CostModel {
     }
 
     /// Returns the cost of a text of `bytes` bytes. If `exactly`, or if no cost was computed
-    /// before, calls `weigh` to compute it, and records it. Otherwise estimates it in O(1).
+    /// before, calls `weigh` to compute the cost, and records it. Otherwise estimates the cost in
+    /// O(1).
     pub fn estimate_cost(
         &mut self,
         bytes: usize,

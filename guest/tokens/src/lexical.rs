@@ -1,5 +1,4 @@
-//! The token estimator for long texts, and for tokenizers without a vocabulary. It reads bytes once
-//! and looks up the cost of each lexical event, such as a word, in a table.
+//! The token estimator for long texts, and for tokenizers without a vocabulary.
 //!
 //! Its estimates are within 10 % of the real count for more than 95 % of texts. `chars4` reaches
 //! that for a third (SC-008).
@@ -90,17 +89,18 @@ pub struct ScaledEstimate {
     /// The estimated tokens of the text, in 1/4096 token.
     pub estimate: u64,
     /// The estimate plus an extra cost for runs of characters that natural text does not have.
-    /// Budgets are enforced with it.
+    /// Budgets use this value.
     pub cautious: u64,
-    /// The cautious estimate with the greatest cost of each character beyond ASCII, except in
+    /// The cautious estimate, with the maximum cost for each non-ASCII character outside of
     /// sequences that tokens contain.
     pub greatest: u64,
-    /// The part of the further costs in `greatest` that may itself be too low.
+    /// The part of the extra costs in `greatest` that may itself be too low.
     pub uncertain: u64,
 }
 
 /// Returns the estimated tokens of `text`, which may be any bytes. O(n), about 200 MB/s in a WASM
-/// sandbox.
+/// sandbox. The result is at least one token for each 16 bytes, so that text made to mislead the
+/// tables still has a cost.
 ///
 /// The result is at least a token for each 16 bytes, so that text made to mislead the tables still
 /// has a cost.
@@ -174,7 +174,7 @@ mod tests {
         assert!(estimate(&b" ".repeat(32_000), Profile::O200k) >= 2_000);
     }
 
-    /// The numbers are the real counts.
+    /// The expected numbers are the real token counts.
     #[test]
     fn text_of_no_language_has_its_greatest_cost() {
         let cost = |text: &str| scaled_estimate(text.as_bytes(), Profile::O200k).greatest / 4096;
@@ -213,7 +213,7 @@ mod tests {
         assert!(share(unusual) > 0.1, "{}", share(unusual));
     }
 
-    /// The number is the real count.
+    /// The expected number is the real token count.
     #[test]
     fn escapes_of_style_sheets_are_not_those_of_json() {
         let css =

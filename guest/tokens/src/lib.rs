@@ -22,13 +22,14 @@ use vocabulary::PieceCache;
 /// The number of units per token in which costs are computed before they are rounded to tokens.
 pub const COST_SCALE: u64 = 4_096;
 
-/// The size of a text, in bytes, up to which its tokens are counted with the vocabulary. Longer
-/// texts exceed most budgets, and their tables are quicker.
+/// The maximum size of a text, in bytes, whose tokens are counted with the vocabulary. Longer texts
+/// exceed most budgets, and the tables are faster.
 const MAX_COUNTED_BYTES: usize = 64 * 1024;
-/// The number of bytes per token that no usual text exceeds. A text that would fit only with more
-/// is counted at once.
+/// The maximum number of bytes per token of usual text. A text that would fit a limit only with
+/// more bytes per token is counted at once.
 const MOST_BYTES_PER_TOKEN: u64 = 5;
-/// The size of a text, in bytes, below which it repeats too few words for a cache of its own.
+/// The minimum size of a text, in bytes, that gets a cache of words. Shorter texts repeat too few
+/// words.
 const MIN_CACHED_BYTES: usize = 512;
 
 /// The estimation method.
@@ -50,7 +51,7 @@ pub struct Estimator {
     pub method: Method,
     /// The tokenizer that the lexical method represents.
     pub profile: Profile,
-    /// A factor on the estimated tokens, for tokenizers that need more tokens than the profile.
+    /// A factor for the estimated tokens, for tokenizers that need more tokens than the profile's.
     pub scale: f64,
 }
 
@@ -122,9 +123,9 @@ impl Estimator {
         self.rounded(text, self.estimate(text, Some(words)))
     }
 
-    /// Returns the tokens and the cost of a text for a caller that needs exact ones near `limit`
-    /// only. A text that costs far less by the tables is not counted: they take a third of the
-    /// time. O(n).
+    /// Returns the tokens and the cost of a text, for a caller that needs exact values near `limit`
+    /// only. If the text costs far less by the tables, its tokens are not counted: the tables take
+    /// a third of the time. O(n).
     #[must_use]
     pub fn measure_up_to(&self, text: &[u8], limit: u64) -> Measure {
         let is_counted = self.is_counted(text) && is_ascii(text);
@@ -151,7 +152,7 @@ impl Estimator {
         }
     }
 
-    /// Estimates a text. Short texts are counted where the profile has a vocabulary.
+    /// Estimates a text. Counts short texts if the profile has a vocabulary.
     fn estimate(&self, text: &[u8], mut words: Option<&mut WordCache>) -> ScaledEstimate {
         let exact = |tokens| ScaledEstimate {
             estimate: tokens,
@@ -169,14 +170,14 @@ impl Estimator {
         self.by_tables(text, words.map(|words| &mut words.costs))
     }
 
-    /// Returns true if the tokens of a text are counted: if it is short, and its profile has a
+    /// Returns true if the tokens of a text are counted, because it is short and its profile has a
     /// vocabulary.
     fn is_counted(&self, text: &[u8]) -> bool {
         let has_vocabulary = self.method == Method::Lexical && self.profile.has_vocabulary();
         has_vocabulary && text.len() <= MAX_COUNTED_BYTES
     }
 
-    /// Estimates a text by the tables.
+    /// Estimates a text with the tables.
     fn by_tables(&self, text: &[u8], words: Option<&mut WordCosts>) -> ScaledEstimate {
         let weight = match words {
             Some(words) => lexical::scaled_estimate_in(words, text, self.profile),
@@ -190,12 +191,12 @@ impl Estimator {
         ScaledEstimate { cautious, ..weight }
     }
 
-    /// Returns the maximum cost of a text under a limit of `budget` tokens: the budget less a
-    /// safety margin (FR-013). Where tokens are counted, that is an eightieth and up to four
-    /// tokens, because a string that is taken for a token may repeat. Where they are estimated by
-    /// tables, it is a seventeenth, because the costs of usual text are up to 5 % too low, and up
-    /// to ten tokens, because the error of a short text is greater. The formula of `chars4` has its
-    /// own margin.
+    /// Returns the maximum cost of a text under a limit of `budget` tokens: the budget minus a
+    /// safety margin (FR-013). For counted tokens, the margin is an eightieth and up to four
+    /// tokens, because a string that is mistaken for a token may repeat. For tables, it is a
+    /// seventeenth, because the costs of usual text are up to 5 % too low. Up to ten tokens are
+    /// added, because the error of a short text is greater. The formula of `chars4` has its own
+    /// margin.
     #[must_use]
     pub fn allowance(&self, budget: u64) -> u64 {
         match self.method {
@@ -224,26 +225,26 @@ fn characters(text: &[u8]) -> u64 {
     text.iter().filter(|byte| (**byte as i8) >= -0x40).count() as u64
 }
 
-/// The safety margin of the tables: one part of a budget in so many.
+/// The safety margin of the tables: the divisor of a budget.
 const TABLE_MARGIN: u64 = 17;
 
-/// Returns a cost by the tables and what the tokens may be above it.
+/// Returns a cost from the tables plus a quarter, by which the real tokens may exceed it.
 #[must_use]
 pub const fn with_slack(cost: u64) -> u64 {
     cost.saturating_add(cost / 4)
 }
 
-/// A cache of the costs of words under one profile, because texts of one kind repeat the same
-/// words. It affects speed only.
+/// A cache of the costs of words under one profile, because similar texts repeat the same words. It
+/// affects speed only.
 #[derive(Default)]
 pub struct WordCache {
     costs: WordCosts,
     pieces: PieceCache,
 }
 
-/// Returns the cost of a text by the tables. Adds a margin for characters beyond ASCII, because the
-/// tables were measured on other texts. Without it, estimates were up to 29 % too low if nearly
-/// half of the characters were not ASCII. Then adds what is uncertain.
+/// Returns the cost of a text from the tables. Adds a margin for characters beyond ASCII, because
+/// the tables were trained on other texts. Without it, estimates were up to 29 % too low if nearly
+/// half of the characters were not ASCII. Also adds a margin for uncertain costs.
 fn with_caution(text: &[u8], weight: ScaledEstimate) -> u64 {
     let mut cautious = weight.greatest;
     if !is_ascii(text) {

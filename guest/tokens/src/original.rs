@@ -1,4 +1,4 @@
-//! Estimation of the tokens of an upstream response, or a part of it, without reading all of it.
+//! Estimates the tokens of an upstream response, or a part of it, without reading all of it.
 
 use super::{Estimator, Measure, WordCache};
 use context_guard_json::text::{self, Form};
@@ -45,16 +45,16 @@ pub struct PriceLimits {
 }
 
 impl OriginalCost {
-    /// Estimates the tokens of `bytes`. Up to 64 kB are read as a whole. Longer texts are estimated
-    /// from samples of 32 to 256 equal parts. This takes O(1): 8 to 64 kB are read.
+    /// Estimates the tokens of `bytes`. Reads up to 64 kB as a whole, and estimates longer texts
+    /// from samples of 32 to 256 equal parts. O(1): reads 8 to 64 kB.
     #[must_use]
     pub fn estimate(estimator: &Estimator, bytes: &[u8], form: Form) -> Self {
         Self::estimate_near(estimator, bytes, form, PriceLimits { over: u64::MAX, under: 0 })
     }
 
     /// Estimates the tokens of `bytes` for a caller that needs exact costs only between two limits.
-    /// From 24 kB on, the result is extrapolated if samples show a cost above the upper limit.
-    /// Costs far below the lower limit are those of the tables.
+    /// From 24 kB on, the result is extrapolated if samples show a cost above the upper limit. If
+    /// the cost is far below the lower limit, the tables determine it.
     #[must_use]
     pub fn estimate_near(
         estimator: &Estimator,
@@ -107,8 +107,8 @@ impl OriginalCost {
     }
 }
 
-/// Returns the offset, below `most`, of the sample in the part with the number `sample`. It is
-/// pseudo-random: with a constant offset, records as long as the parts would always show the same
+/// Returns the offset, below `most`, of sample number `sample` in its part of the text. The offset
+/// is pseudo-random. With a constant one, records as long as the parts would always show the same
 /// field.
 fn place(sample: usize, most: usize) -> usize {
     let scattered = (sample as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;

@@ -1,4 +1,4 @@
-//! The number of tokens that the tokenizer o200k makes of a text, from its vocabulary.
+//! Counts the tokens of a text for the tokenizer o200k, with its vocabulary.
 //!
 //! The tokenizer cuts a text into pieces, and joins the bytes of each piece to tokens, in the order
 //! of their ranks. The table has the rank of each token, rounded to 6 bits. A string that is no
@@ -14,14 +14,14 @@ use map::RankMap;
 use pieces::Pieces;
 
 static O200K: RankMap<'static> = RankMap::read(include_bytes!("vocabulary/o200k.bin"));
-/// The tokens for which [`is_short_and_wide`] is true.
+/// The short tokens with characters beyond ASCII, for which [`is_short_and_wide`] is true.
 static SHORT: RankMap<'static> = RankMap::read(include_bytes!("vocabulary/o200k-short.bin"));
 
 /// The maximum length of a short string, in bytes: two characters of most alphabets.
 const MAX_SHORT: usize = 4;
 
-/// The maximum length of a piece, in bytes, that is joined as a whole. Of longer ones, parts of
-/// this length are: time grows with the square of the length.
+/// The maximum length of a piece, in bytes, that is joined as a whole. A longer piece is joined in
+/// parts of this length, because time grows with the square of the length.
 const MAX_JOINED: usize = 64;
 
 /// The maximum length of a token, in bytes.
@@ -30,8 +30,8 @@ const MAX_TOKEN: usize = 128;
 /// The number of entries in a cache of pieces.
 const CACHED: usize = 1_024;
 
-/// A cache of the tokens of pieces, because texts of one kind repeat the same ones. It affects
-/// speed only.
+/// A cache of the tokens of pieces, because similar texts repeat the same pieces. It affects speed
+/// only.
 ///
 /// An entry has the upper half of the hash of a piece, and its tokens.
 pub struct PieceCache([(u32, u8); CACHED]);
@@ -77,7 +77,7 @@ fn is_short_and_wide(string: &[u8]) -> bool {
     string.len() <= MAX_SHORT && !string.is_ascii()
 }
 
-/// Returns the rank of the string with this hash, or `None` if it is no token.
+/// Returns the rank of the string with this hash. `None` if it is not a token.
 #[inline]
 fn rank(string: &[u8], hash: u64) -> Option<u8> {
     let rank = O200K.rank_of_hash(hash)?;
@@ -148,13 +148,14 @@ fn first_part(piece: &[u8]) -> Part {
     Part { length, tokens: u64::from(join(part(length))), is_run: false }
 }
 
-/// Returns true if a byte continues a character of UTF-8.
+/// Returns true if a byte is a continuation byte of UTF-8.
 fn is_continuation(byte: u8) -> bool {
     byte & 0xC0 == 0x80
 }
 
-/// Returns the number of tokens of a piece of at most [`MAX_JOINED`] bytes that is no token: joins
-/// the two neighbours whose token has the lowest rank, the first of equals, until none is left.
+/// Returns the number of tokens of a piece of at most [`MAX_JOINED`] bytes that is not a token.
+/// Repeatedly joins the two neighbours whose token has the lowest rank, the first among equals,
+/// until none is left.
 fn join(piece: &[u8]) -> u8 {
     const NONE: u8 = u8::MAX;
     // The offset at which each part begins, and the rank of each part with the next one.
@@ -204,7 +205,7 @@ mod tests {
         cached
     }
 
-    /// The numbers are the real counts.
+    /// The expected numbers are the real token counts.
     #[test]
     fn texts_have_their_real_tokens() {
         for (text, real) in [

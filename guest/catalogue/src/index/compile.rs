@@ -1,4 +1,4 @@
-//! Compiles definitions of tools into an index.
+//! Compiles the definitions of tools to an index.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -18,8 +18,8 @@ pub struct Settings {
     pub weights: [f64; FIELD_COUNT],
     /// The influence of the length of each field, from 0 to 1.
     pub length_normalization: [f64; FIELD_COUNT],
-    /// Groups of synonyms in addition to the built-in ones: words between spaces, after `v ` if
-    /// they are verbs.
+    /// Groups of synonyms in addition to the built-in ones. Each is a list of words between spaces,
+    /// after `v ` if they are verbs.
     pub synonyms: Vec<String>,
 }
 
@@ -33,16 +33,17 @@ impl Default for Settings {
     }
 }
 
-/// The fields whose terms are strong: name, server and first sentence.
+/// The number of leading fields with strong terms: name, server and first sentence.
 const STRONG_FIELDS: usize = 3;
-/// The field that is the name of the server.
+/// The index of the field with the name of the server.
 const SERVER_FIELD: usize = 1;
-/// A word in the names of more servers than one of so many says little about a server.
+/// The divisor of the number of servers: a word in the names of a larger share does not identify a
+/// server.
 const NAMED_SERVERS: usize = 8;
-/// The fields whose neighbouring terms form pairs.
+/// The indices of the fields whose adjacent terms form pairs.
 const PAIR_FIELDS: [usize; 2] = [0, 2];
 
-/// The terms of one tool, by the numbers of a growing vocabulary.
+/// The terms of one tool, as numbers in a vocabulary that grows with each tool.
 struct ToolTerms {
     /// For each term, its frequency in each field.
     frequencies: BTreeMap<u32, [u32; FIELD_COUNT]>,
@@ -63,7 +64,7 @@ impl Vocabulary {
     }
 }
 
-/// Compiles an index. The order of `tools` decides between equal scores.
+/// Compiles an index. Tools with equal scores are found in the order of `tools`.
 #[must_use]
 pub fn compile(tools: &[Tool<'_>], settings: &Settings) -> Vec<u8> {
     let mut splitter = Splitter::default();
@@ -112,7 +113,8 @@ fn tool_terms(tool: &Tool<'_>, splitter: &mut Splitter, vocabulary: &mut Vocabul
     terms
 }
 
-/// Returns the terms that name a server: those in the names of few servers. Empty for one server.
+/// Returns the terms that identify a server: those in the names of few servers. Empty if there is
+/// only one server.
 fn naming_terms(tools: &[Tool<'_>], terms: &[ToolTerms]) -> BTreeSet<u32> {
     let mut servers: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
     for (tool, terms) in tools.iter().zip(terms) {
@@ -226,7 +228,8 @@ fn write(
     writer.finish()
 }
 
-/// Returns the sum over all fields of weight times frequency, less for long fields.
+/// Returns the sum over all fields of weight times frequency. The frequency is reduced for fields
+/// longer than the mean.
 #[allow(clippy::cast_possible_truncation, reason = "a small score")]
 fn weighted_frequency(
     frequency: &[u32; FIELD_COUNT],
@@ -252,7 +255,7 @@ fn inverse_frequency(tools: f64, with_term: usize) -> f32 {
     ln(1.0 + (tools - with_term + 0.5) / (with_term + 0.5)) as f32
 }
 
-/// Returns, sorted by hash, hash and tool of each name in each notation.
+/// Returns pairs of hash and tool for each name in each notation, sorted by hash.
 fn exact_names(tools: &[Tool<'_>]) -> Vec<u32> {
     let mut names = BTreeSet::new();
     for (at, tool) in tools.iter().enumerate() {
@@ -264,7 +267,7 @@ fn exact_names(tools: &[Tool<'_>]) -> Vec<u32> {
     names.into_iter().flat_map(|(hash, tool)| [(hash >> 32) as u32, hash as u32, tool]).collect()
 }
 
-/// Returns the hash by which names are found exactly, in any notation.
+/// Returns the hash by which names are found exactly, independent of their notation.
 pub(super) fn exact_hash(name: &str) -> u64 {
     let normalized = normalized_name(name);
     // A name of symbols only is compared as it is.
@@ -312,8 +315,8 @@ fn offsets(lengths: impl Iterator<Item = usize>) -> Vec<u32> {
     offsets
 }
 
-/// Converts a count. An index has fewer than 2^30 tools, terms and bytes, because messages have at
-/// most 64 MiB.
+/// Converts a count to 32 bits. An index has fewer than 2^30 tools, terms and bytes, because
+/// messages have at most 64 MiB.
 fn to_u32(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }

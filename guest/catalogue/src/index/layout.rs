@@ -2,59 +2,59 @@
 
 /// The first bytes of an index: a name and the version of the layout.
 pub(super) const MAGIC: [u8; 8] = *b"CGTOOLS\x02";
-/// The bit of a posting's tool number that marks a term of name, server or first sentence.
+/// The bit of a posting's tool number for a term of name, server or first sentence.
 pub(super) const STRONG: u32 = 1 << 31;
-/// The bit of a posting's tool number that marks a term which names the tool's server among others.
+/// The bit of a posting's tool number for a term that identifies the tool's server.
 pub(super) const SERVER: u32 = 1 << 30;
 /// The size of a tool's record, in 32-bit words.
 pub(super) const TOOL_WORDS: usize = 8;
-/// The value of a measurement that does not exist.
+/// The value that represents an absent measurement.
 pub(super) const NOT_MEASURED: f32 = -1.0;
 
 /// The sections of an index, in the order of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Section {
-    /// For each term and its end, the offset of its text in `TermText`.
+    /// The offset of each term's text in `TermText`, and the end of the last.
     TermOffsets,
     /// The texts of all terms, sorted.
     TermText,
     /// The inverse document frequency of each term.
     TermIdf,
-    /// For each term and its end, the number of its first posting.
+    /// The number of each term's first posting, and the end of the last.
     PostingOffsets,
-    /// Postings: a tool with its bits, and the weighted frequency.
+    /// Postings, each with a tool, its bits, and the weighted frequency.
     Postings,
-    /// For each tool and its end, the number of its first name term.
+    /// The number of each tool's first name term, and the end of the last.
     NameOffsets,
     /// The terms of names.
     NameTerms,
-    /// Pairs of terms that are neighbours in a name or first sentence, sorted.
+    /// Pairs of adjacent terms in a name or first sentence, sorted.
     PairKeys,
-    /// For each pair and its end, the number of its first tool.
+    /// The number of each pair's first tool, and the end of the last.
     PairOffsets,
-    /// The tools of pairs.
+    /// The tools that have each pair.
     PairTools,
     /// Hashes of normalized names with their tools, sorted.
     ExactNames,
     /// A record for each tool.
     Tools,
-    /// For each string and its end, its offset in `StringText`.
+    /// The offset of each string in `StringText`, and the end of the last.
     StringOffsets,
     /// Names of tools, servers and categories.
     StringText,
-    /// For each group of synonyms and its end, the number of its first term.
+    /// The number of the first term of each group of synonyms, and the end of the last.
     GroupOffsets,
     /// The terms of groups.
     GroupTerms,
     /// For each group, 1 if its words are verbs, else 0.
     GroupVerbs,
-    /// Terms with a group that contains them, sorted.
+    /// Pairs of a term and a group that contains it, sorted.
     TermGroups,
 }
 
 /// The number of sections.
 pub(super) const SECTIONS: usize = Section::TermGroups as usize + 1;
-/// The size of magic and table of sections.
+/// The size, in bytes, of the magic number and the table of sections.
 pub(super) const HEADER_BYTES: usize = MAGIC.len() + SECTIONS * 8;
 
 /// Writes sections in order.

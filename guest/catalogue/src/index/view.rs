@@ -1,4 +1,4 @@
-//! Reads an index in place.
+//! Reads an index in place, without parsing it first.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::compile::exact_hash;
 use super::layout::{HEADER_BYTES, MAGIC, SECTIONS, SERVER, STRONG, Section, TOOL_WORDS};
 
-/// An index in memory. A damaged index gives fewer or wrong hits, but no panic.
+/// An index in memory. With a damaged index, searches return fewer or wrong hits, but do not panic.
 #[derive(Clone, Copy, Debug)]
 pub struct Index<'a> {
     sections: [&'a [u8]; SECTIONS],
@@ -19,7 +19,7 @@ pub struct Posting {
     pub tool: u32,
     /// True if the term occurs in name, server or first sentence.
     pub is_strong: bool,
-    /// True if the term names the server of the tool, and few others.
+    /// True if the term identifies the server of the tool.
     pub names_server: bool,
     /// The weighted frequency.
     pub x: f32,
@@ -28,9 +28,9 @@ pub struct Posting {
 /// A tool of an index.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct IndexedTool<'a> {
-    /// The name that clients see.
+    /// The client-visible name.
     pub wire_name: &'a str,
-    /// The name on its server.
+    /// The name of the tool on its server.
     pub name: &'a str,
     /// The name of its server.
     pub server: &'a str,
@@ -47,8 +47,8 @@ pub struct IndexedTool<'a> {
 }
 
 impl<'a> Index<'a> {
-    /// Opens an index. Returns none if the bytes are not an index of this version, or sections are
-    /// not within them.
+    /// Opens an index. Returns `None` if the bytes are not an index of this version, or if a
+    /// section is out of bounds.
     #[must_use]
     pub fn open(bytes: &'a [u8]) -> Option<Self> {
         let table = bytes.strip_prefix(&MAGIC)?.get(..HEADER_BYTES - MAGIC.len())?;
@@ -73,13 +73,13 @@ impl<'a> Index<'a> {
         self.words(Section::Tools) / TOOL_WORDS
     }
 
-    /// Returns the number of terms, including those that only synonyms mention.
+    /// Returns the number of terms, including those that occur only in synonyms.
     #[must_use]
     pub fn term_count(&self) -> usize {
         self.words(Section::TermIdf)
     }
 
-    /// Returns a tool by its number.
+    /// Returns the tool with this number. `None` if there is none.
     #[must_use]
     pub fn tool(&self, tool: u32) -> Option<IndexedTool<'a>> {
         let first = (tool as usize).checked_mul(TOOL_WORDS)?;
@@ -100,7 +100,7 @@ impl<'a> Index<'a> {
         })
     }
 
-    /// Returns the score of a tool's usage.
+    /// Returns the score of a tool's usage, 0 if there is no such tool.
     #[must_use]
     pub fn tier_score(&self, tool: u32) -> f32 {
         let at = (tool as usize).saturating_mul(TOOL_WORDS).saturating_add(7);
@@ -108,13 +108,13 @@ impl<'a> Index<'a> {
         score.filter(|score| score.is_finite()).unwrap_or_default()
     }
 
-    /// Returns all tools in order.
+    /// Returns all tools in the order of their numbers.
     pub fn tools(&self) -> impl Iterator<Item = IndexedTool<'a>> + use<'a> {
         let index = *self;
         (0..index.tool_count()).filter_map(move |tool| index.tool(u32::try_from(tool).ok()?))
     }
 
-    /// Returns the number of a term.
+    /// Returns the number of a term. `None` if the index does not have it.
     #[must_use]
     pub fn term(&self, text: &str) -> Option<u32> {
         let (mut low, mut high) = (0, self.term_count());
@@ -161,7 +161,7 @@ impl<'a> Index<'a> {
         idf.filter(|idf| idf.is_finite()).unwrap_or_default()
     }
 
-    /// Returns the number of tools with a term.
+    /// Returns the number of tools that have a term.
     #[must_use]
     pub fn frequency(&self, term: u32) -> usize {
         self.range(Section::PostingOffsets, term as usize).map_or(0, |range| range.len())
@@ -189,7 +189,7 @@ impl<'a> Index<'a> {
         self.list(Section::NameOffsets, Section::NameTerms, tool as usize)
     }
 
-    /// Returns the tools in which two terms are neighbours.
+    /// Returns the tools that have the two terms next to each other.
     pub fn pair_tools(&self, first: u32, second: u32) -> impl Iterator<Item = u32> + use<'a> {
         let pairs = self.words(Section::PairKeys) / 2;
         let key = |at: usize| {
@@ -201,7 +201,7 @@ impl<'a> Index<'a> {
         self.list(Section::PairOffsets, Section::PairTools, found.unwrap_or(usize::MAX))
     }
 
-    /// Returns the tools with this name, in any notation, in order.
+    /// Returns the tools with this name, in any notation, in the order of their numbers.
     #[must_use]
     pub fn tools_named(&self, name: &str) -> Vec<u32> {
         let hash = exact_hash(name);
@@ -216,7 +216,7 @@ impl<'a> Index<'a> {
         found.filter_map(|at| word(at, 2)).collect()
     }
 
-    /// Returns the groups of synonyms of a term: whether they are verbs, and their terms.
+    /// Returns the groups of synonyms that contain a term. Each has true for verbs, and its terms.
     pub fn synonym_groups(
         &self,
         term: u32,
@@ -249,14 +249,16 @@ impl<'a> Index<'a> {
         word(self.section(section), at)
     }
 
-    /// Returns the range from the offset at `at` to the next one.
+    /// Returns the range from the offset with index `at` to the next offset. `None` if there is no
+    /// such range.
     fn range(&self, offsets: Section, at: usize) -> Option<Range<usize>> {
         let start = self.word(offsets, at)? as usize;
         let end = self.word(offsets, at.checked_add(1)?)? as usize;
         (start <= end).then_some(start..end)
     }
 
-    /// Returns the words of a list whose ranges another section holds.
+    /// Returns list number `at` in the section `values`. The section `offsets` has the ranges of
+    /// the lists.
     fn list(
         &self,
         offsets: Section,
@@ -276,7 +278,8 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(word.try_into().ok()?))
 }
 
-/// Returns the first number below `count` for which `is_before` is false.
+/// Returns the first number below `count` for which `is_before` is false, or `count` if there is
+/// none.
 fn partition(count: usize, is_before: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high) = (0, count);
     while low < high {

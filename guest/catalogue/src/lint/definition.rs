@@ -1,23 +1,24 @@
-//! Checks of one definition.
+//! Checks a single definition.
 
 use super::{Level, ParsedTool, plural};
 use crate::document::Json;
 use crate::suspicion::suspicions;
 use crate::text::normalized_name;
 
-/// The maximum length of a name in MCP 2025-11-25.
+/// The maximum length of a tool name in MCP 2025-11-25, in characters.
 const MAX_NAME_LENGTH: usize = 128;
-/// The maximum length of a name that all model APIs accept: OpenAI's.
+/// The maximum length, in characters, of a name that all model APIs accept. OpenAI's is the
+/// shortest.
 const MAX_ACCEPTED_LENGTH: usize = 64;
-/// The tokens of a definition that one in a hundred tools of public servers exceeds.
+/// The number of tokens that the definitions of one in a hundred tools of public servers exceed.
 const LONG_TOKENS: u64 = 1_000;
-/// The tokens of a definition that one in a thousand tools of public servers exceeds.
+/// The number of tokens that the definitions of one in a thousand tools of public servers exceed.
 const OVERSIZED_TOKENS: u64 = 4_000;
 
-/// A finding before it has a server and a tool.
+/// A finding without server and tool: severity, rule and message.
 type Problem = (Level, &'static str, String);
 
-/// A definition, and the tools of the same server before it.
+/// A definition to check, with the earlier tools of the same server.
 pub(super) struct Checked<'a> {
     pub(super) definition: &'a str,
     pub(super) document: &'a Json,
@@ -136,14 +137,14 @@ impl Checked<'_> {
 }
 
 /// Returns true if neither a schema nor a schema to which it refers has a description. Constants
-/// and enumerations describe themselves.
+/// and enumerations need none.
 fn is_undescribed(schema: &Json) -> bool {
     !["description", "$ref", "enum", "const", "title"]
         .iter()
         .any(|member| schema.get(member).is_some())
 }
 
-/// Returns the description without the white space around it; empty if there is none.
+/// Returns the trimmed description. Empty if there is none.
 pub(super) fn description(document: &Json) -> &str {
     document.get("description").and_then(Json::as_str).unwrap_or_default().trim()
 }

@@ -1,4 +1,4 @@
-//! Tools of different servers that a model cannot tell apart.
+//! Finds tools of different servers that a model cannot distinguish.
 //!
 //! Two tools are near-twins if 80 % of the terms of their names, descriptions and parameters are
 //! the same. Candidates are found by prefix filtering (R. Bayardo et al., "Scaling up all pairs
@@ -11,12 +11,12 @@ use crate::document::Json;
 use crate::lint::definition::description;
 use crate::text::Splitter;
 
-/// The share of equal terms, in percent, from which tools are near-twins.
+/// The minimum share of equal terms of near-twins, in percent.
 const MIN_SIMILARITY: usize = 80;
-/// The minimum number of terms of a tool. Shorter texts are equal by chance.
+/// The minimum number of terms of a tool. Shorter texts may be equal by chance.
 const MIN_TERMS: usize = 6;
 
-/// Returns a finding for each tool that has a near-twin before it, on another server.
+/// Returns a finding for each tool that has a near-twin among the earlier tools of other servers.
 pub(super) fn find(tools: &[ParsedTool<'_>]) -> Vec<Finding> {
     if tools.iter().all(|tool| tools.first().is_some_and(|first| first.server == tool.server)) {
         return Vec::new();

@@ -2,16 +2,17 @@
 
 use crate::index::Index;
 
-/// Minimum length of a word for one edit, and for two.
+/// Minimum length, in bytes, of a word that is corrected by one edit.
 const MIN_LENGTH: usize = 5;
+/// Minimum length, in bytes, of a word that is corrected by two edits.
 const MIN_LENGTH_TWO_EDITS: usize = 9;
 /// Maximum number of corrections of a word.
 const MAX_CORRECTIONS: usize = 2;
-/// Maximum length of a word that is corrected.
+/// Maximum length, in bytes, of a word that is corrected.
 const MAX_LENGTH: usize = 32;
 
 /// Returns the most frequent terms that differ from a misspelled word by one edit, or by two for
-/// long words. An edit inserts, removes or replaces a letter, or swaps neighbours.
+/// long words. An edit inserts, removes or replaces a letter, or swaps adjacent letters.
 pub(super) fn corrections(index: &Index<'_>, word: &str, stem: &str) -> Vec<u32> {
     let is_letters = word.bytes().all(|byte| byte.is_ascii_alphabetic());
     if !is_letters || !(MIN_LENGTH..=MAX_LENGTH).contains(&word.len()) {
@@ -34,10 +35,10 @@ pub(super) fn corrections(index: &Index<'_>, word: &str, stem: &str) -> Vec<u32>
     candidates.into_iter().take(MAX_CORRECTIONS).map(|(_, _, number)| number).collect()
 }
 
-/// A row of the table of distances.
+/// A row of the table of edit distances.
 type Row = [u8; MAX_LENGTH + 3];
 
-/// Returns the number of edits between two words, if it is at most `limit`.
+/// Returns the number of edits between two words. `None` if it exceeds `limit`.
 fn distance(left: &[u8], right: &[u8], limit: usize) -> Option<usize> {
     if left.len().max(right.len()) > MAX_LENGTH + 2 {
         return None;

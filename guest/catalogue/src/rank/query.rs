@@ -1,8 +1,8 @@
-//! Reads queries: terms with weights, needs, and exact names.
+//! Parses queries: terms with weights, needs, and exact names.
 
 use crate::text::{Splitter, TermKind};
 
-/// Maximum number of characters of a query that are read.
+/// Maximum number of leading characters of a query that are read.
 const MAX_QUERY_CHARACTERS: usize = 4_000;
 /// Maximum number of needs of one query that are ranked separately.
 const MAX_NEEDS: usize = 8;
@@ -13,18 +13,19 @@ const MAX_SELECTED: usize = 50;
 /// Maximum length of an exact name in bytes.
 const MAX_NAME_BYTES: usize = 256;
 
-/// The weight of terms in quotes: names and titles that say little about the tool.
+/// The weight of terms in quotes, because quoted names and titles say little about the needed tool.
 const QUOTED_WEIGHT: f32 = 0.8;
 /// The weight of numbers.
 const NUMBER_WEIGHT: f32 = 0.08;
-/// The weight that each repetition adds, and the maximum.
+/// The weight that each repetition of a term adds.
 const REPETITION_WEIGHT: f32 = 0.5;
+/// The maximum weight of a repeated term.
 const MAX_REPETITION: f32 = 2.0;
 
-/// Words that separate needs.
+/// Words that separate the needs of a query.
 const SEPARATORS: &[&str] = &["then", "also", "additionally", "finally", "next"];
 
-/// Endings of files. A word such as `data.csv` is a file.
+/// File extensions. A word with such an extension is a file name, such as `data.csv`.
 const FILE_EXTENSIONS: &[&str] = &[
     "avi", "bmp", "c", "cfg", "conf", "cpp", "css", "csv", "db", "doc", "docx", "epub", "flac",
     "gif", "go", "gz", "html", "ini", "ipynb", "java", "jpeg", "jpg", "js", "json", "jsonl", "log",
@@ -42,15 +43,15 @@ pub(super) struct QueryTerm {
     pub(super) weight: f32,
 }
 
-/// The terms of a query: each once, in the order of their first occurrence, and the sequence of
-/// all words as positions in `terms`.
+/// The distinct terms of a query in the order of their first occurrence. `sequence` has all words,
+/// as indices in `terms`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct QueryTerms {
     pub(super) terms: Vec<QueryTerm>,
     pub(super) sequence: Vec<usize>,
 }
 
-/// Returns the part of a query that is read.
+/// Returns the leading characters of a query that are read.
 pub(super) fn shortened(query: &str) -> &str {
     let end = query.char_indices().nth(MAX_QUERY_CHARACTERS).map_or(query.len(), |(at, _)| at);
     query.get(..end).unwrap_or_default()
@@ -90,7 +91,7 @@ pub(super) fn read(query: &str, splitter: &mut Splitter) -> QueryTerms {
     QueryTerms { terms: counted.into_iter().map(repeated).collect(), sequence }
 }
 
-/// Splits a query into texts with weights. Addresses and paths are replaced by their type.
+/// Splits a query into texts with weights. Replaces addresses and paths by words for their type.
 fn pieces(query: &str) -> Vec<(String, f32)> {
     let mut pieces = Vec::new();
     for (text, is_quoted) in split_quotes(query) {
@@ -114,7 +115,7 @@ fn pieces(query: &str) -> Vec<(String, f32)> {
     pieces
 }
 
-/// Splits a query at quotation marks. The second value is true for text inside them.
+/// Splits a query at quotation marks. The boolean is true for text inside the marks.
 fn split_quotes(query: &str) -> Vec<(&str, bool)> {
     let mut parts = Vec::new();
     let mut rest = query;
@@ -144,7 +145,7 @@ fn split_quotes(query: &str) -> Vec<(&str, bool)> {
     parts
 }
 
-/// Returns the words that stand for an address or a path; none for other words.
+/// Returns the words that replace an address or a path, such as `url`. `None` for other words.
 fn typed(word: &str) -> Option<String> {
     let word = word
         .trim_matches(|c: char| matches!(c, '.' | ',' | ';' | ':' | '!' | '?'))
@@ -173,7 +174,7 @@ fn typed(word: &str) -> Option<String> {
         .then(|| format!("file {}", extension.unwrap_or_default()))
 }
 
-/// Splits a query into its needs. Returns none if it has one.
+/// Splits a query into its needs. Returns an empty list if the query has only one need.
 pub(super) fn needs(query: &str, splitter: &mut Splitter) -> Vec<String> {
     let mut needs = vec![String::new()];
     let words: Vec<&str> = shortened(query).split_inclusive(char::is_whitespace).collect();
@@ -222,7 +223,7 @@ pub(super) fn needs(query: &str, splitter: &mut Splitter) -> Vec<String> {
     needs
 }
 
-/// Returns the names that a query may consist of: the query itself, or the list after `select:`.
+/// Returns the names of which a query may consist: the query itself, or the list after `select:`.
 pub(super) fn exact_names(query: &str) -> Vec<&str> {
     let query = query.trim();
     match query.strip_prefix("select:") {

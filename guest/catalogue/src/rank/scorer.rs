@@ -8,18 +8,21 @@ use super::query::{self, QueryTerms};
 use crate::index::Index;
 use crate::text::{Splitter, TermKind};
 
-/// The saturation of frequencies.
+/// The constant of the saturation of term frequencies: higher values saturate later.
 const SATURATION: f32 = 0.6;
 /// The weight of the share of a tool's name that the query mentions.
 const NAME_COVERAGE: f32 = 0.225;
 /// The weight of the share of the query that occurs in name, server or first sentence.
 const QUERY_COVERAGE: f32 = 0.15;
-/// The weight of a query that names the tool's server, and of the share of the words that do.
+/// The weight that is added if the query names the tool's server.
 const SERVER: f32 = 0.05;
+/// The weight of the share of the query that names the tool's server.
 const SERVER_SHARE: f32 = 0.3;
-/// The weight of neighbouring terms, and its limits.
+/// The weight of adjacent terms of the query that are adjacent in a tool.
 const PAIRS: f32 = 0.05;
+/// The maximum of the scaled sum of adjacent terms.
 const MAX_PAIRS: f32 = 3.0;
+/// The divisor of the sum of adjacent terms.
 const PAIR_SCALE: f32 = 5.0;
 /// The weight of a synonym relative to the term itself.
 const SYNONYM: f32 = 0.39;
@@ -32,7 +35,7 @@ const NEED: f32 = 0.3;
 /// The weight of the score of usage.
 const USAGE: f32 = 0.02;
 
-/// Scores tools.
+/// Computes the scores of tools for a query.
 pub(super) struct Scorer<'i> {
     pub(super) index: &'i Index<'i>,
 }
@@ -43,12 +46,13 @@ pub(super) struct Scratch {
     frequency: Vec<f32>,
     /// For each tool, the sums for the current query.
     sums: Vec<Sums>,
-    /// The tools with sums.
+    /// The tools that have sums.
     touched: Vec<u32>,
-    /// For each term, its share in the coverage of names, and the terms with a share.
+    /// For each term, its share in the coverage of names.
     covered: Vec<f32>,
+    /// The terms that have a share in `covered`.
     covering: Vec<u32>,
-    /// The terms of earlier queries and needs.
+    /// The index terms for the terms of earlier queries and needs.
     resolved: HashMap<String, Rc<Resolved>>,
 }
 
@@ -57,12 +61,12 @@ struct Sums {
     is_touched: bool,
     base: f32,
     strong: f32,
-    /// The weight of the terms that name the server.
+    /// The weight of the query terms that identify the server.
     server: f32,
     pairs: f32,
 }
 
-/// The terms that stand for a term of a query, and the frequency that counts for all of them.
+/// The index terms for a term of a query, and the common inverse document frequency of these terms.
 struct Resolved {
     related: Vec<Related>,
     idf: f32,
@@ -124,7 +128,7 @@ impl Scorer<'_> {
         scores.map(|(tool, score)| (tool, score + USAGE * self.index.tier_score(tool))).collect()
     }
 
-    /// Returns the scores for a text, regardless of its needs.
+    /// Returns the scores for a text, without splitting it into needs.
     fn score_part(
         &self,
         text: &str,
@@ -154,7 +158,7 @@ impl Scorer<'_> {
         scores
     }
 
-    /// Finds the terms of the index that stand for a query's term.
+    /// Finds the index terms for a term of a query.
     fn resolve(&self, stem: &str, word: &str, kind: TermKind) -> Resolved {
         let number = self.index.term(stem);
         if let Some(number) = number.filter(|number| self.index.frequency(*number) > 0) {
@@ -178,7 +182,7 @@ impl Scorer<'_> {
         related
     }
 
-    /// Returns the terms that replace a term that no tool contains: its synonyms, or corrections.
+    /// Returns the replacements of a term that no tool contains: its synonyms, or corrections.
     fn replacements(
         &self,
         number: Option<u32>,
@@ -198,7 +202,7 @@ impl Scorer<'_> {
         corrections(self.index, word, stem).into_iter().map(|term| related((term, 1.0))).collect()
     }
 
-    /// Returns the synonyms of a term that tools contain, with the factor of their group.
+    /// Returns the synonyms of a term that occur in tools, with the factor of their group.
     fn synonyms(&self, term: u32) -> Vec<(u32, f32)> {
         let mut synonyms: BTreeMap<u32, f32> = BTreeMap::new();
         for (is_verbs, terms) in self.index.synonym_groups(term) {
@@ -255,7 +259,7 @@ impl Scorer<'_> {
         }
     }
 
-    /// Adds neighbouring terms of the query that are neighbours in a tool.
+    /// Adds the pairs of adjacent terms of the query that are adjacent in a tool.
     fn add_pairs(&self, query: &QueryTerms, scratch: &mut Scratch) {
         let number = |at: &usize| query.terms.get(*at).and_then(|term| self.index.term(&term.text));
         let numbers: Vec<Option<u32>> = query.sequence.iter().map(number).collect();
@@ -296,7 +300,8 @@ impl Scorer<'_> {
     }
 }
 
-/// Returns the weight of words of the query that name the tool's server, out of `total`.
+/// Returns the weight for a query that names the tool's server. `server` is the weight of the words
+/// that do, out of `total`.
 fn server_weight(server: f32, total: f32) -> f32 {
     if server > 0.0 { SERVER + SERVER_SHARE * server / total } else { 0.0 }
 }

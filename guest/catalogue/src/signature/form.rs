@@ -1,10 +1,10 @@
-//! Forms of signatures.
+//! The forms of signatures.
 
 /// The form of a signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// With limits.
+    /// With length limits.
     Short,
-    /// Without limits, with constraints and `null`.
+    /// Without length limits, and with constraints and `null`.
     Complete,
 }

@@ -1,4 +1,4 @@
-//! Notes of parameters, and texts of upstreams on one line.
+//! Notes on parameters, and texts of upstreams on one line.
 
 use super::form::Form;
 use crate::document::Json;
@@ -25,7 +25,7 @@ const CONSTRAINTS: &[&str] = &[
     "maxProperties",
 ];
 
-/// Returns the note of a parameter; none if it says no more than the parameter's name.
+/// Returns the note on a parameter. `None` if it has no more information than the parameter's name.
 pub(super) fn note(name: &str, property: &Json, form: Form) -> Option<String> {
     let description = property.get("description").and_then(Json::as_str).unwrap_or_default();
     let mut text = match form {
@@ -62,8 +62,8 @@ fn repeats(name: &str, note: &str) -> bool {
     words(splitter.split(note)).iter().all(|word| name.contains(word))
 }
 
-/// Returns a text on one line: white space collapses, and control and bidirectional characters
-/// vanish, because they can make a text look like another.
+/// Returns a text on one line. Collapses white space, and removes control and bidirectional
+/// characters, because these can make a text look like another.
 pub(super) fn clean(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for word in text.split_whitespace() {
@@ -91,7 +91,7 @@ fn is_invisible(character: char) -> bool {
         )
 }
 
-/// Cuts a text after a word, if it is longer than `limit` characters, and adds `…`.
+/// Cuts a text after a word and adds `…`, if it is longer than `limit` characters.
 pub(super) fn cut(text: &str, limit: usize) -> String {
     if text.chars().count() <= limit {
         return text.to_owned();

@@ -1,4 +1,4 @@
-//! JSON Schemas as short types.
+//! Converts JSON Schemas to short types.
 
 use super::form::Form;
 use super::note::{clean, cut};
@@ -9,8 +9,9 @@ use crate::document::{Json, quoted};
 const MAX_VALUES: usize = 12;
 /// Maximum number of characters of a value that a short type lists.
 const MAX_VALUE_CHARACTERS: usize = 60;
-/// Maximum depth of parameters inside parameters in a short type, and in a complete one.
+/// Maximum depth of nested parameters in a short type.
 const MAX_DEPTH: usize = 3;
+/// Maximum depth of nested parameters in a complete type.
 const MAX_COMPLETE_DEPTH: usize = 24;
 /// Maximum number of schemas that one signature visits. Nested references can repeat schemas
 /// exponentially.
@@ -20,7 +21,7 @@ const MAX_SCHEMAS: usize = 600;
 pub(crate) struct TypeWriter<'s> {
     root: &'s Json,
     form: Form,
-    /// The references that are being resolved.
+    /// The references that are being resolved, to detect recursion.
     open: Vec<&'s str>,
     visited: usize,
 }
@@ -40,14 +41,14 @@ impl<'s> TypeWriter<'s> {
         self.form
     }
 
-    /// Returns the type of a schema. `depth` is the number of parameters around it, itself
-    /// included.
+    /// Returns the type of a schema. `depth` is the nesting depth of the parameter, from 1.
     pub(crate) fn text(&mut self, schema: &'s Json, depth: usize) -> String {
         let members = self.alternatives(schema, depth);
         self.union(members)
     }
 
-    /// Returns the parameters of an object schema: name, schema, and true if it is required.
+    /// Returns the parameters of an object schema. Each has a name, a schema, and true if it is
+    /// required.
     pub(crate) fn parameters(&self, schema: &'s Json) -> Vec<(String, &'s Json, bool)> {
         let mut found = Vec::new();
         let mut required = Vec::new();
@@ -59,8 +60,8 @@ impl<'s> TypeWriter<'s> {
             .collect()
     }
 
-    /// Collects the properties of a schema, of the parts of `allOf`, and of alternatives, whose
-    /// properties are optional.
+    /// Collects the properties of a schema, of the parts of `allOf`, and of alternatives.
+    /// Properties of alternatives are optional.
     fn collect(
         &self,
         schema: &'s Json,
@@ -95,7 +96,7 @@ impl<'s> TypeWriter<'s> {
         self.root.resolve(schema.get("$ref")?.as_str()?)
     }
 
-    /// Returns the types whose union a schema is, without `null` in a short form.
+    /// Returns the alternatives of a schema as types. The short form omits `null`.
     fn alternatives(&mut self, schema: &'s Json, depth: usize) -> Vec<String> {
         self.visited += 1;
         if self.visited > MAX_SCHEMAS {
@@ -146,7 +147,7 @@ impl<'s> TypeWriter<'s> {
         members
     }
 
-    /// Resolves a reference once. Inside itself, and if it is remote, it is the name of its target.
+    /// Resolves a reference once. A recursive or remote reference becomes the name of its target.
     fn reference(&mut self, schema: &'s Json, reference: &'s str, depth: usize) -> Vec<String> {
         let name = reference.rsplit(['/', '#']).next().map(clean).unwrap_or_default();
         let name = if name.is_empty() { "object".to_owned() } else { name };
@@ -161,7 +162,8 @@ impl<'s> TypeWriter<'s> {
         }
     }
 
-    /// Returns the literals of an enumeration. A member of the form `…+2` counts the rest.
+    /// Returns the literals of an enumeration. A last element such as `…+2` counts the omitted
+    /// ones.
     fn values(&self, values: &[Json]) -> Vec<String> {
         let literals: Vec<String> = values.iter().map(|value| self.literal(value)).collect();
         let mut members = self.without_null(literals);

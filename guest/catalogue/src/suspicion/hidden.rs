@@ -1,10 +1,10 @@
-//! Characters without a visible form, and characters that change the order of others.
+//! Characters that are invisible, or that change the order of others.
 
 use super::excerpt;
 
-/// The black flag, which starts the emoji of a region: tag characters spell the region.
+/// The black flag, which starts the emoji of a region. Tag characters after it spell the region.
 const BLACK_FLAG: char = '\u{1f3f4}';
-/// The maximum number of tag characters in the emoji of a region, with the one that ends it.
+/// The maximum number of tag characters in the emoji of a region, including the terminator.
 const MAX_FLAG_TAGS: usize = 7;
 
 /// The role of a character in a text.
@@ -46,7 +46,7 @@ fn role(character: char) -> Role {
     }
 }
 
-/// Returns true if excerpts show the character by its number.
+/// Returns true if excerpts show the character as an escape.
 pub(super) fn is_escaped(character: char) -> bool {
     role(character) != Role::Visible
 }
@@ -57,8 +57,8 @@ fn is_right_to_left(character: char) -> bool {
         | '\u{10800}'..='\u{10fff}' | '\u{1e800}'..='\u{1efff}')
 }
 
-/// Returns an excerpt at the first hidden character. If it starts a text in tag characters, the
-/// excerpt is that text.
+/// Returns an excerpt at the first hidden character. If that begins a text in tag characters, the
+/// excerpt is the decoded text. `None` if there is no hidden character.
 pub(super) fn find(text: &str) -> Option<String> {
     let has_only_text =
         text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\t' | b'\n' | b'\r'));

@@ -12,8 +12,8 @@ const fn step(max_skipped: usize, words: &'static [&'static str]) -> Step {
     Step { words, max_skipped }
 }
 
-/// Phrases that are unusual in descriptions: none occurs among 3,227 tools of public servers,
-/// except for the last kind, which three of them have.
+/// Phrases that are unusual in descriptions. Among 3,227 tools of public servers, none occurs,
+/// except for the last kind in three of them.
 const PHRASES: &[(SuspicionKind, &[Step])] = &[
     (
         SuspicionKind::OverridesInstructions,
@@ -91,7 +91,7 @@ struct Word<'t> {
     end: usize,
 }
 
-/// Returns the kinds of phrases in a text, each with an excerpt at its first place.
+/// Returns the kinds of phrases in a text, each with an excerpt at its first occurrence.
 pub(super) fn find(text: &str) -> Vec<(SuspicionKind, String)> {
     let mut found: Vec<(SuspicionKind, String)> = Vec::new();
     // An apostrophe is no boundary: `don't` is a word. The bytes remain at their places.

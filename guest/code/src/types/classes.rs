@@ -10,8 +10,8 @@ const TYPE_MODIFIERS: [&str; 7] =
 const MODIFIERS: [&str; 6] = ["static", "async", "get", "set", "accessor", "*"];
 
 impl Remover<'_> {
-    /// Removes the types of the class whose keyword is at `at`. Types inside of its methods and
-    /// values remain for later. Returns the position of the next token to look at.
+    /// Removes the types of the class whose keyword has the index `at`. Types inside its methods
+    /// and values are removed later. Returns the index of the next token to visit.
     pub(super) fn class(&mut self, at: usize) -> usize {
         let is_abstract = at.checked_sub(1).filter(|before| self.is(*before, "abstract"));
         if let Some(before) = is_abstract {
@@ -53,14 +53,14 @@ impl Remover<'_> {
         open + 1
     }
 
-    /// Returns true if a token can be the name of a member, or begin it.
+    /// Returns true if the token at index `at` can be the name of a member, or begin it.
     fn begins_name(&self, at: usize) -> bool {
         self.tokens.get(at).is_some_and(|token| {
             token.kind != TokenKind::Mark || matches!(token.text, "[" | "{" | "*")
         })
     }
 
-    /// Removes the types of the member at `from`. Returns the position after it.
+    /// Removes the types of the member at `from`. Returns the index of the token after it.
     fn member(&mut self, from: usize, close: usize) -> usize {
         let (mut at, mut is_declaration) = (from, false);
         loop {
@@ -113,7 +113,7 @@ impl Remover<'_> {
         end
     }
 
-    /// Returns the position after the value of a field, and the semicolon after it.
+    /// Returns the index of the token after the value of a field and its semicolon.
     fn value_end(&self, mut at: usize, close: usize) -> usize {
         let from = at;
         while at < close {

@@ -1,17 +1,17 @@
-//! The ends of types.
+//! Finds the ends of types.
 
 use super::Remover;
 use super::tokens::TokenKind;
 
-/// The depth to which types nest. Deeper ones remain, and are errors.
+/// The maximum nesting depth of types. Deeper types remain, and are syntax errors.
 const MAX_DEPTH: usize = 64;
-/// Words before a type.
+/// Words that may precede a type as a part of it.
 const TYPE_OPERATORS: [&str; 6] = ["keyof", "typeof", "readonly", "unique", "infer", "asserts"];
-/// Keywords that begin no type.
+/// Keywords that cannot begin a type.
 const NO_TYPES: [&str; 8] = ["function", "return", "await", "async", "class", "if", "for", "while"];
 
 impl Remover<'_> {
-    /// Returns the position after `<…>` at `at`, if it encloses types.
+    /// Returns the index of the token after `<…>` at `at`. `None` if it does not enclose types.
     #[inline(never)]
     pub(super) fn angle_end(&self, at: usize, depth: usize) -> Option<usize> {
         let mut at = at + 1;
@@ -36,7 +36,7 @@ impl Remover<'_> {
         }
     }
 
-    /// Returns the position after the type at `at`. None if there is no type.
+    /// Returns the index of the token after the type at `at`. `None` if there is no type.
     #[inline(never)]
     pub(super) fn type_at(&self, at: usize, depth: usize) -> Option<usize> {
         if depth > MAX_DEPTH {
@@ -57,7 +57,7 @@ impl Remover<'_> {
         }
     }
 
-    /// Returns the position after the conditions of a type: `extends A ? B : C` at `at`.
+    /// Returns the index of the token after the conditions of a type, `extends A ? B : C`, at `at`.
     fn conditional_end(&self, at: usize, depth: usize) -> Option<usize> {
         if !self.is(at, "extends") {
             return None;
@@ -67,7 +67,7 @@ impl Remover<'_> {
         self.type_at(colon + 1, depth + 1).filter(|_| self.is(colon, ":"))
     }
 
-    /// Returns the position after one part of a union type.
+    /// Returns the index of the token after one part of a union type. `None` if there is no type.
     fn part_of_type(&self, mut at: usize, depth: usize) -> Option<usize> {
         let is_prefix = |at: usize| {
             let is_operator = TYPE_OPERATORS.iter().any(|word| self.is(at, word));

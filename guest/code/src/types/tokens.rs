@@ -1,4 +1,4 @@
-//! The tokens of a program, as far as removing types needs them.
+//! The tokens of a program, in the detail that removing types needs.
 
 /// The kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub(super) enum TokenKind {
 pub(super) struct Token<'p> {
     pub(super) kind: TokenKind,
     pub(super) text: &'p str,
-    /// The offset of the first byte.
+    /// The byte offset of the token in the program.
     pub(super) start: usize,
     /// True if a line break precedes the token.
     pub(super) begins_line: bool,
@@ -41,7 +41,7 @@ impl Token<'_> {
     }
 }
 
-/// Keywords that an expression follows.
+/// Keywords that may precede an expression.
 const EXPRESSION_FOLLOWS: [&str; 16] = [
     "return",
     "typeof",
@@ -64,7 +64,7 @@ const EXPRESSION_FOLLOWS: [&str; 16] = [
 /// arguments is two marks.
 const LONG_MARKS: [&str; 6] = ["...", "=>", "?.", "??", "!=", "=="];
 
-/// Returns the tokens of a program. None if a text, a template or a comment does not end.
+/// Returns the tokens of a program. `None` if a text, a template or a comment is not closed.
 pub(super) fn tokens(program: &str) -> Option<Vec<Token<'_>>> {
     let mut found: Vec<Token<'_>> = Vec::new();
     let (mut at, mut begins_line) = (0, true);
@@ -110,7 +110,7 @@ fn is_word(character: char) -> bool {
     character.is_alphanumeric() || matches!(character, '_' | '$')
 }
 
-/// Returns the length of a quoted text.
+/// Returns the length of a quoted text, in bytes. `None` if it is not closed.
 fn quoted(rest: &str, quote: char) -> Option<usize> {
     let mut characters = rest.char_indices().skip(1);
     while let Some((at, character)) = characters.next() {
@@ -124,7 +124,8 @@ fn quoted(rest: &str, quote: char) -> Option<usize> {
     None
 }
 
-/// Returns the length of a template, with the expressions in it.
+/// Returns the length of a template, in bytes, including its expressions. `None` if it is not
+/// closed.
 fn template(rest: &str) -> Option<usize> {
     let bytes = rest.as_bytes();
     let mut at = 1;
@@ -138,7 +139,8 @@ fn template(rest: &str) -> Option<usize> {
     }
 }
 
-/// Returns the offset after the expression in a template that begins at `at`.
+/// Returns the byte offset after the expression in a template that begins at `at`. `None` if it is
+/// not closed.
 fn substitution(rest: &str, mut at: usize) -> Option<usize> {
     let mut depth = 1;
     while depth > 0 {
@@ -154,7 +156,7 @@ fn substitution(rest: &str, mut at: usize) -> Option<usize> {
     Some(at)
 }
 
-/// Returns the length of a regular expression with its flags.
+/// Returns the length of a regular expression with its flags, in bytes. `None` if it is not closed.
 fn regular_expression(rest: &str) -> Option<usize> {
     let (mut is_escaped, mut in_class) = (false, false);
     for (at, character) in rest.char_indices().skip(1) {

@@ -1,4 +1,4 @@
-//! The cursor store as one run of the core sees it.
+//! The cursor store from the perspective of one run of the core.
 //!
 //! The core decides at once, but a gateway answers later. With the store of a gateway, a run
 //! therefore only notes which entries it lacks and writes. The stream then calls the gateway, and
@@ -13,8 +13,8 @@ use context_guard_protocol::store_message::{MAX_READ_KEYS, WrittenEntry, decode_
 
 use super::Shared;
 
-/// The age, in milliseconds, up to which a copy of a mutable entry is used without asking the
-/// gateway.
+/// The maximum age, in milliseconds, of a copy of a mutable entry that is used without a call to
+/// the gateway.
 const FRESH_FOR_MS: u64 = 2_000;
 /// The lifetime, in milliseconds, of a copy of an entry that was read from the gateway.
 const COPY_TTL_MS: u64 = 600_000;
@@ -28,19 +28,20 @@ enum StoreAccess {
     Local,
     /// The gateway's store, with copies in Envoy's shared data.
     Gateway,
-    /// Envoy's shared data, because the gateway's store cannot be used. The core knows that.
+    /// Envoy's shared data, because the gateway's store cannot be used. The core is informed of
+    /// this.
     Unavailable,
 }
 
 /// The call that a run needs before it has effects.
 pub(crate) struct StoreCall {
-    /// The token of the call. None if it failed at once.
+    /// The token of the call. `None` if it failed at once.
     pub(crate) token: Option<u32>,
     /// True for a read of the entries that the run lacks, false for a write of its entries.
     pub(crate) is_read: bool,
 }
 
-/// A fact about a run, for statistics and the log.
+/// An event of a run, for statistics and the log.
 enum Event {
     Answered(Record),
     Fault(Fault),
@@ -53,9 +54,9 @@ pub(crate) struct StorePass {
     access: StoreAccess,
     /// The values that the gateway returned, by key.
     fetched: BTreeMap<String, Option<Vec<u8>>>,
-    /// The keys of entries that the run lacks.
+    /// The keys of entries that the run needs and that are not available locally.
     missing: Vec<String>,
-    /// The keys of the read in flight.
+    /// The keys of the pending read.
     requested: Vec<String>,
     reads: usize,
     written: Vec<WrittenEntry>,
@@ -65,7 +66,7 @@ pub(crate) struct StorePass {
 }
 
 impl StorePass {
-    /// Creates the view of an exchange that may wait for the gateway, if there is one.
+    /// Creates the pass of an exchange that may wait for the gateway, if one is configured.
     pub(crate) fn new(shared: &Shared) -> Self {
         let access = match &shared.gateway {
             None => StoreAccess::Local,
@@ -75,7 +76,7 @@ impl StorePass {
         Self::with_access(access)
     }
 
-    /// Creates the view of an exchange that cannot wait.
+    /// Creates the pass of an exchange that cannot wait.
     pub(crate) fn local() -> Self {
         Self::with_access(StoreAccess::Local)
     }
@@ -93,7 +94,7 @@ impl StorePass {
         }
     }
 
-    /// Returns true if a run may have to be repeated.
+    /// Returns true if the pass uses the gateway, so that the run may have to be repeated.
     pub(crate) fn uses_gateway(&self) -> bool {
         self.access == StoreAccess::Gateway
     }
@@ -103,12 +104,13 @@ impl StorePass {
         self.access == StoreAccess::Unavailable
     }
 
-    /// Returns true if the run lacks entries, so that its decision is of no use.
+    /// Returns true if entries are missing, so that the decision of the run must be discarded.
     pub(crate) fn is_incomplete(&self) -> bool {
         !self.missing.is_empty()
     }
 
-    /// Returns the value of a key. None also if the run lacks it.
+    /// Returns the value of a key. `None` if the store has no such entry, or if it must be read
+    /// from the gateway first.
     pub(crate) fn load(&mut self, shared: &Shared, key: &str) -> Option<Vec<u8>> {
         let now_ms = shared.now_ms();
         let copy = |since_ms| shared.store?.get_written_since(key, since_ms, now_ms);
@@ -198,7 +200,7 @@ impl StorePass {
         }
     }
 
-    /// Starts the call that the run needs for entries of `principal`. None if it needs none. The
+    /// Starts the call that the run needs for entries of `principal`. `None` if it needs none. The
     /// call fails at once if the stream cannot pause.
     pub(crate) fn call(
         &mut self,
@@ -225,7 +227,7 @@ impl StorePass {
         Some(StoreCall { token, is_read: false })
     }
 
-    /// Adds the answer of the gateway to a read. Fails if it is invalid.
+    /// Adds the gateway's answer to a read. Returns false if the answer is invalid.
     pub(crate) fn add_values(&mut self, shared: &Shared, answer: &[u8]) -> bool {
         let keys = std::mem::take(&mut self.requested);
         let Ok(values) = decode_values(answer, keys.len()) else {
@@ -245,7 +247,7 @@ impl StorePass {
         true
     }
 
-    /// Continues without the gateway, after a call that failed.
+    /// Switches to local data, after a call to the gateway failed.
     pub(crate) fn fail(&mut self) {
         self.access = StoreAccess::Unavailable;
         self.restart();
@@ -256,7 +258,7 @@ impl StorePass {
         !self.is_write_required
     }
 
-    /// Removes what the last run has noted.
+    /// Discards the results of the last run.
     fn restart(&mut self) {
         self.missing.clear();
         self.written.clear();
@@ -264,7 +266,7 @@ impl StorePass {
         self.events.clear();
     }
 
-    /// Makes the effects of the last run visible: copies of its entries, statistics, the log.
+    /// Applies the effects of the last run: copies of its entries, statistics, the log.
     pub(crate) fn commit(self, shared: &Shared) {
         let now_ms = shared.now_ms();
         if let Some(store) = shared.store {

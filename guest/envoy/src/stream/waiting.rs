@@ -18,7 +18,7 @@ use crate::gateway_store::CallOutcome;
 use crate::guard::CoreFilter;
 use crate::guard::store_pass::StorePass;
 
-/// A call of the gateway, and the step that waits for it.
+/// A call of the gateway, with the state of the step that waits for it.
 pub(crate) struct PendingCall {
     token: u32,
     is_read: bool,
@@ -27,7 +27,7 @@ pub(crate) struct PendingCall {
     before: HttpExchange,
 }
 
-/// The step of an exchange that waits for the gateway.
+/// The step of an exchange that waits for the gateway, with its data.
 #[derive(Default)]
 pub(crate) enum Waiting {
     #[default]
@@ -43,14 +43,14 @@ pub(crate) enum Waiting {
 /// A part of an event stream that waits for the gateway.
 pub(crate) struct WaitingEvents {
     call: PendingCall,
-    /// The part as the upstream sent it. `is_last` is true at the end of the stream.
+    /// The part as the upstream sent it.
     chunk: Vec<u8>,
     is_last: bool,
-    /// The part as it will be sent if its entries are stored.
+    /// The part to send if its entries are stored.
     sent: Vec<u8>,
-    /// The bytes to send before it.
+    /// The bytes to send before the part.
     ready: Vec<u8>,
-    /// The bytes that arrived meanwhile.
+    /// The bytes that arrived while the part waits.
     late: Vec<u8>,
     is_late_last: bool,
 }
@@ -196,7 +196,7 @@ impl Stream {
     }
 
     /// Runs the step of a part of an event stream. Returns the bytes to send, which begin with
-    /// `ready`. None if the stream waits.
+    /// `ready`. `None` if the stream waits.
     pub(crate) fn run_events(
         &mut self,
         chunk: Vec<u8>,
@@ -237,8 +237,8 @@ impl Stream {
         }
     }
 
-    /// Adds a chunk of an event stream that waits. Returns the bytes to send if the stream can wait
-    /// no longer, because too much has arrived.
+    /// Adds a chunk to an event stream that waits. Returns the bytes to send if the stream cannot
+    /// wait any longer, because too many bytes have arrived.
     pub(crate) fn on_late_events(&mut self, chunk: Vec<u8>, is_last: bool) -> Option<Vec<u8>> {
         let max_bytes = self.shared.max_paused_bytes();
         let Waiting::Events(mut events) = std::mem::take(&mut self.waiting) else { return None };
@@ -251,8 +251,8 @@ impl Stream {
         self.finish_events(events, CallOutcome::Unavailable)
     }
 
-    /// Continues an event stream after its call. Returns the bytes to send, none if it waits for
-    /// another call.
+    /// Continues an event stream after its call. Returns the bytes to send. `None` if the stream
+    /// waits for another call.
     fn finish_events(&mut self, events: WaitingEvents, outcome: CallOutcome) -> Option<Vec<u8>> {
         let WaitingEvents { call, chunk, is_last, sent, mut ready, late, is_late_last } = events;
         let ready = match self.resolve(call, outcome) {
@@ -270,7 +270,7 @@ impl Stream {
         self.run_events(late, is_late_last, pass, ready)
     }
 
-    /// Continues the stream after a call of the gateway.
+    /// Continues the stream after a call to the gateway has ended.
     pub(crate) fn on_store_call(&mut self, token: u32, headers: usize, body_bytes: usize) {
         let shared = Rc::clone(&self.shared);
         let Some(gateway) = &shared.gateway else { return };
@@ -313,8 +313,8 @@ impl Stream {
         }
     }
 
-    /// Puts the events of a paused stream into Envoy's empty buffer. Returns false if they exceed
-    /// it: the stream is then reset, because Envoy would truncate it.
+    /// Puts the events of a paused stream into Envoy's empty buffer. If they exceed the buffer,
+    /// resets the stream and returns false, because Envoy would truncate the events.
     pub(crate) fn send_paused_events(&mut self, sent: &[u8], is_last: bool) -> bool {
         if sent.len() > self.shared.max_paused_bytes() {
             let _ = reset_http_response();

@@ -34,7 +34,7 @@ static SPREAD: [[u8; PART]; 256] = {
     table
 };
 
-/// The number of raw bytes that [`is_escaped`] compares per iteration. Long iterations pay off,
+/// The number of raw bytes that [`is_escaped`] compares per iteration. Long iterations are faster,
 /// because the WASM component checks its deadline in each.
 const TURN: usize = 2 * PART;
 /// The number of escaped bytes that one iteration may read: two for each raw byte, and one vector.

@@ -9,7 +9,7 @@ pub enum Kind {
     Array,
     /// A string, `""`.
     String,
-    /// A number, `true`, `false` or `null`. `NaN`, `Infinity` and `-Infinity` are numbers.
+    /// A number, `true`, `false` or `null`. `NaN`, `Infinity` and `-Infinity` also have this kind.
     Scalar,
 }
 

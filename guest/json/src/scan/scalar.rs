@@ -6,14 +6,15 @@ impl Scanner<'_> {
     /// Skips a number, `true`, `false` or `null` at the current position, and returns its span.
     ///
     /// # Errors
-    /// Fails if none begins here.
+    /// Fails if there is no such value at the current position.
     #[inline]
     pub fn scalar(&mut self) -> Scan<Span> {
         let start = self.at;
         if self.past_scalar() { Ok(start..self.at) } else { self.error() }
     }
 
-    /// Skips a number, `true`, `false` or `null`. Returns false if none begins here.
+    /// Skips a number, `true`, `false` or `null`. Returns false if there is none at the current
+    /// position.
     #[inline(never)]
     fn past_scalar(&mut self) -> bool {
         let start = self.at;
@@ -34,8 +35,8 @@ impl Scanner<'_> {
     }
 }
 
-/// Returns true if `text` is a number that JSON does not have, but that JavaScript has and that
-/// Python writes and reads in JSON by default. Answers with one such number are read too.
+/// Returns true if `text` is a number that JSON lacks, but that JavaScript has and that Python
+/// writes and reads in JSON by default. The scanner accepts such numbers.
 fn is_non_finite(text: &[u8]) -> bool {
     matches!(text, b"NaN" | b"Infinity" | b"-Infinity")
 }

@@ -90,7 +90,7 @@ impl Scanner<'_> {
     }
 }
 
-/// Finds the quotes that delimit strings in a document, one block of 64 bytes after the other.
+/// Finds the quotes that delimit strings in a document, in consecutive blocks of 64 bytes.
 trait Quotes: Default {
     /// Returns a bit set of the unescaped quotes in the next block, each of which ends the string
     /// around an escaped document. Empty for raw JSON.
@@ -149,7 +149,7 @@ impl Quotes for EscapedQuotes {
 /// Returns the bits of `quotes` whose quotes are content of a string, not delimiters. Each has two
 /// or more backslashes before it. Escaping twice turns `"` into `\\\"`. If the number of
 /// backslashes modulo 4 is 3, the quote is content; if 1, it is a delimiter. An even number ends
-/// the containing string inside of an inner string, which is an error.
+/// the containing string inside an inner string, which is an error.
 #[inline(never)]
 fn quotes_in_strings(scanner: &Scanner<'_>, quotes: u64, base: usize) -> Scan<u64> {
     let mut inner = 0;

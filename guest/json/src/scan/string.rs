@@ -73,7 +73,8 @@ impl<'a> Scanner<'a> {
         Some((start..inner.at, value))
     }
 
-    /// Returns true if a quote follows, which has a backslash if the document is escaped.
+    /// Returns true if a quote is next, in the form of the document: with a backslash if the
+    /// document is escaped.
     #[inline]
     pub(super) fn is_quote(&self) -> bool {
         match self.form {

@@ -1,4 +1,4 @@
-//! The scanner against serde_json, on chosen and on random documents.
+//! Compares the scanner with serde_json on fixed and on random documents.
 
 use proptest::prelude::*;
 

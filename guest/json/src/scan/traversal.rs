@@ -1,4 +1,4 @@
-//! Walking through values: whole values, the members of objects and the elements of arrays.
+//! Traversal of values: whole values, the members of objects and the elements of arrays.
 
 use super::open_containers::OpenContainers;
 use super::{Kind, Scan, Scanner};
@@ -121,8 +121,8 @@ impl Scanner<'_> {
     }
 
     /// Skips the next element of an array, and returns its span. `None` at the end of the array or
-    /// of the buffer. The scanner must be after the opening bracket or an element, so that reading
-    /// can begin inside a list.
+    /// of the buffer. The scanner must be after the opening bracket or after an element, so that
+    /// reading can begin inside a list.
     ///
     /// # Errors
     /// Fails if the element is incomplete.

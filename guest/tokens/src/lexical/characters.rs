@@ -1,5 +1,5 @@
-//! The greatest cost of characters beyond ASCII. The tables of events hold mean costs, which are
-//! too low for scripts and sequences that the measured text did not have.
+//! The maximum cost of characters beyond ASCII. The tables of events have mean costs. These are too
+//! low for scripts and sequences that the training texts lacked.
 //!
 //! A file has, in this order: the tokens of a run of 64 of each ASCII character; the tokens of each
 //! character alone, up to U+FFFF; the greatest number of tokens of each block of 64 characters
@@ -8,36 +8,37 @@
 //! letter. The set is a Bloom filter with two bits for each sequence. It also contains about one in
 //! 50 of all other sequences.
 
-/// The number of characters that the file has an entry for each.
+/// The number of characters with an individual entry in the file.
 pub(super) const BASIC_CHARACTERS: usize = 1 << 16;
-/// The number of blocks of 64 characters that the file has an entry for each.
+/// The number of entries in the file for blocks of 64 characters.
 pub(super) const BLOCKS: usize = (0x11_0000 - BASIC_CHARACTERS) / 64;
-/// The offset of the set of sequences in a file.
+/// The offset, in bytes, of the set of sequences in a file.
 pub(super) const SEQUENCES_AT: usize = ENTRIES_AT + (BASIC_CHARACTERS + BLOCKS) / 4;
-/// The number of ASCII characters, and the offset of the entries of all others.
+/// The number of ASCII characters, and the offset, in bytes, of the entries of all others.
 pub(super) const ENTRIES_AT: usize = 128;
 /// The length of the runs of one character that were measured.
 pub(super) const RUN: usize = 64;
-/// The character that stands for all that separates words.
+/// The character that represents all word separators in sequences.
 pub(super) const SPACE: u32 = 0x20;
-/// The first of the two characters before a letter whose token has a mark only.
+/// The first of the two preceding characters in the entry of a pair: a mark and a letter that are
+/// one token.
 pub(super) const PAIR: u32 = 1;
 /// The first character of the scripts whose words are too short for sequences of three.
 pub(super) const EAST_ASIAN: u32 = 0x2E80;
 
-/// The greatest costs of characters under one tokenizer.
+/// The maximum costs of characters with one tokenizer.
 #[derive(Clone, Copy)]
 pub(super) struct Characters {
     file: &'static [u8],
 }
 
 impl Characters {
-    /// Uses a file of costs. The length of its set of sequences must be a power of two.
+    /// Reads a file of costs. The length of its set of sequences must be a power of two.
     pub(super) const fn new(file: &'static [u8]) -> Self {
         Self { file }
     }
 
-    /// Returns the number of tokens, 1 to 4, of a character beyond ASCII alone.
+    /// Returns the number of tokens, 1 to 4, of a single character beyond ASCII.
     #[inline]
     pub(super) fn tokens(self, character: u32) -> i64 {
         let at = entry(character);
@@ -78,8 +79,8 @@ pub(super) fn entry(character: u32) -> usize {
     }
 }
 
-/// Returns two hashes of a character with those before it that count for its script. In a filter
-/// with one hash, every seventh other sequence would count as usual.
+/// Returns two hashes of a character and the characters before it that its script requires. With
+/// one hash, the filter would accept every seventh unknown sequence.
 #[inline]
 pub(super) fn sequence_hashes(before: [u32; 2], character: u32) -> [u32; 2] {
     let [first, second] = if character >= EAST_ASIAN { [0, before[1]] } else { before };
@@ -89,7 +90,7 @@ pub(super) fn sequence_hashes(before: [u32; 2], character: u32) -> [u32; 2] {
     [mixed.wrapping_mul(0x2C1B_3C6D) >> 8, mixed.wrapping_mul(0x297A_2D39) >> 8]
 }
 
-/// Returns the code point of a character of two to four bytes.
+/// Returns the code point of a UTF-8 character of two to four bytes.
 #[inline]
 pub(super) fn code_point(bytes: &[u8]) -> u32 {
     let low = |byte: u8| u32::from(byte & 63);

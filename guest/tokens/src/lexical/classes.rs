@@ -1,6 +1,6 @@
 //! Byte classes of the event scanner.
 
-/// The class of a byte, which is all that the event scanner distinguishes.
+/// The class of a byte. The event scanner does not distinguish bytes of the same class.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(super) enum Class {

@@ -47,12 +47,12 @@ pub(super) trait Sink {
     fn id(&mut self, run: &[u8]);
     /// Receives a `\uXXXX` escape, keyed by its first digit.
     fn unicode_escape(&mut self, key: usize);
-    /// Receives one character beyond ASCII. `ascii` has the two characters before it if it is the
-    /// first in a run of such characters. Each that is not a letter is a space.
+    /// Receives one character beyond ASCII. For the first in a run of such characters, `ascii` has
+    /// the two characters before it, with a space for each non-letter.
     fn wide(&mut self, ascii: Option<[u8; 2]>, character: &[u8]);
-    /// Receives a run of more than 12 punctuation characters, or of more than 6 that are alike,
-    /// before the events of that run. `alike` is true if half of the characters equal the one
-    /// before.
+    /// Receives a run of more than 12 punctuation characters, or of more than 6 similar ones,
+    /// before the events of that run. `alike` is true if at least half of the characters equal the
+    /// one before.
     fn long_punctuation(&mut self, run: &[u8], alike: bool);
     /// Receives a run of three or more punctuation characters after a space, before its event.
     fn spaced_punctuation(&mut self, key: usize, run: &[u8]);
@@ -60,8 +60,8 @@ pub(super) trait Sink {
     fn spaced_escape(&mut self);
     /// Receives an escape of CSS, such as `\f468`, before its event, which reads it as one of JSON.
     fn css_escape(&mut self);
-    /// Receives, before its event, the number of places in a run of white space at which different
-    /// characters meet.
+    /// Receives, before the event of a run of white space, the number of positions at which its
+    /// character changes.
     fn mixed_space(&mut self, changes: usize);
     /// Receives the cost of the rest of a very long event, in 1/256 token.
     fn tail(&mut self, cost: usize);
@@ -84,8 +84,8 @@ impl Pending {
         Self(MARKS.get(usize::from(mark)).copied().unwrap_or(OTHER_MARK).into())
     }
 
-    /// Returns true if the prefix bytes belong to no event yet, so that the next event includes
-    /// them.
+    /// Returns true if the prefix bytes do not belong to an event yet, so that the next event
+    /// includes them.
     #[inline]
     fn is_open(self) -> bool {
         self != Self::NOTHING && self != Self::TWO_BYTES
@@ -107,8 +107,8 @@ pub(super) fn scan<S: Sink>(text: &[u8], sink: &mut S) {
     Reader { text, sink }.read();
 }
 
-/// A reader that divides a text into lexical events. Its functions have at most four arguments,
-/// because more are passed on the stack, which takes as long as the call itself in WASM.
+/// A reader that divides a text into lexical events. Its functions have at most four arguments.
+/// Further ones would be passed on the stack, which takes as long as the call itself in WASM.
 struct Reader<'t, 's, S> {
     text: &'t [u8],
     sink: &'s mut S,
@@ -175,7 +175,7 @@ impl<S: Sink> Reader<'_, '_, S> {
     }
 
     /// Reads the run of digits `from..to`. `before` encodes what precedes it: nothing, a space,
-    /// punctuation, or another part of the run. It is a part of the event's key.
+    /// punctuation, or another part of the run. It becomes a part of the event's key.
     #[inline]
     fn digits(&mut self, from: usize, to: usize, before: usize) {
         self.sink.ends_at(to);
@@ -211,7 +211,7 @@ impl<S: Sink> Reader<'_, '_, S> {
         }
     }
 
-    /// Reads the id `start..end`. If `swallows`, the id is extended by the rest of a base64 text.
+    /// Reads the id `start..end`. If `swallows`, extends the id by the rest of a base64 text.
     /// Returns the offset after the id.
     fn id(&mut self, start: usize, end: usize, swallows: bool) -> usize {
         let continues = |byte: &u8| {
@@ -252,9 +252,8 @@ impl<S: Sink> Reader<'_, '_, S> {
         }
     }
 
-    /// Reads a run of white space, except for a last space, which belongs to the next event.
-    /// `rest_is_blank` is true if only spaces follow the first byte. Returns true if there is such
-    /// a last space.
+    /// Reads a run of white space. A last space belongs to the next event instead. `rest_is_blank`
+    /// is true if only spaces follow the first byte. Returns true if there is such a last space.
     #[inline(never)]
     fn space(&mut self, start: usize, end: usize, rest_is_blank: bool) -> bool {
         const MAX_MEASURED_SPACES: usize = 128;

@@ -119,14 +119,14 @@ pub(super) struct Sum<'a> {
     words: Option<&'a mut [Word; WORDS]>,
     /// The cost of the events so far, in 1/4096 token.
     pub(super) total: i64,
-    /// The additional cost, in 1/4096 token, of runs that natural text does not have. It is the
+    /// The extra cost, in 1/4096 token, of runs that natural text does not have. It is the
     /// difference between their maximum and mean cost.
     pub(super) caution: i64,
-    /// The further cost, in 1/4096 token, of characters at their greatest cost.
+    /// The extra cost, in 1/4096 token, of characters at their maximum cost.
     greatest_caution: i64,
-    /// The cost and the further cost of the words so far.
+    /// The cost and the extra cost of the words so far.
     words_cost: WordsCost,
-    /// The two characters before the next one beyond ASCII.
+    /// The two characters before the next non-ASCII character.
     before: [u32; 2],
     characters: Characters,
 }
@@ -158,8 +158,8 @@ fn in_fours(bytes: &[u8], mut step: impl FnMut(u8)) {
 }
 
 /// Calls `bucket` for each boundary between two letters of a word, with an index into the table of
-/// letter pairs. The chance that a token begins there depends on the two letters before and after
-/// it.
+/// letter pairs. The probability that a token begins there depends on the two letters before and
+/// after it.
 #[inline]
 pub(super) fn for_each_boundary(letters: &[u8], mut bucket: impl FnMut(usize)) {
     if let [first, second, rest @ ..] = letters {
@@ -189,7 +189,7 @@ pub(super) fn wide_key(first: bool, character: &[u8]) -> (usize, usize) {
 /// The minimum number of characters of an id without lower case that may be base32.
 const MIN_BASE32: usize = 16;
 
-/// The maximum number of letters in a run that counts as a natural word.
+/// The maximum number of letters of a run that is treated as a natural word.
 const LONG_WORD: usize = 23;
 
 impl<'a> Sum<'a> {
@@ -210,13 +210,13 @@ impl<'a> Sum<'a> {
         }
     }
 
-    /// Returns the further cost, in 1/4096 token, of characters and words at their greatest cost.
+    /// Returns the extra cost, in 1/4096 token, of characters and words at their maximum cost.
     pub(super) fn greatest_caution(&self) -> i64 {
         self.greatest_caution + self.words_cost.caution()
     }
 
-    /// Returns the part of the further costs that is uncertain itself, in 1/4096 token: all but
-    /// that of unusual words among usual ones, which average out.
+    /// Returns the part of the extra costs that may itself be too low, in 1/4096 token. Excludes
+    /// that of unusual words among usual ones, whose errors average out.
     pub(super) fn uncertain(&self) -> i64 {
         self.caution + self.greatest_caution + self.words_cost.uncertain()
     }
@@ -231,7 +231,7 @@ impl<'a> Sum<'a> {
             + ((word_at(&self.tables.word_letters, key / LENGTHS) * boundaries) >> 8)
     }
 
-    /// Adds the cost of a word of up to eight bytes that is not in the cache, and puts it into the
+    /// Adds the cost of a word of up to eight bytes that is not in the cache, and stores it in the
     /// cache.
     #[inline(never)]
     fn new_word(&mut self, key: usize, letters: u64) {
@@ -248,8 +248,8 @@ impl<'a> Sum<'a> {
         }
     }
 
-    /// Adds the further cost of a single letter: it is one token with the mark before it, such as
-    /// `"x`, or two.
+    /// Adds the extra cost of a single letter. It is one token together with the mark before it,
+    /// such as `"x`, or two tokens.
     #[inline(never)]
     fn single_letter(&mut self, key: usize, text: &[u8], at: usize) {
         let Some(mark) = at.checked_sub(1).and_then(|before| text.get(before)) else { return };
@@ -356,9 +356,8 @@ impl Sink for Sum<'_> {
         self.before = [self.before[1], character];
     }
 
-    /// Adds an extra cost for a long punctuation run to the cautious estimate. Repeated pairs such
-    /// as `{"{"{"` would be estimated far too low. Lines of one character are common, and really
-    /// cost little.
+    /// Adds an extra cost for a long punctuation run. Repeated pairs such as `{"{"{"` would be
+    /// estimated far too low. Lines of one repeated character are common and cheap.
     fn long_punctuation(&mut self, run: &[u8], alike: bool) {
         if !alike {
             self.caution += run.len() as i64 * ONE / 3;
@@ -369,8 +368,8 @@ impl Sink for Sum<'_> {
         self.greatest_caution += tokens * ONE / RUN as i64 + changes as i64 * ONE * 9 / 16;
     }
 
-    /// Adds a further cost for a run that is no operator. The key is a hash, which such a run has
-    /// in common with a cheap one.
+    /// Adds an extra cost for a run that is not an operator. The key is a hash, which such a run
+    /// may share with a cheap one.
     fn spaced_punctuation(&mut self, key: usize, run: &[u8]) {
         let changes = run.windows(2).filter(|pair| pair.first() != pair.last()).count();
         if changes > 1 {

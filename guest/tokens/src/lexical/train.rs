@@ -1,5 +1,6 @@
-//! Training of the tables: the mean number of token starts in each kind of event, counted with a
-//! real tokenizer.
+//! Trains the tables: the mean number of token starts in each kind of event, counted with a real
+//! tokenizer. The tables are means of events, not a regression on totals. Errors in one kind of
+//! text then do not hide in another.
 //!
 //! The tables are means of events, not a regression on totals, so that errors in one kind of text
 //! do not hide in another.
@@ -33,8 +34,8 @@ impl Mean {
         self.sum += value;
     }
 
-    /// Returns the mean of the counted values, weighted with `usual`: the fewer values there are,
-    /// the closer the result is to `usual`.
+    /// Returns the mean of the counted values, weighted with `usual`. With fewer values, the result
+    /// is closer to `usual`.
     fn value(&self, usual: f64) -> f64 {
         const DRAW: f64 = 2.0;
         (self.sum + DRAW * usual) / (self.count + DRAW)
@@ -247,8 +248,8 @@ impl Trainer {
         file
     }
 
-    /// Returns two tables: by key, the cost of words without the boundaries inside them, and by
-    /// shape, the factor on the cost of those boundaries. `letters` has the chance of a token start
+    /// Returns two tables: by key, the cost of words without the boundaries inside them; by shape,
+    /// the factor on the cost of those boundaries. `letters` has the probability of a token start
     /// at each boundary.
     fn words(&self, letters: &[f64]) -> (Vec<f64>, Vec<f64>) {
         let chance = |word: &WordCount| {
@@ -307,8 +308,8 @@ pub fn estimate_with(tables: &[u8; TABLE_BYTES], text: &[u8]) -> u64 {
     (sum.total.max(0).unsigned_abs() + ONE.unsigned_abs() / 2) / ONE.unsigned_abs()
 }
 
-/// Returns the bytes of a file of the greatest costs of characters. `tokens` returns the number of
-/// tokens of a text, `vocabulary` has the bytes of each token, and `set_bytes`, a power of two, is
+/// Returns the bytes of a file of the maximum costs of characters. `tokens` returns the number of
+/// tokens of a text, and `vocabulary` has the bytes of each token. `set_bytes`, a power of two, is
 /// the size of the set of sequences.
 #[must_use]
 pub fn characters(

@@ -3,12 +3,12 @@
 
 use context_guard_json::blocks::{BLOCK_BYTES, ByteBlock};
 
-/// The offset in a window from which on the next window is loaded. A usual word that begins before
-/// it ends inside the window.
+/// The offset in a window from which the next window is loaded. A usual word that begins before it
+/// ends inside the window.
 const REACH: usize = 40;
 
-/// The next 64 bytes of a text as bit sets, one for each class of bytes. Bytes after the end of the
-/// text are in none.
+/// The next 64 bytes of a text as bit sets, one for each class of bytes. Positions after the end of
+/// the text are in none.
 #[derive(Clone, Copy)]
 pub(super) struct Window {
     from: usize,

@@ -9,7 +9,7 @@ pub(super) struct Word {
     /// The letters of the word, with the first in the lowest byte.
     pub(super) letters: u64,
     pub(super) key: u16,
-    /// The further cost of a word that is no usual one, in 1/4096 token.
+    /// The extra cost of an unusual word, in 1/4096 token. 0 for usual words.
     pub(super) further: u16,
     pub(super) cost: i32,
 }
@@ -26,11 +26,11 @@ impl Word {
 /// The costs of words, in 1/4096 token.
 #[derive(Default)]
 pub(super) struct WordsCost {
-    /// The mean cost of words that may be of a language.
+    /// The mean cost of usual words, which may belong to a natural language.
     usual: i64,
-    /// The mean cost of words that no language has.
+    /// The mean cost of unusual words, which belong to no natural language.
     unusual: i64,
-    /// The cost of words that no language has beyond their mean cost.
+    /// The extra cost of unusual words, beyond their mean cost.
     further: i64,
 }
 
@@ -45,8 +45,9 @@ impl WordsCost {
         }
     }
 
-    /// Returns the further cost of the words. It counts in full if a third of them is unusual:
-    /// among usual words, the others are mostly names, which cost little more than their mean.
+    /// Returns the extra cost of the words. Applies it fully if at least a third of the words, by
+    /// cost, are unusual. Among usual words, the unusual ones are mostly names, which cost little
+    /// more than their mean.
     pub(super) fn caution(&self) -> i64 {
         let all = (self.usual + self.unusual).max(1);
         let share = self.unusual.saturating_mul(3).min(all);
@@ -54,8 +55,8 @@ impl WordsCost {
         i64::try_from(caution).unwrap_or(self.further)
     }
 
-    /// Returns the part of the further cost that is uncertain itself. Words are of no language if
-    /// two thirds of them are unusual, and of some language if less than a third is.
+    /// Returns the part of the extra cost that may itself be too low. That is all of it if at least
+    /// two thirds of the words are unusual, and none if less than a third is.
     pub(super) fn uncertain(&self) -> i64 {
         let all = (self.usual + self.unusual).max(1);
         let beyond = (self.unusual.saturating_mul(3) - all).clamp(0, all);
@@ -67,9 +68,9 @@ impl WordsCost {
 /// The number of slots of the word cache.
 pub(super) const WORDS: usize = 256;
 
-/// Returns the further cost, in 1/4096 token, of a word of `length` letters whose mean cost is
-/// `cost`. Words that no language has consist of more tokens than their letter pairs suggest. They
-/// are recognized by a high mean cost for their length.
+/// Returns the extra cost, in 1/4096 token, of a word of `length` letters whose mean cost is
+/// `cost`. Unusual words consist of more tokens than their letter pairs suggest. A high mean cost
+/// for their length identifies them.
 #[inline]
 pub(super) fn further_cost(length: usize, cost: i64) -> i64 {
     let more = cost - ONE;

@@ -1,12 +1,12 @@
-//! A map from strings to small numbers that does not store the strings: a binary fuse filter with
-//! three slots for each string (Graf and Lemire, "Binary Fuse Filters: Fast and Smaller Than Xor
-//! Filters", 2022), whose slots contain the value beside the fingerprint.
+//! A map from strings to small numbers that does not store the strings. It is a binary fuse filter
+//! with three slots for each string (Graf and Lemire, "Binary Fuse Filters: Fast and Smaller Than
+//! Xor Filters", 2022). Its slots contain the value next to the fingerprint.
 
-/// The size of the head of a file: the seed, the logarithm of the length of a segment, and the
-/// number of segments in which a first slot may be.
+/// The size of the header of a file, in bytes: the seed, the logarithm of the segment length, and
+/// the number of segments that may contain a first slot.
 pub(super) const HEAD_BYTES: usize = 16;
 
-/// The bits of a rank. The others of a slot are those of the fingerprint.
+/// The number of bits of a rank in a slot. The other bits are the fingerprint.
 pub(super) const RANK_BITS: u32 = 6;
 
 /// A map from the strings of a vocabulary to their ranks.
@@ -18,7 +18,7 @@ pub(super) struct RankMap<'f> {
 }
 
 impl<'f> RankMap<'f> {
-    /// Reads a file that [`super::train`] made.
+    /// Reads a file that [`super::train`] created.
     pub(super) const fn read(file: &'f [u8]) -> Self {
         let Some((head, slots)) = file.split_at_checked(HEAD_BYTES) else { panic_on_short_file() };
         let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = *head else { panic_on_short_file() };
@@ -30,7 +30,7 @@ impl<'f> RankMap<'f> {
         }
     }
 
-    /// Returns the rank of the string with this hash, or `None` if it is not in the map.
+    /// Returns the rank of the string with this hash. `None` if it is not in the map.
     #[inline]
     pub(super) fn rank_of_hash(&self, hash: u64) -> Option<u8> {
         let mixed = mix(hash, self.seed);
@@ -53,7 +53,7 @@ const fn panic_on_short_file() -> ! {
     panic!("the file of the vocabulary is too short")
 }
 
-/// Returns the hash of a string. It does not depend on the map.
+/// Returns the hash of a string, which is independent of the map.
 #[inline]
 pub(super) fn hash(string: &[u8]) -> u64 {
     const MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -71,7 +71,7 @@ pub(super) fn hash(string: &[u8]) -> u64 {
     hash ^ hash >> 32
 }
 
-/// Returns a hash that depends on the seed too (the finalizer of MurmurHash3).
+/// Returns a hash that also depends on the seed (the finalizer of MurmurHash3).
 #[inline]
 pub(super) fn mix(hash: u64, seed: u64) -> u64 {
     let mut mixed = hash.wrapping_add(seed);
@@ -86,7 +86,7 @@ pub(super) fn fingerprint(mixed: u64) -> u16 {
     (mixed >> 16 & ((1 << (16 - RANK_BITS)) - 1)) as u16
 }
 
-/// Returns the three slots of a mixed hash, in segments that follow each other.
+/// Returns the three slots of a mixed hash, in consecutive segments.
 #[inline]
 pub(super) fn slots(mixed: u64, segment_bits: u32, segments: u32) -> [u32; 3] {
     // The upper half of a product of 96 bits. WebAssembly multiplies 128 bits slowly.

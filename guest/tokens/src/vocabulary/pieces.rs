@@ -1,25 +1,27 @@
-//! The pieces into which the tokenizer o200k cuts a text before it makes tokens of them.
+//! Splits a text into the pieces of the tokenizer o200k, before it joins them to tokens. Implements
+//! the regular expression of the tokenizer.
 //!
 //! This follows the regular expression of the tokenizer.
 
 use unicode_normalization::char::is_combining_mark;
 
-/// Iterates over the pieces of a text. Together they are the whole text.
+/// An iterator over the pieces of a text, which together are the whole text.
 pub(super) struct Pieces<'t> {
     text: &'t [u8],
     at: usize,
 }
 
-/// The kinds of characters that the cut depends on.
+/// The kinds of characters that determine the boundaries of pieces.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// A small letter.
+    /// A lower-case letter.
     Lower,
-    /// A capital.
+    /// An upper-case letter.
     Upper,
-    /// A letter without case. It counts as small and as capital.
+    /// A letter without case, which is treated as lower and upper case.
     Letter,
-    /// A combining mark. It is like a letter without case in a word, and a symbol elsewhere.
+    /// A combining mark. In a word, it is treated like a letter without case, elsewhere as a
+    /// symbol.
     Mark,
     Number,
     /// White space other than line breaks.
@@ -28,7 +30,7 @@ enum Kind {
     Symbol,
 }
 
-/// The kinds of the characters of ASCII.
+/// The kinds of the ASCII characters.
 #[allow(clippy::indexing_slicing, reason = "evaluated at compile time")]
 static ASCII: [Kind; 128] = {
     let mut kinds = [Kind::Symbol; 128];
@@ -74,7 +76,7 @@ impl<'t> Pieces<'t> {
         Self { text, at: 0 }
     }
 
-    /// Returns the kind and the length of the character at an offset, or `None` at the end.
+    /// Returns the kind and the length, in bytes, of the character at an offset. `None` at the end.
     #[inline]
     fn kind(&self, at: usize) -> Option<(Kind, usize)> {
         let byte = *self.text.get(at)?;
@@ -84,8 +86,9 @@ impl<'t> Pieces<'t> {
         }
     }
 
-    /// Returns the kind and the length of a character of the scripts and the punctuation that texts
-    /// have most, or `None` for any other. It is as [`Pieces::any`] says, only sooner.
+    /// Returns the kind and the length, in bytes, of a character of the most frequent scripts and
+    /// punctuation. `None` for other characters. The result equals that of [`Pieces::any`], which
+    /// is slower.
     #[inline]
     fn common(&self, at: usize) -> Option<(Kind, usize)> {
         let is_rest = |byte: &u8| byte & 0xC0 == 0x80;
@@ -112,14 +115,14 @@ impl<'t> Pieces<'t> {
         })
     }
 
-    /// Returns the kind and the length of a character beyond ASCII. A byte that is no part of a
-    /// character is a symbol.
+    /// Returns the kind and the length, in bytes, of a character beyond ASCII. An invalid byte is a
+    /// symbol.
     #[cold]
     fn wide(&self, at: usize) -> (Kind, usize) {
         self.common(at).unwrap_or_else(|| self.any(at))
     }
 
-    /// Returns what [`Pieces::wide`] does, by the tables of Unicode.
+    /// Returns the same as [`Pieces::wide`], from the tables of Unicode.
     fn any(&self, at: usize) -> (Kind, usize) {
         let rest = self.text.get(at..(at + 4).min(self.text.len())).unwrap_or_default();
         let valid = std::str::from_utf8(rest).unwrap_or_else(|error| {
@@ -139,7 +142,7 @@ impl<'t> Pieces<'t> {
         (kind, character.len_utf8())
     }
 
-    /// Returns the end of the characters, from an offset on, for which `is` is true.
+    /// Returns the end of the run of characters, from an offset on, for which `is` returns true.
     #[inline]
     fn while_kind(&self, mut at: usize, is: impl Fn(Kind) -> bool) -> usize {
         while let Some((kind, length)) = self.kind(at)
@@ -150,8 +153,8 @@ impl<'t> Pieces<'t> {
         at
     }
 
-    /// Returns the end of the word at an offset: capitals, then small letters, then `'s` and the
-    /// like.
+    /// Returns the end of the word at an offset: capitals, then small letters, then a contraction
+    /// such as `'s`.
     fn word(&self, at: usize) -> usize {
         let capitals = self.while_kind(at, Kind::is_upper);
         let mut end = self.while_kind(capitals, Kind::is_lower);
@@ -173,7 +176,8 @@ impl<'t> Pieces<'t> {
         end + self.contraction(end)
     }
 
-    /// Returns the length of `'s`, `'t`, `'re`, `'ve`, `'m`, `'ll` or `'d` at an offset, or 0.
+    /// Returns the length, in bytes, of `'s`, `'t`, `'re`, `'ve`, `'m`, `'ll` or `'d` at an offset.
+    /// 0 if there is none.
     fn contraction(&self, at: usize) -> usize {
         let Some([b'\'', rest @ ..]) = self.text.get(at..) else { return 0 };
         match rest {
@@ -183,7 +187,7 @@ impl<'t> Pieces<'t> {
         }
     }
 
-    /// Returns the end of up to three digits.
+    /// Returns the end of a run of up to three digits at an offset.
     fn digits(&self, mut at: usize) -> usize {
         for _ in 0..3 {
             match self.kind(at) {
@@ -194,8 +198,9 @@ impl<'t> Pieces<'t> {
         at
     }
 
-    /// Returns the end of the run of white space at an offset: with line breaks, the last of them;
-    /// before other text, its last character but one, because the last belongs to what follows.
+    /// Returns the end of the piece of white space at an offset. If the run has line breaks, the
+    /// piece ends after the last. Otherwise, if text follows the run, the piece excludes its last
+    /// character, which belongs to that text.
     fn space(&self, at: usize) -> usize {
         let (mut end, mut last, mut after_break) = (at, at, None);
         while let Some((kind, length)) = self.kind(end)
@@ -214,7 +219,7 @@ impl<'t> Pieces<'t> {
         }
     }
 
-    /// Returns the end of the piece at an offset, whose first character is of this kind and length.
+    /// Returns the end of the piece at an offset. Its first character has this kind and length.
     fn end(&self, from: usize, kind: Kind, length: usize) -> usize {
         let second = from + length;
         let after = self.kind(second).map(|(kind, _)| kind);

@@ -6,14 +6,14 @@ use super::is_short_and_wide;
 use super::map::{HEAD_BYTES, RANK_BITS, RankMap, fingerprint, hash, mix, slots};
 use super::pieces::Pieces;
 
-/// The number of seeds of which the best is chosen.
+/// The number of seeds that are tried. The best one is used.
 const SEEDS: u64 = 200;
-/// The length, in bytes, of strings that are counted.
+/// The maximum length, in bytes, of strings that are counted.
 const MAX_COUNTED: usize = 12;
-/// The minimum number of times that a string occurs for it to matter.
+/// The minimum number of occurrences of a string that is taken into account.
 const MIN_OCCURRENCES: u32 = 10;
 
-/// Counts of the strings in texts that are no tokens, though they may be joined to one.
+/// Counts of the strings in texts that are not tokens, but that may be joined to one.
 #[derive(Default)]
 pub struct Strings(HashMap<Vec<u8>, u32>);
 
@@ -33,9 +33,9 @@ impl Strings {
     }
 }
 
-/// Returns the file of the map of a vocabulary, whose `tokens` have their ranks beside them. Of
-/// some seeds, chooses the one that takes the fewest of `strings` for tokens. `None` if no seed
-/// separates the tokens, which has a vanishing probability. O(n).
+/// Returns the file of the map of a vocabulary. `tokens` has each token with its rank. Of several
+/// seeds, uses the one that mistakes the fewest of `strings` for tokens. `None` if no seed
+/// separates the tokens, which is extremely improbable. O(n).
 #[must_use]
 pub fn vocabulary(tokens: &[(Vec<u8>, u32)], strings: &Strings) -> Option<Vec<u8>> {
     let known: HashSet<&[u8]> = tokens.iter().map(|(token, _)| token.as_slice()).collect();
@@ -61,7 +61,7 @@ pub fn short_tokens(tokens: &[(Vec<u8>, u32)]) -> Option<Vec<u8>> {
     files(&short.map(|(token, _)| (hash(token), 0)).collect::<Vec<_>>()).next()
 }
 
-/// Returns the files of a map for those of some seeds that separate its strings.
+/// Returns the files of a map for several seeds that separate its strings.
 fn files(tokens: &[(u64, u16)]) -> impl Iterator<Item = Vec<u8>> {
     // The length of a segment and the number of slots are those of the paper.
     let number = tokens.len() as f64;
@@ -77,7 +77,7 @@ fn rounded(rank: u32) -> u16 {
     (f64::from(rank + 1).log2() * 3.5) as u16
 }
 
-/// Returns the file for one seed, or `None` if it does not separate the strings.
+/// Returns the file for one seed. `None` if the seed does not separate the strings.
 #[allow(clippy::indexing_slicing, reason = "all slots are below the length of the lists")]
 fn build(tokens: &[(u64, u16)], seed: u64, segment_bits: u32, segments: u32) -> Option<Vec<u8>> {
     let length = ((segments + 2) as usize) << segment_bits;

@@ -143,8 +143,8 @@ fn regular_cells(row: &[char], columns: &[Range<usize>], is_gap: &[bool]) -> Opt
 
 /// Returns the ranges of positions between gaps. The last range may extend further. A header word
 /// without cells below it belongs to the word before it, such as `ID` in `CONTAINER ID`. Words of
-/// cells without a header word above also belong to the column before them, as in `2 hours ago`, if
-/// the next column is further away.
+/// cells below no header word belong to the column before them, as in `2 hours ago`, if the next
+/// column is further away.
 ///
 /// A word of the header under which no row has a cell, as `ID` in `CONTAINER ID`, belongs to the
 /// word before it. So do words of cells without a name above them, as in `2 hours ago`, if the next

@@ -59,8 +59,8 @@ impl<S: Sink> Reader<'_, '_, S> {
     }
 
     /// Reads a punctuation run of more than six characters, or one at the end of the text. Returns
-    /// the hash and length of its characters that belong to no event yet, or `None` if there are
-    /// none.
+    /// the hash and length of its last characters that do not belong to an event yet. `None` if
+    /// there are none.
     ///
     /// A rule line, which mostly repeats one character, is one event. Its cost depends on the
     /// logarithm of its length, plus a token for each 64 characters. Other long runs are divided
@@ -103,7 +103,7 @@ impl<S: Sink> Reader<'_, '_, S> {
     }
 
     /// Reads an escape such as `\n`, `\t` or `\uXXXX`, with the punctuation before it. `at` is the
-    /// offset of its letter. `hash` and `length` are those of the run that ends with the backslash.
+    /// offset of its letter. `hash` and `length` describe the run that ends with the backslash.
     /// Returns the offset after the escape.
     #[inline(never)]
     fn escape(&mut self, at: usize, hash: u32, length: usize) -> usize {
