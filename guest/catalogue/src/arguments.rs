@@ -1,10 +1,8 @@
-//! Checks the arguments of a call against the schema of a tool. The check covers types, required
-//! members, enumerations, constants, closed objects, items, combinators and local references. It
-//! ignores other keywords. It accepts everything that a complete validator accepts.
+//! Checks the arguments of a call against the schema of a tool.
 //!
 //! The check covers types, required members, enumerations, constants, closed objects, items,
-//! combinators and local references. It ignores other keywords, and never rejects what a complete
-//! validator accepts.
+//! combinators and local references. It ignores other keywords. It accepts everything that a
+//! complete validator accepts.
 
 use std::fmt::Write as _;
 

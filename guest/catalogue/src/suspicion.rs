@@ -1,7 +1,7 @@
 //! Texts in tool definitions that people do not see, or that instruct the model instead of
-//! describing the tool. A match is a reason to review a definition, not a proof.
+//! describing the tool.
 //!
-//! A match is a reason to look at a definition, not a proof. The patterns follow published attacks:
+//! A match is a reason to review a definition, not a proof. The patterns follow published attacks:
 //!
 //! - Tool poisoning: Invariant Labs, "MCP Security Notification: Tool Poisoning Attacks", 2025-04.
 //! - The rules `coercive_injection` and `tool_shadowing` of Cisco's mcp-scanner, 2026.

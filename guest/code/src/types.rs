@@ -1,8 +1,9 @@
-//! Removes the types of TypeScript from a program.
+//! Removes the types of TypeScript from a program. Spaces replace them, so that positions in errors
+//! remain.
 //!
-//! The sandbox tries a program without its types only if it is no JavaScript, so that a mistake
-//! here changes no valid program. Constructs that do more than state types, such as `enum`, remain,
-//! and are errors.
+//! The sandbox uses the result only if the program is not valid JavaScript, so that errors of this
+//! module cannot change a valid program. Constructs that are more than types, such as `enum`,
+//! remain, and are syntax errors.
 
 mod classes;
 mod grammar;

@@ -1,9 +1,10 @@
 //! Event streams that end before their answer, and that the client resumes by a GET with
 //! `last-event-id`.
 //!
-//! The answer then arrives in an exchange that knows nothing of the request. The filter therefore
-//! stores the request under the ids of the events that the client received. When the client resumes
-//! the stream, the request passes through the guard again, so that the guard expects the answer.
+//! The answer then arrives in an exchange without information about the request. The filter
+//! therefore stores the request under the ids of the events that the client received. When the
+//! client resumes the stream, the request passes through the guard again, so that the guard expects
+//! the answer.
 
 use std::collections::VecDeque;
 

@@ -1,8 +1,8 @@
 //! An exchange, driven by Envoy's callbacks.
 //!
-//! Envoy buffers nothing of MCP answers: the filter takes the bytes out of each chunk, and replaces
-//! the last chunk by the shaped body. Envoy buffers only answers of an API, up to `maxBuffered`,
-//! because their status and headers may change.
+//! The filter takes the bytes of MCP answers out of each chunk, and replaces the last chunk by the
+//! shaped body. Envoy buffers only answers of an API, up to `maxBuffered`, because their status and
+//! headers may change.
 
 mod waiting;
 

@@ -1,8 +1,8 @@
 //! Byte search with SIMD: blocks of 64 bytes, and position sets with one bit per byte.
 //!
-//! The guests are built with `simd128`, and `wide` maps to it. The host interrupts a call at its
-//! deadline by a check in each loop iteration of the component, so that loops take many bytes per
-//! iteration.
+//! The guests are built with `simd128`, and `wide` maps to it. To interrupt a call at its deadline,
+//! the host adds a check to each loop iteration of the component. Loops therefore process many
+//! bytes per iteration.
 
 use wide::u8x16;
 

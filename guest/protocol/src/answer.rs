@@ -63,8 +63,8 @@ pub fn is_valid_json(message: &[u8]) -> bool {
 
 /// Checks the answer `message` to a request with the id `id` (raw JSON) and this method.
 ///
-/// Repaired are: a missing or wrong `jsonrpc`, an id in another form or of null, `null` beside a
-/// result or an error, a request's members, and `null` as an empty result.
+/// Repairs a missing or wrong `jsonrpc`, an id in another form or null, and `null` beside a result
+/// or an error. Also repairs members of a request, and `null` as an empty result.
 #[must_use]
 pub fn check_answer(message: &[u8], id: &str, method: &str) -> AnswerCheck {
     if let Some((head, has_version)) = Head::scan_ends(message) {

@@ -7,9 +7,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 /// The names of the guard's own arguments, each accepted with the prefix [`ARGUMENT_PREFIX`].
-/// Stored tool information refers to them by index, so add new names at the end.
 ///
-/// The order is part of the stored information about tools: add names at the end.
+/// Stored tool information refers to them by index, so add new names at the end.
 pub const ARGUMENT_NAMES: [&str; 18] = [
     "cursor",
     "limit",

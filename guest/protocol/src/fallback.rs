@@ -71,7 +71,8 @@ impl Block {
 /// Returns the answer to send instead of `message`, the upstream's answer. It has at most `limit`
 /// bytes, or about 1,600 if `limit` is lower. Returns `None` if `message` passes unchanged.
 ///
-/// Only results of tools and resources are replaced. A part of any other message is of no use.
+/// Only results of tools and resources are replaced, because a part of any other message is
+/// useless.
 #[must_use]
 pub fn limit(message: &[u8], on_fault: OnFault, limit: usize) -> Option<Vec<u8>> {
     if on_fault == OnFault::Pass || (message.len() <= limit && on_fault == OnFault::Limit) {

@@ -1,5 +1,4 @@
-//! Event streams (`text/event-stream`), split into whole events, independent of their chunks. The
-//! bytes of an event remain verbatim unless its data is replaced.
+//! Event streams (`text/event-stream`), split into whole events, independent of their chunks.
 //!
 //! The bytes of an event remain verbatim unless its data is replaced.
 

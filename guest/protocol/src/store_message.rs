@@ -1,7 +1,7 @@
 //! The messages between a filter in another proxy and the gateway that stores its entries.
 //!
 //! A message is a sequence of fields: a length of four bytes, little endian, then the bytes. A read
-//! is the principal and the keys; its answer has a field for each key. A write is the principal,
+//! has the principal and the keys; its answer has a field for each key. A write has the principal,
 //! then for each entry the time to live, the key and the value.
 //!
 //! ```

@@ -21,11 +21,9 @@ const MAX_FEW_WORDS_BYTES: usize = 2_048;
 const MAX_RECORDS: usize = 1 << 20;
 
 /// Locates the JSON object or array that forms most of a text, with words before or after it.
+///
 /// Returns `None` for all other texts: a whole JSON document, several documents, and JSON in logs,
 /// in source code or among the examples of a manual. O(n).
-///
-/// Returns `None` for anything else: a whole JSON document, several documents, and JSON in logs, in
-/// source code or among the examples of a manual. O(n).
 #[must_use]
 pub fn locate_document(bytes: &[u8], form: Form) -> Option<DocumentInfo> {
     let (mut candidates, mut fences, mut document_end) = (0, 0, 0);

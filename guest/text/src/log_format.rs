@@ -1,7 +1,7 @@
 //! The format of a log, learned from a sample of its lines.
 //!
-//! No list of formats is needed: a log writes the severity in the same way and in about the same
-//! field of most entries, and most entries have a time in the same field.
+//! No list of formats is needed. Most entries of a log have their severity in the same style and in
+//! about the same field, and their time in the same field.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;

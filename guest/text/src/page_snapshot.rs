@@ -1,10 +1,8 @@
 //! Accessibility snapshots of web pages, as browser tools write them. Each line is an element with
-//! its role, its name and the reference by which other tools act on it. Two forms are supported:
-//! the YAML of Playwright, `- button "Send" [ref=e12]`, and the lines of Chrome DevTools, `uid=1_12
-//! button "Send"`.
+//! its role, its name and the reference by which other tools act on it.
 //!
-//! Two forms are read: the YAML of Playwright, `- button "Send" [ref=e12]`, and the lines of Chrome
-//! DevTools, `uid=1_12 button "Send"`.
+//! Two forms are supported: the YAML of Playwright, `- button "Send" [ref=e12]`, and the lines of
+//! Chrome DevTools, `uid=1_12 button "Send"`.
 
 use std::borrow::Cow;
 

@@ -62,11 +62,11 @@ pub struct TestFailures<'t> {
     pub are_names: bool,
 }
 
-/// Returns the failed tests of a text, each with the lines that follow it, in the order
-/// of the text. `start` returns the offset at which the message of a line begins, after the time of
-/// a log. `None` if the text is no output of a test runner. O(n).
+/// Returns the failed tests of a text, each with the lines that follow it, in the order of the
+/// text. `start` returns the byte offset of the message in a line, after the time of a log. `None`
+/// if the text is not the output of a test runner. O(n).
 ///
-/// A runner reports a failed test more than once. Of its forms, the one is used that says most.
+/// A runner may report a failed test in several forms. The most informative one is used.
 #[must_use]
 pub fn test_failures<'t>(
     text: &IndexedText<'t>,

@@ -99,11 +99,10 @@ pub struct ScaledEstimate {
 }
 
 /// Returns the estimated tokens of `text`, which may be any bytes. O(n), about 200 MB/s in a WASM
-/// sandbox. The result is at least one token for each 16 bytes, so that text made to mislead the
-/// tables still has a cost.
+/// sandbox.
 ///
-/// The result is at least a token for each 16 bytes, so that text made to mislead the tables still
-/// has a cost.
+/// The result is at least one token for each 16 bytes, so that text made to mislead the tables
+/// still has a cost.
 #[must_use]
 pub fn estimate(text: &[u8], profile: Profile) -> u64 {
     (scaled_estimate(text, profile).estimate + ONE.unsigned_abs() / 2) / ONE.unsigned_abs()

@@ -1,9 +1,10 @@
 //! Counts the tokens of a text for the tokenizer o200k, with its vocabulary.
 //!
-//! The tokenizer cuts a text into pieces, and joins the bytes of each piece to tokens, in the order
-//! of their ranks. The table has the rank of each token, rounded to 6 bits. A string that is no
-//! token has a rank too with a probability of 1 in 1,024. Texts in a script with few letters repeat
-//! a few short strings: for those, a second table makes it 1 in a million.
+//! The tokenizer splits a text into pieces, and joins the bytes of each piece to tokens, in the
+//! order of their ranks. The table has the rank of each token, rounded to 6 bits. With a
+//! probability of 1 in 1,024, a string that is not a token also has a rank. Texts in a script with
+//! few letters repeat a few short strings. For those, a second table reduces the probability to 1
+//! in a million.
 
 mod map;
 mod pieces;

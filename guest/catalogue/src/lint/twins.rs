@@ -1,8 +1,8 @@
 //! Finds tools of different servers that a model cannot distinguish.
 //!
 //! Two tools are near-twins if 80 % of the terms of their names, descriptions and parameters are
-//! the same. Candidates are found by prefix filtering (R. Bayardo et al., "Scaling up all pairs
-//! similarity search", WWW 2007): similar sets share a term among their rarest ones.
+//! equal. Candidates are found by prefix filtering: similar sets share a term among their rarest
+//! ones (R. Bayardo et al., "Scaling up all pairs similarity search", WWW 2007).
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,8 @@
 //! The tool catalogue of one upstream, whose list no host merges with others.
 //!
-//! The guard stores the catalogue when the upstream's list passes. If a call of one of its tools
-//! finds none, the guard asks the upstream for its list in place of the call, and answers from it.
+//! The guard stores the catalogue when the upstream's list passes. If none is stored when a
+//! catalogue tool is called, the guard requests the upstream's list in place of the call, and
+//! answers from it.
 
 use super::call::Call;
 use super::catalogue_call::{parameters, respond, respond_from};

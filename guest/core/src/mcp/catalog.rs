@@ -322,11 +322,10 @@ fn is_strict(message: &[u8], input: &Span) -> Scan<bool> {
 }
 
 /// Returns the schemas of guard arguments as members of `properties`. Each argument has a prefix
-/// and a name. Every array has `items`, and schemas have no keywords other than `type` and
-/// `description`. Model APIs reject requests with other schemas.
+/// and a name.
 ///
-/// Every array has `items`, and no schema has a keyword beyond `type` and `description`. Model APIs
-/// reject requests with schemas that have less or more.
+/// Every array has `items`, and schemas have no keywords other than `type` and `description`. Model
+/// APIs reject requests with other schemas.
 fn properties<'n>(arguments: impl Iterator<Item = (String, &'n str)>) -> String {
     let property = |(prefix, name): (String, &str)| {
         let (schema, description) = match name {

@@ -1,8 +1,9 @@
 //! Calendars (iCalendar, RFC 5545) and address cards (vCard, RFC 6350) as JSON.
 //!
-//! A component is an object of its properties, in the order of the text. Its components are lists,
-//! by their names. A property that occurs several times is a list. Parameters are members of their
-//! own, such as `ATTENDEE_CN`. Dates and times are written as in RFC 3339, so that they compare.
+//! A component becomes an object with its properties, in the order of the text. Its child
+//! components become lists under their names. A repeated property becomes a list. Parameters become
+//! separate members, such as `ATTENDEE_CN`. Dates and times get the form of RFC 3339, so that they
+//! compare.
 
 use std::collections::BTreeMap;
 

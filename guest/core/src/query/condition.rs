@@ -1,9 +1,7 @@
-//! Conditions on records, such as `status = open AND (price.total >= 100 OR city ~ lis)`. As in
-//! SQL, a comparison is true, false or unknown. It is unknown if the value is null, absent or of
-//! another type. Records for which the whole condition is unknown are left out and counted.
+//! Conditions on records, such as `status = open AND (price.total >= 100 OR city ~ lis)`.
 //!
-//! A comparison has three results, as in SQL: true, false, and unknown if the value is null, absent
-//! or of another type. A record for which the whole condition is unknown is left out and counted.
+//! As in SQL, a comparison is true, false or unknown. It is unknown if the value is null, absent or
+//! of another type. Records for which the whole condition is unknown are left out and counted.
 
 mod any_case;
 mod build;

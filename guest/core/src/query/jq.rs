@@ -1,9 +1,7 @@
-//! Programs in the jq language, run within limits by the interpreter jaq. Programs have no
-//! functions for input, environment, modules and the clock. [`bound`] rewrites a program so that it
-//! counts its steps. Endless programs and huge values end with an error.
+//! Programs in the jq language, run within limits by the interpreter jaq.
 //!
-//! The program has no functions for input, environment, modules and the clock. [`bound`] rewrites
-//! it, so that it counts its steps: endless programs and huge values end with an error.
+//! Programs have no functions for input, environment, modules and the clock. [`bound`] rewrites a
+//! program so that it counts its steps. Endless programs and huge values end with an error.
 
 mod bound;
 mod dates;

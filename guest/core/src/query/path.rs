@@ -82,12 +82,10 @@ impl Path {
         })
     }
 
-    /// Returns the values that the path selects from `root`. Answers show a list as their member
-    /// `items`, and a condensed document as `summary`. If a path begins with such a name and `root`
-    /// has no such member, the name is skipped.
+    /// Returns the values that the path selects from `root`.
     ///
-    /// An answer shows a list as its member `items`, and a condensed document as `summary`. A path
-    /// that begins with such a name is followed without it, if `root` has no member of that name.
+    /// Answers show a list as their member `items`, and a condensed document as `summary`. If a
+    /// path begins with such a name and `root` has no such member, the name is skipped.
     ///
     /// # Errors
     /// Returns a message for the caller if the path selects too many values, or takes too long.

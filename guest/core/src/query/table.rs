@@ -1,11 +1,8 @@
 //! Tables in texts as JSON: CSV and its variants, Markdown, the output of SQL clients, HTML, logs
-//! whose columns a directive names, and columns aligned by spaces. The first row has the names of
-//! the columns. Each other row becomes an object. Numbers in JSON syntax are numbers, `true` and
-//! `false` are booleans, and empty cells are null. A column with a number that begins with zeros,
-//! such as `007`, consists of texts.
+//! whose columns a directive names, and columns aligned by spaces.
 //!
-//! The first row names the columns. Each other row is an object. Numbers that are written as in
-//! JSON are numbers, `true` and `false` are booleans, and empty cells are null. A column with a
+//! The first row has the names of the columns. Each other row becomes an object. Numbers in JSON
+//! syntax are numbers, `true` and `false` are booleans, and empty cells are null. A column with a
 //! number that begins with zeros, such as `007`, consists of texts.
 
 mod aligned;

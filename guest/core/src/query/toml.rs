@@ -1,8 +1,7 @@
-//! TOML documents as JSON. Dates, times, and numbers that JSON lacks (`inf`, `nan`) become texts.
-//! Members keep the order of the text.
+//! TOML documents as JSON.
 //!
-//! Dates, times, and numbers that JSON does not know (`inf`, `nan`) are texts. Members keep the
-//! order of the text.
+//! Dates, times, and numbers that JSON lacks (`inf`, `nan`) become texts. Members keep the order of
+//! the text.
 
 use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};

@@ -1,11 +1,8 @@
-//! XML documents as JSON: elements become members, and attributes get names with `@`. An element
-//! with neither attributes nor child elements becomes its text, converted by the rules of table
-//! cells. Any other element becomes an object, with its own text as `#text`. Repeated elements
-//! become a list. So do all elements at the same path of names, even single ones.
+//! XML documents as JSON: elements become members, and attributes get names with `@`.
 //!
-//! An element with neither attributes nor elements is its text, by the rules of table cells. Any
-//! other element is an object, with its own text as `#text`. Elements that repeat are a list; so
-//! are all elements at the same path of names, also where there is only one.
+//! An element with neither attributes nor child elements becomes its text, converted by the rules
+//! of table cells. Any other element becomes an object, with its own text as `#text`. Repeated
+//! elements become a list. So do all elements at the same path of names, even single ones.
 
 use std::collections::HashMap;
 

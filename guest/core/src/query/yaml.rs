@@ -1,8 +1,7 @@
-//! YAML documents as JSON. Plain scalars that are numbers, booleans or null in JSON keep these
-//! types; all others become texts. Keys become texts. Aliases are copied, and `<<` merges mappings.
+//! YAML documents as JSON.
 //!
-//! Plain scalars that JSON writes alike are numbers, booleans or null; all others are texts. Keys
-//! are texts. Aliases are copies, and `<<` merges mappings.
+//! Plain scalars that are numbers, booleans or null in JSON keep these types; all others become
+//! texts. Keys become texts. Aliases are copied, and `<<` merges mappings.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;

@@ -44,14 +44,11 @@ struct OpenLine {
     number: u64,
 }
 
-/// Divides a text into chunks. Chunks end at log entries, paragraphs, sections or sentences if
-/// possible, else at lines. A line that is larger than a chunk is divided at sentences or words. In
-/// texts of more than 64 kB, only the first chunk is priced exactly. The others are priced by
-/// samples. O(n).
+/// Divides a text into chunks.
 ///
 /// Chunks end at log entries, paragraphs, sections or sentences if possible, else at lines. A line
-/// that is larger than a chunk is divided at sentences or words. In texts of more than 64 kB only
-/// the first chunk is priced exactly, and the others by samples. O(n).
+/// that is larger than a chunk is divided at sentences or words. In texts of more than 64 kB, only
+/// the first chunk is priced exactly. The others are priced by samples. O(n).
 #[must_use]
 pub fn plan_chunks(text: &IndexedText<'_>, estimator: &Estimator, size: ChunkLimits) -> TextIndex {
     let mut index = plan_first_chunk(text, estimator, size);
@@ -224,9 +221,9 @@ impl<'a> ChunkPlanner<'a> {
     /// Returns the number of open lines to put into the next chunk. `next` is the boundary rank of
     /// the line after the open ones.
     ///
-    /// It ends before the line of the highest boundary rank among the last, so that it is nearly
-    /// full: between sentences in its last tenth, else between any lines in its last quarter, else
-    /// outside of an entry in its last half.
+    /// The chunk ends before the last line with the highest boundary rank, so that it is nearly
+    /// full. The boundary is between sentences in its last tenth, else between any lines in its
+    /// last quarter, else outside of a log entry in its last half.
     fn best_end(&self, next: Rank) -> usize {
         let end = (next, self.open.len());
         // The number of lines that cost at least `share` hundredths of all.

@@ -1,8 +1,7 @@
-//! Highlights: important lines of the part of a text that is not shown. In this order: errors and
-//! warnings of a log, an outline, rows, the end, and a sample.
+//! Highlights: important lines of the part of a text that is not shown.
 //!
-//! Errors and warnings of a log come first, then an outline, rows, the end, and a sample: what a
-//! reader would miss most comes first.
+//! Errors and warnings of a log come first, then an outline, rows, the end, and a sample. Lines
+//! that a reader needs most come first.
 
 mod log_errors;
 mod readable;

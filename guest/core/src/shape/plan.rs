@@ -73,8 +73,8 @@ enum Division<'s> {
 
 /// Reduces a payload until the result costs at most `token_limit`. `None` if it needs no reduction.
 ///
-/// The excerpt can go into text content if `text`, and into structured content if `placement` is
-/// given. It goes into one of them: see [`RenderContext`](super::render::RenderContext).
+/// The excerpt may be written to text content if `text`, and to structured content if `placement`
+/// is given. It is written to one of them: see [`RenderContext`](super::render::RenderContext).
 #[must_use]
 pub fn shape_payload<'a>(
     context: &ShapeContext<'_>,

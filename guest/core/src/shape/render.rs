@@ -1,9 +1,9 @@
 //! Rendering: writes an excerpt as text content and structured content of the result for the
 //! client.
 //!
-//! Text content is what most models read. Structured content is what programs and some models read.
-//! One of them has the content of the excerpt, or both if the token limit has room for a copy. Each
-//! has a notice: which parts are missing and how to read them.
+//! Most models read text content. Programs and some models read structured content. One of them has
+//! the content of the excerpt, or both if a copy fits the token limit. Each has a notice that
+//! states the omitted parts and how to read them.
 
 use serde_json::Value;
 

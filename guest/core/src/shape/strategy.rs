@@ -25,12 +25,10 @@ trait Strategy: Sync {
     fn reduce(&self, task: &Task<'_>) -> Option<Excerpt>;
 }
 
-/// All strategies in the order in which they are tried: those with the least loss first. A payload
-/// that needs no reduction is not passed to them (see [`super::plan`]). Chunking is last because it
-/// applies to any text, including texts that are better described or summarized.
+/// All strategies in the order in which they are tried: those with the least loss first.
 ///
 /// A payload that needs no reduction is not passed to them (see [`super::plan`]). Chunking is last
-/// because it applies to any text, also to one that is better described or summarized.
+/// because it applies to any text, including texts that are better described or summarized.
 const STRATEGIES: [&dyn Strategy; 9] = [
     &remove_whitespace::RemoveWhitespace,
     &condense_page::CondensePage { all: true },

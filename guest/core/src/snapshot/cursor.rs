@@ -1,13 +1,13 @@
 //! Cursors, in two formats.
 //!
-//! The short format is base64url without padding: the snapshot's name, the position, the minute of
-//! issue, and six bytes of a MAC, about 28 characters. The signed format is `base64url(payload
-//! JSON) "." base64url(HMAC-SHA256)`, about 115 characters, and can hold the upstream call to
-//! repeat.
+//! The short format is base64url without padding, about 28 characters. It has the snapshot's name,
+//! the position, the minute of issue, and six bytes of a MAC. The signed format is
+//! `base64url(payload JSON) "." base64url(HMAC-SHA256)`, about 115 characters, and can hold the
+//! upstream call to repeat.
 //!
-//! Both MACs cover all of the cursor and the principal. The endpoint is covered by the snapshot's
-//! name, whose first part is a keyed tag of principal and endpoint. So a cursor works on the tool
-//! that issued it and on `context_guard_read`, and nowhere else.
+//! Both MACs cover all of the cursor and the principal. The snapshot's name covers the endpoint,
+//! because its first part is a keyed tag of principal and endpoint. A cursor therefore works only
+//! with the tool that issued it and with `context_guard_read`.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -73,11 +73,10 @@ pub struct Cursor {
 }
 
 /// A tool call that a cursor repeats. The name of the cursor's snapshot is a keyed digest of the
-/// expected answer. The guard's arguments are stored separately, because the guard may no longer
-/// know the tool's own argument names later.
+/// expected answer.
 ///
-/// The guard's arguments are separate, because the store may have lost by then which arguments are
-/// the tool's own.
+/// The guard's arguments are stored separately, because the guard may no longer know the tool's own
+/// argument names later.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Replay {
     /// The name of the upstream; may be empty.
@@ -186,13 +185,11 @@ impl Cursor {
     }
 
     /// Returns a text of the cursor's length in a format, with other digits for random and
-    /// time-dependent parts. No key verifies it. Results are priced with it, because the number of
-    /// tokens depends on the digits: 98 of 100 signed cursors have 72 to 83 tokens of o200k. With
-    /// the real cursor, two equal calls would show different excerpts.
+    /// time-dependent parts. No key verifies it.
     ///
-    /// Results are priced with it, because the tokens of random digits differ: of 100 cursors in
-    /// the signed format, 98 have 72 to 83 tokens of o200k. With the authenticated cursor, two
-    /// equal calls would show different excerpts.
+    /// Results are priced with it, because the number of tokens depends on the digits: 98 of 100
+    /// signed cursors have 72 to 83 tokens of o200k. With the real cursor, two equal calls would
+    /// show different excerpts.
     #[must_use]
     pub fn placeholder(&self, format: CursorFormat) -> String {
         let snapshot =

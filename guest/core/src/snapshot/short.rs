@@ -1,7 +1,7 @@
 //! The short format of cursors.
 //!
-//! Layout: nine bytes of the snapshot's name; two bytes of the minute of issue; a byte whose bits
-//! say which of the six fields follow; each of these as a LEB128 number; six bytes of a MAC.
+//! Layout: nine bytes of the snapshot's name; two bytes of the minute of issue; a byte with one bit
+//! for each of six fields; each present field as a LEB128 number; six bytes of a MAC.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

@@ -1,9 +1,9 @@
 //! The cursor store from the perspective of one run of the core.
 //!
 //! The core decides at once, but a gateway answers later. With the store of a gateway, a run
-//! therefore only notes which entries it lacks and writes. The stream then calls the gateway, and
-//! repeats the run with the entries, or without the gateway if it cannot be used. Only the last run
-//! has effects.
+//! therefore only records which entries it needs and writes. The stream then calls the gateway, and
+//! repeats the run with the entries. If the gateway cannot be used, it repeats the run without
+//! them. Only the last run has effects.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,9 @@
 //! Streams that wait for the store of a gateway.
 //!
-//! A step of an exchange runs the core at once. If it lacks entries, or has entries to write, the
-//! stream pauses and calls the gateway. It keeps the exchange as it was before the step, to repeat
-//! the step with what the gateway has, or without the gateway. Envoy ends each call in time.
+//! A step of an exchange runs the core at once. If the core needs entries, or has entries to write,
+//! the stream pauses and calls the gateway. The stream stores the exchange before the step. It can
+//! then repeat the step with the gateway's entries, or without the gateway. Envoy limits the time
+//! of each call.
 
 use std::rc::Rc;
 

@@ -1,12 +1,14 @@
 //! The maximum cost of characters beyond ASCII. The tables of events have mean costs. These are too
 //! low for scripts and sequences that the training texts lacked.
 //!
-//! A file has, in this order: the tokens of a run of 64 of each ASCII character; the tokens of each
-//! character alone, up to U+FFFF; the greatest number of tokens of each block of 64 characters
-//! above that. The last two are in two bits, less one. Then follows a set of the sequences that
-//! tokens contain: three characters or, in East Asian scripts, two, and the tokens of a mark and a
-//! letter. The set is a Bloom filter with two bits for each sequence. It also contains about one in
-//! 50 of all other sequences.
+//! A file has four parts. The first has the tokens of a run of 64 of each ASCII character, one byte
+//! each. The second has the tokens of each single character up to U+FFFF, and the third the maximum
+//! tokens of each block of 64 characters above that. Their entries have two bits, with the number
+//! less one.
+//!
+//! The fourth part is the set of the sequences that tokens contain: three characters or, in East
+//! Asian scripts, two. It also has the tokens of a mark and a letter. The set is a Bloom filter
+//! with two bits for each sequence. It also contains about one in 50 of all other sequences.
 
 /// The number of characters with an individual entry in the file.
 pub(super) const BASIC_CHARACTERS: usize = 1 << 16;

@@ -2,7 +2,7 @@
 //! characters beyond ASCII.
 //!
 //! Every byte belongs to exactly one event, so sums over events are additive. The tables were
-//! measured with the keys of these events: a change here makes the tables wrong.
+//! trained with the keys of these events: any change here makes the tables wrong.
 
 mod punctuation;
 

@@ -1,9 +1,9 @@
 //! The measured tables of a tokenizer: mean token starts for each kind of lexical event.
 //!
-//! The tables were counted with the o200k, cl100k and legacy Claude tokenizers over permissively
-//! licensed text. A file has, in this order, little-endian `i16` in 1/256 token: words by key,
-//! words by shape, digit runs, ids, Unicode escapes; then bytes: punctuation, white space, letter
-//! pairs, id pairs, characters of two, three and four bytes.
+//! The tables were trained with the o200k, cl100k and legacy Claude tokenizers on permissively
+//! licensed text. A file first has little-endian `i16` in 1/256 token: words by key, words by
+//! shape, digit runs, ids, Unicode escapes. Bytes follow: punctuation, white space, letter pairs,
+//! id pairs, characters of two, three and four bytes.
 
 use super::characters::{Characters, RUN, SPACE, code_point};
 use super::scan::{

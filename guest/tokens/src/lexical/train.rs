@@ -1,9 +1,8 @@
 //! Trains the tables: the mean number of token starts in each kind of event, counted with a real
-//! tokenizer. The tables are means of events, not a regression on totals. Errors in one kind of
-//! text then do not hide in another.
+//! tokenizer.
 //!
-//! The tables are means of events, not a regression on totals, so that errors in one kind of text
-//! do not hide in another.
+//! The tables are means of events, not a regression on totals. Errors in one kind of text then do
+//! not hide in another.
 
 use super::characters::{
     Characters, EAST_ASIAN, ENTRIES_AT, PAIR, RUN, SEQUENCES_AT, SPACE, entry, sequence_hashes,

@@ -1,7 +1,5 @@
-//! Splits a text into the pieces of the tokenizer o200k, before it joins them to tokens. Implements
+//! Splits a text into the pieces of the tokenizer o200k, which it then joins to tokens. Implements
 //! the regular expression of the tokenizer.
-//!
-//! This follows the regular expression of the tokenizer.
 
 use unicode_normalization::char::is_combining_mark;
 

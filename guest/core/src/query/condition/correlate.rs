@@ -1,9 +1,7 @@
 //! Binding of conditions to records: finds the paths of fields, and the lists that they share.
+//!
 //! Comparisons of several fields of one list must hold for the same element. For example,
 //! `type=Ready AND status=False` on the conditions of a pod must match one condition.
-//!
-//! Comparisons of several fields of one list must hold for the same element. `type=Ready AND
-//! status=False` on the conditions of a pod means one condition.
 
 use super::evaluate::is_container;
 use super::{Check, Leaf, Operator, Test};

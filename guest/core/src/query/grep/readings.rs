@@ -11,7 +11,7 @@ const LEVELS: [&str; 20] = [
 /// Escapes the characters that can only be meant literally. Returns the new pattern, and the
 /// escaped texts for a note. `None` if nothing is escaped.
 ///
-/// A set of letters has each letter once, so `[ERROR]` is a text. No line continues after `$`.
+/// A character class has each letter once, so `[ERROR]` is literal. No line continues after `$`.
 pub(super) fn with_literal_signs(pattern: &str) -> Option<(String, Vec<String>)> {
     let (mut out, mut signs) = (String::new(), Vec::new());
     let mut at = 0;

@@ -2,8 +2,8 @@
 //!
 //! Every loop of jq is a recursive definition, a generator, a fold or a nested iteration. The body
 //! of each of them begins with the function [`TICK`], or each of its values passes it. Values that
-//! contain values pass [`MEASURE`], which limits their size and depth. Both return their input,
-//! also as paths, so that the meaning of the program remains.
+//! contain values pass [`MEASURE`], which limits their size and depth. Both functions return their
+//! input, also as paths, so that the result of the program does not change.
 
 use jaq_core::load::lex::StrPart;
 use jaq_core::load::parse::{BinaryOp, Def, Pattern, Term};

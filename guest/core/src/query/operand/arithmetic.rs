@@ -1,5 +1,6 @@
-//! Numbers that are computed from fields: `price * quantity`, `(high - low) / 2`. `-` and `/` need
-//! white space on both sides, because names and dates contain them.
+//! Numbers that are computed from fields: `price * quantity`, `(high - low) / 2`.
+//!
+//! `-` and `/` need white space on both sides, because names and dates contain them.
 //!
 //! ```text
 //! sum     = product { ("+" | "-") product }

@@ -1,9 +1,9 @@
-//! Tables whose columns are aligned by spaces: the output of `ps`, `top`, `df`, `kubectl get`,
-//! `docker ps` and the like.
+//! Tables whose columns are aligned by spaces, such as the output of `ps`, `top`, `df`, `kubectl
+//! get` and `docker ps`.
 //!
-//! A column is where the header has a name, between positions at which header and rows have spaces.
-//! A row whose long cell is in such a position is read by its words instead. If that leaves a
-//! doubt, the text is no table: a cell is never read as that of another column.
+//! A column has a name in the header, and lies between positions at which header and rows have
+//! spaces. If a long cell of a row extends into such a position, the row is split by words instead.
+//! If the result is ambiguous, the text is not a table: a cell is never assigned to another column.
 
 use std::ops::Range;
 
@@ -141,14 +141,11 @@ fn regular_cells(row: &[char], columns: &[Range<usize>], is_gap: &[bool]) -> Opt
     is_single.then_some(cells)
 }
 
-/// Returns the ranges of positions between gaps. The last range may extend further. A header word
-/// without cells below it belongs to the word before it, such as `ID` in `CONTAINER ID`. Words of
-/// cells below no header word belong to the column before them, as in `2 hours ago`, if the next
-/// column is further away.
+/// Returns the ranges of positions between gaps. The last range may extend further.
 ///
-/// A word of the header under which no row has a cell, as `ID` in `CONTAINER ID`, belongs to the
-/// word before it. So do words of cells without a name above them, as in `2 hours ago`, if the next
-/// column is further away.
+/// A header word without cells below it belongs to the word before it, such as `ID` in `CONTAINER
+/// ID`. Words of cells below no header word belong to the column before them, as in `2 hours ago`,
+/// if the next column is further away.
 fn column_ranges(header: &[char], is_gap: &[bool], used: &[usize]) -> Vec<Range<usize>> {
     let mut columns: Vec<Range<usize>> = Vec::new();
     for (at, _) in is_gap.iter().enumerate().filter(|(_, is_gap)| !**is_gap) {

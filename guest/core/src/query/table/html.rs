@@ -1,8 +1,7 @@
-//! Tables in HTML. Cells that span several columns or rows are repeated in each of them. The rows
-//! of a head are joined to one name for each column.
+//! Tables in HTML.
 //!
-//! Cells that span several columns or rows are repeated in each of them. The rows of a head of
-//! several rows are joined to one name for each column.
+//! Cells that span several columns or rows are repeated in each of them. The rows of a head are
+//! joined to one name for each column.
 
 use super::Table;
 use crate::text::markup::{Piece, Pieces, attributes, plain_text};

@@ -8,11 +8,11 @@ use crate::tokens::{COST_SCALE, Estimator};
 /// The number of bytes before a cut that are searched for the end of a sentence or word.
 const MAX_LOOKBACK_BYTES: usize = 400;
 
-/// Returns the length of the longest prefix of `bytes` that costs at most `allowance` tokens.
-/// O(result).
+/// Returns the length, in bytes, of the longest prefix of `bytes` that costs at most `allowance`
+/// tokens. O(result).
 ///
-/// For text without usable line ends. The prefix ends after a sentence or else a word, never inside
-/// a grapheme or an escape. It is empty only if `bytes` is.
+/// Intended for text without usable line ends. The prefix ends after a sentence or else a word,
+/// never inside a grapheme or an escape. It is empty only if `bytes` is empty.
 #[must_use]
 pub(super) fn fit(bytes: &[u8], form: Form, estimator: &Estimator, allowance: u64) -> usize {
     let weigh = |end: usize| {

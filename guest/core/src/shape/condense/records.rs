@@ -1,8 +1,7 @@
-//! Condenses the records of a list: removes the same fields from all. A sample determines the
-//! fields and their costs. From the other records, only the selected fields are read.
+//! Condenses the records of a list: removes the same fields from all.
 //!
-//! The fields and their costs are known from a sample. The other records are read for the fields
-//! that are kept, and no others.
+//! A sample determines the fields and their costs. From the other records, only the selected fields
+//! are read.
 
 use std::collections::BTreeSet;
 
@@ -25,11 +24,10 @@ const SAMPLE_RECORDS: usize = 32;
 const PRICED_RECORDS: usize = 8;
 
 /// Returns the index in the list of the sampled record number `at`. The sample has `count` of
-/// `total` records, among them the first and the last. The others are at irregular distances, one
-/// in each section of equal length, because values often repeat at regular distances.
+/// `total` records.
 ///
-/// The sample has the first and the last record. The others are at irregular distances, one in each
-/// section of equal length: records often repeat their values at regular ones.
+/// The sample includes the first and the last record. The others are at irregular distances, one in
+/// each section of equal length, because values often repeat at regular distances.
 fn sampled_record(at: usize, count: usize, total: usize) -> usize {
     let last = count.saturating_sub(1).max(1);
     if count >= total || at == 0 || at == last {
