@@ -1,8 +1,12 @@
 //! The core, bound to JavaScript.
 //!
-//! The package has two modules of this crate: one without jq and, with the feature `jq`, one that
-//! is loaded for the first message that needs it. The first module names such a message by the step
-//! `jq`, and the caller repeats the call with the second.
+//! JavaScript stores are asynchronous, so `js/guard.js` contains the loop that loads and stores
+//! entries. The loop repeats [`Core::request`] with the loaded entries until the core forwards or
+//! answers the request.
+//!
+//! The package has two modules of this crate: one without jq, and one with the feature `jq`, which
+//! is loaded for the first message that needs it. The first module reports such a message by the
+//! step `jq`, and the caller repeats the call with the second.
 #![allow(
     unsafe_code,
     missing_docs,

@@ -327,7 +327,8 @@ fn checked<'m>(message: &'m [u8]) -> impl FnOnce(Shaped<'m>) -> Result<Shaped<'m
     }
 }
 
-/// Shapes an answer that is not valid JSON as a text. Returns `None` if it has no id.
+/// Shapes an answer that cannot be parsed, as a text. Returns `None` if it has no id. Valid JSON
+/// within its budget passes unchanged, as without the guard.
 fn shape_unreadable<'m>(
     context: &ShapeContext<'_>,
     message: &'m [u8],

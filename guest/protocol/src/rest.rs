@@ -1,4 +1,7 @@
 //! Plain JSON APIs, mapped to MCP.
+//!
+//! For the guard, an endpoint is a tool named `GET /path`, and a response body is the text content
+//! of the tool's answer.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use serde::de::IgnoredAny;

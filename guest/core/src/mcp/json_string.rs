@@ -24,8 +24,8 @@ pub(super) struct UnwrappedText {
 
 impl UnwrappedText {
     /// Unwraps a JSON-escaped text. `survey` has the positions of the document in it, or is `None`
-    /// if the text has none. Returns `None` unless the text is a string with a JSON object or list,
-    /// or an object of which such a string is more than half. O(1) for other texts.
+    /// if the text has none. Returns `None` unless the text is a string with a JSON object or list.
+    /// Also unwraps an object of which such a string is more than half. O(1) for other texts.
     pub(super) fn read(escaped: &[u8], survey: Option<&DocumentInfo>) -> Option<Self> {
         let (root, string) = match survey {
             _ if escaped.starts_with(br#"\""#) => whole_string(escaped)?,

@@ -222,8 +222,8 @@ impl<'a> ChunkPlanner<'a> {
     /// the line after the open ones.
     ///
     /// The chunk ends before the last line with the highest boundary rank, so that it is nearly
-    /// full. The boundary is between sentences in its last tenth, else between any lines in its
-    /// last quarter, else outside of a log entry in its last half.
+    /// full. The boundary is between sentences in its last tenth, or else between lines in its last
+    /// quarter. If neither exists, it is outside of a log entry in the last half.
     fn best_end(&self, next: Rank) -> usize {
         let end = (next, self.open.len());
         // The number of lines that cost at least `share` hundredths of all.

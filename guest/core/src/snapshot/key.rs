@@ -91,9 +91,8 @@ impl Keys {
         self.0.iter().any(|key| snapshot.starts_with(&scope_tag(key, scope)))
     }
 
-    /// Returns the store keys under which the snapshot name of a call's last answer may be stored,
-    /// one for each signing key, the current key first. `arguments` is a hash of the call's
-    /// arguments.
+    /// Returns the store keys for the snapshot name of a call's last answer. There is one for each
+    /// signing key, the current key first. `arguments` is a hash of the call's arguments.
     #[must_use]
     pub fn answer(&self, scope: Scope<'_>, arguments: u128) -> Vec<String> {
         let parts =
@@ -101,8 +100,8 @@ impl Keys {
         self.0.iter().map(|key| derive_name(key, "answer", &parts, ENTRY_NAME_LENGTH)).collect()
     }
 
-    /// Returns the store keys under which the information about a tool may be stored, one for each
-    /// signing key, the current key first. They begin with `~`.
+    /// Returns the store keys for the information about a tool. There is one for each signing key,
+    /// the current key first. They begin with `~`.
     #[must_use]
     pub fn tool(&self, scope: Scope<'_>) -> Vec<String> {
         let parts = [scope.principal.as_bytes(), scope.endpoint.as_bytes()];

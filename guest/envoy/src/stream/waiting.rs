@@ -44,7 +44,7 @@ pub(crate) enum Waiting {
 /// A part of an event stream that waits for the gateway.
 pub(crate) struct WaitingEvents {
     call: PendingCall,
-    /// The part as the upstream sent it.
+    /// The part as the upstream sent it. `is_last` is true at the end of the stream.
     chunk: Vec<u8>,
     is_last: bool,
     /// The part to send if its entries are stored.

@@ -11,8 +11,8 @@ impl Leaf {
     /// Returns a note about values that are not dates, if the comparison is of a part of a date.
     ///
     /// # Errors
-    /// Returns a message for the caller if no value is a date, or if a literal has another form
-    /// than the parts of all dates.
+    /// Returns a message for the caller if no value is a date, or if a literal does not have the
+    /// form of the dates' parts.
     pub(super) fn check_dates(
         &self,
         records: &RecordSet<'_>,
