@@ -56,7 +56,7 @@ pub struct LintedServer<'a> {
 /// A problem of a definition or of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// The severity.
+    /// The severity of the finding.
     pub level: Level,
     /// The rule: one of [`RULES`].
     pub rule: &'static str,

@@ -60,7 +60,7 @@ impl SuspicionKind {
 /// A suspicious text in a definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Suspicion {
-    /// The kind.
+    /// The kind of the suspicious text.
     pub kind: SuspicionKind,
     /// The dotted path of the text, such as `inputSchema.properties.note.description`.
     pub path: String,

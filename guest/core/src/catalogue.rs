@@ -40,7 +40,7 @@ pub const INVALID_PARAMS: i64 = -32_602;
 /// A request to the catalogue, with everything that its answer depends on.
 #[derive(Clone, Copy)]
 pub struct CatalogueRequest<'a> {
-    /// The policy.
+    /// The policy, which has the settings of the catalogue.
     pub policy: &'a Policy,
     /// The signing keys. The names of stored entries derive from them.
     pub keys: &'a Keys,
@@ -80,9 +80,9 @@ pub struct CatalogueAnswer {
     pub needs_shaping: bool,
 }
 
-/// A compiled catalogue.
+/// A catalogue compiled from a list of tools, before it is stored.
 pub struct CompiledCatalogue {
-    /// The entries to store.
+    /// The entries to store: the index and the blocks of definitions.
     pub entries: Vec<Entry<'static>>,
     /// The list for the client, as a response to `tools/list`.
     pub list: Vec<u8>,

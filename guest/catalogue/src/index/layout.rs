@@ -26,7 +26,7 @@ pub(super) enum Section {
     Postings,
     /// The number of each tool's first name term, and the end of the last.
     NameOffsets,
-    /// The terms of names.
+    /// The terms of the names of all tools.
     NameTerms,
     /// Pairs of adjacent terms in a name or first sentence, sorted.
     PairKeys,
@@ -44,7 +44,7 @@ pub(super) enum Section {
     StringText,
     /// The number of the first term of each group of synonyms, and the end of the last.
     GroupOffsets,
-    /// The terms of groups.
+    /// The terms of all groups of synonyms.
     GroupTerms,
     /// For each group, 1 if its words are verbs, else 0.
     GroupVerbs,

@@ -21,7 +21,7 @@ pub struct Posting {
     pub is_strong: bool,
     /// True if the term identifies the server of the tool.
     pub names_server: bool,
-    /// The weighted frequency.
+    /// The frequency of the term in the tool, weighted by field.
     pub x: f32,
 }
 
@@ -42,7 +42,7 @@ pub struct IndexedTool<'a> {
     pub average_ms: Option<f32>,
     /// The success rate in percent, if the tool was called.
     pub success_percent: Option<f32>,
-    /// The score of its usage.
+    /// The usage score of the tool, from 0 to 1.
     pub tier_score: f32,
 }
 

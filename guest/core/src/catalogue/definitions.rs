@@ -14,9 +14,9 @@ const MAX_SERVERS_TOKENS: u64 = 400;
 /// A tool of the catalogue itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetaTool {
-    /// Finds tools.
+    /// Searches tools by queries.
     Search,
-    /// Returns definitions.
+    /// Returns the definitions of named tools.
     Describe,
     /// Lists categories and their tools.
     Browse,

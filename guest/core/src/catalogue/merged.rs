@@ -71,7 +71,7 @@ impl MergedTool<'_> {
     }
 }
 
-/// The merged list.
+/// The merged list of all upstreams, parsed.
 pub(super) struct MergedList<'m> {
     pub(super) tools: Vec<MergedTool<'m>>,
     pub(super) page_size: usize,

@@ -37,9 +37,9 @@ pub fn read_tool_name(renamed: bool) -> &'static str {
 /// The reason why clients do not see a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Withheld {
-    /// Policy hides it.
+    /// Policy hides the tool.
     Hidden,
-    /// Policy withholds it because of suspicious texts in its definition.
+    /// Policy withholds the tool because of suspicious texts in its definition.
     Held,
 }
 

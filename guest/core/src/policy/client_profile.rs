@@ -24,13 +24,13 @@ pub enum VisibleContent {
 /// The way in which a client shows images of results to its model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImageSupport {
-    /// As images.
+    /// The model gets them as images.
     Native,
-    /// As text, such as Base64 or a URL, which costs many more tokens.
+    /// The model gets them as text, such as Base64 or a URL, which costs many more tokens.
     Text,
-    /// Not at all.
+    /// The model does not get them.
     Dropped,
-    /// Not known.
+    /// The treatment is not known.
     Unknown,
 }
 

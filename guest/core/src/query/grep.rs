@@ -39,7 +39,7 @@ const WINDOW_BYTES: usize = 160;
 /// Maximum number of windows that are shown of one line or value.
 const MAX_WINDOWS: usize = 20;
 
-/// A compiled regular expression.
+/// A compiled regular expression, with the options of its search.
 #[derive(Debug)]
 pub struct Pattern {
     regex: CompiledRegex,
@@ -85,9 +85,9 @@ impl SearchOptions {
 pub struct FoundLines {
     /// The matching lines, numbered in the style of grep.
     pub text: Vec<u8>,
-    /// The counts in words.
+    /// The numbers of matches and of searched lines, in words.
     pub description: String,
-    /// The counts as a JSON object.
+    /// The same numbers as a JSON object.
     pub counts: String,
 }
 

@@ -63,7 +63,7 @@ pub(super) struct JqResults {
     pub(super) bytes: Vec<u8>,
     /// True if the single result is a text, which is then not quoted.
     pub(super) is_text: bool,
-    /// The number of results.
+    /// The number of results of the program.
     pub(super) count: usize,
     /// Notes about keys of the program that do not occur in the input.
     pub(super) notes: Vec<String>,

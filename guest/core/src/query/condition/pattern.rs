@@ -9,7 +9,7 @@ use crate::query::value::quote;
 /// The name of the case-sensitive operator whose regular expression is in slashes.
 const IN_SLASHES: &str = "=~ /…/";
 
-/// A pattern for texts.
+/// A pattern that texts are compared with.
 #[derive(Debug)]
 pub(super) struct TextPattern {
     kind: PatternKind,

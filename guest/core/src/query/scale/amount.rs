@@ -84,7 +84,7 @@ const MAX_UNIT_CHARS: usize = 8;
 /// The units of the amounts of a field.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::query) enum Units {
-    /// One unit.
+    /// One unit, which all amounts have.
     Same(String),
     /// Several units of one kind, with their factors.
     Table(&'static [(&'static str, f64)]),

@@ -27,6 +27,7 @@ const MAX_OWN_LEVEL: u32 = 2;
 /// The minimum average length, in characters, of texts that identify records although their field
 /// names do not say so.
 const MIN_NAME_CHARS: u64 = 4;
+/// The maximum average length, in characters, of such texts.
 const MAX_NAME_CHARS: u64 = 200;
 /// The minimum number of distinct phrases that describe records.
 const MIN_PHRASES: u64 = 3;

@@ -16,7 +16,9 @@ const MIN_MAP_VALUES: u32 = 128;
 /// The number of leading values of a field that are all priced. Later values are priced at
 /// intervals, up to a limit, and the cost of the rest is estimated.
 const PRICED_VALUES: u64 = 8;
+/// The interval at which later values of a field are priced.
 const PRICING_STRIDE: u64 = 4;
+/// The number of values of a field after which no further value is priced.
 const MAX_PRICED_VALUES: u64 = 256;
 const MAX_PRICED_BYTES: u64 = 4_096;
 
