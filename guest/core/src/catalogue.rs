@@ -75,8 +75,8 @@ pub struct CatalogueAnswer {
     pub message: Vec<u8>,
     /// True if it reports an error.
     pub is_error: bool,
-    /// True if the response contains definitions that may exceed the budget, so that it is shaped
-    /// like an answer of an upstream.
+    /// True if the response contains definitions that may exceed the budget. The guard then shapes
+    /// it like an answer of an upstream.
     pub needs_shaping: bool,
 }
 

@@ -71,8 +71,8 @@ pub struct Context<'a> {
     /// Empty for requests to one upstream.
     pub catalogue_version: &'a str,
     /// A text that distinguishes upstreams of the same name, if clients see the tools of this
-    /// upstream alone. The guard then stores a catalogue of them. `None` if the host merges the
-    /// upstream's list with others.
+    /// upstream alone. The guard then stores a catalogue of these tools. `None` if the host merges
+    /// the upstream's list with others.
     pub lists_tools: Option<&'a str>,
     /// The state of the host's other build of the core, which has jq. No effect in a build with jq.
     pub jq_build: JqBuild<'a>,
@@ -121,8 +121,8 @@ pub struct Shaped<'a> {
     pub entries: Vec<Entry<'a>>,
     /// The time to live of the entries, in milliseconds.
     pub ttl_ms: u64,
-    /// True if the message must not be sent unless the entries are stored, because its cursors lead
-    /// to them. False for tool information, whose loss is harmless.
+    /// True if the message must not be sent unless the entries are stored, because cursors in the
+    /// message point to them. False for tool information, whose loss is harmless.
     pub must_be_stored: bool,
     /// The telemetry record of this decision.
     pub record: Record,
@@ -155,8 +155,9 @@ impl Guard {
         Self { policy, keys }
     }
 
-    /// Decides how the host proceeds with a client's request. After [`Plan::Load`], the host calls
-    /// it again with all entries loaded so far. `now_ms` is the time in milliseconds since 1970.
+    /// Decides how the host proceeds with a client's request. `now_ms` is the time in milliseconds
+    /// since 1970. After [`Plan::Load`], the host calls this method again with all entries loaded so
+    /// far.
     ///
     /// # Errors
     /// Returns [`Fault`] if the message is too large, not UTF-8 or not JSON, or if another build
@@ -212,8 +213,8 @@ impl Guard {
     /// of the request.
     ///
     /// # Errors
-    /// Returns [`Fault`] if the response cannot be processed. The host then decides what happens to
-    /// it.
+    /// Returns [`Fault`] if the response cannot be processed. The host then decides what the client
+    /// gets.
     pub fn on_response<'m>(
         &self,
         cx: &Context<'_>,

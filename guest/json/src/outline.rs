@@ -13,7 +13,7 @@ use super::text::{Form, convert, is_plain, string, visible};
 /// The maximum depth of nodes. The members of deeper containers are not indexed.
 const MAX_DEPTH: u16 = 64;
 
-/// The maximum number of nodes. The members of containers beyond it are not indexed.
+/// The maximum number of nodes. The members of further containers are not indexed.
 const MAX_NODES: usize = 1 << 20;
 
 /// The index of a node in its outline.

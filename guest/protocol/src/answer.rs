@@ -1,5 +1,5 @@
-//! Answers of upstreams that violate JSON-RPC 2.0 (section 5). Lenient servers send them, and
-//! strict clients reject them or wait until they time out.
+//! Answers of upstreams that violate JSON-RPC 2.0 (section 5). Lenient servers send such answers,
+//! and strict clients reject them or wait until a timeout.
 
 use std::borrow::Cow;
 

@@ -30,8 +30,8 @@ pub const ARGUMENT_NAMES: [&str; 18] = [
     "sort",
 ];
 
-/// Aliases of the guard's arguments, from other tools, with the names that they stand in for. The
-/// read tool and the object [`ARGUMENTS_OBJECT`] accept them.
+/// Aliases of the guard's arguments, from other tools, each with the argument's name. The read tool
+/// and the object [`ARGUMENTS_OBJECT`] accept them.
 pub const ARGUMENT_ALIASES: [(&str, &str); 30] = [
     ("nextCursor", "cursor"),
     ("next_cursor", "cursor"),

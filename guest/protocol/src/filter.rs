@@ -38,7 +38,7 @@ pub enum Ticket {
     /// The guard failed on the request, so [`fallback::limit`](crate::fallback::limit) is applied
     /// to the response.
     Limit,
-    /// The guard shapes the response. The bytes are the ticket that it issued on the request.
+    /// The guard shapes the response. Holds the ticket that the guard issued for the request.
     Guard(Vec<u8>),
 }
 

@@ -217,8 +217,8 @@ impl<'a> Head<'a> {
         self.method.as_deref().unwrap_or_default()
     }
 
-    /// Returns the members of `params` that are needed for routing. Each is `None` if it or
-    /// `params` is absent or invalid.
+    /// Returns the members of `params` that are needed for routing. A member is `None` if it is
+    /// absent or invalid, or if `params` is.
     #[must_use]
     pub fn parameters(&self) -> Parameters<'a> {
         let params = self.params.filter(|params| is_object(params.get().as_bytes()));

@@ -29,7 +29,7 @@ const LINE_SAMPLE_BYTES: usize = 96;
 /// containers and files are long.
 const LOG_SAMPLE_BYTES: usize = 192;
 
-/// Ranks the boundaries between lines of a text as places to divide it.
+/// Ranks the boundaries between lines of a text by their suitability for dividing the text.
 #[derive(Default)]
 pub struct Ranker {
     /// The format of the log. `None` if the text is not a log.

@@ -193,10 +193,9 @@ impl Estimator {
 
     /// Returns the maximum cost of a text under a limit of `budget` tokens: the budget minus a
     /// safety margin (FR-013). For counted tokens, the margin is an eightieth and up to four
-    /// tokens, because a string that is mistaken for a token may repeat. For tables, it is a
-    /// seventeenth, because the costs of usual text are up to 5 % too low. Up to ten tokens are
-    /// added, because the error of a short text is greater. The formula of `chars4` has its own
-    /// margin.
+    /// tokens, because a string that is mistaken for a token may repeat. For tables, the margin is
+    /// a seventeenth and up to ten tokens. The costs of usual text are up to 5 % too low, and the
+    /// error of a short text is greater. The formula of `chars4` has its own margin.
     #[must_use]
     pub fn allowance(&self, budget: u64) -> u64 {
         match self.method {

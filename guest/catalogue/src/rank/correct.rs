@@ -38,7 +38,7 @@ pub(super) fn corrections(index: &Index<'_>, word: &str, stem: &str) -> Vec<u32>
 /// A row of the table of edit distances.
 type Row = [u8; MAX_LENGTH + 3];
 
-/// Returns the number of edits between two words. `None` if it exceeds `limit`.
+/// Returns the number of edits between two words. `None` if the number exceeds `limit`.
 fn distance(left: &[u8], right: &[u8], limit: usize) -> Option<usize> {
     if left.len().max(right.len()) > MAX_LENGTH + 2 {
         return None;

@@ -111,8 +111,8 @@ impl Mask {
         self.members.iter().map(|(name, mask)| (name.as_str(), mask))
     }
 
-    /// Returns true if the mask selects the whole value, not single members, so that it is copied
-    /// whole.
+    /// Returns true if the mask selects the whole value, not single members. The value is then
+    /// copied whole.
     pub(crate) fn is_end(&self) -> bool {
         self.members.is_empty()
     }

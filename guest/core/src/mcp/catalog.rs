@@ -22,9 +22,9 @@ pub const READ_TOOL_RENAMED: &str = "context_guard_read_more";
 /// The description of the read tool, as JSON text. Its examples cover the most common questions.
 const READ_DESCRIPTION: &str = r#"Reads an answer that context-guard cut: the next part, or what other arguments select from all of it. fields=all: all. Examples: {\"where\":\"state=open AND n>5 order by n desc\",\"fields\":\"id,n\"}, {\"aggregate\":\"count, sum(n) by user.id order by sum desc limit 3\"}, {\"jq\":\".items|map(.n)|add\"}. Other tools take these as JSON in _guard, and {\"$ref\":\"CURSOR#/a/0\"} for a stored value."#;
 
-/// The schema of the argument that holds the guard's arguments. It has no description, because
-/// every tool repeats it. It is a string: some model APIs reject an object without listed members,
-/// and others make a list of members strict.
+/// The schema of the argument that holds the guard's arguments. The schema has no description,
+/// because every tool repeats it. Its type is string, because some model APIs reject an object
+/// without listed members, and others make a list of members strict.
 const ARGUMENTS_PROPERTY: &str = r#""_guard":{"type":"string"}"#;
 
 /// Returns the name of the guard's read tool: the alternative name if `renamed`, because the

@@ -17,8 +17,8 @@ pub struct Envelope<'a> {
 }
 
 impl Envelope<'_> {
-    /// Returns a JSON-RPC response whose `result` has `members`. In stateless mode it also has
-    /// `resultType`, which MCP 2026-07-28 requires and earlier versions do not know.
+    /// Returns a JSON-RPC response whose `result` has `members`. In stateless mode, the result also
+    /// has `resultType`, which MCP 2026-07-28 requires and earlier versions do not know.
     #[must_use]
     pub fn result(&self, members: &[u8]) -> Vec<u8> {
         let kind: &[u8] = if self.stateless { b",\"resultType\":\"complete\"" } else { b"" };

@@ -163,8 +163,8 @@ impl<'a> Shaper<'_, 'a> {
 
     /// Shapes the first of these that applies: the result of the caller's query on a payload, the
     /// payload as transformed by policy, or the payload itself. The result becomes text content if
-    /// `text`, and structured content if `placement` is given. Returns `None` if it needs no
-    /// change.
+    /// `text`, and structured content if `placement` is given. Returns `None` if the payload needs
+    /// no change.
     fn shape_payload<'p>(
         &self,
         payload: &Payload<'p, '_>,

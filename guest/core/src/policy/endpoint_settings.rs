@@ -20,8 +20,8 @@ pub struct EndpointSettings {
     pub chunking: bool,
     /// The number of items on a page, unless a caller requests another.
     pub default_page_size: u64,
-    /// True if policy sets the number of items on a page, so that it is exact. Otherwise a page
-    /// grows to fill the budget.
+    /// True if policy sets the number of items on a page, so that this number is exact. Otherwise a
+    /// page grows to fill the budget.
     pub has_exact_pages: bool,
     /// The maximum number of items that a caller may request with `limit`. Also the maximum number
     /// of records to which a page grows.

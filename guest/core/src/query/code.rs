@@ -25,9 +25,9 @@ pub(super) fn outside_quotes(text: &str) -> impl Iterator<Item = (usize, char)> 
     })
 }
 
-/// Returns a text with some parts outside of quotes replaced. At each position, `replace` gets the
-/// text before it and the text from it on. It returns the length of the part to replace and the
-/// replacement, or `None`. Returns `None` if nothing is replaced.
+/// Returns a text with some parts outside of quotes replaced. `replace` is called for each
+/// position, with the text before the position and the text from it on. It returns the length of
+/// the part to replace and the replacement, or `None`. Returns `None` if nothing is replaced.
 pub(super) fn replaced(
     text: &str,
     mut replace: impl FnMut(&str, &str) -> Option<(usize, String)>,

@@ -75,7 +75,8 @@ fn text_around(raw: &[u8], records: &RecordSet<'_>) -> Vec<u8> {
 }
 
 impl<'a> DigestedRecords<'a> {
-    /// Reads the records of an unescaped document. `None` if it has no list, or too many records.
+    /// Reads the records of an unescaped document. `None` if the document has no list, or too many
+    /// records.
     fn read(raw: &'a [u8], limits: &EndpointSettings) -> Option<Self> {
         let records = RecordSet::locate(raw, limits).filter(|set| {
             set.is_list && set.outline.is_complete() && set.ids.len() <= MAX_RECORDS

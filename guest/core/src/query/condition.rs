@@ -256,7 +256,7 @@ fn from_list(text: &str) -> Option<(Vec<String>, &str)> {
     is_name.then(|| (name.split('.').map(str::to_owned).collect(), condition))
 }
 
-/// Converts a condition of another language to the syntax of this one. `None` if it is in this
+/// Converts a condition of another language to the syntax of this language. `None` if it is in this
 /// syntax already.
 fn rewritten(text: &str) -> Result<Option<String>, String> {
     let dialect = dialects::condition(text).or_else(|| lookups::condition(text));

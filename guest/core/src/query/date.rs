@@ -37,7 +37,7 @@ pub(super) enum DatePart {
 const WEEKDAYS: [&str; 7] =
     ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 
-/// Epoch numbers of at least this absolute value are milliseconds. As seconds, it would be in the
+/// Epoch numbers of at least this absolute value are milliseconds. As seconds, this value is in the
 /// year 5138.
 const MIN_MILLISECONDS: f64 = 1e11;
 
@@ -63,7 +63,7 @@ impl DatePart {
     }
 
     /// Returns the number of this period in the next larger one. A comparison with a small number
-    /// refers to it: `month(x) = 5`.
+    /// uses this number: `month(x) = 5`.
     pub(super) fn as_number(self) -> Self {
         match self {
             DatePart::Quarter => DatePart::QuarterNumber,

@@ -235,7 +235,8 @@ fn member(name: &str, value: &Value) -> Result<String, String> {
 }
 
 /// Converts the clauses of a search engine. `should` beside `must` or `filter` selects nothing,
-/// unless `minimum_should_match` is 1. Such a filter without it is ambiguous, and is an error.
+/// unless `minimum_should_match` is 1. Without that member, such a filter is ambiguous, and is an
+/// error.
 fn clauses(members: &Map<String, Value>) -> Result<String, String> {
     let minimum = members.get("minimum_should_match");
     let is_one = minimum.is_some_and(|value| *value == 1 || *value == "1");

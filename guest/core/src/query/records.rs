@@ -385,7 +385,7 @@ impl<'a> RecordSet<'a> {
     }
 
     /// Copies the fields in `mask` from the document or, if it lacks them, from each record. If
-    /// `are_chosen`, copies them from the records only. Returns `None` if none of them is found.
+    /// `are_chosen`, copies them from the records only. Returns `None` if no field is found.
     #[must_use]
     pub fn project(&self, mask: &Mask, are_chosen: bool) -> Option<Projected> {
         let start = |id: &NodeId| self.outline.node(*id).map(|node| self.outline.start(node));

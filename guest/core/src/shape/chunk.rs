@@ -92,9 +92,9 @@ pub(super) fn plan_later_chunks(
     plan.chunks
 }
 
-/// Returns true if the costs of the lines of a text are estimated from samples. Whether a line is
-/// inside a code fence depends on all lines before it, so none may be skipped, unless there are too
-/// many.
+/// Returns true if the costs of the lines of a text are estimated from samples. In texts with code
+/// fences, all lines are read, because each fence affects the lines after it. Only very large texts
+/// with code fences are sampled.
 fn is_sampled(text: &IndexedText<'_>) -> bool {
     let most = if text.fenced() { MAX_FENCED_BYTES } else { MAX_EXACT_BYTES };
     text.bytes().len() > most

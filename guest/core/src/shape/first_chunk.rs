@@ -86,8 +86,8 @@ impl FirstChunk<'_> {
     }
 
     /// Returns the chunks of the text with a longer first chunk, if `excerpt` leaves part of the
-    /// token limit unused. `None` if it does not, if it is not a chunk, or if policy set the size
-    /// of chunks. O(first chunk).
+    /// token limit unused. `None` if the limit is used, if the excerpt is not a chunk, or if policy
+    /// set the size of chunks. O(first chunk).
     fn longer(&self, index: &TextIndex, excerpt: &Excerpt) -> Option<TextIndex> {
         let [first, second] = *index.chunks.as_slice() else { return None };
         let is_chunk = matches!(excerpt.coverage, Coverage::Chunk { .. });

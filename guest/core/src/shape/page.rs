@@ -92,7 +92,7 @@ impl Pieces {
     }
 }
 
-/// Returns the paging fields, `,"nextCursor":…,"meta":{…}`. If `clash`, they are inside a member
+/// Returns the paging fields, `,"nextCursor":…,"meta":{…}`. If `clash`, puts them into a member
 /// `_guard`, because the document may have members with these names (FR-033).
 fn fields(coverage: &Coverage, link: CursorLink<'_>, clash: bool) -> Vec<u8> {
     let json = coverage.json(None, link.more, link.read_tool);

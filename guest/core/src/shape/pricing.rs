@@ -91,8 +91,8 @@ impl<'a> ExcerptPricer<'a> {
     }
 
     /// Returns the result metadata for structured content, with the signed cursor, if the text has
-    /// the whole payload. `None` if it exceeds the token limit together with the text, which has
-    /// the cost `text_cost`. Tokens and cost are those with a placeholder for the cursor.
+    /// the whole payload. `None` if text and metadata together exceed the token limit. `text_cost`
+    /// is the cost of the text. Tokens and cost are those with a placeholder for the cursor.
     #[must_use]
     pub fn beside_text(&self, excerpt: &Excerpt, text_cost: u64) -> Option<Rendered> {
         let placeholder = excerpt.next.as_ref().map(|next| self.context.placeholder(next));

@@ -138,9 +138,9 @@ fn chunk_lines(context: &ShapeContext<'_>) -> u64 {
     if context.limits.has_exact_chunks { context.limits.chunk_size } else { u64::MAX }
 }
 
-/// Returns the minimum number of tokens for the first chunk, out of `tokens`. The rest is for
-/// highlights. It is the cost of the first `chunk_size` lines if that is at most three quarters,
-/// else a fifth.
+/// Returns the minimum number of tokens for the first chunk, out of `tokens`. The minimum is the
+/// cost of the first `chunk_size` lines if that is at most three quarters of `tokens`, else a
+/// fifth. The rest is for highlights.
 fn least_first(context: &ShapeContext<'_>, text: &IndexedText<'_>, tokens: u64) -> u64 {
     let lines = usize::try_from(context.limits.chunk_size).unwrap_or(usize::MAX);
     let last = lines.min(text.len()).checked_sub(1);

@@ -16,7 +16,7 @@ pub(in crate::query) trait Source {
     fn visit(&self, operand: &Operand, id: NodeId, visit: &mut dyn FnMut(Value<'_>));
 
     /// Calls `visit` with each element of the list `list` in the node `id`, or with the value of
-    /// `list` itself if it is an object. Returns false if it is absent.
+    /// `list` itself if it is an object. Returns false if `list` is absent.
     fn elements(&self, list: &FieldPath, id: NodeId, visit: &mut dyn FnMut(NodeId)) -> bool;
 }
 
@@ -74,7 +74,8 @@ impl Test {
         }
     }
 
-    /// Counts, in each comparison, that it is unknown for the record `id`.
+    /// Increments, in each comparison that is unknown for the record `id`, the number of unknown
+    /// records.
     pub(super) fn count_unknown(&self, source: &dyn Source, id: NodeId) {
         match self {
             Test::All(tests) | Test::Any(tests) => {
@@ -105,7 +106,7 @@ impl Test {
 
 impl Leaf {
     /// Evaluates the comparison for the node `id`: true if it is true for one of the operand's
-    /// values. `None` if it is unknown.
+    /// values. `None` if the result is unknown.
     fn evaluate(&self, source: &dyn Source, id: NodeId) -> Option<bool> {
         let mut result = Some(false);
         let mut add = |next: Option<bool>| {

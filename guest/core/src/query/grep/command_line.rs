@@ -127,7 +127,8 @@ fn no_option(option: char, value: Option<&str>, rest: &str) -> String {
     format!("grep has no option -{option}: {instead}")
 }
 
-/// Checks the syntax of a pattern that found nothing. `is_without_match` is true if it did.
+/// Checks the syntax of a pattern after its search. Accepts every pattern unless
+/// `is_without_match`, which is true if the search found nothing.
 ///
 /// # Errors
 /// Returns a message for the caller if nothing matches and the pattern cannot be meant literally:

@@ -4,8 +4,8 @@
 use super::has_capital;
 use crate::query::value::quote;
 
-/// The starts of look-around groups, each with true for look-ahead, and with true if it is
-/// negative.
+/// The starts of look-around groups. The first boolean is true for look-ahead, the second for
+/// negative groups.
 const LOOKS: [(&str, bool, bool); 4] =
     [("(?=", true, false), ("(?!", true, true), ("(?<=", false, false), ("(?<!", false, true)];
 /// Other unsupported constructs, each with its replacement.

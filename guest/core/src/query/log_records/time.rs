@@ -1,5 +1,5 @@
 //! The times of log entries. Only texts in ISO 8601 sort by time, so times with a year are
-//! converted to it. Times without a year become members with other names.
+//! converted to that form. Times without a year become members with other names.
 
 use std::borrow::Cow;
 

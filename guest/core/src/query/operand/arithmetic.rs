@@ -1,14 +1,12 @@
 //! Numbers that are computed from fields: `price * quantity`, `(high - low) / 2`.
 //!
-//! `-` and `/` need white space on both sides, because names and dates contain them.
-//!
 //! ```text
 //! sum     = product { ("+" | "-") product }
 //! product = factor { ("*" | "/" | "%") factor }
 //! factor  = number | "(" sum ")" | operand
 //! ```
 //!
-//! `-` and `/` have white space on both sides, because names and dates contain them.
+//! `-` and `/` need white space on both sides, because names and dates contain them.
 
 use super::Operand;
 use crate::json::outline::{NodeId, Outline};

@@ -185,8 +185,8 @@ pub(super) fn time_of_day(text: &str) -> Option<f64> {
     (seconds < 86_400.0).then_some(seconds)
 }
 
-/// Reads a time of day, or a duration with colons. Its unit is the colons of its form, such as `:`
-/// for `9:30`.
+/// Reads a time of day, or a duration with colons. The unit consists of the colons in its form,
+/// such as `:` for `9:30`.
 fn clock(text: &str) -> Option<(f64, String)> {
     let lower = text.to_lowercase().replace(',', ".");
     let (text, half) = match lower.strip_suffix("am").or_else(|| lower.strip_suffix("pm")) {

@@ -26,7 +26,8 @@ pub struct Selection {
     pub missing: usize,
     /// The number of removed fields that identify records.
     pub missing_identity: usize,
-    /// The number of lists without a kept field, although they have fields of useful priorities.
+    /// The number of lists without a kept field, although some of their fields have useful
+    /// priorities.
     pub emptied_lists: usize,
     /// True if every selectable field has its maximum length, and lists inside records are
     /// complete.

@@ -1,5 +1,5 @@
-//! The importance of the fields of a document. It is derived from statistics of their values and
-//! from their names.
+//! The importance of the fields of a document, derived from statistics of their values and from
+//! their names.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
