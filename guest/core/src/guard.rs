@@ -156,8 +156,8 @@ impl Guard {
     }
 
     /// Decides how the host proceeds with a client's request. `now_ms` is the time in milliseconds
-    /// since 1970. After [`Plan::Load`], the host calls this method again with all entries loaded so
-    /// far.
+    /// since 1970. After [`Plan::Load`], the host calls this method again with all entries loaded
+    /// so far.
     ///
     /// # Errors
     /// Returns [`Fault`] if the message is too large, not UTF-8 or not JSON, or if another build
