@@ -164,7 +164,7 @@ impl Bundle {
         // Signatures of the payload itself and of its BLAKE2b digest are both sound.
         if !keys.iter().any(|key| key.verify(payload, &signature, true).is_ok()) {
             return Err(Error::Refused(
-                "the bundle's signature does not match its bytes or any key in bundle.publicKeys"
+                "no key in bundle.publicKeys verifies the bundle's signature: sign it again, or add its public key"
                     .to_owned(),
             ));
         }

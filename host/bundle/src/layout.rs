@@ -14,7 +14,7 @@ const EMPTY: &[u8] = b"{}";
 const EMPTY_TYPE: &str = "application/vnd.oci.empty.v1+json";
 
 fn invalid(folder: &Path, reason: &str) -> Error {
-    Error::Invalid(format!("{} is no OCI layout with a bundle: {reason}", folder.display()))
+    Error::Invalid(format!("{} is not an OCI layout with a bundle: {reason}", folder.display()))
 }
 
 /// Reads a file of at most [`MAX_BUNDLE_BYTES`].

@@ -93,7 +93,7 @@ fn apply(
     let mut time = |member: &str, text: &Option<String>, default: Duration| match text {
         None => default,
         Some(text) => duration(text).unwrap_or_else(|| {
-            fault(member, format!("`{text}` is no time, such as 30s, 10m or 1h"));
+            fault(member, format!("`{text}` is not a time, such as 30s, 10m or 1h"));
             default
         }),
     };
@@ -235,7 +235,7 @@ alerts:
         }
         let faults = read(&text.replace("over: 5", "over: 5x")).unwrap_err();
         for expected in [
-            "line 7: alerts[0].over: `5x` is no time",
+            "line 7: alerts[0].over: `5x` is not a time",
             "line 8: alerts[1].when: a condition is needed",
             "line 9: alerts[2].name: there is another alert `new`",
             "line 10: alerts[2].when: column 1: there is no measure `oversise`; there are calls,",

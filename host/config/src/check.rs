@@ -22,9 +22,9 @@ use crate::document::{Issue, Issues};
 /// The treatment of references to environment variables and files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum References {
-    /// Replace them by their values. A value that is missing is an error.
+    /// Replaces references with their values. A missing value is an error.
     Resolve,
-    /// Leave them as they are, to check a file where its variables are not set.
+    /// Keeps references as they are, to check a file on a machine without its variables.
     Keep,
 }
 

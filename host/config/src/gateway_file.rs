@@ -421,8 +421,8 @@ pub struct Admin {
     /// The listen address.
     #[serde(default = "admin_address")]
     pub listen: String,
-    /// The bearer token of its /admin paths and of /metrics. Without one they answer loopback
-    /// only, and an address beyond loopback is refused.
+    /// The bearer token for /admin and /metrics. Without a token, `listen` must be a loopback
+    /// address.
     #[serde(default)]
     pub token: Option<Secret>,
     /// Certificates and key of this endpoint, which are read again when their files change. Without

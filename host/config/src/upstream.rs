@@ -159,13 +159,13 @@ pub enum Isolation {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Authorization {
-    /// Forward them to a single upstream unless the gateway authenticates callers (access.keys,
+    /// Forwards them to a single upstream unless the gateway authenticates callers (access.keys,
     /// access.jwt, tls.clientCa).
     #[default]
     Auto,
-    /// Forward them.
+    /// Forwards the credentials.
     Forward,
-    /// Drop them. `headers` may set others.
+    /// Drops the credentials. `headers` may set others.
     Drop,
 }
 

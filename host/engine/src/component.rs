@@ -262,7 +262,9 @@ fn failed(fault: Fault) -> Error {
             Error::Fault(format!("not what the method announces: {expected}"))
         }
         Fault::TooDeep => Error::Fault("nested too deep".to_owned()),
-        Fault::TooLarge(limit) => Error::Fault(format!("longer than {limit} bytes")),
+        Fault::TooLarge(limit) => Error::Fault(format!(
+            "the message exceeds {limit} bytes, the limit of the guard: request less data"
+        )),
         Fault::Store(error) => Error::Store(error.into()),
         Fault::Other(reason) => Error::Trap(reason),
     }

@@ -59,9 +59,9 @@ pub(crate) struct Exchange {
 
 /// The next step for a client's request that the guard has processed.
 pub(crate) enum NextStep {
-    /// Send the request to the upstream: these bytes if given, else the original.
+    /// Sends the request to the upstream: these bytes if given, else the original.
     Forward(Option<Vec<u8>>),
-    /// Send this answer to the client, without calling the upstream.
+    /// Sends this answer to the client, without calling the upstream.
     Answer(Vec<u8>, Box<Decision>),
 }
 

@@ -100,11 +100,11 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// The places for requests that have waited.
+/// Permits granted to waiting requests, each with the channel that delivers it.
 type GrantedPlaces = Vec<(oneshot::Sender<Place>, Place)>;
 
-/// Sends places to the requests that wait for them. The state must not be locked: a place whose
-/// receiver is gone is dropped here, which locks it again.
+/// Delivers the permits to the waiting requests. The queue's state must not be locked: dropping a
+/// permit, because its receiver was dropped, locks the state again.
 fn deliver(granted: GrantedPlaces) {
     for (waiter, place) in granted {
         let _ = waiter.send(place);

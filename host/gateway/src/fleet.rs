@@ -209,7 +209,8 @@ impl Fleet {
         self.ended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the owner in an id that this fleet made, such as that of an event.
+    /// Decrypts the replica that owns a session or stream from `tag`. `None` if no key of this
+    /// fleet sealed the tag.
     pub(crate) fn owner_in(&self, tag: &str) -> Option<Owner> {
         owner::open(&self.keys.current(), tag)
     }

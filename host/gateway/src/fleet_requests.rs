@@ -82,7 +82,7 @@ impl WhenGone {
             Self::Question => refuse(
                 StatusCode::BAD_REQUEST,
                 reply::INVALID_REQUEST,
-                "The replica that asked this question is gone, and its request with it.",
+                "The replica that sent this request to the client is gone: send the client's own request again.",
             ),
             Self::Input(id) => {
                 let text =

@@ -79,6 +79,13 @@ impl Failure {
         ))
     }
 
+    /// Returns the failure of an upstream that ended the session before it processed the request.
+    fn session_ended(upstream: &str) -> Self {
+        Self::SessionEnded(format!(
+            "The upstream `{upstream}` ended the session: send the request again, which opens a new session."
+        ))
+    }
+
     /// Returns the failure of an upstream that closed its event stream before it answered.
     pub(crate) fn stream_ended(upstream: &str) -> Self {
         Self::Unavailable(format!("The upstream `{upstream}` ended its stream without an answer."))

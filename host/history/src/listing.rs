@@ -68,7 +68,7 @@ impl ListQuery {
             };
             let number = || match value.parse::<i64>() {
                 Ok(number) if number > 0 => Ok(number),
-                _ => fault(format!("invalid `{name}`: `{value}` is no number above 0")),
+                _ => fault(format!("invalid `{name}`: `{value}` is not a number above 0")),
             };
             match name {
                 "from" => match parse_time(value, now_ms) {

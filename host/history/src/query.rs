@@ -176,7 +176,7 @@ impl Query {
             "to" => self.to_ms = time(value)?,
             "top" => match value.parse() {
                 Ok(top) if top > 0 => self.top = Some(top),
-                _ => return fault(&format!("invalid `top`: `{value}` is no number above 0")),
+                _ => return fault(&format!("invalid `top`: `{value}` is not a number above 0")),
             },
             "order" => match value {
                 "asc" | "desc" => self.is_ascending = value == "asc",

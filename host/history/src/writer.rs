@@ -38,7 +38,7 @@ const RETENTION_INTERVAL_MS: u64 = 600_000;
 pub(crate) enum Message {
     Event(Box<Event>),
     Sample(Box<Sample>),
-    /// Write everything now, and reply.
+    /// Writes all waiting cells and records now, and replies.
     Flush(SyncSender<()>),
 }
 

@@ -50,8 +50,8 @@ pub struct StdioServer<'a> {
 }
 
 impl Document {
-    /// Returns the servers of all scopes in the file, in its order. If a name occurs twice, the
-    /// last one counts.
+    /// Returns the servers of all scopes, in file order. If a scope has a name twice, returns the
+    /// last one only.
     #[must_use]
     pub fn servers(&self) -> Vec<Server<'_>> {
         let mut servers = Vec::new();

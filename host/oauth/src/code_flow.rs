@@ -69,7 +69,9 @@ pub(crate) async fn run(
     let code =
         tokio::time::timeout(LOGIN_TIMEOUT, page.code(&expected)).await.map_err(|_| {
             let minutes = LOGIN_TIMEOUT.as_secs() / 60;
-            Error::Refused(format!("nobody logged in within {minutes} minutes"))
+            Error::Refused(format!(
+                "login timed out after {minutes} minutes: run context-guard login again"
+            ))
         })??;
     let response = client
         .exchange_code(AuthorizationCode::new(code))

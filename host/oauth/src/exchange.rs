@@ -102,8 +102,13 @@ pub(crate) async fn refresh(
     token: &StoredToken,
     refresh_token: &Secret,
 ) -> Result<Refreshed> {
-    let endpoint = TokenUrl::new(token.token_endpoint.clone())
-        .map_err(|error| Error::Discovery(format!("the token endpoint: {}", root_cause(&error))))?;
+    let url = &token.token_endpoint;
+    let endpoint = TokenUrl::new(url.clone()).map_err(|error| {
+        Error::Discovery(format!(
+            "invalid token endpoint \"{url}\" in the stored token: {}; log in again with context-guard login",
+            root_cause(&error)
+        ))
+    })?;
     let client = library_client(&token.client).set_token_uri(endpoint);
     let refresh_token = RefreshToken::new(refresh_token.expose().to_owned());
     let requested = client

@@ -27,7 +27,7 @@ pub(crate) fn secure_url(url: &str, what: &str) -> Result<Url> {
         Ok(_) => Err(Error::Discovery(format!(
             "{what} is {url}: https:// is needed, or http:// on this machine"
         ))),
-        Err(error) => Err(Error::Discovery(format!("{what} is no URL: {url}: {error}"))),
+        Err(error) => Err(Error::Discovery(format!("{what} is not a URL: {url}: {error}"))),
     }
 }
 

@@ -56,7 +56,7 @@ pub enum Actor {
     Files,
     /// A new bundle.
     Bundle,
-    /// The gateway itself, by its limits for rollout and rollback.
+    /// The gateway, which promoted or rolled back a revision automatically.
     Gateway,
 }
 

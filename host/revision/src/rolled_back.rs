@@ -118,12 +118,19 @@ impl RolledBack {
         Some(self.file.as_ref()?.with_extension(format!("{}.wasm", digest.get(..16)?)))
     }
 
-    /// Records the parts of `bad` that differ from `target`, to which it was rolled back.
-    pub(super) fn add(&mut self, bad: &Revision, target: &Revision, reason: &str, at: u64) {
+    /// Records a rollback from `bad` to `target` at `rolled_back_at_ms`, in milliseconds since 1970.
+    /// Of policy and component, only those that differ between the two are recorded as bad.
+    pub(super) fn add(
+        &mut self,
+        bad: &Revision,
+        target: &Revision,
+        reason: &str,
+        rolled_back_at_ms: u64,
+    ) {
         let mut entry = |digest: &str, replacement| {
             self.entries.retain(|entry| entry.digest != digest);
             let (digest, reason) = (digest.to_owned(), reason.to_owned());
-            self.entries.push_back(Entry { digest, at, reason, replacement });
+            self.entries.push_back(Entry { digest, at: rolled_back_at_ms, reason, replacement });
         };
         let (old, new) = (&bad.origin, &target.origin);
         if old.policy != new.policy {

@@ -150,8 +150,8 @@ impl Install {
             });
             if !is_found {
                 bail!(
-                    "{} has no configuration of yours: start the client once and add a server, or \
-                     give its file with --file",
+                    "no user configuration of {} was found: start it once and add a server, or pass \
+                     --file",
                     client.title()
                 );
             }

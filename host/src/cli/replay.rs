@@ -43,7 +43,7 @@ pub(crate) struct Replay {
     /// The policy to compare with; the default policy if it is not given.
     #[arg(long, value_name = "FILE")]
     before: Option<PathBuf>,
-    /// The number of worst answers to show.
+    /// The number of answers to show with the most faults, lost key facts or token growth.
     #[arg(long, default_value_t = 5)]
     worst: usize,
     /// Fail if an answer has more tokens.

@@ -269,7 +269,7 @@ mod tests {
     fn measures_of_statistics_have_values_here() {
         let names: Vec<&str> = Measure::ALL.iter().map(|measure| measure.name()).collect();
         for name in CALL_MEASURES {
-            assert!(names.contains(&name), "{name} is no measure of statistics");
+            assert!(names.contains(&name), "{name} is not a metric of statistics");
         }
         let alerts = Alerts::default();
         let all = CALL_MEASURES.iter().chain(&GATEWAY_MEASURES);

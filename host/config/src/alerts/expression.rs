@@ -269,7 +269,7 @@ impl Parser<'_> {
         if word.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
             let number = word.parse::<f64>().ok().filter(|number| number.is_finite());
             let Some(number) = number else {
-                return Err(self.fault(&format!("`{word}` is no number, such as 0.05 or 1000")));
+                return Err(self.fault(&format!("`{word}` is not a number, such as 0.05 or 1000")));
             };
             self.at += length;
             return Ok(Expression::Number(number));
@@ -343,7 +343,7 @@ mod tests {
             ("calls > 1 and", "column 11: nothing may follow the number"),
             ("calls > 5%", "column 10: nothing may follow"),
             ("(calls > 1", "column 8: `)` is missing"),
-            ("calls > 1.2.3", "column 9: `1.2.3` is no number"),
+            ("calls > 1.2.3", "column 9: `1.2.3` is not a number"),
             ("ü > 1", "column 1: there is no measure `ü`"),
             ("1 > 2", "a condition needs a measure"),
             (&nested, "too many parentheses"),

@@ -25,7 +25,7 @@ const UPSTREAM: &str = "x-context-guard-upstream";
 /// The headers of a request with the context of its trace.
 const TRACE_HEADERS: [&str; 2] = ["traceparent", "tracestate"];
 
-/// The service that Envoy calls.
+/// The gRPC service `ExternalProcessor` (Envoy `ext_proc`), which passes MCP messages to the guard.
 pub(crate) struct EnvoyProcessor {
     guard: Arc<ExternalGuard>,
     settings: Settings,

@@ -200,7 +200,7 @@ mod tests {
     use crate::upstream::client::UpstreamClient;
 
     /// A GET of an API, whose response the test sends in parts.
-    struct Setup {
+    struct PassedBodySetup {
         recorder: Arc<Recorder>,
         places: Arc<FairQueue>,
         caller: Caller,
@@ -208,7 +208,7 @@ mod tests {
         server: TcpStream,
     }
 
-    impl Setup {
+    impl PassedBodySetup {
         async fn start() -> Self {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let url = format!("http://{}", listener.local_addr().unwrap());
@@ -255,7 +255,7 @@ mod tests {
 
     #[tokio::test]
     async fn places_are_occupied_until_the_body_ends() {
-        let mut setup = Setup::start().await;
+        let mut setup = PassedBodySetup::start().await;
         let first = setup.body.frame().await.unwrap().unwrap();
         assert_eq!(first.into_data().unwrap(), "12345");
         assert!(!setup.is_place_free() && setup.records().is_empty());
@@ -277,12 +277,12 @@ mod tests {
 
     #[tokio::test]
     async fn broken_and_abandoned_bodies_free_their_places() {
-        let mut broken = Setup::start().await;
+        let mut broken = PassedBodySetup::start().await;
         broken.server.shutdown().await.unwrap();
         assert!(std::mem::take(&mut broken.body).collect().await.is_err());
         assert!(broken.is_place_free());
         assert_eq!(broken.records(), [(5, Outcome::UpstreamError)]);
-        let mut abandoned = Setup::start().await;
+        let mut abandoned = PassedBodySetup::start().await;
         abandoned.body.frame().await.unwrap().unwrap();
         abandoned.body = Body::empty();
         assert!(abandoned.is_place_free());

@@ -8,7 +8,8 @@ use crate::telemetry::Outcome;
 use crate::upstream::Failure;
 
 impl Session {
-    /// Returns the answer that reports a failure, and records it.
+    /// Records the exchange as an upstream error, and returns the JSON-RPC error response for the
+    /// client. The response is empty if the exchange is not of a JSON-RPC request.
     pub(super) fn failed(&self, exchange: &Exchange, failure: &Failure) -> Vec<u8> {
         let answer = exchange.fail(failure).unwrap_or_default();
         if let Some(recorder) = &self.recorder {

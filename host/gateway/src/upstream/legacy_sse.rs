@@ -123,9 +123,7 @@ impl LegacySse {
             return Ok(());
         }
         if is_session_error(head.status, &text) {
-            let name = &self.http.name;
-            let failure =
-                Failure::SessionEnded(format!("The upstream `{name}` ended the session."));
+            let failure = Failure::session_ended(&self.http.name);
             self.inbox.requests.close(&failure);
             return Err(failure);
         }

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 const MAX_PENDING: usize = 4_096;
 /// The maximum size of the messages that wait for the client of one request, in bytes, in addition
 /// to the answer.
-const MAX_WAITING_BYTES: usize = 256 << 10;
+const MAX_WAITING_REPLY_BYTES: usize = 256 << 10;
 
 /// The methods whose damaged answers the guard presents as a text.
 const SHAPED_METHODS: [&str; 3] = ["tools/call", "resources/read", "tasks/result"];
@@ -148,7 +148,7 @@ impl RequestTable {
         let method = head.map(|head| head.method().to_owned()).unwrap_or_default();
         let is_subscription = method == "subscriptions/listen";
         let messages_left = if is_subscription { usize::MAX } else { self.max_messages };
-        let (sender, replies) = byte_channel(MAX_WAITING_BYTES);
+        let (sender, replies) = byte_channel(MAX_WAITING_REPLY_BYTES);
         let pending = PendingRequest {
             replies: sender,
             messages_left,
@@ -498,7 +498,7 @@ mod tests {
         let requests = RequestTable::new("x", 10_000, false);
         let _started = requests.begin(br#"{"id":1,"method":"tools/call"}"#).unwrap();
         let kept = (0..10_000).filter(|_| deliver(&requests, 900) == Delivery::Done).count();
-        assert!(kept * 900 < MAX_WAITING_BYTES, "{kept}");
+        assert!(kept * 900 < MAX_WAITING_REPLY_BYTES, "{kept}");
     }
 
     #[test]

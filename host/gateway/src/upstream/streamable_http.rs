@@ -273,7 +273,7 @@ impl ResponseReader {
     }
 
     fn session_ended(&self) -> Failure {
-        Failure::SessionEnded(format!("The upstream `{}` ended the session.", self.http.name))
+        Failure::session_ended(&self.http.name)
     }
 
     /// Returns true if requests to the upstream carry a session id.

@@ -28,9 +28,7 @@ pub(super) fn print(
         say!("{}: {path}", edit.location.client.title());
         match &edit.outcome {
             Outcome::Failed(reason) => {
-                // Errors of files begin with the path.
-                let full = format!("{}: ", edit.location.path.display());
-                say!("  failed: {}", reason.strip_prefix(&full).unwrap_or(reason));
+                say!("  failed: {}", without_path(reason, &edit.location.path));
             }
             Outcome::Plan(plan) => plan.changes.iter().for_each(print_change),
             Outcome::Undo(undone) => {
@@ -116,6 +114,11 @@ fn short(path: &Path, environment: &Environment) -> String {
     }
 }
 
+/// Returns the reason of a failure without the path of the file, with which errors of files begin.
+fn without_path<'r>(reason: &'r str, path: &Path) -> &'r str {
+    reason.strip_prefix(&format!("{}: ", path.display())).unwrap_or(reason)
+}
+
 /// Returns the question before the files are written.
 pub(super) fn question(edits: &[FileEdit], action: &Action) -> String {
     let files = edits.iter().filter(|edit| edit.is_change()).count();
@@ -149,6 +152,7 @@ pub(super) fn print_result(edits: &[FileEdit], action: &Action, environment: &En
         let path = short(&edit.location.path, environment);
         match (&edit.outcome, &edit.backup) {
             (Outcome::Failed(reason), _) => {
+                let reason = without_path(reason, &edit.location.path);
                 eprintln!("context-guard: {path}: {reason}");
             }
             (_, Some(backup)) => {

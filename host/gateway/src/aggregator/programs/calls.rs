@@ -84,7 +84,11 @@ impl Aggregator {
         result_of(&answer)
     }
 
-    /// Returns the tool that a program means, if it may call it.
+    /// Resolves `server` and `tool` to a tool that programs may call.
+    ///
+    /// # Errors
+    /// The reason, for the author of the program: the tool is unknown, hidden, or neither read-only
+    /// nor listed in `code.tools`.
     async fn callable(
         &self,
         origin: &Origin<'_>,

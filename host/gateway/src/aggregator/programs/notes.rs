@@ -21,7 +21,7 @@ pub(super) enum ProgramRequest {
 /// A call that a program has started.
 pub(super) struct ProgramCall {
     pub(super) job: u32,
-    /// The name of the server. Empty for a tool under the name that clients see.
+    /// The name of the server. Empty if `tool` is the client-visible name.
     pub(super) server: String,
     pub(super) tool: String,
     /// A JSON object.
