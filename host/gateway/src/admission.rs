@@ -1,4 +1,4 @@
-//! A request that the front has admitted: its caller, and the places that it occupies.
+//! A request that the front has admitted: its caller, and the permits that it holds.
 
 use std::net::IpAddr;
 use std::pin::Pin;
@@ -14,33 +14,35 @@ use crate::front::request_body::Reservation;
 use crate::headers::storage_scope;
 use crate::stream_limits::{OpenStream, StreamLimits, TooManyStreams};
 
-/// A request that the front has admitted. The request occupies its places until all clones of the
-/// admission are dropped, so work that outlives the HTTP request holds one.
+/// A request that the front has admitted. The request holds its permits until all clones of the
+/// admission are dropped. Work that outlives the HTTP request therefore holds a clone.
 #[derive(Clone)]
 pub(crate) struct Admission {
     pub(crate) principal: Arc<str>,
-    /// The header that authenticates the caller. `None` if none does.
+    /// The header that authenticates the caller. `None` if the caller is anonymous or uses no
+    /// header.
     pub(crate) authenticator: Option<HeaderName>,
     pub(crate) caller: Caller,
     /// The caller whose shares of sessions and processes the request uses: the principal, or the
-    /// address of an anonymous caller. Unlike `caller`, it does not depend on a session, because a
-    /// client may invent ids.
+    /// address of an anonymous caller. Unlike `caller`, it does not depend on a session id, which a
+    /// client may invent.
     pub(crate) owner: Arc<str>,
-    /// The number of JSON-RPC messages.
+    /// The number of JSON-RPC messages in the request.
     pub(crate) messages: usize,
-    /// Counts further calls of the caller.
+    /// Charges the caller's rate limit for calls that the gateway makes on the caller's behalf.
     pub(crate) rate: Rate,
-    /// The open streams that wait for changes.
+    /// The limits of streams that wait for changes, with the numbers of open ones.
     pub(crate) streams: Arc<StreamLimits>,
     /// True if the client repeats parts of its messages in HTTP headers. Over stdio, it cannot.
     pub(crate) has_headers: bool,
-    /// The places of the request. `None` for a stream that waits for events.
+    /// The permits of the request. `None` for a stream that waits for events.
     pub(crate) _place: Option<Arc<Place>>,
-    /// The memory of the body. `None` without a body.
+    /// The memory that is reserved for the body. `None` without a body.
     pub(crate) _memory: Option<Arc<Reservation>>,
 }
 
-/// The rate limit of a caller, for calls that it does not send itself.
+/// The rate limit of a caller, for calls that the gateway makes on its behalf. Unlimited by
+/// default.
 #[derive(Clone, Default)]
 pub(crate) struct Rate(Option<Arc<ChargeOne>>);
 
@@ -48,7 +50,7 @@ pub(crate) struct Rate(Option<Arc<ChargeOne>>);
 type ChargeOne = dyn Fn() -> Pin<Box<dyn Future<Output = bool> + Send>> + Send + Sync;
 
 impl Rate {
-    /// Returns a limit that `charge` counts.
+    /// Returns a rate limit that calls `charge` for each call.
     pub(crate) fn new(
         charge: impl Fn() -> Pin<Box<dyn Future<Output = bool> + Send>> + Send + Sync + 'static,
     ) -> Self {
@@ -56,6 +58,9 @@ impl Rate {
     }
 
     /// Counts one more call.
+    ///
+    /// # Errors
+    /// The message for the caller if the call exceeds the rate limit.
     pub(crate) async fn charge(&self) -> Result<(), String> {
         match &self.0 {
             Some(charge) if !charge().await => {
@@ -84,7 +89,7 @@ impl Admission {
 
 #[cfg(test)]
 impl Admission {
-    /// Returns the admission of a request without a session, which occupies no place.
+    /// Returns the admission of a request without a session and without permits.
     pub(crate) fn of_principal(principal: &str) -> Self {
         let (principal, session): (Arc<str>, Arc<str>) = (principal.into(), "".into());
         let caller = Caller { principal: Arc::clone(&principal), session };
@@ -104,8 +109,8 @@ impl Admission {
     }
 }
 
-/// Returns the places of concurrent requests, and the queue for them. The replicas of a fleet share
-/// the limit of each principal, if the configuration sets one.
+/// Creates the queue for permits of concurrent requests. The replicas of a fleet share the limit of
+/// each principal, if the configuration sets one.
 pub(crate) fn places(limits: &Limits, fleet: Option<&Fleet>) -> Arc<FairQueue> {
     let mut places = concurrency(limits);
     let shared = limits.per_principal.zip(fleet);
@@ -130,8 +135,8 @@ fn concurrency(limits: &Limits) -> Shares {
     }
 }
 
-/// Returns the principal, or the address for anonymous callers, which share one principal. It is
-/// the network for IPv6.
+/// Returns the principal, or the client's IPv4 address or IPv6 network if the principal is the one
+/// that all anonymous callers share.
 pub(crate) fn owner(principal: &Arc<str>, address: IpAddr) -> Arc<str> {
     if principal.as_ref() == ANONYMOUS {
         client_network(address).to_string().into()
@@ -140,11 +145,11 @@ pub(crate) fn owner(principal: &Arc<str>, address: IpAddr) -> Arc<str> {
     }
 }
 
-/// Returns the caller of a request from `address`, which names the session with the id `session`.
+/// Returns the caller of a request from `address` in the session with the id `session`.
 ///
-/// Anonymous callers share one principal, so that their address takes its place, or their IPv6
-/// network, which has more addresses than there are places. Anonymous callers on this machine are
-/// distinguished by their sessions: they are programs of one person, or of many behind a proxy.
+/// Anonymous callers share one principal, so their address or IPv6 network identifies them. Those
+/// on this machine are distinguished by their sessions: they are programs of one person, or of many
+/// behind a proxy.
 pub(crate) fn caller(principal: &Arc<str>, address: IpAddr, session: Arc<str>) -> Caller {
     let principal = if principal.as_ref() != ANONYMOUS {
         Arc::clone(principal)

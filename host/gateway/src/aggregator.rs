@@ -76,8 +76,8 @@ use crate::telemetry::Recorder;
 /// The maximum pause between two searches for idle sessions, connections and pending inputs.
 const MAX_SWEEP_PAUSE: Duration = Duration::from_secs(20);
 
-/// The number of processes for each upstream that must be allowed, so that those of clients can
-/// start beside the gateway's own.
+/// The number of processes that must be allowed for each upstream before the gateway starts its own
+/// ones. The remaining processes are for clients.
 const WARM_SHARE: usize = 4;
 
 /// The part of the gateway that serves clients from several upstreams, as one MCP server.
@@ -95,11 +95,11 @@ pub(crate) struct Aggregator {
     filter: Arc<Filter>,
     recorder: Arc<Recorder>,
     max_idle: Duration,
-    /// True if there are enough processes to start one of each upstream without a client.
+    /// True if the process limit is high enough to start each upstream before a client asks.
     can_warm: bool,
     /// A token that is cancelled when the gateway stops, which ends long-lived streams.
     closing: CancellationToken,
-    /// The tag of this replica, for the ids of connections over HTTP+SSE.
+    /// The tag of this replica, which begins the ids of connections over HTTP+SSE.
     tag: OwnerTag,
 }
 
@@ -153,8 +153,8 @@ impl Aggregator {
         &self.connections.servers
     }
 
-    /// Returns true if there is only one upstream, and clients see its names without a prefix. Its
-    /// messages then pass without merging or renaming.
+    /// Returns true if there is only one upstream, and clients see its names without a prefix. The
+    /// upstream's messages then pass without merging or renaming.
     fn is_transparent(&self) -> bool {
         self.connections.servers.len() == 1
             && !self.router.is_prefixed()
@@ -162,7 +162,7 @@ impl Aggregator {
     }
 
     /// Reads the lists of all upstreams once, so that they are known before the first client asks.
-    /// Those of a single upstream pass unchanged and are not needed.
+    /// Does nothing for a single upstream, whose lists pass unchanged.
     pub(crate) async fn warm(self: Arc<Self>) {
         if self.is_transparent() || !self.can_warm {
             return;

@@ -1,6 +1,6 @@
 //! A channel whose waiting messages are bounded in bytes. A message that exceeds the bound is
-//! refused, so that a slow receiver neither fills memory nor blocks a sender that serves other
-//! receivers too.
+//! refused. A slow receiver therefore neither fills memory nor blocks a sender that also serves
+//! other receivers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-/// The memory that a waiting message needs in addition to its bytes. It bounds the number of small
-/// messages.
+/// The memory, in bytes, that a waiting message needs in addition to its content. It bounds the
+/// number of small messages.
 const MESSAGE_OVERHEAD: usize = 128;
 
 /// The pause between two attempts to send, and after a dropped message. It slows down an upstream
-/// that sends more than the client reads, because its pipe or socket is full then.
+/// that sends more than the client reads, because the upstream's pipe or socket is then full.
 pub(crate) const RETRY_PAUSE: Duration = Duration::from_millis(1);
 /// The maximum number of attempts to send a message to a slow receiver.
 pub(crate) const MAX_ATTEMPTS: usize = 1_000;
@@ -23,7 +23,7 @@ pub(crate) const MAX_ATTEMPTS: usize = 1_000;
 pub(crate) struct ByteSender<T> {
     to: UnboundedSender<(usize, T)>,
     waiting: Arc<AtomicUsize>,
-    /// True if the receiver did not take a message in time, so that further ones do not wait.
+    /// True if the receiver did not take a message in time. Further messages are then not retried.
     is_slow: Arc<AtomicBool>,
     max_bytes: usize,
 }
@@ -46,7 +46,7 @@ pub(crate) struct ByteReceiver<T> {
     waiting: Arc<AtomicUsize>,
 }
 
-/// Creates a channel in which messages of at most `max_bytes` bytes wait.
+/// Creates a channel in which messages of `max_bytes` bytes in total may wait.
 pub(crate) fn byte_channel<T>(max_bytes: usize) -> (ByteSender<T>, ByteReceiver<T>) {
     let (to, from) = unbounded_channel();
     let waiting = Arc::new(AtomicUsize::new(0));
@@ -56,8 +56,8 @@ pub(crate) fn byte_channel<T>(max_bytes: usize) -> (ByteSender<T>, ByteReceiver<
 }
 
 impl<T> ByteSender<T> {
-    /// Sends a message of `bytes` bytes. Returns false if it does not fit now, or if the receiver
-    /// is gone: the message is dropped.
+    /// Sends a message of `bytes` bytes. Returns false and drops the message if it does not fit
+    /// now, or if the receiver was dropped.
     pub(crate) fn try_send(&self, bytes: usize, message: T) -> bool {
         let charged = bytes + MESSAGE_OVERHEAD;
         let before = self.waiting.fetch_add(charged, Ordering::AcqRel);
@@ -70,14 +70,14 @@ impl<T> ByteSender<T> {
         sent
     }
 
-    /// Returns true if a message of `bytes` bytes fits now.
+    /// Returns true if the channel can accept a message of `bytes` bytes now.
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         let waiting = self.waiting.load(Ordering::Acquire);
         waiting == 0 || waiting + bytes + MESSAGE_OVERHEAD <= self.max_bytes
     }
 
     /// Sends a message of `bytes` bytes. Waits for a slow receiver for a second, then drops the
-    /// message and those after it, until the receiver goes on.
+    /// message. Later messages are tried once only, until the receiver reads again.
     pub(crate) async fn send(&self, bytes: usize, message: T) {
         let attempts = if self.is_slow.load(Ordering::Acquire) { 1 } else { MAX_ATTEMPTS };
         for _ in 0..attempts {
@@ -94,26 +94,27 @@ impl<T> ByteSender<T> {
         self.is_slow.store(true, Ordering::Release);
     }
 
-    /// Sends a message that is needed, such as the only answer to a request, whatever waits.
+    /// Sends a required message, such as the only answer to a request, even if it exceeds the
+    /// bound.
     pub(crate) fn send_needed(&self, message: T) {
         let _ = self.to.send((0, message));
     }
 
-    /// Returns true if the receiver is gone.
+    /// Returns true if the receiver was dropped.
     pub(crate) fn is_closed(&self) -> bool {
         self.to.is_closed()
     }
 }
 
 impl<T> ByteReceiver<T> {
-    /// Waits for the next message. Returns `None` if all senders are gone.
+    /// Waits for the next message. Returns `None` if all senders were dropped and no message waits.
     pub(crate) async fn recv(&mut self) -> Option<T> {
         let (charged, message) = self.from.recv().await?;
         self.waiting.fetch_sub(charged, Ordering::AcqRel);
         Some(message)
     }
 
-    /// Returns the next message if one waits.
+    /// Returns the next message, or `None` if no message waits.
     pub(crate) fn try_recv(&mut self) -> Option<T> {
         let (charged, message) = self.from.try_recv().ok()?;
         self.waiting.fetch_sub(charged, Ordering::AcqRel);

@@ -1,4 +1,4 @@
-//! The names of the guard's tools for the catalogue, and the facts that gateway and guard exchange
+//! The names of the guard's tools for the catalogue, and the data that gateway and guard exchange
 //! about a list of tools.
 
 use std::collections::HashSet;
@@ -9,8 +9,8 @@ use serde_json::value::RawValue;
 
 use crate::message::{Head, member};
 
-/// The names of the guard's own tool that reads the rest of an answer. The second is used if a tool
-/// of the upstream has the first.
+/// The names of the guard's own tool that reads the rest of an answer. The second is used if an
+/// upstream's tool has the first name.
 pub(crate) const READ_TOOLS: [&str; 2] = ["context_guard_read", "context_guard_read_more"];
 
 /// The names of the guard's tools for the catalogue. A name ends in `_2` if an upstream has a tool
@@ -22,7 +22,7 @@ const CATALOGUE_TOOLS: [&str; 5] = [
     "context_guard_call_read",
     "context_guard_call",
 ];
-/// The member of `_meta` in which gateway and guard exchange facts about a merged list.
+/// The member of `_meta` in which gateway and guard exchange data about a merged list.
 const CATALOGUE_META: &str = "dev.context-guard/catalogue";
 
 /// Returns true if this is the name of one of the guard's tools for the catalogue.
@@ -35,8 +35,8 @@ pub(crate) fn finds_tools(name: &str) -> bool {
     is_catalogue_tool(name) && !name.starts_with("context_guard_call")
 }
 
-/// Returns the call that the guard makes of a call of one of its tools, if its answer names one, as
-/// a request with the id `id` (raw JSON).
+/// Returns the tool call that the guard's answer requests from the gateway, as a request with the
+/// id `id` (raw JSON). `None` if the answer requests no call.
 pub(crate) fn redirected_call(answer: &[u8], id: &str) -> Option<Vec<u8>> {
     let facts = facts_of(Head::read(answer)?.result?)?;
     let parameters = member(facts.get(), "call")?.get();
@@ -45,13 +45,13 @@ pub(crate) fn redirected_call(answer: &[u8], id: &str) -> Option<Vec<u8>> {
     Some(call.into_bytes())
 }
 
-/// Returns the names in a member of the guard's facts.
+/// Returns the strings in the array `member` of the guard's catalogue data.
 pub(crate) fn names_in(facts: &Value, member: &str) -> HashSet<String> {
     let names = facts.get(member).and_then(Value::as_array).into_iter().flatten();
     names.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// Returns the version of a list of tools: the first half of a digest in hex.
+/// Returns the version of a list of tools: the first 16 bytes of a digest, in hexadecimal.
 pub(crate) fn version_of(digest: &[u8]) -> String {
     digest.iter().take(16).fold(String::with_capacity(32), |mut version, byte| {
         let _ = write!(version, "{byte:02x}");
@@ -59,7 +59,8 @@ pub(crate) fn version_of(digest: &[u8]) -> String {
     })
 }
 
-/// Returns the facts for the gateway in a result of the guard.
+/// Returns the guard's catalogue data for the gateway in a result, as raw JSON. `None` if it has
+/// none.
 pub(crate) fn facts_of(result: &str) -> Option<&RawValue> {
     member(member(result, "_meta")?.get(), CATALOGUE_META)
 }

@@ -1,5 +1,5 @@
-//! The page of operators, and the data behind it: at the admin address of a gateway, and over a
-//! history file without a gateway.
+//! The dashboard for operators, and the data that it shows. It is served at the admin address of a
+//! gateway, or over a history file without a gateway.
 
 mod assets;
 mod console;
@@ -26,8 +26,8 @@ use crate::telemetry::Recorder;
 
 pub(crate) use console::{Console, authorized, peer};
 
-/// Returns the routes of the page and of its data. The page itself is public; its data need the
-/// token or a session.
+/// Returns the routes of the dashboard and of its data. The page itself is public; its data require
+/// the token or a session.
 pub(crate) fn router(console: &Arc<Console>) -> Router {
     let data = Router::new()
         .route("/admin/v1/query", get(data::query))

@@ -18,7 +18,7 @@ use context_guard_protocol::answer::{is_valid_json, quote};
 use context_guard_protocol::response::FailedRequest;
 use memchr::memmem;
 
-/// The option by which the guard counts an answer and passes it whole.
+/// The option that makes the guard count the tokens of an answer and pass it whole.
 const ONLY_COUNT: &str = "only-count";
 /// The JSON-RPC error code of an internal error.
 const INTERNAL_ERROR: i64 = -32603;
@@ -38,7 +38,7 @@ pub(crate) struct Exchange {
     /// The ticket by which the guard or the filter processes the response. `None` before the
     /// request is processed.
     ticket: Option<Ticket>,
-    /// The form of an error response to the request. `None` if it is no JSON-RPC request.
+    /// The data for an error response. `None` if the exchange is not of a JSON-RPC request.
     failed: Option<FailedRequest>,
     /// True if the guard answered with a part of an answer that it stored before.
     is_read: bool,
@@ -47,13 +47,14 @@ pub(crate) struct Exchange {
     trace: Arc<RequestTrace>,
     /// True if requests to upstreams carry the context of the trace.
     is_traced: bool,
-    /// True if the request is a part of a client's request.
+    /// True if the gateway sends this request as a part of serving a client's request.
     is_part: bool,
     /// The id of the request that runs the program that makes this call. Empty for other requests.
     pub(crate) parent: String,
-    /// The estimated tokens of the answer, once it was counted, if it passes whole to a program.
+    /// The estimated tokens of the answer after it was counted. `None` unless the answer passes
+    /// whole to a program.
     counted: Option<Arc<AtomicU64>>,
-    /// The tokens of results that a program kept out of the answer.
+    /// The estimated tokens of results that a program read and kept out of its answer.
     pub(crate) kept_out: u64,
 }
 
@@ -74,8 +75,8 @@ pub(crate) struct GuardedResponse {
 }
 
 impl Exchange {
-    /// Creates the exchange of a request to a JSON API. If `recorder` traces requests, it gets a
-    /// trace.
+    /// Creates the exchange of a request to a JSON API. Starts a trace if `recorder` traces
+    /// requests.
     pub(crate) fn new(
         context: CallContext,
         endpoint: impl Into<String>,
@@ -141,7 +142,8 @@ impl Exchange {
         Self { kind, failed, method, ..Self::begin(context, endpoint, recorder, head) }
     }
 
-    /// Makes this a call of a program: its answer is counted, and passes whole. Returns the count.
+    /// Makes this a call of a program: its answer is counted, and passes whole. Returns the counter
+    /// of the answer's tokens.
     pub(crate) fn count_only(&mut self) -> Arc<AtomicU64> {
         let counted = Arc::<AtomicU64>::default();
         self.counted = Some(Arc::clone(&counted));
@@ -149,8 +151,8 @@ impl Exchange {
         counted
     }
 
-    /// Returns the answer that replaces a damaged one for a program: the guard failed, and the
-    /// answer may be cut.
+    /// Returns the error that replaces an answer for a program if the guard failed on it, because
+    /// such an answer may be cut. `None` if the guard did not fail.
     pub(crate) fn refuse_damaged(&self, guarded: &GuardedResponse) -> Option<Vec<u8>> {
         if self.counted.is_none() || guarded.outcome != Outcome::Fault {
             return None;
@@ -159,12 +161,13 @@ impl Exchange {
         Some(self.failed.as_ref()?.response(INTERNAL_ERROR, reason))
     }
 
-    /// Returns the client's id of the request, as raw JSON. `null` if it is no JSON-RPC request.
+    /// Returns the client's id of the request, as raw JSON. `null` if it is not a JSON-RPC request.
     pub(crate) fn id(&self) -> &str {
         self.failed.as_ref().map_or("null", FailedRequest::id)
     }
 
-    /// Returns the answer that reports a failure of the upstream to the client.
+    /// Returns the error response that reports a failure of the upstream to the client. `None` if
+    /// the exchange is not of a JSON-RPC request.
     pub(crate) fn fail(&self, failure: &Failure) -> Option<Vec<u8>> {
         Some(self.failed.as_ref()?.response(failure.code(), &failure.to_string()))
     }
@@ -203,17 +206,17 @@ impl Exchange {
         }
     }
 
-    /// Notes that the request has its place at the upstream, whose latency begins now.
+    /// Records that the request has its permit at the upstream. The upstream's latency begins now.
     pub(crate) fn upstream_admitted(&self) {
         self.trace.upstream_admitted();
     }
 
-    /// Notes that the request waits for input of the client, without a place at the upstream.
+    /// Records that the request waits for input of the client, without a permit at the upstream.
     pub(crate) fn upstream_suspended(&self) {
         self.trace.upstream_suspended();
     }
 
-    /// Records in the audit log that values of stored answers replaced references in the request.
+    /// Writes to the audit log that values of stored answers replaced references in the request.
     pub(crate) fn audit_references(&self, recorder: &Recorder) {
         let sources = self.ticket.as_ref().map_or(&[][..], Ticket::references);
         recorder.referenced(&self.context.principal, &self.endpoint, sources);
@@ -254,7 +257,7 @@ impl Exchange {
         guarded
     }
 
-    /// Notes the end of the upstream call, and its error.
+    /// Records the end of the upstream call, and the error in the answer, if any.
     fn note_answer(&self, message: &[u8]) {
         let find = |text: &str| memmem::find(message, text.as_bytes()).is_some();
         let may_be_tool_error = self.kind == RequestKind::Tool && may_have_tool_error(message);
@@ -294,7 +297,8 @@ impl Exchange {
         recorder.answered(&self.event(decision, bytes, outcome));
     }
 
-    /// Records the answer to a request that is no call. It has spans and metrics, but no record.
+    /// Records the answer to a request that is not a call, as spans and metrics without a traffic
+    /// record.
     pub(crate) fn record_operation(&self, recorder: &Recorder, answer: &[u8]) {
         self.note_answer(answer);
         recorder.operated(&self.event(None, answer.len(), Outcome::Passed));
@@ -324,13 +328,13 @@ impl Exchange {
         }
     }
 
-    /// Returns true if the request is no call, such as one for a list.
+    /// Returns true if the request is not a call, for example a request for a list.
     pub(crate) fn is_no_call(&self) -> bool {
         self.kind == RequestKind::Other
     }
 
-    /// Returns the exchange of a request that the gateway sends for a client's request. Its parent
-    /// is the span of the latter, which the task knows.
+    /// Returns the exchange of a request that the gateway sends as a part of serving a client's
+    /// request. The client request's span, which the current task knows, is its parent.
     pub(crate) fn into_part(self, recorder: &Recorder) -> Self {
         let Some(sampler) = recorder.trace_sampler() else { return Self { is_part: true, ..self } };
         let trace = RequestTrace::begin(sampler, trace_context::in_headers(), None);

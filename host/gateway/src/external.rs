@@ -32,7 +32,7 @@ use envoy::EnvoyProcessor;
 use messages::ExternalGuard;
 use server::GrpcListener;
 
-/// The size, in bytes, of a gRPC message beside the body that it carries.
+/// The maximum size, in bytes, of the parts of a gRPC message other than the body that it carries.
 const MESSAGE_OVERHEAD: usize = 1 << 20;
 
 /// The interface of another gateway.

@@ -1,7 +1,8 @@
-//! A queue for a limited number of places. Free places rotate among principals, and among the
+//! A queue for a limited number of permits. Free permits rotate among principals, and among the
 //! sessions of a principal, so that no caller waits behind all requests of another.
 //!
-//! In a fleet, a request of a principal also needs one of the slots that all replicas share.
+//! In a fleet, a request of a principal also needs a shared permit (slot), of which all replicas
+//! together have a limited number.
 
 mod keeper;
 mod lease;
@@ -16,17 +17,17 @@ pub(crate) use self::keeper::{
 };
 use self::state::{QueueState, RequestKind};
 
-/// The number of places that a session may always use, if there are as many.
+/// The number of permits that a session may always use, if there are as many.
 const MIN_SESSION_SHARE: usize = 4;
-/// The number of places that a principal may always use, if there are as many.
+/// The number of permits that a principal may always use, if there are as many.
 const MIN_PRINCIPAL_SHARE: usize = 8;
 
-/// The owner of a request, among which places rotate.
+/// The owner of a request. Permits rotate among callers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Caller {
     /// The authenticated principal, or the address of an anonymous caller.
     pub(crate) principal: Arc<str>,
-    /// The session. Empty for requests without one, which only the bound of the principal limits.
+    /// The session. Empty for requests without a session, which share the principal's bound.
     pub(crate) session: Arc<str>,
 }
 
@@ -39,8 +40,8 @@ pub(crate) struct Shares {
 }
 
 impl Shares {
-    /// Returns the default shares of `total`: half of it for a principal, but at least 8, and a
-    /// quarter for a session, but at least 4.
+    /// Returns the default bounds for `total` permits: half of them for a principal, but at least
+    /// 8, and a quarter for a session, but at least 4.
     pub(crate) fn defaults(total: usize) -> Self {
         Self {
             total,
@@ -49,26 +50,26 @@ impl Shares {
         }
     }
 
-    /// Returns the bound for a session, or for the requests of a principal without a session.
+    /// Returns the bound for a session. An empty `session` has the bound of the principal.
     fn session_bound(&self, session: &str) -> usize {
         if session.is_empty() { self.per_principal } else { self.per_session }
     }
 }
 
-/// The queue is full, for all callers or for the one that was refused.
+/// The error that the queue is full, in total or for one caller.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct QueueFull;
 
-/// A limited number of places with a bounded queue, fair among callers.
+/// A limited number of permits with a bounded queue, fair among callers.
 pub(crate) struct FairQueue {
     places: Shares,
     queue: Shares,
     state: Mutex<QueueState>,
-    /// The limit of each principal that all replicas of a fleet share.
+    /// The limit of each principal that all replicas of a fleet share. Unset if there is none.
     shared: OnceLock<SlotLimit>,
 }
 
-/// Occupies places of a [`FairQueue`] until it is dropped.
+/// Permits of a [`FairQueue`], which are returned when this value is dropped.
 pub(crate) struct Place {
     queue: Arc<FairQueue>,
     caller: Caller,
@@ -87,7 +88,7 @@ impl Drop for Place {
     }
 }
 
-/// Removes a request from the queue if its future is dropped before it got a place.
+/// Removes a request from the queue if its future is dropped before it received a permit.
 struct Waiting<'q> {
     queue: &'q FairQueue,
     caller: &'q Caller,
@@ -125,7 +126,8 @@ impl FairQueue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the kind of a request. Another replica has counted it if `is_forwarded` is true.
+    /// Returns the kind of a request. If `is_forwarded` is true, another replica has already
+    /// counted it.
     fn kind(&self, is_forwarded: bool) -> RequestKind {
         match self.shared.get() {
             Some(_) if !is_forwarded => RequestKind::NeedsSlot,
@@ -141,12 +143,12 @@ impl FairQueue {
             || state.lacks_only_a_slot(&self.places, caller, kind)
     }
 
-    /// Waits for `places` places, at most as many as a session may have. The request starts when
-    /// one is free, and occupies the others as they become free. So requests that need several
-    /// places neither wait for ever nor for each other.
+    /// Waits for `places` permits, at most as many as a session may have. The request starts with
+    /// its first permit, and takes the others when they become free. Requests that need several
+    /// permits therefore neither wait forever nor deadlock.
     ///
     /// # Errors
-    /// The queue is full.
+    /// [`QueueFull`] if the queue has no room for this caller.
     pub(crate) async fn enter(
         self: &Arc<Self>,
         caller: &Caller,
@@ -155,11 +157,11 @@ impl FairQueue {
         self.enter_as(caller, places, self.kind(false)).await
     }
 
-    /// Waits as [`Self::enter`] does, for a request that another replica has passed on. That
-    /// replica holds a slot for it.
+    /// Waits as [`Self::enter`] does, for a request that another replica has forwarded. That
+    /// replica holds the shared permit (slot) for it.
     ///
     /// # Errors
-    /// The queue is full.
+    /// [`QueueFull`] if the queue has no room for this caller.
     pub(crate) async fn enter_forwarded(
         self: &Arc<Self>,
         caller: &Caller,
@@ -203,8 +205,8 @@ impl FairQueue {
         Place { queue: Arc::clone(self), caller: caller.clone(), places, kind }
     }
 
-    /// Starts the waiting requests for which there are places now. The caller must [`deliver`] the
-    /// places.
+    /// Starts the waiting requests for which permits are free. The caller must pass the result to
+    /// [`deliver`] after it has unlocked the state.
     fn grant(self: &Arc<Self>, state: &mut QueueState) -> GrantedPlaces {
         let mut granted = Vec::new();
         while let Some((caller, waiter)) = state.next_waiter(&self.places) {

@@ -1,7 +1,7 @@
 //! The endpoint for filters in other proxies, whose entries are in the store of this gateway.
 //!
-//! A filter authenticates by a secret and names the principal of its caller, as a replica does. Its
-//! principals are apart from those of the gateway, whose callers authenticate here.
+//! A filter authenticates by a secret and names the principal of its caller, as a replica does.
+//! These principals are separate from those of the gateway, whose callers authenticate here.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -49,7 +49,7 @@ struct Endpoint {
     memory: Arc<BodyMemory>,
     store: Arc<dyn CursorStore>,
     calls: Semaphore,
-    /// True if the log has reported a wrong secret.
+    /// True if the log has already reported a wrong secret. It is reported once.
     is_refusal_reported: AtomicBool,
 }
 
@@ -78,7 +78,7 @@ pub(crate) fn router(gateway: &Arc<Gateway>, settings: &FilterStore) -> Router {
 }
 
 /// Answers health checks of proxies. The status is 503 while the gateway stops or its store is
-/// down, so that a proxy asks another gateway.
+/// down, so that a proxy uses another gateway.
 async fn health(State(endpoint): State<Arc<Endpoint>>) -> Response {
     if endpoint.gateway.closing.is_cancelled() || !endpoint.store.is_up() {
         return reply::empty(StatusCode::SERVICE_UNAVAILABLE);
@@ -125,14 +125,14 @@ async fn write(State(endpoint): State<Arc<Endpoint>>, request: Request) -> Respo
     }
 }
 
-/// The changes of entries with one time to live.
+/// The changes of entries that have the same time to live.
 #[derive(Default)]
 struct Changes {
     written: Vec<(String, Vec<u8>)>,
     extended: Vec<String>,
 }
 
-/// Stores entries and extends lifetimes, with one call of the store for each time to live.
+/// Stores entries and extends lifetimes, with one store operation for each time to live.
 fn write_entries(
     store: &dyn CursorStore,
     principal: &str,
@@ -163,16 +163,16 @@ fn busy() -> Response {
     problem(StatusCode::SERVICE_UNAVAILABLE, "busy", detail)
 }
 
-/// Returns the owner in the store of the entries of a filter's principal.
+/// Returns the principal under which the store holds the entries of a filter's principal.
 fn stored_principal(principal: &str) -> String {
     own_scope(&format!("{PRINCIPAL_PREFIX}{principal}")).into_owned()
 }
 
 impl Endpoint {
-    /// Authenticates a request, and reads its body.
+    /// Authenticates a request, and reads its body. Returns it with the memory reserved for it.
     ///
     /// # Errors
-    /// The refusal of the request.
+    /// The response that refuses the request.
     async fn receive(&self, request: Request) -> Result<(Bytes, Reservation), Box<Response>> {
         let peer = request.extensions().get::<SocketAddr>().map(SocketAddr::ip);
         let peer = peer.unwrap_or(IpAddr::from([0, 0, 0, 0]));
@@ -212,7 +212,7 @@ impl Endpoint {
     }
 }
 
-/// Returns true if a request has one of the secrets. Compares it with all of them, in constant
+/// Returns true if a request carries one of the secrets. Compares with all of them, in constant
 /// time.
 fn is_authorized(secrets: &[Secret], headers: &HeaderMap) -> bool {
     let given = headers.get(AUTHORIZATION).map_or(b"".as_slice(), |value| value.as_bytes());

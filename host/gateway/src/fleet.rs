@@ -1,8 +1,8 @@
 //! The gateway as one of several replicas behind a load balancer: session ids that any replica
 //! understands, and requests that only one replica can serve.
 //!
-//! Replicas share the signing keys. There is no list of members: an id names the replica that owns
-//! what it refers to.
+//! Replicas share the signing keys. There is no list of members: an id contains the replica that
+//! owns its session, stream or request.
 
 mod event_ids;
 mod identity;
@@ -40,7 +40,7 @@ pub(crate) use self::owner::{OWNER_MARK, Owner, OwnerTag};
 pub(crate) use self::peers::{ADDRESS, INSTANCE, PRINCIPAL, PeerError, decode_text};
 pub(crate) use self::session_token::{SessionDescription, SessionKind, UpstreamSessionId};
 
-/// The maximum age of a session id. A client whose id is older begins again.
+/// The maximum age of a session id. A client with an older id must initialize again.
 const MAX_SESSION_AGE: Duration = Duration::from_secs(7 * 86_400);
 /// The maximum number of ended sessions that are remembered.
 const MAX_ENDED: NonZeroUsize = NonZeroUsize::new(65_536).unwrap();
@@ -48,7 +48,7 @@ const MAX_ENDED: NonZeroUsize = NonZeroUsize::new(65_536).unwrap();
 /// 8 KiB.
 const MAX_TOKEN_BYTES: usize = 1_500;
 
-/// The replica's part of a fleet.
+/// The state of this replica as a member of a fleet.
 pub(crate) struct Fleet {
     pub(crate) settings: config::Fleet,
     keys: Arc<FleetKeys>,
@@ -61,8 +61,8 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    /// Makes the gateway one of several replicas, whose rate limits hold for all together. `None`
-    /// if it is none of a fleet.
+    /// Makes the gateway one of several replicas, whose rate limits apply to all together. `None`
+    /// if the configuration has no fleet.
     pub(crate) fn join(config: &Config, filter: &Filter, access: &Access) -> Option<Arc<Self>> {
         let fleet = Self::new(config.fleet.clone()?, filter);
         if let Some(store) = fleet.shared_store() {
@@ -91,7 +91,7 @@ impl Fleet {
         }
     }
 
-    /// Returns the store of all replicas. `None` if it is not shared.
+    /// Returns the store that all replicas share. `None` if this replica's store is not shared.
     pub(crate) fn shared_store(&self) -> Option<Arc<dyn CursorStore>> {
         self.store.may_block().then(|| Arc::clone(&self.store))
     }
@@ -108,12 +108,13 @@ impl Fleet {
         Some(SlotLimit::new(Arc::new(slots), limit, self.replicas()))
     }
 
-    /// Returns the tag of this replica, for ids of what it alone holds.
+    /// Returns the tag of this replica, which begins the ids of its own sessions, streams and
+    /// requests.
     pub(crate) fn tag(&self) -> &OwnerTag {
         &self.tag
     }
 
-    /// Sets the address at which the other replicas reach this one. `bound` is that of its
+    /// Sets the address at which the other replicas reach this one. `bound` is the address of its
     /// listener.
     pub(crate) fn listens_at(&self, bound: SocketAddr) {
         let address = self.settings.address.clone().unwrap_or_else(|| bound.to_string());
@@ -150,7 +151,7 @@ impl Fleet {
     }
 
     /// Returns the session id for a client: an encrypted description of the session that every
-    /// replica reads. `None` if the system has no random numbers.
+    /// replica can read. `None` if the operating system provides no random numbers.
     pub(crate) fn seal(&self, principal: &str, mut state: SessionDescription) -> Option<String> {
         let keys = self.keys.current();
         let token = session_token::seal(&keys, principal, &state)?;
@@ -166,8 +167,8 @@ impl Fleet {
         session_token::seal(&keys, principal, &state.without_details())
     }
 
-    /// Returns the session that a client names. `None` if the id is not one of this fleet for this
-    /// principal, or too old, or its record is gone.
+    /// Returns the session that a client's session id describes. `None` if the id was not issued by
+    /// this fleet for this principal, is too old, or has lost its record in the store.
     pub(crate) fn open(&self, principal: &str, token: &str) -> Option<SessionDescription> {
         let mut state = session_token::open(&self.keys.current(), principal, token)?;
         if session_token::age(&state) > MAX_SESSION_AGE {

@@ -27,10 +27,10 @@ use crate::serve::Gateway;
 
 /// The maximum time of a TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
-/// The maximum number of concurrent requests of another replica. Event streams of its clients count
-/// too.
+/// The maximum number of concurrent requests of another replica, including event streams of its
+/// clients.
 const MAX_STREAMS: u32 = 10_000;
-/// The maximum number of unread bytes of a request, and of all requests of a connection.
+/// The maximum number of unread bytes, for one request and for all requests of a connection.
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 16 << 20;
 

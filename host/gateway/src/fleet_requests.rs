@@ -1,5 +1,5 @@
-//! Requests of clients to one replica of a fleet: it restores sessions that another replica began,
-//! and passes to their owner those requests that only one replica can serve.
+//! Client requests in a fleet. The replica restores sessions that another replica began, and
+//! forwards requests that only one replica can serve to that owner.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::protocol_mode::ClientInfo;
 use crate::reply;
 use crate::serve::Gateway;
 
-/// Methods whose effect is on the event stream of a session, which its owner holds.
+/// Methods whose effect is on the event stream of a session, which the session's owner holds.
 const STREAM_METHODS: [&str; 2] = ["resources/subscribe", "resources/unsubscribe"];
 
 /// The session that a request to a fleet names.
@@ -35,27 +35,27 @@ pub(crate) struct FleetSession {
 
 /// The replica that serves a request.
 enum Destination {
-    /// This one.
+    /// This replica.
     Here,
-    /// The owner of the session, or this one if it is gone.
+    /// The owner of the session, or this replica if the owner is unreachable.
     Preferred(Owner),
-    /// This owner only.
+    /// This owner only. If it is unreachable, the request fails.
     Required(Owner, WhenGone),
-    /// None: the owner that the request names cannot be read.
+    /// No replica: the owner in the request's id cannot be decrypted.
     Nowhere(WhenGone),
 }
 
-/// The answer to a request whose owner is gone.
+/// The error response to a request whose owner is unreachable, by what is lost with the owner.
 enum WhenGone {
-    /// The session is gone: the client begins again.
+    /// The session is lost: the client must initialize again.
     Session,
-    /// The stream is gone, but not the session.
+    /// The stream is lost, but not the session.
     Stream,
-    /// The question is gone that the client answers.
+    /// The server-to-client request that the client answers is lost.
     Question,
-    /// The request with this id (raw JSON) is gone that waited for the client's input.
+    /// The request with this id (raw JSON), which waited for the client's input, is lost.
     Input(String),
-    /// The connection over HTTP+SSE is gone.
+    /// The connection over HTTP+SSE is lost.
     Connection,
 }
 
@@ -99,11 +99,11 @@ impl WhenGone {
 }
 
 impl Gateway {
-    /// Reads the session id of a request to a fleet, and replaces it by the internal one. `None` if
-    /// the request names no session, or there is no fleet.
+    /// Reads the session id of a request to a fleet, and replaces it with the internal one. `None`
+    /// if the request has no session id, or there is no fleet.
     ///
     /// # Errors
-    /// The response to a request whose session id is not one of this fleet for the principal.
+    /// The response that refuses a session id which this fleet did not issue for the principal.
     pub(crate) fn open_fleet_session(
         &self,
         principal: &Arc<str>,
@@ -128,7 +128,7 @@ impl Gateway {
         Ok(Some(FleetSession { token, state }))
     }
 
-    /// Opens a session that another replica began, unless it works there only.
+    /// Opens a session that another replica began. Does nothing if only its owner can serve it.
     fn restore(
         &self,
         owner: &Arc<str>,
@@ -158,8 +158,9 @@ impl Gateway {
         }
     }
 
-    /// Dispatches an admitted request: here, or at the replica that owns what it refers to.
-    /// `is_final` is true if another replica has passed the request to this one.
+    /// Dispatches an admitted request, here or at the replica that owns its session, stream or
+    /// suspended request. `is_final` is true if another replica has forwarded the request to this
+    /// one.
     pub(crate) async fn dispatch_in_fleet(
         &self,
         admission: &Admission,
@@ -224,8 +225,8 @@ impl Gateway {
         with_owner(response, &fleet.tag().prefix())
     }
 
-    /// Returns the id for the client of a session that `body`, an `initialize` request, has opened
-    /// here under the internal id `issued`.
+    /// Returns the session id for the client, after `body`, an `initialize` request, has opened a
+    /// session here under the internal id `issued`. `None` if it cannot be encrypted.
     fn issue(
         &self,
         fleet: &Fleet,
@@ -299,8 +300,8 @@ impl Gateway {
     }
 }
 
-/// Returns the tag of the replica that waits for a message in `body`: an answer to its question, or
-/// the input of a request that it has suspended.
+/// Returns the tag of the replica that waits for a message in `body`. It waits for the answer to
+/// its server-to-client request, or for the input of a request that it has suspended.
 fn waiting_owner(body: &Bytes) -> Option<(String, WhenGone)> {
     // Most messages are neither, and are not parsed.
     memmem::find(body, QUESTION_ID_PREFIX.as_bytes())?;

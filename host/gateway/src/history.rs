@@ -11,8 +11,8 @@ use tracing::warn;
 
 use crate::config::{Config, history_file};
 
-/// Opens the history that a gateway file configures. `None` if it has none. The gateway runs
-/// without a history that cannot be opened.
+/// Opens the history that a gateway file configures. `None` if the file configures no history, or
+/// the history cannot be opened: the gateway then runs without one.
 pub(crate) fn open(config: &Config) -> Option<Arc<History>> {
     let settings = config.history.as_ref().filter(|history| history.enabled)?;
     let path = match &settings.file {
@@ -39,7 +39,7 @@ pub(crate) enum HistorySource {
 type Parameters = [(String, String)];
 
 impl HistorySource {
-    /// Opens the file. It has all calls that this process has answered before.
+    /// Opens the history for reading. All calls that this process has answered before are visible.
     ///
     /// # Errors
     /// As [`Reader::open`].
@@ -88,8 +88,8 @@ impl HistorySource {
         self.reader()?.records(&list)
     }
 
-    /// Returns the health of the guard in a range of time: `from` and `to`, by default the last
-    /// day.
+    /// Returns the health of the guard between the parameters `from` and `to`, by default in the
+    /// last day.
     ///
     /// # Errors
     /// As [`Query::parse`] and [`Reader::run`].

@@ -8,8 +8,8 @@ use crate::message::{Head, replace_invalid_utf8, split_batch};
 
 /// The maximum number of characters that a report quotes.
 const MAX_QUOTED_CHARS: usize = 200;
-/// The maximum length of a line that is parsed to see that it is no message, in bytes. Log lines
-/// are short, and parsing long messages twice would cost time.
+/// The maximum length of a line, in bytes, that is parsed to determine that it is not a message.
+/// Log lines are short, and parsing long messages twice would cost time.
 const MAX_PARSED_BYTES: usize = 4 << 10;
 
 /// Reports invalid lines of one server: the first as a warning, the others for debugging.
@@ -20,7 +20,8 @@ pub(crate) struct InvalidOutput {
 }
 
 impl InvalidOutput {
-    /// Reports a line. `consequence` says what happens to it.
+    /// Reports a line that is not a message. `consequence` is a verb phrase about the line's
+    /// treatment, such as `are dropped`.
     pub(crate) fn report(&self, upstream: &str, line: &[u8], consequence: &str) {
         let line = quoted(line);
         if self.has_lines.swap(true, Ordering::Relaxed) {
@@ -34,7 +35,7 @@ impl InvalidOutput {
         }
     }
 
-    /// Reports an answer that names no request, or none that waits for one.
+    /// Reports an answer without an id, or with an id that no pending request has.
     pub(crate) fn report_answer(&self, upstream: &str, answer: &[u8]) {
         let answer = quoted(answer);
         if self.has_answers.swap(true, Ordering::Relaxed) {
@@ -49,13 +50,15 @@ impl InvalidOutput {
     }
 }
 
-/// Returns the beginning of an upstream's output for the log.
+/// Returns the beginning of an upstream's output for the log, at most [`MAX_QUOTED_CHARS`]
+/// characters.
 fn quoted(line: &[u8]) -> String {
     let line = line.get(..MAX_PARSED_BYTES).unwrap_or(line);
     printable(line).chars().take(MAX_QUOTED_CHARS).collect()
 }
 
-/// Returns true if a line is blank, a message or a batch of messages. Long lines are not parsed.
+/// Returns true if a line is blank, a message or a batch of messages. Long lines are not parsed,
+/// and count as messages.
 pub(crate) fn is_message(line: &[u8]) -> bool {
     let line = line.trim_ascii();
     match line.first() {

@@ -12,7 +12,7 @@ const MAX_REUSED_CAPACITY: usize = 1 << 20;
 pub(super) enum Piece {
     /// A whole line.
     Line,
-    /// A part of a line that exceeds the maximum length. The last part of such a line counts too.
+    /// A part of a line that exceeds the maximum length, including the last part.
     Part,
     /// The end of the stream.
     End,
@@ -31,7 +31,7 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
         Self { from, max_bytes: DEFAULT_MAX_BYTES, buffer: Vec::new(), in_part: false }
     }
 
-    /// Creates a reader with this maximum line length instead of the default.
+    /// Creates a reader with a maximum line length of `max_bytes` bytes instead of the default.
     pub(super) fn with_max_bytes(from: R, max_bytes: usize) -> Self {
         Self { max_bytes: max_bytes as u64, ..Self::new(from) }
     }

@@ -1,4 +1,4 @@
-//! The JSON-RPC message functions that most modules import, most of them of the protocol crate.
+//! The JSON-RPC message functions that most modules import. Most are from the protocol crate.
 
 pub(crate) use context_guard_protocol::batch::split_batch;
 pub(crate) use context_guard_protocol::edit::{
@@ -11,7 +11,7 @@ pub(crate) use context_guard_protocol::{
 
 use serde_json::Value;
 
-/// Returns the string at a JSON Pointer in a message, or `None` if there is no string.
+/// Returns the string at a JSON Pointer in a message. `None` if there is no string at the pointer.
 pub(crate) fn text_at(message: &[u8], pointer: &str) -> Option<String> {
     let message: Value = serde_json::from_slice(message).ok()?;
     message.pointer(pointer)?.as_str().map(str::to_owned)

@@ -1,4 +1,4 @@
-//! Takes the place of the export in builds without the cargo feature `otlp`.
+//! Replaces the OTLP export in builds without the cargo feature `otlp`.
 
 use std::sync::Arc;
 
@@ -6,12 +6,12 @@ use crate::config::OtlpSettings;
 use crate::telemetry::Recorder;
 use crate::{Error, Result};
 
-/// An export that does not exist.
+/// The OTLP export, which this build lacks.
 #[cfg(not(feature = "otlp"))]
 pub struct OtlpExport;
 
 impl OtlpExport {
-    /// Refuses the setting, which needs another build.
+    /// Refuses a configured endpoint, because the export needs a build with the feature `otlp`.
     ///
     /// # Errors
     /// [`Error::Setup`] if an endpoint is configured.
@@ -26,6 +26,6 @@ impl OtlpExport {
         }
     }
 
-    /// Does nothing.
+    /// Does nothing, because there is no export.
     pub async fn finish(&self) {}
 }

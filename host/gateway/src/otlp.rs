@@ -27,13 +27,13 @@ use crate::telemetry::{FinishedSpan, LogEvent, Recorder, take_logs};
 const INTERVAL: Duration = Duration::from_secs(1);
 /// The maximum number of spans or log events in one request.
 const MAX_BATCH: usize = 512;
-/// The maximum time of a request.
+/// The maximum time of one export request.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// The maximum time for the last export when the gateway stops.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(3);
-/// The pause before a request is repeated once.
+/// The pause before a failed export request is repeated once.
 const PAUSE: Duration = Duration::from_secs(1);
-/// The maximum length of an answer that is read, in bytes.
+/// The maximum number of bytes of a collector's answer that are read.
 const MAX_ANSWER_BYTES: usize = 64 << 10;
 
 /// A running export. It ends when it is dropped.
@@ -52,8 +52,8 @@ impl Drop for CancelOnDrop {
 }
 
 impl OtlpExport {
-    /// Starts the export that the settings and the standard environment variables describe. `None`
-    /// without an endpoint.
+    /// Starts the export that the settings and the standard environment variables describe. Returns
+    /// `None` if they set no endpoint.
     ///
     /// # Errors
     /// [`crate::Error::Setup`] if a value is invalid.
@@ -77,7 +77,7 @@ impl OtlpExport {
         Ok(Some(Self { stop, task: Mutex::new(Some(task)), _abort: abort }))
     }
 
-    /// Exports what remains, for at most three seconds.
+    /// Exports the remaining spans, events and metrics, for at most three seconds.
     pub async fn finish(&self) {
         self.stop.cancel();
         if let Some(task) = self.task.lock().await.take() {
@@ -97,7 +97,7 @@ struct Exporter {
     spans: Option<Receiver<FinishedSpan>>,
     logs: Option<Receiver<LogEvent>>,
     started: Duration,
-    /// True if the last request was not accepted.
+    /// True if the collector did not accept the last request.
     is_failing: bool,
     options: ExportOptions,
 }
@@ -124,7 +124,7 @@ impl Exporter {
         }
     }
 
-    /// Exports all spans and log events that wait.
+    /// Exports all spans and log events in the queues.
     async fn export_events(&mut self) {
         loop {
             let spans: Vec<_> =
@@ -146,7 +146,8 @@ impl Exporter {
         }
     }
 
-    /// Sends a message, and repeats it once. Returns false if the collector did not accept it.
+    /// Sends a message, and repeats it once if that may help. Returns false if the collector did
+    /// not accept it.
     async fn send(&mut self, signal: &str, body: Vec<u8>) -> bool {
         let body = Bytes::from(body);
         let mut result = self.attempt(signal, body.clone()).await;
@@ -193,11 +194,11 @@ impl Exporter {
 /// The reason why a message was not accepted.
 struct ExportFailure {
     reason: String,
-    /// True if a repetition may succeed.
+    /// True if sending the message again may succeed.
     may_pass: bool,
 }
 
-/// Returns true if a request with this status is repeated (OTLP specification, failures).
+/// Returns true if a request with this status may be sent again (OTLP specification, failures).
 fn may_pass(status: StatusCode) -> bool {
     matches!(status.as_u16(), 429 | 502..=504)
 }

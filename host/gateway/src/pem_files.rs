@@ -14,10 +14,10 @@ use crate::config;
 /// The minimum time between two checks of files for changes.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The times of the last changes of files. `None` for a file that does not exist.
+/// The modification time of each file. `None` for a file that does not exist.
 pub(crate) type ChangeTimes = Vec<Option<SystemTime>>;
 
-/// Returns the times of the last changes of files.
+/// Returns the modification times of files, in the order of `paths`.
 pub(crate) fn change_times<'p>(paths: impl IntoIterator<Item = &'p PathBuf>) -> ChangeTimes {
     let changed = |path| std::fs::metadata(path).and_then(|found| found.modified()).ok();
     paths.into_iter().map(changed).collect()
@@ -28,7 +28,8 @@ pub(crate) fn invalid(path: &Path, reason: impl ToString) -> config::Error {
     config::Error::Format { path: path.to_owned(), reason: reason.to_string() }
 }
 
-/// Returns all certificates in a file. The chain of a server or client begins with its own.
+/// Returns all certificates in a file. In a chain, the server's or client's own certificate is
+/// first.
 pub(crate) fn certificates(path: &Path) -> config::Result<Vec<CertificateDer<'static>>> {
     let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
     not_empty(path, "certificate", read)
@@ -42,7 +43,7 @@ pub(crate) fn revocation_lists(
     not_empty(path, "certificate revocation list", read)
 }
 
-/// A file without the objects would mean that nothing is trusted, or that nothing is revoked.
+/// Rejects a file without objects, which would trust nothing or revoke nothing.
 fn not_empty<T>(path: &Path, kind: &str, read: Result<Vec<T>, PemError>) -> config::Result<Vec<T>> {
     match read {
         Ok(objects) if objects.is_empty() => Err(invalid(path, format!("it has no PEM {kind}"))),
@@ -51,7 +52,7 @@ fn not_empty<T>(path: &Path, kind: &str, read: Result<Vec<T>, PemError>) -> conf
     }
 }
 
-/// Returns the private key in a file.
+/// Returns the first private key in a file.
 pub(crate) fn private_key(path: &Path) -> config::Result<PrivateKeyDer<'static>> {
     PrivateKeyDer::from_pem_file(path)
         .map_err(|error| invalid(path, format!("invalid PEM private key: {error}")))

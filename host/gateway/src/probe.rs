@@ -41,8 +41,8 @@ async fn probe(server: &UpstreamServer) {
     }
 }
 
-/// Notes the result of a probe. A successful one does not show that the upstream speaks MCP, so its
-/// state becomes unknown, not up.
+/// Records the result of a probe. Success does not show that the upstream speaks MCP, so the
+/// upstream's state becomes unknown, not up.
 fn note(availability: &Availability, result: Result<(), String>) {
     match result {
         Ok(()) => availability.probe_succeeded(),

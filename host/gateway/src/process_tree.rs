@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use rustix::process::Pid;
 
 /// The time that processes have to exit after their input was closed, and again after SIGTERM. MCP
-/// asks for a "reasonable time"; its SDKs wait as long.
+/// requires a "reasonable time"; its SDKs use the same value.
 pub(crate) const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// The time between two checks for remaining processes of a group.
 #[cfg(unix)]
@@ -34,7 +34,8 @@ pub(crate) struct ProcessTree {
     /// The process group. `None` if all its processes have ended.
     #[cfg(unix)]
     group: Option<Pid>,
-    /// Held because its standard input must stay open.
+    /// The watchdog, held because its standard input must remain open. `None` if it could not
+    /// start.
     #[cfg(unix)]
     _watchdog: Option<Child>,
 }

@@ -54,7 +54,7 @@ pub(crate) fn events(body: Body) -> Response {
     response
 }
 
-/// Returns the response to a request for a path where nothing is. `endpoint` is the path of the MCP
+/// Returns the response to a request for an unknown path. `endpoint` is the path of the MCP
 /// endpoint.
 pub(crate) fn not_found(path: &str, endpoint: &str) -> Response {
     let mut response = Response::new(Body::from(format!(

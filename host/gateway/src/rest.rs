@@ -1,5 +1,5 @@
-//! Plain JSON APIs behind the guard. They have the same paths as without it, the guard's parameters
-//! in the query, and errors as problem documents (RFC 9457).
+//! Plain JSON APIs behind the guard. They keep their paths, accept the guard's parameters in the
+//! query, and report errors as problem documents (RFC 9457).
 
 mod passed_body;
 
@@ -30,7 +30,7 @@ use crate::engine::CallContext;
 use crate::filter::Filter;
 use crate::telemetry::{Outcome, Recorder};
 
-/// Headers by which servers replace the method of a request.
+/// Headers with which clients override the method of a request.
 const METHOD_OVERRIDES: [&str; 3] =
     ["x-http-method-override", "x-http-method", "x-method-override"];
 
@@ -101,7 +101,7 @@ impl Rest {
         }
     }
 
-    /// Returns a response of the API unchanged. The request is recorded, and its places are free,
+    /// Returns a response of the API unchanged. The request is recorded, and its permit returned,
     /// when the body ends.
     fn pass(
         &self,
@@ -137,13 +137,16 @@ impl Rest {
         PendingRecord::new(exchange, &self.recorder)
     }
 
-    /// Returns the first rule that matches a request.
+    /// Returns the first configured rule that matches a request, or `None` if none does.
     fn rule(&self, method: &Method, path: &str) -> Option<&RestEndpoint> {
         self.config.endpoints.iter().find(|rule| rule.matches(method.as_str(), path))
     }
 
-    /// Waits for the caller's turn, and sends a request to the API. The turn ends when the returned
-    /// place is dropped.
+    /// Waits for the caller's permit, and sends a request to the API. The permit is returned when
+    /// the [`Place`] is dropped.
+    ///
+    /// # Errors
+    /// The queue for permits is full, or the request to the API failed.
     async fn send(
         &self,
         admission: &Admission,
@@ -261,8 +264,8 @@ fn can_shape(status: StatusCode, headers: &HeaderMap) -> bool {
     })
 }
 
-/// Returns the HTTP response with the status, headers and body of `response`, in addition to the
-/// upstream's `headers`.
+/// Returns the HTTP response with the status, headers and body of `response`. Adds its headers to
+/// `headers`, those of the upstream.
 fn write(mut headers: HeaderMap, response: HttpResponse) -> Response {
     for name in header::WHOLE_BODY_HEADERS {
         headers.remove(name);

@@ -24,7 +24,7 @@ use crate::rest::problem;
 use crate::serve::Gateway;
 use crate::trace_context;
 
-/// The message for a caller whose request finds no place.
+/// The error message for a caller whose request neither gets a permit nor fits into the queue.
 const BUSY: &str = "The gateway has as many requests as it can take (limits.concurrency, limits.perPrincipal, limits.perSession, limits.queue). Try again soon.";
 
 /// Returns the router of the HTTP front. It has one handler for all paths, because the paths depend
@@ -117,7 +117,8 @@ struct AdmittedCaller {
     /// The address of the client.
     address: IpAddr,
     principal: Arc<str>,
-    /// True if another replica has admitted the request, counted it and checked its headers.
+    /// True if another replica has already admitted and counted the request, and checked its
+    /// headers.
     is_replica: bool,
 }
 
@@ -227,7 +228,7 @@ async fn serve_admitted(
     gateway.dispatch_in_fleet(&admission, session, address, is_replica, parts, body).await
 }
 
-/// Returns the rate limit for the calls that programs of an admitted caller will make.
+/// Returns the caller's rate limit, for the calls that its programs will make.
 fn later_calls(
     gateway: &Gateway,
     principal: &Arc<str>,
@@ -243,7 +244,8 @@ fn later_calls(
     })
 }
 
-/// Returns the refusal of a request whose body was not read.
+/// Returns the error response to a request whose body could not be read because of `error`.
+/// `refuse` creates the response from status, code and text.
 fn unread(
     gateway: &Gateway,
     principal: &str,
@@ -274,7 +276,7 @@ fn unread(
     response
 }
 
-/// Adds the time after which the client may send its request again.
+/// Adds a `Retry-After` header of one second.
 fn try_again(mut response: Response) -> Response {
     response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
     response

@@ -20,7 +20,7 @@ use super::tasks::AbortOnDrop;
 use crate::{Error, Result, admin, alerts, filter_store, fleet_front, probe};
 
 impl Gateway {
-    /// Starts the tasks that every front needs. They end when the result is dropped.
+    /// Starts the background tasks that every front needs. Dropping the result ends them.
     pub(crate) fn spawn_background(self: &Arc<Self>) -> Vec<AbortOnDrop> {
         let memory = Arc::clone(&self.memory).run(Arc::clone(&self.recorder));
         let tasks = [
@@ -33,7 +33,7 @@ impl Gateway {
         tasks.into_iter().map(AbortOnDrop).collect()
     }
 
-    /// Waits until all recorded calls are in the history file and exported.
+    /// Waits until all recorded calls are written to the history file and exported.
     pub(crate) async fn flush_history(&self) {
         if let Some(export) = &self.export {
             export.finish().await;
@@ -43,8 +43,8 @@ impl Gateway {
         }
     }
 
-    /// Starts the admin endpoint, if there is one. Returns its address, and its task, which ends
-    /// when the gateway has stopped.
+    /// Starts the admin endpoint, if one is configured. Returns its address and its task, which
+    /// ends when the gateway has stopped. Both are `None` without an admin endpoint.
     pub(crate) async fn start_admin(
         self: &Arc<Self>,
     ) -> Result<(Option<SocketAddr>, Option<JoinHandle<()>>)> {
@@ -64,8 +64,8 @@ impl Gateway {
         Ok((Some(address), Some(server)))
     }
 
-    /// Serves a router beside the front until the gateway has stopped. `connections` has the name
-    /// of the endpoint and its maximum number of connections.
+    /// Serves a router in addition to the front until the gateway has stopped. `name` and `max` are
+    /// the name of the endpoint and its maximum number of connections.
     fn serve_beside(
         &self,
         socket: TcpListener,
@@ -86,8 +86,8 @@ impl Gateway {
         tokio::spawn(async move { listener.serve(router, stopped, ADMIN_DRAIN).await })
     }
 
-    /// Starts the endpoint for filters, if there is one. Returns its task, which ends when the
-    /// gateway has stopped: filters read entries until then.
+    /// Starts the endpoint for filters, if one is configured. Returns its task, which ends when the
+    /// gateway has stopped, because filters read entries until then.
     async fn start_filter_store(
         self: &Arc<Self>,
         tls: Option<Acceptor>,

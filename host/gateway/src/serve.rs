@@ -48,25 +48,26 @@ use crate::{Clock, Result};
 pub struct Gateway {
     pub(crate) config: Config,
     pub(crate) access: Arc<Access>,
-    /// The places of concurrent requests, and the queue for them.
+    /// The queue for permits of concurrent requests.
     pub(crate) places: Arc<FairQueue>,
-    /// The open streams that wait for changes.
+    /// The limits of streams that wait for changes, with the numbers of open ones.
     pub(crate) streams: Arc<StreamLimits>,
-    /// The memory for request bodies.
+    /// The limits of memory for request bodies, with the bytes in use.
     pub(crate) body_memory: Arc<BodyMemory>,
-    /// The memory of the process.
+    /// The monitor of the process's memory use.
     pub(crate) memory: Arc<MemoryMonitor>,
-    /// The rules of the endpoint for operators, if there is one.
+    /// The access rules of the admin endpoint. `None` if no admin endpoint is configured.
     pub(crate) admin_access: Option<Arc<AdminAccess>>,
     pub(crate) recorder: Arc<Recorder>,
-    /// The export to an OpenTelemetry collector, if there is one.
+    /// The export to an OpenTelemetry collector. `None` if none is configured.
     pub(crate) export: Option<OtlpExport>,
-    /// The changes of alerts that fired and are gone, which the webhook has not received.
+    /// The final changes of alerts that fired and were then removed from the configuration, which
+    /// the webhook has not received yet.
     gone_alerts: Mutex<Vec<AlertChange>>,
     pub(crate) filter: Arc<Filter>,
     /// The files of policy, component and keys, which can be read again while the gateway runs.
     pub(crate) sources: OnceLock<Arc<Sources>>,
-    /// The replica's part of a fleet, if there is one.
+    /// The state of this replica as a member of a fleet. `None` if no fleet is configured.
     pub(crate) fleet: Option<Arc<Fleet>>,
     pub(crate) single_upstream: Option<SingleUpstream>,
     /// The paths of HTTP+SSE. `None` if one of them is the MCP endpoint.
@@ -80,13 +81,13 @@ pub struct Gateway {
     /// Cancelled when the gateway begins to stop. It then accepts no more requests, and long-lived
     /// streams end.
     pub(super) closing: CancellationToken,
-    /// A token that is cancelled when the requests in flight have ended, or their time is over.
+    /// Cancelled when the requests in flight have ended, or the time of the drain has passed.
     pub(super) stopped: CancellationToken,
 }
 
 impl Gateway {
-    /// Builds a gateway from its configuration. It listens only in [`Gateway::run`]. Clients run
-    /// programs in `sandbox`, if `code` of the configuration enables them.
+    /// Builds a gateway from its configuration. The gateway listens only in [`Gateway::run`].
+    /// Clients run programs in `sandbox`, if `code` of the configuration enables them.
     ///
     /// # Errors
     /// [`crate::Error::Setup`], [`crate::Error::Access`], [`crate::Error::Telemetry`], and
@@ -232,22 +233,22 @@ impl Gateway {
         }))
     }
 
-    /// Sets the policy and component files that an operator can reload. They cannot be replaced
-    /// later.
+    /// Sets the policy and component files that an operator can reload. A second call has no
+    /// effect.
     #[must_use]
     pub fn with_sources(self: Arc<Self>, sources: Arc<Sources>) -> Arc<Self> {
         let _ = self.sources.set(sources);
         self
     }
 
-    /// Records in the history which estimates the sampler of the filter counted.
+    /// Records in the history the estimates that the filter's sampler compared with exact counts.
     pub fn record_samples(&self, sampler: &Sampler) {
         let recorder = Arc::clone(&self.recorder);
         sampler.observe(move |counted| recorder.sampled(counted));
     }
 
-    /// Returns true if the gateway accepts requests and at least one upstream may answer. A guard
-    /// for other gateways has no upstreams.
+    /// Returns true if the gateway accepts requests and at least one upstream may answer. A gateway
+    /// without upstreams, such as the guard of another gateway, only has to accept requests.
     pub(crate) fn is_ready(&self) -> bool {
         let has_upstream = self.availability().any(|upstream| !upstream.is_down());
         let can_answer = has_upstream || self.availability().next().is_none();
@@ -295,8 +296,8 @@ impl Gateway {
         self.sse_paths.as_ref()?.find(url)
     }
 
-    /// Returns the id of the session that a request names, or an empty string. Over HTTP+SSE it is
-    /// in the URL.
+    /// Returns the id of the session that a request names, or an empty string. Over HTTP+SSE, the
+    /// id is in the URL.
     pub(crate) fn session_id(&self, parts: &Parts) -> Arc<str> {
         match self.sse_endpoint(&parts.uri) {
             Some(SseEndpoint::Messages(id)) => id.into(),
@@ -305,10 +306,11 @@ impl Gateway {
         }
     }
 
-    /// Returns the number of messages that a request is charged for: those of a JSON-RPC batch,
+    /// Returns the number of messages for which a request is charged: those of a JSON-RPC batch,
     /// otherwise one.
     ///
-    /// `fleet_version` is the protocol version of a session that another replica may hold.
+    /// `fleet_version` is the protocol version of a session that another replica may hold. `None`
+    /// without such a session.
     ///
     /// # Errors
     /// The reason why a batch is refused.
@@ -329,7 +331,7 @@ impl Gateway {
         batches::count_messages(body, version.as_deref().or(fleet_version))
     }
 
-    /// Returns the headers of a principal's request that may reach an upstream.
+    /// Returns the headers of a principal's request without those that no upstream may receive.
     pub(crate) fn forwardable(&self, principal: &Arc<str>, mut headers: HeaderMap) -> HeaderMap {
         // Credentials that no upstream receives must not separate the answers of one principal, for
         // example after it has refreshed its token.

@@ -1,4 +1,4 @@
-//! A bounded table of sessions and other values of callers, in which every owner has a share.
+//! A bounded table of sessions and similar values, in which every owner has a share.
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -8,7 +8,7 @@ use lru::LruCache;
 
 use crate::config::Limits;
 
-/// A bounded table of sessions by id, in the order of their last use.
+/// A bounded table of sessions by id, ordered from the most to the least recently used.
 pub struct SessionTable<T> {
     sessions: LruCache<String, (Arc<str>, T)>,
     /// The number of sessions of each owner.
@@ -17,48 +17,49 @@ pub struct SessionTable<T> {
 }
 
 impl<T> SessionTable<T> {
-    /// Creates an empty table within these limits.
+    /// Creates an empty table with the session limits of the configuration.
     #[must_use]
     pub fn new(limits: &Limits) -> Self {
         let max = NonZeroUsize::new(limits.sessions).unwrap_or(NonZeroUsize::MIN);
         Self::with_shares(max, limits.sessions_per_principal())
     }
 
-    /// Creates an empty table for `max` values, of which an owner may have `max_per_owner`.
+    /// Creates an empty table for `max` values, of which one owner may have `max_per_owner`.
     pub(crate) fn with_shares(max: NonZeroUsize, max_per_owner: usize) -> Self {
         Self { sessions: LruCache::new(max), counts: HashMap::new(), max_per_owner }
     }
 
-    /// Returns the session with this id, as the last one used.
+    /// Returns the session with this id, and marks it as the most recently used.
     pub fn get(&mut self, id: &str) -> Option<&T> {
         self.sessions.get(id).map(|(_, session)| session)
     }
 
-    /// Returns true if there is a session with this id. Does not count as a use.
+    /// Returns true if there is a session with this id. Does not count as a use of the session.
     #[must_use]
     pub fn contains(&self, id: &str) -> bool {
         self.sessions.contains(id)
     }
 
-    /// Returns true if there is no session.
+    /// Returns true if the table is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The number of sessions.
+    /// Returns the number of sessions.
     #[must_use]
     pub fn len(&self) -> usize {
         self.sessions.len()
     }
 
-    /// Returns all sessions with their ids, the last used one first.
+    /// Returns all sessions with their ids, from the most to the least recently used.
     pub fn iter(&self) -> impl Iterator<Item = (&String, &T)> {
         self.sessions.iter().map(|(id, (_, session))| (id, session))
     }
 
-    /// Adds a session. Returns the one that had to end for it: the least recently used one of the
-    /// owner, or of the owner with the most sessions if the table is full.
+    /// Adds a session. Returns the session that it evicts, if any: the owner's least recently used
+    /// one if the owner's share is exceeded. If the table is full, it is that of the owner with the
+    /// most sessions.
     pub fn insert(&mut self, owner: &Arc<str>, id: String, session: T) -> Option<T> {
         self.remove(&id);
         let is_own_full = self.counts.get(owner).is_some_and(|count| *count >= self.max_per_owner);

@@ -24,7 +24,7 @@ use super::upstream::environment::OWN_PREFIX;
 use crate::{Error, Result};
 
 /// The maximum time for requests in flight after the client has closed its output. The SDKs of MCP
-/// wait as long for an answer.
+/// wait for the same time.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(60);
 /// The time between two checks for requests in flight.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -106,8 +106,8 @@ fn spawn(command: &[String], inherit_env: &[String]) -> Result<ProcessTree> {
         .map_err(|source| Error::Spawn { command: command.join(" "), source })
 }
 
-/// Sends a message to a stdio peer. If the filter did not change it, sends `read`, the original
-/// line. Otherwise sends the new message with `end`, the original line ending.
+/// Sends a message to a stdio peer. If the filter did not change the message, sends `read`, the
+/// original line. Otherwise sends the new message with `end`, the original line ending.
 async fn send(
     to: &mut (impl AsyncWrite + Unpin),
     message: Cow<'_, [u8]>,

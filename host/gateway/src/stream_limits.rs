@@ -1,5 +1,5 @@
-//! The limits of streams that wait for changes. They occupy no places of requests, because they may
-//! last for any time.
+//! The limits of streams that wait for changes. Such streams hold no permits of requests, because
+//! their duration is unlimited.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,13 +12,13 @@ use crate::config::Limits;
 /// The reason why a stream is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum TooManyStreams {
-    /// The caller has its share.
+    /// The caller has the maximum number of streams for one caller, which this contains.
     #[error(
         "the limit of {0} for streams of this caller that wait for changes is reached \
          (limits.streamsPerPrincipal): close one first"
     )]
     OfCaller(usize),
-    /// All callers together have the maximum.
+    /// All callers together have the maximum number of streams, which this contains.
     #[error(
         "the limit of {0} for streams that wait for changes is reached (limits.streams): \
          try again later"
@@ -27,7 +27,7 @@ pub(crate) enum TooManyStreams {
 }
 
 impl TooManyStreams {
-    /// Returns the status of the response that refuses the stream.
+    /// Returns the HTTP status of the response that refuses the stream.
     pub(crate) fn status(self) -> StatusCode {
         match self {
             Self::OfCaller(_) => StatusCode::TOO_MANY_REQUESTS,
@@ -43,7 +43,8 @@ struct StreamCounts {
     by_owner: HashMap<Arc<str>, usize>,
 }
 
-/// The open streams that wait for changes, and their maximum number in total and for each owner.
+/// The limits of streams that wait for changes, in total and for each owner, with the numbers of
+/// open ones.
 #[derive(Debug)]
 pub(crate) struct StreamLimits {
     max: usize,
@@ -51,7 +52,7 @@ pub(crate) struct StreamLimits {
     open: Mutex<StreamCounts>,
 }
 
-/// Counts as an open stream until it is dropped.
+/// An open stream. It counts against the limits until it is dropped.
 #[derive(Debug)]
 pub(crate) struct OpenStream {
     limits: Arc<StreamLimits>,
@@ -71,7 +72,7 @@ impl StreamLimits {
     /// Counts a stream of `owner` until the returned value is dropped. O(1).
     ///
     /// # Errors
-    /// The limit that is reached.
+    /// The limit that is reached: that of the owner, or that of all owners.
     pub(crate) fn open(self: &Arc<Self>, owner: &Arc<str>) -> Result<OpenStream, TooManyStreams> {
         let mut counts = self.counts();
         let own = counts.by_owner.get(owner).copied().unwrap_or_default();

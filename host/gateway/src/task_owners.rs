@@ -1,4 +1,4 @@
-//! The owners of tasks, which upstreams create for calls of clients.
+//! The owners of MCP tasks, which upstreams create for calls of clients.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -12,18 +12,19 @@ use crate::message::{Head, member, members};
 use crate::session_table::SessionTable;
 use crate::store::CursorStore;
 
-/// The maximum number of tasks whose owners are known.
+/// The maximum number of tasks whose owners are recorded.
 const MAX_TASKS: NonZeroUsize = NonZeroUsize::new(65_536).unwrap();
-/// The maximum number of tasks of a principal whose owner is known.
+/// The maximum number of tasks of one principal whose owners are recorded.
 const MAX_TASKS_PER_PRINCIPAL: usize = 16_384;
 
-/// The time for which other replicas know the owner of a task.
+/// The time for which the shared store keeps the owner of a task.
 const SHARED_LIFETIME: Duration = Duration::from_secs(86_400);
 
 /// The principals that own tasks, with the index of the upstream that runs each task.
 pub(crate) struct TaskOwners {
     known: Mutex<SessionTable<usize>>,
-    /// The store of a fleet, by which each replica learns the tasks of the others.
+    /// The store of a fleet, from which each replica learns the tasks of the others. Unset without
+    /// a fleet.
     shared: OnceLock<Arc<dyn CursorStore>>,
 }
 
@@ -33,7 +34,8 @@ impl TaskOwners {
         Self { known: Mutex::new(known), shared: OnceLock::new() }
     }
 
-    /// Shares the owners with the other gateways of `store`, which must have equal upstreams.
+    /// Shares the owners with the other gateways that use `store`. They must have the same
+    /// upstreams.
     pub(crate) fn share(&self, store: Arc<dyn CursorStore>) {
         let _ = self.shared.set(store);
     }
@@ -82,12 +84,14 @@ impl TaskOwners {
     }
 }
 
-/// Returns the key of a principal's task. Upstreams and clients choose ids of any length.
+/// Returns the key of a principal's task in the table. It has a fixed length, because upstreams and
+/// clients choose ids of any length.
 fn key(principal: &str, task: &str) -> String {
     digest(format!("{principal}\0{task}").as_bytes())
 }
 
-/// Returns the name of a task's entry in the store. The id of a task may have any length.
+/// Returns the name of a task's entry in the store. It has a fixed length, because the id of a task
+/// may have any length.
 fn entry_name(task: &str) -> String {
     format!("task-{}", digest(task.as_bytes()))
 }

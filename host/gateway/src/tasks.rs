@@ -12,15 +12,16 @@ use context_guard_protocol::argument::has_query;
 /// The maximum size of a message that the guard processes on the calling task, in bytes. Moving
 /// smaller messages to another thread costs more than it gains.
 const MAX_INLINE_BYTES: usize = 16 << 10;
-/// Places for concurrent guard calls that may take long. The engine refuses calls beyond the number
-/// of its instances (64), so the limit is below that number.
+/// Permits for concurrent guard calls that may take long. The engine refuses calls beyond the
+/// number of its instances (64), so the limit is below that number.
 static LONG_CALLS: LazyLock<Arc<FairQueue>> = LazyLock::new(|| {
     FairQueue::new(
         Shares::defaults(48),
         Shares { total: MAX, per_principal: MAX, per_session: MAX },
     )
 });
-/// The requests that wait for such a place are limited where they enter the gateway.
+/// No limit. The number of requests that wait for a guard call is limited where requests enter the
+/// gateway.
 const MAX: usize = usize::MAX;
 
 /// A message for the guard.
@@ -30,14 +31,14 @@ pub(crate) enum GuardInput<'m> {
     Request(&'m [u8]),
     /// An upstream's response, or a batch of them.
     Response(&'m [u8]),
-    /// Several parts of a body, of which the last is not the whole message.
+    /// A message in several parts, of which the last one does not show the size of the message.
     #[cfg(feature = "grpc")]
     Parts,
 }
 
 impl GuardInput<'_> {
-    /// Returns true if a guard call may take long: on a large message, and on a short request that
-    /// queries a large answer.
+    /// Returns true if a guard call on this input may take long: the message is large, or it is a
+    /// request that queries a stored answer, which may be large.
     fn may_take_long(self) -> bool {
         match self {
             Self::Request(message) => {

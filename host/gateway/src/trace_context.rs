@@ -1,4 +1,4 @@
-//! The W3C trace context of requests: read from HTTP headers and `_meta`, and passed on to
+//! The W3C trace context of requests: it is read from HTTP headers and `_meta`, and sent to
 //! upstreams.
 
 use http::HeaderMap;
@@ -7,39 +7,41 @@ use tokio::task_local;
 use crate::message::{Head, member, splice, with_member};
 use crate::telemetry::TraceContext;
 
-/// The members of `_meta` with the context (SEP-414).
+/// The members of `_meta` that contain the trace context (SEP-414).
 const TRACEPARENT: &str = "traceparent";
 const TRACESTATE: &str = "tracestate";
 
 task_local! {
-    /// The context in the headers of the HTTP request that the task serves, or of the request that
-    /// its work is a part of.
+    /// The trace context in the headers of the HTTP request that the task serves, or of the request
+    /// of which its work is a part.
     static HTTP_CONTEXT: Option<TraceContext>;
 }
 
-/// Serves an HTTP request with these headers. Exchanges in `work` know their context.
+/// Runs `work`, which serves an HTTP request with these headers. Exchanges that `work` creates use
+/// the trace context in the headers.
 pub(crate) async fn with_headers<T>(headers: &HeaderMap, work: impl Future<Output = T>) -> T {
     let value = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let context = TraceContext::parse(value(TRACEPARENT), value(TRACESTATE));
     HTTP_CONTEXT.scope(context, work).await
 }
 
-/// Returns the context in the headers of the HTTP request that this task serves.
+/// Returns the trace context in the headers of the HTTP request that this task serves. `None` if it
+/// has none.
 pub(crate) fn in_headers() -> Option<TraceContext> {
     HTTP_CONTEXT.try_with(Clone::clone).ok().flatten()
 }
 
-/// Does `work` as a part of the request with this context.
+/// Runs `work` as a part of the request with this trace context.
 pub(crate) async fn within<T>(context: TraceContext, work: impl Future<Output = T>) -> T {
     HTTP_CONTEXT.scope(Some(context), work).await
 }
 
-/// Returns `work` for another task that serves the same HTTP request.
+/// Wraps `work` so that another task runs it with the trace context of this task.
 pub(crate) fn for_task<T>(work: impl Future<Output = T>) -> impl Future<Output = T> {
     HTTP_CONTEXT.scope(in_headers(), work)
 }
 
-/// Returns the context in `params._meta` of a request.
+/// Returns the trace context in `params._meta` of a request. `None` if it has none.
 pub(crate) fn in_message(head: &Head<'_>) -> Option<TraceContext> {
     let meta = head.parameters().meta?;
     let text = |name| {
@@ -49,7 +51,8 @@ pub(crate) fn in_message(head: &Head<'_>) -> Option<TraceContext> {
     TraceContext::parse(&text(TRACEPARENT)?, &text(TRACESTATE).unwrap_or_default())
 }
 
-/// Returns a request with this context in `params._meta`. `None` if its params are no object.
+/// Returns a request with this trace context in `params._meta`. `None` if `params` is not an
+/// object.
 pub(crate) fn inject(message: &[u8], context: &TraceContext) -> Option<Vec<u8>> {
     let head = Head::read(message)?;
     let text = |value: &str| serde_json::Value::from(value).to_string();

@@ -1,25 +1,26 @@
 //! Answers of an upstream that name no request: errors under the id `null` (JSON-RPC 2.0, section
 //! 5), and damaged answers. The requests that they answer are found by exclusion.
 
-/// The maximum number of answers without an id that are remembered.
+/// The maximum number of answers without an id that are recorded.
 const MAX_REASONS: usize = 64;
 
 /// The answers without an id on one connection, and the requests that they may answer. Requests are
-/// identified by numbers that grow in the order of sending.
+/// identified by numbers that increase in the order of sending.
 #[derive(Debug, Default)]
 pub(crate) struct UnattributedAnswers {
-    /// Why each such answer is no answer to its request.
+    /// For each answer without an id, the reason why it is not a valid response.
     reasons: Vec<String>,
-    /// The number of the next request at the time of the latest such answer.
+    /// The number of the next request when the latest answer without an id arrived. Only earlier
+    /// requests may belong to such an answer.
     next: u64,
-    /// The number of the next request at the time of the last notification. `None` if a later
-    /// request was answered: the upstream has read the notification and did not object to it.
+    /// The number of the next request when the last notification was sent. `None` if a later
+    /// request was answered: the upstream has then read the notification and accepted it.
     notified: Option<u64>,
 }
 
 impl UnattributedAnswers {
-    /// Records that a notification was sent, which has no answer. Some servers complain about it
-    /// with an error without an id. `next` is the number of the next request.
+    /// Records that a notification was sent, which has no answer. Some servers reject a
+    /// notification with an error without an id. `next` is the number of the next request.
     pub(crate) fn notified(&mut self, next: u64) {
         self.notified = Some(next);
     }
@@ -29,8 +30,8 @@ impl UnattributedAnswers {
         self.notified = self.notified.filter(|next| request < *next);
     }
 
-    /// Records that a request waits no longer, although it was not answered. One of the answers
-    /// without an id may have been its.
+    /// Records that a request was abandoned. Removes the latest answer without an id, which may
+    /// have belonged to it.
     pub(crate) fn abandoned(&mut self, request: u64) {
         if request < self.next {
             self.reasons.pop();
@@ -45,8 +46,9 @@ impl UnattributedAnswers {
         }
     }
 
-    /// Returns the requests in flight that must be those that the answers without an id belong to,
-    /// and the reasons. `in_flight` has the numbers of all requests in flight.
+    /// Returns the numbers of the requests to which the answers without an id must belong, and the
+    /// joined reasons. `in_flight` yields the numbers of all requests in flight. `None` if there
+    /// are more such requests than answers, or no answers.
     pub(crate) fn resolve(
         &mut self,
         in_flight: impl Iterator<Item = u64>,

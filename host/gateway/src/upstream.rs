@@ -34,12 +34,12 @@ use thiserror::Error;
 /// The client on whose behalf the gateway sends requests to an upstream.
 #[derive(Clone, Debug)]
 pub(crate) struct CallerHeaders {
-    /// The principal, whose OAuth token the upstream receives if it needs one.
+    /// The principal. An upstream with OAuth receives the token of this principal.
     pub(crate) principal: Arc<str>,
-    /// The caller whose share of processes the client uses: the principal, or the address of an
-    /// anonymous caller.
+    /// The owner of the client's share of processes: the principal, or the address of an anonymous
+    /// caller.
     pub(crate) owner: Arc<str>,
-    /// The client's headers that every request carries.
+    /// The client's headers that are sent with every request.
     pub(crate) headers: HeaderMap,
 }
 
@@ -49,10 +49,10 @@ pub(crate) enum Failure {
     /// The upstream is unreachable, or closed the connection.
     #[error("{0}")]
     Unavailable(String),
-    /// The upstream refuses the client, or is too busy for it.
+    /// The upstream refuses the client, or has no capacity for it.
     #[error("{0}")]
     Refused(String),
-    /// The upstream has forgotten the session and has not processed the request.
+    /// The upstream has ended the session and has not processed the request.
     #[error("{0}")]
     SessionEnded(String),
     /// The upstream did not answer in time.
@@ -61,7 +61,7 @@ pub(crate) enum Failure {
     /// The upstream's answer exceeds the size limit.
     #[error("{0}")]
     TooLarge(String),
-    /// The upstream's answer is no valid JSON-RPC response.
+    /// The upstream's answer is not a valid JSON-RPC response.
     #[error("{0}")]
     InvalidAnswer(String),
     /// The upstream does not speak MCP, or speaks no version that the gateway can translate.
@@ -70,7 +70,7 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// Returns the failure for an upstream that gets no requests for the time `wait`, because it
+    /// Returns the failure of an upstream that receives no requests for the time `wait`, because it
     /// failed repeatedly.
     fn circuit_open(upstream: &str, wait: Duration) -> Self {
         Self::Unavailable(format!(

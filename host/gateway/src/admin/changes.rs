@@ -40,7 +40,7 @@ struct UploadQuery {
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ApproveRequest {
-    /// A glob over `server::tool`.
+    /// The tools whose cached answers are removed: a glob over `server::tool`.
     tool: String,
 }
 
@@ -261,8 +261,10 @@ async fn recompute(State(gateway): State<Arc<Gateway>>) -> Response {
     }
 }
 
-/// Parses a JSON request body. An empty body gives the default value. The error is the response for
-/// the client.
+/// Parses a JSON request body. An empty body gives the default value.
+///
+/// # Errors
+/// The response that refuses an invalid body.
 fn parse<T: Default + for<'de> Deserialize<'de>>(body: &[u8]) -> Result<T, Box<Response>> {
     if body.trim_ascii().is_empty() {
         return Ok(T::default());

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::client::Client;
 use crate::protocol_mode::ProtocolMode;
 
-/// The clients that see the same lists of an upstream: one owner of stored answers, with one
-/// description of the client software.
+/// The clients that see the same lists of an upstream: those with the same owner of stored answers,
+/// description of the client software, and protocol mode.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Audience {
     server: usize,

@@ -1,5 +1,5 @@
-//! The tool catalogue: sends the merged list of tools through the guard, and the calls of the
-//! guard's tools for search, browsing and calls.
+//! The tool catalogue. Sends the merged list of tools through the guard, and handles calls of the
+//! guard's tools that search, browse and call other tools.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
@@ -23,14 +23,14 @@ use crate::reply;
 use crate::tasks::{GuardInput, run_blocking};
 use crate::telemetry::{Outcome, Recorder};
 
-/// The maximum number of lists that are remembered: one for each set of visible tools and, in
-/// stateful mode, each client's name.
+/// The maximum number of cached lists: one for each set of visible tools and, in stateful mode,
+/// each client's name.
 const MAX_LISTS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 
-/// The maximum number of owners whose last list is remembered.
+/// The maximum number of owners of stored answers whose last list is cached.
 const MAX_OWNERS: NonZeroUsize = NonZeroUsize::new(4_096).unwrap();
 
-/// The facts on which the list of a client depends.
+/// The data on which the list of a client depends.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct ListKey {
     version: String,
@@ -42,12 +42,13 @@ struct ListKey {
 /// An owner of stored answers, and the revision that serves it.
 type OwnerRevision = (Arc<str>, u64);
 
-/// The recorded calls of all tools at one time. Scores change only with the next snapshot.
+/// The recorded calls of all tools at one time. Scores of tools are computed from it, so they
+/// change only with the next snapshot.
 struct UsageSnapshot {
     taken: Instant,
     usage: Arc<Map<String, Value>>,
-    /// The digest of `usage`. Versions contain it rather than a number, because stores and clients
-    /// remember versions for longer than the process runs.
+    /// The digest of `usage`. Versions of lists contain it rather than a counter, because stores
+    /// and clients keep versions longer than the process runs.
     digest: Vec<u8>,
     recompute: Duration,
 }
@@ -62,7 +63,8 @@ impl UsageSnapshot {
 /// The lists that the guard made from merged lists, and the usage of tools.
 pub(super) struct Catalogues {
     lists: Mutex<LruCache<ListKey, Arc<CatalogueList>>>,
-    /// The last list of each owner of stored answers under a revision, for withheld tools.
+    /// The last list of each owner of stored answers under a revision. It determines which tools
+    /// are withheld.
     current: Mutex<LruCache<OwnerRevision, Arc<CatalogueList>>>,
     usage: Mutex<UsageSnapshot>,
     recorder: Arc<Recorder>,
@@ -87,7 +89,8 @@ impl Catalogues {
     }
 
     /// Reads the usage of tools again, so that new lists have new scores. Blocks while the history
-    /// is read. Returns the number of tools with calls, and true if a score may have changed.
+    /// is read. Returns the number of tools with recorded calls, and true if a score may have
+    /// changed.
     pub(super) fn recompute(&self) -> (usize, bool) {
         let usage = tool_usage(&self.recorder, &self.upstreams);
         let mut snapshot = lock(&self.usage);
@@ -131,7 +134,8 @@ impl Catalogues {
         lock(&self.lists).get(key).cloned()
     }
 
-    /// Remembers the list in a response of the guard. Returns none if the guard did not make it.
+    /// Parses and caches the list in a response of the guard. Returns `None` if the guard did not
+    /// make the list.
     fn learn(&self, key: ListKey, response: &[u8]) -> Option<Arc<CatalogueList>> {
         let (list, recompute) = parse_list(response)?;
         lock(&self.usage).recompute = recompute;
@@ -140,18 +144,18 @@ impl Catalogues {
         Some(list)
     }
 
-    /// Remembers the list that clients of this owner get now.
+    /// Stores the list that clients of this owner now receive.
     fn set_current(&self, owner: &Arc<str>, revision: u64, list: &Arc<CatalogueList>) {
         lock(&self.current).put((Arc::clone(owner), revision), Arc::clone(list));
     }
 
-    /// Forgets which tools are withheld, until the next lists.
+    /// Removes the record of withheld tools, until the next lists are made.
     pub(super) fn forget_held(&self) {
         lock(&self.current).clear();
     }
 
-    /// Returns true if policy hides the tool that clients would see under this name, or withholds
-    /// its definition from this owner.
+    /// Returns true if policy hides the tool with the client-visible name `name`, or withholds its
+    /// definition from this owner.
     fn is_hidden(&self, owner: &Arc<str>, revision: u64, name: &str) -> bool {
         let current = lock(&self.current).get(&(Arc::clone(owner), revision)).cloned();
         if current.is_some_and(|list| list.held.contains(name)) {
@@ -168,7 +172,8 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 impl Aggregator {
-    /// Answers `tools/list`: with the list that the guard makes, or the merged list if it fails.
+    /// Answers `tools/list` with the list that the guard makes, or with the merged list if the
+    /// guard fails.
     pub(super) async fn list_tools(&self, origin: &Origin<'_>, head: &Head<'_>) -> Vec<u8> {
         let merged = self.lists.merged_tools(origin, head.parameters().meta).await;
         let list = self.catalogue_list(origin, head, &merged).await;
@@ -209,7 +214,8 @@ impl Aggregator {
         self.catalogues.learn(key, &shaped)
     }
 
-    /// Sends the merged list through the guard.
+    /// Sends the merged list through the guard. Returns the guard's response, or `None` if the
+    /// guard does not process the list.
     pub(super) async fn compile(
         &self,
         origin: &Origin<'_>,
@@ -247,13 +253,14 @@ impl Aggregator {
         }
     }
 
-    /// Returns the definitions that upstreams changed and those that are suspicious, as JSON.
+    /// Returns the definitions that upstreams changed, those that are suspicious and those that
+    /// were approved, as JSON.
     pub(crate) fn definitions_report(&self) -> Value {
         self.definitions.report()
     }
 
-    /// Accepts the current definitions of tools that match a glob over `server::tool`. Returns the
-    /// tools.
+    /// Accepts the current definitions of the changed or suspicious tools that match a glob over
+    /// `server::tool`. Returns these tools, as `server::tool`.
     pub(crate) fn approve_definitions(&self, pattern: &str) -> BTreeSet<String> {
         let approved = self.definitions.approve(pattern);
         self.catalogues.forget_held();
@@ -261,20 +268,20 @@ impl Aggregator {
     }
 
     /// Updates the scores of tools from the recorded calls. Blocks while the history is read.
-    /// Returns the number of tools with calls, and true if a score may have changed.
+    /// Returns the number of tools with recorded calls, and true if a score may have changed.
     pub(crate) fn recompute_scores(&self) -> (usize, bool) {
         self.catalogues.recompute()
     }
 
-    /// Returns true if policy hides a tool, given the name that clients would see.
+    /// Returns true if policy hides a tool, given its client-visible name.
     pub(super) fn is_hidden_tool(&self, origin: &Origin<'_>, name: &str) -> bool {
         let exchange = self.forwarder.begin(origin, None, &[]);
         let revision = self.filter.revisions().choose(&exchange.context).number;
         self.catalogues.is_hidden(&origin.client.scope, revision, name)
     }
 
-    /// Answers a call of one of the guard's tools for the catalogue, or of a tool that no upstream
-    /// is known to have.
+    /// Answers a call of one of the guard's catalogue tools, or of a tool that no upstream is known
+    /// to have.
     pub(super) async fn call_catalogue(
         &self,
         origin: &Origin<'_>,
@@ -314,7 +321,7 @@ impl Aggregator {
         answer
     }
 
-    /// Makes a call that the guard returned, as if the client had made it.
+    /// Makes the tool call that the guard returned, as if the client had made it.
     async fn redirected(&self, origin: &Origin<'_>, call: &[u8]) -> Vec<u8> {
         match Head::read(call) {
             Some(head) => Box::pin(self.call_upstream_tool(origin, &head, call)).await,

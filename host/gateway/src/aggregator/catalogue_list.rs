@@ -11,13 +11,14 @@ use super::upstream_list::ListEntry;
 use crate::catalogue_tools::{facts_of, names_in};
 use crate::message::{Head, member, with_member};
 
-/// The interval of updates of the scores of tools, if the policy sets none.
+/// The interval at which the scores of tools are updated, if the policy sets none.
 pub(super) const DEFAULT_RECOMPUTE: Duration = Duration::from_secs(86_400);
 
 /// The list of tools that clients get.
 pub(super) struct CatalogueList {
     pub(super) entries: Vec<ListEntry>,
-    /// The guard's own tool, which is last on the first page.
+    /// The definition of the guard's own tool, as raw JSON. Clients receive it last on the first
+    /// page. `None` if the guard's list is empty.
     pub(super) read_tool: Option<String>,
     /// True if the list is one page.
     pub(super) is_tiered: bool,
@@ -28,7 +29,8 @@ pub(super) struct CatalogueList {
     pub(super) suspicious: Vec<SuspiciousText>,
 }
 
-/// Parses the guard's list. Returns it with the interval of updates of scores.
+/// Parses the guard's list. Returns it with the interval at which scores are updated. `None` if the
+/// response is not a list of the guard.
 pub(super) fn parse_list(response: &[u8]) -> Option<(CatalogueList, Duration)> {
     let result = Head::read(response)?.result?;
     let facts: Value = serde_json::from_str(facts_of(result)?.get()).ok()?;
@@ -68,7 +70,8 @@ fn suspicious_text(fact: &Value) -> SuspiciousText {
     }
 }
 
-/// Returns a result of `tools/list` that clients may cache until the scores of tools change.
+/// Returns a result of `tools/list` whose `ttlMs` is at most `expires`, the time until the scores
+/// of tools change.
 pub(super) fn with_expiry(result: &str, expires: Duration) -> String {
     let limit = u64::try_from(expires.as_millis()).unwrap_or(u64::MAX);
     let current = member(result, "ttlMs").and_then(|ttl| ttl.get().parse::<u64>().ok());

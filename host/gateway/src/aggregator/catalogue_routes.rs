@@ -1,4 +1,4 @@
-//! The tool catalogue over HTTP. The guard makes the bodies.
+//! The tool catalogue over HTTP. The guard creates the response bodies.
 
 use axum::response::Response;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH};
@@ -19,12 +19,13 @@ use crate::rest::problem;
 use crate::tasks::{GuardInput, run_blocking};
 use crate::telemetry::Outcome;
 
-/// The base path of the routes of the operator.
+/// The base path of the catalogue's routes at the admin endpoint.
 const ADMIN_PREFIX: &str = "/admin/v1/catalogue";
-/// The method of requests to the guard for the body of a route.
+/// The JSON-RPC method of the request to the guard for the body of a route.
 const ROUTE_METHOD: &str = "context-guard/catalogue";
 
-/// Returns the part of a path after the base path of the catalogue's routes.
+/// Returns the part of a path after `prefix`, the base path of the catalogue's routes. `None` if
+/// the path is not one of them.
 pub(crate) fn route_path<'p>(prefix: &str, path: &'p str) -> Option<&'p str> {
     path.strip_prefix(prefix)?.strip_prefix('/')
 }
@@ -48,8 +49,8 @@ impl Aggregator {
         private(self.serve_route_to(client, parts, &Route::parse(prefix, path, parts)).await)
     }
 
-    /// Serves a route of the catalogue to the operator, who sees the tools of the servers that
-    /// need no client's token.
+    /// Serves a route of the catalogue to an operator. It shows the tools of those upstreams that
+    /// work without a client's token.
     pub(crate) async fn serve_admin_route(&self, parts: &Parts, path: &str) -> Response {
         let route = Route::parse(ADMIN_PREFIX, path, parts);
         private(self.serve_route_to(Client::gateway(), parts, &route).await)
@@ -100,7 +101,8 @@ impl Aggregator {
         }
     }
 
-    /// Returns a hash of the catalogue's version, the guard's revision and the request.
+    /// Returns the entity tag of a route: a hash of the catalogue's version, the guard's revision
+    /// and the request.
     fn route_etag(&self, exchange: &Exchange, route: &Route<'_>) -> String {
         let Route { prefix, path, query } = route;
         let revision = self.filter.revisions().choose(&exchange.context).number;
@@ -111,7 +113,7 @@ impl Aggregator {
     }
 }
 
-/// A request for a route.
+/// A request for a catalogue route.
 struct Route<'r> {
     /// The base path of all routes.
     prefix: &'r str,
@@ -125,7 +127,7 @@ impl<'r> Route<'r> {
         Self { prefix, path, query: parts.uri.query().unwrap_or_default() }
     }
 
-    /// Returns the request to the guard for the body.
+    /// Returns the JSON-RPC request to the guard for the body of the route.
     fn request(&self) -> Vec<u8> {
         let segments = self.path.split('/').map(|segment| decoded(segment, false));
         let segments: Vec<String> = segments.collect();
@@ -144,7 +146,7 @@ impl<'r> Route<'r> {
 }
 
 /// Returns true if `If-None-Match` of a request has a tag that `is_match` accepts. The comparison
-/// is weak (RFC 9110, 13.1.2): a proxy that compresses bodies may have weakened a tag.
+/// is weak (RFC 9110, 13.1.2), because a proxy that compresses bodies may have weakened a tag.
 fn has_tag(parts: &Parts, is_match: impl Fn(&str) -> bool) -> bool {
     parts.headers.get_all(IF_NONE_MATCH).iter().any(|value| {
         let tags = value.to_str().unwrap_or_default().split(',').map(str::trim);
@@ -152,8 +154,8 @@ fn has_tag(parts: &Parts, is_match: impl Fn(&str) -> bool) -> bool {
     })
 }
 
-/// Returns a response that only the client may store, and must validate before each use. That holds
-/// for errors, too: caches may store a 404 unless a header forbids it.
+/// Marks a response as one that only the client may store, and must validate before each use.
+/// Errors are marked too, because caches may store a 404 unless a header forbids it.
 fn private(mut response: Response) -> Response {
     let value = HeaderValue::from_static("private, no-cache");
     response.headers_mut().insert(CACHE_CONTROL, value);
@@ -167,7 +169,7 @@ fn tagged(mut response: Response, etag: &str) -> Response {
     response
 }
 
-/// Returns a part of a URL without percent-encoding. `is_query` is true if `+` means a space.
+/// Decodes the percent-encoding of a part of a URL. `is_query` is true if `+` represents a space.
 fn decoded(text: &str, is_query: bool) -> String {
     let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
     let mut bytes = text.bytes();
@@ -189,7 +191,7 @@ fn decoded(text: &str, is_query: bool) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Returns status and body of the guard's answer.
+/// Returns the HTTP status and body in the guard's answer. `None` if the answer is an error.
 fn route_response(answer: &[u8]) -> Option<(StatusCode, Vec<u8>)> {
     let result = Head::read(answer)?.result?;
     let status: u16 = member(result, "status")?.get().parse().ok()?;

@@ -1,5 +1,5 @@
-//! The names under which clients see the tools and prompts of upstreams. Names that models refuse
-//! are replaced.
+//! The client-visible names of the tools and prompts of upstreams. Names that models refuse are
+//! replaced.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -10,23 +10,22 @@ use tracing::warn;
 
 use crate::engine::digest;
 
-/// The separator between the name of the upstream and that of the tool, in the names that clients
-/// see.
+/// The separator between the name of the upstream and that of the tool in client-visible names.
 const SEPARATOR: &str = "__";
-/// The maximum length of a name that all models accept: OpenAI's limit for tools.
+/// The maximum length of a name that all models accept, in characters: OpenAI's limit for tools.
 const MAX_NAME_LENGTH: usize = 64;
-/// The number of hexadecimal digits of its digest at the end of a replaced name.
+/// The number of hexadecimal digits of the digest at the end of a replaced name.
 const DIGEST_DIGITS: usize = 8;
-/// The number of characters of the original that a replaced name begins with.
+/// The number of characters of the original name at the beginning of a replaced name.
 const KEPT_CHARACTERS: usize = MAX_NAME_LENGTH - DIGEST_DIGITS - 1;
-/// The maximum number of replaced names that are remembered.
+/// The maximum number of replaced names in the table.
 const MAX_REPLACED: usize = 65_536;
-/// The maximum total size of the remembered originals of replaced names, in bytes.
+/// The maximum total size of the original names in the table, in bytes.
 const MAX_REPLACED_BYTES: usize = 16 << 20;
-/// The maximum number of characters of a name in the log.
+/// The maximum length of a name in the log, in characters.
 const MAX_LOGGED_CHARACTERS: usize = 128;
 
-/// The originals of replaced names: the upstream by index, and its own name.
+/// For each replaced name, the index of the upstream and its own name for the tool.
 struct ReplacedNames {
     originals: LruCache<String, (usize, String)>,
     bytes: usize,
@@ -34,7 +33,8 @@ struct ReplacedNames {
     logged: BTreeSet<usize>,
 }
 
-/// Maps names of tools and prompts between clients and upstreams, which are identified by index.
+/// Maps names of tools and prompts between clients and upstreams. Upstreams are identified by
+/// index.
 pub(super) struct ClientNames {
     upstreams: Vec<String>,
     is_prefixed: bool,
@@ -42,8 +42,8 @@ pub(super) struct ClientNames {
 }
 
 impl ClientNames {
-    /// Creates the names of these upstreams. `is_prefixed` is true if clients see the name of the
-    /// upstream before that of the tool.
+    /// Creates the mapping for these upstreams. `is_prefixed` is true if client-visible names begin
+    /// with the name of the upstream.
     pub(super) fn new(upstreams: Vec<String>, is_prefixed: bool) -> Self {
         let replaced =
             ReplacedNames { originals: LruCache::unbounded(), bytes: 0, logged: BTreeSet::new() };
@@ -55,13 +55,13 @@ impl ClientNames {
         &self.upstreams
     }
 
-    /// Returns true if clients see names prefixed with the name of the upstream.
+    /// Returns true if client-visible names begin with the name of the upstream.
     pub(super) fn is_prefixed(&self) -> bool {
         self.is_prefixed
     }
 
-    /// Returns the name under which clients see the tool or prompt `own` of an upstream: the same
-    /// in every run, and different for each tool.
+    /// Returns the client-visible name of the tool or prompt `own` of an upstream. The name is the
+    /// same in every run, and different for each tool.
     pub(super) fn to_client_name(&self, server: usize, own: &str) -> String {
         let Some(prefix) = self.upstreams.get(server).filter(|_| self.is_prefixed) else {
             return own.to_owned();
@@ -84,8 +84,8 @@ impl ClientNames {
         name
     }
 
-    /// Returns the upstream's index and its own name for a tool or prompt, given the name that
-    /// clients see. Returns `None` if the prefix is unknown, or the name is a replaced one that
+    /// Returns the upstream's index and its own name for a tool or prompt, given the client-visible
+    /// name. `None` if the prefix is unknown, or the name is a replaced one that
     /// [`Self::to_client_name`] did not return yet.
     pub(super) fn find<'n>(&self, name: &'n str) -> Option<(usize, Cow<'n, str>)> {
         if !self.is_prefixed {
@@ -120,7 +120,8 @@ impl ClientNames {
 }
 
 impl ReplacedNames {
-    /// Returns the replaced name of the tool `own` of an upstream, and remembers it.
+    /// Returns the name that replaces `full`, the prefixed name of the tool `own` of an upstream.
+    /// Adds it to the table.
     fn assign(&mut self, full: &str, server: usize, own: &str) -> String {
         let mut attempt = 0u32;
         loop {
@@ -143,7 +144,7 @@ impl ReplacedNames {
     }
 }
 
-/// Returns true if all models accept a name of a tool.
+/// Returns true if all models accept `name` as the name of a tool.
 fn is_accepted(name: &str) -> bool {
     name.len() <= MAX_NAME_LENGTH && name.chars().all(is_accepted_character)
 }
@@ -166,8 +167,8 @@ fn is_replacement(name: &str) -> bool {
     })
 }
 
-/// Returns a name that models accept in place of `full`. It ends with a digest of `full`, or with
-/// another one for each further `attempt`.
+/// Returns a name that models accept, to replace `full`. It ends with a digest of `full`. Each
+/// further `attempt` gives another digest.
 fn replacement(full: &str, attempt: u32) -> String {
     let digest = match attempt {
         0 => digest(full.as_bytes()),

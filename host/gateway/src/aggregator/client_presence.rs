@@ -1,5 +1,5 @@
-//! The presence of a client while its requests run. Requests of a client that is gone for good are
-//! cancelled.
+//! Tracks whether a client is connected while its requests run, to cancel the requests of a client
+//! that has left and cannot resume.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-/// The time after which requests are cancelled whose client closed the connection, if it cannot
-/// resume the stream of their answers.
+/// The time from the end of a client's connection to the cancellation of its requests, if the
+/// client cannot resume the stream of their answers.
 const ABANDONED_AFTER: Duration = Duration::from_secs(5);
 
 /// The state of the HTTP connection on which a client waits for answers.
@@ -18,11 +18,12 @@ pub(super) struct ClientPresence {
     is_resumable: AtomicBool,
 }
 
-/// A handle that the HTTP response holds. Dropping it records that the client no longer waits.
+/// A handle that the HTTP response holds. Dropping it records that the client has disconnected.
 pub(super) struct ConnectedClient(Arc<ClientPresence>);
 
 impl ConnectedClient {
-    /// Records that the client has received an event with an id, from which it can resume.
+    /// Records that the client has received an event with an id, from which it can resume the
+    /// stream.
     pub(super) fn set_resumable(&self) {
         self.0.is_resumable.store(true, Ordering::Release);
     }
@@ -41,8 +42,8 @@ impl ClientPresence {
         (Arc::clone(&presence), ConnectedClient(presence))
     }
 
-    /// Waits until the client is gone and can no longer get an answer. Never returns if it can
-    /// resume the stream.
+    /// Waits until the client has disconnected, and then for the time in which it may return. Never
+    /// completes if the client can resume the stream.
     pub(super) async fn abandoned(&self) {
         self.gone.cancelled().await;
         if self.is_resumable.load(Ordering::Acquire) {

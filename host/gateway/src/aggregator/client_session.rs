@@ -1,5 +1,5 @@
 //! The session of a stateful client: its event streams, requests in flight and questions. A
-//! question is a request of an upstream or the gateway to the client, such as elicitation.
+//! question is a server-to-client request of an upstream or of the gateway, such as an elicitation.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,31 +22,32 @@ use crate::tasks::AbortOnDrop;
 use crate::upstream::connection::UpstreamConnection;
 use crate::upstream::resource_subscriptions::ResourceSubscription;
 
-/// The prefix of the ids of requests that the gateway sends to a client. The number after it is
-/// unique in the session, unlike the ids of several upstreams.
+/// The prefix of the ids of server-to-client requests. The number after it is unique in the
+/// session, unlike the ids that several upstreams choose.
 pub(crate) const QUESTION_ID_PREFIX: &str = "cg-";
-/// The maximum number of questions that a client has to answer. Further ones are refused.
+/// The maximum number of unanswered server-to-client requests of a session. Further ones are
+/// refused.
 const MAX_QUESTIONS: usize = 64;
 /// The maximum number of resources that a session subscribes to.
 pub(super) const MAX_SUBSCRIPTIONS: usize = 256;
 
 /// A subscription to a resource, which ends when it is dropped.
 pub(super) enum SubscriptionGuard {
-    /// At a stateful upstream, whose messages the session relays.
+    /// A subscription at a stateful upstream, whose messages the session relays.
     Stateful(ResourceSubscription),
-    /// The task that relays the changes at a stateless upstream.
+    /// A subscription at a stateless upstream: the task that relays the changes.
     Stateless(AbortOnDrop),
 }
 
-/// The recipient of the client's answer to a question, such as an elicitation.
+/// The recipient of the client's answer to a server-to-client request, such as an elicitation.
 enum PendingReply {
-    /// The upstream that asked the question, and its id of the question (raw JSON).
+    /// The upstream that sent the request, and its id of the request (raw JSON).
     Upstream(Weak<UpstreamConnection>, String),
     /// A task of the gateway that waits for the answer.
     Gateway(oneshot::Sender<Vec<u8>>),
 }
 
-/// The open connection to an upstream, which another one replaces after its end.
+/// The open connection to an upstream. After its end, the value is the connection that replaces it.
 pub(super) type CurrentConnection = watch::Receiver<Weak<UpstreamConnection>>;
 
 /// The session of a stateful client with the aggregator.
@@ -55,7 +56,8 @@ pub(super) struct ClientSession {
     pub(super) principal: Arc<str>,
     pub(super) info: Arc<ClientInfo>,
     streams: EventStreams,
-    /// The prefix of the ids of questions. In a fleet, it names the replica that asks.
+    /// The prefix of the ids of server-to-client requests. In a fleet, it contains the tag of this
+    /// replica.
     question_prefix: String,
     questions: Mutex<HashMap<u64, PendingReply>>,
     last_question: AtomicU64,
@@ -64,7 +66,7 @@ pub(super) struct ClientSession {
     /// For each upstream, the task that relays to the client those messages that belong to no
     /// request.
     relays: Mutex<HashMap<String, (Weak<UpstreamConnection>, AbortOnDrop)>>,
-    /// The subscriptions to resources, by the name of the upstream and its own URI.
+    /// The subscriptions to resources, by the name of the upstream and the upstream's own URI.
     subscriptions: Mutex<HashMap<(String, String), SubscriptionGuard>>,
     log_level: Mutex<Option<&'static str>>,
     used: Mutex<Instant>,
@@ -77,7 +79,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl ClientSession {
-    /// Creates a session. `tag` names this replica in the ids of questions.
+    /// Creates a session. `tag` identifies this replica in the ids of server-to-client requests.
     pub(super) fn new(id: String, principal: Arc<str>, info: ClientInfo, tag: &OwnerTag) -> Self {
         Self {
             id,
@@ -118,8 +120,9 @@ impl ClientSession {
         *lock(&self.log_level) = Some(level);
     }
 
-    /// Adds the subscription that `subscribe` begins to a resource of an upstream, in place of an
-    /// earlier one. Returns true if there was none, or `None` if the session has too many.
+    /// Adds the subscription to a resource of an upstream that `subscribe` creates. It replaces an
+    /// earlier one. Returns true if there was none, or `None` if the session has the maximum
+    /// number.
     pub(super) fn add_subscription(
         &self,
         upstream: &str,
@@ -134,8 +137,8 @@ impl ClientSession {
         Some(subscriptions.insert(key, subscribe()).is_none())
     }
 
-    /// Returns true if a task relays the changes of a resource at a stateless upstream. It ends if
-    /// the upstream refuses.
+    /// Returns true if a task relays the changes of a resource at a stateless upstream. The task
+    /// ends if the upstream refuses the subscription.
     pub(super) fn is_relayed(&self, upstream: &str, uri: &str) -> bool {
         let subscriptions = lock(&self.subscriptions);
         let subscription = subscriptions.get(&(upstream.to_owned(), uri.to_owned()));
@@ -147,8 +150,8 @@ impl ClientSession {
         lock(&self.subscriptions).remove(&(upstream.to_owned(), uri.to_owned())).is_some()
     }
 
-    /// Repeats the subscriptions of `caller` to resources of an upstream whose connection has
-    /// ended, on a new connection.
+    /// Repeats the subscriptions to resources of an upstream on a new connection, if their
+    /// connection has ended. `caller` is the owner of the requests.
     fn renew_subscriptions(&self, connection: &Arc<UpstreamConnection>, caller: &Caller) {
         let mut renewed = Vec::new();
         for ((upstream, uri), subscription) in lock(&self.subscriptions).iter_mut() {
@@ -172,8 +175,8 @@ impl ClientSession {
         }
     }
 
-    /// Returns true if other clients subscribe to the resource that this notification reports, on a
-    /// connection that they share, but this one does not.
+    /// Returns true if a notification reports the change of a resource to which only other clients
+    /// of the shared connection subscribe.
     fn is_of_others(&self, upstream: &str, head: &Head<'_>) -> bool {
         if head.method() != RESOURCE_UPDATED {
             return false;
@@ -206,8 +209,9 @@ impl ClientSession {
 
     /// Registers a request that an upstream sends to the client, such as sampling or elicitation.
     ///
-    /// Returns the id that the gateway gives it, and the message for the client. `request` is the
-    /// upstream's message. `None` if the client has too many questions to answer.
+    /// Returns the number of the request in this session, and the message for the client. `request`
+    /// is the upstream's message. `None` if the client already has the maximum of unanswered
+    /// requests.
     pub(super) fn ask_for_upstream(
         &self,
         connection: &Arc<UpstreamConnection>,
@@ -221,8 +225,8 @@ impl ClientSession {
         Some((number, with_id(request, &format!("\"{}{number}\"", self.question_prefix))))
     }
 
-    /// Returns a request that asks the client a question on behalf of the gateway itself, and the
-    /// receiver of the answer.
+    /// Registers a request to the client on behalf of the gateway itself. Returns the message for
+    /// the client, and the receiver of the answer.
     pub(super) fn ask(&self, method: &str, params: &str) -> (Vec<u8>, oneshot::Receiver<Vec<u8>>) {
         let (sender, receiver) = oneshot::channel();
         let number = self.add_question(PendingReply::Gateway(sender));
@@ -240,13 +244,14 @@ impl ClientSession {
         number
     }
 
-    /// Returns true if at least one of the questions with these numbers is still unanswered.
+    /// Returns true if at least one of the server-to-client requests with these numbers is
+    /// unanswered.
     pub(super) fn has_pending_reply(&self, numbers: &[u64]) -> bool {
         let questions = lock(&self.questions);
         numbers.iter().any(|number| questions.contains_key(number))
     }
 
-    /// Withdraws the questions with these numbers: answers of the client to them are ignored.
+    /// Withdraws the server-to-client requests with these numbers. Answers to them are ignored.
     pub(super) fn withdraw(&self, numbers: &[u64]) {
         let mut questions = lock(&self.questions);
         for number in numbers {
@@ -258,7 +263,7 @@ impl ClientSession {
         );
     }
 
-    /// Delivers the client's answer to a question to the upstream or task that asked it.
+    /// Delivers the client's answer to the upstream or task that sent the server-to-client request.
     pub(super) fn deliver_answer(&self, answer: &[u8]) {
         let number = Head::read(answer).and_then(|head| {
             let id: String = serde_json::from_str(head.raw_id()).ok()?;
@@ -278,10 +283,12 @@ impl ClientSession {
         }
     }
 
-    /// Starts to relay to the client `caller` those messages of an upstream connection that belong
-    /// to no request. Has no effect if they are relayed already. The connections that later replace
-    /// it are the values of `current`: they are relayed too, and have the client's subscriptions.
-    /// `is_shared` is true if other clients use the connection too.
+    /// Relays to the client those messages of an upstream connection that belong to no request. Has
+    /// no effect if they are relayed already.
+    ///
+    /// Connections that later replace `connection`, which are the values of `current`, are relayed
+    /// too and receive the client's subscriptions. `is_shared` is true if other clients use the
+    /// connection too.
     pub(super) fn relay(
         self: &Arc<Self>,
         connection: &Arc<UpstreamConnection>,
@@ -357,7 +364,8 @@ impl Drop for ClientSession {
     }
 }
 
-/// Returns the error response to the upstream's request `id` if no client can receive that request.
+/// Returns the error response to the upstream's request `id` (raw JSON), which no client can
+/// receive.
 pub(super) fn no_client(id: &str) -> Vec<u8> {
     reply::error(
         id,
@@ -365,7 +373,7 @@ pub(super) fn no_client(id: &str) -> Vec<u8> {
         "There is no client that could be asked: the connection is shared, or the client speaks a revision without requests to clients.",
     )
 }
-/// Returns true if `uri` is that of a resource, or of a part of it, which an update may name (MCP
+/// Returns true if `uri` is `resource` or a part of it, because an update may name a part (MCP
 /// 2025-11-25, resource updated notification).
 fn is_part(uri: &str, resource: &str) -> bool {
     uri.strip_prefix(resource).is_some_and(|rest| {

@@ -29,19 +29,21 @@ use crate::upstream::server::UpstreamServer;
 
 /// The maximum time that a request waits for a slow upstream that it needs.
 pub(super) const SLOW_UPSTREAM_TIMEOUT: Duration = Duration::from_secs(8);
-/// The maximum time that a merged answer waits for an upstream whose last answer is not known. Some
-/// clients give up after 5 s.
+/// The maximum time that a merged answer waits for an upstream without a cached answer. Some
+/// clients time out after 5 s.
 pub(super) const UNKNOWN_TIMEOUT: Duration = Duration::from_secs(4);
-/// The maximum time that a merged answer waits for an upstream whose last answer is known.
+/// The maximum time that a merged answer waits for an upstream with a cached answer.
 pub(super) const KNOWN_TIMEOUT: Duration = Duration::from_millis(150);
 
 /// The clients that may share a connection to an upstream.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum ConnectionOwner {
     Session(String),
-    /// All clients of a principal with equal protocol version and capabilities, as the principal
-    /// and the hash of both: an upstream may answer clients with other capabilities differently.
-    /// The name of the client software is no part of it.
+    /// All clients of a principal with equal protocol version and capabilities. Contains the
+    /// principal and the hash of both, or 0 for stateless clients, whose requests repeat them.
+    ///
+    /// An upstream may answer clients with other capabilities differently. The name of the client
+    /// software is not part of the hash.
     Principal(Arc<str>, u64),
     Everybody,
 }
@@ -51,14 +53,14 @@ struct ConnectionKey {
     server: usize,
     owner: ConnectionOwner,
     mode: ProtocolMode,
-    /// The digest of the credentials that the upstream receives, so that they are used for no other
-    /// client. `None` if it receives none.
+    /// The digest of the client's credentials that the upstream receives, so that no other client
+    /// uses them. `None` if the upstream receives none.
     credentials: Option<[u8; 32]>,
 }
 
 struct ConnectionSlot {
     connection: tokio::sync::Mutex<Option<Arc<UpstreamConnection>>>,
-    /// Reports each connection that replaces another one.
+    /// The current connection. Receivers are notified when another connection replaces it.
     current: watch::Sender<Weak<UpstreamConnection>>,
     used: Mutex<Instant>,
 }
@@ -81,12 +83,12 @@ pub(super) struct Connections {
     slots: Mutex<HashMap<ConnectionKey, Arc<ConnectionSlot>>>,
     pub(super) known: Arc<KnownLists>,
     /// The sessions with upstreams that other replicas began, by the id of the client's session.
-    /// Each is continued once: a further connection begins a session of its own.
+    /// Each is continued once. A further connection begins its own session.
     resumable: Mutex<LruCache<String, Vec<UpstreamSessionId>>>,
 }
 
 impl Connections {
-    /// `max_sessions` is the maximum number of sessions of clients.
+    /// Creates an empty table. `max_sessions` is the maximum number of sessions of clients.
     pub(super) fn new(
         servers: Vec<Arc<UpstreamServer>>,
         filter: Arc<Filter>,
@@ -112,8 +114,8 @@ impl Connections {
         Arc::clone(slot)
     }
 
-    /// Returns the client's connection to the upstream with index `server`. Opens one if there is
-    /// none.
+    /// Returns the client's connection to the upstream with index `server`. Opens a connection if
+    /// there is none.
     pub(super) async fn get(
         &self,
         client: &Client,
@@ -171,8 +173,9 @@ impl Connections {
         Ok(connection)
     }
 
-    /// Returns the description of an upstream that starts with the first request that needs it.
-    /// `None` if it has to be asked now: it is not known, or the client's connection is open.
+    /// Returns the cached description of an upstream that starts with the first request that needs
+    /// it. `None` if the upstream must be asked, because its description is unknown or its
+    /// connection is open.
     pub(super) fn described(&self, client: &Client, server: usize) -> Option<ServerInfo> {
         let upstream = self.servers.get(server)?;
         let starts_on_demand = upstream.http.is_none()
@@ -190,7 +193,8 @@ impl Connections {
         if is_closed { self.known.info(client, server) } else { None }
     }
 
-    /// Returns the client's connection to the upstream with index `server` if it is open.
+    /// Returns the client's connection to the upstream with index `server`. `None` if it is not
+    /// open.
     pub(super) async fn get_open(
         &self,
         client: &Client,
@@ -224,7 +228,7 @@ impl Connections {
     }
 
     /// Opens the client's connections to all upstreams concurrently. A connection that does not
-    /// open in time is reported as failed.
+    /// open within [`SLOW_UPSTREAM_TIMEOUT`] is returned as failed.
     pub(super) async fn open_all(&self, client: &Client) -> Vec<OpenedConnection> {
         let opening = self.servers.iter().enumerate().map(|(server, upstream)| async move {
             let opened =
@@ -234,9 +238,9 @@ impl Connections {
         join_all(opening).await
     }
 
-    /// Restricts a connection that was opened for all stateless clients of a principal, but turned
-    /// out to be stateful. Its handshake described this client, so only clients with equal
-    /// [`ClientInfo`] may share it.
+    /// Restricts the sharing of a connection that was opened for all stateless clients of a
+    /// principal, but is stateful. Its handshake described this client. Only clients with equal
+    /// protocol version and capabilities may therefore share it.
     fn restrict_to_introduction(
         &self,
         key: &ConnectionKey,
@@ -254,7 +258,8 @@ impl Connections {
         }
     }
 
-    /// Closes the gateway's own connection to the upstream at index `server`, unless it is shared.
+    /// Closes the gateway's own connection to the upstream at index `server`, unless clients share
+    /// it.
     pub(super) fn end_own(&self, server: usize) {
         let own = Client::gateway().principal;
         self.slots().retain(|key, _| {
@@ -263,8 +268,8 @@ impl Connections {
         });
     }
 
-    /// Removes and returns the session with an upstream that another replica began for the owner of
-    /// a connection.
+    /// Removes and returns the upstream session that another replica began, if the connection
+    /// belongs to its client session. `None` if there is none.
     fn resumable_session(&self, key: &ConnectionKey, upstream: &str) -> Option<UpstreamSessionId> {
         let ConnectionOwner::Session(id) = &key.owner else { return None };
         let mut resumable = self.resumable.lock().unwrap_or_else(PoisonError::into_inner);
@@ -273,8 +278,7 @@ impl Connections {
         Some(sessions.swap_remove(at))
     }
 
-    /// Remembers the sessions with upstreams that another replica began for the client's session
-    /// with this id.
+    /// Stores the upstream sessions that another replica began for the client session with this id.
     pub(super) fn know_session_ids(&self, id: &str, sessions: &[UpstreamSessionId]) {
         if !sessions.is_empty() {
             let mut resumable = self.resumable.lock().unwrap_or_else(PoisonError::into_inner);
@@ -282,8 +286,9 @@ impl Connections {
         }
     }
 
-    /// Returns the ids of the sessions with upstreams of the client's session with this id, so that
-    /// other replicas continue them. They then outlive the connections of this one.
+    /// Returns the ids of the upstream sessions of the client session with this id, so that other
+    /// replicas can continue them. The upstream sessions then outlive their connections to this
+    /// replica.
     pub(super) fn session_ids(&self, id: &str) -> Vec<UpstreamSessionId> {
         let mut ids = Vec::new();
         for (upstream, connection) in self.of_session(id) {
@@ -295,15 +300,15 @@ impl Connections {
         ids
     }
 
-    /// Ends the sessions with upstreams of the client's session with this id, together with their
-    /// connections.
+    /// Makes the upstream sessions of the client session with this id end with their connections.
     pub(super) fn release_session(&self, id: &str) {
         for (_, connection) in self.of_session(id) {
             connection.set_portable(false);
         }
     }
 
-    /// Returns the open connections of the session with this id, with the names of their upstreams.
+    /// Returns the open connections of the client session with this id, with the names of their
+    /// upstreams.
     fn of_session(&self, id: &str) -> Vec<(String, Arc<UpstreamConnection>)> {
         let owner = ConnectionOwner::Session(id.to_owned());
         let slots: Vec<_> = {
@@ -321,13 +326,13 @@ impl Connections {
         found
     }
 
-    /// Closes the connections that belong to the session with this id.
+    /// Closes the connections that belong to the client session with this id.
     pub(super) fn end_session(&self, id: &str) {
         self.slots().retain(|key, _| key.owner != ConnectionOwner::Session(id.to_owned()));
     }
 
-    /// Closes connections that were idle for `max_idle`, and those of sessions that have ended.
-    /// `is_session` returns true for the id of an existing session.
+    /// Closes shared connections that were idle for `max_idle`, and connections of sessions that
+    /// have ended. `is_session` returns true for the id of an existing session.
     pub(super) fn end_idle(&self, max_idle: Duration, is_session: impl Fn(&str) -> bool) {
         self.slots().retain(|key, slot| {
             let is_in_use = match slot.connection.try_lock() {
@@ -370,8 +375,8 @@ fn connection_key(client: &Client, server: usize, upstream: &UpstreamServer) -> 
     ConnectionKey { server, owner, mode: connection_mode(client, upstream), credentials }
 }
 
-/// Returns the preferred protocol mode of the connection that a client uses. Clients of both modes
-/// share a process: it may hold a port or a file that a second one cannot open.
+/// Returns the preferred protocol mode of a client's connection. Clients of both modes share the
+/// process of a shared stdio upstream, because a second process might need the same port or file.
 fn connection_mode(client: &Client, upstream: &UpstreamServer) -> ProtocolMode {
     match upstream.isolation {
         Isolation::Shared if upstream.http.is_none() => ProtocolMode::Stateful,
@@ -379,14 +384,14 @@ fn connection_mode(client: &Client, upstream: &UpstreamServer) -> ProtocolMode {
     }
 }
 
-/// Returns the hash of those parts of a client's description that an upstream's behavior depends
-/// on.
+/// Returns the hash of those parts of a client's description on which an upstream's behavior may
+/// depend: protocol version and capabilities.
 fn introduction(info: &ClientInfo) -> u64 {
     hash((&info.version, &info.capabilities))
 }
 
 /// Passes the upstream's notifications to the filter and the known lists until the connection ends.
-/// They remove cached answers and lists that are invalid then.
+/// The notifications remove cached answers and lists that they make invalid.
 async fn pass_notifications(
     filter: Arc<Filter>,
     known: Arc<KnownLists>,

@@ -1,5 +1,5 @@
-//! The definitions of tools as the gateway first saw them. Reports what upstreams change later, and
-//! remembers what an operator approved.
+//! The definitions of tools as the gateway first saw them. Reports later changes by upstreams, and
+//! records the changes that an operator approved.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
@@ -15,26 +15,26 @@ use super::upstream_list::UpstreamList;
 use crate::message::with_member;
 use crate::telemetry::Recorder;
 
-/// The maximum number of audiences whose definitions are remembered.
+/// The maximum number of audiences whose definitions are stored.
 const MAX_AUDIENCES: NonZeroUsize = NonZeroUsize::new(4_096).unwrap();
-/// The maximum number of definitions that are remembered. Each takes about 150 bytes.
+/// The maximum number of definitions that are stored. Each takes about 150 bytes.
 const MAX_DEFINITIONS: usize = 400_000;
 /// The maximum number of definitions of one upstream. An upstream may list endless new names.
 const MAX_TOOLS: usize = 20_000;
-/// The maximum number of suspicious texts that are remembered, so that each is reported once.
+/// The maximum number of suspicious texts that are stored, so that each is reported once.
 const MAX_SUSPICIOUS: NonZeroUsize = NonZeroUsize::new(4_096).unwrap();
 
 /// The hashes of a definition.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Digests {
     whole: [u8; 16],
-    /// The hash without schemas, to which the guard may add its arguments.
+    /// The hash of the definition without schemas, to which the guard may add its arguments.
     texts: [u8; 16],
 }
 
 #[derive(Clone, Copy)]
 struct Definition {
-    /// The definition that the gateway first saw, or that the operator approved.
+    /// The digests of the definition that the gateway first saw, or that the operator approved.
     accepted: Digests,
     current: Digests,
 }
@@ -43,10 +43,11 @@ struct Definition {
 #[derive(Clone, Default)]
 struct Baseline {
     upstream: String,
-    /// The hash of the list, and the revision of the guard that it passed.
+    /// The hash of the last list, and the revision of the guard that processed it. `None` before
+    /// the first list.
     seen: Option<([u8; 32], u64)>,
     tools: BTreeMap<String, Definition>,
-    /// The tools whose definitions differ from the accepted ones.
+    /// The tools whose current definitions differ from the accepted ones.
     changed: BTreeSet<String>,
     /// The tools whose current definitions the operator approved.
     approved: BTreeSet<String>,
@@ -68,7 +69,7 @@ pub(super) struct SuspiciousText {
     pub(super) excerpt: String,
 }
 
-/// The tools of an upstream whose definitions need attention, by the names of [`UpstreamList`].
+/// The tools of an upstream that changed or were approved, by their names in [`UpstreamList`].
 #[derive(Default)]
 pub(super) struct DefinitionFacts {
     pub(super) changed: Vec<String>,
@@ -95,9 +96,9 @@ impl Definitions {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Compares a list of an upstream with the definitions that were accepted, and reports each
-    /// change once. The first list of an audience is compared with that of `common`, the gateway
-    /// itself. `revision` is the revision of the guard that the list passed.
+    /// Compares a list of an upstream with the accepted definitions, and reports each change once.
+    /// The first list of an audience is compared with that of `common`, the gateway itself.
+    /// `revision` is the revision of the guard that processed the list.
     pub(super) fn observe(
         &self,
         audience: &Audience,
@@ -131,7 +132,7 @@ impl Definitions {
         }
     }
 
-    /// Returns the tools of an upstream whose definitions need attention.
+    /// Returns the tools of an upstream whose definitions changed or were approved.
     pub(super) fn facts(&self, audience: &Audience) -> DefinitionFacts {
         let mut state = self.state();
         let Some(known) = state.baselines.get(audience) else { return DefinitionFacts::default() };
@@ -141,7 +142,7 @@ impl Definitions {
         }
     }
 
-    /// Reports suspicious texts, each once.
+    /// Reports those suspicious texts that were not reported before.
     pub(super) fn report_suspicious(&self, found: &[SuspiciousText]) {
         for text in found {
             let SuspiciousText { tool, rule, path, excerpt } = text;
@@ -155,8 +156,8 @@ impl Definitions {
         }
     }
 
-    /// Accepts the current definitions of all tools that match a glob over `server::tool`. Returns
-    /// the tools.
+    /// Accepts the current definitions of the changed or suspicious tools that match a glob over
+    /// `server::tool`. Returns these tools, as `server::tool`.
     pub(super) fn approve(&self, pattern: &str) -> BTreeSet<String> {
         let mut state = self.state();
         let suspicious: BTreeSet<String> =
@@ -182,7 +183,7 @@ impl Definitions {
         approved
     }
 
-    /// Returns the changed and the suspicious definitions as JSON.
+    /// Returns the changed, suspicious and approved definitions as JSON.
     pub(super) fn report(&self) -> Value {
         let state = self.state();
         let (mut changed, mut approved) = (BTreeSet::new(), BTreeSet::new());
@@ -204,7 +205,9 @@ impl Definitions {
 }
 
 impl Baseline {
-    /// Takes over a list. Returns the tools whose definitions have changed since the last one.
+    /// Replaces the current definitions by those of a list. Returns the tools whose definitions an
+    /// upstream changed since the last list. `seen` is the digest of the list, and the revision of
+    /// the guard.
     fn compare(&mut self, seen: ([u8; 32], u64), list: &UpstreamList) -> Vec<String> {
         let is_same_revision = self.seen.is_none_or(|(_, revision)| revision == seen.1);
         self.seen = Some(seen);
@@ -249,8 +252,8 @@ fn digests(definition: &str) -> Digests {
     Digests { whole: digest(definition), texts: digest(&texts) }
 }
 
-/// Returns a hash of a JSON value that does not depend on the order of members: some servers write
-/// them in another order after each start.
+/// Returns a hash of a JSON value that does not depend on the order of members. Some servers write
+/// members in another order after each start.
 fn digest(json: &str) -> [u8; 16] {
     let mut hash = Sha256::new();
     match serde_json::from_str(json) {

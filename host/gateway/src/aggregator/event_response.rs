@@ -15,7 +15,7 @@ use crate::reply;
 use crate::tasks::AbortOnDrop;
 use context_guard_protocol::sse::Event;
 
-/// The maximum silence on an event stream, after which an SSE comment is sent. Proxies close
+/// The maximum silence on an event stream before the gateway sends an SSE comment. Proxies close
 /// connections that are idle for longer.
 pub(super) const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 /// The first protocol version whose streams begin with an empty event, from which clients can
@@ -48,8 +48,8 @@ pub(super) fn event_response(
     reply::events(Body::from_stream(start.chain(event_body(events, None, Some(connected)))))
 }
 
-/// Returns a response body with the events of a stream, and with comments while the stream is
-/// silent. Dropping the body aborts the task `subscription` and disconnects the client.
+/// Returns a response body with the events of a stream. Adds comments while the stream is silent.
+/// Dropping the body aborts the task `subscription`, and drops `connected`, the client's handle.
 pub(super) fn event_body(
     events: EventReader,
     subscription: Option<AbortOnDrop>,
@@ -71,7 +71,7 @@ pub(super) fn event_body(
     })
 }
 
-/// Returns a message as an SSE event without an id, so that clients cannot resume from it.
+/// Returns a message as an SSE event without an id, from which clients cannot resume.
 pub(super) fn event(message: &[u8]) -> Result<Bytes, Infallible> {
     Ok(Bytes::from(Event::message(None, message).0))
 }

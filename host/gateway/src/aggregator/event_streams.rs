@@ -1,8 +1,8 @@
 //! The event streams (SSE) of a stateful client. Sent events are retained for a while, so that a
-//! client can resume a stream after its connection broke.
+//! client can resume a stream after its connection was lost.
 //!
-//! Each stream has at most one reader, which takes the events from the retained ones when its
-//! connection has room. A slow client loses notifications first. Then its streams end.
+//! Each stream has at most one reader, which takes events when its connection accepts them. If a
+//! client is slow, the gateway first drops notifications, then ends the client's streams.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,14 +10,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use tokio::sync::Notify;
 
-/// The maximum total size of a session's retained events, in bytes. Those that a connected client
-/// has not read yet may exceed it.
+/// The maximum total size of a session's retained events, in bytes. Events that a connected client
+/// has not read yet may exceed this size.
 const MAX_RETAINED_BYTES: usize = 4 << 20;
-/// The maximum total size of a stream's events that were not sent yet, in bytes, at which
-/// notifications are dropped.
+/// The maximum total size of the unsent events of a stream, in bytes. Beyond it, notifications are
+/// dropped.
 const MAX_UNSENT_STREAM_BYTES: usize = 256 << 10;
-/// The maximum total size of a session's events that were not sent yet, in bytes. If there are
-/// more, the oldest stream of them ends.
+/// The maximum total size of the unsent events of a session, in bytes. Beyond it, the oldest stream
+/// with unsent events ends.
 const MAX_UNSENT_BYTES: usize = 32 << 20;
 /// The memory that a retained event needs in addition to its message, in bytes.
 const EVENT_OVERHEAD: usize = 128;
@@ -42,11 +42,11 @@ impl RetainedEvent {
 
 #[derive(Default)]
 struct EventStream {
-    /// The number of the next event in the stream.
+    /// The number of the next event that is added to the stream.
     next: u64,
     /// The number of the first event that no reader has taken.
     unsent: u64,
-    /// The total size, in bytes, of the events that were not sent yet.
+    /// The total size of the events that no reader has taken, in bytes.
     unsent_bytes: usize,
     events: VecDeque<RetainedEvent>,
     /// Wakes the reader of the stream. `None` if no client is connected.
@@ -55,7 +55,8 @@ struct EventStream {
 }
 
 impl EventStream {
-    /// Connects a reader that begins with the event `next`. An earlier reader ends.
+    /// Connects a new reader, and ends an earlier one. Returns the handle that wakes the new
+    /// reader.
     fn connect(&mut self) -> Arc<Notify> {
         let wake = Arc::new(Notify::new());
         if let Some(earlier) = self.reader.replace(Arc::clone(&wake)) {
@@ -64,7 +65,8 @@ impl EventStream {
         wake
     }
 
-    /// Records that the events before the one with the number `next` were sent. Returns their size.
+    /// Marks the events before the one with the number `next` as sent. Returns the size of those
+    /// that were unsent, in bytes.
     fn set_sent(&mut self, next: u64) -> usize {
         let is_new = |event: &&RetainedEvent| (self.unsent..next).contains(&event.number);
         let sent = self.events.iter().rev().skip_while(|event| event.number >= next);
@@ -86,12 +88,12 @@ struct StreamsState {
     last_id: u64,
     /// The total size of the retained events of all streams, in bytes.
     bytes: usize,
-    /// The size of those of them that were not sent yet, in bytes.
+    /// The total size of those retained events that no reader has taken, in bytes.
     unsent_bytes: usize,
     streams: BTreeMap<u64, EventStream>,
 }
 
-/// All event streams of a session. Clones share them.
+/// All event streams of a session. Clones refer to the same streams.
 #[derive(Clone, Default)]
 pub struct EventStreams(Arc<Mutex<StreamsState>>);
 
@@ -99,14 +101,14 @@ pub struct EventStreams(Arc<Mutex<StreamsState>>);
 pub struct EventReader {
     streams: EventStreams,
     id: u64,
-    /// The number of the next event.
+    /// The number of the next event to read.
     next: u64,
     wake: Arc<Notify>,
 }
 
 impl EventReader {
-    /// Waits for the next event. Returns `None` if the stream has ended, or another reader has
-    /// taken it over.
+    /// Waits for the next event. Returns `None` if the stream has ended, or another reader is
+    /// connected.
     pub async fn next(&mut self) -> Option<StreamEvent> {
         let streams = self.streams.clone();
         loop {
@@ -159,8 +161,8 @@ impl EventStreams {
         (id, reader)
     }
 
-    /// Connects the client to the common stream, beginning with the events that were not sent yet.
-    /// Returns `None` if a client is connected already.
+    /// Connects the client to the common stream, beginning with the first unsent event. Returns
+    /// `None` if a client is already connected.
     #[must_use]
     pub fn listen(&self) -> Option<EventReader> {
         let mut state = self.state();
@@ -172,8 +174,9 @@ impl EventStreams {
         Some(self.reader(COMMON_STREAM, next, stream))
     }
 
-    /// Returns a reader of the events after the one with the id `last`, and of later ones in its
-    /// stream. An earlier reader of the stream ends. `None` if the stream is not retained.
+    /// Returns a reader of the events after the one with the id `last` in the same stream. An
+    /// earlier reader of the stream ends. `None` if the stream is no longer retained, or `last` is
+    /// invalid.
     #[must_use]
     pub fn resume(&self, last: &str) -> Option<EventReader> {
         let (id, number) = last.split_once('-')?;
@@ -184,7 +187,7 @@ impl EventStreams {
     }
 
     /// Sends a message as the next event of the stream `id`, and retains the event. A notification
-    /// (`is_notification`) is dropped if the client has not read many events before it.
+    /// (`is_notification`) is dropped if the stream has too many unsent bytes.
     pub fn send(&self, id: u64, message: impl Into<Bytes>, is_notification: bool) {
         let mut state = self.state();
         let message: Bytes = message.into();
@@ -207,8 +210,8 @@ impl EventStreams {
         state.evict();
     }
 
-    /// Returns true if the client has read enough of the stream `id` for a notification of `bytes`
-    /// bytes, or is not connected, so that waiting for it is of no use.
+    /// Returns true if a notification of `bytes` bytes fits into the unsent events of the stream
+    /// `id`. Also returns true if no client is connected, because waiting would not help.
     pub(super) fn has_room(&self, id: u64, bytes: usize) -> bool {
         self.state().streams.get(&id).is_none_or(|stream| {
             stream.reader.is_none()
@@ -224,16 +227,16 @@ impl EventStreams {
         }
     }
 
-    /// Removes the stream with this id and its events. Returns false if it was removed already,
-    /// because the client did not read it.
+    /// Removes the stream with this id and its events. Returns false if it was already removed,
+    /// because its client was too slow.
     pub fn forget(&self, id: u64) -> bool {
         self.state().forget(id)
     }
 }
 
 impl StreamsState {
-    /// Takes the next event for a reader. Returns `None` if its stream has ended for it, and
-    /// `Some(None)` if it has to wait.
+    /// Takes the next event for a reader. Returns `None` if the stream has ended for this reader,
+    /// and `Some(None)` if the reader must wait.
     fn take(&mut self, reader: &mut EventReader) -> Option<Option<StreamEvent>> {
         let stream = self.streams.get_mut(&reader.id)?;
         if !reader.is_reader_of(stream) {
@@ -259,8 +262,8 @@ impl StreamsState {
         true
     }
 
-    /// Removes the oldest ended streams, the oldest events that were sent, then the oldest that
-    /// were not, until streams and bytes are within their maximum.
+    /// Removes ended streams, sent events and unsent events, each from the oldest, until the
+    /// numbers of streams and bytes are within their limits.
     fn evict(&mut self) {
         let ended: Vec<u64> = self
             .streams
@@ -279,8 +282,8 @@ impl StreamsState {
         }
     }
 
-    /// Removes the oldest event that was sent, otherwise the oldest that no client waits for.
-    /// Returns false if there is none.
+    /// Removes the oldest sent event. If there is none, removes the oldest event of a stream
+    /// without a connected client. Returns false if there is no such event.
     fn evict_event(&mut self) -> bool {
         let first = |stream: &EventStream| stream.events.front().map(|event| event.number);
         let oldest = |is_evictable: &dyn Fn(&EventStream) -> bool| {

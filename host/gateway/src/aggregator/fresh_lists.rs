@@ -1,5 +1,5 @@
-//! The lists of tools that open connections returned a short time ago. The gateway answers from
-//! them without asking the upstream.
+//! The lists of tools that open connections returned recently. The gateway answers from them
+//! without asking the upstream.
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -12,38 +12,40 @@ use super::audience::Audience;
 use super::list_kinds::TOOLS;
 use super::upstream_list::UpstreamList;
 
-/// The time after which the gateway asks an upstream again, while it answers from the list.
+/// The age of a list after which the gateway asks the upstream in the background, while it still
+/// answers from the list.
 const REFRESH_AFTER: Duration = Duration::from_secs(10);
 /// The lifetime of a list whose upstream does not declare `listChanged`.
 const UNANNOUNCED_LIFETIME: Duration = Duration::from_secs(60);
-/// The lifetime of a list whose upstream declares `listChanged`. It is not unlimited, because
+/// The lifetime of a list whose upstream declares `listChanged`. It is limited because
 /// notifications may get lost, for example at an HTTP upstream without an event stream.
 const ANNOUNCED_LIFETIME: Duration = Duration::from_secs(600);
-/// The maximum number of lists.
+/// The maximum number of cached lists.
 const MAX_LISTS: NonZeroUsize = NonZeroUsize::new(4_096).unwrap();
-/// The maximum total size of the lists, in bytes.
+/// The maximum total size of the cached lists, in bytes.
 const MAX_BYTES: usize = 64 << 20;
 
 /// A list that can be sent to a client.
 pub(super) struct FoundList {
     pub(super) list: Arc<UpstreamList>,
-    /// True if the upstream should be asked again. It is true once per [`REFRESH_AFTER`].
+    /// True if the caller should ask the upstream again. It is true at most once per
+    /// [`REFRESH_AFTER`].
     pub(super) needs_refresh: bool,
 }
 
-/// The origin of a list: the clients that see it, and the connection that returned it. Clients of
-/// other principals, other sessions or another description have lists of their own.
+/// The origin of a list: the clients that see it, and the connection that returned it. Clients with
+/// another principal, session or description have separate lists.
 pub(super) struct ListSource<'a, C> {
     pub(super) audience: Audience,
     pub(super) connection: &'a Arc<C>,
-    /// The revision of the guard, which adds its arguments to the definitions.
+    /// The revision of the guard, which adds its own arguments to the definitions.
     pub(super) revision: u64,
-    /// True if the upstream declares that it announces changes.
+    /// True if the upstream declares that it sends notifications of changes.
     pub(super) announces_changes: bool,
 }
 
 struct FreshList<C> {
-    /// Reserves the address of the connection in the key, so that no later connection has it.
+    /// Keeps the address of the connection, which is part of the key, from being reused.
     _connection: Weak<C>,
     revision: u64,
     fetched: Instant,
@@ -51,13 +53,13 @@ struct FreshList<C> {
     list: Arc<UpstreamList>,
 }
 
-/// An audience, and the address of a connection.
+/// An audience, and the address of the connection in memory.
 type FreshListKey = (Audience, usize);
 
 struct CachedLists<C> {
     lists: LruCache<FreshListKey, FreshList<C>>,
     bytes: usize,
-    /// The number of changes that each upstream announced.
+    /// The number of list changes that each upstream has announced, by the index of the upstream.
     changes: HashMap<usize, u64>,
 }
 
@@ -76,7 +78,8 @@ impl<C> FreshLists<C> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the list of a source, unless it is too old.
+    /// Returns the list of a source. `None` if there is none, it is too old, or it belongs to
+    /// another revision.
     pub(super) fn find(&self, source: &ListSource<'_, C>) -> Option<FoundList> {
         let lifetime =
             if source.announces_changes { ANNOUNCED_LIFETIME } else { UNANNOUNCED_LIFETIME };
@@ -92,14 +95,14 @@ impl<C> FreshLists<C> {
         Some(FoundList { list: Arc::clone(&found.list), needs_refresh })
     }
 
-    /// Returns the number of changes that an upstream announced. A list is valid if the number is
-    /// the same before and after it was fetched.
+    /// Returns the number of changes that an upstream has announced. A fetched list is current if
+    /// the number was the same before and after the request.
     pub(super) fn change_count(&self, server: usize) -> u64 {
         self.state().changes.get(&server).copied().unwrap_or_default()
     }
 
-    /// Remembers the list of a source, unless the upstream has announced a change since it had
-    /// announced `changes`.
+    /// Caches the list of a source, unless the upstream has announced more than `changes` changes,
+    /// the number before the request.
     pub(super) fn learn(&self, source: &ListSource<'_, C>, list: &Arc<UpstreamList>, changes: u64) {
         let mut state = self.state();
         let announced = state.changes.get(&source.audience.server()).copied().unwrap_or_default();
@@ -123,7 +126,7 @@ impl<C> FreshLists<C> {
         }
     }
 
-    /// Forgets the lists of an upstream, given its notification.
+    /// Removes the lists of an upstream if its notification `changed` reports changed tools.
     pub(super) fn forget(&self, server: usize, changed: &str) {
         if changed != TOOLS.changed {
             return;

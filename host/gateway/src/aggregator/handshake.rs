@@ -1,4 +1,4 @@
-//! The aggregator's answers to `initialize` and `server/discover`, with the united capabilities of
+//! The aggregator's answers to `initialize` and `server/discover`, with the merged capabilities of
 //! all upstreams.
 
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use crate::upstream::connection::UpstreamConnection;
 use crate::upstream::server::UpstreamServer;
 
 impl Aggregator {
-    /// Answers a client's `initialize` request. Opens the connections to upstreams that do not
-    /// start on demand, and to those that are not known.
+    /// Answers a client's `initialize` request. Opens the connections to upstreams, except to those
+    /// that start on demand and whose description is known.
     pub(super) async fn initialize(&self, origin: &Origin<'_>, head: &Head<'_>) -> Vec<u8> {
         let version = negotiate(&origin.client.info.version);
         if self.is_transparent() {
@@ -137,9 +137,9 @@ fn initialize_result(version: &str, connection: &UpstreamConnection) -> String {
     result.to_string()
 }
 
-/// Returns the capabilities of all upstreams. Tools are always included, because the guard has a
-/// tool of its own. For an upstream that has not answered yet, all capabilities are declared:
-/// clients read them only once.
+/// Returns the merged capabilities of all upstreams. Tools are always included, because the guard
+/// has its own tool. An upstream that has not answered yet counts as having all capabilities,
+/// because clients read capabilities only once.
 fn united_capabilities(described: &[Described]) -> Value {
     let mut all = json!({"tools": {"listChanged": true}});
     let possible = json!({
@@ -154,7 +154,7 @@ fn united_capabilities(described: &[Described]) -> Value {
     all
 }
 
-/// Merges the capabilities `one` of an upstream into `all`. A flag is true in the result if it is
+/// Merges `one`, the capabilities of an upstream, into `all`. A flag in the result is true if it is
 /// true in either.
 fn unite(all: &mut Value, one: &Value) {
     match (all, one) {

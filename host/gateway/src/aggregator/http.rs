@@ -129,8 +129,10 @@ impl Aggregator {
         response
     }
 
-    /// Opens a session for the client that an `initialize` request describes. The error is the HTTP
-    /// response that refuses the request.
+    /// Opens a session for the client that an `initialize` request describes.
+    ///
+    /// # Errors
+    /// The HTTP response that refuses the request.
     pub(super) fn open_session(
         &self,
         admission: &Admission,
@@ -150,8 +152,8 @@ impl Aggregator {
         Ok(session)
     }
 
-    /// Returns true if the upstream speaks a protocol mode, false if not. Tries the mode if that is
-    /// not known yet. `None` if the upstream cannot be reached.
+    /// Returns true if the upstream speaks a protocol mode. Tries the mode if that is not known
+    /// yet. `None` if the upstream cannot be reached.
     pub(crate) async fn probe_mode(
         &self,
         server: &Arc<UpstreamServer>,
@@ -162,7 +164,8 @@ impl Aggregator {
         server.probe_mode(mode, &caller_headers(admission, headers)).await
     }
 
-    /// Returns the protocol version of the principal's session whose id is in the headers.
+    /// Returns the protocol version of the principal's session whose id is in the headers. `None`
+    /// without such a session.
     pub(crate) fn session_version(
         &self,
         principal: &Arc<str>,
@@ -172,7 +175,8 @@ impl Aggregator {
         Some(session.info.version.clone())
     }
 
-    /// Returns true if an upstream speaks HTTP+SSE. Tries that if its transport is not known yet.
+    /// Returns true if an upstream speaks HTTP+SSE. Tries that transport if the upstream's
+    /// transport is not known yet.
     pub(crate) async fn detect_legacy_sse(
         &self,
         server: &Arc<UpstreamServer>,
@@ -182,21 +186,23 @@ impl Aggregator {
         server.detect_legacy_sse(&caller_headers(admission, headers)).await
     }
 
-    /// Marks the session whose id is in the headers as used. A session over stdio lasts as long as
-    /// the process, however rarely the client sends something.
+    /// Marks the session whose id is in the headers as used. A session over stdio is marked
+    /// repeatedly, because it lasts as long as the process.
     pub(crate) fn touch_session(&self, principal: &Arc<str>, headers: &HeaderMap) {
         if let Some(session) = self.sessions.find(principal, header(headers, SESSION_ID)) {
             session.touch();
         }
     }
 
-    /// Returns true if the session id in the headers is that of an open session.
+    /// Returns true if the headers contain the id of an open session.
     pub(crate) fn has_session(&self, headers: &HeaderMap) -> bool {
         self.sessions.contains(header(headers, SESSION_ID))
     }
 
-    /// Returns the session whose id is in the headers. The error is the HTTP response that refuses
-    /// the request.
+    /// Returns the session whose id is in the headers.
+    ///
+    /// # Errors
+    /// The HTTP response that refuses the request.
     fn session(
         &self,
         principal: &Arc<str>,
@@ -250,8 +256,8 @@ impl Aggregator {
         }
     }
 
-    /// Answers a stateful client's GET request: opens the stream of messages that belong to no
-    /// request, or resumes a stream that broke.
+    /// Answers a stateful client's GET request. Opens the stream of messages that belong to no
+    /// request, or resumes a stream after its connection was lost.
     fn get(&self, admission: &Admission, parts: &Parts) -> Response {
         if !header(&parts.headers, ACCEPT).contains("text/event-stream") {
             let text = "Not Acceptable: the client must accept text/event-stream.";
@@ -284,8 +290,8 @@ impl Aggregator {
         self.until_closing(stream::iter([keep_alive()]).chain(events))
     }
 
-    /// Returns an event-stream response with `events`. The stream ends when the gateway stops, so
-    /// that it does not delay the shutdown.
+    /// Returns an event-stream response with `events`. The stream ends when the gateway stops,
+    /// because it would otherwise delay the shutdown.
     pub(super) fn until_closing(
         &self,
         events: impl Stream<Item = Result<Bytes, Infallible>> + Send + 'static,
@@ -295,8 +301,10 @@ impl Aggregator {
     }
 }
 
-/// Returns the JSON-RPC messages in the body of a POST. The error is the HTTP response that refuses
-/// the request.
+/// Returns the JSON-RPC messages in the body of a POST.
+///
+/// # Errors
+/// The HTTP response that refuses the request.
 pub(super) fn read_messages<'b>(
     headers: &HeaderMap,
     body: &'b [u8],

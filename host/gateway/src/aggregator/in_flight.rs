@@ -1,4 +1,4 @@
-//! A client's request on its way to an upstream and back.
+//! A client's request in flight to an upstream.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -8,27 +8,28 @@ use crate::exchange::Exchange;
 use crate::fair_queue::Place;
 use crate::upstream::connection::{UpstreamConnection, UpstreamRequest};
 
-/// A client's request that was sent to an upstream, and is not answered yet.
+/// A client's request that was sent to an upstream and is not answered yet.
 pub(super) struct InFlightRequest {
     pub(super) server: usize,
     /// The request in the client's protocol mode, with the upstream's own names of tools and
     /// resources.
     pub(super) request: Vec<u8>,
     pub(super) exchange: Exchange,
-    /// The message to send again if the upstream has forgotten the session. `None` if that cannot
-    /// happen, or has happened already.
+    /// The message to send again if the upstream ends the session. `None` if the session cannot end
+    /// this way, or the message was already sent again.
     pub(super) repeatable: Option<Vec<u8>>,
     pub(super) call: UpstreamRequest,
-    /// The turn of the request at the upstream. `None` while a client has to give input.
+    /// The permit of the request at the upstream. `None` while the upstream waits for the client's
+    /// input.
     pub(super) turn: Option<Place>,
-    /// The time of the first request to the upstream.
+    /// The time at which the request was first sent to the upstream.
     pub(super) started: Instant,
-    /// The number of times that the upstream has asked for input.
+    /// The number of times that the upstream has requested input from the client.
     pub(super) input_rounds: usize,
     pub(super) questions: ClientQuestions,
 }
 
-/// The questions that an upstream asks the client, such as elicitations, during one request.
+/// The server-to-client requests of an upstream, such as elicitations, during one client request.
 /// Dropping this value withdraws the unanswered ones.
 #[derive(Default)]
 pub(super) struct ClientQuestions {
@@ -37,13 +38,13 @@ pub(super) struct ClientQuestions {
 }
 
 impl ClientQuestions {
-    /// Returns true if the client has not answered all questions yet.
+    /// Returns true if the client has not yet answered all of these requests.
     pub(super) fn is_waiting(&self) -> bool {
         self.session.as_ref().is_some_and(|session| session.has_pending_reply(&self.numbers))
     }
 
-    /// Registers a question of the upstream. Returns the message that forwards it to the client, or
-    /// `None` if the client has too many questions to answer.
+    /// Registers a request that the upstream sends to the client. Returns the message for the
+    /// client, or `None` if the client already has the maximum of unanswered requests.
     pub(super) fn ask(
         &mut self,
         session: &Arc<ClientSession>,
@@ -56,7 +57,7 @@ impl ClientQuestions {
         Some(message)
     }
 
-    /// Withdraws the latest question, which the client has not received.
+    /// Withdraws the latest server-to-client request, which could not be sent to the client.
     pub(super) fn withdraw_last(&mut self) {
         if let (Some(session), Some(number)) = (&self.session, self.numbers.pop()) {
             session.withdraw(&[number]);

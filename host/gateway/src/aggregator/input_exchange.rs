@@ -1,8 +1,8 @@
-//! Translates upstreams' questions to the client (such as elicitation) between protocol modes.
+//! Translates server-to-client requests of upstreams (such as elicitations) between protocol modes.
 //!
-//! A stateful upstream sends a request to the client and waits for the answer. A stateless one
-//! answers `input_required` and expects the request again, with the input. For a client of the
-//! other mode, the gateway converts one into the other.
+//! A stateful upstream sends a request to the client and waits for the answer. A stateless upstream
+//! answers `input_required` and expects the original request again, with the input. For a client of
+//! the other mode, the gateway converts between the two forms.
 
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -16,18 +16,18 @@ use crate::message::{Head, append_members, member, members, splice, with_id, wit
 use crate::reply;
 use crate::telemetry::Outcome;
 
-/// The key, in `inputRequests`, under which the gateway passes a stateful upstream's question to a
-/// stateless client.
+/// The key in `inputRequests` for a stateful upstream's server-to-client request, which a stateless
+/// client receives.
 const QUESTION: &str = "question";
-/// The maximum number of times that a stateless upstream may ask for input during one request.
+/// The maximum number of times that a stateless upstream may request input during one request.
 const MAX_INPUT_ROUNDS: usize = 16;
 
 impl Forwarder {
-    /// Asks a stateful client the questions in a stateless upstream's `input_required` result, then
-    /// repeats the request with the answers.
+    /// Sends the requests for input in a stateless upstream's `input_required` result to a stateful
+    /// client. Then sends the original request again, with the client's answers.
     ///
     /// # Errors
-    /// The error response for the client, if a question is not answered or the repeated request
+    /// The error response for the client, if the client does not answer or the repeated request
     /// cannot be sent.
     pub(super) async fn request_input(
         &self,
@@ -96,15 +96,16 @@ impl Forwarder {
         }
     }
 
-    /// Records that a request which needs input is refused, and returns the error response.
+    /// Records that a request is refused because it needs input, and returns the error response.
     fn refuse(&self, exchange: &Exchange, id: &str, code: i64, reason: &str) -> Vec<u8> {
         let answer = reply::error(id, code, reason);
         exchange.record(&self.recorder, None, answer.len(), Outcome::Refused);
         answer
     }
 
-    /// Returns a stateful upstream's question as the answer to a stateless client. The request is
-    /// suspended until the client repeats it with the input.
+    /// Returns a stateful upstream's server-to-client request as an `input_required` answer for a
+    /// stateless client. The client's request is suspended until the client repeats it with the
+    /// input.
     pub(super) fn suspend(
         &self,
         origin: &Origin<'_>,
@@ -143,8 +144,8 @@ impl Forwarder {
         answer
     }
 
-    /// Sends the client's input to the upstream whose request is suspended as `state`. Returns the
-    /// response to that request.
+    /// Sends the client's input to the upstream of the suspended request with the `requestState`
+    /// `state`. Returns the response to the suspended request.
     pub(super) async fn resume(&self, origin: &Origin<'_>, state: &str, request: &[u8]) -> Vec<u8> {
         let id = raw_id(request).to_owned();
         let Some(pending) = self.input_requests.take(&origin.client.principal, state) else {

@@ -1,4 +1,5 @@
-//! Upstreams' requests for input from the client, and the suspended requests that wait for it.
+//! Upstreams' requests for input from the client, and the suspended requests that wait for the
+//! input.
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -14,35 +15,35 @@ use crate::fleet::OwnerTag;
 use crate::message::{Head, member, members};
 use crate::session_table::SessionTable;
 
-/// The prefix of the `requestState` of requests that the gateway has suspended.
+/// The prefix of the `requestState` of a request that the gateway has suspended.
 pub(crate) const STATE_PREFIX: &str = "cg-parked-";
 /// The number of random bytes in a `requestState`. It is a credential, so it must be unguessable.
 const STATE_BYTES: usize = 18;
-/// The maximum number of suspended requests. If there are more, the oldest one of the caller with
-/// the most is cancelled.
+/// The maximum number of suspended requests. Beyond it, the oldest request of the caller with the
+/// most requests is cancelled.
 const MAX_PENDING_INPUTS: NonZeroUsize = NonZeroUsize::new(1_024).unwrap();
-/// The maximum number of suspended requests of a caller. If there are more, its oldest is
+/// The maximum number of suspended requests of a caller. Beyond it, the caller's oldest request is
 /// cancelled.
 const MAX_PENDING_PER_OWNER: usize = 128;
 /// The maximum size of a suspended request, in bytes. `limits.bufferedBytes` does not count it.
 const MAX_PENDING_BYTES: usize = 256 << 10;
-/// The maximum size of all suspended requests, in bytes. If they are larger, the oldest ones of the
-/// caller with the most bytes are cancelled.
+/// The maximum total size of all suspended requests, in bytes. Beyond it, the oldest requests of
+/// the caller with the most bytes are cancelled.
 const MAX_TOTAL_BYTES: usize = 64 << 20;
-/// The maximum size of all suspended requests of a caller, in bytes. If they are larger, its oldest
-/// ones are cancelled.
+/// The maximum total size of the suspended requests of a caller, in bytes. Beyond it, the caller's
+/// oldest requests are cancelled.
 const MAX_BYTES_PER_OWNER: usize = 8 << 20;
 
-/// The questions and the state in a stateless upstream's `input_required` result.
+/// The requests for input and the state in a stateless upstream's `input_required` result.
 pub(super) struct InputRequest {
-    /// The questions to the client, each with its name and the request as raw JSON.
+    /// The requests for input, each as its name and its raw JSON.
     pub(super) questions: Vec<(String, String)>,
-    /// The upstream's `requestState`, as raw JSON. `None` if it has none.
+    /// The upstream's `requestState`, as raw JSON. `None` if the result has none.
     pub(super) state: Option<String>,
 }
 
 impl InputRequest {
-    /// Parses the upstream's response. Returns `None` if it does not ask for input.
+    /// Parses the upstream's response. Returns `None` if the response does not request input.
     pub(super) fn parse(answer: &[u8]) -> Option<Self> {
         // Most answers are not, and a substring search is cheaper than parsing a large answer.
         memchr::memmem::find(answer, b"input_required")?;
@@ -64,23 +65,24 @@ impl InputRequest {
     }
 }
 
-/// A suspended request that waits for the client's answer to a question of its upstream.
+/// A suspended request that waits for the client's answer to its upstream's request for input.
 pub(super) struct PendingInput<R = InFlightRequest> {
     pub(super) request: R,
-    /// The upstream's id of the question, as raw JSON.
+    /// The upstream's id of its request for input, as raw JSON.
     pub(super) question_id: String,
     principal: Arc<str>,
-    /// The caller whose share it uses.
+    /// The caller in whose share the request counts.
     owner: Arc<str>,
     bytes: usize,
     since: Instant,
 }
 
-/// All suspended requests, by their `requestState`. Each caller has a share of their number and of
-/// their bytes.
+/// All suspended requests, by their `requestState`. Their number and bytes are limited in total and
+/// for each caller.
 pub(super) struct InputRequests<R = InFlightRequest> {
     pending: Mutex<SessionTable<PendingInput<R>>>,
-    /// The tag of this replica, which alone can resume the requests.
+    /// The tag of this replica, which begins each `requestState`. Only this replica can resume the
+    /// requests.
     tag: OwnerTag,
 }
 
@@ -94,14 +96,14 @@ impl<R> InputRequests<R> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns true if a request of this size may be suspended.
+    /// Returns true if a request of `bytes` bytes may be suspended.
     pub(super) fn admits(bytes: usize) -> bool {
         bytes <= MAX_PENDING_BYTES
     }
 
-    /// Suspends a request of a principal, of `bytes` bytes. It counts for the share of the caller
-    /// `owner`. Returns the `requestState` with which the client resumes it, or `None` if the
-    /// system has no random numbers. O(suspended requests).
+    /// Suspends a request of a principal, of `bytes` bytes, in the share of the caller `owner`.
+    /// Returns the `requestState` with which the client resumes the request. `None` if the
+    /// operating system provides no random numbers. O(suspended requests).
     pub(super) fn suspend(
         &self,
         principal: &Arc<str>,
@@ -134,15 +136,15 @@ impl<R> InputRequests<R> {
         Some(state)
     }
 
-    /// Removes and returns the suspended request with this `requestState`. Returns `None` if it
-    /// belongs to another principal, so that states cannot be probed.
+    /// Removes and returns the suspended request with this `requestState`. Returns `None` if the
+    /// request belongs to another principal, so that clients cannot probe for states.
     pub(super) fn take(&self, principal: &Arc<str>, state: &str) -> Option<PendingInput<R>> {
         let mut pending = self.lock();
         let is_own = pending.get(state).is_some_and(|pending| pending.principal == *principal);
         if is_own { pending.remove(state) } else { None }
     }
 
-    /// Cancels the suspended requests that no client resumed within `max_idle`.
+    /// Cancels the suspended requests that their clients have not resumed within `max_idle`.
     pub(super) fn expire(&self, max_idle: Duration) {
         let mut pending = self.lock();
         let all = pending.iter();
@@ -156,17 +158,18 @@ impl<R> InputRequests<R> {
     }
 }
 
-/// The suspended requests of a caller. The one with the most bytes is the greatest, and of several
-/// the one with the oldest request.
+/// The suspended requests of a caller, ordered by their bytes, then by the age of the oldest
+/// request.
 #[derive(Default, PartialEq, Eq, PartialOrd, Ord)]
 struct CallerShare<'t> {
     bytes: usize,
-    /// The oldest request but the newest of all: the number of later ones, and its `requestState`.
+    /// The oldest request except the newest of all callers: the number of later requests, and its
+    /// `requestState`. `None` if the caller has only the newest.
     oldest: Option<(usize, &'t String)>,
 }
 
 /// Returns the `requestState` of the oldest suspended request of the caller with the most bytes, if
-/// the caller's or all bytes exceed their limit. Never returns `newest`. O(suspended requests).
+/// a limit of bytes is exceeded. Never returns `newest`. O(suspended requests).
 fn oldest_in_excess<R>(pending: &SessionTable<PendingInput<R>>, newest: &str) -> Option<String> {
     let mut callers: HashMap<&Arc<str>, CallerShare<'_>> = HashMap::new();
     // The order is from the last suspended request to the first.
@@ -186,8 +189,8 @@ fn oldest_in_excess<R>(pending: &SessionTable<PendingInput<R>>, newest: &str) ->
     shares.max()?.oldest.map(|(_, state)| state.clone())
 }
 
-/// Returns the `requestState` in a request that resumes one suspended by the gateway. `None` if an
-/// upstream created the state.
+/// Returns the `requestState` in a request that resumes a request which the gateway has suspended.
+/// `None` if an upstream created the state, or there is none.
 pub(crate) fn resumed_state(head: &Head<'_>) -> Option<String> {
     let state = member(head.params?.get(), "requestState")?;
     let state: String = serde_json::from_str(state.get()).ok()?;

@@ -14,32 +14,33 @@ use super::list_kinds::{LIST_KINDS, ListKind};
 use super::upstream_list::UpstreamList;
 use crate::upstream::connection::{ServerInfo, UpstreamConnection};
 
-/// The maximum number of lists that are remembered.
+/// The maximum number of cached lists.
 const MAX_LISTS: NonZeroUsize = NonZeroUsize::new(4_096).unwrap();
-/// The maximum total size of the remembered lists, in bytes.
+/// The maximum total size of the cached lists, in bytes.
 const MAX_LIST_BYTES: usize = 64 << 20;
-/// The maximum number of descriptions that are remembered.
+/// The maximum number of cached descriptions of upstreams.
 const MAX_INFOS: NonZeroUsize = NonZeroUsize::new(1_024).unwrap();
-/// The maximum size of a remembered description, in bytes.
+/// The maximum size of a cached description, in bytes.
 const MAX_INFO_BYTES: usize = 32 << 10;
-/// The maximum number of changes that wait for a subscriber.
+/// The maximum number of changes in the queue of a subscriber.
 const MAX_CHANGES: usize = 64;
 
-/// The remembered lists. `None` replaces a list that the upstream has changed.
+/// The cached lists. The value is `None` after the upstream has announced a change of the list.
 struct RememberedLists {
     entries: LruCache<(Audience, &'static str), Option<Arc<UpstreamList>>>,
     bytes: usize,
 }
 
-/// Remembers the last list of each kind, and the description, of each upstream for each audience.
-/// Other audiences see only what the gateway itself read at its start, without credentials.
+/// Caches the last list of each kind and the description of each upstream for each audience. An
+/// audience without an entry uses those that the gateway itself read at its start, without
+/// credentials.
 pub(super) struct KnownLists {
     lists: Mutex<RememberedLists>,
     infos: Mutex<LruCache<Audience, ServerInfo>>,
-    /// The lists that changed after stateless clients were answered from older ones, as the
-    /// notifications of the change.
+    /// Sends the lists that changed after stateless clients received older ones: the audience, and
+    /// the method of the notification.
     pub(super) changes: broadcast::Sender<(Audience, &'static str)>,
-    /// The lists of tools that need not be asked for.
+    /// Lists of tools that are recent enough to answer without asking the upstream.
     pub(super) fresh: FreshLists<UpstreamConnection>,
 }
 
@@ -58,8 +59,8 @@ impl KnownLists {
         }
     }
 
-    /// Returns the last list for a client, or the one that the gateway read at its start. `None` if
-    /// there is none, or the upstream has changed it since.
+    /// Returns the last list for a client, or the list that the gateway read at its start. `None`
+    /// if there is none, or the upstream has announced a change of it.
     pub(super) fn list(
         &self,
         client: &Client,
@@ -74,7 +75,8 @@ impl KnownLists {
         lists.entries.get(&common).cloned().flatten()
     }
 
-    /// Remembers the list that an upstream returned for a client.
+    /// Caches the list that an upstream returned for a client, if MCP defines a notification for
+    /// changes of such a list.
     pub(super) fn learn_list(
         &self,
         client: &Client,
@@ -89,8 +91,8 @@ impl KnownLists {
         }
     }
 
-    /// Forgets lists of an upstream that it has changed, given its notification. `is_common` is
-    /// true if all clients use the same instance of the upstream.
+    /// Removes the lists of an upstream that its notification `changed` reports as changed.
+    /// `is_common` is true if all clients use the same instance of the upstream.
     pub(super) fn forget(&self, server: usize, changed: &str, is_common: bool) {
         self.fresh.forget(server, changed);
         let common = Audience::of_client(&Client::gateway(), server);
@@ -109,7 +111,7 @@ impl KnownLists {
     }
 
     /// Returns the last description of an upstream for a client, or the one that the gateway read
-    /// at its start.
+    /// at its start. `None` if there is neither.
     pub(super) fn info(&self, client: &Client, server: usize) -> Option<ServerInfo> {
         let mut infos = lock(&self.infos);
         if let Some(own) = infos.get(&Audience::of_client(client, server)) {
@@ -118,7 +120,7 @@ impl KnownLists {
         infos.get(&Audience::of_client(&Client::gateway(), server)).cloned()
     }
 
-    /// Remembers the description of an upstream, unless it is too long.
+    /// Caches the description of an upstream, unless it exceeds the maximum size.
     pub(super) fn learn_info(&self, audience: Audience, info: &ServerInfo) {
         if info.result.len() <= MAX_INFO_BYTES {
             lock(&self.infos).put(audience, info.clone());

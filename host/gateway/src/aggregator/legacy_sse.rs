@@ -30,7 +30,8 @@ use crate::message::{Head, Kind};
 use crate::reply;
 use crate::tasks::AbortOnDrop;
 
-/// Ends a connection and its session when its event stream is dropped: the client has left.
+/// Ends a connection and its session when the connection's event stream is dropped, because the
+/// client has disconnected.
 struct ConnectionGuard {
     aggregator: Arc<Aggregator>,
     connection: Arc<SseConnection>,
@@ -43,8 +44,8 @@ impl Drop for ConnectionGuard {
 }
 
 impl Aggregator {
-    /// Serves a client's HTTP request of the HTTP+SSE transport. The requests in it
-    /// occupy the places of `admission` until they are answered.
+    /// Serves a client's HTTP request of the HTTP+SSE transport. The JSON-RPC requests in it hold
+    /// the permits of `admission` until they are answered.
     pub(crate) async fn serve_sse(
         self: &Arc<Self>,
         admission: &Admission,
@@ -62,7 +63,7 @@ impl Aggregator {
         }
     }
 
-    /// Opens a connection. Its event stream begins with the URL for messages, `url` and the id of
+    /// Opens a connection. Its event stream begins with the URL for messages: `url` with the id of
     /// the connection.
     fn open_stream(self: &Arc<Self>, admission: &Admission, url: &str) -> Response {
         let Some(opened) = self.sse_connections.open(admission) else {
@@ -154,8 +155,11 @@ impl Aggregator {
         reply::empty(StatusCode::ACCEPTED)
     }
 
-    /// Opens the session that an `initialize` request describes, and relays its messages to the
-    /// event stream. The error is the HTTP response that refuses the request.
+    /// Opens the session that an `initialize` request describes, and relays the session's messages
+    /// to the event stream.
+    ///
+    /// # Errors
+    /// The HTTP response that refuses the request.
     fn begin_session(
         self: &Arc<Self>,
         connection: &Arc<SseConnection>,
@@ -191,8 +195,8 @@ impl Aggregator {
         session.ok_or_else(|| Box::new(reply::empty(StatusCode::INTERNAL_SERVER_ERROR)))
     }
 
-    /// Runs requests concurrently, and sends their notifications, questions and answers on the
-    /// event stream of the connection.
+    /// Runs requests concurrently. Sends their notifications, server-to-client requests and answers
+    /// on the event stream of the connection.
     async fn run_on_stream(
         self: Arc<Self>,
         client: Client,
@@ -223,8 +227,8 @@ impl Aggregator {
     }
 }
 
-/// Sends the messages of a session's stream on the event stream of a connection, until one of them
-/// ends. Returns the reader, so that the caller determines when the stream loses it.
+/// Sends the messages of a session's stream on the event stream of a connection, until either ends.
+/// Returns the reader, so that the caller determines when it is disconnected.
 async fn relay(mut events: EventReader, connection: &SseConnection) -> EventReader {
     loop {
         let event = tokio::select! {
@@ -238,8 +242,8 @@ async fn relay(mut events: EventReader, connection: &SseConnection) -> EventRead
     }
 }
 
-/// Returns the events of a connection, with comments while it is silent. As long as the client
-/// reads them, its session is in use. Dropping the stream ends the connection.
+/// Returns the events of a connection, with comments while it is silent. Each read by the client
+/// marks the session as used. Dropping the stream ends the connection.
 fn events(
     messages: Receiver<Bytes>,
     guard: ConnectionGuard,

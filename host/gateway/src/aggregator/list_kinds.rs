@@ -9,7 +9,7 @@ pub(super) struct ListKind {
     pub(super) key: &'static str,
     /// The capability that upstreams with such a list declare.
     pub(super) capability: &'static str,
-    /// The notification that such a list has changed. Empty if MCP defines none.
+    /// The method of the notification that such a list has changed. Empty if MCP defines none.
     pub(super) changed: &'static str,
 }
 

@@ -30,11 +30,11 @@ type Key = (Arc<str>, usize);
 /// The declared headers of the tools of an upstream, by the tool's own name.
 type Declared = HashMap<String, Vec<ParamHeader>>;
 
-/// Remembers the headers that tools declare.
+/// The parameter headers that the tools of upstreams declare, by owner and upstream.
 pub(super) struct ParamHeaders(Mutex<LruCache<Key, Declared>>);
 
 impl ParamHeaders {
-    /// Creates an empty memory for at most `max` pairs of owner and upstream.
+    /// Creates an empty table for at most `max` pairs of owner and upstream.
     pub(super) fn new(max: NonZeroUsize) -> Self {
         Self(Mutex::new(LruCache::new(max)))
     }
@@ -43,7 +43,7 @@ impl ParamHeaders {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remembers the headers that a tool (raw JSON) of an upstream declares.
+    /// Stores the headers that a tool (raw JSON) of an upstream declares.
     pub(super) fn learn(&self, scope: &Arc<str>, server: usize, name: &str, tool: &str) {
         let is_declared = memchr::memmem::find(tool.as_bytes(), b"\"x-mcp-header\"").is_some();
         let headers = if is_declared { parse(tool) } else { Vec::new() };
@@ -58,8 +58,8 @@ impl ParamHeaders {
         declared.get_or_insert_mut(key, Declared::new).insert(name.to_owned(), headers);
     }
 
-    /// Returns the declared headers of the tool that a request calls, with the values that its
-    /// arguments have.
+    /// Returns the declared headers of the tool that a request calls, with the values of their
+    /// parameters in the request's arguments.
     fn values(&self, scope: &Arc<str>, server: usize, request: &[u8]) -> Vec<(HeaderName, Value)> {
         let Some(head) = Head::read(request).filter(|head| head.method() == "tools/call") else {
             return Vec::new();
@@ -79,7 +79,8 @@ impl ParamHeaders {
         values.collect()
     }
 
-    /// Returns the headers for a request to an upstream, computed from its arguments.
+    /// Returns the parameter headers for a request to an upstream, computed from the request's
+    /// arguments.
     pub(super) fn build(&self, scope: &Arc<str>, server: usize, request: &[u8]) -> HeaderMap {
         let values = self.values(scope, server, request).into_iter();
         let headers = values.filter_map(|(name, value)| {
@@ -120,7 +121,7 @@ impl ParamHeaders {
     }
 }
 
-/// Returns the text of a value in a header, or `None` if it is not primitive.
+/// Returns the text of a value in a header. `None` if the value is an object, a list or null.
 fn text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
@@ -140,8 +141,8 @@ fn parse(tool: &str) -> Vec<ParamHeader> {
     headers
 }
 
-/// Adds the headers that the properties of a schema declare. Only properties of properties may
-/// declare any.
+/// Adds the headers that the properties of a schema declare to `headers`. `path` has the names of
+/// the members that lead to the schema. Only nested properties may declare headers.
 fn collect(schema: &Value, path: &mut Vec<String>, headers: &mut Vec<ParamHeader>) {
     if path.len() >= MAX_DEPTH {
         return;

@@ -1,4 +1,4 @@
-//! The sessions of stateful clients that move between the replicas of a fleet.
+//! Sessions of stateful clients that any replica of a fleet can continue.
 
 use std::sync::Arc;
 
@@ -8,15 +8,15 @@ use crate::protocol_mode::ClientInfo;
 use crate::store::CursorStore;
 
 impl Aggregator {
-    /// Returns true if a session works at the replica that began it only, because an upstream is a
-    /// process, or its session is a connection (HTTP+SSE).
+    /// Returns true if a session works only at the replica that began it. That is so if an upstream is
+    /// a process, or its session is a connection (HTTP+SSE).
     pub(crate) fn binds_sessions(&self) -> bool {
         let mut servers = self.servers().iter();
         servers.any(|server| server.http.is_none() || server.speaks_legacy_sse() == Some(true))
     }
 
-    /// Returns the client of a session that is open here, and the ids of its sessions with
-    /// upstreams. `None` if it belongs to another principal.
+    /// Returns the client of a session that is open here, and the ids of the session's upstream
+    /// sessions. `None` if the session is not open here, or belongs to another principal.
     pub(crate) fn describe_session(
         &self,
         principal: &Arc<str>,
@@ -26,7 +26,8 @@ impl Aggregator {
         Some((session.info.as_ref().clone(), self.connections.session_ids(id)))
     }
 
-    /// Opens a session that another replica began, unless it is open here.
+    /// Opens a session that another replica began. Does nothing if the session is already open
+    /// here.
     pub(crate) fn restore_session(
         &self,
         principal: &Arc<str>,
@@ -44,7 +45,7 @@ impl Aggregator {
         }
     }
 
-    /// Shares the owners of tasks with the other replicas of a fleet, by their store.
+    /// Shares the owners of MCP tasks with the other replicas through the store of the fleet.
     pub(crate) fn join_fleet(&self, store: Option<&Arc<dyn CursorStore>>) {
         if let Some(store) = store {
             self.router.tasks.share(Arc::clone(store));

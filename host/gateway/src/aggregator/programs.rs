@@ -1,4 +1,4 @@
-//! The tool that runs programs of models over tools and stored answers: `context_guard_run`.
+//! The tool `context_guard_run`, with which models run programs over tools and stored answers.
 
 mod arguments;
 mod calls;
@@ -38,23 +38,23 @@ use crate::telemetry::Outcome;
 
 /// The maximum size of the value that a program returns, in bytes.
 const MAX_VALUE_BYTES: u32 = 16 << 20;
-/// The maximum size of what a program logs, in bytes.
+/// The maximum total size of the texts that a program logs, in bytes.
 const MAX_LOG_BYTES: usize = 2_000;
-/// The maximum number of runs that wait for their turn.
+/// The maximum number of runs that wait for a permit.
 const MAX_WAITING: usize = 1_024;
-/// The time after its deadline for a run to end by itself.
+/// The time after its deadline in which a run may end by itself, before it is abandoned.
 const GRACE: Duration = Duration::from_millis(30);
 
 /// The sandbox for programs, and its settings.
 pub(super) struct Programs {
     sandbox: Option<Arc<Sandbox>>,
     settings: CodeSettings,
-    /// The places of programs that run at once.
+    /// The permits of programs that run concurrently.
     places: Arc<FairQueue>,
 }
 
 impl Programs {
-    /// Creates the tool. Without a sandbox, it is not offered.
+    /// Creates the tool. It is disabled without a sandbox.
     pub(super) fn new(settings: &CodeSettings, sandbox: Option<Arc<Sandbox>>) -> Self {
         let places = Shares::defaults(settings.concurrency);
         Self {
@@ -64,19 +64,19 @@ impl Programs {
         }
     }
 
-    /// Returns true if the tool is offered.
+    /// Returns true if the tool is listed and may be called.
     pub(super) fn is_enabled(&self) -> bool {
         self.sandbox.is_some()
     }
 
-    /// Returns the tool for a list of tools, if it is offered.
+    /// Returns the tool for a list of tools. `None` if it is disabled.
     pub(super) fn tool(&self) -> Option<ProgramTool> {
         let tool = ProgramTool { definition: DEFINITION, is_only: self.settings.only };
         self.is_enabled().then_some(tool)
     }
 }
 
-/// Ends a run when it is dropped, which happens if the client cancels its request.
+/// Ends a run when this value is dropped, for example because the client cancels its request.
 struct EndOnDrop(Arc<AtomicBool>);
 
 impl Drop for EndOnDrop {
@@ -140,7 +140,7 @@ impl Aggregator {
         answer
     }
 
-    /// Runs a program to its end. `context` is that of the request.
+    /// Runs a program until it ends. `context` is the call context of the client's request.
     async fn execute(
         &self,
         origin: &Origin<'_>,

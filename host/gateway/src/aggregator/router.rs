@@ -13,23 +13,23 @@ use crate::session_table::SessionTable;
 use crate::task_owners::TaskOwners;
 use crate::upstream::server::UpstreamServer;
 
-/// The maximum number of listed resources whose owner is known.
+/// The maximum number of listed resources whose owner is recorded.
 const MAX_LISTED_URIS: NonZeroUsize = NonZeroUsize::new(65_536).unwrap();
-/// The maximum size of the URIs of listed resources whose owner is known, in bytes.
+/// The maximum total size of the URIs of listed resources whose owner is recorded, in bytes.
 const MAX_LISTED_BYTES: usize = 64 << 20;
-/// The maximum number of resources whose owner is known because clients read them.
+/// The maximum number of unlisted resources whose owner is recorded because clients read them.
 const MAX_READ_URIS: NonZeroUsize = NonZeroUsize::new(16_384).unwrap();
-/// The maximum number of these for each principal.
+/// The maximum number of such unlisted resources for each principal.
 const MAX_READ_URIS_PER_PRINCIPAL: usize = 2_048;
-/// The maximum number of known templates of an upstream. Each is matched with unknown URIs.
+/// The maximum number of recorded templates of an upstream. Each is matched with unknown URIs.
 const MAX_TEMPLATES: usize = 1_024;
-/// The maximum length of a URI or template whose owner is known, in bytes.
+/// The maximum length of a URI or template whose owner is recorded, in bytes.
 const MAX_URI_BYTES: usize = 8 << 10;
-/// The maximum length of a URI that clients read and whose owner is known, in bytes. Clients choose
-/// these URIs.
+/// The maximum length of the URI of an unlisted resource whose owner is recorded, in bytes. Clients
+/// choose these URIs.
 const MAX_READ_URI_BYTES: usize = 2 << 10;
-/// The prefix of the URI that clients see for a resource if another upstream has one with the same
-/// URI.
+/// The prefix of the client-visible URI of a resource if another upstream has a resource with the
+/// same URI.
 const ALIAS_PREFIX: &str = "context-guard://server/";
 
 /// The upstream that lists a resource, by index.
@@ -40,7 +40,7 @@ enum UriOwner {
     Several,
 }
 
-/// The upstreams, by index, that own resources, as earlier responses showed.
+/// The owners of resources that earlier responses showed, as indexes of upstreams.
 struct LearnedRoutes {
     listed: LruCache<String, UriOwner>,
     /// The sum of the lengths of the listed URIs.
@@ -77,7 +77,7 @@ impl LearnedRoutes {
     }
 }
 
-/// Maps the names that clients see to upstreams, which are identified by index.
+/// Maps client-visible names, URIs and tasks to upstreams. Upstreams are identified by index.
 pub(super) struct Router {
     /// The names of tools and prompts.
     pub(super) client_names: ClientNames,
@@ -97,12 +97,12 @@ impl Router {
         self.learned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns true if clients see names prefixed with the name of the upstream.
+    /// Returns true if client-visible names begin with the name of the upstream.
     pub(super) fn is_prefixed(&self) -> bool {
         self.client_names.is_prefixed()
     }
 
-    /// Returns the name under which clients see the tool or prompt `name` of an upstream.
+    /// Returns the client-visible name of the tool or prompt `name` of an upstream.
     pub(super) fn to_client_name(&self, server: usize, name: &str) -> String {
         self.client_names.to_client_name(server, name)
     }
@@ -111,8 +111,8 @@ impl Router {
         self.client_names.upstreams()
     }
 
-    /// Records the owner of a resource. Returns the URI that clients see: the resource's own,
-    /// unless another upstream has a resource with that URI.
+    /// Records the owner of a resource. Returns the client-visible URI: the resource's own, unless
+    /// another upstream has a resource with that URI.
     pub(super) fn learn_uri(&self, server: usize, uri: &str) -> String {
         let mut learned = self.learned();
         match learned.listed.get(uri) {
@@ -129,14 +129,15 @@ impl Router {
         }
     }
 
-    /// Records the upstream from which a principal has read a resource that none lists.
+    /// Records the upstream from which a principal has read a resource that no upstream lists.
     pub(super) fn learn_read_uri(&self, principal: &Arc<str>, server: usize, uri: &str) {
         if uri.len() <= MAX_READ_URI_BYTES {
             self.learned().read.insert(principal, uri.to_owned(), server);
         }
     }
 
-    /// Returns true if several upstreams list a resource with this URI, so that it names none.
+    /// Returns true if several upstreams list a resource with this URI, so that the URI has no
+    /// owner.
     pub(super) fn is_ambiguous(&self, uri: &str) -> bool {
         self.learned().listed.peek(uri) == Some(&UriOwner::Several)
     }
@@ -154,9 +155,9 @@ impl Router {
         }
     }
 
-    /// Returns the index of the upstream that owns a resource, if it is known, and that upstream's
-    /// own URI. If templates of several upstreams match, the owner is not known. `uri` is the one
-    /// that clients see.
+    /// Returns the index of the upstream that owns a resource, and the upstream's own URI. `uri` is
+    /// client-visible. The index is `None` if the owner is unknown, or templates of several
+    /// upstreams match.
     pub(super) fn uri_owner<'u>(&self, uri: &'u str) -> (Option<usize>, &'u str) {
         if let Some((name, rest)) =
             uri.strip_prefix(ALIAS_PREFIX).and_then(|rest| rest.split_once('/'))
@@ -190,8 +191,7 @@ impl Router {
         }
     }
 
-    /// Returns the index of the upstream that created a principal's task, or `None` if it is
-    /// unknown.
+    /// Returns the index of the upstream that created a principal's task. `None` if it is unknown.
     pub(super) fn task_owner(&self, principal: &Arc<str>, task: &str) -> Option<usize> {
         // Anonymous callers share one principal. Only the upstream can tell them apart.
         let is_open = self.names().len() == 1 && principal.as_ref() == ANONYMOUS;

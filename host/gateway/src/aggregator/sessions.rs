@@ -17,19 +17,19 @@ use crate::telemetry::Recorder;
 /// The number of random bytes in a session id. The id is a credential, so it must be unguessable.
 const ID_BYTES: usize = 24;
 
-/// Returns a new id of a session. `None` if the system has no random numbers.
+/// Returns a new session id. `None` if the operating system provides no random numbers.
 pub(crate) fn random_id() -> Option<String> {
     let mut random = [0u8; ID_BYTES];
     getrandom::fill(&mut random).ok()?;
     Some(URL_SAFE_NO_PAD.encode(random))
 }
 
-/// All sessions of stateful clients. Opening one beyond the maximum number ends an older one.
+/// All sessions of stateful clients. Opening a session beyond the maximum number ends an older one.
 pub(super) struct Sessions {
     sessions: Mutex<SessionTable<Arc<ClientSession>>>,
     max_idle: Duration,
     recorder: Arc<Recorder>,
-    /// The tag of this replica, for the ids of questions.
+    /// The tag of this replica, for the ids of server-to-client requests.
     tag: OwnerTag,
 }
 
@@ -47,8 +47,8 @@ impl Sessions {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens a session. Returns the session, and the id of the one that it evicted, if any. `None`
-    /// if the system has no random numbers.
+    /// Opens a session. Returns the session, and the id of the session that it evicted, if any.
+    /// `None` if the operating system provides no random numbers.
     pub(super) fn open(
         &self,
         admission: &Admission,
@@ -59,8 +59,8 @@ impl Sessions {
         Some(self.insert(&mut sessions, &admission.principal, &admission.owner, id, info))
     }
 
-    /// Opens the session of a client that another replica began, unless it is open here.
-    /// Returns the id of the one that it evicted, if any.
+    /// Opens the session of a client that another replica began. Does nothing if it is already open
+    /// here. Returns the id of the session that it evicted, if any.
     pub(super) fn restore(
         &self,
         principal: &Arc<str>,
@@ -94,8 +94,8 @@ impl Sessions {
         (session, evicted)
     }
 
-    /// Returns the session with this id. Returns `None` if it belongs to another principal, so that
-    /// ids cannot be probed.
+    /// Returns the session with this id. `None` if there is none. Also `None` if the session
+    /// belongs to another principal, so that clients cannot probe for ids.
     pub(super) fn find(&self, principal: &Arc<str>, id: &str) -> Option<Arc<ClientSession>> {
         self.lock().get(id).filter(|session| session.principal == *principal).cloned()
     }
@@ -113,7 +113,7 @@ impl Sessions {
         self.recorder.metrics.sessions(sessions.len());
     }
 
-    /// Returns the ids of the sessions that exceed the maximum idle time.
+    /// Returns the ids of the sessions that have been idle for longer than the maximum.
     pub(super) fn idle(&self) -> Vec<String> {
         let sessions = self.lock();
         let idle = sessions.iter().filter(|(_, session)| session.idle() > self.max_idle);

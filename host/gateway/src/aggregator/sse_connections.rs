@@ -13,15 +13,15 @@ use crate::config::Limits;
 use crate::session_table::SessionTable;
 use crate::tasks::AbortOnDrop;
 
-/// The number of messages that wait for the event stream. Others wait in the streams of the
-/// session, which bound their size.
+/// The number of messages in the queue of the event stream. Further messages wait in the streams of
+/// the session, which limit their size.
 const MAX_QUEUED_MESSAGES: usize = 1;
 
 /// A client's connection: its event stream, from the GET that opened it until it ends.
 pub(super) struct SseConnection {
     pub(super) id: String,
     pub(super) principal: Arc<str>,
-    /// The session that the client's `initialize` opened.
+    /// The session that the client's `initialize` request opened. Unset before that request.
     session: OnceLock<Arc<ClientSession>>,
     messages: Sender<Bytes>,
     /// The tasks that relay messages to the stream.
@@ -36,8 +36,8 @@ impl SseConnection {
         self.session.get()
     }
 
-    /// Sets the session of the client, and the tasks that relay its messages. Returns false if it
-    /// has one already.
+    /// Sets the session of the client, and the tasks that relay its messages. Returns false if the
+    /// connection already has a session.
     pub(super) fn begin(&self, session: &Arc<ClientSession>, tasks: Vec<AbortOnDrop>) -> bool {
         let is_first = self.session.set(Arc::clone(session)).is_ok();
         if is_first {
@@ -46,7 +46,7 @@ impl SseConnection {
         is_first
     }
 
-    /// Adds a message to the event stream, as soon as the client has read the ones before it.
+    /// Sends a message on the event stream, after the client has read the messages before it.
     /// Returns false if the connection has ended.
     pub(super) async fn send(&self, message: Bytes) -> bool {
         tokio::select! {
@@ -62,17 +62,16 @@ impl SseConnection {
     }
 }
 
-/// A connection that was opened.
+/// A connection that was just opened.
 pub(super) struct OpenedSseConnection {
     pub(super) connection: Arc<SseConnection>,
     /// The messages for its event stream.
     pub(super) messages: Receiver<Bytes>,
-    /// The connection that has to end for it, if any.
+    /// The connection that must end to make room for this one. `None` if there is room.
     pub(super) evicted: Option<Arc<SseConnection>>,
 }
 
-/// All connections over HTTP+SSE. Opening one beyond the maximum number ends an older one, as for
-/// sessions.
+/// All connections over HTTP+SSE. Opening a connection beyond the maximum number ends an older one.
 pub(super) struct SseConnections(Mutex<SessionTable<Arc<SseConnection>>>);
 
 impl SseConnections {
@@ -84,7 +83,8 @@ impl SseConnections {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens a connection of a caller. `None` if the system has no random numbers for its id.
+    /// Opens a connection of a caller. `None` if the operating system provides no random numbers
+    /// for its id.
     pub(super) fn open(&self, admission: &Admission) -> Option<OpenedSseConnection> {
         let (messages, receiver) = channel(MAX_QUEUED_MESSAGES);
         let connection = Arc::new(SseConnection {
@@ -100,8 +100,8 @@ impl SseConnections {
         Some(OpenedSseConnection { connection, messages: receiver, evicted })
     }
 
-    /// Returns the connection with this id. `None` if it belongs to another principal, so that ids
-    /// cannot be probed.
+    /// Returns the connection with this id. `None` if there is none. Also `None` if it belongs to
+    /// another principal, so that clients cannot probe for ids.
     pub(super) fn find(&self, principal: &Arc<str>, id: &str) -> Option<Arc<SseConnection>> {
         self.lock().get(id).filter(|connection| connection.principal == *principal).cloned()
     }

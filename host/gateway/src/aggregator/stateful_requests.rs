@@ -1,5 +1,5 @@
-//! Runs a stateful client's requests. They continue if the client's connection breaks, and the
-//! client can resume the stream to get the answers.
+//! Runs a stateful client's requests. The requests continue if the client's connection is lost. The
+//! client can resume the stream to receive the answers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -89,8 +89,8 @@ impl Aggregator {
         event_response(session, stream_id, None, events, connected)
     }
 
-    /// Runs a request. Sends its notifications, questions and answer on the event stream
-    /// `stream_id`.
+    /// Runs a request. Sends its notifications, server-to-client requests and answer on the event
+    /// stream `stream_id`.
     pub(super) async fn run_request(
         &self,
         client: &Client,
@@ -132,7 +132,7 @@ impl Aggregator {
     }
 }
 
-/// Sends a message in the course of a request to the client.
+/// Sends a message that belongs to a running request to the client.
 fn send_related(session: &ClientSession, stream_id: u64, message: Vec<u8>) {
     let kind = Head::read(&message).and_then(|head| head.kind());
     session.streams().send(stream_id, message, kind == Some(Kind::Notification));

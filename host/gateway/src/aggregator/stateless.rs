@@ -34,8 +34,8 @@ const REMOVED_METHODS: [&str; 6] = [
 ];
 
 impl Aggregator {
-    /// Answers a stateless request with JSON, or with an event stream if messages precede the
-    /// answer or it takes long.
+    /// Answers a stateless request with JSON. The answer is an event stream if other messages
+    /// precede it, or if it takes long.
     pub(super) async fn post_stateless(
         self: &Arc<Self>,
         admission: &Admission,
@@ -176,7 +176,7 @@ fn refusal(head: &Head<'_>) -> Option<Response> {
     Some(reply::refuse(status, head.raw_id(), code, &text))
 }
 
-/// Returns the error response to a request of a protocol version that the gateway does not speak.
+/// Returns the error response to a request with the unsupported protocol version `version`.
 pub(super) fn unsupported_version(head: &Head<'_>, version: &str) -> Response {
     let text = format!("Unsupported protocol version: {version}");
     let data = json!({"supported": [STATELESS_VERSION], "requested": version});

@@ -1,4 +1,4 @@
-//! The notifications that a subscription asks for, and subscription ids in notifications.
+//! The notifications that a subscription selects, and subscription ids in notifications.
 
 use std::collections::BTreeSet;
 
@@ -8,10 +8,10 @@ use crate::message::{Head, SUBSCRIPTION_KEY, with_member};
 
 /// The notification that confirms a subscription.
 pub(super) const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
-/// The notification that a resource has changed.
+/// The notification that reports the change of a resource.
 pub(super) const RESOURCE_UPDATED: &str = "notifications/resources/updated";
-/// For each kind of list, the member of a subscription request that selects its changes, and the
-/// notification of such a change.
+/// For each kind of list, the member of a subscription request that selects it, and the method of
+/// its change notification.
 const LIST_CHANGES: [(&str, &str); 3] = [
     ("toolsListChanged", "notifications/tools/list_changed"),
     ("promptsListChanged", "notifications/prompts/list_changed"),
@@ -26,8 +26,8 @@ pub(super) struct SubscriptionFilter {
     uris: Vec<String>,
 }
 
-/// The maximum number of resources that a subscription selects. A stateful upstream receives a
-/// request for each.
+/// The maximum number of resources that a subscription selects. The gateway sends a separate
+/// request for each of them to a stateful upstream.
 const MAX_URIS: usize = 64;
 /// The maximum length of the URI of a resource that a client subscribes to, in bytes.
 pub(super) const MAX_SUBSCRIBED_BYTES: usize = 8 << 10;
@@ -70,13 +70,13 @@ impl SubscriptionFilter {
         Self { lists, uris: Vec::new() }
     }
 
-    /// Returns the selected notifications of changed lists.
+    /// Returns the messages of the selected notifications that lists have changed.
     pub(super) fn list_changes(&self) -> impl Iterator<Item = Vec<u8>> {
         self.lists.iter().filter_map(|method| self.list_change(method))
     }
 
-    /// Returns the notification that a list has changed, given its method. `None` if it is not
-    /// selected.
+    /// Returns the list-change notification with this method as a message. `None` if the filter
+    /// does not select it.
     pub(super) fn list_change(&self, method: &str) -> Option<Vec<u8>> {
         let changed = format!(r#"{{"jsonrpc":"2.0","method":"{method}"}}"#);
         self.lists.contains(&method).then(|| changed.into_bytes())
@@ -101,7 +101,7 @@ impl SubscriptionFilter {
         self.lists.contains(&head.method())
     }
 
-    /// Returns the filter as JSON, as `subscriptions/listen` and its confirmation contain it.
+    /// Returns the filter in the JSON form of `subscriptions/listen` and its confirmation.
     pub(super) fn json(&self) -> Value {
         let mut filter = serde_json::Map::new();
         for (name, method) in LIST_CHANGES {
@@ -116,13 +116,13 @@ impl SubscriptionFilter {
     }
 }
 
-/// Returns an upstream's notification without the subscription id, which is that of the gateway's
-/// own subscription.
+/// Returns an upstream's notification without the id of the gateway's own subscription at the
+/// upstream.
 pub(super) fn without_subscription_id(message: &[u8]) -> Vec<u8> {
     edit_meta(message, |meta| with_member(meta, SUBSCRIPTION_KEY, None))
 }
 
-/// Returns the notification with the id of the client's subscription, `subscription` (raw JSON),
+/// Returns the notification with `subscription`, the id of the client's subscription (raw JSON),
 /// added.
 pub(super) fn with_subscription_id(message: &[u8], subscription: &str) -> Vec<u8> {
     edit_meta(message, |meta| with_member(meta, SUBSCRIPTION_KEY, Some(subscription)))

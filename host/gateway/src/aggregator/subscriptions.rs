@@ -25,13 +25,13 @@ use crate::tasks::AbortOnDrop;
 use crate::upstream::connection::UpstreamConnection;
 use crate::upstream::request_table::UpstreamReply;
 
-/// The maximum time that a new subscription waits for confirmation by the upstreams.
+/// The maximum time that a new subscription waits for confirmations of the upstreams.
 const CONFIRM_TIMEOUT: Duration = Duration::from_secs(5);
 /// The pause before the gateway subscribes again after an upstream's connection has ended.
 const RESUBSCRIBE_PAUSE: Duration = Duration::from_secs(5);
 
-/// Subscribes to changes at upstreams on behalf of clients. Clones share its state, and its tasks
-/// hold clones.
+/// Subscribes to changes at upstreams on behalf of clients. Clones share the same state. The
+/// subscription tasks hold clones.
 #[derive(Clone)]
 pub(super) struct Subscriptions {
     connections: Arc<Connections>,
@@ -39,20 +39,21 @@ pub(super) struct Subscriptions {
     filter: Arc<Filter>,
 }
 
-/// The maximum number of confirmations that wait. Each upstream confirms once for each connection.
+/// The maximum number of confirmations in the queue. Each upstream confirms once for each
+/// connection.
 const MAX_CONFIRMATIONS: usize = 1_024;
 
 /// The channels to which the tasks of a subscription send.
 struct Sinks {
-    /// Carries change notifications, without a subscription id. Those that a slow client does not
-    /// read are dropped.
+    /// Carries change notifications without a subscription id. Notifications are dropped if a
+    /// client is slow.
     changes: ByteSender<Vec<u8>>,
-    /// Carries one value each time that an upstream has confirmed the subscription.
+    /// Carries one value for each confirmation of the subscription by an upstream.
     confirmed: mpsc::Sender<()>,
 }
 
 impl Sinks {
-    /// Sends a change to the client. Returns false if the client is gone.
+    /// Sends a change to the client. Returns false if the receiver was dropped.
     fn send(&self, change: Vec<u8>) -> bool {
         self.changes.try_send(change.len(), change);
         !self.changes.is_closed()
@@ -76,8 +77,8 @@ impl Subscriptions {
         }
     }
 
-    /// Subscribes a client to all upstreams. Returns once all have confirmed, or after a timeout.
-    /// Dropping the returned tasks ends the subscription.
+    /// Subscribes a client to all upstreams. Returns when all have confirmed, or after
+    /// [`CONFIRM_TIMEOUT`]. Dropping the returned tasks ends the subscription.
     pub(super) async fn subscribe(
         &self,
         client: &Client,
@@ -125,8 +126,8 @@ impl Subscriptions {
         tasks
     }
 
-    /// Sends changes of lists that the gateway itself noticed, because it answered without a slow
-    /// upstream. Dropping the returned task ends that.
+    /// Sends list changes that the gateway itself detected after it had answered without a slow
+    /// upstream. Dropping the returned task stops it.
     fn follow_late_lists(
         &self,
         client: &Client,
@@ -182,9 +183,9 @@ impl Subscriptions {
         }
     }
 
-    /// Sends the changes that a stateful upstream reports to `sinks`. It reports changed lists
-    /// without a subscription, and changed resources after `resources/subscribe`. Each of these
-    /// requests waits for a turn of the client.
+    /// Sends the changes that a stateful upstream reports to `sinks`. The upstream reports changed
+    /// lists without a subscription, and changed resources after `resources/subscribe`. Each such
+    /// request waits for a permit of the client.
     async fn follow_stateful(
         &self,
         client: &Client,
@@ -264,8 +265,9 @@ impl Subscriptions {
         }
     }
 
-    /// Relays list changes of all stateless upstreams to a stateful client's session. Stateless
-    /// upstreams report them only to subscribers. Dropping the returned task ends the relay.
+    /// Relays list changes of all stateless upstreams to a stateful client's session, because
+    /// stateless upstreams report changes only to subscribers. Dropping the returned task ends the
+    /// relay.
     pub(super) fn subscribe_to_lists(
         &self,
         session: &Arc<ClientSession>,
@@ -298,9 +300,9 @@ impl Subscriptions {
         }))
     }
 
-    /// Relays the changes that a stateless upstream reports to the common stream of a session. Does
-    /// so again after the connection was lost. Dropping the returned task ends the relay. `stream`
-    /// counts until the relay ends.
+    /// Relays the changes that a stateless upstream reports to the common stream of a session.
+    /// Subscribes again after the connection was lost. Dropping the returned task ends the relay.
+    /// `stream` counts as an open stream until then.
     pub(super) fn relay_to_session(
         &self,
         session: &Arc<ClientSession>,

@@ -1,5 +1,5 @@
 //! Translates requests and results between the protocol modes of client and upstream. Members that
-//! need no change remain verbatim.
+//! need no translation remain verbatim.
 
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -137,8 +137,8 @@ pub(super) fn stateless_result(method: &str, result: &str) -> String {
 /// The members of results that only stateless versions define.
 const STATELESS_MEMBERS: [&str; 3] = ["resultType", "ttlMs", "cacheScope"];
 
-/// Returns a response without the parts that stateful versions do not define, and without those
-/// that stateful clients reject: output schemas and structured content that are not objects.
+/// Returns a response without the parts that stateful versions do not define. Also removes output
+/// schemas and structured content that are not objects, because stateful clients reject them.
 fn to_stateful(method: &str, message: Vec<u8>) -> Vec<u8> {
     let message = without_stateless_members(message);
     if !matches!(method, "tools/list" | "tools/call") {
@@ -162,8 +162,7 @@ fn to_stateful(method: &str, message: Vec<u8>) -> Vec<u8> {
 }
 
 /// Returns a response without the members of its result that only stateless versions define. They
-/// include the description of the server, which stateful servers send once and stateless ones with
-/// each result.
+/// include the server's description, which stateful servers send only once.
 fn without_stateless_members(message: Vec<u8>) -> Vec<u8> {
     let Some(result) = Head::read(&message).and_then(|head| head.result) else { return message };
     let all = members(result);
@@ -184,8 +183,8 @@ fn without_stateless_members(message: Vec<u8>) -> Vec<u8> {
     splice(&message, result, &object(kept))
 }
 
-/// Returns a JSON array of tools without output schemas that are not objects. `None` if there are
-/// none.
+/// Returns a JSON array of tools without those output schemas that are not objects. `None` if no
+/// tool has such a schema.
 fn stateful_tools(tools: &str) -> Option<String> {
     let listed: Vec<&RawValue> = serde_json::from_str(tools).ok()?;
     let changed: Vec<Option<String>> =
@@ -198,8 +197,8 @@ fn stateful_tools(tools: &str) -> Option<String> {
     Some(format!("[{}]", tools.collect::<Vec<_>>().join(",")))
 }
 
-/// Returns a tool (raw JSON) without its output schema, if that is not an object schema. `None` if
-/// the tool needs no change.
+/// Returns a tool (raw JSON) without its output schema, if the schema does not describe objects.
+/// `None` if the tool needs no change.
 fn stateful_tool(tool: &str) -> Option<String> {
     let schema: Value = serde_json::from_str(member(tool, "outputSchema")?.get()).ok()?;
     let is_object = schema.get("type").and_then(Value::as_str) == Some("object");

@@ -1,4 +1,4 @@
-//! A list of an upstream, as the aggregator merges and remembers it.
+//! A list of an upstream, in the form that the aggregator merges and caches.
 
 #[cfg(test)]
 use std::sync::Arc;
@@ -14,8 +14,8 @@ pub(super) struct ListEntry {
     pub json: String,
 }
 
-/// The entries of one upstream's list. `read_tool` is the guard's own tool, which the guard adds to
-/// lists of tools.
+/// The entries of one upstream's list. The guard's own tool, which the guard adds to lists of
+/// tools, is in `read_tool` instead.
 #[derive(Debug, Default)]
 pub(super) struct UpstreamList {
     pub entries: Vec<ListEntry>,

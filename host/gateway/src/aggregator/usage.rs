@@ -1,4 +1,4 @@
-//! The usage of tools: from the history of calls, else from the records in memory.
+//! The usage of tools, from the history of calls or, without a history, from the records in memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,19 +10,20 @@ use tracing::warn;
 use crate::history::{HistorySource, now_ms};
 use crate::telemetry::{RecordQuery, Recorder, TelemetryRecord};
 
-/// The maximum number of tools whose usage is reported.
+/// The maximum number of tools whose usage is returned.
 const MAX_TOOLS: usize = 20_000;
 const DAY_MS: u64 = 86_400_000;
 
-/// The calls of a tool in memory.
+/// The calls of a tool in the records in memory.
 #[derive(Default)]
 struct ToolCalls {
     upstream_us: Vec<u64>,
     usage: ToolUsage,
 }
 
-/// Returns the recorded calls of each tool of these upstreams, as `upstream::tool`. They are those
-/// of the history, if there is one. `None` if it cannot be read. Blocks while it is read.
+/// Returns the recorded calls of each tool of these upstreams, by `upstream::tool`. The history is
+/// used if there is one, and `None` is returned if it cannot be read. Blocks while the history is
+/// read.
 pub(super) fn tool_usage(
     recorder: &Recorder,
     upstreams: &BTreeSet<String>,
@@ -46,7 +47,8 @@ pub(super) fn tool_usage(
     Some(named.take(MAX_TOOLS).collect())
 }
 
-/// Returns the usage of each tool in these records, by the names of its upstream and of the tool.
+/// Returns the usage of each tool in these records, by the name of its upstream and its own name.
+/// `now_ms` is the current time in milliseconds since 1970.
 #[allow(clippy::cast_precision_loss, reason = "times in microseconds, far below 2^52")]
 fn usage_of(
     records: &[Arc<TelemetryRecord>],
@@ -78,7 +80,7 @@ fn usage_of(
     tools.into_iter().map(|(name, calls)| (name, finish(calls))).collect()
 }
 
-/// Returns the usage as the guard reads it.
+/// Returns the usage in the JSON form that the guard reads.
 fn json(usage: &ToolUsage) -> Value {
     json!({
         "total": usage.calls,

@@ -1,4 +1,4 @@
-//! Lists of tools that are answered from the cache, without asking the upstream.
+//! Answers requests for lists of tools from the cache, without asking the upstream.
 
 use std::sync::Arc;
 
@@ -13,8 +13,9 @@ use crate::aggregator::upstream_list::UpstreamList;
 use crate::upstream::connection::UpstreamConnection;
 
 impl Lists {
-    /// Returns the list that the client's open connection returned a short time ago. After some
-    /// seconds, also asks the upstream in the background, and announces a change to the client.
+    /// Returns the list of tools that the client's open connection returned recently. If the list
+    /// is older than some seconds, also asks the upstream in the background, and announces a change
+    /// to the client. `None` if no recent list is cached, and for other kinds of lists.
     pub(super) async fn fresh_list(
         self: &Arc<Self>,
         origin: &Origin<'_>,
@@ -43,8 +44,8 @@ impl Lists {
         Some(found.list)
     }
 
-    /// Remembers a list of tools: as the answer for the next requests, if the upstream has not
-    /// announced a change since it had announced `changes`, and to detect changes of definitions.
+    /// Caches a list of tools for the next requests, and compares its definitions with the accepted
+    /// ones. It is cached only if the upstream has not announced more than `changes` changes.
     pub(super) fn learn_tools(
         &self,
         server: usize,
@@ -58,14 +59,14 @@ impl Lists {
         self.connections.known.fresh.learn(source, list, changes);
     }
 
-    /// Returns the number of the guard's revision for a list request to an upstream.
+    /// Returns the number of the guard's revision that processes a list request to an upstream.
     pub(super) fn revision(&self, origin: &Origin<'_>, server: usize) -> u64 {
         let exchange = self.forwarder.begin(origin, Some(server), &[]);
         self.forwarder.filter.revisions().choose(&exchange.context).number
     }
 }
 
-/// Returns the source of a list that a connection returns for a client.
+/// Returns the source (the key in the cache) of a list that a connection returns for a client.
 pub(super) fn list_source<'a>(
     client: &Client,
     connection: &'a Arc<UpstreamConnection>,

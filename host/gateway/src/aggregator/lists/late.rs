@@ -1,4 +1,4 @@
-//! Lists of slow upstreams: clients are answered without them, and notified when they arrive.
+//! Lists of slow upstreams. Clients are answered without them, and notified when they arrive.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,29 +17,30 @@ use crate::aggregator::list_kinds::ListKind;
 use crate::aggregator::upstream_list::UpstreamList;
 use crate::upstream::Failure;
 
-/// The time for which the gateway remembers that an upstream did not return a list in time: it then
-/// answers without waiting for it again.
+/// The time for which an upstream that did not return a list in time counts as slow. The gateway
+/// then answers without waiting for it.
 const SLOW_FOR: Duration = Duration::from_secs(60);
-/// The pause before the gateway asks a slow upstream again after a failure, doubled each time.
+/// The pause before the gateway asks a slow upstream again after a failure. It doubles each time.
 const RETRY_PAUSE: Duration = Duration::from_secs(2);
 /// The maximum pause before the gateway asks a slow upstream again.
 const MAX_RETRY_PAUSE: Duration = Duration::from_secs(60);
 /// The maximum number of list requests to a slow upstream that answers with errors.
 const MAX_REFETCHES: usize = 3;
-/// The maximum time for which the gateway asks a slow upstream again for a stateless client.
+/// The maximum time for which the gateway repeats requests to a slow upstream for a stateless
+/// client.
 const STATELESS_LIFETIME: Duration = Duration::from_secs(300);
-/// The maximum number of lists that are awaited in the background at one time.
+/// The maximum number of lists for which the gateway waits in the background at one time.
 const MAX_REFETCHING: usize = 4_096;
 
-/// A list that is awaited after an answer without it: the client's session, if it has one, its
-/// audience, and the method.
+/// A list for which the gateway waits after an answer without it: the client's session, if it has
+/// one, its audience, and the method.
 pub(super) type RefetchKey = (Option<String>, Audience, &'static str);
-/// A list request that continues in the background unless it is dropped.
+/// A list request that continues in the background. Dropping the handle aborts it.
 pub(super) type Fetching = AbortOnDropHandle<Result<Arc<UpstreamList>, Failure>>;
 
 impl Lists {
-    /// Returns the list of the upstream at index `server`. Waits only for a short time if its last
-    /// list is known, or if it did not return one in time a moment ago.
+    /// Returns the list of the upstream at index `server`. Waits only briefly if the upstream's
+    /// last list is known, or the upstream is slow (see [`Self::is_slow`]).
     pub(super) async fn fetch_one(
         self: &Arc<Self>,
         origin: &Origin<'_>,
@@ -77,18 +78,18 @@ impl Lists {
         }
     }
 
-    /// Returns true if an upstream did not return this list in time a moment ago.
+    /// Returns true if an upstream did not return this list in time within the last [`SLOW_FOR`].
     pub(super) fn is_slow(&self, key: &RefetchKey) -> bool {
         lock(&self.slow).get(key).is_some_and(|since| since.elapsed() < SLOW_FOR)
     }
 
-    /// Returns true once after the gateway announced to a client that this list has changed.
+    /// Returns true, once, after the gateway has announced to a client that this list has changed.
     pub(super) fn pop_announced(&self, client: &Client, server: usize, kind: &ListKind) -> bool {
         lock(&self.announced).pop(&refetch_key(client, server, kind)).is_some()
     }
 
-    /// Waits in the background for the list of a slow upstream. Announces it if it differs from
-    /// `shown`, the list that the client received instead.
+    /// Waits in the background for the list of a slow upstream. Notifies the client if the list
+    /// differs from `shown`, the list that the client received instead.
     pub(super) fn announce_later(
         self: &Arc<Self>,
         client: &Client,
@@ -138,7 +139,7 @@ impl Lists {
     }
 
     /// Returns the list that `fetching` reads. After a failure, asks again as soon as the upstream
-    /// can be reached. `None` if it refuses the client or answers with errors.
+    /// is reachable. `None` if the upstream refuses the client or answers with errors.
     async fn fetch_until_answered(
         self: &Arc<Self>,
         client: &Client,

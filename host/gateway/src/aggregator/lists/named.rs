@@ -1,4 +1,4 @@
-//! The owners of tools and prompts, by the names that clients see.
+//! The owners of tools and prompts, by client-visible name.
 
 use std::borrow::Cow;
 
@@ -10,9 +10,9 @@ use crate::aggregator::connections::SLOW_UPSTREAM_TIMEOUT;
 use crate::aggregator::list_kinds::ListKind;
 
 impl Lists {
-    /// Returns the upstream's index and its own name for a tool or prompt, given the name that
-    /// clients see. A client may use a replaced name that it knows from before a restart of the
-    /// gateway: then the lists of the upstreams are read first.
+    /// Returns the upstream's index and its own name for a tool or prompt, given the client-visible
+    /// name. Reads the lists of upstreams first if the name is a replaced one from before a restart
+    /// of the gateway. `None` if the name is unknown.
     pub(in crate::aggregator) async fn find_named<'n>(
         &self,
         origin: &Origin<'_>,

@@ -1,11 +1,13 @@
-//! Definitions of tools that violate the protocol. Clients refuse a whole list for one of them.
+//! Repairs definitions of tools that violate the protocol, because clients reject a whole list for
+//! one invalid definition.
 
 use crate::message::{append_members, member, members, with_member};
 
 /// Returns a definition with schemas of type `object`, as MCP requires, and without members that
-/// are null. `None` if it has both already.
+/// are null. `None` if the definition needs no repair.
 ///
-/// A missing schema accepts any arguments. A schema of another type is not changed.
+/// A missing schema is replaced by one that accepts any arguments. A schema of another type is not
+/// changed.
 pub(super) fn tool(definition: &str) -> Option<String> {
     let mut repaired = definition.to_owned();
     for (name, value) in members(definition) {
@@ -27,7 +29,7 @@ pub(super) fn tool(definition: &str) -> Option<String> {
     (repaired != definition).then_some(repaired)
 }
 
-/// Returns a schema with the type `object`. `None` if it has a type, or is no object.
+/// Returns a schema with the type `object` added. `None` if it has a type, or is not an object.
 fn with_type(schema: &str) -> Option<String> {
     let is_untyped = schema.starts_with('{') && member(schema, "type").is_none();
     is_untyped.then(|| append_members(schema, r#""type":"object""#))

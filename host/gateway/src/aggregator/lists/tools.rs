@@ -22,11 +22,12 @@ use crate::message::Head;
 use crate::protocol_mode::ProtocolMode;
 use crate::reply;
 
-/// The tool that runs programs, in a list of tools.
+/// The tool that runs programs, for a list of tools.
 #[derive(Clone, Copy)]
 pub(in crate::aggregator) struct ProgramTool {
     pub(in crate::aggregator) definition: &'static str,
-    /// True if the list has only the guard's own tools that find tools, read and run.
+    /// True if the list contains only the guard's own tools: those that find tools, read answers
+    /// and run programs.
     pub(in crate::aggregator) is_only: bool,
 }
 
@@ -34,7 +35,7 @@ pub(in crate::aggregator) struct ProgramTool {
 pub(in crate::aggregator) struct MergedTools {
     /// The names of the upstreams with their lists, in the order of the configuration.
     pub(in crate::aggregator) lists: Vec<(String, Arc<UpstreamList>)>,
-    /// The indexes of the upstreams.
+    /// The indexes of the upstreams, in the order of `lists`.
     servers: Vec<usize>,
     /// Descriptions of the upstreams that did not answer.
     missing: Vec<Value>,
@@ -55,10 +56,10 @@ impl MergedTools {
 }
 
 impl Lists {
-    /// Returns the last known list of tools of an upstream. Reads it if none is known.
+    /// Returns the cached list of tools of an upstream. Reads the list if none is cached.
     ///
     /// # Errors
-    /// The reason why it cannot be read.
+    /// The reason why the list cannot be read.
     pub(in crate::aggregator) async fn tools_of(
         &self,
         origin: &Origin<'_>,
@@ -82,8 +83,8 @@ impl Lists {
         self.merge(origin, lists, missing)
     }
 
-    /// Returns the last known lists of all upstreams. Reads those that are not known, unless they
-    /// were not returned in time a moment ago.
+    /// Returns the cached lists of all upstreams. Reads those that are not cached, except from slow
+    /// upstreams.
     pub(in crate::aggregator) async fn known_tools(
         self: &Arc<Self>,
         origin: &Origin<'_>,
@@ -125,15 +126,16 @@ impl Lists {
         MergedTools { lists, servers, missing, changed, approved }
     }
 
-    /// Returns true if an upstream is known to have a tool that clients see under this name.
+    /// Returns true if an upstream is known to have a tool with this client-visible name.
     pub(in crate::aggregator) fn is_known_tool(&self, origin: &Origin<'_>, name: &str) -> bool {
         let Some((server, own_name)) = self.router.client_names.find(name) else { return false };
         let list = self.connections.known.list(origin.client, server, &TOOLS);
         list.is_some_and(|list| list.entries.iter().any(|entry| entry.key == own_name))
     }
 
-    /// Returns true if the upstream of a name lists no tool of that name. An upstream whose list is
-    /// known is asked again, because it may have new tools.
+    /// Returns true if the upstream at index `server` does not list the tool `own_name`. Asks the
+    /// upstream again if the cached list lacks the tool, because the upstream may have new tools.
+    /// False if no list is cached, or the upstream does not answer.
     pub(in crate::aggregator) async fn is_unlisted(
         &self,
         origin: &Origin<'_>,
@@ -185,7 +187,7 @@ impl Lists {
         reply::result(id, &result)
     }
 
-    /// Returns the entries of all lists under the names that clients see.
+    /// Returns the entries of all lists under their client-visible names.
     fn client_entries(&self, merged: &MergedTools) -> Vec<ListEntry> {
         let lists = merged.servers.iter().zip(&merged.lists);
         let entries = lists.flat_map(|(server, (_, list))| {
@@ -195,9 +197,9 @@ impl Lists {
         entries.collect()
     }
 
-    /// Answers `tools/list` with a page of the guard's list, or of the merged list if there is
-    /// none. `expires` is the time until the guard's list changes by itself. `programs` is the tool
-    /// that runs programs, if it is offered.
+    /// Answers `tools/list` with a page of the guard's list, or of the merged list if `list` is
+    /// `None`. `expires` is the time until the guard's list changes by itself. `programs` is the
+    /// tool that runs programs, or `None` if it is disabled.
     pub(in crate::aggregator) fn tools_page(
         &self,
         origin: &Origin<'_>,

@@ -5,15 +5,15 @@ use std::time::Duration;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
-/// The time that a program has by default, in milliseconds.
+/// The default time limit of a program, in milliseconds.
 const DEFAULT_TIMEOUT_MS: u64 = 30_000;
-/// The maximum time of a program, in milliseconds.
+/// The maximum time limit of a program, in milliseconds.
 const MAX_TIMEOUT_MS: u64 = 30_000;
-/// The maximum number of calls of a program, and the default.
+/// The maximum number of calls of a program, which is also the default.
 const MAX_CALLS: u64 = 50;
 /// The maximum size of a program, in bytes.
 const MAX_CODE_BYTES: usize = 256 << 10;
-/// The maximum number of cursors or declarations of one call.
+/// The maximum number of cursors or of declarations in one call.
 const MAX_NAMES: usize = 100;
 const NAMES: &str = "code, input, cursors, declare, timeoutMs, maxCalls";
 
@@ -21,7 +21,7 @@ const NAMES: &str = "code, input, cursors, declare, timeoutMs, maxCalls";
 #[derive(Debug, PartialEq)]
 pub(super) struct RunArguments {
     pub(super) code: String,
-    /// The JSON of the variable `input`.
+    /// The value of the program's variable `input`, as JSON.
     pub(super) input: String,
     pub(super) cursors: Vec<String>,
     /// The tools to declare instead of running a program.
@@ -31,7 +31,10 @@ pub(super) struct RunArguments {
 }
 
 impl RunArguments {
-    /// Parses the arguments in a request `tools/call`.
+    /// Parses the arguments in a `tools/call` request.
+    ///
+    /// # Errors
+    /// The reason, for the author of the program.
     pub(super) fn parse(request: &[u8]) -> Result<Self, String> {
         let request: Value = serde_json::from_slice(request).map_err(|error| error.to_string())?;
         let empty = Map::new();
@@ -86,15 +89,16 @@ impl RunArguments {
     }
 }
 
-/// Returns the JSON of the variable `input`. A text with a JSON object or list stands for that:
-/// schemas of model APIs have no type for any value.
+/// Returns the value of the program's variable `input` as JSON. A string that contains a JSON
+/// object or list is passed as that value, because schemas of model APIs have no type for any
+/// value.
 fn input(value: &Value) -> String {
     let text = value.as_str().map(str::trim).filter(|text| text.starts_with(['{', '[']));
     let json = text.filter(|text| serde_json::from_str::<IgnoredAny>(text).is_ok());
     json.map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Returns the texts of a list, or of one text.
+/// Returns the strings of a list, or a single string as a list. `name` is the argument, for errors.
 fn texts(name: &str, value: Option<&Value>) -> Result<Vec<String>, String> {
     let wrong = || format!("{name} must be a list of texts");
     match value {

@@ -1,4 +1,4 @@
-//! The calls of tools that a program makes.
+//! Makes the calls of tools for a program.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ use crate::message::{Head, append_members, member};
 /// The server name of the functions for the catalogue: `tools.$search` and `tools.$describe`.
 const CATALOGUE: &str = "$";
 
-/// A tool that a program may call: its server, its own name, and whether it may write.
+/// A tool that a program may call: its server, its own name, and true if it may write.
 struct Callable {
     server: usize,
     name: String,
@@ -27,8 +27,8 @@ struct Callable {
 }
 
 impl Aggregator {
-    /// Makes a call of a program to its end. `origin` has the request that runs the program as its
-    /// parent.
+    /// Makes a call of a program, and waits for its end. `origin` is the request that runs the
+    /// program.
     pub(super) async fn program_call(
         &self,
         origin: &Origin<'_>,
@@ -69,7 +69,7 @@ impl Aggregator {
         result_of(&answer)
     }
 
-    /// Calls one of the guard's own tools, whose answers fit the budget.
+    /// Calls one of the guard's own tools, whose answers are within the budget.
     async fn own_result(
         &self,
         origin: &Origin<'_>,
@@ -109,7 +109,7 @@ impl Aggregator {
         Ok(Callable { server, name, may_write: !is_read_only(&definition) })
     }
 
-    /// Returns true if programs may call a tool: it reads only, or the operator allows it.
+    /// Returns true if programs may call a tool, because it is read-only or the operator allows it.
     pub(super) fn may_call(&self, upstream: &str, name: &str, definition: &Value) -> bool {
         let endpoint = format!("{upstream}::{name}");
         let allowed = self.programs.settings.tools.globs();
@@ -135,7 +135,11 @@ impl Aggregator {
         }
     }
 
-    /// Returns the index of a server and the tool's own name.
+    /// Returns the index of a server and the tool's own name. If `server` is empty, `tool` is the
+    /// client-visible name.
+    ///
+    /// # Errors
+    /// The reason, for the author of the program: the server or the tool is unknown.
     pub(super) async fn tool_of(
         &self,
         origin: &Origin<'_>,
@@ -188,7 +192,7 @@ impl Aggregator {
     }
 }
 
-/// Returns a request for a call of a tool, in the client's protocol mode.
+/// Returns a `tools/call` request in the client's protocol mode. `job` is the number of the call.
 fn tool_call(origin: &Origin<'_>, job: u32, name: &str, arguments: &str) -> Vec<u8> {
     let mut params = json!({"name": name}).to_string();
     params = append_members(&params, &format!(r#""arguments":{arguments}"#));
@@ -199,12 +203,12 @@ fn tool_call(origin: &Origin<'_>, job: u32, name: &str, arguments: &str) -> Vec<
         .into_bytes()
 }
 
-/// Returns true if a tool says that it changes nothing.
+/// Returns true if the annotations of a tool declare that it changes nothing.
 fn is_read_only(definition: &Value) -> bool {
     definition.pointer("/annotations/readOnlyHint") == Some(&Value::Bool(true))
 }
 
-/// Returns true if a result says that the tool failed.
+/// Returns true if a result reports that the tool failed.
 fn is_tool_error(result: &[u8]) -> bool {
     let result = std::str::from_utf8(result).unwrap_or_default();
     member(result, "isError").is_some_and(|value| value.get() == "true")

@@ -12,8 +12,9 @@ use crate::code::declaration;
 const MAX_TOOLS: usize = 200;
 
 impl Aggregator {
-    /// Returns the declarations of the tools that match `names`: `server.tool`, with `*` for any
-    /// characters. `estimate` returns the estimated tokens of a result, for the first line.
+    /// Returns the TypeScript declarations of the tools that match `names`. A name is
+    /// `server.tool`, with `*` for any characters. `estimate` returns the estimated tokens of a
+    /// report, for its first line.
     pub(super) async fn declare(
         &self,
         origin: &Origin<'_>,

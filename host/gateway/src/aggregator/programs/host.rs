@@ -1,5 +1,5 @@
-//! The host of a program: channels to the task of its request, and the stored answers of its
-//! principal.
+//! The host of a program. It passes the program's calls to the task of its request, and reads the
+//! stored answers of its principal.
 
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
@@ -12,9 +12,9 @@ use crate::code::{ProgramHost, RowsPart, StoredAnswer};
 use crate::engine::{CallContext, StoredRange};
 use crate::filter::Filter;
 
-/// The maximum number of answers that a program opens.
+/// The maximum number of answers that a program may open.
 const MAX_OPENED: usize = 256;
-/// The maximum size of an answer that a program reads whole, in bytes.
+/// The maximum size of an answer that a program may read as a whole, in bytes.
 const MAX_WHOLE_BYTES: usize = 64 << 20;
 
 /// The host of one program.
@@ -39,7 +39,7 @@ impl ChannelHost {
         Self { requests, ended, filter, context, notes, opened: Vec::new() }
     }
 
-    /// Returns the cursor of an opened answer.
+    /// Returns the cursor of the opened answer with the number `handle`.
     fn opened(&self, handle: u32) -> Result<&str, String> {
         let at = usize::try_from(handle).unwrap_or(usize::MAX);
         self.opened.get(at).map(String::as_str).ok_or_else(|| "this answer is not open".to_owned())

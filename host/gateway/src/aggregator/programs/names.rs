@@ -1,4 +1,4 @@
-//! The names that a program can call, and names near to a mistaken one.
+//! The names that a program can call, and suggestions for misspelled names.
 
 use serde_json::Value;
 
@@ -7,8 +7,8 @@ use crate::aggregator::Aggregator;
 use crate::aggregator::client::Origin;
 
 impl Aggregator {
-    /// Returns the names of the servers, or the names of the tools of `server` that a program may
-    /// call.
+    /// Returns the names of the servers if `server` is empty, otherwise the names of the tools of
+    /// `server` that a program may call.
     pub(super) async fn program_names(
         &self,
         origin: &Origin<'_>,
@@ -39,7 +39,7 @@ impl Aggregator {
     }
 }
 
-/// Returns names with commas, the first few of many.
+/// Returns the names separated by commas. Of many names, returns the first few.
 pub(super) fn joined<'n>(names: impl Iterator<Item = &'n str>) -> String {
     let names: Vec<&str> = names.collect();
     let shown = names.get(..MAX_NAMES).unwrap_or(&names).join(", ");
@@ -49,8 +49,8 @@ pub(super) fn joined<'n>(names: impl Iterator<Item = &'n str>) -> String {
     }
 }
 
-/// Returns ` (did you mean …?)` with the name that is most similar to a mistaken one. Empty if none
-/// is. Upper case, `_` and `-` make no difference: models write `listOrders` for `list_orders`.
+/// Returns ` (did you mean …?)` with the name that is most similar to `mistaken`. Empty if no name
+/// is similar. Ignores case, `_` and `-`, because models write `listOrders` for `list_orders`.
 pub(super) fn hint<'n>(mistaken: &str, names: impl Iterator<Item = &'n str>) -> String {
     let plain = |name: &str| name.to_lowercase().replace(['_', '-'], "");
     let given = plain(mistaken);

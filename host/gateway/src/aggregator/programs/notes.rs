@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The maximum number of names in an error.
+/// The maximum number of names, or of lines of calls, in an error.
 pub(super) const MAX_NAMES: usize = 20;
 
-/// The end of a call: its number, and its result as JSON or the reason why it has none.
+/// The end of a call: its number, and its result as JSON or the reason why it failed.
 pub(super) type CallEnd = (u32, Result<Vec<u8>, String>);
 
-/// A request of the thread of a program to the task of its request.
+/// A request from the thread of a program to the task that handles the client's request.
 pub(super) enum ProgramRequest {
     /// Makes a call.
     Call(ProgramCall),
@@ -24,11 +24,11 @@ pub(super) struct ProgramCall {
     /// The name of the server. Empty if `tool` is the client-visible name.
     pub(super) server: String,
     pub(super) tool: String,
-    /// A JSON object.
+    /// The arguments of the call, as a JSON object.
     pub(super) arguments: String,
 }
 
-/// The calls of a program so far, for reports.
+/// The calls of a program so far, for reports and errors.
 pub(super) struct CallNotes {
     max_calls: usize,
     calls: Mutex<Vec<CallNote>>,
@@ -39,9 +39,9 @@ pub(super) struct CallNote {
     name: String,
     /// True if the tool may have changed something.
     pub(super) may_write: bool,
-    /// True if it succeeded. `None` before it has ended.
+    /// True if the call succeeded. `None` before it has ended.
     pub(super) succeeded: Option<bool>,
-    /// The estimated tokens of its result.
+    /// The estimated tokens of the call's result.
     pub(super) tokens: u64,
 }
 
@@ -54,7 +54,10 @@ impl CallNotes {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes a call, and returns its number.
+    /// Records the start of a call, and returns its number, from 1.
+    ///
+    /// # Errors
+    /// The program has already made the maximum number of calls.
     pub(super) fn begin(&self, server: &str, tool: &str) -> Result<u32, String> {
         let mut calls = self.calls();
         if calls.len() >= self.max_calls {
@@ -65,7 +68,7 @@ impl CallNotes {
         Ok(u32::try_from(calls.len()).unwrap_or(u32::MAX))
     }
 
-    /// Changes the note of a call.
+    /// Changes the record of the call with the number `job`.
     pub(super) fn change(&self, job: u32, change: impl FnOnce(&mut CallNote)) {
         let at = usize::try_from(job).unwrap_or_default().wrapping_sub(1);
         if let Some(note) = self.calls().get_mut(at) {
@@ -79,7 +82,7 @@ impl CallNotes {
         (calls.len(), calls.iter().map(|call| call.tokens).sum())
     }
 
-    /// Describes the calls for the author of a program that failed. Empty if there was none.
+    /// Describes the calls for the author of a program that failed. Empty if it made no calls.
     pub(super) fn describe(&self) -> String {
         let calls = self.calls();
         let mut text = String::new();

@@ -6,7 +6,7 @@ use super::notes::CallNotes;
 use crate::code::{Log, Outcome, RunError};
 use crate::message::{Head, member, splice, with_member};
 
-/// The member of `_meta` with facts about a run.
+/// The member of `_meta` with data about a run.
 const RUN_META: &str = "dev.context-guard/run";
 
 /// The result of a run, before the guard shapes it.
@@ -19,18 +19,18 @@ pub(super) struct RunReport {
 }
 
 impl RunReport {
-    /// Returns the report of a run that did not begin.
+    /// Returns the report of a run that was refused for `reason` and did not begin.
     pub(super) fn refused(reason: String) -> Self {
         let texts = vec![format!("[context-guard] {reason}.")];
         Self { texts, is_error: true, calls: 0, tokens: 0 }
     }
 
-    /// Returns a text that was asked for instead of a run.
+    /// Returns a report with a text that was requested instead of a run.
     pub(super) fn of_text(text: String) -> Self {
         Self { texts: vec![text], is_error: false, calls: 0, tokens: 0 }
     }
 
-    /// Returns the report with a head before its first text.
+    /// Returns the report with `head` before its first text.
     pub(super) fn headed(mut self, head: &str) -> Self {
         if let Some(text) = self.texts.first_mut() {
             text.insert_str(0, head);
@@ -59,13 +59,13 @@ impl RunReport {
         Self { texts, is_error, calls, tokens }
     }
 
-    /// Returns the report of a run that was ended from outside.
+    /// Returns the report of a run that the sandbox ended with `error`.
     pub(super) fn failed(error: &RunError, notes: &CallNotes) -> Self {
         let (calls, tokens) = notes.totals();
         Self { texts: vec![failure(error, notes)], is_error: true, calls, tokens }
     }
 
-    /// Returns the report as the result of a tool.
+    /// Returns the report as the JSON of a tool result.
     pub(super) fn to_result(&self) -> String {
         let content: Vec<Value> =
             self.texts.iter().map(|text| json!({"type": "text", "text": text})).collect();
@@ -75,8 +75,8 @@ impl RunReport {
         }
     }
 
-    /// Returns a response with the facts about the run in `_meta`, which models do not see. Results
-    /// for stateless clients have a type.
+    /// Returns a response with the data about the run in `_meta`, which models do not see.
+    /// `kept_out` is the number of tokens of results that the program kept out of its answer.
     pub(super) fn with_meta(
         &self,
         response: Vec<u8>,
@@ -97,7 +97,8 @@ impl RunReport {
     }
 }
 
-/// Returns the value of a program as a text: texts without quotes, all others as JSON.
+/// Returns the value of a program as a text: a JSON string without its quotes, any other value as
+/// JSON.
 fn text_of(value: Vec<u8>) -> String {
     let json = String::from_utf8_lossy(&value).into_owned();
     match json.starts_with('"') {
