@@ -8,8 +8,8 @@ use crate::protocol_mode::ClientInfo;
 use crate::store::CursorStore;
 
 impl Aggregator {
-    /// Returns true if a session works only at the replica that began it. That is so if an upstream is
-    /// a process, or its session is a connection (HTTP+SSE).
+    /// Returns true if a session works only at the replica that began it. That is the case if an
+    /// upstream is a process, or its session is a connection (HTTP+SSE).
     pub(crate) fn binds_sessions(&self) -> bool {
         let mut servers = self.servers().iter();
         servers.any(|server| server.http.is_none() || server.speaks_legacy_sse() == Some(true))

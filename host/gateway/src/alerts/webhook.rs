@@ -21,9 +21,9 @@ use crate::config::AlertWebhook;
 use crate::tasks::AbortOnDrop;
 use crate::telemetry::{AlertStatus, Recorder};
 
-/// The maximum number of notifications that wait.
+/// The maximum number of notifications in the queue.
 const MAX_QUEUED: usize = 64;
-/// The maximum time of one attempt.
+/// The maximum time of one attempt to send a notification.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// The pauses between the attempts to send a notification.
 const PAUSES: [Duration; 4] = [
@@ -33,8 +33,8 @@ const PAUSES: [Duration; 4] = [
     Duration::from_secs(60),
 ];
 
-/// The queue of notifications. A task sends them one after the other, so that a receiver sees the
-/// changes of an alert in their order.
+/// The queue of notifications. A task sends them one by one, so that a receiver sees the changes of
+/// an alert in order.
 pub(super) struct Webhook {
     queue: mpsc::Sender<Notification>,
     recorder: Arc<Recorder>,
@@ -57,7 +57,7 @@ impl Webhook {
         Self { queue, recorder, _sender: AbortOnDrop(task) }
     }
 
-    /// Queues a notification of an alert. Drops and counts it if too many wait.
+    /// Queues a notification of an alert. Drops and counts the notification if the queue is full.
     pub(super) fn send(&self, alert: &AlertStatus) {
         let kind = format!("alert.{}", json!(alert.state).as_str().unwrap_or_default());
         let body = json!({"type": kind, "timestamp": alert.since_ms, "data": alert}).to_string();
@@ -81,7 +81,7 @@ struct Sender {
     folder: PathBuf,
     client: HttpClient,
     recorder: Arc<Recorder>,
-    /// True if the last notification could not be sent.
+    /// True if the last notification failed.
     is_failing: bool,
 }
 
@@ -101,7 +101,10 @@ impl Sender {
         }
     }
 
-    /// Sends a notification, with repetitions. Returns the reason of the last failure.
+    /// Sends a notification, with retries.
+    ///
+    /// # Errors
+    /// The reason for the last failure.
     async fn deliver(&self, notification: &Notification) -> Result<(), String> {
         let mut pauses = PAUSES.iter();
         loop {
@@ -117,8 +120,8 @@ impl Sender {
         }
     }
 
-    /// Sends a notification once. Redirections are not followed, because only the configured URL
-    /// was checked.
+    /// Sends a notification once. Does not follow redirects, because only the configured URL was
+    /// checked.
     async fn attempt(&self, notification: &Notification) -> Result<StatusCode, String> {
         // The secrets may be in files, which change while the gateway runs.
         let current = |secret: &crate::config::Secret| {
@@ -144,12 +147,13 @@ impl Sender {
     }
 }
 
-/// Returns true if a request with this status may succeed later.
+/// Returns true if a retry of a request with this status may succeed.
 fn may_succeed_later(status: StatusCode) -> bool {
     status.is_server_error() || matches!(status.as_u16(), 408 | 425 | 429)
 }
 
 /// Returns the value of the header `webhook-signature`: HMAC-SHA-256 over id, time and body.
+/// `seconds` is the time in seconds since 1970.
 fn sign(secret: &str, id: &str, seconds: u64, body: &str) -> Result<String, String> {
     let key = match secret.strip_prefix("whsec_") {
         Some(encoded) => STANDARD.decode(encoded).map_err(|_| "whsec_ needs base64".to_owned())?,

@@ -1,4 +1,4 @@
-//! The files of the page, which are part of the program.
+//! The files of the dashboard, which are compiled into the program.
 
 use std::sync::Arc;
 
@@ -14,18 +14,18 @@ use http::request::Parts;
 use super::console::{Console, peer};
 use crate::reply;
 
-/// The page loads scripts and styles from this program only, and has none in itself. Names of tools
-/// and clients are untrusted.
+/// The content security policy of the dashboard. It allows only scripts and styles of this program,
+/// and none inline, because names of tools and clients are untrusted.
 const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; frame-ancestors 'none'",
 );
-/// Other sites must not hold a reference to the window of the page.
+/// The header that prevents other sites from holding a reference to the dashboard's window.
 const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
 
 const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
 
-/// The files below `/assets`, with their types.
+/// The files below `/assets`: name, media type and content.
 const FILES: [(&str, &str, &str); 11] = [
     ("app.js", JAVASCRIPT, include_str!("../../assets/app.js")),
     ("views.js", JAVASCRIPT, include_str!("../../assets/views.js")),
@@ -43,13 +43,13 @@ const FILES: [(&str, &str, &str); 11] = [
 
 const INDEX: &str = include_str!("../../assets/index.html");
 
-/// Answers `/`.
+/// Serves the dashboard page at `/`.
 pub(super) async fn index(State(console): State<Arc<Console>>, request: Request) -> Response {
     let (parts, _) = request.into_parts();
     file(&console, &parts, Some(("text/html; charset=utf-8", INDEX)))
 }
 
-/// Answers a path below `/assets`.
+/// Serves a file below `/assets`.
 pub(super) async fn asset(
     State(console): State<Arc<Console>>,
     Path(name): Path<String>,

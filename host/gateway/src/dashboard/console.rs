@@ -1,4 +1,5 @@
-//! The access rules, the history and the state of the gateway, which the page and its data share.
+//! The access rules, the history and the state of the gateway, which the dashboard and its data
+//! share.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -21,16 +22,17 @@ use crate::{Gateway, problem};
 
 /// The access rules, the history and the state that an endpoint for operators shows.
 pub(crate) struct Console {
-    /// `None` if the gateway has no admin endpoint.
+    /// The access rules. `None` if the gateway has no admin endpoint.
     pub(super) access: Option<Arc<AdminAccess>>,
-    /// `None` if no history is recorded.
+    /// The history to show. `None` if no history is recorded.
     pub(super) history: Option<HistorySource>,
     pub(super) recorder: Arc<Recorder>,
     /// A token that is cancelled when event streams must end.
     pub(super) closing: CancellationToken,
-    /// True if the endpoint has `/admin/v1/alerts`. The page must not try: browsers log a failure.
+    /// True if the endpoint has `/admin/v1/alerts`. The dashboard must not try the path, because
+    /// browsers log each failed request.
     pub(super) serves_alerts: bool,
-    /// Returns the state of the gateway. `None` without a gateway.
+    /// A function that returns the state of the gateway. `None` without a gateway.
     state: Option<Box<dyn Fn() -> Value + Send + Sync>>,
 }
 
@@ -61,7 +63,7 @@ impl Console {
         Self { access, history, recorder, closing, serves_alerts: true, state: Some(state) }
     }
 
-    /// Returns the console of a history file.
+    /// Returns the console of a history file, without a gateway.
     pub(super) fn of_file(
         path: PathBuf,
         access: Arc<AdminAccess>,
@@ -77,17 +79,18 @@ impl Console {
         }
     }
 
-    /// Returns true if a gateway serves the page, rather than a command over a file.
+    /// Returns true if a gateway serves the dashboard. False if a command serves it over a history
+    /// file.
     pub(super) fn is_gateway(&self) -> bool {
         self.state.is_some()
     }
 
-    /// Returns the state of the gateway; null without a gateway.
+    /// Returns the state of the gateway. Null without a gateway.
     pub(super) fn state(&self) -> Value {
         self.state.as_ref().map_or(Value::Null, |state| state())
     }
 
-    /// Returns the response to a refused request, which is recorded.
+    /// Returns the response to a refused request, and records the refusal.
     pub(super) fn refuse(&self, peer: IpAddr, refusal: &Refusal) -> Response {
         let (status, text) = match refusal {
             Refusal::Malformed(text) => (StatusCode::BAD_REQUEST, text.clone()),
@@ -107,7 +110,10 @@ impl Console {
         response
     }
 
-    /// Returns the access rules, or the response without them.
+    /// Returns the access rules.
+    ///
+    /// # Errors
+    /// The response for a gateway without an admin endpoint.
     pub(super) fn access(&self) -> Result<&AdminAccess, Box<Response>> {
         self.access.as_deref().ok_or_else(|| {
             let detail = "This gateway has no admin endpoint.";
@@ -116,13 +122,13 @@ impl Console {
     }
 }
 
-/// Returns the address that a request came from.
+/// Returns the address of the connection on which a request arrived.
 pub(crate) fn peer(parts: &Parts) -> IpAddr {
     let peer = parts.extensions.get::<SocketAddr>().map(SocketAddr::ip);
     peer.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
 }
 
-/// Middleware that lets a request pass if the rules of the endpoint admit it.
+/// Middleware that passes a request only if the access rules admit it.
 pub(crate) async fn authorized(
     State(console): State<Arc<Console>>,
     request: Request,

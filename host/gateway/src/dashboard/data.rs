@@ -1,4 +1,4 @@
-//! The data of the page: queries, sessions, requests and health.
+//! The data of the dashboard: queries, sessions, requests and health.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ pub(super) async fn health(State(console): State<Arc<Console>>, parameters: UrlQ
     .await
 }
 
-/// Reads the history on a blocking thread.
+/// Runs `read` on the history on a blocking thread, and returns the result as the response.
 async fn read(
     console: Arc<Console>,
     parameters: UrlQuery,

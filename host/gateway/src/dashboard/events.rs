@@ -1,4 +1,4 @@
-//! The event stream that tells the page of new data.
+//! The event stream that notifies the dashboard of new data.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,14 +14,15 @@ use super::console::Console;
 use crate::history::HistorySource;
 use crate::reply;
 
-/// The time between two looks at the history.
+/// The time between two checks of the history for changes.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// The time after which a comment keeps a silent stream open.
+/// The silence after which a comment is sent, so that proxies do not close the stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// The time after which a stream ends. The page opens a new one, for which its session is checked.
+/// The maximum age of a stream. The dashboard then opens a new one, for which its session is
+/// checked.
 const MAX_AGE: Duration = Duration::from_secs(600);
 
-/// The state of a stream.
+/// The state of an event stream.
 struct Watch {
     source: Option<HistorySource>,
     reader: Arc<Mutex<Option<Reader>>>,
@@ -31,7 +32,8 @@ struct Watch {
 }
 
 impl Watch {
-    /// Returns the version of the history. Opens the file as soon as it exists.
+    /// Returns the version of the history. Opens the file when it exists. `None` if it cannot be
+    /// read.
     async fn read_version(&self) -> Option<i64> {
         let source = self.source.clone()?;
         let reader = Arc::clone(&self.reader);
@@ -46,7 +48,7 @@ impl Watch {
     }
 }
 
-/// Answers with an event `changed` whenever a command has written to the history.
+/// Serves the event stream. It sends an event `changed` whenever the history has a new version.
 pub(super) async fn events(State(console): State<Arc<Console>>) -> Response {
     let now = Instant::now();
     let watch = Watch {

@@ -1,4 +1,4 @@
-//! Sessions of browsers: signing in with the key of the endpoint, and signing out.
+//! Browser sessions: signing in with the key of the endpoint, and signing out.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::{header, problem};
 
 /// The maximum size of a request to sign in, in bytes.
 const MAX_BODY_BYTES: usize = 4_096;
-/// The maximum time until a request to sign in has arrived.
+/// The maximum time for the body of a request to sign in.
 const MAX_BODY_TIME: Duration = Duration::from_secs(10);
 
 /// A request to sign in.
@@ -31,7 +31,8 @@ struct Credentials {
     key: String,
 }
 
-/// Answers whether the browser is signed in, and whether it must.
+/// Answers with flags for the page: a key is needed, the browser is signed in, a gateway serves the
+/// page, and the gateway has alerts.
 pub(super) async fn state(State(console): State<Arc<Console>>, request: Request) -> Response {
     let (parts, _) = request.into_parts();
     let access = match console.access() {
@@ -49,7 +50,7 @@ pub(super) async fn state(State(console): State<Arc<Console>>, request: Request)
     }))
 }
 
-/// Begins a session, if the body has the key.
+/// Begins a session if the body of the request contains the key.
 pub(super) async fn begin(State(console): State<Arc<Console>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let access = match console.access() {

@@ -1,4 +1,4 @@
-//! agentgateway's `ext_mcp`: a call for the params of a request, and one for its result.
+//! agentgateway's `ext_mcp`: one call for the params of a request, and one for the result.
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,24 +22,27 @@ use crate::fair_queue;
 use crate::message::{Head, member};
 use crate::tasks::{GuardInput, run_blocking};
 
-/// The id of the messages that the guard sees: agentgateway replaces params and results only.
+/// The id of the messages that the guard receives. Any id works, because agentgateway replaces only
+/// params and results.
 const ID: &str = "0";
-/// The metadata with which agentgateway returns the ticket of a request.
+/// The metadata member with which agentgateway returns the ticket of a request.
 const TICKET: &str = "contextGuard";
-/// The metadata with the identity of the caller.
+/// The metadata member with the identity of the caller.
 const PRINCIPAL: &str = "principal";
-/// The metadata with the name of the tool, for results whose ticket is unknown.
+/// The metadata member with the name of the tool, for results whose ticket is unknown.
 const TOOL: &str = "tool";
-/// The maximum number of requests whose results are pending. The oldest is forgotten first; its
-/// result is shaped as one of a tool without a name.
+/// The maximum number of requests whose results are pending. Beyond it, the oldest is dropped. Its
+/// result is then shaped like that of an unnamed tool.
 const MAX_PENDING: NonZeroUsize = NonZeroUsize::MIN.saturating_add(9_999);
 
-/// The service that agentgateway calls.
+/// The gRPC service `ExtMcp` (agentgateway `ext_mcp`), which passes requests and results to the
+/// guard.
 pub(crate) struct AgentgatewayPolicy {
     guard: Arc<ExternalGuard>,
     settings: Settings,
     pending: Mutex<LruCache<String, Exchange>>,
-    /// A prefix of tickets, by which those of another process are no tickets of this one.
+    /// The prefix of this process's tickets, which distinguishes them from those of other
+    /// processes.
     instance: String,
     next: AtomicU64,
 }
@@ -62,7 +65,8 @@ impl AgentgatewayPolicy {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner).pop(ticket)
     }
 
-    /// Returns the caller of a request. `targets` are the names of the upstreams.
+    /// Returns the caller of a request. `targets` are the names of the upstreams; a single one is
+    /// the caller's upstream.
     fn caller(
         &self,
         targets: &[String],
@@ -182,7 +186,7 @@ fn passed_response() -> Response<McpResponseResult> {
     Response::new(McpResponseResult { result: Some(mcp_response_result::Result::Pass(Pass {})) })
 }
 
-/// Returns a text of the metadata that agentgateway adds to calls.
+/// Returns a string from the metadata that agentgateway adds to calls. `None` if it is missing.
 fn text<'m>(metadata: Option<&'m Struct>, name: &str) -> Option<&'m str> {
     match metadata?.fields.get(name)?.kind.as_ref()? {
         value::Kind::StringValue(text) => Some(text),
@@ -190,7 +194,7 @@ fn text<'m>(metadata: Option<&'m Struct>, name: &str) -> Option<&'m str> {
     }
 }
 
-/// Returns the JSON-RPC request with these params. `None` if they are no text.
+/// Returns the JSON-RPC request with these params. `None` if they are not UTF-8.
 fn request_message(method: &str, params: Option<&[u8]>) -> Option<Vec<u8>> {
     let method = serde_json::Value::from(method);
     let params = match params {
@@ -200,14 +204,14 @@ fn request_message(method: &str, params: Option<&[u8]>) -> Option<Vec<u8>> {
     Some(format!(r#"{{"jsonrpc":"2.0","id":{ID},"method":{method}{params}}}"#).into_bytes())
 }
 
-/// Returns the JSON-RPC response with this result. `None` if it is no text.
+/// Returns the JSON-RPC response with this result. `None` if it is not UTF-8.
 fn response_message(result: &[u8]) -> Option<Vec<u8>> {
     let result = std::str::from_utf8(result).ok()?;
     Some(format!(r#"{{"jsonrpc":"2.0","id":{ID},"result":{result}}}"#).into_bytes())
 }
 
-/// Returns an answer of the guard as an error. Its reason is the text of the answer, and its data
-/// the result.
+/// Converts an answer of the guard to an error. The error's reason is the text of the answer, and
+/// its data is the result.
 fn as_error(answer: &[u8]) -> AuthorizationError {
     let head = Head::read(answer);
     let result = head.as_ref().and_then(|head| head.result);

@@ -1,4 +1,4 @@
-//! Envoy's external processor: a stream of messages for each HTTP request.
+//! Envoy's external processor: a stream of gRPC messages for each HTTP request.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -20,9 +20,9 @@ use crate::fair_queue::Caller;
 use crate::tasks::run_blocking;
 use crate::trace_context;
 
-/// The gRPC metadata by which a route names the upstream in policy rules.
+/// The gRPC metadata with which an Envoy route sets the name of the upstream for policy rules.
 const UPSTREAM: &str = "x-context-guard-upstream";
-/// The headers of a request with the context of its trace.
+/// The request headers that contain the trace context.
 const TRACE_HEADERS: [&str; 2] = ["traceparent", "tracestate"];
 
 /// The gRPC service `ExternalProcessor` (Envoy `ext_proc`), which passes MCP messages to the guard.
@@ -64,13 +64,13 @@ impl ExternalProcessor for EnvoyProcessor {
     }
 }
 
-/// One stream of messages.
+/// One stream of gRPC messages, for one HTTP request.
 struct ProcessorStream {
     guard: Arc<ExternalGuard>,
-    /// The settings of the exchange that the first message begins.
+    /// The settings of the exchange. `None` after the first message has begun it.
     settings: Option<Settings>,
     received: Streaming<ProcessingRequest>,
-    /// The messages to send.
+    /// The messages to send to Envoy.
     ready: VecDeque<ProcessingResponse>,
     exchange: Option<EnvoyExchange>,
     trace: HeaderMap,
@@ -119,7 +119,7 @@ impl ProcessorStream {
     }
 }
 
-/// Returns the status that ends a stream, and logs its reason: Envoy does not.
+/// Returns the status that ends a stream. Logs the reason, because Envoy does not.
 fn unsupported(reason: &'static str) -> Status {
     warn!("Envoy's ext_proc: {reason}");
     Status::failed_precondition(reason)

@@ -1,12 +1,12 @@
-//! One HTTP request that Envoy processes, and its response, by the messages of `ext_proc`.
+//! One HTTP request that Envoy processes, with its response, as messages of `ext_proc`.
 //!
 //! Envoy sends bodies in one of two ways, which its configuration determines:
 //!
-//! - `FULL_DUPLEX_STREAMED`: Envoy sends chunks as they arrive, and waits for those to send. Heads
+//! - `FULL_DUPLEX_STREAMED`: Envoy sends chunks as they arrive, and waits for the replies. Heads
 //!   wait for decisions about bodies, and bodies of any size are shaped.
 //! - Otherwise the guard asks for each body by `mode_override`. Short bodies are `BUFFERED`, so
-//!   that Envoy still has them if this process ends. Longer ones are `STREAMED`: the guard takes
-//!   the bytes out of each chunk and puts the shaped body into the last.
+//!   that Envoy still has them if this process ends. Longer ones are `STREAMED`: the guard removes
+//!   the bytes from each chunk and puts the shaped body into the last.
 
 use std::sync::Arc;
 
@@ -31,11 +31,11 @@ pub(crate) struct EnvoyExchange {
     messages: ExternalMessages,
     request: BodyState,
     response: BodyState,
-    /// The changes of the request's head, which wait for its body.
+    /// The changes of the request's head, which are sent after its body was processed.
     request_head: HeadChange,
     /// The headers of the request that repeat parts of its body.
     mcp_headers: Vec<&'static str>,
-    /// The status of the upstream's response.
+    /// The HTTP status of the upstream's response.
     status: u16,
 }
 
@@ -50,7 +50,7 @@ enum BodyState {
     Collect { body: Vec<u8>, max_bytes: usize },
     /// The events of a stream are shaped one by one.
     Events,
-    /// The body was replaced, so that its remaining chunks are dropped.
+    /// The body was already replaced. Its remaining chunks are dropped.
     Drop,
 }
 
@@ -70,7 +70,8 @@ impl EnvoyExchange {
         }
     }
 
-    /// Returns the message that the guard processes with this part, or `None` if it does nothing.
+    /// Returns the message that the guard processes when [`Self::handle`] receives this part.
+    /// `None` if the guard does not run.
     pub(crate) fn guard_input<'p>(&self, part: &'p Request) -> Option<GuardInput<'p>> {
         let (state, body, is_request) = match part {
             Request::RequestHeaders(_) | Request::ResponseHeaders(_) => return None,
@@ -96,12 +97,12 @@ impl EnvoyExchange {
         })
     }
 
-    /// Returns the caller of the request, once its head is known.
+    /// Returns the caller of the request. `None` before its head has arrived.
     pub(crate) fn caller(&self) -> Option<&context_guard_protocol::Caller> {
         self.exchange.as_ref()?.caller()
     }
 
-    /// Handles a message of Envoy. Returns the messages to send.
+    /// Handles a message from Envoy. Returns the messages to send to Envoy.
     ///
     /// # Errors
     /// The reason why the exchange cannot continue.
@@ -171,8 +172,10 @@ impl EnvoyExchange {
         replies.head(&change, &Overrides::SEND_REQUEST_BODY).into()
     }
 
-    /// Returns the changes of a request that is forwarded, and its new body, or the response of
-    /// the guard.
+    /// Processes a request. Returns the changes of its head, and its new body if the body changes.
+    ///
+    /// # Errors
+    /// The guard's own response, if the request is not forwarded.
     fn decide_request(
         &mut self,
         body: &[u8],
@@ -201,7 +204,8 @@ impl EnvoyExchange {
         }
     }
 
-    /// Returns the response to a request that exceeds the limit, or `None` if the request passes.
+    /// Records that a request exceeds the size limit. Returns the response, or `None` if the
+    /// request is forwarded without the guard.
     fn refuse_request(&mut self) -> Option<HttpResponse> {
         self.messages.on_limit_exceeded();
         self.exchange = None;
@@ -237,7 +241,7 @@ impl EnvoyExchange {
         }
     }
 
-    /// Decides about the request that was collected.
+    /// Processes the collected request body. `is_last` is true if no trailers follow.
     fn finish_request(&mut self, is_last: bool) -> Vec<ProcessingResponse> {
         let replies = self.replies(Direction::Request);
         let BodyState::Collect { body, .. } = std::mem::replace(&mut self.request, BodyState::Pass)
@@ -313,7 +317,7 @@ impl EnvoyExchange {
         }
     }
 
-    /// Returns the replacement of a response whose head was not sent, as a response of its own.
+    /// Returns the replacement of a response whose head was not sent yet, as a whole response.
     fn response_of(&self, replacement: Replacement) -> HttpResponse {
         match replacement {
             Replacement::Response(response) => response,
@@ -360,7 +364,8 @@ impl EnvoyExchange {
         }
     }
 
-    /// Replaces or forwards a body that is longer than the limit.
+    /// Replaces or forwards a response body that exceeds the size limit. `is_last` is true for its
+    /// last part.
     fn on_oversized_response(&mut self, is_last: bool) -> Vec<ProcessingResponse> {
         let replies = self.replies(Direction::Response);
         let state = std::mem::replace(&mut self.response, BodyState::Pass);
@@ -379,7 +384,7 @@ impl EnvoyExchange {
         }
     }
 
-    /// Shapes the response that was collected.
+    /// Shapes the collected response body. `is_last` is true if no trailers follow.
     fn finish_response(&mut self, is_last: bool) -> Vec<ProcessingResponse> {
         let replies = self.replies(Direction::Response);
         let state = std::mem::replace(&mut self.response, BodyState::Pass);
@@ -421,7 +426,7 @@ fn into_body(replacement: Replacement) -> Vec<u8> {
     body
 }
 
-/// Returns the value of a header. Envoy sends names in lower case.
+/// Returns the value of a header. `name` must be in lower case, as Envoy sends names.
 pub(super) fn header(head: &HttpHeaders, name: &str) -> Option<String> {
     let all = head.headers.as_ref()?.headers.iter();
     let values: Vec<&[u8]> = all

@@ -1,4 +1,4 @@
-//! The messages to Envoy.
+//! Builds the messages to Envoy.
 
 use context_guard_grpc::ext_proc::body_mutation::Mutation;
 use context_guard_grpc::ext_proc::header_value_option::HeaderAppendAction;
@@ -23,7 +23,7 @@ pub(crate) enum Direction {
     Response,
 }
 
-/// The changes of a head.
+/// The changes of a request's or response's head.
 #[derive(Debug, Default)]
 pub(crate) struct HeadChange {
     pub(crate) set: Vec<(&'static str, String)>,
@@ -63,13 +63,14 @@ impl HeadChange {
     }
 }
 
-/// The change of a body.
+/// The change of a body, or of a part of it.
 pub(crate) enum BodyChange {
     None,
     Replace(Vec<u8>),
 }
 
-/// The parts that Envoy sends next, if its configuration allows `mode_override`.
+/// The parts of an exchange that Envoy sends next. Has an effect if Envoy's configuration allows
+/// `mode_override`.
 pub(crate) struct Overrides {
     response_head: HeaderSendMode,
     request_body: BodySendMode,
@@ -77,7 +78,7 @@ pub(crate) struct Overrides {
     response_trailers: HeaderSendMode,
 }
 
-/// The same for each head: no body is sent unless the guard asks for it.
+/// Requests the heads only. Envoy sends no body.
 const NOTHING: Overrides = Overrides {
     response_head: HeaderSendMode::Send,
     request_body: BodySendMode::None,
@@ -86,14 +87,15 @@ const NOTHING: Overrides = Overrides {
 };
 
 impl Overrides {
-    /// Nothing more of this exchange.
+    /// Requests nothing more of this exchange.
     pub(crate) const IGNORE: Self = Self { response_head: HeaderSendMode::Skip, ..NOTHING };
     pub(crate) const SEND_RESPONSE_HEAD: Self = NOTHING;
     pub(crate) const SEND_REQUEST_BODY: Self =
         Self { request_body: BodySendMode::Buffered, ..NOTHING };
     pub(crate) const BUFFER_RESPONSE: Self =
         Self { response_body: BodySendMode::Buffered, ..NOTHING };
-    /// The trailers show that no chunk was the last.
+    /// Requests the response body in chunks, and the trailers. Trailers show that no chunk was
+    /// marked as the last.
     pub(crate) const STREAM_RESPONSE: Self = Self {
         response_body: BodySendMode::Streamed,
         response_trailers: HeaderSendMode::Send,
@@ -112,7 +114,7 @@ impl Overrides {
     }
 }
 
-/// Creates the messages of one direction.
+/// Builds the messages about a request, or about a response.
 #[derive(Clone, Copy)]
 pub(crate) struct Replies {
     direction: Direction,
@@ -124,7 +126,7 @@ impl Replies {
         Self { direction, is_duplex }
     }
 
-    /// Returns the message that continues with a head.
+    /// Returns the message that continues with a head and its changes.
     pub(crate) fn head(
         &self,
         change: &HeadChange,
@@ -142,7 +144,7 @@ impl Replies {
         [ProcessingResponse { mode_override, response: Some(response) }]
     }
 
-    /// Returns the response of the guard to the client.
+    /// Returns the message that sends the guard's own response to the client.
     pub(crate) fn immediate(&self, response: &HttpResponse) -> [ProcessingResponse; 1] {
         let head = HeadChange {
             set: vec![("content-type", response.content_type.to_owned())],
@@ -159,12 +161,12 @@ impl Replies {
         [ProcessingResponse { mode_override: None, response }]
     }
 
-    /// Returns true for a response of the guard to the client.
+    /// Returns true if the message sends the guard's own response to the client.
     pub(crate) fn is_immediate(response: &ProcessingResponse) -> bool {
         matches!(response.response, Some(Response::ImmediateResponse(_)))
     }
 
-    /// Returns the message that passes a part of a body as it is.
+    /// Returns the messages that forward a part of a body unchanged.
     pub(crate) fn pass(&self, part: HttpBody) -> Vec<ProcessingResponse> {
         match self.is_duplex {
             true => vec![self.streamed(part.body, part.end_of_stream)],
@@ -172,7 +174,7 @@ impl Replies {
         }
     }
 
-    /// Returns the messages that replace a part of a body. `is_last` is true for its last part.
+    /// Returns the messages that replace a part of a body. `is_last` is true for the last part.
     pub(crate) fn replace_part(&self, body: Vec<u8>, is_last: bool) -> Vec<ProcessingResponse> {
         match self.is_duplex {
             true if body.is_empty() && !is_last => Vec::new(),
@@ -181,7 +183,7 @@ impl Replies {
         }
     }
 
-    /// Returns the message with the changes of a head and of the part of its body.
+    /// Returns the message with the changes of a head, and of a part of its body.
     pub(crate) fn changed_body(
         &self,
         change: &HeadChange,
@@ -200,7 +202,8 @@ impl Replies {
         [self.body(common)]
     }
 
-    /// Returns the messages that continue with a head, and then with this body.
+    /// Returns the messages that continue with a head, and then with this body. `is_last` is true
+    /// if no trailers follow.
     pub(crate) fn forward(
         &self,
         mut change: HeadChange,

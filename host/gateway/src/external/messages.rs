@@ -1,4 +1,5 @@
-//! The filter of an exchange in another gateway: each message passes the guard and is recorded.
+//! The filter for the MCP messages of other gateways. Each message passes the guard and is
+//! recorded.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,14 +15,14 @@ use crate::protocol_mode::ClientInfo;
 use crate::store::own_scope;
 use crate::telemetry::{Outcome, Recorder};
 
-/// The maximum number of sessions whose client is remembered.
+/// The maximum number of sessions whose client software is recorded.
 const MAX_SESSIONS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(9_999);
 
 /// The guard that all exchanges of other gateways share.
 pub(crate) struct ExternalGuard {
     pub(crate) filter: Arc<Filter>,
     pub(crate) recorder: Arc<Recorder>,
-    /// The names of client software by session. Only the first request of a session has it.
+    /// The name of the client software of each session, because only the first request contains it.
     clients: Mutex<LruCache<String, String>>,
 }
 
@@ -30,7 +31,7 @@ impl ExternalGuard {
         Self { filter, recorder, clients: Mutex::new(LruCache::new(MAX_SESSIONS)) }
     }
 
-    /// Creates the exchange of a JSON-RPC request.
+    /// Creates the exchange of a JSON-RPC request. `request_id` is its id in telemetry.
     pub(crate) fn begin(&self, caller: &Caller, request_id: String, message: &[u8]) -> Exchange {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         let context = CallContext {
@@ -47,7 +48,7 @@ impl ExternalGuard {
         Exchange::of_request(context, Head::read(message).as_ref(), Some(&self.recorder))
     }
 
-    /// Passes a request through the filter, and records it if the guard answers it.
+    /// Passes a request through the filter. Records the request if the guard answers it.
     pub(crate) fn on_request(
         &self,
         exchange: &mut Exchange,
@@ -68,8 +69,8 @@ impl ExternalGuard {
         next
     }
 
-    /// Passes the response to a request through the filter, and records it. Returns the message
-    /// for the client, or `None` if the response remains as it is.
+    /// Passes the response to a request through the filter, and records it. Returns the message for
+    /// the client, or `None` if the response is unchanged.
     pub(crate) fn on_response(&self, exchange: &Exchange, message: &[u8]) -> Option<Vec<u8>> {
         if exchange.endpoint == "tools/list" {
             self.recorder.listed(&exchange.context.upstream, message);
@@ -88,21 +89,22 @@ impl ExternalGuard {
 /// The filter of the messages of one HTTP exchange.
 pub(crate) struct ExternalMessages {
     guard: Arc<ExternalGuard>,
-    /// The requests that the upstream received. A ticket is the index of one of them.
+    /// The requests that were forwarded. A ticket is an index in this list.
     exchanges: Vec<Exchange>,
-    /// The client that opens a session by this exchange.
+    /// The name of the client software in an `initialize` request. `None` before such a request,
+    /// and after its session id is known.
     client_name: Option<String>,
     is_api: bool,
 }
 
 impl ExternalMessages {
-    /// Creates the filter of an exchange. `is_api` is true for requests to plain JSON APIs, which
-    /// the cache does not answer: their responses have headers of their own.
+    /// Creates the filter of an exchange. `is_api` is true for requests to plain JSON APIs. The
+    /// cache does not answer those, because their responses have their own headers.
     pub(crate) fn new(guard: Arc<ExternalGuard>, is_api: bool) -> Self {
         Self { guard, exchanges: Vec::new(), client_name: None, is_api }
     }
 
-    /// Remembers the client that opened the session `session`.
+    /// Records the client software of the session `session`, which this exchange opened.
     pub(crate) fn session_opened(&mut self, session: String) {
         if let Some(name) = self.client_name.take() {
             let clients = self.guard.clients.lock();

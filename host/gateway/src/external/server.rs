@@ -19,10 +19,10 @@ use tracing::{debug, warn};
 use crate::config::Timeouts;
 use crate::front::certificates::Acceptor;
 
-/// The maximum number of concurrent calls of a connection. Each stands for a request of a client,
-/// which the other gateway limits.
+/// The maximum number of concurrent calls of a connection. Each call is a client's request, which
+/// the other gateway limits.
 const MAX_STREAMS: u32 = 10_000;
-/// The maximum number of unread bytes of a call, and of all calls of a connection.
+/// The maximum number of unread bytes, for one call and for all calls of a connection.
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 16 << 20;
 

@@ -1,4 +1,4 @@
-//! The ways in which Envoy sends bodies.
+//! The modes in which Envoy sends bodies.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,23 +9,23 @@ use context_guard_protocol::http::HttpResponse;
 use context_guard_protocol::response;
 use tracing::error;
 
-/// The reason that clients and the log get.
+/// The error message, for clients and the log, if Envoy's configuration sends no bodies.
 const NOT_SENT: &str = "Envoy does not send bodies to context-guard. Set request_body_mode and response_body_mode of ext_proc to FULL_DUPLEX_STREAMED, or set allow_mode_override: true. See \"Guard the traffic of another gateway\" in the documentation of context-guard.";
 
-/// The ways in which Envoy sends the bodies of an exchange, by its configuration.
+/// The modes in which Envoy sends the bodies of an exchange.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Transfers {
     pub(crate) request_is_duplex: bool,
     pub(crate) response_is_duplex: bool,
-    /// True if responses arrive in parts, also those for which the guard asks as a whole.
+    /// True if response bodies arrive in parts, even if the guard requests a whole body.
     pub(crate) response_is_streamed: bool,
 }
 
 impl Transfers {
-    /// Reads the configuration that the first message of a stream reports.
+    /// Reads the modes that the first message of a stream reports.
     ///
     /// # Errors
-    /// The mode that the guard does not support.
+    /// The mode that the guard does not support, with the supported ones.
     pub(crate) fn read(configuration: &ProtocolConfiguration) -> Result<Self, &'static str> {
         let (request, response) =
             (configuration.request_body_mode(), configuration.response_body_mode());
@@ -45,7 +45,7 @@ impl Transfers {
     }
 }
 
-/// Returns the response to a request whose body Envoy did not send. Logs the reason once.
+/// Returns the response to a request whose body Envoy did not send. Logs the reason the first time.
 pub(crate) fn refusal() -> HttpResponse {
     static IS_LOGGED: AtomicBool = AtomicBool::new(false);
     if !IS_LOGGED.swap(true, Ordering::Relaxed) {

@@ -1,6 +1,7 @@
-//! The keepers of leases: for each principal with requests, a task holds as many slots of the
-//! shared limit as the principal needs. Requests start and end without waiting for the store,
-//! unless they need more slots than in the last moments.
+//! Tasks that hold shared permits (slots) for principals. For each principal with requests, a task
+//! holds as many slots of the fleet's limit as the principal needs.
+//!
+//! Requests start and end without waiting for the store, unless they need more slots than recently.
 
 use std::collections::hash_map::Entry;
 use std::pin::Pin;
@@ -13,34 +14,35 @@ use super::lease::Lease;
 use super::state::{QueueState, RequestKind};
 use super::{FairQueue, deliver};
 
-/// The share of the limit that all replicas together hold in advance: one slot in this number.
+/// The divisor of the limit that gives the slots which all replicas together hold in advance: one
+/// of ten.
 const SLOTS_PER_SPARE: usize = 10;
-/// The time after which the slots of a replica that has died return.
+/// The time after which the store frees the slots of a replica that does not renew them.
 pub(crate) const SLOT_LIFETIME: Duration = Duration::from_secs(5);
-/// The time after which slots in use are requested again.
+/// The time after which a replica renews the slots in use.
 const RENEWAL: Duration = Duration::from_millis(1_500);
-/// The period after which slots that no request has used are given back.
+/// The period after which slots that no request has used are returned to the store.
 const PERIOD: Duration = Duration::from_millis(500);
 /// The time between two requests to the store while a principal lacks slots.
 const RETRY: Duration = Duration::from_millis(50);
-/// The maximum time to give back all slots when the gateway stops.
+/// The maximum time for returning all slots when the gateway stops.
 const RETURN_TIME: Duration = Duration::from_secs(1);
 
-/// The demand of a replica for slots of a principal.
+/// The number of slots that a replica needs for a principal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SlotDemand {
     /// The number of requests in flight.
     pub(crate) used: usize,
     /// The number of requests that wait for a slot.
     pub(crate) waiting: usize,
-    /// The number of slots for further requests.
+    /// The number of slots to hold in advance for further requests.
     pub(crate) spare: usize,
 }
 
-/// The slots of a replica for a principal.
+/// The slots that the store grants a replica for a principal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SlotGrant {
-    /// The maximum number of requests in flight.
+    /// The maximum number of the principal's requests in flight at this replica.
     pub(crate) slots: usize,
     /// True if other replicas wait for slots.
     pub(crate) is_contended: bool,
@@ -51,24 +53,26 @@ pub(crate) type SlotFuture = Pin<Box<dyn Future<Output = Option<SlotGrant>> + Se
 
 /// A store that divides the slots of principals among replicas.
 pub(crate) trait SharedSlots: Send + Sync {
-    /// Replaces the slots of this replica.
+    /// Replaces the slots of this replica for a principal by those that `demand` needs, as far as
+    /// the limit allows.
     fn hold(&self, principal: &str, demand: SlotDemand) -> SlotFuture;
 
     /// Returns true unless the store is known to be down.
     fn is_up(&self) -> bool;
 }
 
-/// A limit of each principal that holds for all replicas together.
+/// A limit for each principal that applies to all replicas together.
 pub(crate) struct SlotLimit {
     slots: Arc<dyn SharedSlots>,
-    /// The slots of a replica while the store cannot be reached.
+    /// The number of slots of a replica while the store cannot be reached.
     share: usize,
     /// The number of slots that a replica holds in advance.
     spare: usize,
 }
 
 impl SlotLimit {
-    /// `limit` is the maximum number of requests of a principal at all `replicas`.
+    /// Creates a limit. `limit` is the maximum number of requests in flight of a principal at all
+    /// `replicas` together.
     pub(crate) fn new(slots: Arc<dyn SharedSlots>, limit: usize, replicas: usize) -> Self {
         let replicas = replicas.max(1);
         let spare = limit / SLOTS_PER_SPARE / replicas;
@@ -76,14 +80,15 @@ impl SlotLimit {
     }
 }
 
-/// Returns the share of a replica in a limit: all shares together do not exceed it, unless there
-/// are more replicas than slots.
+/// Returns the number of slots of one replica without a store. The sum over all replicas does not
+/// exceed `limit`, unless there are more replicas than slots.
 pub(crate) fn share(limit: usize, replicas: usize) -> usize {
     (limit / replicas.max(1)).max(1)
 }
 
 impl FairQueue {
-    /// Lets the keeper of a principal ask for slots. Starts the keeper if there is none.
+    /// Wakes the task that holds slots for a principal. Starts the task if there is none. Does
+    /// nothing for requests that need no slot.
     pub(super) fn request_slots(
         self: &Arc<Self>,
         state: &mut QueueState,
@@ -102,7 +107,8 @@ impl FairQueue {
         }
     }
 
-    /// Gives back all slots. No request may need one any more.
+    /// Returns all slots to the store, within [`RETURN_TIME`]. No request may need a slot
+    /// afterwards.
     pub(crate) async fn return_slots(&self) {
         let Some(limit) = self.shared.get() else { return };
         let leases = std::mem::take(&mut self.state().leases);
@@ -110,7 +116,7 @@ impl FairQueue {
         let _ = tokio::time::timeout(RETURN_TIME, join_all(returned)).await;
     }
 
-    /// Returns the demand for slots of a principal. `None` if it has no lease any more.
+    /// Returns the demand for slots of a principal. `None` if the principal has no lease.
     fn demand(&self, limit: &SlotLimit, principal: &str) -> Option<SlotDemand> {
         let mut state = self.state();
         let waiting = state.startable(&self.places, principal);
@@ -122,8 +128,8 @@ impl FairQueue {
         Some(SlotDemand { used: lease.used, waiting, spare })
     }
 
-    /// Asks the store for the slots of a principal, and starts the requests for which it has some.
-    /// Returns the next step of the keeper.
+    /// Asks the store for the slots of a principal, and starts the requests that can now run.
+    /// Returns the next step of the task.
     async fn renew(self: &Arc<Self>, limit: &SlotLimit, principal: &Arc<str>) -> KeeperStep {
         let asked_at = Instant::now();
         let Some(demand) = self.demand(limit, principal) else { return KeeperStep::End };
@@ -165,7 +171,7 @@ impl FairQueue {
         step
     }
 
-    /// Ends a period of a lease. Returns true if the store must be asked for it again.
+    /// Ends a period of a lease. Returns true if the lease must be renewed at the store.
     fn is_due(&self, limit: &SlotLimit, principal: &str) -> bool {
         let mut state = self.state();
         let waiting = state.startable(&self.places, principal);
@@ -178,18 +184,18 @@ impl FairQueue {
     }
 }
 
-/// The next step of a keeper.
+/// The next step of the task that holds slots for a principal.
 enum KeeperStep {
-    /// Asks again at once, because more requests have come.
+    /// Asks the store again at once, because more requests have arrived.
     Renew,
-    /// Asks again soon, because requests lack slots.
+    /// Asks the store again soon, because requests lack slots.
     Retry,
-    /// Rests until the requests need other slots.
+    /// Waits until the requests need other slots.
     Rest(Arc<tokio::sync::Notify>),
     End,
 }
 
-/// Holds the slots of a principal until it has no requests any more.
+/// Holds the slots of a principal until the principal has no requests.
 async fn keep(queue: Arc<FairQueue>, principal: Arc<str>) {
     let Some(limit) = queue.shared.get() else { return };
     loop {

@@ -8,12 +8,12 @@ use tokio::sync::oneshot;
 use super::lease::Lease;
 use super::{Caller, Place, Shares};
 
-/// The limits that a request counts for.
+/// The limits that apply to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RequestKind {
     /// The limits of this replica only.
     Local,
-    /// Also the limit that all replicas share.
+    /// The limits of this replica, and the limit that all replicas share.
     NeedsSlot,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct PrincipalQueue {
     running: usize,
     waiting: usize,
     sessions: HashMap<Arc<str>, SessionQueue>,
-    /// The sessions with waiters, in the order of their turns.
+    /// The sessions with waiting requests, in the order in which they receive permits.
     turns: VecDeque<Arc<str>>,
 }
 
@@ -46,9 +46,9 @@ pub(super) struct QueueState {
     waiting: usize,
     last_id: u64,
     pub(super) principals: HashMap<Arc<str>, PrincipalQueue>,
-    /// The principals with waiters, in the order of their turns.
+    /// The principals with waiting requests, in the order in which they receive permits.
     pub(super) turns: VecDeque<Arc<str>>,
-    /// The slots that principals hold of those that all replicas share.
+    /// The shared permits (slots) that this replica holds for principals.
     pub(super) leases: HashMap<Arc<str>, Lease>,
 }
 
@@ -58,13 +58,13 @@ impl QueueState {
         Some((principal, principal.sessions.get(&caller.session)))
     }
 
-    /// Returns true if the principal holds a slot that no request uses.
+    /// Returns true if this replica holds an unused slot for the principal.
     fn has_slot(&self, principal: &str) -> bool {
         self.leases.get(principal).is_some_and(Lease::has_slot)
     }
 
-    /// Returns true if this replica has a place for a request, whose principal may lack a slot.
-    /// With `counts_waiting`, waiting requests occupy places too.
+    /// Returns true if this replica has a permit for a request, whose principal may lack a slot.
+    /// With `counts_waiting`, the permits that waiting requests need count as used.
     fn has_place(&self, places: &Shares, caller: &Caller, counts_waiting: bool) -> bool {
         let count = |running, waiting| running + if counts_waiting { waiting } else { 0 };
         let (principal, session) = match self.session(caller) {
@@ -135,7 +135,7 @@ impl QueueState {
         self.forget_idle(caller);
     }
 
-    /// Adds a request to the queue, and returns its id.
+    /// Adds a request for `places` permits to the queue, and returns its id.
     pub(super) fn wait(
         &mut self,
         caller: &Caller,
@@ -159,7 +159,7 @@ impl QueueState {
         self.last_id
     }
 
-    /// Removes the waiting request with this id, if it still waits.
+    /// Removes the waiting request with this id. Does nothing if it no longer waits.
     pub(super) fn remove(&mut self, caller: &Caller, id: u64) {
         let Some(principal) = self.principals.get_mut(&caller.principal) else { return };
         let Some(session) = principal.sessions.get_mut(&caller.session) else { return };
@@ -178,7 +178,7 @@ impl QueueState {
         self.forget_idle(caller);
     }
 
-    /// Removes the next request from the queue that may start, or returns `None`.
+    /// Removes and returns the next request in the queue that may start. `None` if none may.
     pub(super) fn next_waiter(&mut self, places: &Shares) -> Option<(Caller, Waiter)> {
         if self.running >= places.total {
             return None;
@@ -212,9 +212,9 @@ impl QueueState {
         None
     }
 
-    /// Returns the number of places that the waiting requests of a principal could occupy now if it
-    /// had enough slots. It is one if they wait for places, so that the principal has a slot when
-    /// it is their turn.
+    /// Returns the number of permits that the waiting requests of a principal could use now if it
+    /// had enough slots. Returns at least one for waiting requests, so that the principal has a
+    /// slot when a permit is free.
     pub(super) fn startable(&self, places: &Shares, principal: &str) -> usize {
         let Some(principal) = self.principals.get(principal) else { return 0 };
         let of_sessions = principal.sessions.iter().map(|(name, session)| {
@@ -225,8 +225,8 @@ impl QueueState {
         free.min(places.total.saturating_sub(self.running)).max(principal.waiting.min(1))
     }
 
-    /// Removes the latest requests of a principal from a queue that is too long. Their callers
-    /// see that it is full.
+    /// Removes the latest requests of a principal that need a slot, while the queue is too long.
+    /// Their callers receive [`QueueFull`](super::QueueFull).
     pub(super) fn refuse_excess(&mut self, queue: &Shares, name: &Arc<str>) {
         while let Some(principal) = self.principals.get(name)
             && (principal.waiting > queue.per_principal || self.waiting > queue.total)
@@ -243,7 +243,7 @@ impl QueueState {
         }
     }
 
-    /// Removes the entries of a caller that has no requests any more.
+    /// Removes the entries of a caller that has no requests.
     fn forget_idle(&mut self, caller: &Caller) {
         let Some(principal) = self.principals.get_mut(&caller.principal) else { return };
         let session = principal.sessions.get(&caller.session);
@@ -282,8 +282,9 @@ impl PrincipalQueue {
 }
 
 impl SessionQueue {
-    /// Removes the first request that may start. A request that another replica has passed on may
-    /// overtake those that lack a slot: they could wait for the slot that it has.
+    /// Removes and returns the first request that may start. A request that another replica has
+    /// forwarded may overtake those that lack a slot, because they could be waiting for that
+    /// request's own slot.
     fn next_waiter(&mut self, has_slot: bool) -> Option<Waiter> {
         let may_start = |waiter: &Waiter| has_slot || waiter.kind == RequestKind::Local;
         let at = self.waiters.iter().position(may_start)?;

@@ -1,4 +1,5 @@
-//! The ids of events, from which a client resumes a stream: each names the replica that has it.
+//! The ids of events, from which a client resumes a stream. Each id begins with the tag of the
+//! replica that has the event.
 
 use std::convert::Infallible;
 
@@ -12,7 +13,8 @@ use http::header::CONTENT_TYPE;
 
 use crate::headers::header;
 
-/// Adds `prefix` to the ids of all events in a response. Other responses are returned unchanged.
+/// Adds `prefix` to the ids of all events in an event-stream response. Returns other responses
+/// unchanged.
 pub(crate) fn with_owner(response: Response, prefix: &str) -> Response {
     if prefix.is_empty() || !is_event_stream(header(response.headers(), CONTENT_TYPE)) {
         return response;
@@ -45,7 +47,7 @@ pub(crate) fn with_owner(response: Response, prefix: &str) -> Response {
     Response::from_parts(head, Body::from_stream(body))
 }
 
-/// Returns an event with `prefix` before its id.
+/// Returns an event with `prefix` added before its id. Events without an id are unchanged.
 fn prefixed(event: Vec<u8>, prefix: &str) -> Vec<u8> {
     let is_line_end = |byte: &u8| matches!(byte, b'\n' | b'\r');
     let mut is_id = false;

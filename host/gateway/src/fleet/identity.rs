@@ -1,7 +1,7 @@
 //! The identity of a replica: an Ed25519 key that is derived from a signing key.
 //!
-//! Both sides of a connection show a raw public key (RFC 7250) in a TLS 1.3 handshake. A replica
-//! trusts the keys that it can derive itself, so that a fleet needs no certificates.
+//! Both sides of a connection present a raw public key (RFC 7250) in a TLS 1.3 handshake. A replica
+//! trusts the keys that it can derive itself, so a fleet needs no certificates.
 
 use std::sync::Arc;
 
@@ -25,23 +25,24 @@ use tokio_rustls::rustls::{
 };
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-/// The purpose of the derived key, so that the same secret gives other keys elsewhere.
+/// The context of the key derivation, so that keys for other purposes differ.
 const PURPOSE: &[u8] = b"context-guard fleet identity 1";
 /// The start of a PKCS #8 document (RFC 8410) with an Ed25519 private key of 32 bytes.
 const PKCS8_PREFIX: [u8; 16] = [
     0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20,
 ];
-/// The protocol of connections between replicas.
+/// The ALPN protocol of connections between replicas.
 const ALPN: &[u8] = b"h2";
 
-/// The identity of a replica, and those that it trusts.
+/// The identity of this replica, and the identities that it trusts.
 pub(super) struct Identity {
     server: Arc<ServerConfig>,
     client: Arc<ClientConfig>,
 }
 
 impl Identity {
-    /// Derives the identity from the first of the secrets. Replicas with any of them are trusted.
+    /// Derives the identity from the first of the secrets. Replicas with any of the secrets are
+    /// trusted.
     pub(super) fn derive(secrets: &[Vec<u8>]) -> Result<Self, Error> {
         let provider = Arc::new(ring::default_provider());
         let keys: Vec<CertifiedKey> =
@@ -78,7 +79,7 @@ impl Identity {
     }
 }
 
-/// Derives the key of a secret, with its public key in the place of a certificate.
+/// Derives the key pair of a secret. The public key replaces a certificate.
 fn key(secret: &[u8]) -> Result<CertifiedKey, Error> {
     let general = |reason: &str| Error::General(reason.to_owned());
     let mut seed = Hmac::<Sha256>::new_from_slice(secret).map_err(|_| general("invalid secret"))?;
@@ -90,7 +91,7 @@ fn key(secret: &[u8]) -> Result<CertifiedKey, Error> {
     Ok(CertifiedKey::new(vec![public], key))
 }
 
-/// Trusts peers with one of the public keys.
+/// Trusts a peer if its public key is in the list.
 #[derive(Debug)]
 struct PeerVerifier {
     trusted: Vec<CertificateDer<'static>>,
@@ -115,7 +116,8 @@ impl PeerVerifier {
         verify_tls13_signature_with_raw_key(message, &public, signature, algorithms)
     }
 
-    /// The protocol version is 1.3, so that a handshake of an earlier one cannot happen.
+    /// Returns an error. Handshakes before TLS 1.3 cannot happen, because only version 1.3 is
+    /// enabled.
     fn no_tls12() -> Error {
         Error::General("replicas use TLS 1.3".to_owned())
     }

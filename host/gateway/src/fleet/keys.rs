@@ -8,18 +8,18 @@ use tracing::warn;
 
 use super::identity::Identity;
 
-/// The purpose of the keys of session ids and owner tags, so that the same secret gives other keys
-/// elsewhere.
+/// The context of the derivation of the keys for session ids and owner tags, so that keys for other
+/// purposes differ.
 const PURPOSE: &[u8] = b"context-guard fleet ids 1";
-/// The time after which the signing keys are compared with the derived ones. They change rarely.
+/// The interval at which the signing keys are checked for changes.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The keys that are derived from one list of signing keys.
 pub(super) struct DerivedKeys {
     secrets: Vec<Vec<u8>>,
-    /// The material of keys for ids. The first one seals; all open.
+    /// The key material for ids. The first one seals. All of them open.
     pub(super) ids: Vec<KeyMaterial>,
-    /// The identity of the replica in the fleet. `None` if it cannot be derived, which is logged.
+    /// The identity of this replica in the fleet. `None` if the derivation failed, which is logged.
     pub(super) identity: Option<Identity>,
 }
 
@@ -32,20 +32,20 @@ impl DerivedKeys {
     }
 }
 
-/// The derived keys, which follow the signing keys.
+/// The derived keys, which are updated when the signing keys change.
 pub(super) struct FleetKeys {
     secrets: Box<dyn Fn() -> Vec<Vec<u8>> + Send + Sync>,
     current: Mutex<(Arc<DerivedKeys>, Instant)>,
 }
 
 impl FleetKeys {
-    /// Returns the keys for the secrets that `secrets` returns, the signing one first.
+    /// Creates the keys. `secrets` returns the current secrets, of which the first one signs.
     pub(super) fn new(secrets: impl Fn() -> Vec<Vec<u8>> + Send + Sync + 'static) -> Self {
         let derived = Arc::new(DerivedKeys::derive(secrets()));
         Self { secrets: Box::new(secrets), current: Mutex::new((derived, Instant::now())) }
     }
 
-    /// Returns the keys of the current signing keys.
+    /// Returns the keys that are derived from the current signing keys.
     pub(super) fn current(&self) -> Arc<DerivedKeys> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         if current.1.elapsed() >= CHECK_INTERVAL {

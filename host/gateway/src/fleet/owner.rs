@@ -1,4 +1,4 @@
-//! The replica that owns something which an id refers to, such as the process of a session.
+//! The replica that owns the object of an id, such as a session, a stream or a suspended request.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -9,26 +9,28 @@ use serde::{Deserialize, Serialize};
 
 use super::keys::{DerivedKeys, FleetKeys};
 
-/// The owner under which the keys of tags are derived. It is no principal, because it has a space.
+/// The principal name from which the keys of tags are derived. No principal has this name, because
+/// it contains a space.
 const TAGS: &[u8] = b"owner tags";
 /// The context in which tags are sealed.
 const CONTEXT: &[u8] = b"owner";
-/// The character between the tag of an owner and the id that it belongs to. Neither has it.
+/// The separator between the tag of an owner and the rest of an id. Neither part contains it.
 pub(crate) const OWNER_MARK: char = '~';
 
-/// A replica, from its start to its end.
+/// One process of a replica.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Owner {
-    /// The host and port at which other replicas reach it.
+    /// The host and port at which other replicas reach this one.
     #[serde(rename = "a")]
     pub(crate) address: String,
-    /// A random number of the process: its successor at the same address has another one.
+    /// A random number that identifies the process. Its successor at the same address has another
+    /// number.
     #[serde(rename = "i")]
     pub(crate) instance: u64,
 }
 
 impl Owner {
-    /// Returns this process as an owner.
+    /// Returns this process as an owner, with a new random number.
     pub(super) fn new(address: String) -> Self {
         let mut random = [0u8; 8];
         // Without random numbers the process could not encrypt either, so no id would be given.
@@ -37,15 +39,16 @@ impl Owner {
     }
 }
 
-/// The tag of this replica in ids. It is encrypted, so that clients neither see addresses nor
-/// choose the ones that replicas connect to. Empty without a fleet.
+/// The tag of this replica, which begins its ids. It is encrypted, so that clients neither see
+/// addresses nor choose the addresses to which replicas connect. Empty without a fleet.
 #[derive(Clone, Default)]
 pub(crate) struct OwnerTag(Option<Arc<TagState>>);
 
 struct TagState {
     keys: Arc<FleetKeys>,
     owner: OnceLock<Owner>,
-    /// The tag, with the keys that sealed it.
+    /// The encrypted tag with [`OWNER_MARK`], and the keys that sealed it. `None` before its first
+    /// use.
     sealed: Mutex<Option<(Arc<DerivedKeys>, Arc<str>)>>,
 }
 
@@ -61,7 +64,7 @@ impl OwnerTag {
         }
     }
 
-    /// Returns the tag with the mark after it, to which an id is appended. Empty without a fleet.
+    /// Returns the tag followed by [`OWNER_MARK`], the prefix of ids. Empty without a fleet.
     pub(crate) fn prefix(&self) -> Arc<str> {
         self.0.as_ref().and_then(|state| state.prefix()).unwrap_or_else(|| "".into())
     }
@@ -91,7 +94,7 @@ fn seal(keys: &DerivedKeys, owner: &Owner) -> Option<String> {
     Some(URL_SAFE_NO_PAD.encode(sealed))
 }
 
-/// Returns the owner in a tag, if one of the keys sealed it.
+/// Decrypts the owner in a tag. `None` if none of the keys sealed the tag.
 pub(super) fn open(keys: &DerivedKeys, tag: &str) -> Option<Owner> {
     let sealed = URL_SAFE_NO_PAD.decode(tag).ok()?;
     let (sealed, nonce) = sealed.split_last_chunk::<NONCE_BYTES>()?;

@@ -27,33 +27,33 @@ use super::owner::Owner;
 pub(crate) const PRINCIPAL: HeaderName = HeaderName::from_static("context-guard-principal");
 /// The header with the address of the client.
 pub(crate) const ADDRESS: HeaderName = HeaderName::from_static("context-guard-address");
-/// The header with the number of the process that a request is for.
+/// The header with the random number of the process for which a request is intended.
 pub(crate) const INSTANCE: HeaderName = HeaderName::from_static("context-guard-instance");
 
-/// The maximum time to connect to a replica, with the TLS handshake.
+/// The maximum time to connect to a replica, including the TLS handshake.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-/// The time for which a replica that cannot be reached is not tried again.
+/// The time for which an unreachable replica is not tried again.
 const DOWN_PAUSE: Duration = Duration::from_secs(1);
-/// The time between two probes of a connection, and the maximum time of one. A frozen replica
-/// keeps no request waiting for longer than both.
+/// The interval of probes of a connection, and the maximum time of one probe. A frozen replica
+/// therefore delays a request for at most twice this time.
 const PROBE_INTERVAL: Duration = Duration::from_secs(3);
 const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
-/// The maximum number of unread bytes of a response, and of all responses of a connection.
+/// The maximum number of unread bytes, for one response and for all responses of a connection.
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 16 << 20;
 
 /// The reason why a replica did not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PeerError {
-    /// The process has ended, or cannot be reached. It has not received the request.
+    /// The process has ended or is unreachable. It has not received the request.
     Gone,
-    /// The connection broke in the course of the request, which may have been executed.
+    /// The connection was lost during the request, which may have been executed.
     Lost,
 }
 
 type PeerSender = SendRequest<Full<Bytes>>;
 
-/// An open connection, and the keys of its handshake.
+/// An open connection, and the keys that authenticated it.
 struct Peer {
     sender: PeerSender,
     keys: Arc<DerivedKeys>,
@@ -63,7 +63,7 @@ struct Peer {
 pub(super) struct Peers {
     keys: Arc<FleetKeys>,
     open: Mutex<HashMap<String, Peer>>,
-    /// The replicas that could not be reached, with the time of the last attempt.
+    /// The unreachable replicas, with the time of the last attempt to connect.
     down: Mutex<HashMap<String, Instant>>,
 }
 
@@ -80,7 +80,7 @@ impl Peers {
         self.down.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Passes a request to the replica `owner`, and returns its response.
+    /// Forwards a request to the replica `owner`, and returns its response.
     pub(super) async fn forward(
         &self,
         owner: &Owner,
@@ -116,7 +116,7 @@ impl Peers {
         Ok(response.map(Body::new))
     }
 
-    /// Returns an open connection to a replica.
+    /// Returns a connection to a replica. Opens one if there is none.
     async fn connect(&self, owner: &Owner) -> Result<PeerSender, PeerError> {
         let keys = self.keys.current();
         let address = &owner.address;
@@ -152,8 +152,8 @@ impl Peers {
         }
     }
 
-    /// Removes replicas that nobody has asked for in a while: those of a fleet that scales change
-    /// their addresses.
+    /// Removes unreachable replicas that no request has tried for a while, because the replicas of
+    /// a fleet that scales change their addresses.
     fn forget_old(&self) {
         self.open().retain(|_, peer| !peer.sender.is_closed());
         self.down().retain(|_, since| since.elapsed() < Duration::from_secs(600));
@@ -186,7 +186,7 @@ async fn open(address: &str, keys: &DerivedKeys) -> Result<PeerSender, String> {
     Ok(sender)
 }
 
-/// Returns the headers that HTTP/2 may carry to another replica.
+/// Returns the headers that HTTP/2 may carry to another replica: those that are not hop-by-hop.
 fn end_to_end(headers: &HeaderMap) -> HeaderMap {
     const HOP_BY_HOP: [HeaderName; 6] = [
         CONNECTION,
@@ -203,7 +203,8 @@ fn end_to_end(headers: &HeaderMap) -> HeaderMap {
     headers
 }
 
-/// Returns the text in a header that another replica has encoded.
+/// Decodes the text in a header that another replica has encoded in base64. `None` if it is
+/// invalid.
 pub(crate) fn decode_text(header: &str) -> Option<String> {
     String::from_utf8(URL_SAFE_NO_PAD.decode(header).ok()?).ok()
 }

@@ -1,6 +1,6 @@
 //! Session ids that every replica of a fleet can read, but no client.
 //!
-//! An id is the internal id of the session, which names it in telemetry, followed by an encrypted
+//! An id is the internal id of the session, which telemetry uses, followed by an encrypted
 //! description. The key is derived for one principal, so that an id of another principal is as
 //! invalid as a forged one.
 
@@ -15,7 +15,8 @@ use super::keys::DerivedKeys;
 use super::owner::Owner;
 use crate::protocol_mode::ClientInfo;
 
-/// The version of the format. An id of another version is invalid: its client begins again.
+/// The version of the format. An id of another version is invalid, and its client must initialize
+/// again.
 const VERSION: u8 = 1;
 /// The length of the internal id at the start of a token, in bytes.
 pub(crate) const ID_BYTES: usize = 32;
@@ -45,16 +46,16 @@ pub(crate) struct UpstreamSessionId {
 /// The description of a session, from which a replica restores it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SessionDescription {
-    /// The internal id, which names the session in telemetry.
+    /// The internal id of the session, which telemetry uses.
     pub(crate) id: String,
     pub(crate) owner: Owner,
-    /// True if the session works at its owner only.
+    /// True if only the session's owner can serve it.
     pub(crate) is_bound: bool,
     /// The time at which the id was issued, in seconds since 1970.
     pub(crate) issued: u64,
     pub(crate) kind: SessionKind,
     pub(crate) client: ClientInfo,
-    /// False if the client's description is in the store, because it is long.
+    /// False if the description of the client is too long for the id, and is in the store instead.
     pub(super) has_details: bool,
 }
 
@@ -75,7 +76,7 @@ impl SessionDescription {
         matches!(self.kind, SessionKind::Aggregated(_))
     }
 
-    /// Returns the id of the session at the replica that serves it.
+    /// Returns the id of the session at the replica or upstream that serves it.
     pub(crate) fn internal_id(&self) -> &str {
         match &self.kind {
             SessionKind::Aggregated(_) => &self.id,
@@ -83,7 +84,7 @@ impl SessionDescription {
         }
     }
 
-    /// Returns the state without what its record in the store contains.
+    /// Returns the description without the data that its record in the store contains.
     pub(super) fn without_details(&self) -> Self {
         let kind = match &self.kind {
             SessionKind::Aggregated(_) => SessionKind::Aggregated(Vec::new()),
@@ -98,7 +99,7 @@ impl SessionDescription {
     }
 }
 
-/// The encrypted part of an id.
+/// The encrypted part of a session id.
 #[derive(Serialize, Deserialize)]
 struct Sealed {
     #[serde(rename = "v")]
@@ -118,7 +119,7 @@ struct Sealed {
     client: Option<(String, String)>,
 }
 
-/// The record of a session whose description is too long for an id.
+/// The record in the store of a session whose description is too long for an id.
 #[derive(Serialize, Deserialize)]
 struct Record {
     kind: SessionKind,
@@ -130,7 +131,7 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-/// Returns the time since an id was issued.
+/// Returns the time since a session id was issued.
 pub(super) fn age(state: &SessionDescription) -> Duration {
     Duration::from_secs(now().saturating_sub(state.issued))
 }
@@ -140,18 +141,18 @@ pub(super) fn record_name(id: &str) -> String {
     format!("session-{id}")
 }
 
-/// Returns the name of the entry in the store that a session has ended.
+/// Returns the name of the store entry which records that a session has ended.
 pub(super) fn end_name(id: &str) -> String {
     format!("ended-{id}")
 }
 
-/// Returns the record of a session for the store.
+/// Returns the record of a session for the store. `None` if it cannot be serialized.
 pub(super) fn record(state: &SessionDescription) -> Option<Vec<u8>> {
     let ClientInfo { capabilities, implementation, .. } = state.client.clone();
     serde_json::to_vec(&Record { kind: state.kind.clone(), capabilities, implementation }).ok()
 }
 
-/// Adds what the record of a session contains. `None` if the record is invalid.
+/// Adds the data in the record of a session to `state`. `None` if the record is invalid.
 pub(super) fn add_details(state: &mut SessionDescription, record: &[u8]) -> Option<()> {
     let Record { kind, capabilities, implementation } = serde_json::from_slice(record).ok()?;
     state.kind = kind;
@@ -161,7 +162,7 @@ pub(super) fn add_details(state: &mut SessionDescription, record: &[u8]) -> Opti
     Some(())
 }
 
-/// Returns the id of a session for its client.
+/// Returns the session id for the client. `None` if it cannot be encrypted.
 pub(super) fn seal(
     keys: &DerivedKeys,
     principal: &str,
@@ -184,8 +185,8 @@ pub(super) fn seal(
     Some(format!("{}{}", state.id, URL_SAFE_NO_PAD.encode(bytes)))
 }
 
-/// Returns the session that an id of a principal describes. `None` if it was not sealed for the
-/// principal by one of the keys.
+/// Decrypts the session that a session id describes. `None` if none of the keys sealed the id for
+/// this principal.
 pub(super) fn open(keys: &DerivedKeys, principal: &str, token: &str) -> Option<SessionDescription> {
     let (id, sealed) = token.split_at_checked(ID_BYTES)?;
     let sealed = URL_SAFE_NO_PAD.decode(sealed).ok()?;

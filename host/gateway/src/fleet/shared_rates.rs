@@ -1,4 +1,4 @@
-//! The rate limits of the fleet, counted in its store.
+//! The rate limits of the fleet, which are counted in the shared store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use tokio::time::timeout;
 use crate::access::{GrantFuture, RateGrant, RateRequest, SharedRates};
 use crate::store::CursorStore;
 
-/// The maximum time for which a request waits for the store.
+/// The maximum time that a request waits for the store.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// Counts the requests of all replicas in the store.
+/// Counts the requests of all replicas in the shared store.
 pub(super) struct StoredRates(pub(super) Arc<dyn CursorStore>);
 
 impl SharedRates for StoredRates {

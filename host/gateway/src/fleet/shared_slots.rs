@@ -1,4 +1,4 @@
-//! The slots of the fleet for requests in flight, counted in its store.
+//! The shared permits (slots) of the fleet for requests in flight, which are counted in the store.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -6,10 +6,10 @@ use std::sync::Arc;
 use crate::fair_queue::{SLOT_LIFETIME, SharedSlots, SlotDemand, SlotFuture, SlotGrant};
 use crate::store::{CursorStore, SlotRequest};
 
-/// Divides the slots of principals among the replicas in the store.
+/// Divides the slots of principals among the replicas by means of the shared store.
 pub(super) struct StoredSlots {
     store: Arc<dyn CursorStore>,
-    /// The name of this process in the store.
+    /// The name of this process in the store, under which it holds slots.
     holder: String,
     limit: u32,
 }

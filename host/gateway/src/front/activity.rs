@@ -1,4 +1,4 @@
-//! The activity of one client connection, from which the time of its end follows.
+//! The activity of one client connection, which determines when the connection is closed.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,14 +11,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::Timeouts;
 
-/// The time between the announcement that a connection closes and its end. An HTTP/2 client may
-/// have sent a request meanwhile.
+/// The time between the announcement that a connection closes and its end. Meanwhile, a request
+/// that an HTTP/2 client has already sent can arrive.
 const CLOSE_GRACE: Duration = Duration::from_secs(1);
 
-/// The phase of a connection that has no request.
+/// The phase of a connection without requests in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// The client has not sent the head of its first request, or not all of it.
+    /// The client has not sent the complete head of its first request.
     Opening,
     /// All requests have been answered.
     Idle,
@@ -31,22 +31,23 @@ enum Phase {
 #[derive(Debug)]
 struct ActivityState {
     phase: Phase,
-    /// The time since which the connection is in its phase without a request.
+    /// The time at which the current phase without a request began.
     since: Instant,
     requests: usize,
-    /// True for HTTP/2, whose frames are not all parts of requests.
+    /// True for HTTP/2, in which some frames belong to no request.
     is_multiplexed: bool,
     has_unread_body: bool,
-    /// The time since which the client has not accepted bytes. `None` if it has accepted all.
+    /// The time since which the client has not accepted bytes. `None` if it has accepted all bytes.
     blocked_since: Option<Instant>,
     last_id: u64,
-    /// The requests of whose responses the client has not accepted a part, since when. An HTTP/2
-    /// client can stop one response while it accepts others.
+    /// For each request of which the client has not accepted a part of the response, the time since
+    /// then. An HTTP/2 client can stop one response while it accepts others.
     unaccepted: BTreeMap<u64, Instant>,
 }
 
 impl ActivityState {
-    /// Returns the time at which the connection is to be closed. `None` if it may remain open.
+    /// Returns the time at which the connection must be closed. `None` if no time limit applies
+    /// now.
     fn deadline(&self, timeouts: &Timeouts) -> Option<Instant> {
         if self.requests > 0 {
             let since = self.unaccepted.values().copied().chain(self.blocked_since).min();
@@ -114,7 +115,7 @@ impl Activity {
         }
     }
 
-    /// Records that the client does not accept more bytes for now.
+    /// Records that the client does not accept more bytes at the moment.
     pub(crate) fn blocked(&self) {
         let mut state = self.state();
         if state.blocked_since.is_none() {
@@ -123,7 +124,7 @@ impl Activity {
         }
     }
 
-    /// Records that the gateway has announced the end of the connection.
+    /// Records that the gateway has announced to close the connection.
     pub(crate) fn closing(&self) {
         self.enter(&mut self.state(), Phase::Closing);
     }
@@ -138,13 +139,14 @@ impl Activity {
         self.state().has_unread_body
     }
 
-    /// Returns the time since which the connection has no request; `None` while it has one.
+    /// Returns the time since which the connection has no request in flight. `None` while it has
+    /// one.
     pub(crate) fn idle_since(&self) -> Option<Instant> {
         let state = self.state();
         (state.requests == 0).then_some(state.since)
     }
 
-    /// Requests the end of the connection, because others need its place.
+    /// Requests the end of the connection, because another connection needs its share of the limit.
     pub(crate) fn evict(&self) {
         self.evicted.cancel();
     }
@@ -154,8 +156,8 @@ impl Activity {
         self.evicted.cancelled().await;
     }
 
-    /// Waits until the connection has had no request, or no complete one, for too long, or the
-    /// client has accepted nothing for too long.
+    /// Waits until a time limit has passed: the connection has had no complete request, or the
+    /// client has accepted no bytes, for too long.
     pub(crate) async fn expired(&self, timeouts: &Timeouts) {
         loop {
             let deadline = self.state().deadline(timeouts);
@@ -189,7 +191,7 @@ impl ActiveRequest {
         Self { activity: Arc::clone(activity), id }
     }
 
-    /// Records that a part of the response waits for the client.
+    /// Records that a part of the response is ready for the client.
     pub(crate) fn offered(&self) {
         let mut state = self.activity.state();
         state.unaccepted.insert(self.id, Instant::now());
@@ -199,7 +201,8 @@ impl ActiveRequest {
         }
     }
 
-    /// Records that the client can accept the next part of the response.
+    /// Records that the client has accepted the last part, and can accept the next part of the
+    /// response.
     pub(crate) fn accepted(&self) {
         self.activity.state().unaccepted.remove(&self.id);
     }

@@ -33,7 +33,8 @@ pub(crate) fn count_messages(body: &[u8], version: Option<&str>) -> Result<usize
     Ok(count)
 }
 
-/// Counts the elements of an array, without collecting them. Fails at the first one too many.
+/// Counts the elements of a JSON array without collecting them. Fails when the count exceeds the
+/// maximum.
 struct MessageCounter;
 
 impl<'de> Visitor<'de> for MessageCounter {

@@ -1,4 +1,4 @@
-//! The certificates of a TLS listener and of its clients, which are read again when their files
+//! The certificates of a TLS listener and of its clients. The files are read again when they
 //! change.
 
 use std::path::{Path, PathBuf};
@@ -19,14 +19,14 @@ use crate::pem_files::{self, ChangeTimes, POLL_INTERVAL, change_times, invalid};
 pub(crate) struct Acceptor(Arc<RwLock<Arc<ServerConfig>>>);
 
 impl Acceptor {
-    /// Returns the acceptor of the next connection.
+    /// Returns the acceptor with the current TLS settings, for the next connection.
     pub(crate) fn current(&self) -> TlsAcceptor {
         let config = self.0.read().unwrap_or_else(PoisonError::into_inner);
         TlsAcceptor::from(Arc::clone(&config))
     }
 }
 
-/// Returns the name in the verified certificate of a client, if it has one.
+/// Returns the name in the verified certificate of a client. `None` without a certificate.
 pub(super) fn client_name(connection: &ServerConnection) -> Option<ClientName> {
     ClientName::of_certificate(connection.peer_certificates()?.first()?)
 }
@@ -42,7 +42,7 @@ impl Certificates {
     /// Loads the files of a listener. Relative paths refer to `folder`.
     ///
     /// # Errors
-    /// A file cannot be read, or the key is not that of the certificate.
+    /// A file cannot be read, or the key does not belong to the certificate.
     pub(crate) fn load(tls: &Tls, folder: &Path) -> Result<Self> {
         let join = |path: &PathBuf| folder.join(path);
         let files = Tls {
@@ -57,12 +57,12 @@ impl Certificates {
         Ok(Self { files, loaded, acceptor: Acceptor(Arc::new(RwLock::new(config))) })
     }
 
-    /// Returns the acceptor of connections, which uses the current files.
+    /// Returns the acceptor of connections, which always uses the last valid files.
     pub(crate) fn acceptor(&self) -> Acceptor {
         self.acceptor.clone()
     }
 
-    /// Reads the files again whenever they change. Runs until its task is dropped.
+    /// Reads the files again when they change. Runs until its task is dropped.
     pub(crate) async fn watch(mut self) {
         loop {
             tokio::time::sleep(POLL_INTERVAL).await;
@@ -70,8 +70,8 @@ impl Certificates {
         }
     }
 
-    /// Reads the files if they have changed. While they are invalid, for example because only one
-    /// of them has been replaced, the last ones remain in use.
+    /// Reads the files if they have changed. If they are invalid, for example because only one of
+    /// them was replaced, the earlier settings remain in use.
     fn reload(&mut self) {
         let found = change_times(paths(&self.files));
         if found == self.loaded {

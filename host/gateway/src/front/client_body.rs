@@ -1,6 +1,8 @@
 //! The bodies of a client's request and of its response, which record the activity of their
-//! connection. The rest of a request that is refused before its end is discarded, so that the
-//! client can read the response.
+//! connection.
+//!
+//! The rest of a request that is refused early is discarded, so that the client can read the
+//! response.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,12 +22,12 @@ use super::client_stream::MAX_LINGER;
 
 /// The maximum length of a part of a response, in bytes.
 const MAX_PART_BYTES: usize = 64 << 10;
-/// The maximum time for which the rest of a refused request is read.
+/// The maximum time for discarding the rest of a refused request.
 const MAX_DISCARD: Duration = Duration::from_secs(20);
 
-/// The body of a client's request. If it is dropped before its end, the rest is discarded.
+/// The body of a client's request. If it is dropped early, the rest is read and discarded.
 pub(super) struct RequestBody {
-    /// `None` only while it is dropped.
+    /// The body. `None` only while this value is dropped.
     body: Option<Incoming>,
     version: Version,
     is_read: bool,
@@ -56,7 +58,7 @@ impl Drop for RequestBody {
     }
 }
 
-/// Reads a body until it ends, breaks or pauses for [`MAX_LINGER`], and forgets it.
+/// Discards a body until it ends, fails or pauses for [`MAX_LINGER`].
 async fn discard(mut body: Incoming) {
     while let Ok(Some(Ok(_))) = timeout(MAX_LINGER, body.frame()).await {}
 }
@@ -88,7 +90,7 @@ impl HttpBody for RequestBody {
 /// The body of a response. Its request is active until the body is dropped.
 pub(super) struct ResponseBody {
     body: Body,
-    /// The rest of the last frame.
+    /// The rest of the last frame, which was not sent yet.
     rest: Bytes,
     active: ActiveRequest,
 }
@@ -100,8 +102,8 @@ impl ResponseBody {
         Self { body, rest: Bytes::new(), active }
     }
 
-    /// Returns the next part of a frame, and keeps the rest. A long frame would be handed over at
-    /// once, so that the end of the body would not show that the client has accepted it.
+    /// Returns the next part of a frame, and stores the rest. A long frame is divided, because
+    /// hyper takes a frame at once, and its end would not show that the client has accepted it.
     fn part(&mut self, mut data: Bytes) -> Frame<Bytes> {
         self.rest = data.split_off(data.len().min(MAX_PART_BYTES));
         self.active.offered();

@@ -1,5 +1,5 @@
-//! The TCP stream of a client. It records activity, and closes so that the client can read the last
-//! response.
+//! The TCP stream of a client. It records activity, and closes in a way that lets the client read
+//! the last response.
 
 use std::io::{IoSlice, Result};
 use std::pin::Pin;
@@ -13,17 +13,16 @@ use tokio::time::{Sleep, sleep};
 
 use super::activity::Activity;
 
-/// The maximum time for which a connection waits for bytes of a client that it discards after the
-/// last response.
+/// The maximum silence while a connection discards bytes of the client after the last response.
 pub(super) const MAX_LINGER: Duration = Duration::from_secs(2);
-/// The size of the buffer for discarded bytes.
+/// The size of the buffer for discarded bytes, in bytes.
 pub(super) const DISCARD_BYTES: usize = 16 << 10;
 
 /// The TCP stream of a client.
 pub(crate) struct ClientStream {
     stream: TcpStream,
     activity: Arc<Activity>,
-    /// The end of the time for discarding bytes, after the end of output was sent.
+    /// The time limit for discarding bytes. `None` before the end of output was sent.
     linger: Option<Pin<Box<Sleep>>>,
 }
 
@@ -40,8 +39,8 @@ impl ClientStream {
         }
     }
 
-    /// Discards what the client still sends. The kernel would reset a connection that is closed
-    /// with unread bytes, and the client might lose the response (RFC 9112, 9.6).
+    /// Discards the bytes that the client still sends. The kernel would reset a connection that is
+    /// closed with unread bytes, and the client might lose the response (RFC 9112, 9.6).
     fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
         let end = self.linger.get_or_insert_with(|| Box::pin(sleep(MAX_LINGER)));
         if end.as_mut().poll(cx).is_ready() {

@@ -11,14 +11,14 @@ use super::activity::Activity;
 
 /// The open connections of a listener.
 pub(crate) struct ClientConnections {
-    /// The setting that limits their number, for the log.
+    /// The name of the setting that limits the number of connections, for the log.
     setting: &'static str,
     max: usize,
     max_per_address: usize,
     open: Mutex<OpenConnections>,
-    /// True if the log has reported that the limit is reached.
+    /// True if the log has already reported that the total limit was reached.
     is_reported: AtomicBool,
-    /// True if the log has reported that the limit of an address is reached.
+    /// True if the log has already reported that the limit of an address was reached.
     reported_address: AtomicBool,
 }
 
@@ -45,8 +45,9 @@ impl OpenConnections {
         }
     }
 
-    /// Closes the connection that has had no request for longest, of this address or of all.
-    /// Returns false if every connection has a request.
+    /// Closes the connection without requests that has been idle for the longest time. With
+    /// `address`, only connections of that address are considered. Returns false if every
+    /// connection has a request.
     fn evict(&mut self, address: Option<IpAddr>) -> bool {
         let candidates =
             self.entries.iter().filter(|(_, entry)| address.is_none() || entry.address == address);
@@ -60,7 +61,7 @@ impl OpenConnections {
     }
 }
 
-/// An open connection. It no longer counts when this is dropped.
+/// An open connection. It counts against the limits until this value is dropped.
 pub(crate) struct OpenConnection {
     all: Arc<ClientConnections>,
     id: u64,
@@ -74,8 +75,8 @@ impl Drop for OpenConnection {
 }
 
 impl ClientConnections {
-    /// Limits connections to `max` in total and `max_per_address` for each address. `setting` names
-    /// the limit in the log.
+    /// Creates an empty set that allows `max` connections in total and `max_per_address` for each
+    /// address. `setting` is the name of the limit in the log.
     pub(crate) fn new(setting: &'static str, max: usize, max_per_address: usize) -> Arc<Self> {
         Arc::new(Self {
             setting,
@@ -91,8 +92,8 @@ impl ClientConnections {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a connection. If the limit is reached, the connection that has had no request for
-    /// longest is closed. Returns `None` if every connection has a request.
+    /// Counts a connection. If the limit is reached, closes the connection that has been idle for
+    /// the longest time. Returns `None` if every connection has a request.
     pub(crate) fn add(self: &Arc<Self>) -> Option<OpenConnection> {
         let mut open = self.open();
         if open.entries.len() >= self.max {
@@ -109,7 +110,7 @@ impl ClientConnections {
         Some(OpenConnection { all: Arc::clone(self), id, activity })
     }
 
-    /// Reports the first address at its limit. Its clients may be those of a proxy.
+    /// Logs the first address that reaches its limit. The address may be that of a proxy.
     fn report_address(&self, address: IpAddr) {
         if !self.reported_address.swap(true, Ordering::Relaxed) {
             warn!(
@@ -133,7 +134,7 @@ impl ClientConnections {
 
 impl OpenConnection {
     /// Counts the connection for the address of its client. If the limit of that address is
-    /// reached, its connection that has had no request for longest is closed. Returns false if
+    /// reached, closes its connection that has been idle for the longest time. Returns false if
     /// every one has a request.
     pub(crate) fn assign(&self, address: IpAddr) -> bool {
         let mut open = self.all.open();

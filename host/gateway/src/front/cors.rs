@@ -15,14 +15,14 @@ use crate::reply;
 const EXPOSED: HeaderValue =
     HeaderValue::from_static("Mcp-Session-Id, Mcp-Protocol-Version, WWW-Authenticate, Retry-After");
 
-/// Returns true if a browser asks whether it may send a request.
+/// Returns true if the request is a preflight, by which a browser asks if it may send a request.
 pub(crate) fn is_preflight(parts: &Parts) -> bool {
     parts.method == Method::OPTIONS
         && parts.headers.contains_key(ORIGIN)
         && parts.headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
 }
 
-/// Returns the answer to a browser that asks whether it may send a request. The origin is allowed.
+/// Returns the response to a preflight request from an allowed origin.
 pub(crate) fn preflight(request: &HeaderMap) -> Response {
     let mut response = reply::empty(StatusCode::NO_CONTENT);
     let headers = response.headers_mut();
@@ -39,7 +39,7 @@ pub(crate) fn preflight(request: &HeaderMap) -> Response {
     response
 }
 
-/// Lets scripts of this origin, which is allowed, read the response.
+/// Adds the headers that let scripts of `origin`, an allowed origin, read the response.
 pub(crate) fn allow(response: &mut Response, origin: Option<HeaderValue>) {
     let Some(origin) = origin else { return };
     let headers = response.headers_mut();

@@ -1,4 +1,4 @@
-//! Shares the file descriptors of the process between clients and upstreams.
+//! Divides the file descriptors of the process between clients and upstreams.
 
 use tracing::info;
 
@@ -6,16 +6,16 @@ use crate::config::Config;
 
 /// The maximum number of connections to the admin endpoint.
 pub(crate) const ADMIN_CONNECTIONS: usize = 32;
-/// The maximum number of connections of filters (`filterStore`).
+/// The maximum number of connections to the endpoint for filters (`filterStore`).
 pub(crate) const FILTER_CONNECTIONS: usize = 256;
-/// Descriptors for files, listeners, the store and the runtime.
+/// The number of descriptors for files, listeners, the store and the runtime.
 const OWN_DESCRIPTORS: usize = 32;
-/// Descriptors of a running upstream process: its three standard streams.
+/// The number of descriptors of a running upstream process: its three standard streams.
 const PROCESS_DESCRIPTORS: usize = 3;
 
 /// Returns the maximum number of client connections: `limits.connections`, or less if the process
-/// may open too few file descriptors. As many descriptors as upstreams can use are reserved for
-/// them, but at most half of all.
+/// may open too few file descriptors. Reserves the descriptors that upstreams may need, at most
+/// half of all.
 pub(crate) fn max_connections(config: &Config) -> usize {
     let Some(descriptors) = max_descriptors() else { return config.limits.connections };
     let max = share(config, descriptors);
@@ -39,7 +39,7 @@ fn share(config: &Config, descriptors: usize) -> usize {
     (descriptors - reserved.min(descriptors / 2)).min(config.limits.connections).max(1)
 }
 
-/// Returns the maximum number of file descriptors of this process. `None` if there is no limit.
+/// Returns the maximum number of open file descriptors of this process. `None` if it is unlimited.
 #[cfg(unix)]
 fn max_descriptors() -> Option<usize> {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current?;

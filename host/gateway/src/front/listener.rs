@@ -33,21 +33,21 @@ use crate::config::Timeouts;
 use crate::telemetry::Recorder;
 use crate::{Error, Result};
 
-/// The maximum time for which admin requests in flight are waited for at the end.
+/// The maximum time for which the shutdown waits for admin requests in flight.
 pub(crate) const ADMIN_DRAIN: Duration = Duration::from_secs(1);
 
-/// The maximum number of bytes that an HTTP/1 connection buffers, such as those of a request head.
+/// The maximum number of bytes that an HTTP/1 connection buffers, which limits request heads.
 const MAX_HTTP1_BUFFER: usize = 128 << 10;
 /// The maximum number of concurrent requests of an HTTP/2 connection.
 const MAX_STREAMS: u32 = 128;
-/// The maximum number of unread bytes of an HTTP/2 request. Requests that wait for their turn are
-/// not read.
+/// The maximum number of unread bytes of an HTTP/2 request. The gateway does not read requests that
+/// wait for a permit.
 const STREAM_WINDOW: u32 = 256 << 10;
 /// The maximum number of unread bytes of all requests of an HTTP/2 connection.
 const CONNECTION_WINDOW: u32 = 512 << 10;
 
-/// The probes of silent connections. A client that has lost its network never closes the stream of
-/// events for which it waits.
+/// The TCP keep-alive probes of silent connections. Without them, the event stream of a client that
+/// has lost its network would never close.
 const KEEP_ALIVE: TcpKeepalive =
     TcpKeepalive::new().with_time(Duration::from_secs(60)).with_interval(Duration::from_secs(15));
 
@@ -66,10 +66,10 @@ pub(crate) struct Listener {
     pub(crate) tls: Option<Acceptor>,
     pub(crate) connections: Arc<ClientConnections>,
     pub(crate) timeouts: Timeouts,
-    /// Returns true for the addresses of trusted proxies. Their connections do not count for an
-    /// address, because they carry the requests of many clients.
+    /// A function that returns true for the addresses of trusted proxies. Their connections do not
+    /// count against the limit of an address, because they carry the requests of many clients.
     pub(crate) is_proxy: Box<dyn Fn(IpAddr) -> bool + Send + Sync>,
-    /// True if connections of trusted proxies begin with a header of the PROXY protocol.
+    /// True if connections of trusted proxies begin with a PROXY protocol header.
     pub(crate) uses_proxy_protocol: bool,
     pub(crate) recorder: Arc<Recorder>,
 }
@@ -146,12 +146,12 @@ fn builder() -> Builder<TokioExecutor> {
     builder
 }
 
-/// The response to a connection that is one too many.
+/// The response on a connection that exceeds the limit.
 const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n\
     Connection: close\r\nContent-Length: 0\r\n\r\n";
 
-/// Tells the client of a connection that is one too many to try again, if it can understand that
-/// without a handshake.
+/// Sends [`REFUSAL`] on a connection that exceeds the limit. Does nothing for TLS, which would need
+/// a handshake.
 fn refuse(stream: TcpStream, uses_tls: bool) {
     if !uses_tls && let Ok(mut stream) = stream.into_std() {
         // The socket does not block. A new one has room for these bytes.
@@ -175,7 +175,8 @@ struct Shared {
 }
 
 impl Shared {
-    /// Counts a connection for the address of its client. Returns false if that has too many.
+    /// Counts a connection for the address of its client. Returns false if the address has too
+    /// many.
     fn admit(&self, open: &OpenConnection, client: SocketAddr) -> bool {
         let address = client.ip().to_canonical();
         (self.is_proxy)(address) || open.assign(client_network(address))
@@ -221,8 +222,8 @@ impl Shared {
         self.exchange(stream, peer, client, activity).await
     }
 
-    /// Serves the requests of a connection, whose certificate names `client`, until
-    /// it ends, is idle for too long, or is evicted.
+    /// Serves the requests of a connection until it ends, is idle for too long, or is evicted.
+    /// `client` is the name in the client's certificate. `None` without a certificate.
     async fn exchange(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,

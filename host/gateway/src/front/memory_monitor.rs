@@ -1,4 +1,5 @@
-//! Watches the memory of the process, so that requests are refused before the kernel ends it.
+//! Monitors the memory of the process, so that requests are refused before the kernel kills the
+//! process.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,14 +13,14 @@ use crate::telemetry::Recorder;
 
 /// The pause between two measurements.
 const INTERVAL: Duration = Duration::from_millis(250);
-/// The percentage of the limit by which the use must fall below the threshold, before requests are
+/// The percentage of the limit by which the usage must fall below the threshold before requests are
 /// admitted again.
 const HYSTERESIS_PERCENT: u64 = 5;
-/// The value of `memory.limit_in_bytes` (control groups v1) above which there is no limit.
+/// The value of `memory.limit_in_bytes` (control groups v1) above which the group is unlimited.
 const MAX_V1_LIMIT: u64 = 1 << 60;
 
-/// The members of `memory.stat` that count pages which the kernel drops before it ends a process,
-/// such as those of files that were read.
+/// The members of `memory.stat` that count pages which the kernel reclaims before it kills a
+/// process, such as cached files.
 const RECLAIMABLE_V2: [&str; 3] = ["inactive_file", "active_file", "slab_reclaimable"];
 /// The members of `memory.stat` that count such pages in control groups v1.
 const RECLAIMABLE_V1: [&str; 2] = ["total_inactive_file", "total_active_file"];
@@ -31,7 +32,7 @@ struct Usage {
     limit: u64,
 }
 
-/// A memory limit, and the place where the use is measured.
+/// A memory limit, and the source of the measured usage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Scope {
     /// The resident memory of the process, with a limit in bytes.
@@ -42,7 +43,7 @@ enum Scope {
     GroupV1(PathBuf),
 }
 
-/// Reports if memory is short.
+/// Monitors memory, and reports a shortage.
 pub(crate) struct MemoryMonitor {
     is_short: AtomicBool,
     threshold_percent: u64,
@@ -63,12 +64,12 @@ impl MemoryMonitor {
         })
     }
 
-    /// Returns true while requests must be refused.
+    /// Returns true while requests must be refused because memory is short.
     pub(crate) fn is_short(&self) -> bool {
         self.is_short.load(Ordering::Acquire)
     }
 
-    /// Measures memory until its task is dropped.
+    /// Measures memory periodically. Runs until its task is dropped.
     pub(crate) async fn run(self: Arc<Self>, recorder: Arc<Recorder>) {
         if self.scopes.is_empty() {
             return;
@@ -83,7 +84,7 @@ impl MemoryMonitor {
         }
     }
 
-    /// Updates the state from measurements. Returns the new state if it has changed.
+    /// Updates the state from measurements. Returns the new state if it changed, otherwise `None`.
     fn update(&self, measured: &[Usage]) -> Option<bool> {
         let was_short = self.is_short();
         let threshold = if was_short {
@@ -136,7 +137,7 @@ fn number(path: &Path) -> Option<u64> {
     std::fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-/// Returns the sum of these members of `memory.stat`.
+/// Returns the sum of the members `names` of `memory.stat` in a control group, in bytes.
 fn stat(folder: &Path, names: &[&str]) -> u64 {
     let text = std::fs::read_to_string(folder.join("memory.stat")).unwrap_or_default();
     let members = text.lines().filter_map(|line| line.split_once(' '));
@@ -144,13 +145,13 @@ fn stat(folder: &Path, names: &[&str]) -> u64 {
     named.filter_map(|(_, bytes)| bytes.trim().parse::<u64>().ok()).sum()
 }
 
-/// Parses a size such as `16384 kB`. Returns bytes.
+/// Parses a size such as `16384 kB`, and returns it in bytes.
 fn kilobytes(text: &str) -> Option<u64> {
     text.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1_024)
 }
 
-/// Returns the scopes that limit this process: its control groups with a limit, else the machine.
-/// `root` is the root of the file system.
+/// Returns the scopes that limit this process: its control groups with a limit, otherwise the
+/// machine. `root` is the root of the file system.
 fn detect(root: &Path) -> Vec<Scope> {
     let groups = std::fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     let mounts = root.join("sys/fs/cgroup");

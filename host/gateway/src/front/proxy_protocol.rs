@@ -1,5 +1,5 @@
-//! The PROXY protocol, version 2: the header with which a load balancer begins a connection, and
-//! names the client. <https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt>
+//! The PROXY protocol, version 2: the header with which a load balancer begins a connection to
+//! report the client's address. <https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt>
 
 use std::io::{Error, ErrorKind, Result};
 use std::net::SocketAddr;
@@ -7,13 +7,14 @@ use std::net::SocketAddr;
 use proxy_header::{ParseConfig, ProxyHeader};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// The length of signature, version, command, family and length of the rest.
+/// The length of the fixed part of the header, in bytes: signature, version, command, family and
+/// length of the rest.
 const FIXED_BYTES: usize = 16;
-/// The maximum length of the rest: addresses, and fields that are not used.
+/// The maximum length of the rest of the header, in bytes: addresses, and fields that are ignored.
 const MAX_REST_BYTES: usize = 4 << 10;
 
-/// Reads the header of a connection, and returns the address of the client. It is `peer` if the
-/// proxy itself opened the connection, for a health check, or does not know the client.
+/// Reads the header of a connection, and returns the address of the client. Returns `peer` if the
+/// proxy itself opened the connection for a health check, or does not know the client.
 ///
 /// # Errors
 /// The connection does not begin with a header of version 2, or the header is too long.

@@ -10,28 +10,27 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::config::{Limits, Timeouts};
 
-/// The size of the buffers that hold a body until it is complete. There are as many as the bytes
-/// that have arrived need, so that a client cannot reserve memory by announcing a length.
+/// The size of the buffers for a body until it is complete, in bytes. Buffers are allocated for
+/// bytes that have arrived. A client therefore cannot reserve memory by announcing a length.
 const PART_BYTES: usize = 64 << 10;
-/// The size of the first buffer of a body that announces no length.
+/// The size of the first buffer of a body without an announced length, in bytes.
 const FIRST_PART_BYTES: usize = 4 << 10;
 
 /// The reason why a request body was not read to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BodyError {
-    /// The body is longer than `limits.requestBytes`.
+    /// The body exceeds `limits.requestBytes`.
     TooLarge,
     /// The body did not arrive within the time limits.
     TooSlow,
-    /// All bodies together are longer than `limits.bufferedBytes`, or those of one caller longer
-    /// than its share.
+    /// All bodies together exceed `limits.bufferedBytes`, or those of one caller exceed its share.
     NoMemory,
     /// The client disconnected or violated the protocol.
     Broken,
 }
 
-/// The memory for the request bodies of all clients. A caller may use a share of it, so that the
-/// bodies of one do not keep out those of others.
+/// The memory for the request bodies of all clients. Each caller may use only a share of it, so
+/// that its bodies do not block those of others.
 pub(crate) struct BodyMemory {
     total: usize,
     share: usize,
@@ -44,7 +43,7 @@ struct UsedMemory {
     by_caller: HashMap<Arc<str>, usize>,
 }
 
-/// A part of the memory for request bodies. It is released when dropped.
+/// A part of the memory for request bodies. It is released when this value is dropped.
 pub(crate) struct Reservation {
     memory: Arc<BodyMemory>,
     caller: Arc<str>,
@@ -52,8 +51,8 @@ pub(crate) struct Reservation {
 }
 
 impl BodyMemory {
-    /// Returns the memory for bodies within `limits`. A caller may use half of it, but at least as
-    /// much as the longest body needs.
+    /// Returns the memory for bodies within `limits`. The share of a caller is half of it, but at
+    /// least the memory that the longest body needs.
     pub(crate) fn new(limits: &Limits) -> Arc<Self> {
         let total = limits.buffered_bytes;
         let share = (total / 2).max(limits.request_bytes.saturating_mul(2)).min(total);
@@ -70,7 +69,7 @@ impl Reservation {
         Self { memory: Arc::clone(memory), caller: Arc::clone(caller), bytes: 0 }
     }
 
-    /// Changes the size to `bytes`. Returns false if too little memory is free.
+    /// Changes the reserved size to `bytes`. Returns false if too little memory is free.
     fn resize(&mut self, bytes: usize) -> bool {
         let mut used = self.memory.used();
         let of_caller = used.by_caller.get(&self.caller).copied().unwrap_or(0);
@@ -96,8 +95,8 @@ impl Drop for Reservation {
     }
 }
 
-/// Reads the request body of a caller to its end. The reservation counts its bytes while it is in
-/// memory.
+/// Reads the request body of a caller completely. Returns it with the reservation, which counts its
+/// bytes while it is in memory.
 pub(crate) async fn read(
     mut body: Body,
     caller: &Arc<str>,
@@ -133,19 +132,19 @@ pub(crate) async fn read(
     }
 }
 
-/// The part of a body that has arrived.
+/// The parts of a body that have arrived.
 struct Parts {
     parts: Vec<Vec<u8>>,
     length: usize,
-    /// The maximum length of the body.
+    /// The maximum length of the body, in bytes.
     max: usize,
-    /// The capacity of the next buffer.
+    /// The capacity of the next buffer, in bytes.
     next: usize,
     reserved: Reservation,
 }
 
 impl Parts {
-    /// Copies bytes, because a short part may be a slice of a long read buffer.
+    /// Appends bytes. Copies them, because a short part may be a slice of a long read buffer.
     fn push(&mut self, mut bytes: &[u8]) -> Result<(), BodyError> {
         while !bytes.is_empty() {
             let free = self.parts.last().map_or(0, |part| part.capacity() - part.len());

@@ -1,4 +1,4 @@
-//! The protocol mode of a client's request, and the checks of its messages.
+//! The protocol mode of a client's request, and the validation of its messages.
 
 use axum::body::Body;
 use axum::response::Response;
@@ -29,7 +29,7 @@ pub(crate) fn heads<'a>(parts: &Parts, body: &'a Bytes) -> Vec<Head<'a>> {
 }
 
 /// Returns the protocol mode of an HTTP request with the messages `heads`. The flag is true if the
-/// status of the upstream's response will tell if the upstream supports the mode.
+/// status of the upstream's response will show if the upstream supports the mode.
 pub(crate) fn mode_of(headers: &HeaderMap, heads: &[Head<'_>]) -> (ProtocolMode, bool) {
     let is_stateless = is_stateless_version(header(headers, PROTOCOL_VERSION))
         || heads.iter().any(|head| head.parameters().version().is_some());
@@ -45,7 +45,7 @@ pub(crate) fn mode_of(headers: &HeaderMap, heads: &[Head<'_>]) -> (ProtocolMode,
 const MAX_DISCOVER_BYTES: usize = 1 << 20;
 
 /// Returns the response to `server/discover` with a flag: true if a stateless server sent it. The
-/// flag is `None` if the server refused the request, or the body is too long or cannot be read.
+/// flag is `None` if the server refused the request, or the body is too long or unreadable.
 pub(crate) async fn inspect_discovery(response: Response) -> (Response, Option<bool>) {
     let status = response.status();
     if is_refusal(status) {
@@ -81,7 +81,8 @@ pub(crate) async fn inspect_discovery(response: Response) -> (Response, Option<b
     (Response::from_parts(head, Body::from(body)), Some(shows))
 }
 
-/// Returns the response to a request with an invalid message. `None` if all messages are valid.
+/// Returns the error response to a request with an invalid message. `None` if all messages are
+/// valid.
 pub(crate) fn refuse_invalid(parts: &Parts, body: &Bytes) -> Option<Response> {
     heads(parts, body).iter().find_map(|head| {
         let (code, reason) = if let Some(length) = overlong_name(head) {
@@ -96,7 +97,7 @@ pub(crate) fn refuse_invalid(parts: &Parts, body: &Bytes) -> Option<Response> {
     })
 }
 
-/// Returns the length of the name of a tool or prompt, in bytes, if it is too long.
+/// Returns the length of the name of a tool or prompt, in bytes, if it exceeds the maximum.
 fn overlong_name(head: &Head<'_>) -> Option<usize> {
     if !matches!(head.method(), "tools/call" | "prompts/get") {
         return None;
@@ -105,7 +106,7 @@ fn overlong_name(head: &Head<'_>) -> Option<usize> {
 }
 
 /// Returns a description of the first difference between the headers and the body of a stateless
-/// request, or `None` if they agree.
+/// request. `None` if they agree.
 fn header_mismatch(headers: &HeaderMap, head: &Head<'_>) -> Option<String> {
     let version = head.parameters().version()?;
     if !is_stateless_version(&version) || head.kind() != Some(Kind::Request) {

@@ -1,4 +1,5 @@
-//! The paths of the HTTP+SSE transport of MCP 2024-11-05, beside the path of the MCP endpoint.
+//! The paths of the HTTP+SSE transport of MCP 2024-11-05, which are siblings of the MCP endpoint's
+//! path.
 
 use http::Uri;
 
@@ -8,7 +9,7 @@ const SESSION_PARAMETER: &str = "sessionId";
 /// A request of the HTTP+SSE transport, by its URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SseEndpoint {
-    /// The event stream. Holds the URL for messages, without the id of the session.
+    /// The event stream. Contains the URL for messages, without the session id.
     Stream(String),
     /// A message to the session with this id.
     Messages(String),
@@ -30,8 +31,8 @@ impl SsePaths {
         (stream != endpoint && messages != endpoint).then_some(Self { stream, messages })
     }
 
-    /// Returns the part of the transport to which a URL belongs. `None` for other URLs, such as one
-    /// of a JSON API that has messages of its own.
+    /// Returns the part of the transport to which a URL belongs. `None` for other URLs, such as a
+    /// URL `messages` of a JSON API.
     pub(crate) fn find(&self, url: &Uri) -> Option<SseEndpoint> {
         if url.path() == self.stream {
             return Some(SseEndpoint::Stream(format!("{}?{SESSION_PARAMETER}=", self.messages)));

@@ -9,20 +9,23 @@ use crate::telemetry::TraceSampler;
 use crate::telemetry::otlp::ProcessAttributes;
 use crate::{Error, Result};
 
-/// The values of the export.
+/// The options of the export.
 pub(super) struct ExportOptions {
-    /// The URL of the collector, without a slash at its end.
+    /// The URL of the collector, without a trailing slash.
     pub(super) endpoint: String,
     pub(super) headers: HeaderMap,
     pub(super) process: ProcessAttributes,
-    /// The rule by which traces are recorded. `None` if none are.
+    /// The sampling rule of traces. `None` if no traces are recorded.
     pub(super) sampler: Option<TraceSampler>,
     pub(super) metric_interval: Duration,
 }
 
 impl ExportOptions {
-    /// Returns the options of the settings, and of the environment for settings that are missing.
+    /// Returns the options from the settings, and from environment variables for missing settings.
     /// `None` without an endpoint.
+    ///
+    /// # Errors
+    /// A value is invalid.
     pub(super) fn new(
         settings: &OtlpSettings,
         variable: &dyn Fn(&str) -> Option<String>,
@@ -98,7 +101,11 @@ fn sampler(variable: &dyn Fn(&str) -> Option<String>) -> Result<Option<TraceSamp
     }
 }
 
-/// Returns the pairs of a variable such as `a=b,c=d`, whose values are percent-encoded.
+/// Returns the key-value pairs of an environment variable such as `a=b,c=d`, with percent-decoded
+/// values.
+///
+/// # Errors
+/// A part is not a pair.
 fn pairs(name: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<Vec<(String, String)>> {
     let text = variable(name).unwrap_or_default();
     let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
@@ -113,7 +120,7 @@ fn pairs(name: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<Vec<(S
         .collect()
 }
 
-/// Decodes percent-encoded bytes. Invalid sequences remain.
+/// Decodes percent-encoded bytes. Invalid sequences remain unchanged.
 fn decode(text: &str) -> String {
     let (mut bytes, mut rest) = (Vec::new(), text.as_bytes());
     while let Some((first, after)) = rest.split_first() {

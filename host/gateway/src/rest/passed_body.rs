@@ -1,4 +1,4 @@
-//! The body of an API's response that passes to the client unchanged.
+//! The body of an API's response that is passed to the client unchanged.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use crate::telemetry::{Outcome, Recorder};
 use crate::upstream::Failure;
 use crate::upstream::http_upstream::{HttpUpstream, root_cause};
 
-/// A request that was admitted. It is recorded when this is dropped, so that a client that
-/// disconnects early leaves a record, too.
+/// A request that was admitted. It is recorded when this value is dropped, even if the client
+/// disconnects early.
 pub(super) struct PendingRecord {
     pub(super) exchange: Exchange,
     recorder: Arc<Recorder>,
-    /// The places of the request at the gateway and at the upstream while its response passes.
-    /// `None` for an event stream, which may last for any time.
+    /// The permits of the request at the gateway and at the upstream while its response passes.
+    /// `None` for an event stream, whose duration is unlimited.
     places: Option<(Admission, Place)>,
     decision: Option<Box<Decision>>,
     bytes: usize,
@@ -54,7 +54,7 @@ impl PendingRecord {
         (self.decision, self.bytes, self.outcome) = (decision, bytes, outcome);
     }
 
-    /// Makes the request occupy its places until it is recorded.
+    /// Makes the request hold its permits until it is recorded.
     pub(super) fn occupying(mut self, admission: Admission, turn: Place) -> Self {
         self.places = Some((admission, turn));
         self
@@ -68,20 +68,21 @@ impl Drop for PendingRecord {
     }
 }
 
-/// A response body on its way to the client. The request occupies its places until the body ends or
-/// the client is gone, and the time limits of the upstream hold. Neither is so for long-lived
+/// A response body on its way to the client. The request holds its permits, and the time limits of
+/// the upstream apply, until the body ends or the client disconnects. Neither applies to long-lived
 /// streams.
 pub(super) struct PassedBody {
     incoming: Incoming,
     upstream: Arc<HttpUpstream>,
-    /// Ends with the time limit of the call.
+    /// Completes when the time limit of the call has passed.
     deadline: Pin<Box<Sleep>>,
-    /// Ends with the time limit for the next part. `None` while a part is on its way to the
-    /// client, whose time does not count.
+    /// Completes when the time limit for the next part has passed. `None` while the client receives
+    /// a part, whose time does not count.
     silence: Option<Pin<Box<Sleep>>>,
-    /// Counts an event stream, which may be silent for any time. `None` for other bodies.
+    /// The count of a long-lived event stream, which may be silent for any time. `None` for other
+    /// bodies.
     long_lived: Option<OpenStream>,
-    /// `None` after the end of the body.
+    /// The record of the request. `None` after the end of the body.
     request: Option<PendingRecord>,
 }
 
@@ -110,7 +111,7 @@ impl PassedBody {
         })
     }
 
-    /// Returns the failure of the upstream, if one of its time limits has passed.
+    /// Returns the failure of the upstream, if one of the upstream's time limits has passed.
     fn timed_out(&mut self, cx: &mut Context<'_>) -> Option<Failure> {
         if self.long_lived.is_some() {
             return None;
@@ -125,7 +126,7 @@ impl PassedBody {
         is_silent.then(|| self.counted(self.upstream.went_silent()))
     }
 
-    /// Counts a failure of the upstream.
+    /// Counts a failure of the upstream in its circuit breaker, and returns the failure.
     fn counted(&self, failure: Failure) -> Failure {
         self.upstream.count_failure(&failure);
         failure

@@ -18,8 +18,8 @@ impl Session {
         answer
     }
 
-    /// Returns answers to the requests to which the answers without an id must belong, because all
-    /// others were answered.
+    /// Returns error responses for the requests to which answers without an id must belong. Those
+    /// are the remaining requests, if all others were answered.
     pub(super) fn fail_by_exclusion(&self) -> Vec<Vec<u8>> {
         let (requests, reasons) = {
             let mut state = self.state();

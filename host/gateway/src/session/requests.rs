@@ -1,4 +1,4 @@
-//! Requests of the client: the guard answers them, or the upstream does.
+//! Requests of the client, which the guard or the upstream answers.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,8 @@ use crate::exchange::{Exchange, NextStep};
 use crate::telemetry::Outcome;
 
 impl Session {
-    /// Passes a request through the filter, and notes it if it goes to the upstream.
+    /// Passes a request through the filter. Stores the request as pending if it goes to the
+    /// upstream.
     pub(super) fn request<'m>(
         &self,
         id: RequestId,

@@ -27,12 +27,12 @@ pub(super) struct PostedRequests {
     /// The guard's own answers to other requests of the same batch (raw JSON).
     pub(super) own: Option<Vec<u8>>,
     pub(super) admission: Admission,
-    /// The turn of the requests at the upstream.
+    /// The permits of the requests at the upstream.
     pub(super) turn: Place,
 }
 
-/// The upstream's event stream, with its events shaped by the guard. At its end, requests that are
-/// still unanswered get error responses.
+/// The upstream's event stream, with its events shaped by the guard. When it ends, the client
+/// receives error responses for unanswered requests.
 pub(super) struct ResponseStream {
     upstream: Arc<HttpUpstream>,
     session: Arc<Session>,
@@ -42,34 +42,35 @@ pub(super) struct ResponseStream {
     /// The body of the upstream's response. `None` after its end.
     incoming: Option<Incoming>,
     framer: Framer,
-    /// Counts a stream that may be silent for any time. `None` for one that answers requests.
+    /// The count of a stream that may be silent for any time. `None` for a stream that answers
+    /// requests.
     long_lived: Option<OpenStream>,
-    /// The time at which the stream must have ended, unless it is long-lived.
+    /// The time at which the stream is ended. Ignored for long-lived streams.
     deadline: Instant,
     unanswered: UnansweredRequests,
-    /// The places of the requests, until all are answered. `None` for a stream that waits for
-    /// events.
+    /// The permits of the requests at the gateway and at the upstream, until all are answered.
+    /// `None` for a stream that waits for events.
     places: Option<(Admission, Place)>,
     /// Encoded events that are ready to be sent to the client.
     ready: VecDeque<Vec<u8>>,
 }
 
-/// The event at the start of a stream, or none at its end, and the rest of the stream.
+/// The next event, and the rest of the stream. The event is `None` at the end of the stream.
 pub(super) type NextEvent = (Option<Vec<u8>>, ResponseStream);
 
 /// The state of the body of an event stream.
 pub(super) enum StreamState {
-    /// The first event is on its way.
+    /// The first event is awaited.
     First(BoxFuture<'static, NextEvent>),
     /// The first event has arrived.
     Ready(Option<Vec<u8>>, ResponseStream),
-    /// The next event has to be read.
+    /// The next event must be read.
     Next(ResponseStream),
 }
 
 impl StreamState {
-    /// Waits for the next event with a message. The events without one precede it: servers begin a
-    /// stream with an empty event, from which clients resume (MCP 2025-11-25, SEP-1699).
+    /// Waits for the first event with a message. Includes the events without a message before it,
+    /// because servers begin a stream with an empty event (MCP 2025-11-25, SEP-1699).
     pub(super) fn first_message(self) -> BoxFuture<'static, NextEvent> {
         Box::pin(async move {
             let (mut state, mut start) = (self, Vec::new());

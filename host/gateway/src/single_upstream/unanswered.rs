@@ -9,7 +9,7 @@ use crate::reply;
 use crate::session::Session;
 use crate::upstream::Failure;
 
-/// Requests that the upstream has not answered yet: the whole messages, by request id.
+/// Requests that the upstream has not answered yet: the complete messages, by request id.
 #[derive(Default)]
 pub(super) struct UnansweredRequests {
     requests: PendingRequests<Bytes>,
@@ -40,8 +40,8 @@ impl UnansweredRequests {
         self.requests.numbers().map(|(_, id)| id.clone()).collect()
     }
 
-    /// Removes the requests that an upstream's message answers, in any of the forms in which
-    /// servers write ids. An answer without an id belongs to the only request.
+    /// Removes the requests that an upstream's message answers. Accepts all forms in which servers
+    /// write ids. An answer without an id belongs to the only request.
     pub(super) fn remove_answered(&mut self, message: &[u8]) {
         let id = match Head::read(message) {
             Some(head) if head.kind() == Some(Kind::Response) => head.request_id(),
@@ -66,7 +66,7 @@ impl UnansweredRequests {
     }
 
     /// Records in telemetry that the remaining requests failed. `bytes` is the size of the response
-    /// that the client received.
+    /// to the client.
     pub(super) fn record_failures(mut self, session: &Session, bytes: usize) {
         for (_, request) in self.requests.drain() {
             session.fail(&request, bytes);

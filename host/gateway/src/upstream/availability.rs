@@ -1,4 +1,4 @@
-//! The last known state of an upstream. Each change is logged once, in both directions.
+//! The last known state of an upstream. Each change is logged once.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -10,12 +10,12 @@ use crate::telemetry::Recorder;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
-    /// No request has been sent yet, or a probe found the upstream after its last failure.
+    /// No request has been sent yet, or a probe reached the upstream after its last failure.
     Unknown,
     Up,
-    /// The upstream failed, for this reason.
+    /// The upstream failed. Contains the reason.
     Down(String),
-    /// A probe failed, for this reason.
+    /// A probe failed. Contains the reason.
     Missing(String),
 }
 
@@ -36,7 +36,7 @@ impl Availability {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets the state. Returns the previous one if it was of another kind.
+    /// Sets the state. Returns the previous state if it was of another kind, otherwise `None`.
     fn change(&self, new: State) -> Option<State> {
         let mut state = self.state();
         if std::mem::discriminant(&state.0) == std::mem::discriminant(&new) {
@@ -47,7 +47,7 @@ impl Availability {
         Some(std::mem::replace(&mut *state, (new, Instant::now())).0)
     }
 
-    /// Notes that the upstream has answered. `consequence` ends the log message.
+    /// Records that the upstream has answered. `consequence` is the end of the log message.
     pub(crate) fn up(&self, consequence: &str) {
         self.recorder.metrics.upstream_is(&self.name, true);
         match self.change(State::Up) {
@@ -57,18 +57,18 @@ impl Availability {
         }
     }
 
-    /// Notes that the upstream cannot answer, for this reason.
+    /// Records that the upstream failed. Logs `reason` if that is a change of the state.
     pub(crate) fn down(&self, reason: &str) {
         self.failed(State::Down(reason.to_owned()), reason);
     }
 
-    /// Notes that the upstream cannot answer. The caller logs it.
+    /// Records that the upstream failed, without logging. The caller logs it.
     pub(crate) fn down_quietly(&self, reason: &str) {
         self.recorder.metrics.upstream_is(&self.name, false);
         self.change(State::Down(reason.to_owned()));
     }
 
-    /// Notes that a probe did not find the upstream, for this reason.
+    /// Records that a probe failed. Has no effect if the upstream answered the last request.
     pub(crate) fn probe_failed(&self, reason: &str) {
         if !self.is_up() {
             self.failed(State::Missing(reason.to_owned()), reason);
@@ -82,8 +82,8 @@ impl Availability {
         }
     }
 
-    /// Notes that a probe found the upstream. That changes nothing unless earlier probes failed:
-    /// an upstream that failed otherwise is down until it answers.
+    /// Records that a probe succeeded. Has no effect unless earlier probes failed. An upstream
+    /// whose requests failed is down until it answers one.
     pub(crate) fn probe_succeeded(&self) {
         let mut state = self.state();
         if matches!(state.0, State::Missing(_)) {
@@ -92,12 +92,12 @@ impl Availability {
         }
     }
 
-    /// Returns true if the upstream answered last time.
+    /// Returns true if the upstream answered the last request.
     pub(crate) fn is_up(&self) -> bool {
         self.state().0 == State::Up
     }
 
-    /// Returns true if the upstream could not answer last time.
+    /// Returns true if the last request or probe failed.
     pub(crate) fn is_down(&self) -> bool {
         matches!(self.state().0, State::Down(_) | State::Missing(_))
     }

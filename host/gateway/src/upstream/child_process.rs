@@ -23,8 +23,8 @@ use crate::lines::{Lines, Piece};
 use crate::message::{Head, replace_invalid_utf8, split_batch};
 use crate::process_tree::ProcessTree;
 
-/// The maximum time between the end of an upstream's output and the report of its end. The process
-/// exits and its last errors arrive in this time.
+/// The delay between the end of an upstream's output and the report of its end. Meanwhile the
+/// process exits and its last errors arrive.
 const REPORT_DELAY: Duration = Duration::from_millis(300);
 /// The number of leading bytes of an oversized message that are searched for its id.
 const ID_SEARCH_BYTES: usize = 200;
@@ -36,12 +36,12 @@ type Input = Mutex<Option<ChildStdin>>;
 pub(super) struct ChildProcess {
     name: String,
     input: Arc<Input>,
-    /// Cancelled to end the process.
+    /// A token that is cancelled to end the process.
     end: CancellationToken,
 }
 
 impl Drop for ChildProcess {
-    /// Ends the process before `input` is dropped: a process that exits because its input was
+    /// Ends the process before `input` is dropped. A process that exits because its input was
     /// closed must not be reported as a failed upstream.
     fn drop(&mut self) {
         self.end.cancel();
@@ -49,8 +49,8 @@ impl Drop for ChildProcess {
 }
 
 impl ChildProcess {
-    /// Starts the process of an upstream, and the tasks that read its output into `inbox`.
-    /// The process counts for the share of `owner`.
+    /// Starts the process of an upstream, and the tasks that read its output into `inbox`. The
+    /// process counts in the share of `owner`.
     pub(super) async fn start(
         server: &Arc<UpstreamServer>,
         owner: &Arc<str>,
@@ -139,10 +139,10 @@ fn command(server: &UpstreamServer) -> Option<Command> {
     Some(command)
 }
 
-/// Waits for the end of an upstream process, or ends it.
+/// Waits for the end of an upstream process, or ends the process.
 struct Supervisor {
     tree: ProcessTree,
-    /// Cancelled when the connection is dropped, another process needs the place, or the gateway
+    /// Cancelled when the connection is dropped, another process needs the permit, or the gateway
     /// stops.
     end: CancellationToken,
     _place: ProcessPlace,
@@ -151,12 +151,13 @@ struct Supervisor {
     server: Weak<UpstreamServer>,
     name: String,
     last_lines: Arc<LastLines>,
-    /// Reads the standard error.
+    /// The task that reads the standard error of the process.
     errors: JoinHandle<()>,
 }
 
 impl Supervisor {
-    /// Runs until the process has exited. `output` ends with the standard output of the process.
+    /// Runs until the process has exited. `output` is the task that reads the standard output of
+    /// the process.
     async fn run(mut self, mut output: JoinHandle<()>) {
         let is_unexpected = tokio::select! {
             _ = &mut output => !self.end.is_cancelled(),
@@ -188,7 +189,7 @@ impl Supervisor {
     }
 }
 
-/// Describes the end of a process for the log, with the last lines of its standard error.
+/// Describes the exit of a process for the log, with the last lines of its standard error.
 fn describe_exit(status: Option<ExitStatus>, lines: &str) -> String {
     let status = status
         .map_or_else(|| "it closed its standard output".to_owned(), |status| status.to_string());
@@ -199,8 +200,8 @@ fn describe_exit(status: Option<ExitStatus>, lines: &str) -> String {
     }
 }
 
-/// Writes a message as one line. Line breaks between its JSON tokens become spaces, because they
-/// would end the line too early.
+/// Writes a message as one line. Replaces line breaks between its JSON tokens with spaces, because
+/// they would end the line.
 async fn write_line(to: &mut ChildStdin, message: &[u8]) -> std::io::Result<()> {
     let is_line_break = |byte: &u8| matches!(byte, b'\n' | b'\r');
     if message.iter().any(is_line_break) {
@@ -217,7 +218,7 @@ async fn write_line(to: &mut ChildStdin, message: &[u8]) -> std::io::Result<()> 
 /// Reads the standard output of an upstream process into the inbox of its connection.
 struct OutputReader {
     inbox: Arc<Inbox>,
-    /// The standard input, for answers to pings. Weak, so that the input closes when the connection
+    /// The standard input, for replies to pings. Weak, so that the input closes when the connection
     /// is dropped.
     input: Weak<Input>,
     server: Arc<UpstreamServer>,
@@ -277,7 +278,7 @@ impl OutputReader {
         }
     }
 
-    /// Fails the request whose response is too large. `start` is the beginning of that response.
+    /// Fails the request whose response is too large. `start` is the beginning of the response.
     fn fail_oversized(&self, start: &[u8]) {
         let text = String::from_utf8_lossy(start.get(..ID_SEARCH_BYTES).unwrap_or(start));
         let id = text.split_once("\"id\":").and_then(|(_, rest)| {

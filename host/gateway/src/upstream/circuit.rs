@@ -1,5 +1,5 @@
-//! The circuit breaker of an upstream. Clients' calls open and close it; traffic of the gateway's
-//! own, such as event streams, does not count.
+//! The circuit breaker of an upstream. Clients' calls open and close it. The gateway's own traffic,
+//! such as event streams, does not count.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,12 +13,12 @@ use crate::config::UpstreamLimits;
 use crate::store::Breaker;
 use crate::telemetry::Recorder;
 
-/// The circuit breaker of an upstream, with its metrics. Logs each change once.
+/// The circuit breaker of an upstream, with its metrics. Each change is logged once.
 pub(crate) struct Circuit {
     name: String,
     breaker: Breaker,
     pub(crate) availability: Availability,
-    /// True if the last failure was that the upstream could not be reached.
+    /// True if the last failed call did not reach the upstream.
     is_unreachable: AtomicBool,
     recorder: Arc<Recorder>,
 }
@@ -34,14 +34,16 @@ impl Circuit {
         }
     }
 
-    /// Admits a call, or returns the failure to report while the circuit is open. After a pause,
-    /// one call is admitted as a trial.
+    /// Admits a call. While the circuit is open, admits one call as a trial after each pause.
+    ///
+    /// # Errors
+    /// The failure to report if the call is not admitted.
     pub(super) fn admit(&self) -> Result<(), Failure> {
         self.breaker.admit(Instant::now()).map_err(|wait| Failure::circuit_open(&self.name, wait))
     }
 
     /// Returns the failure to report if the circuit is open. Unlike [`Self::admit`], does not use
-    /// up the trial call that is admitted after a pause.
+    /// up the trial call.
     pub(super) fn check(&self) -> Result<(), Failure> {
         if self.is_open() {
             return Err(Failure::circuit_open(&self.name, Duration::ZERO));
@@ -57,8 +59,8 @@ impl Circuit {
         self.availability.up(if was_open { ": circuit closed, calls are sent" } else { "" });
     }
 
-    /// Counts a failed call. Returns true if it opened the circuit. `is_unreachable` is true if the
-    /// call did not reach the upstream.
+    /// Counts a failed call. Returns true if the call opened the circuit. `is_unreachable` is true
+    /// if the call did not reach the upstream.
     pub(super) fn failed(&self, reason: &str, is_unreachable: bool) -> bool {
         self.is_unreachable.store(is_unreachable, Ordering::Relaxed);
         let is_opened = self.breaker.failed(Instant::now());
@@ -72,8 +74,8 @@ impl Circuit {
         is_opened
     }
 
-    /// Records that a probe has reached the upstream. That closes the circuit, unless calls failed
-    /// for another reason: then one call is admitted as a trial.
+    /// Records that a probe has reached the upstream. Closes the circuit if the last call did not
+    /// reach the upstream. Otherwise admits one call as a trial.
     pub(super) fn reached(&self) {
         if self.is_unreachable.load(Ordering::Relaxed) {
             self.succeeded();

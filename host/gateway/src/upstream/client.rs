@@ -1,5 +1,5 @@
-//! The HTTP client for an upstream. With TLS settings of its own, it is created again when their
-//! files change.
+//! The HTTP client for an upstream. A client with the upstream's own TLS settings is created again
+//! when their files change.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -14,7 +14,7 @@ use crate::{Error, Result};
 
 /// The HTTP client for an upstream.
 pub(crate) enum UpstreamClient {
-    /// The client that other requests of the gateway use, too.
+    /// The client that the gateway also uses for other requests.
     Shared(Box<HttpClient>),
     /// A client with the TLS settings of the upstream.
     WithTls(Box<TlsFiles>),
@@ -38,7 +38,7 @@ impl UpstreamClient {
     /// Creates a client with the TLS settings of an upstream. Relative paths refer to `folder`.
     ///
     /// # Errors
-    /// A file cannot be read, or the key is not that of the certificate.
+    /// A file cannot be read, or the key does not belong to the certificate.
     pub(crate) fn with_tls(upstream: &str, tls: &UpstreamTls, folder: &Path) -> Result<Self> {
         let join = |path: &Option<PathBuf>| path.as_ref().map(|path| folder.join(path));
         let files = UpstreamTls { ca: join(&tls.ca), cert: join(&tls.cert), key: join(&tls.key) };
@@ -49,7 +49,7 @@ impl UpstreamClient {
         Ok(Self::WithTls(Box::new(TlsFiles { upstream: upstream.to_owned(), files, loaded })))
     }
 
-    /// Returns the client of the next request.
+    /// Returns the client for the next request.
     pub(super) fn current(&self) -> HttpClient {
         match self {
             Self::Shared(client) => HttpClient::clone(client),
@@ -59,8 +59,9 @@ impl UpstreamClient {
 }
 
 impl TlsFiles {
-    /// Returns a client that uses the current files. While they are invalid, the last ones remain
-    /// in use. A new client has no open connections, so that all its requests use the new files.
+    /// Returns a client that uses the current files. If they are invalid, the earlier client
+    /// remains in use. A new client has no open connections, so that all its requests use the new
+    /// files.
     fn current(&self) -> HttpClient {
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         if loaded.checked.elapsed() < POLL_INTERVAL {
@@ -86,7 +87,7 @@ fn paths(files: &UpstreamTls) -> impl Iterator<Item = &PathBuf> {
     files.ca.iter().chain(&files.cert).chain(&files.key)
 }
 
-/// Reads all files, and creates a client that uses them.
+/// Reads all files, and creates a client that uses them. `upstream` is its name, for errors.
 fn read(upstream: &str, files: &UpstreamTls) -> Result<HttpClient> {
     let authorities = files.ca.as_ref().map(|path| pem_files::authorities(path)).transpose()?;
     let identity = match (&files.cert, &files.key) {

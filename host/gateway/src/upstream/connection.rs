@@ -49,9 +49,9 @@ impl ServerInfo {
     }
 }
 
-/// The maximum size of the messages that wait to be sent in the background, in bytes.
+/// The maximum size of the messages in the queue for sending in the background, in bytes.
 const MAX_BACKGROUND_BYTES: usize = 4 << 20;
-/// The memory that a message in the background needs in addition to its bytes.
+/// The memory, in bytes, that a message in the background needs in addition to its content.
 const MESSAGE_OVERHEAD: usize = 1 << 10;
 
 /// The transport over which a connection sends messages.
@@ -68,7 +68,7 @@ pub(crate) struct UpstreamConnection {
     server_info: OnceLock<ServerInfo>,
     inbox: Arc<Inbox>,
     transport: Transport,
-    /// The bytes of messages that may wait to be sent in the background.
+    /// The permits for bytes of messages in the queue for sending in the background.
     background_bytes: Arc<Semaphore>,
     pub(super) subscribers: ResourceSubscribers,
 }
@@ -83,7 +83,7 @@ pub(crate) struct UpstreamRequest {
 }
 
 impl UpstreamRequest {
-    /// Waits for the upstream's next message about this request.
+    /// Waits for the upstream's next message that belongs to this request.
     pub(crate) async fn next(&mut self) -> UpstreamReply {
         let reply = self.started.replies.recv().await;
         reply.unwrap_or_else(|| {
@@ -118,7 +118,7 @@ impl Drop for UpstreamRequest {
 
 impl UpstreamConnection {
     /// Performs the handshake of a protocol mode over a new transport, and returns the connection.
-    /// `client` is described to the upstream.
+    /// The handshake describes `client` to the upstream.
     pub(super) async fn handshake(
         server: Arc<UpstreamServer>,
         mode: ProtocolMode,
@@ -169,7 +169,8 @@ impl UpstreamConnection {
     }
 
     /// Continues a session with a stateful upstream that another replica began, over a new
-    /// transport. `server_info` is the upstream's description of itself.
+    /// transport. `session` is its id and protocol version. `server_info` is the upstream's
+    /// description of itself.
     pub(super) fn resume(
         server: Arc<UpstreamServer>,
         transport: Arc<StreamableHttp>,
@@ -196,8 +197,8 @@ impl UpstreamConnection {
         })
     }
 
-    /// Returns the id and protocol version of the session with a stateful upstream, if it has
-    /// issued one over HTTP.
+    /// Returns the id and protocol version of the session with a stateful upstream. `None` if the
+    /// upstream has not issued a session id over HTTP.
     pub(crate) fn session_id(&self) -> Option<(String, String)> {
         match &self.transport {
             Transport::Http(http) if self.mode == ProtocolMode::Stateful => http.session_id(),
@@ -205,8 +206,8 @@ impl UpstreamConnection {
         }
     }
 
-    /// Records whether other replicas use the session with the upstream. Otherwise it ends with
-    /// this connection.
+    /// Sets if other replicas use the session with the upstream. If not, the session ends with this
+    /// connection.
     pub(crate) fn set_portable(&self, is_portable: bool) {
         if let Transport::Http(http) = &self.transport {
             http.is_portable.store(is_portable, Ordering::Relaxed);
@@ -242,7 +243,7 @@ impl UpstreamConnection {
         }
     }
 
-    /// Returns the upstream's description of itself. Empty before the handshake.
+    /// Returns the upstream's description of itself. It is empty before the handshake.
     pub(crate) fn server_info(&self) -> &ServerInfo {
         static EMPTY: OnceLock<ServerInfo> = OnceLock::new();
         self.server_info.get().unwrap_or_else(|| EMPTY.get_or_init(ServerInfo::default))
@@ -258,8 +259,8 @@ impl UpstreamConnection {
         self.begin(message, headers, true).await
     }
 
-    /// Sends a request that the gateway makes on its own, not for a client's call. The circuit
-    /// breaker does not count it.
+    /// Sends a request that the gateway makes itself, not for a client's call. The circuit breaker
+    /// does not count the request.
     pub(crate) async fn request_uncounted(
         self: &Arc<Self>,
         message: &[u8],
@@ -300,7 +301,7 @@ impl UpstreamConnection {
     }
 
     /// Sends a message in the background. A failure is logged, not returned. The message is dropped
-    /// if too many wait, because the upstream does not read them.
+    /// if the queue is full, because the upstream does not read.
     pub(crate) fn send_in_background(self: &Arc<Self>, message: Vec<u8>) {
         let connection = Arc::clone(self);
         let bytes = message.len().saturating_add(MESSAGE_OVERHEAD).min(MAX_BACKGROUND_BYTES);
@@ -318,19 +319,19 @@ impl UpstreamConnection {
         });
     }
 
-    /// Returns a receiver for later messages of the upstream that belong to no request.
+    /// Returns a receiver for the upstream's later messages that belong to no request.
     pub(crate) fn unrelated(&self) -> broadcast::Receiver<Arc<Vec<u8>>> {
         self.inbox.subscribe()
     }
 
-    /// Returns true if the transport itself limits the time to an answer. HTTP does, because any
+    /// Returns true if the transport itself limits the time until an answer. HTTP does, because any
     /// byte of the response, such as an SSE comment, extends the limit.
     pub(crate) fn enforces_timeout(&self) -> bool {
         matches!(self.transport, Transport::Http(_))
     }
 
-    /// Returns true if the upstream may forget the session, so that a request has to be repeated in
-    /// a new one.
+    /// Returns true if the upstream may end the session, so that a request must be repeated in a
+    /// new one.
     pub(crate) fn may_lose_session(&self) -> bool {
         self.mode == ProtocolMode::Stateful && !matches!(self.transport, Transport::Process(_))
     }

@@ -13,17 +13,19 @@ use super::{CallerHeaders, Failure};
 use crate::config::Isolation;
 use crate::protocol_mode::{ClientInfo, ProtocolMode};
 
-/// The owner of processes that all callers share. It is no principal, because it has a space.
+/// The owner of processes that all callers share. No principal has this name, because it contains a
+/// space.
 const EVERYBODY: &str = "all callers";
 
-/// The maximum time for which a process that starts keeps its turn.
+/// The maximum time for which a starting process holds its start permit.
 const MAX_START_TURN: Duration = Duration::from_secs(5);
 
 impl UpstreamServer {
     /// Opens a connection in the preferred protocol mode, or in the other one if that fails.
-    /// `client` and `caller` describe the client on whose behalf the gateway connects. The circuit
-    /// breaker counts a failure if `is_call` is true, which means that a client's call needs the
-    /// connection.
+    /// `client` and `caller` describe the client on whose behalf the gateway connects.
+    ///
+    /// The circuit breaker counts a failure if `is_call` is true, which means that a client's call
+    /// needs the connection.
     pub(crate) async fn open(
         self: &Arc<Self>,
         preferred: ProtocolMode,
@@ -129,9 +131,8 @@ impl UpstreamServer {
         opened
     }
 
-    /// Returns true if the upstream speaks a protocol mode, false if not. Tries the mode if that is
-    /// not known yet. `None` if the attempt shows neither, for example because the upstream is
-    /// unreachable.
+    /// Returns true if the upstream speaks a protocol mode. Tries the mode if that is not known
+    /// yet. `None` if the attempt is inconclusive, for example because the upstream is unreachable.
     pub(crate) async fn probe_mode(
         self: &Arc<Self>,
         mode: ProtocolMode,

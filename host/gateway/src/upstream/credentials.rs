@@ -15,7 +15,10 @@ impl From<TokenError> for Failure {
     }
 }
 
-/// Returns the token of a principal, if the upstream needs one.
+/// Returns the OAuth token of a principal. `None` if the upstream needs no token.
+///
+/// # Errors
+/// [`Failure::Refused`] if the principal has no valid token.
 pub(super) async fn token(
     tokens: Option<&Arc<UpstreamTokens>>,
     principal: &str,
@@ -27,8 +30,8 @@ pub(super) async fn token(
 }
 
 /// Returns the failure for a response that refuses the token of a principal. `None` if the response
-/// does not concern the token. The challenge must not reach the client, because the client's token
-/// is another one.
+/// does not concern the token. The client does not receive the challenge, because it concerns
+/// another token than the client's.
 pub(super) fn refusal(
     upstream: &str,
     principal: &str,
@@ -51,7 +54,7 @@ pub(super) fn refusal(
     )))
 }
 
-/// Returns the parts of a challenge that tell the client which token it needs, as the end of a
+/// Describes the parts of a challenge that tell the client which token it needs, as the end of a
 /// sentence. Empty without a challenge.
 pub(super) fn describe_challenge(headers: &HeaderMap) -> String {
     let Some(challenge) = Challenge::parse(headers) else { return String::new() };

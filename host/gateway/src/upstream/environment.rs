@@ -1,9 +1,9 @@
-//! The environment variables of upstream processes. The gateway's own secrets are not among them.
+//! The environment variables of upstream processes, which exclude the gateway's own secrets.
 
 use std::ffi::OsString;
 
-/// The variables that every upstream process inherits: those that programs need to find files,
-/// languages and the network. A `*` at the end matches any rest of a name.
+/// The variables that every upstream process inherits, because programs need them to find files,
+/// languages and the network. A `*` at the end of a name matches any rest.
 const INHERITED: [&str; 44] = [
     "PATH",
     "HOME",
@@ -52,11 +52,11 @@ const INHERITED: [&str; 44] = [
     "WINDIR",
 ];
 
-/// The beginning of the names of the gateway's own variables.
+/// The prefix of the names of the gateway's own variables.
 pub(crate) const OWN_PREFIX: &str = "CONTEXT_GUARD_";
 
-/// Returns the variables of this process that an upstream process inherits: those that programs
-/// need, and those that a pattern in `more` matches. Variables in `withheld` are never inherited.
+/// Returns the variables of this process that an upstream process inherits: those in [`INHERITED`],
+/// and those that a pattern in `more` matches. Variables in `withheld` are never inherited.
 pub(super) fn inherited(
     more: &[String],
     withheld: &[String],

@@ -1,5 +1,5 @@
-//! The standard error of upstream processes: read line by line in bounded memory, logged, and
-//! remembered for the message about the end of the process.
+//! The standard error of upstream processes. It is read line by line in bounded memory and logged.
+//! Its last lines are stored for the message about the end of the process.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -14,16 +14,16 @@ use crate::lines::{Lines, Piece};
 
 /// The maximum length of a line, in bytes. The rest of a longer line is dropped.
 const MAX_LINE_BYTES: usize = 4 << 10;
-/// The number of last lines that are remembered.
+/// The number of last lines that are stored.
 const MAX_LAST_LINES: usize = 10;
-/// The maximum number of lines that are logged per interval.
+/// The maximum number of lines that are logged in one interval.
 const MAX_LOGGED_LINES: usize = 200;
-/// The interval of the limit of logged lines.
+/// The interval to which the limit of logged lines applies.
 const LOG_INTERVAL: Duration = Duration::from_secs(1);
-/// The target of the log events, so that a log filter can select them.
+/// The target of the log events, by which a log filter can select them.
 const TARGET: &str = "context_guard::stderr";
 
-/// Counts log lines, so that an endless output does not fill the log.
+/// Limits log lines, so that endless output does not fill the log.
 struct LogLimit {
     since: Instant,
     logged: usize,
@@ -31,8 +31,8 @@ struct LogLimit {
 }
 
 impl LogLimit {
-    /// Returns true if one more line may be logged at the time `now`. Reports the number of lines
-    /// that were dropped in the previous interval.
+    /// Returns true if one more line may be logged at the time `now`. Calls `report` with the
+    /// number of lines that were dropped in the previous interval.
     fn admits(&mut self, now: Instant, report: impl FnOnce(usize)) -> bool {
         if now - self.since >= LOG_INTERVAL {
             if self.dropped > 0 {
@@ -60,15 +60,15 @@ impl LastLines {
         lines.push_back(line);
     }
 
-    /// Removes the lines and returns them as one.
+    /// Removes the lines, and returns them joined.
     pub(super) fn take(&self) -> String {
         let lines = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         Vec::from(lines).join(" | ")
     }
 }
 
-/// Reads the standard error of an upstream's process to its end, logs it at this level and keeps
-/// the `last` lines.
+/// Reads the standard error of the process of `upstream` to its end. Logs it at this level, and
+/// stores the last lines in `last`.
 pub(super) async fn read(
     upstream: &str,
     level: StderrLevel,

@@ -15,8 +15,8 @@ use super::{CallerHeaders, Failure};
 use crate::config::{HttpTransport, Isolation};
 use crate::protocol_mode::{ClientInfo, ProtocolMode};
 
-/// The maximum time until an upstream names its URL for messages, if it may speak Streamable HTTP.
-/// The event stream of such a server remains silent.
+/// The maximum time until an upstream that may speak Streamable HTTP sends its URL for messages.
+/// The event stream of a Streamable HTTP server remains silent.
 const DETECTION_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl UpstreamServer {
@@ -78,8 +78,8 @@ impl UpstreamServer {
         }
     }
 
-    /// Continues a session that another replica began, by its id and protocol version.
-    /// `server_info` is the upstream's description of itself. `None` for a process.
+    /// Continues a session that another replica began. `session` is its id and protocol version,
+    /// and `server_info` the upstream's description of itself. `None` if the upstream is a process.
     pub(crate) fn resume(
         self: &Arc<Self>,
         caller: &CallerHeaders,
@@ -115,8 +115,8 @@ impl UpstreamServer {
         Ok(Some(opened))
     }
 
-    /// Returns true if the upstream speaks HTTP+SSE. Tries that if it is not known whether the
-    /// upstream speaks Streamable HTTP.
+    /// Returns true if the upstream speaks HTTP+SSE. Tries that transport if the upstream's
+    /// transport is not known yet.
     pub(crate) async fn detect_legacy_sse(&self, caller: &CallerHeaders) -> bool {
         if let (None, Some(http)) = (self.speaks_legacy_sse(), &self.http) {
             let inbox = self.new_inbox();

@@ -38,7 +38,7 @@ const HOP_BY_HOP: [HeaderName; 10] = [
 
 /// The pause between two probes of an upstream whose circuit is open.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
-/// The maximum time that a probe waits for the upstream.
+/// The maximum time of one probe.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Returns the headers of a request or response without the hop-by-hop ones.
@@ -60,8 +60,8 @@ pub(crate) fn end_to_end_headers(headers: &HeaderMap) -> HeaderMap {
         .collect()
 }
 
-/// The response headers that are not sent to clients, because they would act on the whole origin of
-/// the gateway: cookies, rules of browsers, and other addresses.
+/// The response headers that are not sent to clients, because they would affect the whole origin of
+/// the gateway: cookies, browser rules, and other addresses.
 const ORIGIN_WIDE: [HeaderName; 7] = [
     header::SET_COOKIE,
     header::STRICT_TRANSPORT_SECURITY,
@@ -72,8 +72,8 @@ const ORIGIN_WIDE: [HeaderName; 7] = [
     HeaderName::from_static("report-to"),
 ];
 
-/// Returns the headers of an upstream's response that a client receives. The gateway decides
-/// about access of other origins itself.
+/// Returns the headers of an upstream's response that a client receives. Excludes CORS headers,
+/// because the gateway itself decides about other origins.
 pub(crate) fn response_headers(headers: &HeaderMap) -> HeaderMap {
     let mut kept = end_to_end_headers(headers);
     let is_refused = |name: &HeaderName| {
@@ -92,22 +92,22 @@ pub(crate) struct HttpUpstream {
     url: Uri,
     headers: HeaderMap,
     credentials: ForwardedCredentials,
-    /// The OAuth tokens of the principals. `None` if the upstream needs none.
+    /// The OAuth tokens of the principals. `None` if the upstream needs no tokens.
     tokens: Option<Arc<UpstreamTokens>>,
     timeout: Duration,
-    /// The maximum time until a response has ended.
+    /// The maximum time until a response is complete.
     call_limit: Duration,
     max_bytes: usize,
     client: UpstreamClient,
     pub(crate) circuit: Arc<Circuit>,
-    /// The turns of clients' requests. The gateway's own requests need none.
+    /// The permits of clients' requests. The gateway's own requests need none.
     pub(crate) turns: Arc<Turns>,
 }
 
 impl HttpUpstream {
-    /// Creates an endpoint for `url`. `max_bytes` limits an answer. `credentials` says which of
-    /// the client's credentials the upstream receives, and `tokens` has the OAuth tokens that it
-    /// receives instead.
+    /// Creates an endpoint for `url`. `max_bytes` is the maximum size of an answer. `credentials`
+    /// selects the client's credentials that the upstream receives. `tokens` has the OAuth tokens
+    /// that it receives instead.
     pub(crate) fn new(
         config: &Upstream,
         url: &str,
@@ -142,7 +142,8 @@ impl HttpUpstream {
         })
     }
 
-    /// Returns the credentials in a client's headers that the upstream receives, each as a line.
+    /// Returns the credentials in a client's headers that the upstream receives, each as a header
+    /// line.
     pub(crate) fn forwarded_credentials(&self, headers: &HeaderMap) -> Vec<Vec<u8>> {
         let mut headers = headers.clone();
         self.credentials.retain(&mut headers);
@@ -150,7 +151,7 @@ impl HttpUpstream {
     }
 
     /// Sends a request of a principal to the configured URL, or to `path` below it. The circuit
-    /// breaker counts its outcome. Returns the response before its body has arrived. Dropping the
+    /// breaker counts the outcome. Returns the response before its body has arrived. Dropping the
     /// response cancels the request.
     pub(crate) async fn send(
         self: &Arc<Self>,
@@ -187,8 +188,8 @@ impl HttpUpstream {
         answered
     }
 
-    /// Sends a request that the gateway makes on its own, such as one for an event stream.
-    /// Otherwise as [`Self::send`], but the circuit breaker neither refuses nor counts it.
+    /// Sends a request that the gateway makes itself, such as a request for an event stream.
+    /// Otherwise as [`Self::send`], but the circuit breaker neither refuses nor counts the request.
     pub(crate) async fn send_uncounted(
         &self,
         method: Method,
@@ -200,8 +201,8 @@ impl HttpUpstream {
         self.send_uncounted_to(method, self.target(path)?, principal, headers, body).await
     }
 
-    /// Sends a request of the gateway's own to `target`, a URL of the upstream. Otherwise as
-    /// [`Self::send_uncounted`].
+    /// Sends a request that the gateway makes itself to `target`, a URL of the upstream. Otherwise
+    /// as [`Self::send_uncounted`].
     pub(super) async fn send_uncounted_to(
         &self,
         method: Method,
@@ -226,7 +227,8 @@ impl HttpUpstream {
         refused.map_or(Ok(response), Err)
     }
 
-    /// Sends a request once, with the OAuth token `token` if one is given.
+    /// Sends a request once. `token` is the OAuth token of the principal, if the upstream needs
+    /// one.
     async fn transmit(
         &self,
         method: Method,
@@ -296,7 +298,8 @@ impl HttpUpstream {
         ))
     }
 
-    /// Counts a call that failed on the way to or from the upstream.
+    /// Counts a failed call in the circuit breaker, if the upstream or the connection to it caused
+    /// the failure.
     pub(crate) fn count_failure(self: &Arc<Self>, failure: &Failure) {
         let is_unreachable = matches!(failure, Failure::Unavailable(_));
         self.failed(&failure.to_string(), is_unreachable);
@@ -334,7 +337,10 @@ impl HttpUpstream {
         read
     }
 
-    /// Reads a response body to its end. Fails if it exceeds the maximum size or the time limit.
+    /// Reads a response body to its end.
+    ///
+    /// # Errors
+    /// The body exceeds the maximum size or the time limit, or the connection fails.
     pub(crate) async fn collect(self: &Arc<Self>, body: Incoming) -> Result<Bytes, Failure> {
         let collected = tokio::time::timeout(self.call_limit, self.collect_all(body)).await;
         collected.unwrap_or_else(|_| Err(self.call_too_long()))
@@ -351,13 +357,13 @@ impl HttpUpstream {
         Ok(whole.freeze())
     }
 
-    /// Returns the failure for a response that ends early.
+    /// Returns the failure for a response that ended early because of `reason`.
     pub(crate) fn broke_off(&self, reason: &str) -> Failure {
         let name = self.display_name();
         Failure::Unavailable(format!("{name} broke off in its answer: {reason}."))
     }
 
-    /// Returns the failure for a response of which no more arrives in time.
+    /// Returns the failure for a response whose next part did not arrive in time.
     pub(crate) fn went_silent(&self) -> Failure {
         self.timed_out("went silent in its answer: nothing came")
     }
@@ -367,12 +373,12 @@ impl HttpUpstream {
         self.timeout
     }
 
-    /// Returns the maximum time until a response has ended.
+    /// Returns the maximum time until a response is complete.
     pub(crate) fn call_limit(&self) -> Duration {
         self.call_limit
     }
 
-    /// Returns the failure for a response that does not end.
+    /// Returns the failure for a response that was not complete in time.
     pub(crate) fn call_too_long(&self) -> Failure {
         Failure::call_too_long(&self.name, self.call_limit)
     }
@@ -402,8 +408,8 @@ fn is_unreachable(status: StatusCode) -> bool {
     matches!(status.as_u16(), 502..=504)
 }
 
-/// Probes an upstream while its circuit is open, so that it closes soon after the upstream is back
-/// and no client's call has to be the trial.
+/// Probes an upstream while its circuit is open. The circuit therefore closes soon after the
+/// upstream recovers, and no client's call is needed as a trial.
 async fn probe(http: Weak<HttpUpstream>) {
     loop {
         tokio::time::sleep(PROBE_INTERVAL).await;

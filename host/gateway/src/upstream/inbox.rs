@@ -1,5 +1,5 @@
-//! The receiving side of an upstream connection. Delivers each message to the request that it
-//! belongs to, or else to all listeners.
+//! The receiving side of an upstream connection. Delivers each message to the request to which it
+//! belongs, otherwise to all listeners.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use crate::invalid_output::InvalidOutput;
 use crate::message::{Head, Kind};
 use crate::reply;
 
-/// The maximum number of messages that wait for a slow listener. If there are more, the oldest are
-/// dropped.
+/// The maximum number of messages in the queue of a slow listener. Beyond it, the oldest messages
+/// are dropped.
 const MAX_WAITING_MESSAGES: usize = 128;
 /// The maximum size of a message that belongs to no request, in bytes. A longer one is dropped. The
-/// channel retains its last messages, so that both limits bound its memory to 4 MB.
+/// channel retains its last messages, so both limits bound its memory to 4 MB.
 const MAX_UNRELATED_BYTES: usize = 32 << 10;
 
 /// The receiving side of a connection: the requests in flight, and the listeners for messages that
@@ -29,10 +29,9 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
-    /// Creates the receiving side of a connection. Before its answer, a request receives at most
-    /// `max_messages`.
-    /// `is_shared` is true if clients of several principals use the connection to `server`, whose
-    /// odd answers `invalid_output` reports.
+    /// Creates the receiving side of a connection to `server`. A request receives at most
+    /// `max_messages` messages before its answer. `is_shared` is true if clients of several
+    /// principals use the connection. `invalid_output` reports invalid answers.
     pub(super) fn new(
         server: &str,
         invalid_output: &Arc<InvalidOutput>,
@@ -46,9 +45,10 @@ impl Inbox {
     }
 
     /// Delivers a message of the upstream. `request` is the gateway's id of the request on whose
-    /// stream it arrived, if the transport knows. If a client reads slowly and `can_wait` is true,
-    /// waits for it for a second, and then drops the message. Returns the reply to send if the
-    /// message is a ping.
+    /// stream the message arrived. `None` if the transport does not know it.
+    ///
+    /// If a client reads slowly and `can_wait` is true, waits for it for a second, and then drops
+    /// the message. Returns the reply to send if the message is a ping.
     pub(super) async fn receive(
         &self,
         mut message: Vec<u8>,
@@ -83,8 +83,8 @@ impl Inbox {
         }
     }
 
-    /// Delivers a message from the upstream's common stream. A response is matched by its id, and
-    /// other messages belong to no request. Returns the reply to send if the message is a ping.
+    /// Delivers a message from the upstream's common stream. A response is matched by its id. Other
+    /// messages belong to no request. Returns the reply to send if the message is a ping.
     pub(super) fn receive_common(&self, message: Vec<u8>) -> Option<Vec<u8>> {
         if Head::read(&message).is_none_or(|head| head.kind() == Some(Kind::Response)) {
             if let Delivery::Unattributed(message) = self.requests.deliver(message, None) {

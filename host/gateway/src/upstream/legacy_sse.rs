@@ -1,5 +1,5 @@
 //! The HTTP+SSE transport of MCP 2024-11-05 to an upstream. A GET opens the event stream of a
-//! session, whose first event names the URL for messages. All answers arrive on the stream.
+//! session. Its first event contains the URL for messages. All answers arrive on the stream.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -22,23 +22,23 @@ use crate::headers::header;
 use crate::message::{replace_invalid_utf8, split_batch};
 use crate::tasks::AbortOnDrop;
 
-/// A session with an upstream over HTTP+SSE. It ends with its event stream.
+/// A session with an upstream over HTTP+SSE, which ends with its event stream.
 pub(super) struct LegacySse {
     http: Arc<HttpUpstream>,
     caller: CallerHeaders,
     inbox: Arc<Inbox>,
-    /// The URL for messages, which the upstream named.
+    /// The URL for messages, from the first event of the stream.
     endpoint: Uri,
-    /// The permits of replies to pings, which are sent in the background.
+    /// The permits for replies to pings, which are sent in the background.
     pongs: Arc<Semaphore>,
-    /// The task that reads the event stream. It refers to the session weakly.
+    /// The task that reads the event stream, with a weak reference to the session.
     reader: Mutex<Option<AbortOnDrop>>,
 }
 
 impl LegacySse {
     /// Opens the event stream and waits for the URL for messages, without a time limit. Returns
-    /// `None` if the upstream does not speak HTTP+SSE: it answers without an event stream, or the
-    /// stream begins with another event.
+    /// `None` if the upstream does not speak HTTP+SSE, because it sends no event stream, or another
+    /// first event.
     pub(super) async fn open(
         http: &Arc<HttpUpstream>,
         caller: CallerHeaders,
@@ -82,7 +82,7 @@ impl LegacySse {
         Ok(Some(session))
     }
 
-    /// Sends a request under the gateway's id `id`. Its answer arrives in the inbox. The circuit
+    /// Sends a request under the gateway's id `id`. The answer arrives in the inbox. The circuit
     /// breaker counts the request if `is_call` is true. Dropping the returned task stops sending.
     pub(super) fn request(
         self: &Arc<Self>,
@@ -140,7 +140,7 @@ struct LegacyEventReader {
 }
 
 impl LegacyEventReader {
-    /// Returns the next event, or `None` at the end of the stream. The stream may be silent for any
+    /// Returns the next event. `None` at the end of the stream. The stream may be silent for any
     /// time.
     async fn next(&mut self) -> Result<Option<Event>, Failure> {
         loop {
@@ -207,7 +207,7 @@ fn kind(event: &Event) -> &[u8] {
     kind.map_or(b"message", |kind| kind.strip_prefix(b" ").unwrap_or(kind))
 }
 
-/// Returns the URL for messages that the first event of a stream names.
+/// Returns the URL for messages in the first event of a stream.
 fn endpoint(http: &HttpUpstream, event: &Event) -> Result<Uri, Failure> {
     let data = event.data().unwrap_or_default();
     let reference = String::from_utf8_lossy(&data);
@@ -219,8 +219,8 @@ fn endpoint(http: &HttpUpstream, event: &Event) -> Result<Uri, Failure> {
     })
 }
 
-/// Returns the URL of a reference (RFC 3986, 5.2) in a document at `base`. `None` if it is invalid,
-/// or of another origin, which must not receive the credentials of `base`.
+/// Resolves a URL reference (RFC 3986, 5.2) in a document at `base`. `None` if it is invalid. Also
+/// `None` if it has another origin, which must not receive the credentials of `base`.
 fn resolve(base: &Uri, reference: &str) -> Option<Uri> {
     let (scheme, authority) = (base.scheme_str()?, base.authority()?);
     let reference = reference.split('#').next().unwrap_or_default();

@@ -1,8 +1,8 @@
 //! The resource limits of upstream processes.
 //!
-//! A shell sets them before it replaces itself by the command, so that they hold from its start and
-//! for all its descendants. The process id remains the same. Setting them between fork and exec in
-//! this process would need unsafe code.
+//! A shell sets them before it replaces itself with the command. They therefore apply from its
+//! start, and to all its descendants. The process id remains the same. Setting them between fork
+//! and exec in this process would need unsafe code.
 
 use std::fmt::Write as _;
 
@@ -11,8 +11,8 @@ use crate::config::UpstreamLimits;
 /// The shell that sets the limits.
 pub(super) const SHELL: &str = "/bin/sh";
 
-/// Returns the script of [`SHELL`] that sets the limits and then runs its arguments. `None` if
-/// there are no limits. The process ends with status 126 if the system refuses a limit.
+/// Returns the script for [`SHELL`] that sets the limits and then executes its arguments. `None`
+/// without limits. The process exits with status 126 if the system refuses a limit.
 pub(super) fn script(limits: &UpstreamLimits) -> Option<String> {
     let kibibytes = limits.memory_bytes.map(|bytes| bytes / 1_024);
     let options = [

@@ -1,5 +1,5 @@
 //! The running processes of all upstreams of a gateway. Their number is limited in total, and for
-//! each owner of processes of one upstream.
+//! each upstream and owner.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,20 +12,20 @@ use tracing::info;
 
 use super::inbox::Inbox;
 
-/// The maximum time that a process waits for the end of another. It exceeds the time that a process
-/// has to exit.
+/// The maximum time that a new process waits for another one to end. It exceeds the time that a
+/// process has to exit.
 const MAX_WAIT: Duration = Duration::from_secs(6);
-/// The pause between two searches for an idle process while all are busy.
+/// The pause between two searches for an idle process while all processes are busy.
 const SEARCH_PAUSE: Duration = Duration::from_millis(100);
-/// The time without requests after which a process is idle. A client that has just received the
-/// connection has not sent its request yet.
+/// The time without requests after which a process counts as idle. A client that has just received
+/// the connection has not sent its request yet.
 const MIN_IDLE: Duration = Duration::from_millis(500);
 
-/// The number of processes that start at one time, for each processor: more would only delay each
-/// other, until the time for their handshakes is over.
+/// The number of processes per processor that may start at one time. More would delay each other
+/// beyond the time limit of their handshakes.
 const STARTING_PER_PROCESSOR: usize = 4;
 
-/// The running upstream processes of a gateway, which end before the gateway does.
+/// The running upstream processes of a gateway. All of them end before the gateway does.
 pub(crate) struct Processes {
     max: usize,
     /// The maximum number of processes of one upstream for one owner.
@@ -35,7 +35,7 @@ pub(crate) struct Processes {
     running: Mutex<RunningProcesses>,
     /// Notified when a process has exited.
     exited: Notify,
-    /// The turns of processes that start.
+    /// The permits of starting processes.
     starting: Semaphore,
 }
 
@@ -47,25 +47,26 @@ struct RunningProcesses {
 
 struct RunningProcess {
     upstream: String,
-    /// The caller that the process counts for: see [`super::CallerHeaders`].
+    /// The owner in whose share the process counts: see [`super::CallerHeaders`].
     owner: Arc<str>,
     inbox: Arc<Inbox>,
     end: CancellationToken,
 }
 
 impl RunningProcess {
-    /// Returns the time since which the process has no requests. `None` while it has some, or ends.
+    /// Returns the time since which the process has no requests. `None` while it has requests or is
+    /// ending.
     fn idle_since(&self) -> Option<Instant> {
         let since = self.inbox.requests.idle_since()?;
         (!self.end.is_cancelled() && since.elapsed() >= MIN_IDLE).then_some(since)
     }
 }
 
-/// The place of a running process. Another process may take it when this is dropped.
+/// The permit of a running process. It is returned when this value is dropped.
 pub(super) struct ProcessPlace {
     processes: Arc<Processes>,
     id: u64,
-    /// Cancelled when the process must end.
+    /// A token that is cancelled when the process must end.
     pub(super) end: CancellationToken,
 }
 
@@ -77,8 +78,8 @@ impl Drop for ProcessPlace {
 }
 
 impl Processes {
-    /// Creates an empty set for at most `max` processes, and `max_per_owner` of one upstream for
-    /// one owner.
+    /// Creates an empty set for at most `max` processes in total, and `max_per_owner` for each
+    /// upstream and owner.
     pub(crate) fn new(max: usize, max_per_owner: usize) -> Arc<Self> {
         Arc::new(Self {
             max,
@@ -94,7 +95,7 @@ impl Processes {
         })
     }
 
-    /// Waits for the turn of a process to start, which ends when the result is dropped.
+    /// Waits for a start permit, which is returned when the result is dropped.
     pub(super) async fn starting(&self) -> Option<SemaphorePermit<'_>> {
         // The semaphore is never closed.
         self.starting.acquire().await.ok()
@@ -104,9 +105,11 @@ impl Processes {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the place of a new process. If the owner has too many of this upstream, its
-    /// process that is idle for longest ends first. If too many run in total, that of the owner
-    /// ends, or that of the owner with the most processes.
+    /// Waits for the permit of a new process. If the owner has too many processes of this upstream,
+    /// ends the owner's process that has been idle for longest.
+    ///
+    /// If too many processes run in total, ends an idle one of the owner, or of the owner with the
+    /// most processes.
     ///
     /// # Errors
     /// The reason why no process may start: all have requests.
@@ -178,7 +181,7 @@ impl Processes {
         Err(reason)
     }
 
-    /// Runs the task of a process. [`Processes::end`] waits for it.
+    /// Runs the task of a process. [`Processes::end`] waits for the task.
     pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.tasks.spawn(task);
     }
@@ -191,8 +194,8 @@ impl Processes {
     }
 }
 
-/// Ends the process that is idle for longest, unless one of these ends already. Returns false if
-/// all have requests.
+/// Ends the process that has been idle for longest, unless one of these is already ending. Returns
+/// false if all have requests.
 fn make_room(processes: Vec<&RunningProcess>) -> bool {
     if processes.iter().any(|process| process.end.is_cancelled()) {
         return true;
@@ -208,7 +211,7 @@ fn make_room(processes: Vec<&RunningProcess>) -> bool {
     true
 }
 
-/// Returns the processes of the owner that has the most, if it has more than `count`.
+/// Returns the processes of the owner with the most processes, if it has more than `count`.
 fn largest_holder(running: &RunningProcesses, count: usize) -> Vec<&RunningProcess> {
     let mut by_owner: BTreeMap<&str, Vec<&RunningProcess>> = BTreeMap::new();
     for process in running.entries.values() {

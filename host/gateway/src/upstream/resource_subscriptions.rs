@@ -1,4 +1,4 @@
-//! The resources of a stateful upstream that the clients of a connection subscribe to.
+//! The resources of a stateful upstream to which the clients of a connection subscribe.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -12,15 +12,15 @@ use super::request_table::UpstreamReply;
 use crate::fair_queue::Caller;
 use crate::message::Head;
 
-/// The maximum time that an upstream takes to confirm the end of a subscription.
+/// The maximum time for the upstream's confirmation that a subscription has ended.
 const UNSUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
-/// The number of times that the gateway asks for a subscription on a new connection.
+/// The maximum number of attempts to renew a subscription on a new connection.
 const MAX_RENEWALS: usize = 3;
-/// The pause before the gateway asks again for a subscription that was refused or timed out.
+/// The pause before the gateway tries again to renew a subscription.
 const RENEWAL_PAUSE: Duration = Duration::from_secs(5);
 
-/// A subscription of one client to a resource, on a connection that others may use. Dropping it
-/// ends the subscription at the upstream, unless other clients have one.
+/// A subscription of one client to a resource, on a connection that other clients may share.
+/// Dropping it ends the subscription at the upstream, unless other clients have one.
 pub(crate) struct ResourceSubscription {
     connection: Weak<UpstreamConnection>,
     uri: String,
@@ -28,7 +28,8 @@ pub(crate) struct ResourceSubscription {
 }
 
 impl ResourceSubscription {
-    /// Returns true if the resource had no other subscriber on the connection at the beginning.
+    /// Returns true if the resource had no other subscriber on the connection when this one was
+    /// added.
     pub(crate) fn is_first(&self) -> bool {
         self.is_first
     }
@@ -50,16 +51,15 @@ impl Drop for ResourceSubscription {
 }
 
 impl UpstreamConnection {
-    /// Counts a subscriber of a resource, until the returned value is dropped. The caller sends
-    /// `resources/subscribe` afterwards: an end of other subscriptions then does not undo it.
+    /// Adds a subscriber of a resource, until the returned value is dropped. The caller sends
+    /// `resources/subscribe` afterwards, so that the end of another subscription does not undo it.
     pub(crate) fn subscribe(self: &Arc<Self>, uri: &str) -> ResourceSubscription {
         let is_first = self.subscribers.add(uri);
         ResourceSubscription { connection: Arc::downgrade(self), uri: uri.to_owned(), is_first }
     }
 
-    /// Subscribes to resources again that clients subscribed to on an earlier connection. Each
-    /// request waits for a turn of `caller`. Those that fail are repeated after a pause, a few
-    /// times.
+    /// Renews subscriptions of an earlier connection. Each request waits for a permit of `caller`.
+    /// Failed requests are repeated after a pause, at most [`MAX_RENEWALS`] times in all.
     pub(crate) async fn renew(connection: Weak<Self>, uris: Vec<String>, caller: &Caller) {
         Self::renew_after_pauses(connection, uris, caller, RENEWAL_PAUSE).await;
     }
@@ -98,7 +98,7 @@ impl UpstreamConnection {
         }
     }
 
-    /// Unsubscribes from a resource that no client subscribes to.
+    /// Unsubscribes from a resource, if no client subscribes to it.
     async fn unsubscribe(self: &Arc<Self>, uri: &str) {
         if self.subscribers.contains(uri) {
             return;

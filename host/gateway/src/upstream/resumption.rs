@@ -7,19 +7,20 @@ use http::header::HeaderValue;
 
 /// The pause before an upstream's common stream is opened again after it ended.
 pub(super) const REOPEN_PAUSE: Duration = Duration::from_secs(1);
-/// The maximum pause before an ended stream is continued, whatever the server proposes.
+/// The maximum pause before an ended stream is continued. It limits the pause that the server
+/// proposes.
 const MAX_RESUME_PAUSE: Duration = Duration::from_secs(30);
 
 /// The position in an ended event stream from which the stream can be continued.
 pub(super) struct Resumption {
-    /// The id of the last event.
+    /// The id of the last received event.
     pub(super) last_event: HeaderValue,
     /// The pause before the stream is continued.
     pub(super) pause: Duration,
 }
 
 impl Resumption {
-    /// Sets the position to that after `event`, if the event has an id.
+    /// Sets `resumption` to the position after `event`. Has no effect if the event has no id.
     pub(super) fn update(resumption: &mut Option<Self>, event: &Event) {
         let pause = event.retry().or_else(|| resumption.as_ref().map(|known| known.pause));
         let pause = pause.unwrap_or(REOPEN_PAUSE).min(MAX_RESUME_PAUSE);

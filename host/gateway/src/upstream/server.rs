@@ -1,5 +1,5 @@
 //! The state that all connections to an upstream share: configuration, known protocol modes,
-//! circuit breaker and turns.
+//! circuit breaker and permits.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,8 @@ use crate::invalid_output::InvalidOutput;
 use crate::protocol_mode::ProtocolMode;
 use crate::telemetry::Recorder;
 
-/// The protocol modes that an upstream speaks: true or false for each, `None` if not known yet.
+/// The protocol modes that an upstream speaks: true or false for each mode. `None` if not known
+/// yet.
 #[derive(Clone, Copy, Debug, Default)]
 struct KnownModes {
     stateful: Option<bool>,
@@ -33,14 +34,14 @@ pub(crate) struct UpstreamServer {
     pub(crate) http: Option<Arc<HttpUpstream>>,
     /// The maximum size of a message from the upstream, in bytes.
     pub(super) max_bytes: usize,
-    /// The circuit breaker of this upstream, in which an HTTP endpoint counts its calls too.
+    /// The circuit breaker of this upstream, which also counts the calls of its HTTP endpoint.
     pub(crate) circuit: Arc<Circuit>,
     pub(super) processes: Arc<Processes>,
     pub(super) invalid_output: Arc<InvalidOutput>,
     modes: Mutex<KnownModes>,
     pub(crate) turns: Arc<Turns>,
-    /// True if the upstream speaks HTTP+SSE of 2024-11-05, false if Streamable HTTP. `None` if that
-    /// is not known yet.
+    /// True if the upstream speaks HTTP+SSE of 2024-11-05, false if it speaks Streamable HTTP.
+    /// `None` if that is not known yet.
     legacy_sse: Mutex<Option<bool>>,
     recorder: Arc<Recorder>,
 }
@@ -97,7 +98,8 @@ impl UpstreamServer {
         self.modes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns true if the upstream speaks this protocol mode, or `None` if that is not known yet.
+    /// Returns true if the upstream speaks this protocol mode, and false if not. `None` if that is
+    /// not known yet.
     pub(crate) fn speaks(&self, mode: ProtocolMode) -> Option<bool> {
         match mode {
             ProtocolMode::Stateful => self.modes().stateful,
@@ -105,7 +107,7 @@ impl UpstreamServer {
         }
     }
 
-    /// Records that the upstream speaks a protocol mode, or that it does not.
+    /// Sets if the upstream speaks a protocol mode.
     pub(crate) fn set_speaks(&self, mode: ProtocolMode, speaks: bool) {
         match mode {
             ProtocolMode::Stateful => self.modes().stateful = Some(speaks),
@@ -119,8 +121,8 @@ impl UpstreamServer {
         *self.legacy_sse.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records whether the upstream speaks HTTP+SSE. Has no effect if the configuration determines
-    /// it.
+    /// Sets if the upstream speaks HTTP+SSE. Has no effect if the configuration determines the
+    /// transport.
     pub(crate) fn set_speaks_legacy_sse(&self, speaks: Option<bool>) {
         if self.config.transport == HttpTransport::Auto {
             *self.legacy_sse.lock().unwrap_or_else(PoisonError::into_inner) = speaks;
@@ -139,7 +141,7 @@ impl UpstreamServer {
             || self.http.is_some() && self.config.authorization == Authorization::Forward
     }
 
-    /// Returns the maximum time until the upstream's next message about a request.
+    /// Returns the maximum time until the upstream's next message that belongs to a request.
     pub(crate) fn timeout(&self) -> Duration {
         self.config.limits.timeout()
     }
@@ -154,7 +156,7 @@ impl UpstreamServer {
         self.circuit.succeeded();
     }
 
-    /// Counts a failure of the upstream, which may open the circuit.
+    /// Counts a failure of the upstream, which may open its circuit.
     pub(crate) fn failed(&self, failure: &Failure) {
         match &self.http {
             Some(http) => http.count_failure(failure),

@@ -1,4 +1,4 @@
-//! The meaning of the statuses of an upstream's HTTP responses.
+//! The interpretation of the statuses of an upstream's HTTP responses.
 
 use http::{HeaderMap, StatusCode};
 
@@ -18,9 +18,11 @@ pub(super) fn refusal(upstream: &str, status: StatusCode, headers: &HeaderMap) -
     if status.is_server_error() { Failure::Unavailable(text) } else { Failure::Refused(text) }
 }
 
-/// Returns true if a response means that the server has forgotten the session of the request, and
-/// so has not processed it. The status is 404 (MCP 2025-11-25, transports). Many servers answer 400
-/// instead, with a text such as "No valid session ID provided" or "Server not initialized".
+/// Returns true if a response reports that the server does not know the session of the request, and
+/// has therefore not processed the request.
+///
+/// The status is 404 (MCP 2025-11-25, transports). Many servers answer 400 instead, with a text
+/// such as "No valid session ID provided" or "Server not initialized".
 pub(super) fn is_session_error(status: StatusCode, body: &[u8]) -> bool {
     if status != StatusCode::BAD_REQUEST {
         return status == StatusCode::NOT_FOUND;

@@ -25,13 +25,12 @@ use crate::tasks::AbortOnDrop;
 use context_guard_protocol::answer::{quote, resembles_answer, trim_padding};
 use context_guard_protocol::sse::{Event, Framer};
 
-/// The maximum number of replies to pings that are on their way to an upstream. Further pings are
-/// not answered.
+/// The maximum number of replies to pings in flight to an upstream. Further pings are not answered.
 pub(super) const MAX_PONGS: usize = 16;
-/// The further pause after the upstream refused the principal.
+/// The additional pause after the upstream refused the principal.
 const REFUSED_PAUSE: Duration = Duration::from_secs(30);
 
-/// The maximum number of times in a row that an ended stream is continued without receiving an
+/// The maximum number of consecutive times that an ended stream is continued without receiving an
 /// event.
 const MAX_IDLE_POLLS: usize = 10;
 
@@ -43,20 +42,20 @@ struct UpstreamSession {
     version: Option<HeaderValue>,
 }
 
-/// Sends messages to an upstream over HTTP. Its tasks refer to it weakly, so that they end with the
-/// connection.
+/// Sends messages to an upstream over HTTP. Its tasks hold weak references to it, so that they end
+/// with the connection.
 pub(super) struct StreamableHttp {
     http: Arc<HttpUpstream>,
     mode: ProtocolMode,
     caller: CallerHeaders,
     inbox: Arc<Inbox>,
     session: Mutex<UpstreamSession>,
-    /// True if other replicas use the session too, so that it outlives this connection.
+    /// True if other replicas also use the session. The session then outlives this connection.
     pub(super) is_portable: AtomicBool,
-    /// The permits of replies to pings, which are sent in the background.
+    /// The permits for replies to pings, which are sent in the background.
     pongs: Arc<Semaphore>,
     listener: Mutex<Option<AbortOnDrop>>,
-    /// The status of the last response to a request.
+    /// The HTTP status of the last response to a request. `None` before the first.
     status: Mutex<Option<StatusCode>>,
 }
 
@@ -89,21 +88,22 @@ impl StreamableHttp {
         self.session().version = HeaderValue::from_str(version).ok();
     }
 
-    /// Continues a session that another replica began.
+    /// Sets the id and protocol version of a session that another replica began.
     pub(super) fn resume(&self, id: &str, version: &str) {
         self.session().id = HeaderValue::from_str(id).ok();
         self.set_version(version);
         self.is_portable.store(true, Ordering::Relaxed);
     }
 
-    /// Returns the id and the protocol version of the session, if the upstream has issued one.
+    /// Returns the id and the protocol version of the session. `None` if the upstream has not
+    /// issued a session id.
     pub(super) fn session_id(&self) -> Option<(String, String)> {
         let session = self.session();
         let text = |value: &Option<HeaderValue>| Some(value.as_ref()?.to_str().ok()?.to_owned());
         Some((text(&session.id)?, text(&session.version)?))
     }
 
-    /// Returns the status of the last response to a request. `None` before the first.
+    /// Returns the HTTP status of the last response to a request. `None` before the first response.
     pub(super) fn status(&self) -> Option<StatusCode> {
         *self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -187,8 +187,8 @@ impl StreamableHttp {
         )))
     }
 
-    /// Starts to read a stateful upstream's common stream, which has the messages that belong to no
-    /// request. Has no effect if the upstream has no such stream.
+    /// Starts to read a stateful upstream's common stream, which carries the messages that belong
+    /// to no request. Has no effect if the upstream offers no such stream.
     pub(super) fn listen(self: &Arc<Self>) {
         if self.mode == ProtocolMode::Stateless {
             return;
@@ -321,7 +321,7 @@ impl ResponseReader {
         self.request.is_some_and(|request| self.inbox.requests.is_in_flight(request))
     }
 
-    /// Reads a response to its end and delivers each message in it. Sets `resumption` if the
+    /// Reads a response to its end, and delivers each message in it. Sets `resumption` if the
     /// response is a stream with event ids.
     async fn read(
         &self,

@@ -1,4 +1,4 @@
-//! The numbers of subscribers of the resources of a connection.
+//! Counts the subscribers of the resources of a connection.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,5 @@
-//! The turns of callers at an upstream, whose configuration limits its concurrent requests.
+//! The permits of callers' requests at an upstream whose configuration limits its concurrent
+//! requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,10 +8,10 @@ use super::Failure;
 use crate::config::Upstream;
 use crate::fair_queue::{Caller, FairQueue, Place, Shares};
 
-/// The maximum number of requests that wait for their turn at an upstream.
+/// The maximum number of requests that wait for a permit at an upstream.
 const MAX_WAITING: usize = 1_024;
 
-/// The turns at an upstream, which rotate among callers.
+/// The permits for requests to an upstream. Permits rotate among callers.
 pub(crate) struct Turns {
     name: String,
     timeout: Duration,
@@ -27,8 +28,8 @@ impl Turns {
         })
     }
 
-    /// Waits until the caller may send `requests` requests to the upstream. They are in flight
-    /// until the returned place is dropped.
+    /// Waits until the caller may send `requests` requests to the upstream. They count as in flight
+    /// until the returned permits are dropped.
     ///
     /// # Errors
     /// [`Failure::Refused`] if too many requests wait, and [`Failure::Timeout`].
