@@ -1,4 +1,4 @@
-//! An HTTP client of a running gateway's endpoint for operators.
+//! An HTTP client for the admin endpoint of a running gateway.
 
 use bytes::Bytes;
 use http::Request;
@@ -19,19 +19,19 @@ pub struct AdminClient {
 }
 
 impl AdminClient {
-    /// Returns a client of the endpoint at the URL `base`. `token` is sent as a bearer token, if
-    /// given.
+    /// Returns a client for the admin endpoint at the URL `base`. `token` is the bearer token, or
+    /// `None` to send none.
     #[must_use]
     pub fn new(base: &str, token: Option<&str>) -> Self {
         let base = base.trim_end_matches('/').to_owned();
         Self { base, token: token.map(str::to_owned), client: http_client() }
     }
 
-    /// Sends a request to `path` of the admin endpoint, and returns the answer as JSON. A `body` of
-    /// null is not sent.
+    /// Sends a request to `path` of the admin endpoint, and returns the answer as JSON. The request
+    /// has no body if `body` is null.
     ///
     /// # Errors
-    /// [`Error::Setup`] if the gateway cannot be reached; [`Error::Refused`] with the gateway's
+    /// [`Error::Setup`] if the gateway cannot be reached. [`Error::Refused`] with the gateway's
     /// reason.
     pub async fn ask(&self, method: Method, path: &str, body: &Value) -> Result<Value> {
         let url = format!("{}{path}", self.base);

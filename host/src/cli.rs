@@ -1,7 +1,7 @@
 //! The command line: one file per subcommand.
 
-/// Prints a line to standard output. If the pipe is closed, as by `head`, the program ends without
-/// an error.
+/// Prints a line to standard output. Ends the program without an error if the pipe is closed, for
+/// example by `head`.
 macro_rules! say {
     ($($text:tt)*) => {
         $crate::cli::say(format_args!($($text)*))
@@ -209,8 +209,8 @@ pub(crate) struct HistoryOption {
 }
 
 impl HistoryOption {
-    /// Opens the history of the user, unless the option turns it off. A command runs without a
-    /// history that cannot be opened.
+    /// Opens the user's history. `None` if the option disables the history or it cannot be opened,
+    /// because commands run without it.
     fn open(&self) -> Option<Arc<History>> {
         if self.no_history {
             return None;
@@ -313,7 +313,8 @@ pub(crate) struct Refused(pub(crate) String);
 #[error("{0}")]
 pub(crate) struct UsageError(pub(crate) String);
 
-/// Returns the error with its causes, except for those that its text contains already.
+/// Returns the message of an error with those of its causes. Omits a cause whose text the message
+/// already contains.
 pub(crate) fn message(error: &anyhow::Error) -> String {
     error.chain().skip(1).fold(error.to_string(), |text, cause| {
         let cause = cause.to_string();

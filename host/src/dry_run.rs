@@ -12,7 +12,7 @@ use crate::filter::{Filter, Request};
 use crate::key_facts::KeyFacts;
 use crate::recording::Exchange;
 
-/// The totals of the answers that one side of a comparison sends, under one policy and component.
+/// The totals of the answers that one side of a comparison (policy and component) sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Side {
@@ -24,7 +24,8 @@ pub struct Side {
     /// answers contain.
     #[serde(rename = "needles")]
     pub key_facts: u64,
-    /// The number of key facts that the sent answers and one further read of each contain.
+    /// The number of key facts that the sent answers contain together with one further read of
+    /// each.
     #[serde(rename = "reachableNeedles")]
     pub reachable_facts: u64,
     /// The number of guard calls that failed.
@@ -36,7 +37,8 @@ pub struct Side {
 }
 
 impl Side {
-    /// Measures an answer. `read` is the answer to one further read of it, if it has a cursor.
+    /// Measures an answer. `sent` is the shaped answer, or `None` if the original is sent. `read`
+    /// is the answer to one further read, or `None` without a cursor.
     fn measure(
         sent: Option<&[u8]>,
         read: Option<&[u8]>,
@@ -87,8 +89,8 @@ pub struct Row {
     pub before: Side,
     /// The answers under the new policy or component.
     pub after: Side,
-    /// The time of the recorded exchange in milliseconds since 1970, if the row describes one
-    /// answer; else 0.
+    /// The time of the recorded exchange, in milliseconds since 1970, if the row describes one
+    /// answer. 0 for other rows.
     #[serde(skip_serializing_if = "is_zero")]
     pub timestamp: u64,
 }
@@ -120,15 +122,15 @@ impl Row {
         ratio(side.key_facts, self.key_facts).unwrap_or(1.0)
     }
 
-    /// Returns the share of key facts that the answers of `side` and one further read of each
-    /// retain; 1 if the original answers have none.
+    /// Returns the share of the original answers' key facts that the answers of `side` and one
+    /// further read of each contain. Returns 1 if the original answers have no key facts.
     #[must_use]
     pub fn reachable(&self, side: &Side) -> f64 {
         ratio(side.reachable_facts, self.key_facts).unwrap_or(1.0)
     }
 
-    /// Returns the share of key facts that is lost from `before` to `after`: in the answers, or in
-    /// the answers with one further read, whichever is larger. 0 if nothing is lost.
+    /// Returns the share of key facts that is lost from `before` to `after`, or 0. It is the larger
+    /// of two losses: in the answers, and in the answers with one further read.
     #[must_use]
     pub fn recall_loss(&self) -> f64 {
         let first = self.recall(&self.before) - self.recall(&self.after);
@@ -150,13 +152,14 @@ pub struct Report {
     pub endpoints: Vec<Row>,
     /// The comparison of all answers.
     pub total: Row,
-    /// The single answers with the most faults, growth or loss of key facts, the worst first.
+    /// The single answers with the most faults, lost key facts or token growth, in descending
+    /// order.
     pub worst: Vec<Row>,
 }
 
 /// Replays recorded traffic in its order through the filters `before` and `after`, which need
-/// separate stores. The report lists the `worst` worst answers. `see` is called with the number of
-/// finished exchanges.
+/// separate stores. The report lists the `worst` worst answers. After each exchange, `see` is
+/// called with the number of finished exchanges.
 ///
 /// `clock`, which both filters must use, is set to the time of each exchange, so that the same
 /// traffic gives the same report.
@@ -231,7 +234,8 @@ fn context(exchange: &Exchange) -> CallContext {
     }
 }
 
-/// Reads on with the cursor of a shaped answer. Returns `None` if it has none.
+/// Reads the next part of a shaped answer by its cursor. Returns `None` if the answer has no
+/// cursor.
 fn read_on(filter: &Filter, exchange: &Exchange, shaped: &[u8]) -> Option<Vec<u8>> {
     let cursor = next_cursor(shaped).or_else(|| whole_cursor(shaped))?;
     let read = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
@@ -244,8 +248,8 @@ fn read_on(filter: &Filter, exchange: &Exchange, shaped: &[u8]) -> Option<Vec<u8
     }
 }
 
-/// Passes a recorded exchange through a filter. Returns the answer that it sends (`None` if that is
-/// the upstream's), and the number of guard faults.
+/// Passes a recorded exchange through a filter. Returns the answer that the filter sends, and the
+/// number of guard faults. The answer is `None` if the upstream's answer is sent unchanged.
 fn send(
     filter: &Filter,
     exchange: &Exchange,

@@ -73,8 +73,8 @@ fn collect(value: &Value, level: usize, members: &mut Vec<String>) {
     }
 }
 
-/// Returns the lines of a text that report an error or warning. Digits are removed, and lines that
-/// are then equal count once.
+/// Returns the lines of a text that report an error or a warning, without their digits. Lines that
+/// are equal without digits count once.
 #[must_use]
 pub fn problem_lines(text: &str) -> BTreeSet<String> {
     let grave = |line: &&str| GRAVE.as_ref().is_some_and(|grave| grave.is_match(line));
@@ -134,8 +134,8 @@ fn plain(line: &str) -> String {
     plain_text(line.trim()).chars().take(MAX_FACT_CHARS).collect()
 }
 
-/// Returns a text without digits. The guard merges log lines that differ in times and numbers only,
-/// so they must compare equal.
+/// Returns a text without digits. The guard merges log lines that differ only in times and numbers,
+/// so such lines must compare equal.
 fn plain_text(text: &str) -> String {
     text.chars().filter(|c| !c.is_ascii_digit()).collect()
 }

@@ -278,7 +278,7 @@ fn describe(bundle: &bundle::Bundle) -> Value {
     })
 }
 
-/// Returns the parts of a bundle as a text.
+/// Describes the parts of a bundle for the terminal.
 fn parts(bundle: &bundle::Bundle) -> String {
     let contents = &bundle.contents;
     let parts = [

@@ -1,4 +1,4 @@
-//! Follows the bundle of a gateway: reads it at the start, and deploys newer ones.
+//! Follows the bundle of a gateway: reads the bundle at the start, and deploys newer ones.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -13,26 +13,29 @@ use context_guard::revision::{BundleLabel, BundleParts, Revisions, Sources};
 use context_guard::store::CursorStore;
 use tracing::{error, info, warn};
 
-/// The bundle that a gateway uses now. It replaces parts of the layout of its files.
+/// The bundle that the gateway currently uses. It replaces parts of the layout of the gateway's
+/// files.
 pub(crate) type CurrentBundle = Arc<Mutex<Option<Arc<BundleParts>>>>;
 
 /// Follows the bundle of a gateway.
 pub(crate) struct BundleFollower {
     source: BundleSource,
     accepted: AcceptedNumber,
-    /// The public keys that the gateway file names.
+    /// The public keys in the gateway file that verify bundles.
     keys: Vec<String>,
     secret: Option<Secret>,
     interval: Duration,
     current: CurrentBundle,
-    /// The bytes of the bundle that is used from the start on, until it is deployed.
+    /// The bytes of the bundle that is used from the start, until it is deployed. Empty without
+    /// one.
     first: Vec<u8>,
-    /// The fault of the last read, which is reported once.
+    /// The error of the last read, which is reported once. `None` if the last read succeeded.
     fault: Option<String>,
 }
 
 impl BundleFollower {
-    /// Prepares to follow the bundle of a gateway file. Returns `None` if it names none.
+    /// Prepares to follow the bundle of a gateway file. Returns `None` if the file configures no
+    /// bundle.
     pub(crate) fn open(
         config: &Config,
         file: Option<&Path>,
@@ -70,8 +73,11 @@ impl BundleFollower {
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(parts));
     }
 
-    /// Reads the bundle at the start. If its place cannot be read, or has no acceptable bundle, the
-    /// one that was deployed last serves.
+    /// Reads the bundle at the start. If its source cannot be read, or has no acceptable bundle,
+    /// uses the bundle that was deployed last.
+    ///
+    /// # Errors
+    /// There is no acceptable bundle, and none was deployed before.
     pub(crate) fn read_first(&mut self) -> Result<()> {
         match self.read() {
             Ok(Some((bytes, parts))) => {
@@ -87,7 +93,7 @@ impl BundleFollower {
     /// Uses the bundle that was deployed last instead of one that failed with `reason`.
     ///
     /// # Errors
-    /// There is none.
+    /// No bundle was deployed before, or it cannot be used.
     pub(crate) fn use_last_deployed(&mut self, reason: &dyn std::fmt::Display) -> Result<()> {
         let place = self.source.place().clone();
         let bytes = self.accepted.last_deployed();
@@ -108,8 +114,11 @@ impl BundleFollower {
         Ok(())
     }
 
-    /// Compares the bundle of the start with the number in the store of the fleet, which needs the
-    /// signing keys. An older one is not used.
+    /// Compares the number of the first bundle with the number in the fleet's store, which needs
+    /// the signing keys. An older bundle is replaced by the one that was deployed last.
+    ///
+    /// # Errors
+    /// The bundle that was deployed last is too old, too, or there is none.
     pub(crate) fn compare_with_fleet(&mut self) -> Result<()> {
         if self.first.is_empty() {
             return Ok(());
@@ -127,7 +136,8 @@ impl BundleFollower {
         Bundle::open(bytes, &public_keys(&self.keys)?)
     }
 
-    /// Reads the place. Returns a bundle that is new and acceptable.
+    /// Reads the source of bundles. Returns the bytes and parts of a new, acceptable bundle, or
+    /// `None` if there is no new one.
     fn read(&mut self) -> Result<Option<(Vec<u8>, BundleParts)>, Error> {
         let Some(bytes) = self.source.read()? else { return Ok(None) };
         let bundle = self.open_bundle(&bytes)?;
@@ -155,7 +165,7 @@ impl BundleFollower {
         })
     }
 
-    /// Starts the thread that deploys newer bundles. It ends when the revisions are dropped.
+    /// Starts the thread that deploys newer bundles. It ends when `revisions` is dropped.
     pub(crate) fn follow(
         mut self,
         revisions: &Arc<Revisions>,

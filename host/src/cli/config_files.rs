@@ -79,7 +79,8 @@ fn check(file: &Path, no_secrets: bool) -> Result<()> {
     Ok(())
 }
 
-/// Returns a message if the program of the upstream does not exist on this machine.
+/// Returns an error message if the program of the upstream does not exist on this machine,
+/// otherwise `None`.
 pub(crate) fn missing_program(upstream: &Upstream, folder: &Path) -> Option<String> {
     let program = upstream.command.first().filter(|program| !program.contains("${"))?;
     let path = match upstream.env.get("PATH") {

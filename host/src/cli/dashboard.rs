@@ -1,4 +1,4 @@
-//! `context-guard dashboard`: the page of operators over the history of calls.
+//! `context-guard dashboard`: the dashboard for operators over the history of calls.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;

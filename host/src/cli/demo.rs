@@ -95,7 +95,7 @@ impl Demo {
     }
 }
 
-/// Returns the first clause of the result notice in an answer, without its long cursor.
+/// Returns the first clause of the result notice in an answer, without the cursor.
 fn notice_summary(answer: &[u8]) -> String {
     let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
     let blocks =
@@ -115,8 +115,8 @@ fn items(answer: &[u8]) -> Result<Vec<Value>> {
     page.get("bookings").and_then(Value::as_array).cloned().context("a page has no bookings")
 }
 
-/// Calls a tool, follows the cursors to the last page, and calls `page` with each answer. Returns
-/// the number of answers, and the tokens of the largest.
+/// Calls a tool, follows its cursors to the last page, and calls `page` with each answer. Returns
+/// the number of answers, and the tokens of the largest one.
 fn walk(
     guarded: &mut Client,
     tool: &str,

@@ -65,12 +65,12 @@ pub(crate) enum Status {
 #[derive(Debug, Serialize)]
 pub(crate) struct Check {
     status: Status,
-    /// The name of the check, such as `command`.
+    /// The name of the kind of check, such as `command`.
     check: &'static str,
     /// The thing that was checked, such as `cursor: files`.
     subject: String,
     message: String,
-    /// The next step for the user.
+    /// The next step for the user. `None` if there is nothing to do.
     #[serde(skip_serializing_if = "Option::is_none")]
     advice: Option<String>,
 }

@@ -198,8 +198,8 @@ impl Install {
     }
 }
 
-/// Adds the files that were edited before, also those of other projects, and removes the files that
-/// were not, unless they are the user's.
+/// Adds the files that were edited before, including those of other projects. Removes project files
+/// that were not edited.
 fn add_edited(locations: &mut Vec<Location>, clients: &[Client], journal: &Journal) {
     let edited = journal.files();
     let is_edited = |path: &std::path::Path| {
@@ -219,7 +219,10 @@ fn add_edited(locations: &mut Vec<Location>, clients: &[Client], journal: &Journ
     }
 }
 
-/// Asks on the terminal. Fails if there is none.
+/// Asks the user on the terminal. Returns true if the user agrees.
+///
+/// # Errors
+/// There is no terminal.
 fn confirm(question: &str, is_json: bool) -> Result<bool> {
     if is_json || !std::io::stdin().is_terminal() {
         bail!(UsageError(
@@ -235,7 +238,7 @@ fn confirm(question: &str, is_json: bool) -> Result<bool> {
     Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
 }
 
-/// Writes an edit: the record first, then the file.
+/// Writes an edit: first the record for `--undo`, then the file. Returns the edit with its outcome.
 fn write(mut edit: FileEdit, journal: &Journal) -> FileEdit {
     let Some(state) = edit.state.take().filter(|_| edit.is_change()) else { return edit };
     let seconds =

@@ -107,7 +107,7 @@ where
         line.insert("level".to_owned(), event.metadata().level().as_str().into());
         line.insert("target".to_owned(), event.metadata().target().into());
         for (name, value) in Fields::of_event(event).0 {
-            // No field takes the place of a member above.
+            // No field replaces a member above.
             let name = if line.contains_key(name) { format!("field_{name}") } else { name.into() };
             line.insert(name, value);
         }
@@ -115,7 +115,7 @@ where
     }
 }
 
-/// Queues events for the export to a collector, if there is one.
+/// Queues log events for the OTLP export, if there is one.
 struct LogExport;
 
 impl<S: Subscriber> Layer<S> for LogExport {

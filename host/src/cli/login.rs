@@ -77,7 +77,7 @@ struct ResolvedSubject {
 }
 
 impl Subject {
-    /// Finds the upstream in the gateway file, and the full name of the principal.
+    /// Finds the upstream in the gateway file, and completes the name of the principal.
     fn resolve(&self, references: References) -> Result<ResolvedSubject> {
         let config = config::read_with(&self.config, references)?;
         let file = self.config.display();
@@ -95,7 +95,7 @@ impl Subject {
 }
 
 /// Returns the name by which the gateway knows a principal. `given` may lack the prefix of its
-/// kind, if the gateway authenticates in one way only.
+/// kind, if the gateway uses only one kind of authentication.
 fn principal(config: &Config, given: Option<&str>) -> Result<String> {
     let (keys, jwt) = (config.access.keys.is_some(), config.access.jwt.is_some());
     let certificates = config.uses_client_certificates();
@@ -159,7 +159,7 @@ impl Login {
     }
 }
 
-/// Prints a step of a login.
+/// Prints a step of a login for the user.
 fn print(step: Progress<'_>) {
     match step {
         Progress::Found(issuer) => {

@@ -14,7 +14,7 @@ use super::Refused;
 pub(crate) struct Answer {
     /// The answer that a client receives.
     pub(crate) message: Vec<u8>,
-    /// The decision of the guard; `None` if it was not called.
+    /// The decision of the guard. `None` if the guard was not called.
     pub(crate) decision: Option<Decision>,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct Payload {
 }
 
 impl Payload {
-    /// Returns a payload in which `bytes` are the upstream's answer: a JSON-RPC response, or else
+    /// Returns a payload in which `bytes` are the upstream's answer: a JSON-RPC response, otherwise
     /// the text of a tool result.
     pub(crate) fn new(filter: Arc<Filter>, tool: &str, bytes: &[u8]) -> Result<Self> {
         let is_answer = |value: &Value| {
@@ -49,7 +49,7 @@ impl Payload {
         &self.message
     }
 
-    /// Returns the answer to a call of the tool with the guard arguments `guard`, such as cursor,
+    /// Returns the answer to a call of the tool with the guard's arguments `guard`, such as cursor,
     /// limit or fields.
     pub(crate) fn call(&self, guard: &Value) -> Result<Answer> {
         let cx = CallContext {

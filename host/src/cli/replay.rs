@@ -94,7 +94,7 @@ impl Replay {
         Ok(if past.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(LIMIT_EXCEEDED) })
     }
 
-    /// Returns a message for each limit, set on the command line, that the report exceeds.
+    /// Returns a message for each limit of the command line that the report exceeds.
     fn past(&self, report: &Report) -> Vec<String> {
         let mut past = Vec::new();
         for row in &report.endpoints {
@@ -129,7 +129,7 @@ impl Replay {
     }
 }
 
-/// Formats the recall of the first answers, and that with one further read.
+/// Formats the recall of the first answers, and the recall with one further read of each.
 fn recall(row: &Row, side: &Side) -> String {
     format!("{:.0} / {:.0} %", row.recall(side) * 100.0, row.reachable(side) * 100.0)
 }

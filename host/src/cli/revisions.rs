@@ -214,7 +214,8 @@ fn show(report: &Value) {
     }
 }
 
-/// Prints the state of each source, and how those that are not in use differ from what serves.
+/// Prints the state of each source. For a source that is not in use, also prints its differences
+/// from the active revision.
 fn show_sources(report: &Value) {
     let sources = value_at(report, "/sources").as_array().map_or(&[][..], Vec::as_slice);
     if sources.is_empty() {
@@ -247,7 +248,7 @@ fn show_sources(report: &Value) {
     }
 }
 
-/// Prints the revisions of all replicas, and what they have decided together.
+/// Prints the revisions of all replicas, and the decisions that the replicas share.
 fn show_fleet(fleet: &Value) {
     if fleet.is_null() {
         return;

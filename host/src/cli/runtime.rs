@@ -39,9 +39,11 @@ pub(crate) fn engine_options(component: &config::Component) -> EngineOptions {
     }
 }
 
-/// Returns the options of the engine for one client, whose messages arrive one after the other in
-/// each direction. Two calls run at a time, and two more while a revision is tested. Each reserves
-/// its maximum memory only, so that the process remains below 4 GB of address space.
+/// Returns the engine options for one client, whose messages arrive one after the other in each
+/// direction.
+///
+/// Two calls run at a time, and two more while a revision is tested. Each call reserves only its
+/// maximum memory, so that the process remains below 4 GB of address space.
 fn single_client_engine() -> EngineOptions {
     EngineOptions {
         address_space: AddressSpace::Bounded,
@@ -50,8 +52,8 @@ fn single_client_engine() -> EngineOptions {
     }
 }
 
-/// Loads the guard component: that of the file in `layout`, or the embedded one. A component that
-/// `record` has as rolled back is replaced by the one before it.
+/// Loads the guard component in the file that `layout` names, or the embedded one. A component that
+/// `record` lists as rolled back is replaced by the one before it.
 fn component(
     layout: &Layout,
     options: EngineOptions,
@@ -76,9 +78,9 @@ fn component(
     Ok(Arc::new(component))
 }
 
-/// Creates the revisions of a gateway with a first one, made from the policy and component in
-/// `layout`. A policy or component that was rolled back before this start is replaced by the one
-/// that was active after the rollback.
+/// Creates the revisions of a gateway. The first one has the policy and component in `layout`. A
+/// policy or component that was rolled back before this start is replaced by the one that was
+/// active afterwards.
 pub(crate) fn revisions(
     layout: &Layout,
     engine: EngineOptions,
@@ -97,8 +99,8 @@ pub(crate) fn revisions(
     Ok(Arc::new(revisions))
 }
 
-/// Compiles the sandbox for programs, if the gateway file enables it. It shares the engine of the
-/// guard component.
+/// Compiles the sandbox for programs. `None` if the gateway file does not enable it. The sandbox
+/// shares the engine of the guard component.
 pub(crate) fn sandbox(config: &Config, revisions: &Revisions) -> Result<Option<Arc<Sandbox>>> {
     if !config.code.enabled {
         return Ok(None);
@@ -118,8 +120,8 @@ pub(crate) fn sandbox(config: &Config, revisions: &Revisions) -> Result<Option<A
     Ok(Some(Arc::new(sandbox)))
 }
 
-/// Opens the record of rollbacks of the gateway with this file, which is beside the cache of
-/// compiled components. Returns `None` if there is no folder for it.
+/// Opens the record of rollbacks for this gateway file, in a folder next to the cache of compiled
+/// components. Returns `None` if there is no folder for it.
 fn rollback_record(gateway_file: &Path) -> Option<RolledBack> {
     let name = digest(std::path::absolute(gateway_file).ok()?.as_os_str().as_encoded_bytes());
     let folder = compiled_folder()?.parent()?.join("rollbacks");
@@ -139,20 +141,20 @@ fn in_memory(clock: Arc<dyn Clock>) -> HostServices {
 }
 
 impl GuardOptions {
-    /// Returns the places of the policy and component that the command line options name.
+    /// Returns the locations of the policy and component in the command line options.
     fn layout(&self) -> Layout {
         let policy = self.policy.clone().map_or_else(PolicyPlace::default, PolicyPlace::File);
         let component = self.component.clone().map(|path| (path, VerificationPolicy::Any));
         Layout { policy, component, ..Layout::default() }
     }
 
-    /// Builds a filter with the policy and component that `self` names. `keys` sign its cursors.
+    /// Builds a filter with the policy and component in the options. `keys` sign its cursors.
     pub(crate) fn build(&self, keys: Vec<SigningKey>, clock: Arc<dyn Clock>) -> Result<Filter> {
         Ok(Filter::with_options(self.revisions(keys, clock)?, FilterOptions::default()))
     }
 
-    /// Creates the revisions of a filter. The first one consists of the policy and component that
-    /// `self` names. `keys` sign its cursors.
+    /// Creates the revisions of a filter. The first one has the policy and component in the
+    /// options. `keys` sign its cursors.
     pub(crate) fn revisions(
         &self,
         keys: Vec<SigningKey>,
@@ -162,8 +164,8 @@ impl GuardOptions {
         revisions(&self.layout(), single_client_engine(), in_memory(clock), keys, options)
     }
 
-    /// Starts to watch the policy and component files, and reloads them when they change, as long
-    /// as the filter exists.
+    /// Watches the policy and component files, and reloads them when they change. Ends when the
+    /// filter is dropped.
     pub(crate) fn watch(&self, filter: &Filter) -> Result<()> {
         let options = self.clone();
         let sources = Arc::new(Sources::new(move || Ok(options.layout())));
@@ -188,18 +190,18 @@ pub(crate) fn check(layout: &Layout) -> Result<Issues> {
     Ok(revision::policy_issues(&compiled.warnings))
 }
 
-/// The gateway file and the options that override its members.
+/// The gateway file, and the command line options that override its members.
 pub(crate) struct GatewayFiles {
-    /// The gateway file. `None` for a configuration that the command line gives.
+    /// The gateway file. `None` if the command line contains the whole configuration.
     pub(crate) config: Option<PathBuf>,
-    /// The component file that the command line names instead of the gateway file.
+    /// The component file that the command line sets. `None` to use that of the gateway file.
     pub(crate) component: Option<PathBuf>,
-    /// The bundle that replaces parts of the files, if there is one.
+    /// The bundle that replaces parts of the files. `None` if the gateway follows no bundle.
     pub(crate) bundle: Option<CurrentBundle>,
 }
 
 impl GatewayFiles {
-    /// Returns the places of the sources that a parsed gateway file names.
+    /// Returns the locations of the sources that a parsed gateway file names.
     pub(crate) fn layout_of(&self, config: &Config) -> Result<Layout, Error> {
         let policy = match &config.policy {
             Some(Policy::File(path)) => PolicyPlace::File(config.folder.join(path)),
@@ -228,7 +230,7 @@ impl GatewayFiles {
     }
 }
 
-/// Returns these signing keys, or a random one for this run if they are `None`.
+/// Returns these signing keys, or a random one for this run if `keys` is `None`.
 pub(crate) fn keys_or_random(keys: Option<Vec<SigningKey>>) -> Result<Vec<SigningKey>> {
     match keys {
         Some(keys) if keys.iter().any(|key| key.secret.len() < keys::MIN_KEY_BYTES) => bail!(
@@ -247,8 +249,8 @@ pub(crate) fn keys_or_random(keys: Option<Vec<SigningKey>>) -> Result<Vec<Signin
     }
 }
 
-/// Returns the signing keys of the environment, else the key in the user's state folder, which is
-/// created at first. If that fails, a random one for this run.
+/// Returns the signing keys in the environment, otherwise the key in the user's state folder.
+/// Creates that key if it is missing. If that fails, returns a random key for this run.
 pub(crate) fn user_keys() -> Result<Vec<SigningKey>> {
     if let Some(keys) = keys::from_environment() {
         return Ok(keys);
@@ -265,7 +267,7 @@ pub(crate) fn user_keys() -> Result<Vec<SigningKey>> {
     }
 }
 
-/// Opens the cursor store that a configuration names.
+/// Opens the cursor store that the configuration selects.
 pub(crate) fn store(config: &Config, clock: &Arc<dyn Clock>) -> Result<Arc<dyn CursorStore>> {
     let options = StoreOptions {
         url: config.store.url.expose(),

@@ -104,7 +104,7 @@ impl Serve {
     }
 }
 
-/// Runs a gateway that serves over a network, on a runtime of its own, until it is stopped.
+/// Runs a network gateway on a new runtime until it is stopped.
 pub(super) fn run_until_stopped(gateway: impl Future<Output = Result<()>>) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(gateway)?;
@@ -113,7 +113,10 @@ pub(super) fn run_until_stopped(gateway: impl Future<Output = Result<()>>) -> Re
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads a gateway file, in which at least one upstream is enabled.
+/// Reads a gateway file.
+///
+/// # Errors
+/// The file is invalid, or no upstream in it is enabled.
 pub(super) fn read(path: &Path) -> Result<Config> {
     let config = config::read(path)?;
     if config.upstreams.is_empty() {
@@ -126,7 +129,7 @@ pub(super) fn read(path: &Path) -> Result<Config> {
     Ok(config)
 }
 
-/// The front through which clients reach a gateway.
+/// The transport by which clients reach a gateway.
 #[derive(Clone, Copy)]
 pub(super) enum Front {
     /// Many clients, over HTTP.
@@ -154,14 +157,14 @@ pub(super) struct GatewayParts {
     revisions: Arc<Revisions>,
     sources: Arc<Sources>,
     clock: Arc<dyn Clock>,
-    /// The gateway, as soon as it runs: it receives changed alerts of its file.
+    /// The gateway, which receives changed alerts of its file. Unset until it runs.
     running: Arc<OnceLock<Weak<Gateway>>>,
-    /// Deploys newer bundles, if the gateway file names a place for them.
+    /// Deploys newer bundles. `None` if the gateway file configures no bundle.
     follower: Option<BundleFollower>,
 }
 
 impl GatewayParts {
-    /// Loads the policy, the component, the keys and the store that a gateway file names.
+    /// Loads the policy, the component, the keys and the store that a gateway file configures.
     pub(super) fn build(config: Config, mut files: GatewayFiles, front: Front) -> Result<Self> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let store = runtime::store(&config, &clock)?;
@@ -239,7 +242,8 @@ impl GatewayParts {
         Ok(Self { config, filter, sampler, revisions, sources, clock, running, follower })
     }
 
-    /// Builds the gateway, and follows changes of its files. Runs inside of the async runtime.
+    /// Builds the gateway, and watches its files for changes. Must be called within the async
+    /// runtime.
     pub(super) fn start(self) -> Result<Arc<Gateway>> {
         let is_watched = self.config.watch;
         let sandbox = runtime::sandbox(&self.config, &self.revisions)?;
@@ -266,7 +270,7 @@ impl GatewayParts {
     }
 }
 
-/// Starts a task that reloads the files of `sources` whenever the process receives SIGHUP.
+/// Starts a task that reloads the files of `sources` when the process receives SIGHUP.
 fn reload_on_hangup(revisions: &Arc<Revisions>, sources: &Arc<Sources>) {
     #[cfg(unix)]
     {
@@ -285,7 +289,7 @@ fn reload_on_hangup(revisions: &Arc<Revisions>, sources: &Arc<Sources>) {
     }
 }
 
-/// Waits until the process receives a signal to stop.
+/// Waits until the process receives a signal that stops it.
 pub(super) async fn stopped() {
     #[cfg(unix)]
     {

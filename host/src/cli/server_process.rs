@@ -11,25 +11,25 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-/// The maximum length of a line of a server.
+/// The maximum length of a line of a server, in bytes.
 const MAX_LINE_BYTES: u64 = 64 << 20;
-/// The part of the error output that is shown.
+/// The maximum number of bytes of the error output that are shown.
 const MAX_ERROR_BYTES: u64 = 4096;
-/// The time that a server has to end after its input is closed.
+/// The time in which a server must exit after its input is closed.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
-/// The maximum number of pages of a list, in case its cursors never end.
+/// The maximum number of pages of a list. It ends a list whose cursors form a cycle.
 const MAX_PAGES: usize = 200;
 
-/// The command of a server.
+/// The command that starts a server.
 #[derive(Default)]
 pub(crate) struct ServerCommand {
     pub(crate) command_line: Vec<String>,
-    /// Variables in addition to those of this process.
+    /// Environment variables in addition to those of this process.
     pub(crate) environment: Vec<(String, String)>,
     pub(crate) folder: Option<PathBuf>,
 }
 
-/// A response of a server. The result remains as the server wrote it.
+/// A response of a server. The result is verbatim.
 #[derive(Deserialize)]
 struct Response {
     id: Option<Value>,
@@ -57,7 +57,7 @@ impl ServerProcess {
     /// Starts a server.
     ///
     /// # Errors
-    /// Its program cannot be started.
+    /// The server's program cannot be started.
     pub(crate) fn start(server: &ServerCommand) -> std::io::Result<Self> {
         let (program, arguments) = server
             .command_line
@@ -108,8 +108,11 @@ impl ServerProcess {
         Ok(Self { child, lines, errors })
     }
 
-    /// Returns the definitions of the server's tools, as it wrote them. `client` is the name of the
-    /// client in the handshake. Fails with the reason.
+    /// Returns the definitions of the server's tools, verbatim. `client` is the client's name in
+    /// the handshake.
+    ///
+    /// # Errors
+    /// The reason why the server did not list its tools.
     pub(crate) fn list_tools(
         &mut self,
         client: &str,
@@ -151,7 +154,7 @@ impl ServerProcess {
         written.map_err(|error| format!("it does not read: {error}"))
     }
 
-    /// Sends a request, and returns the result of the answer with its id.
+    /// Sends a request, and returns the result of the response with the same id.
     fn request(&mut self, message: &Value, deadline: Instant) -> Result<Box<RawValue>, String> {
         let method = message.get("method").and_then(Value::as_str).unwrap_or_default();
         self.send(message)?;
@@ -179,7 +182,7 @@ impl ServerProcess {
         }
     }
 
-    /// Ends the process and its children. Returns the end of its error output.
+    /// Ends the process and its children. Returns the last part of its error output.
     pub(crate) fn end(mut self) -> String {
         drop(self.child.stdin.take());
         let deadline = Instant::now() + EXIT_TIMEOUT;

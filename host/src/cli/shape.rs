@@ -196,7 +196,8 @@ impl Shape {
     }
 }
 
-/// Returns a notice with options of this command where it names the read tool and its arguments.
+/// Rewrites a notice for the terminal. The read tool and its arguments become this command's
+/// options.
 fn command_line_notice(notice: &str) -> Result<String> {
     let argument = Regex::new(r#""(cursor|fields|path|grep|aggregate)":"([^"]*)""#)?;
     let bare = Regex::new(r#""(path|grep|aggregate)""#)?;

@@ -89,7 +89,7 @@ impl Stats {
     }
 }
 
-/// Returns the error of an invalid query as one of the command line.
+/// Converts the error of an invalid query to an error of the command line.
 fn usage(error: Error) -> anyhow::Error {
     match error {
         Error::Query(text) => UsageError(text).into(),
@@ -97,7 +97,7 @@ fn usage(error: Error) -> anyhow::Error {
     }
 }
 
-/// Prints the rows as a table with these columns, and the total below.
+/// Prints the rows as a table with these columns, with the total as the last line.
 fn print(answer: &Value, columns: &[&str], has_steps: bool) {
     let rows = answer.get("rows").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let head: Vec<&str> =
@@ -132,7 +132,7 @@ fn print(answer: &Value, columns: &[&str], has_steps: bool) {
     }
 }
 
-/// Formats a value of the answer: numbers with thousands separators, shares with four decimals.
+/// Formats a value of the answer: numbers with thousands separators, and shares with four decimals.
 fn cell(value: Option<&Value>) -> String {
     match value {
         Some(Value::String(text)) => text.clone(),

@@ -150,7 +150,7 @@ impl Lint {
         Ok(ExitCode::from(u8::from(fails)))
     }
 
-    /// Lets the guard check the lists. It estimates tokens as it does for clients.
+    /// Checks the lists with the guard, which also estimates their tokens as for clients.
     fn check(&self, servers: &[ListedServer]) -> Result<Checked> {
         let filter = self.guard.build(vec![keys::random()?], Arc::new(SystemClock))?;
         let servers: Vec<Value> = servers

@@ -136,7 +136,8 @@ impl Wrap {
     }
 }
 
-/// Loads the guard in a thread, while the server starts. Returns the receiver of the result.
+/// Loads the guard in a thread while the server starts, and sets `pending`. Returns the receiver of
+/// the result.
 fn load(
     guard: GuardOptions,
     keys: Vec<SigningKey>,
@@ -154,7 +155,10 @@ fn load(
     Ok(loaded)
 }
 
-/// Waits for the exit of the server. Fails if the guard cannot be loaded.
+/// Waits for the exit of the server.
+///
+/// # Errors
+/// The guard cannot be loaded.
 async fn until_loaded<E: Into<anyhow::Error>>(
     mut server: Pin<&mut impl Future<Output = Result<ExitStatus, E>>>,
     loaded: oneshot::Receiver<Result<()>>,
@@ -174,8 +178,8 @@ async fn until_loaded<E: Into<anyhow::Error>>(
     }
 }
 
-/// Returns the exit code for the status of the server, as shells compute it: 128 plus the number of
-/// the signal that ended it.
+/// Returns the exit code for the server's exit status, as shells compute it. If a signal ended the
+/// server, that is 128 plus the number of the signal.
 fn code(status: ExitStatus) -> ExitCode {
     #[cfg(unix)]
     if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {

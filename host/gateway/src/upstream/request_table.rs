@@ -1,5 +1,5 @@
 //! The requests in flight on one upstream connection. The gateway replaces their ids and progress
-//! tokens by its own, so that clients that share the connection do not collide.
+//! tokens with its own, so that clients that share the connection do not collide.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,17 +16,17 @@ use tokio_util::sync::CancellationToken;
 
 /// The maximum number of requests in flight on one connection.
 const MAX_PENDING: usize = 4_096;
-/// The maximum size of the messages that wait for the client of one request, in bytes, in addition
-/// to the answer.
+/// The maximum size of the messages in the queue for the client of one request, in bytes, without
+/// the answer.
 const MAX_WAITING_REPLY_BYTES: usize = 256 << 10;
 
-/// The methods whose damaged answers the guard presents as a text.
+/// The methods whose unreadable answers the guard presents as a text.
 const SHAPED_METHODS: [&str; 3] = ["tools/call", "resources/read", "tasks/result"];
 
 /// A message of the upstream that belongs to a client's request, or the failure of that request.
 #[derive(Debug)]
 pub(crate) enum UpstreamReply {
-    /// A notification, or a request to the client, that precedes the answer.
+    /// A notification or a server-to-client request, which precedes the answer.
     Related(Vec<u8>),
     /// The answer, under the client's request id. No message follows it.
     Answer(Vec<u8>),
@@ -39,14 +39,14 @@ pub(crate) enum UpstreamReply {
 pub(crate) enum Delivery {
     /// A request has received the message, or the message belongs to no request in flight.
     Done,
-    /// The client reads too slowly for this message, which may be delivered later.
+    /// The client reads too slowly for this message. The caller may deliver it later.
     Full(Vec<u8>),
-    /// The message was dropped, because the upstream has sent too many, or the client did not read
-    /// for a while.
+    /// The message was dropped, because the upstream has sent too many messages, or the client did
+    /// not read for too long.
     Dropped,
     /// The message belongs to no request.
     Unrelated(Vec<u8>),
-    /// The message is an answer, but it does not name a request that waits for one.
+    /// The message is an answer that names no pending request.
     Unattributed(Vec<u8>),
 }
 
@@ -55,7 +55,7 @@ struct PendingRequest {
     replies: ByteSender<UpstreamReply>,
     /// The number of messages that the upstream may still send before the answer.
     messages_left: usize,
-    /// The number of attempts in a row to send a message for which the client reads too slowly.
+    /// The number of consecutive attempts that failed because the client reads too slowly.
     refusals: usize,
     /// The client's id of the request, as raw JSON.
     id: String,
@@ -69,7 +69,7 @@ struct TableState {
     last_id: u64,
     /// The requests in flight by the gateway's id, in the order in which they were sent.
     pending: BTreeMap<u64, PendingRequest>,
-    /// The time of the last request, or of its end. `None` before the first.
+    /// The time at which the last request began or ended. `None` before the first.
     used: Option<Instant>,
     /// The reason for the end of the connection. `None` while it is open.
     ended: Option<Failure>,
@@ -101,14 +101,15 @@ pub(crate) struct StartedRequest {
 }
 
 impl RequestTable {
-    /// Creates an empty table. Before its answer, a request receives at most `max_messages`.
-    /// `is_shared` is true if clients of several principals use the connection to `upstream`.
+    /// Creates an empty table. A request receives at most `max_messages` messages before its
+    /// answer. `is_shared` is true if clients of several principals use the connection to
+    /// `upstream`.
     pub(crate) fn new(upstream: &str, max_messages: usize, is_shared: bool) -> Self {
         let (upstream, ended) = (upstream.to_owned(), CancellationToken::new());
         Self { upstream, state: Mutex::default(), max_messages, is_shared, ended }
     }
 
-    /// Sets the id after which those of requests begin. Connections of several replicas to one
+    /// Sets the id after which the ids of requests begin. Connections of several replicas to one
     /// session need different ids.
     pub(super) fn begin_after(&self, id: u64) {
         self.state().last_id = id;
@@ -118,11 +119,11 @@ impl RequestTable {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a client's request to the table. Its id and progress token are replaced by those of the
-    /// gateway.
+    /// Adds a client's request to the table. Its id and progress token are replaced with the
+    /// gateway's own.
     ///
     /// # Errors
-    /// The reason for the end of the connection, if it has ended.
+    /// The reason for the end of the connection, or [`Failure::Unavailable`] if the table is full.
     pub(crate) fn begin(&self, message: &[u8]) -> Result<StartedRequest, Failure> {
         let mut state = self.state();
         if let Some(ended) = &state.ended {
@@ -172,15 +173,15 @@ impl RequestTable {
         was_in_flight
     }
 
-    /// Records that a message was sent on the connection that has no answer.
+    /// Records that a message without an answer was sent on the connection.
     pub(crate) fn notified(&self) {
         let mut state = self.state();
         let next = state.last_id + 1;
         state.unattributed.notified(next);
     }
 
-    /// Returns the time since which no request is in flight. `None` while there is one, and before
-    /// the first.
+    /// Returns the time since which no request is in flight. `None` while a request is in flight,
+    /// and before the first.
     pub(crate) fn idle_since(&self) -> Option<Instant> {
         let state = self.state();
         state.used.filter(|_| state.pending.is_empty())
@@ -191,8 +192,9 @@ impl RequestTable {
         self.state().pending.contains_key(&id)
     }
 
-    /// Delivers an upstream's message to the request that it belongs to. `request` is the gateway's
-    /// id of the request on whose stream it arrived, if the transport knows.
+    /// Delivers an upstream's message to the request to which it belongs. `request` is the
+    /// gateway's id of the request on whose stream the message arrived. `None` if the transport
+    /// does not know it.
     pub(crate) fn deliver(&self, message: Vec<u8>, request: Option<u64>) -> Delivery {
         let mut state = self.state();
         let Some(head) = Head::read(&message) else {
@@ -249,8 +251,8 @@ impl RequestTable {
         }
     }
 
-    /// Delivers an answer that cannot be parsed to the request with the gateway's id `request`, as
-    /// a failure that quotes it. A message that does not resemble an answer belongs to no request.
+    /// Fails the request with the gateway's id `request`, because its answer cannot be parsed. The
+    /// failure quotes the answer. A message that does not resemble an answer belongs to no request.
     fn deliver_unreadable(
         &self,
         state: &mut TableState,
@@ -279,15 +281,15 @@ impl RequestTable {
         Delivery::Done
     }
 
-    /// Records an answer that names no request, and fails the requests that it must belong to.
+    /// Records an answer that names no request. Fails the requests to which it must belong.
     fn record_unattributed(&self, state: &mut TableState, reason: String) {
         let next = state.last_id + 1;
         state.unattributed.received(reason, next);
         self.fail_by_exclusion(state);
     }
 
-    /// Fails the requests to which the answers without an id must belong, because all others were
-    /// answered.
+    /// Fails the requests to which the answers without an id must belong. Those are the remaining
+    /// requests, if all others were answered.
     fn fail_by_exclusion(&self, state: &mut TableState) {
         let TableState { pending, unattributed, .. } = state;
         let Some((requests, reasons)) = unattributed.resolve(pending.keys().copied()) else {
@@ -299,27 +301,27 @@ impl RequestTable {
         }
     }
 
-    /// Removes the request with the gateway's id `id`, and reports the failure to it.
+    /// Removes the request with the gateway's id `id`. Its client receives the failure.
     pub(crate) fn fail(&self, id: u64, failure: Failure) {
         if let Some(pending) = self.state().pending.remove(&id) {
             pending.replies.send_needed(UpstreamReply::Failed(failure));
         }
     }
 
-    /// Removes the latest request and reports the failure to it.
+    /// Removes the latest request. Its client receives the failure.
     pub(crate) fn fail_last(&self, failure: Failure) {
         if let Some((_, pending)) = self.state().pending.pop_last() {
             pending.replies.send_needed(UpstreamReply::Failed(failure));
         }
     }
 
-    /// Marks the connection as ended for later requests. Those in flight may still be answered.
+    /// Marks the connection as ended for later requests. Requests in flight may still be answered.
     pub(crate) fn close(&self, failure: &Failure) {
         self.state().ended.get_or_insert_with(|| failure.clone());
         self.ended.cancel();
     }
 
-    /// Marks the connection as ended. All requests fail, as do later ones.
+    /// Marks the connection as ended. Requests in flight fail, as do later ones.
     pub(crate) fn end(&self, failure: &Failure) {
         let mut state = self.state();
         state.ended = Some(failure.clone());
@@ -341,8 +343,8 @@ impl RequestTable {
 }
 
 impl PendingRequest {
-    /// Sends a message to the request that precedes the answer. `original` is the message as the
-    /// upstream sent it.
+    /// Sends a message that precedes the answer to the client of this request. `original` is the
+    /// message as the upstream sent it.
     fn relate(&mut self, message: Vec<u8>, original: Vec<u8>) -> Delivery {
         let Some(left) = self.messages_left.checked_sub(1) else { return Delivery::Dropped };
         if !self.replies.try_send(message.len(), UpstreamReply::Related(message)) {
@@ -357,14 +359,14 @@ impl PendingRequest {
 }
 
 impl TableState {
-    /// Returns the gateway's id of the request in flight that an answer with the id `id` belongs
-    /// to.
+    /// Returns the gateway's id of the request in flight to which an answer with the id `id`
+    /// belongs. `None` if there is none.
     fn find(&self, id: &RequestId) -> Option<u64> {
         let number = |id: &RequestId| id.as_u64().filter(|id| self.pending.contains_key(id));
         number(id).or_else(|| number(&id.other_form()?))
     }
 
-    /// Removes the request with the gateway's id `id`, because its answer has arrived.
+    /// Removes and returns the request with the gateway's id `id`, because its answer has arrived.
     fn answer(&mut self, id: u64) -> Option<PendingRequest> {
         let pending = self.pending.remove(&id)?;
         self.unattributed.answered(id);
@@ -386,8 +388,11 @@ impl TableState {
     }
 
     /// Returns the request to which a notification or a request of the upstream belongs. `request`
-    /// is the gateway's id of the one on whose stream it arrived, if the transport knows.
-    /// A notification on a shared connection (`is_shared`) without either belongs to no request.
+    /// is the gateway's id of the request on whose stream the message arrived. `None` if the
+    /// transport does not know it.
+    ///
+    /// Without that id and a subscription id, a notification on a shared connection (`is_shared`)
+    /// belongs to no request.
     fn owner(
         &mut self,
         head: &Head<'_>,
@@ -418,8 +423,8 @@ pub(super) fn concerns_all(method: &str) -> bool {
     method.ends_with("list_changed") || method == "notifications/resources/updated"
 }
 
-/// Returns a message that cannot be parsed with its id replaced by `id`, which is raw JSON. `None`
-/// if it has no id.
+/// Returns a message that cannot be parsed with its id replaced by `id` (raw JSON). `None` if no id
+/// is found in the message.
 fn with_found_id(message: &[u8], id: &str) -> Option<Vec<u8>> {
     Some(splice(message, find_id(message)?, id))
 }

@@ -63,7 +63,7 @@ impl Client {
 }
 
 impl Drop for Client {
-    /// Stops the server by closing its standard input, and waits until the process exits.
+    /// Closes the server's standard input, and waits until the process exits.
     fn drop(&mut self) {
         drop(self.input.take());
         let _ = self.child.wait();

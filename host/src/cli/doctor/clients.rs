@@ -17,7 +17,8 @@ pub(super) struct FoundServer {
     pub(super) command: ServerCommand,
 }
 
-/// Checks the files of clients. Returns the enabled servers whose commands exist.
+/// Checks the files of clients. Adds the results to `checks`. Returns the enabled servers whose
+/// commands exist.
 pub(super) fn checks(
     environment: &Environment,
     clients: &[Client],
@@ -88,7 +89,7 @@ pub(super) fn checks(
     found
 }
 
-/// Checks who can read a file with the environment of servers.
+/// Checks that only the owner can read a file with the environment of servers.
 fn file(path: &Path, subject: &str, scope: Scope, servers: usize, document: &Document) -> Check {
     let has_environment = document.servers().iter().any(|server| match &server.state {
         ServerState::Stdio(stdio) | ServerState::Guarded(stdio) => !stdio.environment.is_empty(),
@@ -103,7 +104,8 @@ fn file(path: &Path, subject: &str, scope: Scope, servers: usize, document: &Doc
     }
 }
 
-/// Checks that the programs of a server exist. Returns the server if it can be started.
+/// Checks that the programs of a server exist. Returns the server if it can be started, otherwise
+/// `None`.
 fn command(
     subject: String,
     stdio: &StdioServer<'_>,
@@ -148,7 +150,7 @@ fn command(
     Some(FoundServer { subject, command })
 }
 
-/// Returns the program behind `context-guard wrap --`.
+/// Returns the program that follows `context-guard wrap --`. `None` if the command is another one.
 fn inner_program(command_line: &[String]) -> Option<&str> {
     context_guard::config::guard_command(command_line.get(..1)?)?;
     let end = command_line.iter().position(|argument| argument == "--")?;

@@ -1,9 +1,9 @@
-//! Replaces the variables in a client's file, as the client does.
+//! Replaces the variables in a client's file, as the client itself does.
 
 use std::path::Path;
 
-/// Returns the text with the values of `${NAME}`, `${NAME:-default}`, `${env:NAME}`,
-/// `${workspaceFolder}` and `${userHome}`.
+/// Returns the text with `${NAME}`, `${NAME:-default}`, `${env:NAME}`, `${workspaceFolder}` and
+/// `${userHome}` replaced by their values.
 ///
 /// # Errors
 /// The reference whose value is unknown, such as `${input:key}`.

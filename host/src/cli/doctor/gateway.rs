@@ -14,7 +14,7 @@ use super::Check;
 use crate::cli::config_files::missing_program;
 use crate::cli::runtime::{self, GatewayFiles};
 
-/// The time for the health check of a program that has the port.
+/// The time limit of the health check of a program that already uses the port.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(super) fn checks(file: &Path, checks: &mut Vec<Check>) {
@@ -60,7 +60,7 @@ pub(super) fn checks(file: &Path, checks: &mut Vec<Check>) {
     checks.push(store(&config));
 }
 
-/// Checks that an address is free, or that a gateway has it.
+/// Checks that an address is free, or that a gateway uses it.
 fn port(setting: &str, address: &str) -> Check {
     let subject = format!("{setting} {address}");
     match TcpListener::bind(address) {
@@ -79,7 +79,7 @@ fn port(setting: &str, address: &str) -> Check {
     }
 }
 
-/// Returns true if the program at an address answers the health check of a gateway.
+/// Returns true if the program at an address answers a gateway's health check.
 fn is_healthy(address: SocketAddr) -> bool {
     let ask = || -> std::io::Result<String> {
         let mut stream = TcpStream::connect_timeout(&address, PROBE_TIMEOUT)?;

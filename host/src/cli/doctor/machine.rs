@@ -8,8 +8,8 @@ use context_guard::{config, embedded_component, keys};
 use super::Check;
 use crate::cli::install::program;
 
-/// The oldest versions that current MCP servers support: the SDKs of MCP for TypeScript and Python
-/// require node 18 and Python 3.10.
+/// The oldest versions that current MCP servers support, with the commands that need them. The MCP
+/// SDKs for TypeScript and Python require node 18 and Python 3.10.
 const RUNTIMES: [(&str, &[&str], u32, u32, &str); 2] = [
     ("node", &["node", "npx", "npm", "pnpm", "pnpx", "yarn"], 18, 0, "https://nodejs.org"),
     ("python3", &["python", "python3", "pipx", "uv", "uvx"], 3, 10, "https://www.python.org"),
@@ -67,7 +67,8 @@ fn signing_keys() -> Check {
     }
 }
 
-/// Returns the mode of a file if users other than its owner may read or write it.
+/// Returns the permissions of a file if users other than its owner may read or write it. `None` if
+/// not.
 pub(super) fn others_may(path: &Path) -> Option<u32> {
     #[cfg(unix)]
     {
@@ -113,7 +114,7 @@ pub(super) fn runtimes<'a>(commands: impl Iterator<Item = &'a [String]>) -> Vec<
     checks
 }
 
-/// Returns the version that a program prints, as text and as numbers.
+/// Returns the version that a program prints, as text and as numbers. `None` if it prints none.
 fn version(program: &str) -> Option<(String, (u32, u32))> {
     let output = Command::new(program).arg("--version").stdin(Stdio::null()).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?.trim().to_owned();

@@ -1,4 +1,4 @@
-//! Starts each server once, and asks for its tools within a time limit.
+//! Starts each server once, and requests its tools within a time limit.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use crate::cli::server_process::ServerProcess;
 /// The number of servers that run at the same time.
 const PARALLEL: usize = 4;
 
-/// Starts all servers, and returns one check for each in their order.
+/// Starts all servers. Returns one check for each, in the order of `servers`.
 pub(super) fn all(servers: &[FoundServer], timeout: Duration) -> Vec<Check> {
     let mut checks = Vec::new();
     for chunk in servers.chunks(PARALLEL) {

@@ -9,7 +9,7 @@ use context_guard_install::{
 
 use super::gateway::GatewayPlan;
 
-/// The kind of edit that was asked for.
+/// The kind of edit that the command line selects.
 pub(super) enum Action {
     Wrap(Guard),
     Gateway(GatewayPlan),
@@ -50,16 +50,16 @@ pub(super) struct FileEdit {
     pub(super) unchanged: Vec<Unchanged>,
     /// The names of all servers in the file.
     pub(super) names: Vec<String>,
-    /// The names that `--undo` was limited to.
+    /// The names of the servers to which `--undo` is limited. `None` for all.
     pub(super) undone_names: Option<Vec<String>>,
     pub(super) state: Option<FileState>,
-    /// The backup of a file that was written.
+    /// The backup of the file. `None` before the file was written.
     pub(super) backup: Option<PathBuf>,
 }
 
 impl FileEdit {
-    /// Reads a file and plans its edit. An error becomes part of the result, because the other
-    /// files can be edited nevertheless.
+    /// Reads a file and plans its edit. An error is part of the result, because the other files can
+    /// still be edited.
     pub(super) fn plan(
         location: Location,
         action: &Action,
@@ -142,13 +142,13 @@ impl FileEdit {
         Ok(outcome)
     }
 
-    /// Returns true if the file has the settings of an editor, and no servers.
+    /// Returns true if the file contains settings of an editor, and no servers.
     pub(super) fn is_unrelated(&self) -> bool {
         let is_settings = self.location.path.ends_with("settings.json");
         is_settings && self.names.is_empty() && !matches!(self.outcome, Outcome::Failed(_))
     }
 
-    /// Returns true if the file is to be written.
+    /// Returns true if the edit writes the file.
     pub(super) fn is_change(&self) -> bool {
         match &self.outcome {
             Outcome::Plan(plan) => !plan.changes.is_empty(),

@@ -1,4 +1,4 @@
-//! The gateway file that takes the place of servers.
+//! The gateway file that replaces the servers in clients' files.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -7,19 +7,20 @@ use anyhow::{Context as _, Result, bail};
 use context_guard::config::{self, Config, References};
 use context_guard_install::{Endpoint, Location, Server, ServerState};
 
-/// A gateway file, and the servers that it has.
+/// A gateway file, and the servers that it contains.
 pub(super) struct GatewayPlan {
     pub(super) path: PathBuf,
     program: String,
     url: String,
     is_stdio: bool,
-    /// The file to write, if it does not exist.
+    /// The file to write. `None` if it exists already.
     import: Option<config::Import>,
     /// The names of the upstreams of an existing file.
     upstreams: Vec<String>,
 }
 
-/// Reads the gateway file, or makes it from the servers of the clients.
+/// Reads the gateway file. If it does not exist, creates its contents from the servers of the
+/// clients.
 pub(super) fn plan(
     file: &Path,
     is_stdio: bool,
@@ -70,7 +71,7 @@ impl GatewayPlan {
         self.import.is_some()
     }
 
-    /// Returns the file to write, if it does not exist.
+    /// Returns the file to write. `None` if it exists already.
     pub(super) fn import(&self) -> Option<&config::Import> {
         self.import.as_ref()
     }
@@ -79,7 +80,7 @@ impl GatewayPlan {
         self.is_stdio
     }
 
-    /// Returns true if the gateway has the server of a client's file.
+    /// Returns true if the gateway contains the server of a client's file.
     pub(super) fn has(&self, path: &Path, server: &Server<'_>) -> bool {
         if matches!(server.state, ServerState::Unsupported(_) | ServerState::Gateway) {
             return false;
@@ -94,7 +95,7 @@ impl GatewayPlan {
         }
     }
 
-    /// Returns the endpoint for the configurations of clients.
+    /// Returns the endpoint of the gateway, for the configurations of clients.
     pub(super) fn endpoint(&self) -> Endpoint {
         if !self.is_stdio {
             return Endpoint::Url(self.url.clone());
@@ -108,7 +109,7 @@ impl GatewayPlan {
         Endpoint::Command { program: self.program.clone(), arguments, environment }
     }
 
-    /// Writes the gateway file if it does not exist. It is for the user only.
+    /// Writes the gateway file if it does not exist. Only the user may read it.
     pub(super) fn write(&self) -> Result<()> {
         let Some(import) = &self.import else { return Ok(()) };
         let mut options = std::fs::OpenOptions::new();

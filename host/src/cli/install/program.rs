@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
-/// Folders in which launchers keep programs for a while only.
+/// Folders in which launchers keep programs only temporarily.
 const CACHES: [&str; 4] = ["_npx", "archive-v0", "environments-v2", "pipx/.cache"];
 
-/// Returns the absolute path of this program. A link on `PATH` is preferred to the file that it
-/// leads to, because the file moves with each version: Homebrew and others do so.
+/// Returns the absolute path of this program. Prefers a link on `PATH` to its target, because the
+/// target moves with each version, for example with Homebrew.
 pub(crate) fn own_path() -> Result<String> {
     let program = std::env::current_exe().context("cannot find the path of this program")?;
     let path = on_path(&program).unwrap_or(program);

@@ -1,4 +1,5 @@
-//! The reports of `install`, for people and as JSON. They contain no values of `env` and `headers`.
+//! The reports of `install`, for the terminal and as JSON. They contain no values of `env` and
+//! `headers`.
 
 use std::path::Path;
 
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 use super::edits::{Action, FileEdit, Outcome};
 use super::program;
 
-/// Prints the files, and the difference of each server.
+/// Prints each file with its result, and the changes of each server.
 pub(super) fn print(
     edits: &[FileEdit],
     projects: &[Location],
@@ -119,7 +120,7 @@ fn without_path<'r>(reason: &'r str, path: &Path) -> &'r str {
     reason.strip_prefix(&format!("{}: ", path.display())).unwrap_or(reason)
 }
 
-/// Returns the question before the files are written.
+/// Returns the question to the user before the files are written.
 pub(super) fn question(edits: &[FileEdit], action: &Action) -> String {
     let files = edits.iter().filter(|edit| edit.is_change()).count();
     let servers: usize = edits

@@ -18,7 +18,7 @@ use crate::cli::server_process::{ServerCommand, ServerProcess};
 #[derive(Debug)]
 pub(super) struct ListedServer {
     pub(super) name: String,
-    /// The definitions, as the server wrote them.
+    /// The definitions of the tools, verbatim.
     pub(super) tools: Vec<Box<RawValue>>,
 }
 
@@ -29,7 +29,8 @@ struct RawList {
     tools: Option<Vec<Box<RawValue>>>,
 }
 
-/// Reads a file: one server or, if it has a tool in each line, those that the lines name.
+/// Reads the servers in a file. The file has one server, or a tool in each line with the name of
+/// its server.
 pub(super) fn read(path: &Path) -> Result<Vec<ListedServer>> {
     let failed = |source| config::Error::File { path: path.to_owned(), source };
     let is_input = path == Path::new("-");
@@ -66,7 +67,7 @@ fn list(text: &str) -> Result<Vec<Box<RawValue>>, String> {
     }
 }
 
-/// Parses a tool in each line. Members that are not part of a definition are left out.
+/// Parses a file with a tool in each line. Ignores members that are not part of a definition.
 fn lines(name: &str, text: &str) -> Result<Vec<ListedServer>, String> {
     const OTHER_MEMBERS: [&str; 4] = ["id", "server", "serverDescription", "category"];
     let mut servers: Vec<ListedServer> = Vec::new();
@@ -86,7 +87,7 @@ fn lines(name: &str, text: &str) -> Result<Vec<ListedServer>, String> {
     Ok(servers)
 }
 
-/// Starts a server and returns its list.
+/// Starts a server, and returns its list of tools. `timeout` limits the time.
 pub(super) fn start(name: &str, command: Vec<String>, timeout: Duration) -> Result<ListedServer> {
     let command = ServerCommand { command_line: command, ..ServerCommand::default() };
     let deadline = Instant::now() + timeout;

@@ -1,4 +1,4 @@
-//! The findings for people and for machines.
+//! Prints the findings for the terminal and as JSON.
 
 use std::fmt;
 
@@ -66,8 +66,8 @@ impl DefinitionReport {
         say!("{report:#}");
     }
 
-    /// Prints the findings, the cost of each server and the counts. `notes` is true if notes are
-    /// printed, too.
+    /// Prints the findings, the cost of each server and the counts. Notes are printed only if
+    /// `notes` is true.
     pub(super) fn print_text(&self, notes: bool) {
         let is_shown = |finding: &&Finding| notes || finding.level > Level::Note;
         let mut has_shown = false;
