@@ -18,11 +18,11 @@ use window::{Count, Window};
 pub enum AlertState {
     /// The condition is not met, and the alert has not fired since the start.
     Ok,
-    /// The condition is met, but not yet for long enough.
+    /// The condition is met, but not yet for the time that the rule requires.
     Pending,
-    /// The condition has been met for long enough.
+    /// The condition has been met for the time that the rule requires.
     Firing,
-    /// The alert fired before; now the condition is not met.
+    /// The alert fired before, and the condition is no longer met.
     Resolved,
 }
 
@@ -31,16 +31,17 @@ pub enum AlertState {
 pub struct AlertStatus {
     /// The name of the alert.
     pub name: String,
-    /// Its state.
+    /// The state of the alert.
     pub state: AlertState,
     /// The time of the last change of the state, in milliseconds since 1970.
     #[serde(rename = "since")]
     pub since_ms: u64,
-    /// The value of the condition's left side; `None` without one, as a share of no calls.
+    /// The value of the condition's left side. `None` if it has none, for example a share of zero
+    /// calls.
     pub value: Option<f64>,
     /// The number on the right side of the condition.
     pub threshold: f64,
-    /// A sentence for people.
+    /// A sentence that describes the alert to people.
     pub summary: String,
 }
 
@@ -74,7 +75,7 @@ pub struct GatewayState {
     pub sampled_estimate: u64,
 }
 
-/// The alerts of a gateway. Their memory is bounded: each distinct window has about 70 kB.
+/// The alerts of a gateway. Their memory is bounded: each distinct window takes about 70 kB.
 #[derive(Default)]
 pub struct Alerts(Mutex<State>);
 
@@ -104,7 +105,7 @@ impl Alert {
         Self { rule, status }
     }
 
-    /// Returns the change to this state.
+    /// Sets the state at the time `now_ms`, in milliseconds since 1970, and returns the change.
     fn change(&mut self, state: AlertState, now_ms: u64) -> AlertChange {
         self.status.state = state;
         self.status.since_ms = now_ms;
@@ -117,7 +118,8 @@ impl Alert {
         }
     }
 
-    /// Returns the next state. `is_met` is true if the condition is met.
+    /// Returns the next state at the time `now_ms`, in milliseconds since 1970. `is_met` is true if
+    /// the condition is met.
     fn next(&self, is_met: bool, now_ms: u64) -> AlertState {
         let hold_ms = u64::try_from(self.rule.hold.as_millis()).unwrap_or(u64::MAX);
         let is_over = now_ms.saturating_sub(self.status.since_ms) >= hold_ms;
@@ -137,8 +139,9 @@ impl Alerts {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets the alerts. Those that are equal to an earlier one keep its state, and their windows
-    /// keep their contents. Returns the changes of alerts that fired and are gone.
+    /// Replaces the alerts at the time `now_ms`, in milliseconds since 1970. An alert that is equal
+    /// to an earlier one keeps its state, and windows keep their contents. Returns the changes of
+    /// alerts that fired and were removed.
     pub fn set(&self, rules: Vec<AlertRule>, now_ms: u64) -> Vec<AlertChange> {
         let mut state = self.state();
         let mut old = std::mem::take(&mut state.alerts);
@@ -160,7 +163,8 @@ impl Alerts {
         firing.map(|alert| alert.change(AlertState::Resolved, now_ms)).collect()
     }
 
-    /// Counts a request, and a metadata query of `principal` if there is one. O(windows).
+    /// Counts a request. `metadata_query_by` is the principal of a metadata query, or `None` for
+    /// other requests. O(windows).
     pub(crate) fn observe(&self, event: &Event, metadata_query_by: Option<&str>) {
         for window in self.state().windows.values_mut() {
             window.observe(event);
@@ -170,7 +174,8 @@ impl Alerts {
         }
     }
 
-    /// Evaluates all alerts, and returns the changes of their states.
+    /// Evaluates all alerts, and returns the changes of their states. `now_ms` is in milliseconds
+    /// since 1970.
     pub fn evaluate(&self, now: &GatewayState, now_ms: u64) -> Vec<AlertChange> {
         let mut state = self.state();
         let State { windows, alerts, last } = &mut *state;

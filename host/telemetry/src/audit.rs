@@ -23,7 +23,7 @@ pub struct AuditEntry<'a> {
     /// The number of the request, as in its record. Empty for other events.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub request_id: &'a str,
-    /// The number of the request that runs the program that made this call. Empty for requests of
+    /// The number of the request that runs the program which made this call. Empty for requests of
     /// clients.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub parent: &'a str,
@@ -32,7 +32,7 @@ pub struct AuditEntry<'a> {
     /// The endpoint of the request: `upstream::tool`, a resource URI or the method. May be empty.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub endpoint: &'a str,
-    /// The outcome of the request, the reason of its refusal, or the kind of the change.
+    /// The outcome of the request, the reason for its refusal, or the kind of the change.
     pub outcome: &'a str,
     /// The message of the refusal, the other end of a reference, or the change in JSON. May be
     /// empty.
@@ -47,23 +47,23 @@ pub struct AuditLog {
 }
 
 enum Writer {
-    /// A separate thread writes the entries. The queue drops them if the disk is too slow.
+    /// A separate thread writes the entries. If the disk is too slow, the queue drops entries.
     Queued { to: Mutex<NonBlocking>, dropped: ErrorCounter, _guard: WorkerGuard },
     /// Each entry is written before its request ends.
     Direct(Mutex<AuditFile>),
 }
 
-/// The entries that could not be written.
+/// The number of entries that could not be written, and their reports.
 #[derive(Default)]
 struct Losses {
     total: AtomicU64,
     /// True if the last entry could not be written.
     is_failing: AtomicBool,
-    /// True if the log has reported that the queue was full.
+    /// True if the log has already reported a full queue.
     reported_queue: AtomicBool,
 }
 
-/// The current file, with a count of the entries that it did not take.
+/// The current file. Entries that cannot be written to it are counted.
 struct AuditFile {
     file: RollingFileAppender,
     losses: Arc<Losses>,
@@ -97,8 +97,8 @@ impl Write for AuditFile {
 }
 
 impl AuditLog {
-    /// Opens the audit log in a folder, which is created if it is missing. Files older than
-    /// `retention_days` are deleted. If `is_required` is true, each entry is written before its
+    /// Opens the audit log in a folder, and creates the folder if it is missing. Deletes files
+    /// older than `retention_days`. If `is_required` is true, each entry is written before its
     /// request ends, so that [`Self::is_failing`] is up to date.
     ///
     /// # Errors
@@ -124,7 +124,7 @@ impl AuditLog {
         Ok(Self { writer, losses })
     }
 
-    /// Adds an entry to the audit log. An entry that cannot be written is counted.
+    /// Adds an entry to the audit log. An entry that cannot be written is counted as lost.
     pub fn write(&self, entry: &AuditEntry<'_>) {
         let Ok(mut line) = serde_json::to_vec(entry) else { return };
         line.push(b'\n');

@@ -1,5 +1,6 @@
-//! The names of the semantic conventions of OpenTelemetry for MCP and generative AI, status
-//! Development (repository `open-telemetry/semantic-conventions-genai`), and of this project.
+//! The names of the semantic conventions of OpenTelemetry for MCP and generative AI, and the names
+//! that this project adds. The conventions have the status Development (repository
+//! `open-telemetry/semantic-conventions-genai`).
 
 /// The attribute of the MCP method.
 pub(crate) const METHOD: &str = "mcp.method.name";
@@ -23,7 +24,7 @@ pub(crate) const ERROR: &str = "error.type";
 pub(crate) const TOOL_ERROR: &str = "tool_error";
 /// The attribute of the JSON-RPC error code.
 pub(crate) const STATUS_CODE: &str = "rpc.response.status_code";
-/// The attribute of the upstream.
+/// The attribute of the upstream's name.
 pub(crate) const UPSTREAM: &str = "context_guard.upstream";
 /// The attribute of the outcome.
 pub(crate) const OUTCOME: &str = "context_guard.outcome";
@@ -54,11 +55,11 @@ pub(crate) const LABELS: [(&str, &str); 6] = [
 pub(crate) const DURATION_BUCKETS: [f64; 14] =
     [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
 
-/// The bounds of the buckets of tokens, as those of `gen_ai.client.token.usage`.
+/// The bounds of the buckets of tokens, equal to those of `gen_ai.client.token.usage`.
 pub(crate) const TOKEN_BUCKETS: [f64; 10] =
     [1.0, 4.0, 16.0, 64.0, 256.0, 1024.0, 4096.0, 16384.0, 65536.0, 262_144.0];
 
-/// The methods that labels may have. Clients choose others.
+/// The methods that may be labels. Other methods are names that clients choose.
 const METHODS: [&str; 22] = [
     "completion/complete",
     "initialize",
@@ -84,7 +85,7 @@ const METHODS: [&str; 22] = [
     "sampling/createMessage",
 ];
 
-/// Returns the label of a method: its name if it is one of MCP, else `_OTHER`.
+/// Returns the label of a method: its name if MCP defines the method, otherwise `_OTHER`.
 #[must_use]
 pub fn method_label(method: &str) -> &'static str {
     METHODS.iter().find(|known| **known == method).unwrap_or(&"_OTHER")

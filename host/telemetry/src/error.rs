@@ -15,7 +15,7 @@ pub enum Error {
     /// A setting has an invalid value. Contains the message.
     #[error("{0}")]
     Setup(String),
-    /// The operating system refused a thread or random bytes.
+    /// The operating system cannot start a thread or provide random bytes.
     #[error("input or output failed: {0}")]
     Io(#[from] std::io::Error),
 }

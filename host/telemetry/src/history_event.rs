@@ -9,15 +9,15 @@ use crate::known_tools::KnownTools;
 use crate::record::{AnswerEvent, Outcome, RequestKind, TelemetryRecord, outcome_of};
 use crate::sampler::Counted;
 
-/// The name under which refused reads are stored, whose call is not known.
+/// The tool name under which the history stores refused reads, whose call is unknown.
 const READ_TOOL: &str = "context_guard_read";
 
 /// The tool that runs programs, which no upstream lists.
 const RUN_TOOL: &str = "context_guard_run";
 
-/// Returns the event of an answer. `upstream` is the name of the upstream in the history, and
-/// `process_session` the session of requests whose transport has none. `None` for requests that are
-/// no calls, such as lists.
+/// Returns the history event of an answer. `upstream` is the upstream's name in the history.
+/// `process_session` is the session of requests whose transport has no sessions. `None` for
+/// requests that are not calls, such as lists.
 pub(super) fn event(
     tools: &KnownTools,
     answered: &AnswerEvent<'_>,
@@ -93,8 +93,8 @@ pub(super) fn event(
     })
 }
 
-/// Returns the sample of an answer whose tokens were counted. `upstream` is the name of the
-/// upstream if the decision names none; empty if it is not known, which gives `None`.
+/// Returns the sample of an answer whose tokens were counted, at the time `at_ms`. `upstream` is
+/// the upstream's name if the decision contains none. `None` if both are empty.
 pub(super) fn sample(
     tools: &KnownTools,
     counted: &Counted<'_>,
@@ -145,8 +145,8 @@ fn outcome(record: &TelemetryRecord, cursor_error: Option<&str>) -> HistoryOutco
     }
 }
 
-/// Returns a digest of a session id, which tells sessions apart. With the id itself, a reader of
-/// the file could use the session.
+/// Returns a digest of a session id, which distinguishes sessions. The id itself is not stored,
+/// because a reader of the file could use it.
 pub(super) fn session_digest(id: &str) -> String {
     if id.is_empty() {
         return String::new();

@@ -3,19 +3,19 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{PoisonError, RwLock};
 
-/// The maximum number of names.
+/// The maximum number of stored names.
 const MAX_TOOLS: usize = 20_000;
 /// The maximum length of a name, in bytes.
 const MAX_NAME_BYTES: usize = 128;
 
-/// The tools that upstreams have listed, by upstream. Clients choose other names, which must become
-/// neither labels nor keys.
+/// The tools that upstreams have listed, by upstream. Other names are chosen by clients, and must
+/// become neither labels nor keys.
 #[derive(Default)]
 pub(crate) struct KnownTools(RwLock<HashMap<String, HashSet<String>>>);
 
 impl KnownTools {
-    /// Adds the names of tools that an upstream lists. Ignores long names, and those beyond the
-    /// maximum number.
+    /// Adds the names of tools that an upstream lists. Ignores names that are too long, and names
+    /// beyond the maximum number.
     pub(crate) fn add<'n>(&self, upstream: &str, names: impl IntoIterator<Item = &'n str>) {
         let mut tools = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let mut left = MAX_TOOLS.saturating_sub(tools.values().map(HashSet::len).sum());

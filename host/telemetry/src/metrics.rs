@@ -18,7 +18,7 @@ use super::{AlertState, AlertStatus, AnswerKind, Outcome, TelemetryRecord};
 use crate::operation::OperationMetrics;
 use crate::revision::{Change, ChangeEvent};
 
-/// The maximum number of tools with a label of their own.
+/// The maximum number of tools with their own label value.
 const MAX_TOOLS: usize = 1_000;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -106,7 +106,7 @@ pub struct Metrics {
     pending_alerts: Family<AlertName, Gauge>,
     notifications: Family<Notified, Counter>,
     otlp_dropped: Counter,
-    /// The tools that have a label of their own.
+    /// The tools that have their own label value.
     tools: Mutex<HashSet<String>>,
 }
 
@@ -253,7 +253,7 @@ impl Metrics {
         }
     }
 
-    /// Counts an answered request. `tool` is the label of its tool; empty for other requests.
+    /// Counts an answered request. `tool` is the label of its tool, or empty for other requests.
     pub(super) fn answered(&self, record: &TelemetryRecord, tool: &str) {
         let upstream = || record.upstream.clone();
         self.requests
@@ -289,8 +289,8 @@ impl Metrics {
         }
     }
 
-    /// Returns the label of a tool that its upstream has listed: its name, or `_OTHER` beyond
-    /// [`MAX_TOOLS`].
+    /// Returns the label of a tool that its upstream has listed: its name. Returns `_OTHER` for
+    /// tools beyond [`MAX_TOOLS`].
     pub(super) fn tool_label<'t>(&self, tool: &'t str) -> &'t str {
         let mut tools = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
         if tools.contains(tool) {
@@ -359,7 +359,7 @@ impl Metrics {
         self.all_definition_alerts.load(Ordering::Relaxed)
     }
 
-    /// Removes the gauges of all alerts, because some may be gone.
+    /// Removes the gauges of all alerts, because some alerts may have been removed.
     pub(super) fn forget_alerts(&self) {
         self.alerts.clear();
         self.pending_alerts.clear();
@@ -377,7 +377,7 @@ impl Metrics {
         }
     }
 
-    /// Counts a notification of the webhook: `sent`, `failed` or `dropped`.
+    /// Counts a notification of the webhook. `result` is `sent`, `failed` or `dropped`.
     pub fn notified(&self, result: &'static str) {
         self.notifications.get_or_create(&Notified { result }).inc();
     }
@@ -391,7 +391,7 @@ impl Metrics {
         self.refused.get_or_create(&Reason { reason }).inc();
     }
 
-    /// Counts a connection that was closed at once, because too many are open.
+    /// Counts a connection that was refused, because too many are open.
     pub fn connection_refused(&self) {
         self.refused("connections");
     }

@@ -1,4 +1,4 @@
-//! The operations of MCP as the conventions of OpenTelemetry describe them: metrics, and spans.
+//! The operations of MCP in the form of the OpenTelemetry conventions: metrics and spans.
 
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
@@ -15,19 +15,19 @@ use crate::trace::{RequestTrace, TraceContext, TraceSampler};
 /// A span that has ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FinishedSpan {
-    /// Its identity.
+    /// The trace context with the ids of the span and its trace.
     pub context: TraceContext,
-    /// The id of its parent, if it has one.
+    /// The id of the parent span. `None` for a root span.
     pub parent: Option<u64>,
-    /// A span of another trace that it belongs to.
+    /// The span of another trace to which this span belongs. `None` if there is none.
     pub link: Option<TraceContext>,
     /// True for a CLIENT span, false for a SERVER span.
     pub is_client: bool,
-    /// Its name.
+    /// The name of the span.
     pub name: String,
-    /// Its start and end since 1970.
+    /// The start and the end of the span, since 1970.
     pub times: [Duration; 2],
-    /// Its attributes.
+    /// The attributes of the span, as names and values.
     pub attributes: Vec<(&'static str, String)>,
     /// True if the operation failed.
     pub is_error: bool,
@@ -97,16 +97,16 @@ impl OperationMetrics {
     }
 }
 
-/// An answered request, as the conventions describe it.
+/// An answered request in the form of the conventions.
 pub(crate) struct Operation<'a> {
     pub(crate) answered: &'a AnswerEvent<'a>,
     pub(crate) record: &'a TelemetryRecord,
-    /// The name of the tool if its upstream has listed it, or `_OTHER`. `None` if it is no tool
-    /// call.
+    /// The name of the tool if its upstream has listed it, otherwise `_OTHER`. `None` if the
+    /// request is not a tool call.
     pub(crate) tool: Option<&'a str>,
     /// The transport of clients: `tcp`, or `pipe` for standard input and output.
     pub(crate) transport: &'static str,
-    /// The digest of the session, which may be empty.
+    /// The digest of the session id. Empty without a session.
     pub(crate) session: String,
 }
 
@@ -135,7 +135,8 @@ impl Operation<'_> {
         }
     }
 
-    /// Counts the operation. Requests to JSON APIs are none.
+    /// Counts the operation in the metrics. Ignores requests to JSON APIs, which are not MCP
+    /// operations.
     #[allow(clippy::cast_precision_loss, reason = "tokens of one answer")]
     pub(crate) fn count(&self, metrics: &OperationMetrics) {
         if self.record.kind == AnswerKind::Call && self.record.original_tokens > 0 {
@@ -163,8 +164,8 @@ impl Operation<'_> {
         }
     }
 
-    /// Sends the spans of the operation. A full queue drops them. Returns the number of dropped
-    /// spans.
+    /// Sends the spans of the operation to the queue. Returns the number of spans that were
+    /// dropped, because the queue is full.
     pub(crate) fn trace(&self, tracing: &Tracing) -> u64 {
         let Some(trace) = self.answered.trace.filter(|trace| trace.server.is_sampled) else {
             return 0;

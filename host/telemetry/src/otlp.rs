@@ -69,8 +69,9 @@ pub fn encode_spans(process: &ProcessAttributes, spans: &[FinishedSpan]) -> Vec<
     TracesRequest { resource_spans }.encode_to_vec()
 }
 
-/// Encodes metrics as the body of `/v1/metrics`. `text` has them in the text format of Prometheus,
-/// as [`crate::Recorder::metrics_text`] returns them. `start` and `now` are times since 1970.
+/// Encodes metrics as the body of `/v1/metrics`. `text` contains the metrics in the text format of
+/// Prometheus, as [`crate::Recorder::metrics_text`] returns it. `start` and `now` are times since
+/// 1970.
 #[must_use]
 pub fn encode_metrics(
     process: &ProcessAttributes,

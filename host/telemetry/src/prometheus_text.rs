@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
-/// Converts metrics from OpenMetrics to version 0.0.4 of the text format of Prometheus: the
-/// metadata of a counter names the series, with `_total`, and there are no units and no end.
+/// Converts metrics from OpenMetrics to version 0.0.4 of the text format of Prometheus.
+/// Differences: metadata of a counter contain the series name with `_total`, and there are no units
+/// and no end mark.
 #[must_use]
 pub fn prometheus_text(openmetrics: &str) -> String {
     let mut text = String::with_capacity(openmetrics.len());

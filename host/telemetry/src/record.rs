@@ -37,8 +37,8 @@ impl Outcome {
         }
     }
 
-    /// Returns [`Outcome::Fault`] if the guard was called (`is_guarded`) but made no decision, else
-    /// [`Outcome::Passed`].
+    /// Returns [`Outcome::Fault`] if the guard was called (`is_guarded`) but made no decision,
+    /// otherwise [`Outcome::Passed`].
     #[must_use]
     pub fn of_answer(is_guarded: bool, decision: Option<&Decision>) -> Self {
         if decision.is_none() && is_guarded { Self::Fault } else { Self::Passed }
@@ -49,17 +49,17 @@ impl Outcome {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TelemetryRecord {
-    /// The number of the request.
+    /// The number of the request in this process, as text.
     pub request_id: String,
     /// The endpoint: `upstream::tool`, a resource URI or the method.
     pub endpoint: String,
     /// The time of the answer, in milliseconds since 1970.
     pub timestamp: u64,
-    /// The estimated tokens of the answer sent to the client; 0 without an estimate.
+    /// The estimated tokens of the answer sent to the client. 0 without an estimate.
     pub estimated_tokens: u64,
     /// The length of the answer sent to the client, in bytes.
     pub response_bytes: u64,
-    /// The number of items of the list in the upstream's answer; `None` if there is no list.
+    /// The number of items of the list in the upstream's answer. `None` if there is no list.
     pub item_count: Option<u64>,
     /// The time from request to answer, in milliseconds.
     pub latency_ms: u64,
@@ -71,11 +71,11 @@ pub struct TelemetryRecord {
     pub chunking_used: bool,
     /// Further details of the reduction.
     pub optimization_metadata: OptimizationMetadata,
-    /// The estimated tokens of the upstream's answer; 0 without an estimate.
+    /// The estimated tokens of the upstream's answer. 0 without an estimate.
     pub original_tokens: u64,
     /// The length of the upstream's answer, in bytes.
     pub original_bytes: u64,
-    /// The guard's rendering of the answer: `full`, `page`, `chunk` and so on; empty if the guard
+    /// The guard's rendering of the answer: `full`, `page`, `chunk` and so on. Empty if the guard
     /// was not called.
     pub mode: String,
     /// The outcome of the request.
@@ -84,27 +84,27 @@ pub struct TelemetryRecord {
     pub principal: String,
     /// The name of the upstream.
     pub upstream: String,
-    /// The revision that shaped the answer; 0 if none did.
+    /// The number of the revision that shaped the answer. 0 if none did.
     #[serde(rename = "generation")]
     pub revision: u64,
-    /// The tier of the answer cache that served the answer; empty if the upstream did.
+    /// The tier of the answer cache that served the answer. Empty if the upstream answered.
     pub cache: String,
-    /// The tier of the answer cache that a tool's answer belongs to. `None` for other answers.
+    /// The tier of the answer cache to which a tool's answer belongs. `None` for other answers.
     #[serde(skip)]
     pub tier: Option<CacheTier>,
-    /// The kind of the answer. Only calls and catalogs count as original tokens.
+    /// The kind of the answer. Only calls and catalogs contribute to original tokens.
     pub kind: AnswerKind,
-    /// The id of the request that runs the program which made this call; empty for other calls.
+    /// The id of the request that runs the program which made this call. Empty for other calls.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub parent: String,
-    /// The tokens of results of tools that a program kept out of its answer.
+    /// The estimated tokens of results of tools that a program kept out of its answer.
     #[serde(skip_serializing_if = "is_zero")]
     pub tokens_kept_out: u64,
-    /// The time that the upstream needed for a call of a tool, in microseconds, without the wait
-    /// for a place there. `None` if it was not called.
+    /// The time that the upstream needed for a tool call, in microseconds, without the wait for a
+    /// permit. `None` if the upstream was not called.
     #[serde(skip)]
     pub upstream_us: Option<u64>,
-    /// True if the call of the tool failed: at the upstream, or with an answer that is an error.
+    /// True if the tool call failed, at the upstream or with a result that is an error.
     #[serde(skip)]
     pub is_tool_failure: bool,
 }
@@ -120,7 +120,7 @@ fn is_zero(number: &u64) -> bool {
 pub enum AnswerKind {
     /// The first answer to a call, a resource or another request.
     Call,
-    /// A further read of an answer that the guard stored before.
+    /// A further read of an answer that the guard has stored.
     Read,
     /// A list of tools, prompts or resources.
     Catalog,
@@ -148,7 +148,7 @@ impl AnswerKind {
     }
 }
 
-/// The kind of a request, which determines the name under which the history stores it.
+/// The kind of a request, which determines the name that the history stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestKind {
     /// A tool call.
@@ -161,7 +161,7 @@ pub enum RequestKind {
     Task,
     /// A request to a JSON API.
     Http,
-    /// Any other request, such as a list. It is no call.
+    /// Any other request, such as a list. It is not a call.
     Other,
 }
 
@@ -200,22 +200,23 @@ pub struct AnswerEvent<'a> {
     pub endpoint: &'a str,
     /// The kind of the request.
     pub kind: RequestKind,
-    /// The label of the MCP method, see [`crate::method_label`]; empty for a request to a JSON API.
+    /// The label of the MCP method (see [`crate::method_label`]). Empty for a request to a JSON
+    /// API.
     pub method: &'static str,
-    /// The JSON-RPC id of the request, as raw JSON; empty if there is none.
+    /// The JSON-RPC id of the request, as raw JSON. Empty if there is none.
     pub json_rpc_id: &'a str,
-    /// True if the gateway sent the request to answer a request of a client, such as one for a
-    /// merged list. It is no operation of a client then.
+    /// True if the gateway sent the request as a part of serving a client's request, such as a
+    /// merged list. The request is then not an operation of a client.
     pub is_part: bool,
-    /// The id of the request that runs the program which made this call; empty for other calls.
+    /// The id of the request that runs the program which made this call. Empty for other calls.
     pub parent: &'a str,
-    /// The tokens of results of tools that a program kept out of its answer.
+    /// The estimated tokens of results of tools that a program kept out of its answer.
     pub kept_out: u64,
-    /// The trace of the request, if it has one.
+    /// The trace of the request. `None` if requests are not traced.
     pub trace: Option<&'a RequestTrace>,
-    /// The decision of the guard on the answer; `None` if it made none.
+    /// The decision of the guard on the answer. `None` if the guard made none.
     pub decision: Option<&'a Decision>,
-    /// True if the guard answered with a part of an answer that it stored before.
+    /// True if the guard answered with a part of a stored answer.
     pub is_read: bool,
     /// The time from request to answer.
     pub latency: Duration,
@@ -227,8 +228,8 @@ pub struct AnswerEvent<'a> {
 }
 
 impl AnswerEvent<'_> {
-    /// Returns the time that the upstream needed for a call of a tool, in microseconds. A refusal
-    /// by the guard says nothing about the tool.
+    /// Returns the time that the upstream needed for a tool call, in microseconds. `None` if the
+    /// upstream was not called, or the guard refused the call.
     pub(super) fn upstream_us(&self) -> Option<u64> {
         let is_refused = self.outcome == Outcome::Refused
             || self.decision.is_some_and(|decision| outcome_of(decision) == Outcome::Refused);
@@ -281,7 +282,7 @@ pub struct RecordQuery {
     pub to: Option<u64>,
     /// The outcome: `passed`, `shaped`, `refused`, `fault` or `upstream_error`.
     pub outcome: Option<String>,
-    /// The maximum number of returned records; 100 by default.
+    /// The maximum number of returned records. The default is 100.
     pub limit: Option<usize>,
 }
 

@@ -28,15 +28,16 @@ use crate::trace::RequestTrace;
 
 /// The target of log events about single requests, so that a log filter can select them.
 const REQUEST_TARGET: &str = "context_guard::requests";
-/// The maximum length of a name in records, audit entries, metrics and logs, in bytes. Clients
-/// choose names, and records live long.
+/// The maximum length of a name in records, audit entries, metrics and logs, in bytes. It bounds
+/// memory, because clients choose names.
 const MAX_NAME_BYTES: usize = 256;
 /// The maximum length of the name of an upstream in the history, in bytes.
 const MAX_UPSTREAM_BYTES: usize = 64;
 /// The maximum length of a message in audit entries and logs, in bytes.
 const MAX_DETAIL_BYTES: usize = 1_024;
 
-/// Returns the start of a text that a client chose: at most `bytes` bytes, at a character boundary.
+/// Returns the beginning of a text that a client chose: at most `bytes` bytes, at a character
+/// boundary.
 fn cut(text: &str, bytes: usize) -> &str {
     text.get(..text.floor_char_boundary(bytes)).unwrap_or_default()
 }
@@ -71,18 +72,18 @@ pub struct Recorder {
     /// The Prometheus metrics of this gateway.
     pub metrics: Metrics,
     audit: Option<AuditLog>,
-    /// The history of calls, if it is enabled.
+    /// The history of calls. `None` if it is disabled.
     history: Option<Arc<History>>,
-    /// The alerts, if they are evaluated.
+    /// The alerts. `None` if they are not evaluated.
     alerts: Option<Alerts>,
     tools: KnownTools,
-    /// The destination of spans, if requests are traced.
+    /// The destination of spans. Unset if requests are not traced.
     tracing: OnceLock<Tracing>,
     /// True if clients use standard input and output.
     uses_pipe: AtomicBool,
-    /// The name in the history of an upstream that has none in the configuration.
+    /// The history's name for an upstream without a name in the configuration.
     unnamed_upstream: OnceLock<String>,
-    /// The session in the history of requests whose transport has none.
+    /// The history's session for requests whose transport has no sessions.
     process_session: String,
     clock: Arc<dyn Clock>,
     last_request: AtomicU64,
@@ -90,7 +91,7 @@ pub struct Recorder {
 
 impl Recorder {
     /// Returns a recorder that retains the last `capacity` records in memory. `audit` is the audit
-    /// log, if one is configured.
+    /// log, or `None` if none is configured.
     #[must_use]
     pub fn new(capacity: usize, audit: Option<AuditLog>, clock: Arc<dyn Clock>) -> Self {
         Self {
@@ -110,21 +111,21 @@ impl Recorder {
         }
     }
 
-    /// Records calls in a history, too.
+    /// Adds a history, in which calls are also recorded.
     #[must_use]
     pub fn with_history(self, history: Option<Arc<History>>) -> Self {
         Self { history, ..self }
     }
 
-    /// Counts requests whose transport has no session as one session: the process serves one
-    /// client.
+    /// Makes requests whose transport has no sessions one session in the history, because the
+    /// process serves one client.
     #[must_use]
     pub fn with_process_session(self) -> Self {
         let random = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0);
         Self { process_session: format!("process {random:016x}"), ..self }
     }
 
-    /// Records in the history that the tokens of an answer were counted.
+    /// Records in the history the estimated and the counted tokens of an answer.
     pub fn sampled(&self, counted: &Counted<'_>) {
         if let Some(history) = &self.history {
             let upstream = self.unnamed_upstream.get().map_or("", String::as_str);
@@ -139,8 +140,7 @@ impl Recorder {
         self.history.as_ref()
     }
 
-    /// Sets the name in the history of an upstream without a name. Only the first call has an
-    /// effect.
+    /// Sets the history's name for an upstream without a name. Only the first call has an effect.
     pub fn name_upstream(&self, name: &str) {
         let _ = self.unnamed_upstream.set(cut(name, MAX_UPSTREAM_BYTES).to_owned());
     }
@@ -153,7 +153,7 @@ impl Recorder {
         }
     }
 
-    /// Returns a new request id: a number that counts the requests of this process.
+    /// Returns a new request id: the number of the request in this process.
     pub fn next_request(&self) -> String {
         (self.last_request.fetch_add(1, Ordering::Relaxed) + 1).to_string()
     }
@@ -277,8 +277,9 @@ impl Recorder {
         }
     }
 
-    /// Returns the endpoint with its upstream that a read continues, if the reader does not name
-    /// the upstream. It is that of the principal's last call of the tool.
+    /// Returns the endpoint, with its upstream, of the answer that a read continues. It is the
+    /// principal's last call of the tool. `None` if the request is not such a read, or names the
+    /// upstream itself.
     fn origin_of(&self, is_read: bool, cx: &CallContext, endpoint: &str) -> Option<String> {
         if !is_read || !cx.upstream.is_empty() || endpoint.contains("::") {
             return None;
@@ -310,8 +311,8 @@ impl Recorder {
         }
     }
 
-    /// Records in the audit log, on both ends, that values of stored answers were sent to the tool
-    /// `endpoint`. `sources` are the endpoints of these answers.
+    /// Records in the audit log that values of stored answers were sent to the tool `endpoint`.
+    /// `sources` are the endpoints of these answers, for which an entry is recorded, too.
     pub fn referenced(&self, principal: &str, endpoint: &str, sources: &[String]) {
         let Some(audit) = self.audit.as_ref().filter(|_| !sources.is_empty()) else { return };
         let (principal, endpoint) = (cut_name(principal), cut_name(endpoint));
@@ -358,8 +359,8 @@ impl Recorder {
         self.audit_definition("operator", tool, "approved", "");
     }
 
-    /// Records that an operator had the scores of tools updated. `tools` is the number of tools
-    /// with calls.
+    /// Records that an operator updated the scores of tools. `tools` is the number of tools with
+    /// calls. `is_changed` is true if a score may have changed.
     pub fn scores_recomputed(&self, tools: usize, is_changed: bool) {
         info!(tools, is_changed, "an operator had the scores of tools updated");
         if let Some(audit) = &self.audit {

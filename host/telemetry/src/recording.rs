@@ -21,10 +21,10 @@ use crate::engine::{CallContext, Decision};
 use crate::secret_text::{self, REDACTED};
 use crate::{Error, Result};
 
-/// The maximum number of exchanges that wait to be written.
+/// The maximum number of exchanges in the queue of the writer.
 const MAX_QUEUED: usize = 64;
-/// Words that mark a secret: the value of a JSON member is redacted if its name contains one of
-/// them.
+/// Words in the names of secrets. The value of a JSON member is redacted if its name contains one
+/// of them.
 const SECRET_NAMES: [&str; 8] =
     ["password", "passwd", "secret", "token", "apikey", "authorization", "credential", "cookie"];
 
@@ -41,9 +41,9 @@ pub struct Exchange {
     /// The MCP protocol version of the exchange.
     #[serde(default)]
     pub protocol_version: String,
-    /// The endpoint, `upstream::tool`, as policy rules name it.
+    /// The endpoint as `upstream::tool`, the form that policy rules use.
     pub endpoint: String,
-    /// The client's request as the guard received it, with the arguments for the guard itself.
+    /// The client's request as the guard received it, including the arguments for the guard.
     pub request: Value,
     /// The answer of the upstream, before shaping.
     pub response: Value,
@@ -53,7 +53,7 @@ impl Exchange {
     /// Reads all exchanges of a recording file.
     ///
     /// # Errors
-    /// [`Error::Config`] if the file cannot be read, or with the number of an invalid line.
+    /// [`Error::Config`] if the file cannot be read, or a line is invalid.
     pub fn read(path: &Path) -> Result<Vec<Self>> {
         let file = |source| config::Error::File { path: path.to_owned(), source };
         let lines = std::io::BufReader::new(std::fs::File::open(path).map_err(file)?).lines();
@@ -120,7 +120,8 @@ impl Recording {
         Ok(Some(Self { every, seen: AtomicU64::new(0), queue, clock }))
     }
 
-    /// Records an exchange if it is sampled, which copies it. `response` is the upstream's answer.
+    /// Records an exchange if it is sampled. Only then are the messages copied. `response` is the
+    /// upstream's answer.
     pub fn offer(&self, cx: &CallContext, request: &[u8], response: &[u8], decision: &Decision) {
         if !self.seen.fetch_add(1, Ordering::Relaxed).is_multiple_of(self.every) {
             return;
@@ -216,8 +217,8 @@ impl Redactor {
         }
     }
 
-    /// Redacts secrets in a string of a message. If the string is JSON itself, its members are
-    /// redacted.
+    /// Redacts secrets in a string of a message. If the string is JSON, redacts the members of that
+    /// JSON.
     fn text(&self, text: &mut String) {
         if text.trim_start().starts_with(['{', '['])
             && let Ok(mut inner) = serde_json::from_str::<Value>(text)

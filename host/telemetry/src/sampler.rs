@@ -1,7 +1,7 @@
 //! Compares token estimates with a real tokenizer for a share of the answers.
 //!
-//! The tokenizer is too large for the guard. It is loaded with the first sample on a separate
-//! thread; if that thread is busy, samples are skipped.
+//! The tokenizer is too large for the guard. A separate thread loads it with the first sample. If
+//! the thread is busy, samples are skipped.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -16,14 +16,14 @@ use crate::engine::Decision;
 use crate::revision::answer::visible;
 use crate::tokenizer::{o200k, require_exact_tokens};
 
-/// The maximum number of sampled answers that wait for the tokenizer.
+/// The maximum number of sampled answers in the queue of the tokenizer.
 const MAX_QUEUED: usize = 16;
-/// The maximum number of endpoints whose accuracy is known. Clients choose the endpoints of JSON
-/// APIs, which are paths.
+/// The maximum number of endpoints whose accuracy is stored. It is limited because clients choose
+/// the endpoints of JSON APIs, which are paths.
 const MAX_ENDPOINTS: NonZeroUsize = NonZeroUsize::new(1_024).unwrap();
-/// The maximum length of the name of an endpoint whose accuracy is known, in bytes.
+/// The maximum length of the name of an endpoint whose accuracy is stored, in bytes.
 const MAX_ENDPOINT_BYTES: usize = 512;
-/// The smallest and the largest factor that corrects token estimates.
+/// The minimum and the maximum factor that corrects token estimates.
 const CORRECTION_BOUNDS: (f64, f64) = (0.8, 1.5);
 /// The minimum number of samples of an endpoint before its estimates are corrected.
 const MIN_SAMPLES: u64 = 5;
@@ -43,7 +43,7 @@ pub struct Accuracy {
     pub off: u64,
     /// The running average ratio of exact to estimated tokens.
     ratio: f64,
-    /// The correction that [`Sampler::moved`] reported last.
+    /// The correction that [`Sampler::moved`] last returned.
     reported: f64,
 }
 
@@ -54,7 +54,8 @@ impl Default for Accuracy {
 }
 
 impl Accuracy {
-    /// Returns the factor that corrects token estimates, from 0.8 to 1.5; 1 with too few samples.
+    /// Returns the factor that corrects token estimates, from 0.8 to 1.5. Returns 1 with fewer than
+    /// five samples.
     #[must_use]
     pub fn correction(&self) -> f64 {
         if self.samples < MIN_SAMPLES {
@@ -79,8 +80,8 @@ impl Accuracy {
     }
 }
 
-/// Returns true if the estimated token count differs from the actual one by more than 30 % of the
-/// actual one.
+/// Returns true if the estimated token count differs from the actual count by more than 30 % of the
+/// actual count.
 fn is_off(actual: u64, estimated: u64) -> bool {
     actual.abs_diff(estimated) * 10 > actual * 3
 }
@@ -92,21 +93,21 @@ struct Sample {
     message: Vec<u8>,
 }
 
-/// An answer whose tokens were counted.
+/// A sampled answer with its exact token count.
 pub struct Counted<'s> {
-    /// The decision about the answer, which has the estimate.
+    /// The decision about the answer, which contains the estimate.
     pub decision: &'s Decision,
-    /// The name of the client.
+    /// The name of the client. `None` if it is not known.
     pub client: Option<&'s str>,
-    /// The counted tokens of the answer.
+    /// The exact token count of the answer.
     pub actual: u64,
-    /// True if the estimate differs from the count by more than 30 %.
+    /// True if the estimate differs from the exact count by more than 30 %.
     pub is_off: bool,
 }
 
 type Observer = Box<dyn Fn(&Counted<'_>) + Send + Sync>;
 
-/// The accuracy for all answers, and for the endpoints that were sampled last.
+/// The accuracy for all answers, and for the most recently sampled endpoints.
 struct Measurements {
     total: Accuracy,
     endpoints: LruCache<String, Accuracy>,
@@ -188,14 +189,14 @@ impl Sampler {
         Ok(Some(Arc::new(Self { every, seen: AtomicU64::new(0), queue, known })))
     }
 
-    /// Calls `observer` with every answer that is counted, on the thread of the sampler. Only the
-    /// first call has an effect.
+    /// Registers a function that is called with every counted answer, on the sampler's thread. Only
+    /// the first registration has an effect.
     pub fn observe(&self, observer: impl Fn(&Counted<'_>) + Send + Sync + 'static) {
         let _ = self.known.observer.set(Box::new(observer));
     }
 
-    /// Samples `message`, an answer sent to the client with this name, if its turn has come
-    /// according to the share. Only then is it copied.
+    /// Samples one of every so many answers, according to the share. `client` is the name of the
+    /// client, and `message` the answer that it received. Only sampled answers are copied.
     pub fn offer(&self, client: Option<&str>, decision: &Decision, message: &[u8]) {
         let turn = self.seen.fetch_add(1, Ordering::Relaxed).is_multiple_of(self.every);
         // Extrapolated counts of long answers have another kind of error and would distort the
@@ -214,7 +215,7 @@ impl Sampler {
         }
     }
 
-    /// Returns the accuracy of token estimates for the endpoints that were sampled last.
+    /// Returns the accuracy of token estimates for the most recently sampled endpoints.
     #[must_use]
     pub fn report(&self) -> BTreeMap<String, Accuracy> {
         let measurements = self.known.measurements();
@@ -228,8 +229,8 @@ impl Sampler {
         self.known.measurements().total
     }
 
-    /// Returns the correction factors of the endpoints with enough samples if one changed since the
-    /// last call, else `None`.
+    /// Returns the correction factors of the endpoints with enough samples. `None` if no factor
+    /// changed since the last call.
     #[must_use]
     pub fn moved(&self) -> Option<BTreeMap<String, f64>> {
         let moved = self.known.moved.swap(false, Ordering::AcqRel);

@@ -1,5 +1,5 @@
-//! Secrets within texts: values of named fields, credentials in headers and URLs, and tokens of
-//! well-known services.
+//! Redacts secrets within texts: values of named fields, credentials in headers and URLs, and
+//! tokens of well-known services.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -13,8 +13,8 @@ const SCHEMES: [&str; 6] = ["bearer", "basic", "token", "apikey", "negotiate", "
 /// Characters that end a value without quotes, besides white space.
 const DELIMITERS: &str = "&;,)]}<>\"'`|\\";
 
-/// The start of a field: its name and the separator `=`, `:`, `=>` or `:=`, the name of a command
-/// line option, or an XML tag.
+/// The start of a field with its separator (`=`, `:`, `=>` or `:=`), of a command line option, or
+/// of an XML tag. `None` if the pattern does not compile.
 static FIELD: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
         r#"(?x)
@@ -26,7 +26,7 @@ static FIELD: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .ok()
 });
 
-/// Credentials without a name.
+/// The formats of credentials of well-known services, which are recognized without a name.
 static FORMATS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
         r"(?x)
@@ -48,7 +48,7 @@ static USER_INFO: LazyLock<Option<Regex>> =
 static CREDENTIALS: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(?i)\b(bearer|basic)[ \t]+([A-Za-z0-9._~+/-]{8,}=*)").ok());
 
-/// Returns a text without secrets. `is_secret` returns true for the name of a secret.
+/// Returns a text without secrets. `is_secret` returns true if a name is that of a secret.
 pub(super) fn redact<'t>(text: &'t str, is_secret: impl Fn(&str) -> bool) -> Cow<'t, str> {
     let mut result = redact_fields(text, is_secret);
     for (regex, replacement) in [(&FORMATS, REDACTED), (&USER_INFO, "${1}[redacted]@")] {
@@ -103,8 +103,9 @@ fn redact_fields(text: &str, is_secret: impl Fn(&str) -> bool) -> Cow<'_, str> {
     Cow::Owned(result)
 }
 
-/// Returns the range of the value at the start of a text: the interior of quotes, or the characters
-/// up to a delimiter. Cookies extend to the end of the line (`is_line`).
+/// Returns the byte range of the value at the start of a text. It is the content of quotes, or the
+/// characters up to a delimiter. If `is_line` is true, as for cookies, it extends to the end of the
+/// line.
 fn value(text: &str, is_line: bool) -> std::ops::Range<usize> {
     let escapes = text.len() - text.trim_start_matches('\\').len();
     let rest = text.get(escapes..).unwrap_or_default();

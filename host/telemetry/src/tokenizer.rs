@@ -5,10 +5,11 @@ mod vocabulary;
 
 use crate::{Result, config};
 
-/// True if [`o200k`] counts with the real tokenizer, which needs the cargo feature `exact-tokens`.
+/// True if [`o200k`] counts with the real tokenizer. That needs the cargo feature `exact-tokens`.
 pub const COUNTS_EXACTLY: bool = cfg!(feature = "exact-tokens");
 
-/// Fails in a build without the real tokenizer. `setting` is the name of the setting that needs it.
+/// Checks that this build has the real tokenizer. `setting` is the name of the setting that needs
+/// it.
 ///
 /// # Errors
 /// [`config::Error::Feature`] without the cargo feature `exact-tokens`.
@@ -26,7 +27,7 @@ pub fn o200k(text: &str) -> u64 {
     vocabulary::count(text)
 }
 
-/// Estimates the number of o200k tokens of a text: four characters are one token.
+/// Estimates the number of o200k tokens of a text as a quarter of its characters.
 #[cfg(not(feature = "exact-tokens"))]
 #[must_use]
 pub fn o200k(text: &str) -> u64 {

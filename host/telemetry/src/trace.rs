@@ -4,7 +4,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// The maximum length of a `tracestate` that is passed on, in bytes.
+/// The maximum length of a `tracestate` that is sent to upstreams, in bytes.
 const MAX_STATE_BYTES: usize = 512;
 
 /// The identity of a span in its trace.
@@ -16,7 +16,7 @@ pub struct TraceContext {
     pub span: u64,
     /// True if the trace is recorded.
     pub is_sampled: bool,
-    /// The state of tracing systems, as received. May be empty.
+    /// The value of `tracestate` as received. May be empty.
     pub state: String,
 }
 
@@ -60,10 +60,10 @@ impl TraceContext {
     }
 }
 
-/// The rule by which traces are recorded, as `OTEL_TRACES_SAMPLER` names it.
+/// The sampling rule of traces, one of those that `OTEL_TRACES_SAMPLER` can select.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TraceSampler {
-    /// True if a request with a trace context follows the decision of its sender.
+    /// True if a request with a trace context follows the sampling decision of its sender.
     pub follows_parent: bool,
     /// The share of other traces that are recorded, from 0 to 1.
     pub share: f64,
@@ -73,8 +73,8 @@ impl TraceSampler {
     /// The sampler that records no trace.
     pub const NEVER: Self = Self { follows_parent: false, share: 0.0 };
 
-    /// Returns the sampler with a standard name and argument. `None` for an unknown name or an
-    /// argument that is no share.
+    /// Returns the sampler with a standard name and argument. `None` for an unknown name, or an
+    /// argument that is not a share.
     #[must_use]
     pub fn named(name: &str, argument: &str) -> Option<Self> {
         let (follows_parent, kind) = match name.strip_prefix("parentbased_") {
@@ -104,26 +104,28 @@ impl TraceSampler {
     }
 }
 
-/// The trace of one request: its SERVER span, and the CLIENT span of its upstream call. Times are
-/// set once, in any order, by the parts of the gateway that process the request.
+/// The trace of one request: its SERVER span, and the CLIENT span of its upstream call. The parts
+/// of the gateway that process the request set the times, in any order.
 #[derive(Debug)]
 pub struct RequestTrace {
     /// The SERVER span.
     pub server: TraceContext,
     /// The id of the CLIENT span.
     pub client: u64,
-    /// The context that the request carries.
+    /// The trace context of the request's sender, which is the parent. `None` without one.
     pub parent: Option<TraceContext>,
-    /// The context of the HTTP request, if another one is the parent.
+    /// The trace context in the HTTP headers, if that of the message is the parent.
     pub link: Option<TraceContext>,
     started: Instant,
     started_at: Duration,
-    /// Nanoseconds from the start to the upstream call and its end, plus one; 0 if there is none.
+    /// The nanoseconds from the start to the upstream call, and to its end, each plus one. 0 if it
+    /// has not happened.
     upstream: [AtomicU64; 2],
-    /// As `upstream`: the time at which the request got its place at the upstream.
+    /// The nanoseconds from the start until the request got its permit at the upstream, plus one. 0
+    /// without a permit.
     admitted: AtomicU64,
     is_tool_error: AtomicBool,
-    /// The JSON-RPC error code of the answer; 0 if there is none.
+    /// The JSON-RPC error code of the answer. 0 if there is none.
     error_code: AtomicI64,
 }
 
@@ -132,8 +134,9 @@ fn random() -> u64 {
 }
 
 impl RequestTrace {
-    /// Begins the trace of a request. `in_message` is the context of its `_meta`, `in_headers` that
-    /// of its HTTP headers. The first one that exists is the parent.
+    /// Begins the trace of a request. `in_message` is the trace context in `_meta`, and
+    /// `in_headers` that in the HTTP headers. The parent is `in_message`, or `in_headers` if it is
+    /// `None`.
     #[must_use]
     pub fn begin(
         sampler: TraceSampler,
@@ -162,7 +165,7 @@ impl RequestTrace {
         }
     }
 
-    /// Returns the context of the upstream call, which the request to the upstream carries.
+    /// Returns the trace context of the upstream call, for the request to the upstream.
     #[must_use]
     pub fn upstream_context(&self) -> TraceContext {
         TraceContext { span: self.client, ..self.server.clone() }
@@ -180,24 +183,24 @@ impl RequestTrace {
         }
     }
 
-    /// Notes that the request is sent to the upstream. Only the first call has an effect.
+    /// Records that the request is sent to the upstream. Only the first call has an effect.
     pub fn upstream_called(&self) {
         self.mark(0);
     }
 
-    /// Notes that the request has its place at the upstream. The last call has an effect: a request
-    /// that waited for input of the client gets another place.
+    /// Records that the request has its permit at the upstream. The last call determines the time,
+    /// because a request that waited for the client's input gets another permit.
     pub fn upstream_admitted(&self) {
         self.admitted.store(self.passed(), Ordering::Relaxed);
     }
 
-    /// Notes that the request waits for input of the client, and has no place at the upstream.
+    /// Records that the request waits for the client's input, without a permit at the upstream.
     pub fn upstream_suspended(&self) {
         self.admitted.store(0, Ordering::Relaxed);
     }
 
-    /// Returns the time from the place at the upstream to its answer, or to now without an answer.
-    /// It excludes the wait for the place. `None` if the request has none.
+    /// Returns the time from the permit at the upstream to the answer, or to now without an answer.
+    /// `None` if the request has no permit.
     #[must_use]
     pub fn upstream_latency(&self) -> Option<Duration> {
         let start = self.admitted.load(Ordering::Relaxed);
@@ -206,8 +209,8 @@ impl RequestTrace {
         (start > 0).then(|| Duration::from_nanos(end.saturating_sub(start)))
     }
 
-    /// Notes that the upstream has answered, and the kind of its error: `is_tool_error` for a
-    /// result that is an error, `code` of a JSON-RPC error.
+    /// Records the upstream's answer. `is_tool_error` is true for a result that is an error. `code`
+    /// is the code of a JSON-RPC error, or `None`.
     pub fn upstream_answered(&self, is_tool_error: bool, code: Option<i64>) {
         self.mark(1);
         self.is_tool_error.store(is_tool_error, Ordering::Relaxed);
@@ -226,14 +229,14 @@ impl RequestTrace {
         Some(self.error_code.load(Ordering::Relaxed)).filter(|code| *code != 0)
     }
 
-    /// Returns the start of the request, and its end if that is now, since 1970.
+    /// Returns the start of the request, and the current time as its end, both since 1970.
     #[must_use]
     pub fn times(&self) -> [Duration; 2] {
         [self.started_at, self.started_at + self.started.elapsed()]
     }
 
-    /// Returns the start and end of the upstream call since 1970. A call without an answer ends
-    /// now. `None` if there was no call.
+    /// Returns the start and end of the upstream call, since 1970. The end is the current time if
+    /// there is no answer yet. `None` if there was no call.
     #[must_use]
     pub fn upstream_times(&self) -> Option<[Duration; 2]> {
         let mark = |at: usize| self.upstream.get(at).map_or(0, |at| at.load(Ordering::Relaxed));

@@ -7,15 +7,15 @@ use context_guard_cursor_store::scope_principal;
 use context_guard_history::{Event, Follows, Histogram, Outcome};
 use lru::LruCache;
 
-/// The number of slots of a window. The window moves in steps of one slot.
+/// The number of slots of a window. The window advances by one slot at a time.
 const SLOTS: u64 = 60;
-/// The maximum number of principals whose metadata queries are counted. Beyond it, the one that
-/// queried least recently is forgotten.
+/// The maximum number of principals whose metadata queries are counted. Beyond it, the principal
+/// with the oldest query is dropped.
 const MAX_PRINCIPALS: usize = 1_000;
-/// The minimum number of samples for a share of wrong estimates.
+/// The minimum number of samples for a value of `estimate_error`.
 const MIN_SAMPLES: u64 = 5;
 
-/// A sum of a window.
+/// A sum that a window contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Count {
     Calls,
@@ -91,8 +91,8 @@ impl Totals {
         self.tokens.merge(&other.tokens);
     }
 
-    /// Returns the value of a measure by its name in conditions. `None` if there is nothing to
-    /// compute it from.
+    /// Returns the value of the metric `name` of a condition. `None` if the name is unknown, or
+    /// there are no calls or samples to compute the value from.
     #[allow(clippy::cast_precision_loss, reason = "sums of one window")]
     pub(super) fn value(&self, name: &str) -> Option<f64> {
         let sum = |count| self.get(count) as f64;
@@ -135,14 +135,14 @@ impl Totals {
     }
 }
 
-/// The number of a slot, which counts from 1970, and its contents.
+/// The contents of a slot, with its number. Slots are numbered from 1970.
 #[derive(Clone, Default)]
 struct Slot<T> {
     number: u64,
     contents: T,
 }
 
-/// A ring of the last slots.
+/// A ring of the last [`SLOTS`] slots.
 #[derive(Clone)]
 struct Ring<T>(Vec<Slot<T>>);
 
@@ -151,7 +151,7 @@ impl<T: Clone + Default> Ring<T> {
         Self(vec![Slot::default(); usize::try_from(SLOTS).unwrap_or_default()])
     }
 
-    /// Returns the contents of a slot. They are empty if the slot is new.
+    /// Returns the contents of the slot `number`. They are empty if the slot is new.
     fn slot(&mut self, number: u64) -> Option<&mut T> {
         let slot = self.0.get_mut(usize::try_from(number % SLOTS).unwrap_or_default())?;
         if slot.number != number {
@@ -167,7 +167,7 @@ impl<T: Clone + Default> Ring<T> {
     }
 }
 
-/// A sliding window. It covers its length, less at most a sixtieth. About 70 kB.
+/// A sliding window, which takes about 70 kB. It covers its length, less at most one sixtieth.
 pub(super) struct Window {
     slot_ms: u64,
     totals: Ring<Totals>,
@@ -197,7 +197,7 @@ impl Window {
         now_ms / self.slot_ms
     }
 
-    /// Counts a request at its time.
+    /// Counts a request in the slot of its time.
     pub(super) fn observe(&mut self, event: &Event) {
         let number = self.number(event.at_ms);
         if let Some(totals) = self.totals.slot(number) {
@@ -205,7 +205,7 @@ impl Window {
         }
     }
 
-    /// Counts a metadata query of a principal, or of the principal of a scope.
+    /// Counts a metadata query of the principal in `scope`, the owner of stored answers.
     pub(super) fn queried_metadata(&mut self, scope: &str, now_ms: u64) {
         let principal = scope_principal(scope);
         let number = self.number(now_ms);
@@ -218,7 +218,7 @@ impl Window {
         }
     }
 
-    /// Adds to a sum.
+    /// Adds `more` to a sum.
     pub(super) fn add(&mut self, count: Count, more: u64, now_ms: u64) {
         let number = self.number(now_ms);
         if let Some(totals) = self.totals.slot(number) {
@@ -226,14 +226,15 @@ impl Window {
         }
     }
 
-    /// Returns the sums of the window that ends now. O(slots).
+    /// Returns the sums of the window that ends at `now_ms`. O(slots).
     pub(super) fn totals(&self, now_ms: u64) -> Totals {
         let mut totals = Totals::default();
         self.totals.recent(self.number(now_ms)).for_each(|slot| totals.merge(slot));
         totals
     }
 
-    /// Returns the number of metadata queries of the principal with the most. O(principals).
+    /// Returns the largest number of metadata queries of one principal in the window.
+    /// O(principals).
     pub(super) fn most_metadata_queries(&self, now_ms: u64) -> u64 {
         let last = self.number(now_ms);
         let principals = self.principals.iter().flatten();

@@ -1,5 +1,5 @@
 //! The messages of OTLP 1.x that the gateway sends (<https://opentelemetry.io/docs/specs/otlp/>).
-//! Members that it never sets are left out, as protobuf allows.
+//! Fields that the gateway never sets are omitted, as protobuf allows.
 
 use prost::{Message, Oneof};
 
@@ -37,7 +37,7 @@ pub(super) struct Span {
     pub(super) parent_span_id: Vec<u8>,
     #[prost(string, tag = "5")]
     pub(super) name: String,
-    /// 2 is SERVER, 3 is CLIENT.
+    /// The kind of the span: 2 is SERVER, 3 is CLIENT.
     #[prost(int32, tag = "6")]
     pub(super) kind: i32,
     #[prost(fixed64, tag = "7")]
@@ -66,7 +66,7 @@ pub(super) struct Link {
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Status {
-    /// 2 is ERROR.
+    /// The status code: 2 is ERROR.
     #[prost(int32, tag = "3")]
     pub(super) code: i32,
 }
@@ -105,7 +105,7 @@ pub(super) enum Any {
     String(String),
 }
 
-/// Returns an attribute with a text.
+/// Returns an attribute with a string value.
 pub(super) fn attribute(key: &str, value: impl Into<String>) -> KeyValue {
     let value = Some(AnyValue { value: Some(Any::String(value.into())) });
     KeyValue { key: key.to_owned(), value }

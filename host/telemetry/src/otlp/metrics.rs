@@ -1,5 +1,4 @@
-//! Converts the metrics from the text that Prometheus scrapes, so that both exports have the same
-//! numbers.
+//! Converts metrics from the Prometheus text to OTLP, so that both exports have the same numbers.
 
 use std::collections::BTreeMap;
 
@@ -8,16 +7,16 @@ use super::messages::{
 };
 use crate::conventions::{LABELS, METRICS};
 
-/// The temporality of all sums: since the start of the process.
+/// The temporality of all sums: cumulative since the start of the process.
 const CUMULATIVE: i32 = 2;
 
-/// A metric of the text.
+/// A metric in the Prometheus text.
 #[derive(Default)]
 struct Parsed {
     kind: String,
     help: String,
     unit: String,
-    /// The points by their labels, without `le`.
+    /// The data points by their labels, without the label `le`.
     points: BTreeMap<String, Point>,
 }
 
@@ -26,11 +25,12 @@ struct Point {
     value: f64,
     sum: f64,
     count: u64,
-    /// The bounds of buckets, with the counts of smaller values.
+    /// The upper bounds of buckets, with the counts of values up to each bound.
     buckets: Vec<(f64, u64)>,
 }
 
-/// Returns the metrics in a text of OpenMetrics. Lines that cannot be parsed are left out.
+/// Returns the metrics in an OpenMetrics text. Ignores lines that cannot be parsed. `start` and
+/// `now` are in nanoseconds since 1970.
 pub(super) fn parse(text: &str, start: u64, now: u64) -> Vec<Metric> {
     let mut metrics = BTreeMap::<String, Parsed>::new();
     for line in text.lines() {
@@ -56,7 +56,7 @@ pub(super) fn parse(text: &str, start: u64, now: u64) -> Vec<Metric> {
     filled.map(|(name, metric)| convert(&name, metric, start, now)).collect()
 }
 
-/// Adds a line with a sample to its metric.
+/// Adds the sample in a line to its metric. `None` if the line is invalid.
 fn sample(line: &str, metrics: &mut BTreeMap<String, Parsed>) -> Option<()> {
     let (series, value) = line.rsplit_once(' ')?;
     let (full, labels) = match series.split_once('{') {
@@ -81,8 +81,10 @@ fn sample(line: &str, metrics: &mut BTreeMap<String, Parsed>) -> Option<()> {
     Some(())
 }
 
-/// Returns labels without `le`, and the value of `le`. A quote within a value is escaped, so that
-/// no value contains the name of a label with its quote.
+/// Splits the label `le` from the others. Returns the other labels and the value of `le`.
+///
+/// A quote within a value is escaped. No value therefore contains the name of a label with its
+/// quote.
 fn split_bound(labels: &str) -> (String, &str) {
     let found = match labels.strip_prefix("le=\"") {
         Some(rest) => Some(("", rest)),
@@ -134,8 +136,8 @@ fn convert(name: &str, metric: Parsed, start: u64, now: u64) -> Metric {
     Metric { name: otlp, description: metric.help, unit: unit.to_owned(), data: Some(data) }
 }
 
-/// Returns the point of a histogram. Prometheus counts all values up to a bound, OTLP those between
-/// two bounds.
+/// Returns the OTLP data point of a histogram. Prometheus counts all values up to a bound, OTLP
+/// those between two bounds.
 fn histogram(labels: &str, point: Point, start: u64, now: u64) -> HistogramPoint {
     let counts = point.buckets.iter().map(|(_, count)| *count).chain([point.count]);
     let mut below = 0;
@@ -155,7 +157,7 @@ fn histogram(labels: &str, point: Point, start: u64, now: u64) -> HistogramPoint
     }
 }
 
-/// Parses labels such as `a="b",c="d"`. Labels without a value are left out.
+/// Parses labels such as `a="b",c="d"`. Ignores labels without a value.
 fn attributes(labels: &str) -> Vec<KeyValue> {
     let (mut found, mut rest) = (Vec::new(), labels);
     while let Some((name, after)) = rest.split_once("=\"") {

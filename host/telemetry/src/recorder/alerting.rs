@@ -8,7 +8,7 @@ use crate::alerts::{AlertChange, AlertState, Alerts, GatewayState};
 use crate::audit::AuditLog;
 
 impl Recorder {
-    /// Counts calls for these alerts, which [`Self::evaluate_alerts`] evaluates.
+    /// Sets the alerts for which calls are counted, and which [`Self::evaluate_alerts`] evaluates.
     #[must_use]
     pub fn with_alerts(self, rules: Vec<AlertRule>) -> Self {
         let alerts = Alerts::default();
@@ -22,7 +22,8 @@ impl Recorder {
         self.alerts.as_ref()
     }
 
-    /// Sets the alerts, as [`Alerts::set`] does. Returns the changes of those that are gone.
+    /// Replaces the alerts, as [`Alerts::set`] does. Returns the changes of alerts that fired and
+    /// were removed.
     pub fn set_alerts(&self, rules: Vec<AlertRule>) -> Vec<AlertChange> {
         let Some(alerts) = &self.alerts else { return Vec::new() };
         let changes = alerts.set(rules, self.now_ms());

@@ -1,4 +1,4 @@
-//! Records requests as operations of the conventions of OpenTelemetry.
+//! Records requests as operations of the OpenTelemetry conventions.
 
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -11,7 +11,7 @@ use crate::operation::{FinishedSpan, Operation, Tracing};
 use crate::record::{AnswerEvent, AnswerKind, OptimizationMetadata, RequestKind, TelemetryRecord};
 use crate::trace::TraceSampler;
 
-/// The maximum number of spans that wait for the export.
+/// The maximum number of spans in the queue of the export.
 const MAX_SPANS: usize = 4_096;
 
 impl Recorder {
@@ -33,12 +33,13 @@ impl Recorder {
         self.operation(answered, record, tool);
     }
 
-    /// Notes that clients use standard input and output, for the attribute `network.transport`.
+    /// Records that clients use standard input and output, for the attribute `network.transport`.
     pub fn set_uses_pipe(&self) {
         self.uses_pipe.store(true, Ordering::Relaxed);
     }
 
-    /// Counts a client's request that is no call and has no record, such as one for a merged list.
+    /// Counts a client's request that is not a call and has no record, such as a request for a
+    /// merged list.
     pub fn operated(&self, answered: &AnswerEvent<'_>) {
         let record = TelemetryRecord {
             request_id: answered.cx.request_id.clone(),
@@ -81,14 +82,14 @@ impl Recorder {
         }
     }
 
-    /// Begins to send spans, which `sampler` selects, to a queue. Returns its receiver, or `None`
-    /// if spans are sent already.
+    /// Starts to send the spans of traces that `sampler` selects to a queue. Returns the receiver
+    /// of the queue. `None` if spans are already sent.
     pub fn trace_requests(&self, sampler: TraceSampler) -> Option<Receiver<FinishedSpan>> {
         let (spans, receiver) = sync_channel(MAX_SPANS);
         self.tracing.set(Tracing { sampler, spans }).ok().map(|()| receiver)
     }
 
-    /// Returns the rule by which traces are recorded, or `None` if no spans are sent.
+    /// Returns the sampling rule of traces. `None` if no spans are sent.
     #[must_use]
     pub fn trace_sampler(&self) -> Option<TraceSampler> {
         self.tracing.get().map(|tracing| tracing.sampler)

@@ -1,4 +1,4 @@
-//! The tokenizer o200k, whose vocabulary the program contains compressed.
+//! The o200k tokenizer, whose vocabulary is embedded in compressed form.
 
 use std::io::Read as _;
 use std::sync::LazyLock;
@@ -6,10 +6,10 @@ use std::sync::LazyLock;
 use rustc_hash::FxHashMap;
 use tiktoken_rs::{CoreBPE, O200K_BASE_PAT_STR, Rank};
 
-/// The vocabulary, as the build script wrote it.
+/// The compressed vocabulary from the build script.
 static VOCABULARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/o200k.lzma"));
 
-/// The tokenizer, or the reason why it cannot be made. Its first use takes some 45 MB.
+/// The tokenizer, or the reason why it cannot be created. It takes about 45 MB after its first use.
 static TOKENIZER: LazyLock<Result<CoreBPE, String>> =
     LazyLock::new(|| tokenizer().map_err(|error| error.to_string()));
 
@@ -33,7 +33,7 @@ fn tokenizer() -> Result<CoreBPE, Box<dyn std::error::Error>> {
     CoreBPE::new(ranks, FxHashMap::default(), O200K_BASE_PAT_STR).map_err(Into::into)
 }
 
-/// Returns the tokens of a vocabulary with their ranks. `None` if the file is too short.
+/// Returns the tokens of a vocabulary file with their ranks. `None` if the file is too short.
 fn ranks(file: &[u8]) -> Option<FxHashMap<Vec<u8>, Rank>> {
     let (count, rest) = file.split_first_chunk()?;
     let (lengths, mut tokens) = rest.split_at_checked(u32::from_le_bytes(*count) as usize)?;
