@@ -1,4 +1,4 @@
-//! Cells: the sums and histograms of all calls that have the same minute, hour or day, and the same
+//! Cells: the sums and histograms of all calls in the same minute, hour or day, with the same
 //! names.
 
 use crate::event::{Event, Outcome, Sample};
@@ -16,7 +16,8 @@ pub enum Level {
 }
 
 impl Level {
-    /// All levels, from the finest to the coarsest. Their positions are their codes in the file.
+    /// All levels, from the finest to the coarsest. The position of a level is its code in the
+    /// file.
     pub const ALL: [Self; 3] = [Self::Minute, Self::Hour, Self::Day];
 
     /// Returns the length of the period in seconds.
@@ -57,7 +58,8 @@ impl Level {
         }
     }
 
-    /// Returns the number of the period that contains a time in milliseconds since 1970.
+    /// Returns the number of the period that contains `at_ms`, a time in milliseconds since 1970.
+    /// Periods are numbered from 1970.
     pub(crate) fn bucket(self, at_ms: u64) -> i64 {
         i64::try_from(at_ms / 1_000 / self.seconds()).unwrap_or(i64::MAX)
     }
@@ -86,24 +88,24 @@ pub(crate) enum Sum {
     /// Calls of a tool that reached its upstream.
     ToolCalls,
     ToolFailures,
-    /// The microseconds that the upstream needed for these calls.
+    /// The total time that the upstream needed for these calls, in microseconds.
     UpstreamMicros,
 }
 
-/// The number of sums of a cell. The position of a sum in the file is that in [`Sum`].
+/// The number of sums of a cell. A sum has the same position in the file as in [`Sum`].
 pub(crate) const SUMS: usize = Sum::UpstreamMicros as usize + 1;
 
 /// The values of a cell.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Values {
     pub(crate) sums: [i64; SUMS],
-    /// Latency in microseconds, tokens of upstreams' answers, and the microseconds that upstreams
-    /// needed for calls of tools.
+    /// The latency in microseconds, the tokens of upstreams' answers, and the time in microseconds
+    /// that upstreams needed for tool calls.
     pub(crate) histograms: [Histogram; 3],
 }
 
 impl Values {
-    /// Returns the sum of a column.
+    /// Returns the value of a sum.
     pub(crate) fn get(&self, sum: Sum) -> i64 {
         self.sums.get(sum as usize).copied().unwrap_or_default()
     }
@@ -147,7 +149,7 @@ impl Values {
         }
     }
 
-    /// Adds a sample: an answer whose tokens were estimated and counted.
+    /// Adds a sample: an answer with estimated and exact token counts.
     pub(crate) fn sample(&mut self, sample: &Sample) {
         self.add(Sum::Samples, 1);
         self.add(Sum::SampledEstimate, sample.estimated);
@@ -162,7 +164,7 @@ impl Values {
     }
 }
 
-/// The names by which a call is counted.
+/// The names under which a call is counted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct CellKey {
     /// The minute, in minutes since 1970.
@@ -197,7 +199,7 @@ impl CellKey {
         }
     }
 
-    /// Returns the number of the period of a level that contains the minute.
+    /// Returns the number of the period of `level` that contains the minute.
     pub(crate) fn bucket(&self, level: Level) -> i64 {
         let minutes = i64::try_from(level.seconds() / Level::Minute.seconds()).unwrap_or(1);
         self.minute.div_euclid(minutes)

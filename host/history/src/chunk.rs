@@ -1,13 +1,14 @@
 //! Chunks: all cells of a minute, hour or day, packed in one blob.
 //!
-//! A row for each cell takes 100 bytes and a microsecond to read. Packed, a cell takes 25 bytes and
-//! 40 ns. A chunk has its cells in order of series and revision, each as
+//! A row for each cell would take 100 bytes, and a microsecond to read. A packed cell takes 25 bytes
+//! and 40 ns. A chunk contains its cells in order of series and revision. Each cell consists of
 //!
-//! - the difference of its series to the cell before, its revision, and the length of the rest;
+//! - the difference of its series to that of the cell before, its revision, and the length of the
+//!   rest;
 //! - a bit for each sum that is not zero, and these sums;
-//! - the histograms of latency, tokens, and upstreams' time. That of tokens is left out after a
-//!   single call, and that of upstreams' time after less than two calls of a tool, because the sums
-//!   have the same information.
+//! - the histograms of latency, tokens, and upstreams' time. The histogram of tokens is omitted after
+//!   a single call, and that of upstreams' time after fewer than two tool calls. The sums contain the
+//!   same information then.
 //!
 //! All numbers have variable lengths.
 
@@ -16,10 +17,10 @@ use std::cmp::Ordering;
 use crate::cell::{SUMS, Sum, Values};
 use crate::varint;
 
-/// The names by which the calls of a cell are counted.
+/// The names under which the calls of a cell are counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ChunkKey {
-    /// The id in the table `series`, which has upstream, tool, client and outcome.
+    /// The id in the table `series`, which identifies upstream, tool, client and outcome.
     pub(crate) series: u64,
     pub(crate) revision: u64,
 }
@@ -32,8 +33,8 @@ pub(crate) struct PackedCell<'c> {
 }
 
 impl PackedCell<'_> {
-    /// Adds the values of the cell. Leaves out the histograms unless `has_histograms`. Damaged
-    /// parts are left out.
+    /// Adds the sums of the cell to `values`. Also adds the histograms if `has_histograms` is true.
+    /// Ignores damaged parts.
     pub(crate) fn add_to(&self, values: &mut Values, has_histograms: bool) {
         let _ = self.read(values, has_histograms);
     }
@@ -73,7 +74,7 @@ fn is_single(sums: &[i64; SUMS]) -> bool {
     sums.get(Sum::Calls as usize) == Some(&1)
 }
 
-/// Iterates over the cells of a chunk. Ends where it is damaged.
+/// Iterates over the cells of a chunk. Stops at damaged data.
 pub(crate) struct Cells<'c> {
     rest: &'c [u8],
     series: u64,
@@ -106,7 +107,7 @@ pub(crate) struct ChunkWriter {
 }
 
 impl ChunkWriter {
-    /// Appends a cell. Keys must ascend.
+    /// Appends a cell. Keys must be in ascending order.
     pub(crate) fn push(&mut self, key: ChunkKey, values: &Values) {
         let mut body = std::mem::take(&mut self.body);
         body.clear();
@@ -133,13 +134,13 @@ impl ChunkWriter {
         self.series = key.series;
     }
 
-    /// Returns the chunk.
+    /// Returns the bytes of the chunk.
     pub(crate) fn finish(self) -> Vec<u8> {
         self.bytes
     }
 }
 
-/// Returns a chunk with the cells of both. O(bytes of both): cells that only one has are copied.
+/// Merges two chunks. O(bytes of both). Cells that only one chunk has are copied.
 pub(crate) fn merge(one: &[u8], other: &[u8]) -> Vec<u8> {
     let mut merged = ChunkWriter::default();
     merged.bytes.reserve(one.len() + other.len());

@@ -38,7 +38,7 @@ pub enum Error {
     /// SQLite failed.
     #[error("the history file cannot be used: {0}")]
     Database(#[from] rusqlite::Error),
-    /// A query is invalid. Contains what is wrong, and what is valid.
+    /// A query is invalid. Contains the error, and the valid values.
     #[error("{0}")]
     Query(String),
     /// The writer thread cannot start.

@@ -1,6 +1,7 @@
 //! The events that the history records.
 
-/// The name of a tool that its upstream has not listed, and of a client without a profile.
+/// The replacement for a tool name that the upstream has not listed, and for a client without a
+/// profile.
 pub const OTHER: &str = "_OTHER";
 
 /// The outcome of a call.
@@ -8,7 +9,7 @@ pub const OTHER: &str = "_OTHER";
 pub enum Outcome {
     /// The upstream's answer was sent unchanged.
     Passed,
-    /// The answer was shaped in another way than those below.
+    /// The answer was shaped in another way than the outcomes below describe.
     Shaped,
     /// The guard refused the call.
     Refused,
@@ -22,14 +23,14 @@ pub enum Outcome {
     Summarized,
     /// A chunk of a text was sent.
     Chunked,
-    /// A follow-up read had a cursor that is no longer served.
+    /// The cursor of a follow-up read has expired.
     CursorExpired,
-    /// A follow-up read whose data the store could not deliver, because it is down.
+    /// The store could not deliver the data of a follow-up read, because it is down.
     CursorUnavailable,
 }
 
 impl Outcome {
-    /// All outcomes. Their positions are their codes in the file.
+    /// All outcomes. The position of an outcome is its code in the file.
     pub const ALL: [Self; 10] = [
         Self::Passed,
         Self::Shaped,
@@ -65,7 +66,7 @@ impl Outcome {
         i64::try_from(at.unwrap_or_default()).unwrap_or_default()
     }
 
-    /// Returns the name of the outcome with a code of the file.
+    /// Returns the name of the outcome with this code in the file.
     pub(crate) fn name_of(code: i64) -> &'static str {
         let outcome = usize::try_from(code).ok().and_then(|at| Self::ALL.get(at));
         outcome.map_or("unknown", |outcome| outcome.name())
@@ -87,13 +88,13 @@ pub struct Event {
     pub tool: String,
     /// The profile of the client, or [`OTHER`].
     pub client: &'static str,
-    /// The session; empty if there is none.
+    /// The digest of the session id. Empty without a session.
     pub session: String,
-    /// The revision of the guard; 0 if none decided.
+    /// The number of the guard's revision. 0 if no revision decided.
     pub revision: u64,
     /// The outcome.
     pub outcome: Outcome,
-    /// The guard's name for the kind of the answer, such as `page`; may be empty.
+    /// The guard's name for the kind of the answer, such as `page`. May be empty.
     pub mode: String,
     /// The estimated tokens of the upstream's answer.
     pub tokens_before: u64,
@@ -107,12 +108,12 @@ pub struct Event {
     pub bytes_sent: u64,
     /// The time from request to answer, in microseconds.
     pub latency_us: u64,
-    /// The time that the upstream needed for a call of a tool, in microseconds. `None` if it was
-    /// not called.
+    /// The time that the upstream needed for a tool call, in microseconds. `None` if the upstream
+    /// was not called.
     pub upstream_us: Option<u64>,
-    /// True if the call of the tool failed: at the upstream, or with a result that is an error.
+    /// True if the tool call failed, at the upstream or with a result that is an error.
     pub is_tool_failure: bool,
-    /// True if the upstream's answer exceeded its budget.
+    /// True if the upstream's answer exceeded its token budget.
     pub is_oversized: bool,
     /// True if a page of a list was sent.
     pub is_paged: bool,
@@ -120,13 +121,13 @@ pub struct Event {
     pub is_chunked: bool,
     /// True if fields or values were omitted.
     pub is_condensed: bool,
-    /// The names of the stored answers that the cursors of this answer lead to.
+    /// The names of the stored answers to which the cursors of this answer lead.
     pub snapshots: Vec<String>,
     /// The relation to an earlier call.
     pub follows: Follows,
 }
 
-/// An answer whose tokens were estimated, and counted by a real tokenizer.
+/// An answer whose tokens were both estimated and counted by a real tokenizer.
 #[derive(Clone, Debug)]
 pub struct Sample {
     /// The time of the answer, in milliseconds since 1970.
@@ -139,23 +140,23 @@ pub struct Sample {
     pub client: &'static str,
     /// The outcome of the call.
     pub outcome: Outcome,
-    /// The revision of the guard.
+    /// The number of the guard's revision.
     pub revision: u64,
     /// The estimated tokens of the answer sent to the client.
     pub estimated: u64,
     /// The counted tokens of the answer sent to the client.
     pub actual: u64,
-    /// True if the estimate differs too much from the count.
+    /// True if the estimate differs from the count by more than 30 %.
     pub is_off: bool,
 }
 
 /// The relation of a request to an earlier call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Follows {
-    /// The request is a call of its own.
+    /// The request is a new call.
     Nothing,
-    /// The request reads on in the answer of an earlier call. Contains the name of its stored
-    /// answer; `None` if it is not known.
+    /// The request reads the next part of an earlier call's answer. Contains the name of the stored
+    /// answer, or `None` if it is unknown.
     Call(Option<String>),
 }
 

@@ -2,7 +2,7 @@
 
 use crate::varint;
 
-/// The value of four bits that are followed by a number.
+/// The value of a 4-bit half which means that a separate number follows.
 const ESCAPE: u8 = 0x0f;
 /// The number of buckets.
 const BUCKETS: usize = 64;
@@ -19,7 +19,7 @@ fn bucket(value: u64) -> usize {
 }
 
 impl Histogram {
-    /// Counts a number.
+    /// Adds a value.
     pub fn add(&mut self, value: u64) {
         self.add_count(bucket(value), 1);
     }
@@ -42,14 +42,14 @@ impl Histogram {
         }
     }
 
-    /// Returns the number of counted numbers.
+    /// Returns the number of added values.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts().sum()
     }
 
-    /// Returns an estimate of a quantile, such as 0.95, which lies in the bucket of the true value:
-    /// it is at most twice or half as large. `None` for an empty histogram.
+    /// Returns an estimate of a quantile, such as 0.95. The estimate is in the same bucket as the
+    /// true value, and so at most twice or half as large. `None` for an empty histogram.
     #[must_use]
     #[allow(
         clippy::cast_precision_loss,
@@ -78,9 +78,11 @@ impl Histogram {
         None
     }
 
-    /// Appends the histogram: the number of buckets that are not empty as one byte, then a byte
-    /// for each of them. Its high half is the distance to the bucket before, and its low half the
-    /// count. A half that is [`ESCAPE`] is followed by a number, because most are small.
+    /// Appends the serialized histogram: the number of non-empty buckets as one byte, then a byte
+    /// for each of them.
+    ///
+    /// The high half of that byte is the distance to the previous bucket, and the low half is the
+    /// count. Most are small. A half that is [`ESCAPE`] is followed by the number itself.
     pub(crate) fn write(&self, bytes: &mut Vec<u8>) {
         let filled = || (0_u8..).zip(self.counts()).filter(|(_, count)| *count > 0);
         bytes.push(u8::try_from(filled().count()).unwrap_or_default());
@@ -99,7 +101,7 @@ impl Histogram {
         }
     }
 
-    /// Adds the counts of a written histogram, which is removed from the front of `bytes`. `None`
+    /// Adds the counts of a serialized histogram, and removes it from the front of `bytes`. `None`
     /// if it is damaged.
     pub(crate) fn merge_written(&mut self, bytes: &mut &[u8]) -> Option<()> {
         let mut bucket = 0_usize;
@@ -116,8 +118,8 @@ impl Histogram {
         Some(())
     }
 
-    /// Adds the counts of a histogram of schema version 1: the number of each bucket as one byte,
-    /// and its count. Damaged parts are left out.
+    /// Adds the counts of a histogram of schema version 1, in which the number of each bucket is
+    /// one byte before its count. Ignores damaged parts.
     pub(crate) fn merge_version_1(&mut self, mut bytes: &[u8]) {
         while let Some(bucket) = varint::byte(&mut bytes)
             && let Some(count) = varint::read(&mut bytes)

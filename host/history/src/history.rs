@@ -14,8 +14,8 @@ use crate::writer::{MAX_QUEUED, Message, Writer, WriterOptions};
 
 /// The maximum time for which [`History::flush`] waits.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(3);
-/// The bounds of the time after which a batch is written, in milliseconds. Processes differ, so
-/// that they do not write at the same moments. 2 s pass at most until an event is in the file.
+/// The range of the delay after which a batch is written, in milliseconds. Each process has another
+/// delay, so that they do not write at the same time. An event is in the file after 2 s at most.
 const INTERVAL_MS: std::ops::Range<u64> = 1_500..1_900;
 
 /// The settings of a history.
@@ -32,12 +32,12 @@ impl Default for HistoryOptions {
     }
 }
 
-/// Records requests in the history file. One thread writes them. Recording never blocks: events are
-/// dropped and counted if the thread cannot keep up.
+/// Records requests in the history file. One thread writes them. Recording never blocks: if the
+/// thread cannot keep up, events are dropped and counted.
 pub struct History {
     path: PathBuf,
     queue: SyncSender<Message>,
-    /// The writer, which is parked between two batches.
+    /// The thread of the writer, which is parked between two batches. `None` after its end.
     writer: Option<Thread>,
     dropped: Arc<AtomicU64>,
 }
@@ -75,12 +75,13 @@ impl History {
         &self.path
     }
 
-    /// Records a request. Drops and counts it if too many wait for the writer.
+    /// Records a request. If the queue of the writer is full, the request is dropped and counted.
     pub fn record(&self, event: Event) {
         self.send(Message::Event(Box::new(event)));
     }
 
-    /// Records that the tokens of an answer were counted. Drops it as [`Self::record`] does.
+    /// Records the estimated and counted tokens of an answer. Dropped like events in
+    /// [`Self::record`].
     pub fn record_sample(&self, sample: Sample) {
         self.send(Message::Sample(Box::new(sample)));
     }
@@ -101,7 +102,7 @@ impl History {
     }
 
     /// Waits until everything recorded so far is in the file, for at most three seconds. Returns
-    /// false if it is not.
+    /// false if it is not in the file then.
     pub fn flush(&self) -> bool {
         let (reply, done) = sync_channel(1);
         let is_sent = self.queue.send(Message::Flush(reply)).is_ok();

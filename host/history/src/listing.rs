@@ -11,10 +11,11 @@ use crate::schema::NameKind;
 use crate::sessions::NAMED_SUMS;
 use crate::time::{format_time, parse_time};
 
-/// The default and the maximum number of rows of a list.
+/// The default number of rows of a list.
 const DEFAULT_ROWS: usize = 50;
 const MAX_ROWS: usize = 500;
-/// The maximum number of requests that one list looks at. A rare value may need several.
+/// The maximum number of requests that one list reads. A search for a rare value may need several
+/// lists.
 const MAX_SCANNED: i64 = 100_000;
 
 /// A request for a list.
@@ -101,7 +102,7 @@ impl ListQuery {
 
 impl Reader {
     /// Returns the sessions of the last seven days as a JSON object, the latest first. A session is
-    /// named by a digest of its id. O(stored sessions), of which there are 20,000 at most.
+    /// identified by a digest of its id. O(stored sessions), at most 20,000.
     ///
     /// # Errors
     /// [`Error::Database`].
@@ -137,7 +138,7 @@ impl Reader {
     }
 
     /// Returns single requests as a JSON object, the newest first. `next` is the value of `before`
-    /// for the next list, or null at the end. O(requests until the list is full), 100,000 at most.
+    /// for the next list, or null at the end. O(requests until the list is full), at most 100,000.
     ///
     /// # Errors
     /// [`Error::Database`].
@@ -220,8 +221,8 @@ impl Reader {
         Ok(json!({ "records": records, "next": next }))
     }
 
-    /// Returns the state of the file as a JSON object: its size, its records and sessions, and how
-    /// many requests were dropped.
+    /// Returns the state of the file as a JSON object: its size, and the numbers of records,
+    /// sessions and dropped requests.
     ///
     /// # Errors
     /// [`Error::Database`].
@@ -237,7 +238,7 @@ impl Reader {
         }))
     }
 
-    /// Returns a number that changes when another connection has written to the file.
+    /// Returns a number that changes when another connection writes to the file.
     ///
     /// # Errors
     /// [`Error::Database`].

@@ -1,10 +1,10 @@
-//! The measures of queries, which are computed from the sums and histograms of cells.
+//! The measures of queries: metrics that are computed from the sums and histograms of cells.
 
 use serde_json::Value;
 
 use crate::cell::{Sum, Values};
 
-/// A measure of a query.
+/// A measure of a query, which is a metric of calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
     /// The number of calls, without follow-up reads.
@@ -13,43 +13,44 @@ pub enum Measure {
     Followups,
     /// The estimated tokens of upstreams' answers.
     TokensBefore,
-    /// The estimated tokens of first answers, as sent.
+    /// The estimated tokens of first answers as sent, without follow-up reads.
     TokensSent,
     /// The estimated tokens of follow-up reads.
     TokensFollowup,
     /// The estimated tokens of results of tools that programs kept out of their answers.
     TokensKeptOut,
-    /// Tokens of upstreams' answers less those of first answers.
+    /// The tokens of upstreams' answers minus those of first answers.
     TokensSaved,
-    /// Tokens of upstreams' answers less those of first answers and follow-up reads.
+    /// The tokens of upstreams' answers minus those of first answers and follow-up reads.
     NetTokensSaved,
     /// The 95th percentile of the tokens of upstreams' answers.
     TokensP95,
-    /// Net tokens saved as a share of the tokens of upstreams' answers.
+    /// The net tokens saved as a share of the tokens of upstreams' answers, from 0 to 1.
     Reduction,
-    /// The bytes of upstreams' answers.
+    /// The length of upstreams' answers, in bytes.
     BytesBefore,
-    /// The bytes of first answers, as sent.
+    /// The length of first answers as sent, in bytes.
     BytesSent,
-    /// The calls whose upstream's answer exceeded its budget.
+    /// The number of calls whose upstream's answer exceeded its token budget.
     Oversized,
-    /// Oversized answers as a share of calls.
+    /// The oversized answers as a share of calls, from 0 to 1.
     OversizedShare,
-    /// The calls answered with a page of a list.
+    /// The number of calls that were answered with a page of a list.
     Paged,
-    /// The calls answered with a chunk of a text.
+    /// The number of calls that were answered with a chunk of a text.
     Chunked,
-    /// The calls whose answer omits fields or values.
+    /// The number of calls whose answer omits fields or values.
     Condensed,
-    /// The calls that failed: faults of the guard and of upstreams.
+    /// The number of calls that failed: faults of the guard and of upstreams.
     Faults,
-    /// Failed calls as a share of calls.
+    /// The failed calls as a share of calls, from 0 to 1.
     FaultRate,
-    /// The answers whose tokens were counted by a tokenizer.
+    /// The number of answers whose tokens were counted by a tokenizer.
     Samples,
-    /// The estimated tokens of these answers less the counted ones, as a share of the counted ones.
+    /// The difference between the estimated and the counted tokens of these answers, as a share of
+    /// the counted ones.
     EstimateError,
-    /// The answers whose estimate was off by more than 30 %.
+    /// The number of answers whose estimate was off by more than 30 %.
     SamplesOff,
     /// The median time from request to answer, in milliseconds.
     LatencyP50,
@@ -121,7 +122,7 @@ impl Measure {
         }
     }
 
-    /// Returns the measure with this name.
+    /// Returns the measure with this name. `None` if there is none.
     #[must_use]
     pub fn find(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|measure| measure.name() == name)
@@ -132,7 +133,7 @@ impl Measure {
         matches!(self, Self::TokensP95 | Self::LatencyP50 | Self::LatencyP95 | Self::LatencyP99)
     }
 
-    /// Returns true if the sums of sessions have the measure.
+    /// Returns true if the sums of sessions contain the measure.
     pub(crate) fn is_of_sessions(self) -> bool {
         matches!(
             self,
@@ -151,7 +152,8 @@ impl Measure {
         )
     }
 
-    /// Returns the value of the measure: a number, or null if there is nothing to compute it from.
+    /// Returns the value of the measure as a number. Null if there are no calls or samples to
+    /// compute it from.
     pub(crate) fn value(self, values: &Values) -> Value {
         let sum = |sum| values.get(sum);
         let saved = sum(Sum::TokensBefore).saturating_sub(sum(Sum::TokensSent));
@@ -196,7 +198,7 @@ impl Measure {
     }
 }
 
-/// Returns a share with four decimals; null if there is no whole.
+/// Returns `part` as a share of `whole`, with four decimals. Null if `whole` is 0.
 #[allow(clippy::cast_precision_loss, reason = "a ratio of counts")]
 fn share(part: i64, whole: i64) -> Value {
     if whole == 0 {

@@ -1,4 +1,4 @@
-//! The versions of the schema: how each is made from the one before.
+//! The versions of the schema, and the steps that migrate a file from each version to the next.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,11 @@ use crate::cell::Values;
 use crate::chunk::{ChunkKey, ChunkWriter};
 use crate::error::Result;
 
-/// A step to the next version of the schema. One that was released never changes.
+/// A step to the next version of the schema. A released step never changes.
 pub(crate) type Migration = fn(&Transaction<'_>) -> Result<()>;
 
-/// The steps from an empty file on. `user_version` of a file is the number of steps it has seen.
+/// The steps that create the current schema from an empty file. `user_version` of a file is the
+/// number of steps that were applied to it.
 pub(crate) const MIGRATIONS: [Migration; 3] = [
     |transaction| Ok(transaction.execute_batch(CELLS_AS_ROWS)?),
     pack_cells,
@@ -48,7 +49,7 @@ CREATE TABLE record (
 CREATE TABLE meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 ";
 
-/// `chunk.id` is level and bucket, see [`chunk_id`].
+/// The second version of the schema. `chunk.id` combines level and bucket, see [`chunk_id`].
 const CHUNKS_AND_SESSIONS: &str = "
 CREATE TABLE series (
     id INTEGER PRIMARY KEY, upstream INTEGER NOT NULL, tool INTEGER NOT NULL,
@@ -65,12 +66,14 @@ INSERT INTO series (upstream, tool, client, outcome)
     SELECT DISTINCT upstream, tool, client, outcome FROM cell;
 ";
 
-/// Returns the id of the chunk of a period: the code of the level, and the number of the period.
+/// Returns the id of the chunk of a period, from the code of the level and the number of the
+/// period.
 pub(crate) const fn chunk_id(level: i64, bucket: i64) -> i64 {
     (level << 40) | bucket
 }
 
-/// Packs the rows of cells into chunks. A cell of version 1 has no revision, so all get 0.
+/// Packs the rows of cells into chunks. A cell of version 1 has no revision, so all cells get
+/// revision 0.
 fn pack_cells(transaction: &Transaction<'_>) -> Result<()> {
     transaction.execute_batch(CHUNKS_AND_SESSIONS)?;
     let mut select = transaction.prepare(

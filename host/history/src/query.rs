@@ -12,7 +12,7 @@ use crate::time::{parse_duration, parse_time};
 const MAX_BY: usize = 2;
 /// The maximum number of periods of a query with a step.
 const MAX_STEPS: u64 = 5_000;
-/// The longest range for which minutes are read, if the query has no step.
+/// The maximum range for which minutes are read if the query has no step, in seconds.
 const MAX_MINUTES_SECONDS: u64 = 3 * 3_600;
 
 /// A property of calls by which a query groups and filters.
@@ -50,19 +50,20 @@ impl Dimension {
         }
     }
 
-    /// Returns the dimension with this name.
+    /// Returns the dimension with this name. `None` if there is none.
     #[must_use]
     pub fn find(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|dimension| dimension.name() == name)
     }
 }
 
-/// A query: measures by dimensions, over a range of time.
+/// A query: measures grouped by dimensions, over a range of time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Query {
     pub(crate) measures: Vec<Measure>,
     pub(crate) by: Vec<Dimension>,
-    /// A call must match a pattern of each dimension that occurs. `*` matches any characters.
+    /// The filters of the query. For each dimension that occurs, a call must match one of its
+    /// patterns. `*` matches any characters.
     pub(crate) filters: Vec<(Dimension, String)>,
     pub(crate) from_ms: u64,
     pub(crate) to_ms: u64,
@@ -73,12 +74,13 @@ pub struct Query {
 }
 
 impl Query {
-    /// The names of the parameters.
+    /// The names of the parameters of a query.
     pub const PARAMETERS: [&str; 8] =
         ["measure", "by", "where", "from", "to", "top", "order", "step"];
 
-    /// Parses a query from its parameters, of which all but `where` occur once. `now_ms` is the
-    /// time in milliseconds since 1970. Without parameters, it asks for the calls of the last day.
+    /// Parses a query from its parameters. All parameters but `where` may occur once. `now_ms` is
+    /// the current time in milliseconds since 1970. Without parameters, the query is for the calls
+    /// of the last day.
     ///
     /// # Errors
     /// [`Error::Query`] for an unknown name or an invalid value, with the valid ones.
@@ -116,7 +118,7 @@ impl Query {
         Ok(query)
     }
 
-    /// Refuses what the sums of sessions do not have.
+    /// Rejects a query by sessions that needs more than the sums of sessions.
     fn check_session(&self) -> Result<()> {
         if !self.uses(Dimension::Session) {
             return Ok(());
@@ -217,12 +219,12 @@ impl Query {
         Ok(())
     }
 
-    /// Returns true if the query groups or filters by a dimension.
+    /// Returns true if the query groups or filters by this dimension.
     pub(crate) fn uses(&self, dimension: Dimension) -> bool {
         self.by.contains(&dimension) || self.filters.iter().any(|(of, _)| *of == dimension)
     }
 
-    /// Returns true if a value of a dimension passes the filters.
+    /// Returns true if the filters accept a value of a dimension.
     pub(crate) fn accepts(&self, dimension: Dimension, value: &str) -> bool {
         let mut patterns = self.filters.iter().filter(|(of, _)| *of == dimension).peekable();
         patterns.peek().is_none() || patterns.any(|(_, pattern)| glob::matches(pattern, value))

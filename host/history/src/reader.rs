@@ -37,10 +37,12 @@ impl Reader {
         Ok(Self { connection: schema::open_to_read(path)? })
     }
 
-    /// Runs a query. The answer is a JSON object with the range of time that was read (`from`,
-    /// `to`, in whole periods of `level`), the `rows` in order of the first measure, and the
-    /// `total` of all matching calls. With a step, each row has `points`. Groups of sessions have
-    /// the sums of whole sessions. O(cells in the range), or O(sessions).
+    /// Runs a query. The answer is a JSON object. `from` and `to` are the range of time that was
+    /// read, in whole periods of `level`. `rows` has the groups in order of the first measure, and
+    /// `total` the sums of all matching calls.
+    ///
+    /// With a step, each row has `points`. Groups of sessions have the sums of whole sessions.
+    /// O(cells in the range), or O(sessions).
     ///
     /// # Errors
     /// [`crate::Error::Database`], [`crate::Error::Query`].
@@ -79,8 +81,8 @@ impl Reader {
         Ok(self.connection.query_row(select, [], |row| row.get(0))?)
     }
 
-    /// Returns the values of all groups. Every cell of the range is read, but only its sums unless
-    /// a measure needs a histogram.
+    /// Returns the values of all groups. Reads the sums of every cell in the range, and the
+    /// histograms only if a measure needs one.
     pub(crate) fn groups(
         &self,
         query: &Query,
@@ -135,7 +137,7 @@ impl Reader {
         Ok(groups.into_iter().collect())
     }
 
-    /// Returns the names of each series.
+    /// Returns the names of each series, by the id of the series.
     fn series(&self) -> Result<HashMap<u64, Series>> {
         let names = self.names()?;
         let mut select =
@@ -166,8 +168,8 @@ impl Reader {
     }
 }
 
-/// Returns the periods to read for a range of a level: whole days instead of their hours, which
-/// have the same calls in more cells.
+/// Returns the periods to read for a range of a level. Whole days replace their hours, because they
+/// contain the same calls in fewer cells.
 fn with_whole_days(level: Level, range: (i64, i64)) -> Vec<(Level, (i64, i64))> {
     const HOURS: i64 = 24;
     let days = (range.0.div_euclid(HOURS) + 1, range.1.div_euclid(HOURS));
@@ -183,13 +185,13 @@ fn with_whole_days(level: Level, range: (i64, i64)) -> Vec<(Level, (i64, i64))> 
     ]
 }
 
-/// The group of each key, by series and revision. Few keys occur in many chunks, and the ids of
-/// series are small.
+/// The group of each series and revision. A vector is indexed by series, because ids of series are
+/// small and few keys occur in many chunks.
 #[derive(Default)]
 struct KnownGroups(Vec<Vec<(u64, Option<usize>)>>);
 
 impl KnownGroups {
-    /// The maximum id of a series, so that a damaged chunk does not exhaust memory.
+    /// The maximum id of a series. It prevents a damaged chunk from exhausting memory.
     const MAX_SERIES: usize = 1 << 20;
 
     fn get_or_insert_with(
@@ -219,7 +221,8 @@ struct Series {
 }
 
 impl Series {
-    /// Returns the values of the dimensions of the query. `None` if the filters exclude them.
+    /// Returns the values of the query's dimensions for this series. `None` if the filters exclude
+    /// them.
     fn group(&self, query: &Query, revision: u64) -> Option<Vec<String>> {
         let revision = revision.to_string();
         let [upstream, tool, client] = &self.names;

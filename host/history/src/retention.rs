@@ -1,4 +1,4 @@
-//! Deletes what is too old, and what exceeds the maximum size of the file.
+//! Deletes expired data, and data beyond the maximum size of the file.
 
 use rusqlite::{Connection, TransactionBehavior, params};
 
@@ -11,12 +11,12 @@ use crate::schema::NameKind;
 const RECORD_RETENTION_MS: u64 = 7 * 86_400_000;
 /// The maximum number of sessions whose sums are retained.
 const MAX_SESSIONS: i64 = 20_000;
-/// The divisor of the share of records or cells that are deleted at once if the file is too large.
+/// The divisor for one deletion step when the file is too large: one tenth of the records or cells.
 const SHARE: i64 = 10;
-/// The number of free pages above which the file shrinks.
+/// The number of free pages above which the file is shrunk.
 const MAX_FREE_PAGES: i64 = 1_024;
 
-/// Deletes cells and records that are too old at the time `now_ms`, in milliseconds since 1970.
+/// Deletes cells and records that have expired at the time `now_ms`, in milliseconds since 1970.
 pub(crate) fn delete_expired(connection: &mut Connection, now_ms: u64) -> Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     for level in Level::ALL {
@@ -57,8 +57,8 @@ pub(crate) fn used_bytes(connection: &Connection) -> Result<u64> {
     Ok(u64::try_from(pages * read("page_size")?).unwrap_or_default())
 }
 
-/// Deletes the oldest records while the file is larger than `max_bytes`, then the oldest cells from
-/// the finest level on. Leaves some space for free pages, which belong to the file, too.
+/// Deletes the oldest records while the file exceeds `max_bytes`, then the oldest cells of the
+/// finest level first. Leaves some space for free pages, which also belong to the file.
 pub(crate) fn limit_size(connection: &mut Connection, max_bytes: u64) -> Result<()> {
     while used_bytes(connection)? > max_bytes - max_bytes / 32 {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;

@@ -11,9 +11,9 @@ use crate::chunk;
 use crate::error::{Error, Result};
 use crate::migration::{MIGRATIONS, Migration};
 
-/// The time for which a connection waits for the lock of another process.
+/// The maximum time for which a connection waits for the lock of another process.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
-/// The number of attempts to open a file that other processes create at the same time.
+/// The maximum number of attempts to open a file that other processes create at the same time.
 const OPEN_ATTEMPTS: u32 = 20;
 
 /// The kind of a name in the table `name`.
@@ -36,8 +36,8 @@ impl NameKind {
     }
 }
 
-/// Opens the history file for writing. Creates it if it is missing, readable by its owner only, and
-/// brings its schema up to date.
+/// Opens the history file for writing. Creates it if it is missing, readable only by its owner, and
+/// migrates its schema to the current version.
 ///
 /// # Errors
 /// [`Error::File`], [`Error::Database`], [`Error::Version`].
@@ -110,7 +110,7 @@ fn version(connection: &Connection) -> Result<i64> {
     Ok(connection.pragma_query_value(None, "user_version", |row| row.get(0))?)
 }
 
-/// Runs the migrations that the file has not seen.
+/// Applies the migrations that were not applied to the file yet.
 pub(crate) fn migrate(connection: &mut Connection, migrations: &[Migration]) -> Result<()> {
     let known = i64::try_from(migrations.len()).unwrap_or(i64::MAX);
     if version(connection)? == known {
@@ -129,8 +129,8 @@ pub(crate) fn migrate(connection: &mut Connection, migrations: &[Migration]) -> 
     Ok(transaction.commit()?)
 }
 
-/// Creates the file and its folder if they are missing. SQLite gives the files beside it the same
-/// permissions.
+/// Creates the file and its folder if they are missing. SQLite creates its additional files with
+/// the same permissions.
 fn create(path: &Path) -> std::io::Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;

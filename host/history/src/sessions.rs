@@ -10,7 +10,7 @@ use crate::event::Event;
 use crate::query::{Dimension, Query};
 use crate::reader::{Group, Reader};
 
-/// The sums of a session since the last batch.
+/// The sums of a session since the last written batch.
 pub(crate) struct SessionSums {
     pub(crate) client: &'static str,
     first_ms: u64,
@@ -25,7 +25,7 @@ pub(crate) struct SessionSums {
 }
 
 impl SessionSums {
-    /// Returns the sums before the first event.
+    /// Returns empty sums for the session of `event`.
     pub(crate) fn new(event: &Event) -> Self {
         Self {
             client: event.client,
@@ -41,7 +41,7 @@ impl SessionSums {
         }
     }
 
-    /// Adds a call, or a follow-up read.
+    /// Adds a call, or a follow-up read if `is_follow_up` is true.
     pub(crate) fn add(&mut self, event: &Event, is_follow_up: bool) {
         self.first_ms = self.first_ms.min(event.at_ms);
         self.last_ms = self.last_ms.max(event.at_ms);
@@ -69,7 +69,8 @@ pub(crate) const UPSERT: &str = "
         tokens_followup = tokens_followup + excluded.tokens_followup,
         oversized = oversized + excluded.oversized, faults = faults + excluded.faults";
 
-/// Adds sums to those of a session. `id` and `client` are ids of names.
+/// Adds `sums` to the stored sums of a session. `id` is the id of its name, and `client` that of
+/// the client.
 pub(crate) fn upsert(
     statement: &mut Statement<'_>,
     id: i64,
@@ -93,7 +94,7 @@ pub(crate) fn upsert(
     Ok(())
 }
 
-/// The sums of sessions as `sums`, with the names of session and client.
+/// The stored sums of sessions, joined with the names of session and client.
 pub(crate) const NAMED_SUMS: &str = "session AS sums JOIN name AS session ON session.id = sums.id
     JOIN name AS client ON client.id = sums.client";
 
@@ -109,8 +110,8 @@ const SUMS: [(&str, Sum); 7] = [
 ];
 
 impl Reader {
-    /// Returns the sums of the sessions that had a request in the range of a query, by its
-    /// dimensions. They are those of whole sessions. O(stored sessions).
+    /// Returns the sums of the sessions with a request in the range of the query, grouped by its
+    /// dimensions. The sums cover whole sessions. O(stored sessions).
     pub(crate) fn session_groups(&self, query: &Query) -> Result<HashMap<Vec<String>, Group>> {
         let columns = SUMS.map(|(column, _)| column).join(", ");
         let mut select = self.connection.prepare(&format!(

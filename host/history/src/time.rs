@@ -3,7 +3,8 @@
 use ::time::OffsetDateTime;
 use ::time::format_description::well_known::Rfc3339;
 
-/// Parses a duration such as `90s`, `10m`, `2h`, `7d` or `2w`. Returns seconds.
+/// Parses a duration such as `90s`, `10m`, `2h`, `7d` or `2w`. Returns seconds, or `None` if it is
+/// invalid.
 pub(crate) fn parse_duration(text: &str) -> Option<u64> {
     let unit = text.chars().next_back()?;
     let number: u64 = text.strip_suffix(unit)?.parse().ok()?;
@@ -19,7 +20,7 @@ pub(crate) fn parse_duration(text: &str) -> Option<u64> {
 }
 
 /// Parses a time: `now`, a duration before now with or without a sign (`-7d`), or RFC 3339. Returns
-/// milliseconds since 1970.
+/// milliseconds since 1970, or `None` if it is invalid.
 pub(crate) fn parse_time(text: &str, now_ms: u64) -> Option<u64> {
     if text == "now" {
         return Some(now_ms);

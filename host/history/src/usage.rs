@@ -14,13 +14,13 @@ const DAY_MS: u64 = 86_400_000;
 /// The calls of a tool that reached its upstream.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ToolUsage {
-    /// The number of calls that the history has: those of the last 400 days at most.
+    /// The number of calls in the history, which has those of the last 400 days at most.
     pub calls: u64,
     /// The number of calls that failed at the upstream, or whose result was an error.
     pub failures: u64,
     /// The mean time that the upstream needed, in milliseconds.
     pub average_ms: f64,
-    /// An estimate of the 95th percentile of this time, in milliseconds.
+    /// An estimate of the 95th percentile of the time that the upstream needed, in milliseconds.
     pub p95_ms: f64,
     /// The number of calls in the last 7 days, in whole hours.
     pub calls_7d: u64,
@@ -29,9 +29,9 @@ pub struct ToolUsage {
 }
 
 impl Reader {
-    /// Returns the usage of each tool by the names of its upstream and of the tool. `now_ms` is the
-    /// time in milliseconds since 1970. O(cells of days, and of hours of the first and last day of
-    /// each range).
+    /// Returns the usage of each tool, by the name of its upstream and its own name. `now_ms` is
+    /// the current time in milliseconds since 1970. O(cells of days, and of hours of the first and
+    /// last day of each range).
     ///
     /// # Errors
     /// [`crate::Error::Database`].
@@ -69,7 +69,7 @@ impl Reader {
     }
 
     /// Returns the sums of each tool from the cells of a level. The histograms are empty unless
-    /// `measure` is computed from one.
+    /// `measure` needs one.
     fn by_tool(
         &self,
         level: Level,

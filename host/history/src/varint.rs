@@ -9,7 +9,7 @@ pub(crate) fn write(bytes: &mut Vec<u8>, mut number: u64) {
     bytes.push(u8::try_from(number).unwrap_or_default());
 }
 
-/// Removes a number from the front of `bytes`. `None` if they end before it.
+/// Removes a number from the front of `bytes`. `None` if `bytes` is incomplete.
 pub(crate) fn read(bytes: &mut &[u8]) -> Option<u64> {
     let (mut number, mut shift) = (0_u64, 0_u32);
     loop {
@@ -22,7 +22,7 @@ pub(crate) fn read(bytes: &mut &[u8]) -> Option<u64> {
     }
 }
 
-/// Removes a byte from the front of `bytes`.
+/// Removes a byte from the front of `bytes`. `None` if `bytes` is empty.
 pub(crate) fn byte(bytes: &mut &[u8]) -> Option<u8> {
     let (first, rest) = bytes.split_first()?;
     *bytes = rest;

@@ -23,15 +23,15 @@ use crate::retention;
 use crate::schema::NameKind;
 use crate::sessions::{self, SessionSums};
 
-/// The maximum number of events that wait for the writer. In the 2 s between batches, 16,000 calls
-/// a second fit.
+/// The maximum number of events in the queue of the writer. It suffices for 16,000 calls per second
+/// in the 2 s between batches.
 pub(crate) const MAX_QUEUED: usize = 32_768;
-/// The maximum number of stored answers whose calls are remembered.
+/// The maximum number of stored answers whose calls are known, to assign follow-up reads.
 const MAX_ORIGINS: NonZeroUsize = NonZeroUsize::new(20_000).unwrap();
-/// The maximum number of cells, and of records, that wait while the file cannot be written.
+/// The maximum number of cells, and of records, that are retained while the file cannot be written.
 const MAX_WAITING: usize = 100_000;
-/// The time between two checks for cells and records that are too old, in milliseconds of the time
-/// of events.
+/// The time between two checks for expired cells and records, in milliseconds of the time of
+/// events.
 const RETENTION_INTERVAL_MS: u64 = 600_000;
 
 /// A message to the writer.
@@ -47,15 +47,15 @@ pub(crate) enum Message {
 pub(crate) struct WriterOptions {
     /// The maximum size of the file, in bytes.
     pub(crate) max_bytes: u64,
-    /// The time after the first event of a batch at which the batch is written.
+    /// The delay after the first event of a batch until the batch is written.
     pub(crate) interval: Duration,
 }
 
-/// The call that a stored answer belongs to.
+/// The call to which a stored answer belongs.
 #[derive(Clone)]
 struct Origin {
     key: CellKey,
-    /// The row of the call's record; 0 before it is written.
+    /// The row id of the call's record. 0 before the record is written.
     record: Rc<Cell<i64>>,
 }
 
@@ -73,7 +73,7 @@ struct Batch {
     sessions: HashMap<String, SessionSums>,
 }
 
-/// The ids of names and series in the file, which are never deleted.
+/// The ids of those names and series in the file that are never deleted.
 #[derive(Default)]
 struct Ids {
     names: HashMap<(NameKind, String), i64>,
@@ -86,11 +86,11 @@ pub(crate) struct Writer {
     batch: Batch,
     origins: LruCache<String, Origin>,
     ids: Ids,
-    /// The events that were dropped because the channel was full, and how many are in the file.
+    /// The number of events that were dropped because the channel was full.
     dropped: Arc<AtomicU64>,
     stored_dropped: u64,
     is_failing: bool,
-    /// The time of the newest event at the last check for what is too old.
+    /// The time of the newest event at the last check for expired data, in milliseconds since 1970.
     last_retention_ms: u64,
 }
 
@@ -113,10 +113,10 @@ impl Writer {
         }
     }
 
-    /// Writes events until all senders are gone.
+    /// Writes events until all senders are dropped.
     ///
-    /// Between two batches the thread is parked rather than waiting for the queue, because a send
-    /// that wakes a waiting receiver costs a system call in the path of a request.
+    /// Between two batches the thread is parked and does not wait for the queue. A send that wakes
+    /// a waiting receiver would cost a system call on the request path.
     pub(crate) fn run(mut self, messages: &Receiver<Message>) {
         let mut due: Option<Instant> = None;
         loop {
@@ -154,7 +154,7 @@ impl Writer {
         }
     }
 
-    /// Adds an event to the batch.
+    /// Adds an event to the batch of cells, records and sessions.
     fn add(&mut self, event: Event) {
         let origin = match &event.follows {
             Follows::Call(Some(snapshot)) => self.origins.get(snapshot).cloned(),
@@ -189,7 +189,7 @@ impl Writer {
         self.batch.records.push(RawRecord { event, id, parent });
     }
 
-    /// Writes the batch. Keeps it if that fails, for the next attempt.
+    /// Writes the batch. If that fails, retains the batch for the next attempt.
     fn flush(&mut self) {
         match self.write() {
             Ok(()) if self.is_failing => {
@@ -241,7 +241,7 @@ impl Writer {
 }
 
 impl Ids {
-    /// Returns the id of a name, which is added to the file if it is missing.
+    /// Returns the id of a name. Adds the name to the file if it is missing.
     fn name(&mut self, transaction: &Transaction<'_>, kind: NameKind, value: &str) -> Result<i64> {
         let key = (kind, value.to_owned());
         if let Some(id) = self.names.get(&key) {
@@ -259,7 +259,7 @@ impl Ids {
         Ok(id)
     }
 
-    /// Returns the id of the series of a cell, which is added to the file if it is missing.
+    /// Returns the id of the series of a cell. Adds the series to the file if it is missing.
     fn series(&mut self, transaction: &Transaction<'_>, key: &CellKey) -> Result<u64> {
         let names = [
             self.name(transaction, NameKind::Upstream, &key.upstream)?,

@@ -21,7 +21,7 @@ pub enum ChangeEvent {
     Step,
     /// A trial succeeded: its revision serves all sessions.
     Promoted,
-    /// An earlier revision was reactivated, or a trial was ended.
+    /// An earlier revision was reactivated, or a trial ended without a promotion.
     RolledBack,
     /// A candidate was rejected.
     Refused,
@@ -45,11 +45,11 @@ impl ChangeEvent {
     }
 }
 
-/// The cause of a change, as the audit log names it.
+/// The cause of a change, with its name in the audit log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Actor {
-    /// An operator, by an admin call.
+    /// An operator, with an admin call.
     Operator,
     /// A changed file.
     #[default]
@@ -61,7 +61,7 @@ pub enum Actor {
 }
 
 impl Actor {
-    /// Returns the name in the audit log.
+    /// Returns the name of the cause in the audit log.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -83,13 +83,13 @@ pub struct Change {
     pub actor: Actor,
     /// The number of the revision before the change.
     pub from: u64,
-    /// The number of the revision after the change. If a candidate was rejected, that of the active
-    /// revision.
+    /// The number of the revision after the change. If a candidate was rejected, the number of the
+    /// active revision.
     pub to: u64,
-    /// The source of the revision after the change, or of the rejected candidate: the path of a
-    /// file, an admin call, or the start of the process.
+    /// The source of the revision after the change, or of the rejected candidate: a file path, an
+    /// admin call, or the start of the process.
     pub source: String,
-    /// The reason of the change or of the rejection; may be empty.
+    /// The reason for the change or the rejection. May be empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// The differences between the policies and components of both revisions, or between the keys.
@@ -138,8 +138,8 @@ impl Change {
         }
     }
 
-    /// Creates the record of a change of signing keys, each described by the first digits of its
-    /// digest. `number` is that of the active revision.
+    /// Creates the record of a change of signing keys. Each key is described by the first digits of
+    /// its digest. `number` is the number of the active revision.
     pub(super) fn keys(number: u64, before: &[SigningKey], after: &[SigningKey]) -> Self {
         let told = |keys: &[SigningKey]| -> Value { keys.iter().map(short).collect() };
         let path = "signingKeys".to_owned();

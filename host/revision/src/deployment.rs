@@ -1,5 +1,5 @@
-//! The state machine of deployments: which revisions are active, standby and on trial, and which
-//! are retained. Requests read it without a lock, while one change at a time replaces it.
+//! The state machine of deployments: the active revision, the standby, the trial, and the retained
+//! revisions. Requests read it without a lock, while one change at a time replaces it.
 
 mod atomic;
 #[cfg(test)]
@@ -17,10 +17,10 @@ use super::{Revision, Trial};
 pub struct Deployment<R = Revision, T = Trial> {
     /// The revision that serves all callers except those of the trial.
     pub active: Arc<R>,
-    /// The newest earlier revision that was never rolled back. It repeats calls on which the active
-    /// one fails.
+    /// The newest earlier revision that was never rolled back. It answers calls on which the active
+    /// revision fails. `None` if there is no such revision.
     pub standby: Option<Arc<R>>,
-    /// The running trial of a new revision, if there is one.
+    /// The running trial of a new revision. `None` if no trial is running.
     pub trial: Option<Arc<T>>,
 }
 
@@ -42,14 +42,14 @@ impl Numbered for Trial {
     }
 }
 
-/// The right to change the deployment. Only one exists at a time.
+/// The permission to change the deployment. Only one exists at a time.
 pub(super) struct ChangeTurn<'a>(#[allow(dead_code, reason = "a guard")] MutexGuard<'a, ()>);
 
 /// The effect of [`DeploymentTable::withdraw`].
 pub(super) enum Withdrawal<R, T> {
-    /// The revision was on trial, which ended.
+    /// The revision was on trial. The trial has ended.
     Trial(Arc<T>),
-    /// The revision was active. `to` is active now.
+    /// The revision `from` was active. `to` is now active.
     Active { from: Arc<R>, to: Arc<R> },
 }
 
@@ -74,17 +74,18 @@ impl<R: Numbered, T: Numbered> DeploymentTable<R, T> {
         }
     }
 
-    /// Returns the current deployment, to read it at once.
+    /// Returns the current deployment for a short read, without counting a reference.
     pub(super) fn current(&self) -> Loaded<Arc<Deployment<R, T>>> {
         self.current.load()
     }
 
-    /// Returns the current deployment, to hold it for some time.
+    /// Returns a counted reference to the current deployment, which can be held for longer.
     pub(super) fn current_full(&self) -> Arc<Deployment<R, T>> {
         self.current.load_full()
     }
 
-    /// Returns the retained revisions, the oldest first, each with false if it was rolled back.
+    /// Returns the retained revisions, the oldest first. The flag is false if the revision was
+    /// rolled back.
     pub(super) fn kept(&self) -> VecDeque<(Arc<R>, bool)> {
         self.lock_kept().clone()
     }
@@ -93,18 +94,20 @@ impl<R: Numbered, T: Numbered> DeploymentTable<R, T> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until no other change is in progress.
+    /// Waits until no other change is in progress, and returns the permission to change the
+    /// deployment.
     pub(super) fn turn(&self) -> ChangeTurn<'_> {
         ChangeTurn(self.changing.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns the right to change the deployment, or `None` if another change is in progress.
+    /// Returns the permission to change the deployment. `None` if another change is in progress.
     pub(super) fn try_turn(&self) -> Option<ChangeTurn<'_>> {
         self.changing.try_lock().ok().map(ChangeTurn)
     }
 
-    /// Makes a revision the active one. The previous one becomes the standby if `before_is_sound`,
-    /// else an earlier one does. Requests in flight end on the revision that began them.
+    /// Makes a revision the active one. If `before_is_sound` is true, the previous one becomes the
+    /// standby, otherwise an earlier one does. Requests in flight complete on the revision that
+    /// began them.
     pub(super) fn activate(&self, _: &ChangeTurn<'_>, revision: &Arc<R>, before_is_sound: bool) {
         let standby = if before_is_sound {
             Some(Arc::clone(&self.current.load().active))
@@ -121,7 +124,7 @@ impl<R: Numbered, T: Numbered> DeploymentTable<R, T> {
         self.current.store(Arc::new(Deployment { active, standby, trial: None }));
     }
 
-    /// Adds a revision to the retained ones, and drops the oldest beyond `limit`, except those that
+    /// Adds a revision to the retained ones. Drops the oldest beyond `limit`, except those that
     /// serve.
     pub(super) fn keep(&self, _: &ChangeTurn<'_>, revision: &Arc<R>, limit: usize) {
         let current = self.current.load_full();
@@ -140,12 +143,13 @@ impl<R: Numbered, T: Numbered> DeploymentTable<R, T> {
         }
     }
 
-    /// Begins a trial beside the active revision.
+    /// Starts a trial in addition to the active revision.
     pub(super) fn begin_trial(&self, _: &ChangeTurn<'_>, trial: Arc<T>) {
         self.set_trial(Some(trial));
     }
 
-    /// Ends the trial of the revision `number`. Returns false if another one or none is running.
+    /// Ends the trial of the revision `number`. Returns false if no trial of that revision is
+    /// running.
     pub(super) fn end_trial(&self, _: &ChangeTurn<'_>, number: u64) -> bool {
         let is_running =
             self.current.load().trial.as_ref().is_some_and(|trial| trial.number() == number);
@@ -164,8 +168,8 @@ impl<R: Numbered, T: Numbered> DeploymentTable<R, T> {
         }));
     }
 
-    /// Returns the running trial. `None` if there is none, or if `judged` is the number of another
-    /// one: a verdict on a trial that was replaced since must not promote its successor.
+    /// Returns the running trial. `None` if there is none, or `judged` is the number of another
+    /// revision. A verdict on a replaced trial must not promote its successor.
     pub(super) fn promotable(&self, _: &ChangeTurn<'_>, judged: Option<u64>) -> Option<Arc<T>> {
         let trial = self.current.load().trial.clone();
         trial.filter(|trial| judged.is_none_or(|number| number == trial.number()))
@@ -179,8 +183,8 @@ impl<R: Numbered, T: Numbered> DeploymentTable<R, T> {
         self.activate(turn, target, false);
     }
 
-    /// Withdraws the revision `number`, which failed: ends its trial, or rolls back to the standby.
-    /// Returns `None`, and changes nothing, if it no longer serves or has no standby.
+    /// Withdraws the failed revision `number`: ends its trial, or rolls back to the standby.
+    /// Returns `None` without a change if the revision no longer serves, or there is no standby.
     pub(super) fn withdraw(&self, turn: &ChangeTurn<'_>, number: u64) -> Option<Withdrawal<R, T>> {
         let current = self.current.load_full();
         if let Some(trial) = &current.trial

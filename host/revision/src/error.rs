@@ -14,13 +14,13 @@ pub enum Error {
     /// The WebAssembly engine, the guard component or a call of it failed.
     #[error(transparent)]
     Engine(engine::Error),
-    /// A policy or another file of the operator cannot be used.
+    /// A policy or another file of the operator is invalid or unreadable.
     #[error(transparent)]
     Config(#[from] config::Error),
-    /// A component, policy or key is rejected. The active revision continues to serve.
+    /// A component, policy or key was rejected. The active revision continues to serve.
     #[error("{0}")]
     Refused(String),
-    /// The operating system refused a thread, a file watch or random bytes.
+    /// The operating system cannot provide a thread, a file watch or random bytes.
     #[error("input or output failed: {0}")]
     Io(#[from] std::io::Error),
 }

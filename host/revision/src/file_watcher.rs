@@ -19,19 +19,19 @@ const QUIET_PERIOD: Duration = Duration::from_millis(10);
 /// The maximum time to wait for a [`QUIET_PERIOD`].
 const MAX_WAIT: Duration = Duration::from_millis(60);
 /// The interval at which the files are read even without file events, because some file systems
-/// report none.
+/// report no events.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// The interval at which trials advance.
 const TRIAL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Starts the thread that watches the files of `sources`, reloads them, and advances trials. It
-/// ends when `revisions` is dropped.
+/// Starts the thread that watches the files of `sources`, reloads them, and advances trials. The
+/// thread ends when `revisions` is dropped.
 ///
-/// It watches folders, not files. Editors replace files, and Kubernetes replaces a symlink some
-/// levels up. Therefore it watches the folder of every link on the way to a file.
+/// It watches folders instead of files, because editors replace files, and Kubernetes replaces a
+/// symlink some levels up. It therefore watches the folder of every link on the way to a file.
 ///
 /// # Errors
-/// If the thread cannot start.
+/// [`crate::Error::Io`] if the thread cannot start.
 pub fn watch(revisions: &Arc<Revisions>, sources: Arc<Sources>) -> Result<()> {
     let revisions = Arc::downgrade(revisions);
     std::thread::Builder::new().name("watch".to_owned()).spawn(move || {
@@ -72,22 +72,22 @@ pub fn watch(revisions: &Arc<Revisions>, sources: Arc<Sources>) -> Result<()> {
     Ok(())
 }
 
-/// Returns true if a file event can mean changed contents. Events of opening and reading do not,
-/// because this thread causes them itself.
+/// Returns true if a file event may mean changed contents. Events of opening and reading do not,
+/// because this thread itself causes them.
 fn is_change(kind: EventKind) -> bool {
     !kind.is_access() || kind == EventKind::Access(AccessKind::Close(AccessMode::Write))
 }
 
-/// Waits until no file events arrive for [`QUIET_PERIOD`], but at most [`MAX_WAIT`]. Returns true,
-/// so that it can be part of a condition.
+/// Waits until no file events arrive for [`QUIET_PERIOD`], but at most [`MAX_WAIT`]. Always returns
+/// true, for use in a condition.
 fn settle(events: &Receiver<()>) -> bool {
     let since = Instant::now();
     while since.elapsed() < MAX_WAIT && events.recv_timeout(QUIET_PERIOD).is_ok() {}
     true
 }
 
-/// Updates the watched folders to those of the current files. `watched` has the folders watched so
-/// far.
+/// Updates the watched folders to those of the current files. `watched` contains the watched
+/// folders before and after the call.
 fn follow(
     watcher: Option<&mut RecommendedWatcher>,
     watched: &mut BTreeSet<PathBuf>,
@@ -107,7 +107,7 @@ fn follow(
     }
 }
 
-/// Returns the folder of a file, and the folders of all symlinks that the path leads through.
+/// Returns the folder of a file, and the folders of all symlinks on the path to it.
 fn folders(file: &Path) -> BTreeSet<PathBuf> {
     let mut folders = BTreeSet::new();
     let Ok(mut at) = std::path::absolute(file) else { return folders };

@@ -1,7 +1,7 @@
-//! The revisions of a fleet: replicas show their state on a board in the store, count failures
+//! The revisions of a fleet. Replicas share their state on a board in the store, count failures
 //! together, and follow each other's rollbacks and promotions. There is no leader.
 //!
-//! A thread of its own exchanges the board, so that no call waits for the store.
+//! A separate thread exchanges the board, so that no call waits for the store.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,13 +14,14 @@ use super::stats::WindowReport;
 use super::{Actor, Mode, Revision, Revisions};
 use crate::{Error, Result};
 
-/// The time between two exchanges. A rollback reaches all replicas within two of them.
+/// The time between two exchanges of the board. A rollback reaches all replicas within two
+/// exchanges.
 const INTERVAL: Duration = Duration::from_millis(500);
-/// The time without news after which a replica counts as gone.
+/// The time without an update after which a replica counts as down.
 const GONE_AFTER: Duration = Duration::from_secs(5);
-/// The time without news after which a replica is removed from the board.
+/// The time without an update after which a replica is removed from the board.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
-/// The lifetime of the board without any replica.
+/// The time to live of the board after the last exchange of any replica.
 const BOARD_TTL: Duration = Duration::from_secs(7 * 86_400);
 /// The maximum number of records of each kind. The oldest are removed first.
 const MAX_RECORDS: usize = 16;
@@ -30,7 +31,7 @@ const REPLICA: &str = "replica-";
 const ROLLBACK: &str = "rollback-";
 const PROMOTION: &str = "promotion-";
 
-/// A decision of one replica about a revision, which all follow.
+/// A decision of one replica about a revision, which all replicas follow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
     pub(super) reason: String,
@@ -38,11 +39,11 @@ pub(super) struct Record {
     pub(super) by: String,
     /// The time of the decision, in milliseconds since 1970.
     at: u64,
-    /// The revision that serves since a rollback.
+    /// The revision that serves after the decision.
     pub(super) target: Target,
 }
 
-/// A revision by its contents.
+/// A revision, identified by its contents.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Target {
     /// The digest of the component.
@@ -51,10 +52,10 @@ pub(super) struct Target {
     pub(super) policy: String,
 }
 
-/// The state that a replica shows to the others.
+/// The state of a replica that it publishes on the board.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct ReplicaStatus {
-    /// Grows with each exchange. Clocks of replicas are not compared.
+    /// The number of the exchange, which shows updates. Clocks of replicas are not compared.
     sequence: u64,
     address: String,
     active: RevisionStatus,
@@ -80,7 +81,8 @@ struct TrialStatus {
 }
 
 impl ReplicaStatus {
-    /// Returns the status of a revision that the replica serves.
+    /// Returns the status of the revision with this identity. `None` if the replica does not serve
+    /// it.
     fn revision(&self, id: &str) -> Option<&RevisionStatus> {
         let trial = self.trial.as_ref().map(|trial| &trial.revision);
         std::iter::once(&self.active).chain(trial).find(|revision| revision.id == id)
@@ -90,7 +92,7 @@ impl ReplicaStatus {
 /// A replica on the board.
 struct Member {
     status: ReplicaStatus,
-    /// The time of its last news, by the clock of this process.
+    /// The time of the last update, by the clock of this process.
     seen: Instant,
 }
 
@@ -100,21 +102,21 @@ impl Member {
     }
 }
 
-/// The part of this process in the fleet.
+/// The state of this process as a member of the fleet.
 #[derive(Default)]
 pub(super) struct FleetState(Mutex<BoardState>);
 
 #[derive(Default)]
 struct BoardState {
-    /// The address of this replica. `None` if it is none of a fleet.
+    /// The address of this replica. `None` if the gateway is not in a fleet.
     address: Option<String>,
-    /// Records that the board does not have yet.
+    /// The records that are not on the board yet.
     pending: Vec<(String, Record)>,
-    /// Fields to remove from the board.
+    /// The names of fields to remove from the board.
     removed: Vec<String>,
     rollbacks: BTreeMap<String, Record>,
     promotions: BTreeMap<String, Record>,
-    /// The replicas by their ids.
+    /// The replicas on the board, by id.
     members: BTreeMap<String, Member>,
 }
 
@@ -132,13 +134,15 @@ impl FleetState {
         state.pending.push((format!("{kind}{}", revision.id()), record));
     }
 
-    /// Records a rollback from `bad` to `target`, for all replicas.
+    /// Records a rollback from `bad` to `target` at the time `at`, in milliseconds since 1970, for
+    /// all replicas.
     pub(super) fn add_rollback(&self, bad: &Revision, target: &Revision, reason: &str, at: u64) {
         self.add(ROLLBACK, bad, target, reason, at);
         self.forget_promotions(|id| id == bad.id());
     }
 
-    /// Records the promotion of a revision, for all replicas.
+    /// Records the promotion of a revision at the time `at`, in milliseconds since 1970, for all
+    /// replicas.
     pub(super) fn add_promotion(&self, revision: &Revision, reason: &str, at: u64) {
         self.add(PROMOTION, revision, revision, reason, at);
     }
@@ -161,7 +165,8 @@ impl FleetState {
         });
     }
 
-    /// Removes the record of a rollback, because an operator deploys the revision again.
+    /// Removes the record of the rollback of the revision `id`, because an operator deploys it
+    /// again.
     pub(super) fn forget_rollback(&self, id: &str) {
         let mut state = self.state();
         if state.rollbacks.remove(id).is_some() {
@@ -169,12 +174,13 @@ impl FleetState {
         }
     }
 
-    /// Returns the rollback of a revision that the fleet has decided.
+    /// Returns the fleet's rollback of the revision with the identity `id`. `None` if it was not
+    /// rolled back.
     pub(super) fn rollback(&self, id: &str) -> Option<Record> {
         self.state().rollbacks.get(id).cloned()
     }
 
-    /// Returns a report of all replicas and records in JSON, or null without a fleet.
+    /// Returns a report of all replicas and records as JSON. Null without a fleet.
     pub(super) fn report(&self) -> Value {
         let state = self.state();
         if state.address.is_none() {
@@ -215,11 +221,11 @@ fn revision_json(status: &RevisionStatus) -> Value {
     })
 }
 
-/// Makes a gateway one of several replicas, which the others reach at `address`: a thread shares
-/// the state of its revisions until they are dropped.
+/// Makes a gateway one of several replicas, which the others reach at `address`. A thread shares
+/// the state of its revisions until `revisions` is dropped.
 ///
 /// # Errors
-/// The thread cannot start, or the system has no random bytes.
+/// The thread cannot start, or the operating system provides no random bytes.
 pub fn join_fleet(revisions: &Arc<Revisions>, address: String) -> Result<()> {
     let mut id = [0u8; 8];
     getrandom::fill(&mut id)
@@ -239,7 +245,7 @@ pub fn join_fleet(revisions: &Arc<Revisions>, address: String) -> Result<()> {
     Ok(())
 }
 
-/// This process on the board.
+/// This process as a replica on the board.
 struct Replica {
     id: String,
     address: String,
@@ -247,7 +253,8 @@ struct Replica {
 }
 
 impl Replica {
-    /// Exchanges the board with the store, and acts upon it. Does nothing while the store is down.
+    /// Exchanges the board with the store, and follows its decisions. Does nothing while the store
+    /// is down.
     fn exchange(&mut self, revisions: &Revisions) {
         let store = &revisions.services.store;
         if !store.is_up() {
@@ -312,7 +319,7 @@ impl Replica {
 }
 
 impl BoardState {
-    /// Reads the fields of the board. Those of an unknown format are ignored.
+    /// Reads the fields of the board. Ignores fields of an unknown format.
     fn read(&mut self, fields: &[(String, bytes::Bytes)]) {
         let mut members = BTreeMap::new();
         self.rollbacks.clear();
@@ -351,17 +358,18 @@ impl BoardState {
         self.members.values().filter(|member| !member.is_gone()).map(|member| &member.status)
     }
 
-    /// Returns true if a live replica had failures of this revision.
+    /// Returns true if a live replica had failures of the revision `id`.
     fn has_faults(&self, id: &str) -> bool {
         self.live().filter_map(|status| status.revision(id)).any(|one| one.window.faults > 0)
     }
 
-    /// Returns the recent calls of a revision at all live replicas.
+    /// Returns the recent calls of the revision `id` at each live replica.
     fn windows(&self, id: &str) -> Vec<WindowReport> {
         self.live().filter_map(|status| status.revision(id)).map(|one| one.window.clone()).collect()
     }
 
-    /// Returns the highest step that a live replica has reached in the canary of this revision.
+    /// Returns the highest canary step that a live replica has reached for the revision `id`.
+    /// `None` if none runs its trial.
     fn step(&self, id: &str) -> Option<usize> {
         let trials = self.live().filter_map(|status| status.trial.as_ref());
         trials.filter(|trial| trial.revision.id == id).map(|trial| trial.step).max()
@@ -369,7 +377,8 @@ impl BoardState {
 }
 
 impl Revisions {
-    /// Follows the decisions of other replicas, and decides by the failures at all of them.
+    /// Follows the decisions of other replicas. Also withdraws a revision that failed too often at
+    /// all replicas together.
     fn follow_fleet(&self) {
         let current = self.table.current_full();
         let trial = current.trial.as_ref();

@@ -1,18 +1,18 @@
-//! The identity of a revision at all replicas of a fleet. Its number counts the deployments of one
-//! process only.
+//! The identity of a revision at all replicas of a fleet. The number of a revision only counts the
+//! deployments of one process.
 
 use super::Origin;
 use crate::engine::digest;
 
-/// The length of an identity, in hex digits.
+/// The length of an identity, in hexadecimal digits.
 const ID_DIGITS: usize = 16;
 
-/// The number and the salt of the bundle that a revision was made from.
+/// The number and the salt of the bundle from which a revision was made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BundleLabel {
     /// The number of the bundle.
     pub number: u64,
-    /// The random text of the bundle, by which replicas choose the sessions of a trial.
+    /// The random text of the bundle, from which replicas determine the sessions of a trial.
     pub salt: String,
 }
 

@@ -1,4 +1,4 @@
-//! The signing keys in use, and removed ones whose cursors have not expired.
+//! The current signing keys, and removed keys whose cursors have not expired.
 
 use serde_json::{Value, json};
 use tracing::warn;
@@ -10,10 +10,11 @@ use crate::engine::{HostServices, SigningKey};
 pub(super) struct KeyRing {
     /// The configured keys. The first one signs.
     configured: Vec<SigningKey>,
-    /// Keys that signed earlier, each with the time in milliseconds at which it stopped.
+    /// Keys that signed earlier, each with the time at which it stopped signing, in milliseconds
+    /// since 1970.
     stopped: Vec<(SigningKey, u64)>,
-    /// Removed keys that still verify, each with the time in milliseconds at which its last cursor
-    /// expires.
+    /// Removed keys that still verify cursors, each with the time at which its last cursor expires,
+    /// in milliseconds since 1970.
     dropped: Vec<(SigningKey, u64)>,
 }
 
@@ -26,13 +27,13 @@ impl KeyRing {
         &self.configured
     }
 
-    /// Returns all keys that verify, the signing one first.
+    /// Returns all keys that verify cursors. The first one signs.
     pub(super) fn verifying(&self) -> Vec<SigningKey> {
         let dropped = self.dropped.iter().map(|(key, _)| key);
         self.configured.iter().chain(dropped).cloned().collect()
     }
 
-    /// Protects the values in the store with all keys that verify, and returns these keys.
+    /// Encrypts the values in the store with the keys that verify cursors, and returns these keys.
     pub(super) fn protect(&self, services: &HostServices) -> Vec<SigningKey> {
         let keys = self.verifying();
         let secrets: Vec<&[u8]> = keys.iter().map(|key| key.secret.as_slice()).collect();
@@ -40,9 +41,11 @@ impl KeyRing {
         keys
     }
 
-    /// Replaces the configured keys at the time `now`. Removed keys verify until `lifetime` after
-    /// they stopped signing; with `None` they end at once. Returns true if the verifying keys have
-    /// changed.
+    /// Replaces the configured keys at the time `now`. Removed keys verify cursors until `lifetime`
+    /// has passed since they stopped signing. With `None`, they become invalid at once.
+    ///
+    /// Returns true if the set of verifying keys has changed. All times are in milliseconds, `now`
+    /// since 1970.
     pub(super) fn replace(&mut self, keys: &[SigningKey], lifetime: Option<u64>, now: u64) -> bool {
         let before = self.verifying();
         if let Some(signer) = self.configured.first()
@@ -74,7 +77,8 @@ impl KeyRing {
         before != self.verifying()
     }
 
-    /// Ends removed keys whose last cursor has expired. Returns true if there were any.
+    /// Drops removed keys whose last cursor has expired at the time `now`, in milliseconds since
+    /// 1970. Returns true if there were any.
     pub(super) fn expire(&mut self, now: u64) -> bool {
         let before = self.dropped.len();
         self.dropped.retain(|(_, until)| *until > now);
@@ -87,7 +91,7 @@ impl KeyRing {
     }
 }
 
-/// Returns the first digits of a key's digest, which identify it in reports.
+/// Returns the first eight digits of a key's digest, which identify the key in reports.
 pub(super) fn short(key: &SigningKey) -> String {
     digest(&key.secret).chars().take(8).collect()
 }

@@ -6,13 +6,13 @@ use crate::engine::SigningKey;
 use crate::{Error, Result, config};
 
 /// The environment variable with the signing keys, separated by commas. The first key signs
-/// cursors, all verify them.
+/// cursors, and all keys verify them.
 pub const VARIABLE: &str = "CONTEXT_GUARD_SIGNING_KEYS";
 
 /// The minimum length of a signing key, in bytes.
 pub const MIN_KEY_BYTES: usize = 16;
 
-/// Returns the signing keys in the environment variable [`VARIABLE`], or `None` if it has none.
+/// Returns the signing keys in the environment variable [`VARIABLE`]. `None` if it contains none.
 #[must_use]
 pub fn from_environment() -> Option<Vec<SigningKey>> {
     let value = std::env::var(VARIABLE).ok()?;
@@ -33,7 +33,7 @@ fn named(id: &str, secret: &str) -> SigningKey {
 /// Returns a new random signing key.
 ///
 /// # Errors
-/// If the operating system has no randomness.
+/// [`crate::Error::Io`] if the operating system provides no random bytes.
 pub fn random() -> Result<SigningKey> {
     let mut secret = [0u8; 32];
     getrandom::fill(&mut secret)
@@ -41,8 +41,8 @@ pub fn random() -> Result<SigningKey> {
     Ok(SigningKey { id: "random".to_owned(), secret: secret.to_vec() })
 }
 
-/// Reads the signing key in a file. Creates the file with a random key if it is missing, readable
-/// by its owner only.
+/// Reads the signing key in a file. If the file is missing, creates it with a random key, readable
+/// only by its owner.
 ///
 /// # Errors
 /// [`config::Error::File`].

@@ -1,4 +1,4 @@
-//! The places of a gateway's sources: policy, component and signing keys.
+//! The locations of a gateway's sources: policy, component and signing keys.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,29 +10,32 @@ use crate::engine::SigningKey;
 use crate::policy::Source;
 use crate::{Error, Result, config};
 
-/// The places of the sources, as the gateway file or the command line names them. Each source is
-/// read on its own.
+/// The locations of the sources, from the gateway file or the command line. Each source is read
+/// separately.
 #[derive(Clone, Debug, Default)]
 pub struct Layout {
-    /// The gateway file, from which the layout was read.
+    /// The gateway file from which the layout was read. `None` for a layout from the command line.
     pub file: Option<PathBuf>,
-    /// The place of the policy.
+    /// The location of the policy.
     pub policy: PolicyPlace,
-    /// The path of the component file and the proof it needs; `None` for the embedded component.
+    /// The path of the component file, and the proof that it needs. `None` for the embedded
+    /// component.
     pub component: Option<(PathBuf, VerificationPolicy)>,
-    /// The signing keys; `None` if nothing may replace those in use.
+    /// The signing keys of the gateway file. Empty to use those of the environment. `None` if a
+    /// reload must not replace the keys in use.
     pub keys: Option<Vec<Secret>>,
-    /// The folder that relative paths in keys start from.
+    /// The folder to which relative paths in `keys` refer.
     pub folder: PathBuf,
-    /// False if removed signing keys become invalid at once.
+    /// True if removed signing keys verify until their cursors have expired. False if they become
+    /// invalid at once.
     pub keep_dropped_keys: bool,
-    /// The parts of a bundle, which replace those of the files.
+    /// The parts of a bundle, which replace those of the files. `None` without a bundle.
     pub bundle: Option<Arc<BundleParts>>,
 }
 
-/// The parts of a bundle. Those that are missing are those of the files.
+/// The parts of a bundle. The files provide those that are `None`.
 pub struct BundleParts {
-    /// The place that the bundle was read from, in reports.
+    /// The location from which the bundle was read, for reports.
     pub place: String,
     /// The number and the salt of the bundle.
     pub label: BundleLabel,
@@ -59,12 +62,12 @@ impl std::fmt::Debug for BundleParts {
     }
 }
 
-/// The place of a policy.
+/// The location of a policy.
 #[derive(Clone, Debug)]
 pub enum PolicyPlace {
-    /// A file of its own.
+    /// A separate policy file.
     File(PathBuf),
-    /// The gateway file, or the default policy.
+    /// The policy in the gateway file, or the default policy.
     Inline(Source),
 }
 
@@ -89,8 +92,8 @@ impl Layout {
         }
     }
 
-    /// Returns the component of the bundle, or reads and verifies the component file. Returns
-    /// `None` for the embedded component.
+    /// Returns the component of the bundle. Otherwise reads and verifies the component file.
+    /// Returns `None` for the embedded component.
     ///
     /// # Errors
     /// As [`read_component`].
@@ -102,8 +105,9 @@ impl Layout {
         read_component(path, trust).map(Some)
     }
 
-    /// Reads the signing keys: those of the bundle, else those of the layout, else those of the
-    /// environment. Returns `None` if none of them has any.
+    /// Reads the signing keys: those of the bundle, otherwise those of the layout, otherwise those
+    /// of the environment. Returns `None` if there are none, or a reload must not replace the keys
+    /// in use.
     ///
     /// # Errors
     /// [`Error::Refused`] if a reference cannot be resolved.

@@ -63,13 +63,13 @@ pub struct Revision {
     pub number: u64,
     /// The sources of the component and of the policy.
     pub origin: Origin,
-    /// The policy in JSON as it was given; empty for the default policy.
+    /// The policy in JSON, as the operator wrote it. Empty for the default policy.
     pub policy: String,
     /// The statistics of guard calls under this revision.
     pub stats: RevisionStats,
     /// The identity of the revision, which is the same at all replicas of a fleet.
     id: String,
-    /// The number by which sessions are chosen for the trial of the revision.
+    /// The number from which the sessions for the trial of the revision are chosen.
     salt: u64,
     component: Arc<Component>,
     settings: ArcSwap<Settings>,
@@ -86,13 +86,13 @@ pub struct Origin {
     pub source: String,
     /// The version that the component reports.
     pub version: String,
-    /// The SHA-256 digest of the component in hex.
+    /// The SHA-256 digest of the component, in hexadecimal.
     pub component: String,
-    /// The SHA-256 digest of the policy in hex.
+    /// The SHA-256 digest of the policy, in hexadecimal.
     pub policy: String,
     /// The time of deployment, in milliseconds since 1970.
     pub since_ms: u64,
-    /// The bundle that the revision was made from, if there was one.
+    /// The bundle from which the revision was made. `None` if it was made from files.
     pub bundle: Option<BundleLabel>,
 }
 
@@ -126,8 +126,8 @@ impl Revision {
         }
     }
 
-    /// Returns the policy's treatment of an answer that the guard failed to process, and the
-    /// maximum size of such an answer in bytes.
+    /// Returns the policy's treatment of an answer on which the guard failed, and the maximum size
+    /// of such an answer in bytes.
     pub fn on_fault(&self) -> (OnFault, usize) {
         (self.on_fault, self.hard_byte_limit)
     }
@@ -158,8 +158,8 @@ impl Revision {
         &self.component
     }
 
-    /// Calls the guard on an upstream's JSON-RPC response. `ticket` is from the guard's verdict on
-    /// the request.
+    /// Calls the guard on an upstream's JSON-RPC response. `ticket` is the ticket in the guard's
+    /// verdict on the request.
     ///
     /// # Errors
     /// As [`Component::on_response`].
@@ -173,7 +173,7 @@ impl Revision {
         self.component.on_response(services, &self.settings.load(), cx, ticket, message)
     }
 
-    /// Reads a part of the stored answer to which a cursor leads, for a program.
+    /// Reads a part of the stored answer of a cursor, for a program.
     ///
     /// # Errors
     /// As [`Component::read_stored`].
@@ -188,10 +188,10 @@ impl Revision {
     }
 
     /// Compiles `policy`, a copy of the operator's policy with corrected token estimates, and
-    /// applies it from now on. Reports still show the operator's policy.
+    /// applies it from now on. Reports still contain the operator's policy.
     ///
     /// # Errors
-    /// Those of [`Component::compile_policy`].
+    /// As [`Component::compile_policy`].
     pub fn correct(&self, services: &HostServices, policy: &str) -> Result<()> {
         let compiled = self.component.compile_policy(services, policy)?;
         // The keys can change meanwhile: replaced ones must not return.
@@ -202,8 +202,8 @@ impl Revision {
         Ok(())
     }
 
-    /// Returns the identity of the revision: its component, its policy and the number of its
-    /// bundle. It is the same at all replicas of a fleet.
+    /// Returns the identity of the revision, a digest of its component, its policy and the number
+    /// of its bundle. It is the same at all replicas of a fleet.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
@@ -214,8 +214,8 @@ impl Revision {
             .rcu(|settings| Settings { policy: settings.policy.clone(), keys: keys.to_vec() });
     }
 
-    /// Returns a JSON report of the revision. `state` is its state to report, such as `active` or
-    /// `standby`.
+    /// Returns a JSON report of the revision. `state` is the state in the report, such as `active`
+    /// or `standby`.
     #[must_use]
     pub fn json(&self, state: &str) -> Value {
         let Origin { source, version, component, policy, since_ms, bundle } = &self.origin;

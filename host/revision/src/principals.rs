@@ -1,4 +1,4 @@
-//! The identity of principals in statistics.
+//! Identifies principals in statistics by hashes.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -12,28 +12,28 @@ use super::{Revision, Revisions};
 use crate::digest;
 
 /// The principal of calls that the gateway makes itself, for example to list tools at its start.
-/// The control character keeps it apart from all others.
+/// The control character distinguishes it from all other principals.
 pub const GATEWAY_PRINCIPAL: &str = "\u{0}gateway";
 
-/// The maximum number of principals that a window counts, which bounds memory.
+/// The maximum number of principals that a window counts. It bounds memory.
 pub(super) const MAX_PRINCIPALS: usize = 65_536;
 
-/// A principal as a hash, so that statistics do not store names.
+/// The hash of a principal. Statistics store hashes instead of names.
 pub(super) type PrincipalHash = u64;
 
-/// Computes hashes of principals. They are keyed: a client cannot choose a name that collides with
-/// another one.
+/// Computes hashes of principals. They are keyed, so that a client cannot choose a name that
+/// collides with another one.
 #[derive(Debug, Default)]
 pub(super) struct PrincipalHasher {
     random: RandomState,
-    /// The key of the fleet, whose replicas count principals together, and the secret that it was
-    /// derived from.
+    /// The signing key of the fleet, and the hash key that was derived from it. Unset without a
+    /// fleet, whose replicas count principals together.
     shared: ArcSwapOption<(Vec<u8>, String)>,
 }
 
 impl PrincipalHasher {
-    /// Returns the hash of a principal, or of the principal of a scope. `None` for the gateway
-    /// itself, which is no caller.
+    /// Returns the hash of `principal`, which may be a scope: then only its principal counts.
+    /// `None` for the gateway itself, which is not a caller.
     pub(super) fn hash(&self, principal: &str) -> Option<PrincipalHash> {
         if principal == GATEWAY_PRINCIPAL {
             return None;
@@ -48,7 +48,7 @@ impl PrincipalHasher {
         hash.finalize().first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
     }
 
-    /// Computes hashes as all replicas with this signing key do.
+    /// Sets the hash key that all replicas with this signing key use.
     pub(super) fn share(&self, secret: &[u8]) {
         if self.shared.load().as_ref().is_none_or(|shared| shared.0 != secret) {
             self.shared.store(Some(Arc::new((secret.to_vec(), principal_key(secret)))));
@@ -56,13 +56,13 @@ impl PrincipalHasher {
     }
 }
 
-/// Returns the key for hashes of principals that all replicas compute, from a signing key.
+/// Derives the hash key that all replicas use from a signing key.
 fn principal_key(secret: &[u8]) -> String {
     digest(&[b"context-guard principals 1 ", secret].concat())
 }
 
 impl Revisions {
-    /// Counts a guard call of duration `took` for a principal. It may have failed.
+    /// Counts a guard call of duration `took` for a principal. `failed` is true if the call failed.
     pub fn called(&self, revision: &Revision, principal: &str, took: Duration, failed: bool) {
         revision.stats.called(self.principals.hash(principal), took, failed, self.window());
     }

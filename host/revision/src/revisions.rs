@@ -58,8 +58,8 @@ impl Revisions {
         Self::from_bundle(component, services, policy, keys, options, None)
     }
 
-    /// Creates the revisions of a guard as [`Self::new`] does. The first one was made from
-    /// `bundle`.
+    /// Creates the revisions of a guard as [`Self::new`] does. `bundle` is the bundle from which
+    /// the first one was made, or `None`.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -101,8 +101,8 @@ impl Revisions {
         let _ = self.observer.set(Box::new(observer));
     }
 
-    /// Checks the active policy, and each one that is deployed later, by a rule that needs more
-    /// than the policy. Only the first registration has an effect.
+    /// Checks the active policy and each later one with `check`, a rule that needs more data than
+    /// the policy. Only the first registration has an effect.
     ///
     /// # Errors
     /// [`Error::Config`] with the issue of the active policy.
@@ -116,7 +116,7 @@ impl Revisions {
         issue.map_or(Ok(()), |issue| Err(config::Error::Policy(Issues(vec![issue])).into()))
     }
 
-    /// Refuses a policy that the registered check does not accept.
+    /// Rejects a policy that the registered check does not accept.
     pub(super) fn check_policy(&self, policy: &Source) -> Result<()> {
         match self.policy_check.get().and_then(|check| check(policy.document())) {
             Some(issue) => Err(policy.located(Issues(vec![issue])).into()),
@@ -124,7 +124,7 @@ impl Revisions {
         }
     }
 
-    /// Sets the record of what was rolled back, which also tells a later process.
+    /// Sets the record of rollbacks, which a later process also reads.
     pub fn remember_rollbacks(&self, record: RolledBack) {
         self.ledger().rolled_back = record;
     }
@@ -145,8 +145,8 @@ impl Revisions {
         self.table.current()
     }
 
-    /// Returns the revision that serves the caller `cx`: the one on trial for its share of
-    /// sessions, else the active one.
+    /// Returns the revision that serves the caller `cx`. That is the revision on trial for its
+    /// share of sessions, otherwise the active one.
     pub fn choose(&self, cx: &CallContext) -> Arc<Revision> {
         let current = self.table.current();
         match &current.trial {
@@ -155,8 +155,8 @@ impl Revisions {
         }
     }
 
-    /// Returns the revision on which to repeat a call that failed on `failed`. It is the standby if
-    /// `failed` is active, else the active one.
+    /// Returns the revision on which to repeat a call that failed on `failed`: the standby if
+    /// `failed` is active, otherwise the active one. `None` if there is no standby.
     pub fn fallback_for(&self, failed: &Revision) -> Option<Arc<Revision>> {
         let current = self.table.current();
         if current.active.number == failed.number {
@@ -184,14 +184,16 @@ impl Revisions {
         self.fleet.activated(revision);
     }
 
-    /// Returns the secrets of all keys that verify cursors, that of the signing key first.
+    /// Returns the secrets of all keys that verify cursors. The first one is that of the signing
+    /// key.
     #[must_use]
     pub fn secrets(&self) -> Vec<Vec<u8>> {
         self.ledger().keys.verifying().into_iter().map(|key| key.secret).collect()
     }
 
-    /// Replaces the signing keys. The first key signs, all verify. If `keep_dropped` is true, a
-    /// removed key verifies until its last cursors have expired; otherwise they become invalid.
+    /// Replaces the signing keys. The first key signs, and all keys verify. If `keep_dropped` is
+    /// true, a removed key verifies until its last cursors have expired. Otherwise removed keys
+    /// become invalid at once.
     ///
     /// # Errors
     /// [`Error::Refused`] if there is no key, or a key is too short.
@@ -228,22 +230,22 @@ impl Revisions {
         }
     }
 
-    /// Returns the longest cursor lifetime of the revisions that serve or served.
+    /// Returns the longest cursor lifetime of all retained revisions, in milliseconds.
     fn cursor_lifetime_ms(&self) -> u64 {
         let kept = self.table.kept().iter().map(|(kept, _)| kept.cursor_ttl_ms).max();
         let trial = self.trial().map(|trial| trial.revision.cursor_ttl_ms);
         kept.max(trial).unwrap_or_default()
     }
 
-    /// Returns the removed keys that still verify, each by the first digits of its digest and the
-    /// time at which it ends, in JSON.
+    /// Returns the removed keys that still verify as JSON. Each has the first digits of its digest,
+    /// and the time at which it becomes invalid.
     pub(super) fn dropped_keys(&self) -> Value {
         self.ledger().keys.dropped_json()
     }
 
-    /// Returns the state of contents with the digest `offered` that are not those of `active`, and
-    /// its reason. `of` returns the digest of a revision's contents of that kind. `None` if they
-    /// are the active ones.
+    /// Returns the state of contents that are not active, and the reason for that state. `offered`
+    /// is their digest, and `of` returns the digest of the same contents of a revision. `None` if
+    /// they are active.
     pub(super) fn difference(
         &self,
         active: &Revision,
@@ -262,20 +264,20 @@ impl Revisions {
         })
     }
 
-    /// Returns the active revision, which serves all callers but those of a trial.
+    /// Returns the active revision, which serves all callers except those of a trial.
     #[must_use]
     pub fn active(&self) -> Arc<Revision> {
         Arc::clone(&self.table.current().active)
     }
 
-    /// Returns the running trial, or `None` if none is running.
+    /// Returns the running trial. `None` if no trial is running.
     #[must_use]
     pub fn trial(&self) -> Option<Arc<Trial>> {
         self.table.current().trial.clone()
     }
 
-    /// Rolls back to the retained revision with the number `to`. If `None`, ends the running trial
-    /// or, without one, rolls back to the standby. Returns the active revision.
+    /// Rolls back to the retained revision with the number `to`. With `None`, ends the running
+    /// trial. If there is no trial, rolls back to the standby. Returns the active revision.
     ///
     /// # Errors
     /// [`Error::Refused`] if there is no such revision.
@@ -309,7 +311,7 @@ impl Revisions {
         Ok(target)
     }
 
-    /// Promotes the revision on trial to the active one and returns it.
+    /// Promotes the revision on trial to the active one, and returns it.
     ///
     /// # Errors
     /// [`Error::Refused`] if no trial is running.
@@ -317,14 +319,14 @@ impl Revisions {
         self.promote_trial(None, actor, reason, true)
     }
 
-    /// Promotes the revision on trial, as another replica did.
+    /// Promotes the revision on trial, because another replica has promoted it.
     pub(super) fn follow_promotion(&self, number: u64, reason: &str) {
         // Fails if the trial was replaced meanwhile.
         let _ = self.promote_trial(Some(number), Actor::Gateway, reason, false);
     }
 
-    /// Promotes the revision on trial. `judged` is its number if a verdict on it is the reason. The
-    /// other replicas follow if `is_shared`.
+    /// Promotes the revision on trial. `judged` is its number if a verdict on the trial is the
+    /// reason, otherwise `None`. The other replicas follow if `is_shared` is true.
     fn promote_trial(
         &self,
         judged: Option<u64>,
@@ -351,7 +353,7 @@ impl Revisions {
         Ok(Arc::clone(&trial.revision))
     }
 
-    /// Ends a trial. If it failed, its policy and component count as rolled back.
+    /// Ends a trial. If `failed` is true, its policy and component count as rolled back.
     pub(super) fn end_trial(
         &self,
         turn: &ChangeTurn<'_>,
@@ -365,12 +367,14 @@ impl Revisions {
         }
     }
 
-    /// Counts a call of a principal that failed on `revision` and succeeded on another one. Rolls
-    /// back `revision`, or ends its trial, if there were too many such calls recently. Never blocks
-    /// a call: if another change is in progress, the next failure triggers the rollback.
+    /// Counts a call of a principal that failed on `revision` and succeeded on another revision. If
+    /// there were too many such calls recently, rolls back `revision` or ends its trial.
     ///
-    /// A call that no other revision answers must not be reported here: a client could send such
-    /// calls to choose the active revision.
+    /// Never blocks a call: if another change is in progress, the next failure triggers the
+    /// rollback.
+    ///
+    /// A call that no other revision answers must not be reported here. A client could otherwise
+    /// send such calls to choose the active revision.
     pub fn failed(&self, revision: &Revision, principal: &str) {
         let Some(principal) = self.principals.hash(principal) else { return };
         revision.stats.blame(principal, self.window());
@@ -379,7 +383,7 @@ impl Revisions {
         self.withdraw(&turn, revision.number, &reason, true);
     }
 
-    /// Advances the running trial: to its next step, its promotion or its end. Also ends removed
+    /// Advances the running trial to its next step, its promotion or its end. Also drops removed
     /// keys whose cursors have expired. The file watcher calls this every second.
     pub fn tick(&self) {
         if self.ledger().keys.expire(self.services.now_ms()) {
@@ -401,7 +405,8 @@ impl Revisions {
         }
     }
 
-    /// Reports that a trial takes its current share of sessions.
+    /// Reports that a trial serves its current share of sessions. `cause` is appended to the
+    /// report.
     pub(super) fn report_step(&self, active: &Revision, trial: &Trial, cause: &str) {
         let reason = format!("it takes {} % of the sessions{cause}", trial.percent());
         let (event, actor) = (ChangeEvent::Step, Actor::Gateway);

@@ -1,5 +1,5 @@
-//! The record of policies and components that were rolled back. It survives a restart, so that a
-//! new process does not deploy them again.
+//! The record of policies and components that were rolled back. It persists across restarts, so
+//! that a new process does not deploy them again.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -11,11 +11,11 @@ use super::{Revision, digest};
 use crate::Result;
 use crate::policy::Source;
 
-/// The maximum number of recorded policies and components. The oldest is forgotten first.
+/// The maximum number of recorded policies and components. Beyond it, the oldest is removed.
 const MAX_ENTRIES: usize = 16;
 
 /// The policies and components that were rolled back, with their replacements. Without a file, the
-/// record lasts as long as the process.
+/// record is kept in memory only.
 #[derive(Debug, Default)]
 pub struct RolledBack {
     file: Option<PathBuf>,
@@ -26,7 +26,7 @@ pub struct RolledBack {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Entry {
-    /// The SHA-256 digest of the policy or component in hex.
+    /// The SHA-256 digest of the policy or component, in hexadecimal.
     digest: String,
     /// The time of the rollback, in milliseconds since 1970.
     at: u64,
@@ -34,13 +34,13 @@ struct Entry {
     replacement: Replacement,
 }
 
-/// The part of the revision that serves since the rollback.
+/// The policy or component that serves after the rollback.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 enum Replacement {
-    /// A policy in JSON; empty for the default policy.
+    /// A policy in JSON. Empty for the default policy.
     Policy(String),
-    /// The digest of a component. Its bytes are in a file beside the record.
+    /// The digest of a component. The component is in a file next to the record.
     Component(String),
 }
 
@@ -54,8 +54,8 @@ impl Replacement {
 }
 
 impl RolledBack {
-    /// Opens the record in `file`, which is created at the first rollback. A damaged record counts
-    /// as empty.
+    /// Opens the record in `file`, which the first rollback creates. A damaged record counts as
+    /// empty.
     #[must_use]
     pub fn open(file: PathBuf) -> Self {
         let entries = match std::fs::read(&file) {
@@ -72,8 +72,9 @@ impl RolledBack {
         self.entries.iter().find(|entry| entry.digest == digest)
     }
 
-    /// Returns the entry whose replacement serves instead of contents with this digest. The
-    /// replacement itself may have been rolled back later.
+    /// Returns the entry whose replacement currently serves instead of the contents with this
+    /// digest. Follows replacements that were later rolled back themselves. `None` if the contents
+    /// were not rolled back.
     fn find_last(&self, digest: &str) -> Option<&Entry> {
         let mut last = self.find(digest)?;
         // The number of entries bounds the walk even if a damaged record has a cycle.
@@ -101,8 +102,8 @@ impl RolledBack {
         Some(replacement.clone())
     }
 
-    /// Returns the bytes of the component that replaces the one of `bytes`, which was read from
-    /// `path`. `None` if that was not rolled back, or its replacement was lost.
+    /// Returns the component that replaces `bytes`, the component read from `path`. `None` if it
+    /// was not rolled back, or its replacement was lost.
     #[must_use]
     pub fn component_instead_of(&self, path: &Path, bytes: &[u8]) -> Option<Vec<u8>> {
         let entry = self.find_last(&digest(bytes))?;
@@ -145,7 +146,8 @@ impl RolledBack {
         self.save(Some(target));
     }
 
-    /// Removes the parts of a revision, which an operator deployed again.
+    /// Removes the policy and component of a revision from the record, because an operator deployed
+    /// it again.
     pub(super) fn forget(&mut self, revision: &Revision) {
         let Revision { origin, .. } = revision;
         let before = self.entries.len();

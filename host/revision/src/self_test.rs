@@ -1,5 +1,5 @@
-//! The self-test of a candidate component: it shapes answers of known content, which are read to
-//! their end.
+//! The self-test of a candidate component. The component shapes answers with known contents, which
+//! the test then reads to their end.
 //!
 //! A new component may shape differently. It must not lose, invent or reveal anything, and it must
 //! accept the cursors of the active component.
@@ -22,16 +22,16 @@ const TEST_TIME_MS: u64 = 1_790_000_000_000;
 /// The number of records in the list that the self-test shapes.
 const RECORDS: u64 = 400;
 const LINES: u64 = 3_000;
-/// The maximum number of reads to get all pages of one answer. More reads mean that cursors form a
+/// The maximum number of reads for all pages of one answer. More reads mean that cursors form a
 /// cycle.
 const MAX_READS: usize = 500;
 
-/// Tests the candidate component. Also tests that the candidate and `running`, the active
-/// component, accept each other's cursors.
+/// Tests the candidate component. Also tests that `candidate` and `running`, the active component,
+/// accept each other's cursors.
 ///
 /// # Errors
-/// [`Error::Refused`] with the first failure. The test ends there, because later failures would
-/// follow from it.
+/// [`Error::Refused`] with the first failure. The test ends there, because later failures could
+/// result from it.
 pub(super) fn run(candidate: &Component, running: Option<&Component>) -> Result<()> {
     let bench = Bench::new();
     let subject = Subject::new(candidate, &bench)?;
@@ -125,8 +125,8 @@ fn text() -> String {
     })
 }
 
-/// Parses a message, and checks that it answers the self-test's request. `vector` names the test
-/// case in errors.
+/// Parses a message, and checks that it answers the self-test's request. `vector` is the name of
+/// the test case in errors.
 fn is_answer(vector: &str, message: &[u8]) -> Result<Value> {
     let answer: Value = serde_json::from_slice(message)
         .map_err(|error| wrong(vector, format!("the answer is not JSON: {error}")))?;
@@ -173,8 +173,8 @@ impl<'b> Subject<'b> {
         ))
     }
 
-    /// Returns the component's answer to a call of its tool `context_guard_read`. `vector` names
-    /// the test case in errors.
+    /// Returns the component's answer to a call of its tool `context_guard_read`. `vector` is the
+    /// name of the test case in errors.
     fn read(&self, vector: &str, principal: &str, arguments: &Value) -> Result<Vec<u8>> {
         match self.request(principal, &call("context_guard_read", arguments))? {
             RequestVerdict::Answer(answer) => {
@@ -265,8 +265,8 @@ impl<'b> Subject<'b> {
         }
     }
 
-    /// Reads all pages by following the cursors from the answer `first` on, and calls `see` with
-    /// each content text. `vector` names the test case in errors.
+    /// Reads all pages by following cursors, beginning with the answer `first`. Calls `see` with
+    /// each content text. `vector` is the name of the test case in errors.
     fn walk(&self, vector: &str, first: &[u8], mut see: impl FnMut(&str)) -> Result<()> {
         // The first answer may be condensed: `fields: all` reads its page again in full.
         let mut message = first.to_vec();
@@ -313,7 +313,7 @@ impl<'b> Subject<'b> {
         Ok(())
     }
 
-    /// Checks that a cursor issued by `from` reads the same page with `from` and with `to`.
+    /// Checks that a cursor which `from` issued reads the same page with `from` and with `to`.
     /// `otherwise` is the error message.
     fn hands_over(from: &Self, to: &Self, otherwise: &str) -> Result<()> {
         let arguments = json!({"cursor": from.cursor()?, "fields": "all"});

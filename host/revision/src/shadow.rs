@@ -1,4 +1,4 @@
-//! A shadow revision: it shapes copies of the upstreams' answers, which nobody receives. The
+//! A shadow revision shapes copies of upstreams' answers without sending them to clients. The
 //! differences from the sent answers are reported.
 
 use std::collections::BTreeMap;
@@ -14,8 +14,8 @@ use crate::Result;
 use crate::engine::{CallContext, Decision, HostServices, Outcome, RequestVerdict};
 use crate::store::{CursorStore, StoreError};
 
-/// The maximum number of answers that wait for the shadow revision. Further ones are skipped, so
-/// that it never delays a request.
+/// The maximum number of answers in the queue of the shadow revision. Further answers are skipped,
+/// so that it never delays a request.
 const MAX_QUEUED: usize = 32;
 /// The maximum number of endpoints in the report of a shadow comparison.
 const MAX_ENDPOINTS: usize = 1_000;
@@ -41,7 +41,7 @@ struct Compared {
     faults: u64,
     active_tokens: u64,
     candidate_tokens: u64,
-    /// The largest number of estimated tokens by which a shadow answer exceeded the active one.
+    /// The maximum number of estimated tokens by which a shadow answer exceeded the active one.
     worst: i64,
 }
 
@@ -118,8 +118,8 @@ fn compare(
     }
 }
 
-/// Shapes an answer with the shadow revision. Returns the decision, and the shaped answer if it
-/// differs from the upstream's. `None` if the revision fails.
+/// Shapes an answer with the shadow revision. Returns the decision, and the shaped answer or `None`
+/// if the upstream's answer is unchanged. Returns `None` as a whole if the revision fails.
 fn shape(
     revision: &Revision,
     services: &HostServices,
@@ -143,8 +143,7 @@ fn shape(
     Some((verdict.decision, shaped))
 }
 
-/// A store that ignores writes. The shadow revision uses it, because no client receives its
-/// cursors.
+/// A store that ignores writes, for the shadow revision. No client receives its cursors.
 struct ReadOnly(Arc<dyn CursorStore>);
 
 impl CursorStore for ReadOnly {

@@ -1,4 +1,4 @@
-//! Verifies a component by a checksum or a signature in a file beside it.
+//! Verifies a component by a checksum or a signature in a separate file next to it.
 
 use std::path::{Path, PathBuf};
 
@@ -18,12 +18,12 @@ pub enum VerificationPolicy {
     /// `sha256sum` writes it.
     Checksum,
     /// The file `FILE.minisig` must contain a signature of the component `FILE` by one of these
-    /// minisign keys.
+    /// minisign public keys.
     Signed(Vec<PublicKey>),
 }
 
 impl VerificationPolicy {
-    /// Returns the verification policy of a configuration.
+    /// Returns the verification policy in the configuration of the component.
     ///
     /// # Errors
     /// [`Error::Refused`] if a public key is invalid.
@@ -35,8 +35,8 @@ impl VerificationPolicy {
         }
     }
 
-    /// Returns a verification policy that requires a signature by one of these minisign keys, each
-    /// in base64.
+    /// Returns a verification policy that requires a signature by one of these minisign public
+    /// keys, in base64.
     ///
     /// # Errors
     /// [`Error::Refused`] if a key is invalid.
@@ -49,8 +49,8 @@ impl VerificationPolicy {
         Ok(Self::Signed(keys.collect::<Result<_>>()?))
     }
 
-    /// Returns the path of the checksum or signature file that belongs to a component file. `None`
-    /// if no proof is required.
+    /// Returns the path of the checksum or signature file of a component file. `None` if no proof
+    /// is required.
     #[must_use]
     pub fn sidecar(&self, component: &Path) -> Option<PathBuf> {
         let ending = match self {
@@ -67,7 +67,7 @@ impl VerificationPolicy {
     /// file.
     ///
     /// # Errors
-    /// [`Error::Refused`] if they do not match.
+    /// [`Error::Refused`] if the proof does not match.
     pub fn verify(&self, bytes: &[u8], proof: &str) -> Result<()> {
         match self {
             Self::Any => Ok(()),

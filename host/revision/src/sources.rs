@@ -1,5 +1,5 @@
-//! The sources of a gateway: gateway file, policy, component, signing keys. Each is read again when
-//! it changes, and a broken one does not affect the others.
+//! The sources of a gateway: gateway file, policy, component and signing keys. Each source is read
+//! again when it changes. An invalid source does not affect the others.
 
 mod bundle;
 mod report;
@@ -19,8 +19,8 @@ use crate::{Error, Result};
 type Read = dyn Fn() -> Result<Layout> + Send + Sync;
 type Deployed = Result<Option<Arc<Revision>>>;
 
-/// Reads the sources of a gateway and remembers their last contents. Contents that were rejected
-/// are not tried again until they change.
+/// Reads the sources of a gateway, and stores digests of their last contents. Rejected contents are
+/// not tried again until they change.
 pub struct Sources {
     read: Box<Read>,
     state: Mutex<State>,
@@ -43,11 +43,11 @@ struct State {
 /// The state of one source.
 #[derive(Default)]
 struct SourceState {
-    /// The digest of the contents that were offered last.
+    /// The digest of the contents that were last tried. `None` before the first attempt.
     offered: Option<String>,
-    /// The reason why those contents were rejected.
+    /// The reason why these contents were rejected. `None` if they were not.
     rejected: Option<String>,
-    /// The reason why the source cannot be read now.
+    /// The reason why the source cannot be read at present. `None` if it can.
     unreadable: Option<String>,
     /// True while the contents are compiled and tested.
     is_pending: bool,
@@ -59,7 +59,8 @@ impl SourceState {
     }
 }
 
-/// Component candidates that wait to be compiled. Only the newest waits; it replaces earlier ones.
+/// The component candidates that wait for compilation. Only the newest waits, and replaces earlier
+/// ones.
 #[derive(Default)]
 struct ComponentQueue {
     is_running: bool,
@@ -70,16 +71,17 @@ struct ComponentJob {
     bytes: Option<Vec<u8>>,
     /// The path of the file, or the name of the bundle.
     name: String,
-    /// The policy and the label of a bundle, which is deployed as a whole.
+    /// The policy and the label of a bundle, which is deployed as a whole. `None` for a component
+    /// file.
     bundle: Option<(Source, BundleLabel)>,
-    /// True if an operator asked for the deployment.
+    /// True if an operator requested the deployment.
     is_forced: bool,
     done: Sender<Deployed>,
 }
 
 impl Sources {
-    /// Returns sources at the places that `read` returns. Their contents at this call count as
-    /// deployed.
+    /// Returns the sources at the locations that `read` returns. Their contents at the time of this
+    /// call count as deployed.
     pub fn new(read: impl Fn() -> Result<Layout> + Send + Sync + 'static) -> Self {
         let mut state = State::default();
         if let Ok(layout) = read() {
@@ -119,7 +121,7 @@ impl Sources {
         let _ = self.begin_reload(revisions, false);
     }
 
-    /// Reads all sources and deploys them, also those that were rejected before. Waits for the
+    /// Reads all sources and deploys them, including those that were rejected before. Waits for the
     /// component. Returns the new revision, or `None` if nothing changed.
     ///
     /// # Errors
@@ -154,7 +156,7 @@ impl Sources {
         reload
     }
 
-    /// Reads the gateway file. If it is broken, the places of the last good one apply.
+    /// Reads the gateway file. If it is invalid, returns the locations of the last valid one.
     fn read_layout(&self, revisions: &Revisions, is_forced: bool, reload: &mut Reload) -> Layout {
         match (self.read)() {
             Ok(layout) => {
@@ -172,8 +174,8 @@ impl Sources {
         self.state().layout.clone()
     }
 
-    /// Records that a source cannot be read. A file that is being written is read several times, so
-    /// the same reason is reported once. A forced reload reports it always.
+    /// Records that a source cannot be read. The same reason is reported once, because a file that
+    /// is being written is read several times. A forced reload always reports it.
     fn unreadable(
         &self,
         revisions: &Revisions,
@@ -296,8 +298,8 @@ impl Sources {
         }
     }
 
-    /// Queues a component instead of one that waits, and starts the thread that compiles components
-    /// unless it runs.
+    /// Queues a component in place of a waiting one. Starts the thread that compiles components if
+    /// it is not running. Returns the receiver of the result.
     fn queue_component(
         self: &Arc<Self>,
         revisions: &Arc<Revisions>,
@@ -382,12 +384,12 @@ impl Sources {
     }
 }
 
-/// The results of a reload so far.
+/// The results of a reload until now.
 #[derive(Default)]
 struct Reload {
     deployed: Option<Arc<Revision>>,
     errors: Vec<String>,
-    /// Receives the result of the component, if one is being compiled.
+    /// Receives the result of the component. `None` if no component is being compiled.
     component: Option<Receiver<Deployed>>,
 }
 
@@ -395,8 +397,8 @@ fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// Returns the digest of what a bundle deploys. `policy` and `component` are digests of the parts,
-/// which may be those of files.
+/// Returns the digest of the parts that a bundle deploys. `policy` and `component` are digests of
+/// its parts, which files may provide.
 fn bundle_digest(bundle: &BundleParts, policy: Option<&str>, component: Option<&str>) -> String {
     format!("{} {policy:?} {component:?}", bundle.label.number)
 }
@@ -405,7 +407,7 @@ fn policy_digest(policy: &Source) -> String {
     digest(policy.json().as_bytes())
 }
 
-/// Rejects an empty policy file, which is probably being written.
+/// Rejects an empty policy file, which is probably incomplete.
 fn written(policy: Source) -> Result<Source> {
     match &policy.path {
         Some(path) if policy.text.trim().is_empty() => Err(Error::Refused(format!(

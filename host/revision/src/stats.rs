@@ -1,4 +1,4 @@
-//! The statistics of a revision, which decide on promotion and rollback.
+//! The statistics of a revision, from which promotion and rollback are decided.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +16,7 @@ use crate::engine::{Decision, LossClass};
 /// minute.
 const LATENCY_BUCKETS: usize = 26;
 
-/// The maximum number of principals that a replica lists for the others, which bounds what they
+/// The maximum number of principals that a replica sends to the others. It bounds the size of the
 /// exchange.
 const MAX_LISTED: usize = 256;
 
@@ -45,17 +45,17 @@ struct Window {
 /// The calls of each principal.
 type Tally = HashMap<PrincipalHash, PrincipalCalls>;
 
-/// The calls of one principal.
+/// The counts of one principal's calls.
 #[derive(Clone, Copy, Debug, Default)]
 struct PrincipalCalls {
     calls: u64,
-    /// The failed calls that another revision answered.
+    /// The number of failed calls that another revision answered.
     faults: u64,
 }
 
 impl Window {
-    /// Returns the current numbers of a principal, and begins a new time span if the current one
-    /// is older than `span`. `None` if too many principals are counted already.
+    /// Returns the current counts of a principal. Starts a new time span if the current one is
+    /// older than `span`. `None` if the maximum number of principals is reached.
     fn principal(&mut self, hash: PrincipalHash, span: Duration) -> Option<&mut PrincipalCalls> {
         let now = Instant::now();
         let age = self.since.map_or(Duration::MAX, |since| now.saturating_duration_since(since));
@@ -68,7 +68,7 @@ impl Window {
         (!is_new || self.now.len() < MAX_PRINCIPALS).then(|| self.now.entry(hash).or_default())
     }
 
-    /// Returns the numbers of each principal over both time spans.
+    /// Returns the counts of each principal over both time spans.
     fn total(&self) -> Tally {
         let mut total = self.before.clone();
         for (hash, now) in &self.now {
@@ -85,14 +85,14 @@ impl Window {
 pub(super) struct WindowReport {
     /// The number of principals.
     pub(super) principals: u64,
-    /// The number of failures.
+    /// The number of failed calls that another revision answered.
     pub(super) faults: u64,
-    /// Principals with their numbers of calls and failures.
+    /// Principals, each with the numbers of its calls and failures.
     listed: Vec<(PrincipalHash, u64, u64)>,
 }
 
-/// Returns the reason for a rollback, by the calls at several replicas together. See
-/// [`RevisionStats::is_bad`].
+/// Returns the reason for a rollback, judging by the calls at several replicas together. `None` if
+/// the revision is healthy. See [`RevisionStats::is_bad`].
 pub(super) fn judge(windows: &[WindowReport], limits: &RollbackLimits) -> Option<String> {
     let (mut tally, mut others) = (Tally::new(), 0);
     for window in windows {
@@ -106,8 +106,8 @@ pub(super) fn judge(windows: &[WindowReport], limits: &RollbackLimits) -> Option
     judge_tally(&tally, others, limits)
 }
 
-/// Returns the reason for a rollback by the calls of principals. `others` is the number of further
-/// principals, whose calls did not fail.
+/// Returns the reason for a rollback, judging by the calls of principals. `others` is the number of
+/// further principals, whose calls did not fail. `None` if the revision is healthy.
 fn judge_tally(window: &Tally, others: u64, limits: &RollbackLimits) -> Option<String> {
     let principals = window.len() as u64 + others;
     let max_faults = limits.faults.div_ceil(principals.clamp(1, limits.faults.max(1)));
@@ -135,7 +135,7 @@ pub struct StatsSnapshot {
     pub calls: u64,
     /// The number of failed guard calls.
     pub faults: u64,
-    /// The number of answers that the guard made a decision about.
+    /// The number of answers about which the guard made a decision.
     pub answers: u64,
     /// The number of answers that the guard changed.
     pub shaped: u64,
@@ -148,8 +148,8 @@ pub struct StatsSnapshot {
 }
 
 impl RevisionStats {
-    /// Counts a guard call of duration `took` for a principal, or for none. `span` is the time for
-    /// which calls count towards a rollback.
+    /// Counts a guard call of duration `took`. `principal` is `None` for a call of the gateway
+    /// itself. `span` is the time for which calls count towards a rollback.
     pub(super) fn called(
         &self,
         principal: Option<PrincipalHash>,
@@ -174,7 +174,8 @@ impl RevisionStats {
         }
     }
 
-    /// Counts a failed call of a principal that another revision answered, towards a rollback.
+    /// Counts a failed call of a principal that another revision answered. `span` is the time for
+    /// which it counts towards a rollback.
     pub(super) fn blame(&self, principal: PrincipalHash, span: Duration) {
         let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(own) = window.principal(principal, span) {
@@ -190,8 +191,8 @@ impl RevisionStats {
         self.sent_tokens.fetch_add(decision.estimated_tokens, Ordering::Relaxed);
     }
 
-    /// Counts a further read of an answer: only the tokens sent, because the answer itself has
-    /// counted.
+    /// Counts a further read of an answer. Only the sent tokens count, because the answer itself
+    /// was counted.
     pub fn read(&self, decision: &Decision) {
         self.sent_tokens.fetch_add(decision.estimated_tokens, Ordering::Relaxed);
     }
@@ -199,17 +200,18 @@ impl RevisionStats {
     /// Returns the reason for a rollback if too many recent calls failed that another revision
     /// answered. `None` if the revision is healthy.
     ///
-    /// One principal must not decide alone which revision serves the others. If `limits.faults` or
-    /// more principals call, each counts once, however many of its calls fail. With fewer, each
-    /// counts as often as all of them together need, so that the only user of a gateway is
-    /// protected too. The rate of failed calls is the mean over principals for the same reason.
+    /// A single principal must not decide which revision serves the others. If `limits.faults` or
+    /// more principals call, each counts at most once, even if many of its calls fail. If there are
+    /// fewer, the failures that one principal may contribute increase, so that the only user of a
+    /// gateway is protected, too. The rate of failed calls is the mean over principals for the same
+    /// reason.
     pub(super) fn is_bad(&self, limits: &RollbackLimits) -> Option<String> {
         let window = self.window.lock().unwrap_or_else(PoisonError::into_inner).total();
         judge_tally(&window, 0, limits)
     }
 
-    /// Returns the calls in the window, for other replicas. Lists principals if `is_listed`, or if
-    /// there are failures.
+    /// Returns the calls in the window, for other replicas. Lists principals if `is_listed` is
+    /// true, or there are failures.
     pub(super) fn window(&self, is_listed: bool) -> WindowReport {
         let window = self.window.lock().unwrap_or_else(PoisonError::into_inner).total();
         let faults: u64 = window.values().map(|own| own.faults).sum();
@@ -240,7 +242,7 @@ impl RevisionStats {
     }
 
     /// Returns an upper bound on the duration of `per_mille` thousandths of all calls, in
-    /// microseconds. It is a power of two.
+    /// microseconds. The bound is a power of two.
     fn quantile(&self, per_mille: u64) -> u64 {
         let counts: Vec<u64> =
             self.times.iter().map(|count| count.load(Ordering::Relaxed)).collect();

@@ -15,7 +15,7 @@ use super::stats::{RevisionStats, StatsSnapshot};
 use super::{Mode, RolloutOptions};
 use crate::engine::CallContext;
 
-/// The maximum number of callers that each side of a trial counts, which bounds its memory.
+/// The maximum number of callers that are counted for each side of a trial. It bounds memory.
 const MAX_COUNTED_CALLERS: usize = 65_536;
 
 /// A running trial.
@@ -27,15 +27,16 @@ pub struct Trial {
     percent: AtomicU8,
     step: AtomicUsize,
     began: Mutex<(Instant, StatsSnapshot)>,
-    /// The callers on both sides: of the active revision and of the one on trial.
+    /// The callers of both sides: of the active revision, and of the revision on trial.
     callers: Mutex<[Callers; 2]>,
-    /// The statistics of the active revision when the trial began.
+    /// The statistics of the active revision at the start of the trial.
     before: StatsSnapshot,
-    /// The comparison with the active revision, if the mode is shadow.
+    /// The comparison of the shadow with the active revision. `None` unless the mode is shadow.
     pub shadow: Option<Arc<Shadow>>,
 }
 
-/// The distinct callers that one revision serves during a trial, as hashes.
+/// The distinct callers that one revision serves during a trial, as hashes. Calls with a session
+/// are counted by session.
 #[derive(Debug, Default)]
 struct Callers {
     sessions: HashSet<u64>,
@@ -93,8 +94,8 @@ impl Trial {
         self.step.load(Ordering::Relaxed)
     }
 
-    /// Continues a canary at a step that another replica has reached. Returns false if this one has
-    /// reached it too.
+    /// Advances a canary to a step that another replica has reached. Returns false if this replica
+    /// has already reached the step, or there is no such step.
     pub(super) fn join_step(&self, step: usize, options: &RolloutOptions) -> bool {
         let Some(percent) = options.steps.get(step).filter(|_| step > self.step()) else {
             return false;
@@ -106,8 +107,9 @@ impl Trial {
         true
     }
 
-    /// Returns true if the revision on trial serves this caller, which is identified by session or
-    /// by principal. Counts the caller. When the share grows, the trial retains its sessions.
+    /// Returns true if the revision on trial serves this caller, which its session or else its
+    /// principal identifies. Also counts the caller. When the share grows, the trial keeps its
+    /// sessions.
     pub(super) fn takes(&self, cx: &CallContext) -> bool {
         let takes = session_percentile(cx, self.revision.salt) < self.percent();
         let caller = caller_hash(cx, 0);
@@ -156,7 +158,7 @@ impl Trial {
         }
     }
 
-    /// Returns the progress of the current step in JSON, or null unless the mode is canary.
+    /// Returns the progress of the current canary step as JSON. Null for other modes.
     fn progress(&self, options: &RolloutOptions) -> Value {
         if self.mode != Mode::Canary {
             return Value::Null;
@@ -172,7 +174,7 @@ impl Trial {
         })
     }
 
-    /// Returns a report in JSON that compares both revisions since the trial began.
+    /// Returns a JSON report that compares both revisions since the start of the trial.
     pub(super) fn json(&self, active: &Revision, options: &RolloutOptions) -> Value {
         let callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
         let [active_callers, candidate_callers] = &*callers;
@@ -210,8 +212,9 @@ impl Trial {
     }
 }
 
-/// Returns a number from 0 to 99 that is constant for a session or, without a session, for a
-/// principal, at all replicas of a fleet. Different values of `salt` give independent numbers.
+/// Returns a number from 0 to 99 for a session or, without a session, for a principal. It is
+/// constant, and equal at all replicas of a fleet. Different values of `salt` give independent
+/// numbers.
 pub fn session_percentile(cx: &CallContext, salt: u64) -> u8 {
     u8::try_from(caller_hash(cx, salt) % 100).unwrap_or(0)
 }

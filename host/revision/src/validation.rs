@@ -1,4 +1,4 @@
-//! Validates a candidate: compiles and tests it before it serves requests.
+//! Validates a candidate: compiles and tests the candidate before it serves requests.
 
 use std::sync::Arc;
 
@@ -16,53 +16,55 @@ use crate::{Error, Result, config};
 /// A candidate for a new revision: a component, a policy or both.
 #[derive(Clone, Debug, Default)]
 pub struct Candidate {
-    /// The source in logs and reports: a file or an admin call.
+    /// The source of the candidate in logs and reports: a file or an admin call.
     pub source: String,
-    /// The bytes of the component; `None` for that of the active revision.
+    /// The bytes of the component. `None` to use the component of the active revision.
     pub component: Option<Vec<u8>>,
-    /// The policy; `None` for that of the active revision.
+    /// The policy. `None` to use the policy of the active revision.
     pub policy: Option<Source>,
-    /// The rollout mode; `None` for that of the rollout options.
+    /// The rollout mode. `None` to use that of the rollout options.
     pub mode: Option<Mode>,
-    /// True if a missing component or policy is that of the revision on trial, if there is one.
-    /// Otherwise it is that of the active revision.
+    /// True if a missing component or policy is taken from the revision on trial, if there is one.
+    /// Otherwise it is taken from the active revision.
     pub joins_trial: bool,
     /// The cause of the deployment.
     pub actor: Actor,
     /// True if the candidate is deployed even if another replica of the fleet has rolled it back.
     pub overrides_rollback: bool,
-    /// The bundle that the candidate is made from, if there is one.
+    /// The bundle from which the candidate is made. `None` if it is made from files or an admin
+    /// call.
     pub bundle: Option<BundleLabel>,
 }
 
 /// The compiled and tested component of a candidate.
 pub(super) struct PreparedComponent {
     component: Arc<Component>,
-    /// The digest of the active component with which cursors were exchanged in the self-test.
+    /// The digest of the active component whose cursors the self-test exchanged with this one.
     tested_with: String,
 }
 
 impl Revisions {
-    /// Validates a candidate and starts its rollout. Returns the new revision, or `None` if it
-    /// equals the active one.
+    /// Validates a candidate and starts its rollout. Returns the new revision, or `None` if the
+    /// candidate equals the active one.
     ///
     /// Compiles the component, checks its imports, compiles the policy and runs the self-test.
-    /// Requests do not wait meanwhile. If a check fails, the active revision continues to serve.
+    /// Requests continue meanwhile. If a check fails, the active revision continues to serve.
     ///
     /// # Errors
-    /// [`Error::Engine`], [`Error::Config`] or [`Error::Refused`] with all reasons that were found.
+    /// [`Error::Engine`], [`Error::Config`] or [`Error::Refused`], with all reasons that were
+    /// found.
     pub fn deploy(&self, candidate: &Candidate) -> Result<Option<Arc<Revision>>> {
         let prepared = self.prepare(candidate);
         self.deploy_prepared(candidate, prepared)
     }
 
-    /// Compiles and tests the component of a candidate, which takes seconds. Other changes do not
-    /// wait for it.
+    /// Compiles and tests the component of a candidate, which takes seconds. Does not block other
+    /// changes. Returns `None` if the candidate has no component.
     pub(super) fn prepare(&self, candidate: &Candidate) -> Result<Option<PreparedComponent>> {
         candidate.component.as_deref().map(|bytes| self.component(bytes)).transpose()
     }
 
-    /// Deploys a candidate whose component [`Self::prepare`] returned.
+    /// Deploys a candidate. `prepared` is the result of [`Self::prepare`] for it.
     ///
     /// # Errors
     /// As [`Self::deploy`].
@@ -158,8 +160,8 @@ impl Revisions {
         Ok(Some(Arc::new(revision)))
     }
 
-    /// Returns the component with these bytes: that of a retained revision, or a new one that
-    /// passed the self-test.
+    /// Returns the component with these bytes. Uses that of a retained revision, or compiles and
+    /// tests a new one.
     fn component(&self, bytes: &[u8]) -> Result<PreparedComponent> {
         let digest = digest(bytes);
         let active = self.active();

@@ -1,5 +1,5 @@
-//! The locks and the pointer of the state machine. Tests of this module replace them by those of
-//! loom, which runs every order of their operations.
+//! The locks and the pointer of the state machine. The model tests replace them with those of loom,
+//! which runs every order of their operations.
 
 #[cfg(not(test))]
 pub(super) use std::sync::{Mutex, MutexGuard};
@@ -11,11 +11,11 @@ pub(super) use loom::sync::{Mutex, MutexGuard};
 #[cfg(not(test))]
 pub(super) type AtomicPointer<T> = arc_swap::ArcSwap<T>;
 
-/// A pointer that was loaded, which is valid until it is dropped.
+/// A loaded pointer, which is valid until it is dropped.
 #[cfg(not(test))]
 pub type Loaded<T> = arc_swap::Guard<T>;
 
-/// A pointer that was loaded.
+/// A loaded pointer.
 #[cfg(test)]
 pub type Loaded<T> = T;
 

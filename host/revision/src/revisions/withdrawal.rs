@@ -1,11 +1,12 @@
-//! Ends trials and rolls back revisions, and reports it.
+//! Ends trials and rolls back revisions, and reports these changes.
 
 use super::Revisions;
 use crate::deployment::{ChangeTurn, Withdrawal};
 use crate::{Actor, Change, ChangeEvent, Revision, Trial};
 
 impl Revisions {
-    /// Reports that a trial ended without a promotion. Records it as a rollback if it `failed`.
+    /// Reports that a trial ended without a promotion. If `failed` is true, records it as a
+    /// rollback. The other replicas follow if `is_shared` is true.
     pub(super) fn report_end_of_trial(
         &self,
         trial: &Trial,
@@ -25,9 +26,10 @@ impl Revisions {
         self.tell(&Change::between(ChangeEvent::RolledBack, actor, from, to, reason));
     }
 
-    /// Ends the trial of the revision `number`, or rolls it back, and reports that. The other
-    /// replicas follow if `is_shared`. Returns false if the revision no longer serves, or is active
-    /// and has no standby.
+    /// Withdraws the revision `number`: ends its trial, or rolls it back, and reports that. The
+    /// other replicas follow if `is_shared` is true.
+    ///
+    /// Returns false if the revision no longer serves, or is active and has no standby.
     pub(crate) fn withdraw(
         &self,
         turn: &ChangeTurn<'_>,
@@ -47,7 +49,8 @@ impl Revisions {
         true
     }
 
-    /// Records and reports that `bad` was rolled back to `target`.
+    /// Records and reports the rollback from `bad` to `target`. The other replicas follow if
+    /// `is_shared` is true.
     pub(super) fn report_rollback(
         &self,
         bad: &Revision,

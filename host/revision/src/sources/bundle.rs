@@ -10,7 +10,7 @@ impl Sources {
     /// Reads all sources, and deploys a new bundle. Waits for the result.
     ///
     /// # Errors
-    /// The reason why the bundle was rejected, which has been reported.
+    /// The reason why the bundle was rejected, which was already reported.
     pub fn reload_bundle_parts(self: &Arc<Self>, revisions: &Arc<Revisions>) -> Deployed {
         let Reload { errors, component, .. } = self.begin_reload(revisions, false);
         match component.map(|component| component.recv()) {
@@ -23,21 +23,22 @@ impl Sources {
         }
     }
 
-    /// Reports a bundle that is not deployed, because it is not authentic or too old.
+    /// Reports a bundle that is not deployed, because it is not authentic or too old. `place` is
+    /// its location.
     pub fn refuse_bundle(&self, revisions: &Revisions, place: &str, reason: &str) {
         self.state().bundle.rejected = Some(reason.to_owned());
         revisions.refuse(Actor::Bundle, place, &Error::Refused(reason.to_owned()));
     }
 
-    /// Sets the reason why the place of the bundle cannot be read, or `None` if it can. Returns
+    /// Sets the reason why the location of the bundle cannot be read, or `None` if it can. Returns
     /// true if the reason is new.
     pub fn bundle_unreadable(&self, reason: Option<&str>) -> bool {
         let reason = reason.map(str::to_owned);
         std::mem::replace(&mut self.state().bundle.unreadable, reason.clone()) != reason
     }
 
-    /// Deploys policy and component of a bundle as one revision, if one of its parts or of the
-    /// files beside it has changed.
+    /// Deploys policy and component of a bundle as one revision, if a part of the bundle or of the
+    /// files has changed.
     pub(super) fn reload_bundle(
         self: &Arc<Self>,
         revisions: &Arc<Revisions>,

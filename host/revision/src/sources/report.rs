@@ -7,8 +7,8 @@ use crate::layout::{BundleParts, PolicyPlace};
 use crate::{Revision, Revisions};
 
 impl Sources {
-    /// Returns a report of all sources in JSON: the state of each, and its difference from what
-    /// serves.
+    /// Returns a JSON report of all sources: the state of each, and its difference from the active
+    /// revision.
     #[must_use]
     pub fn report(&self, revisions: &Revisions) -> Value {
         let state = self.state();
@@ -65,7 +65,7 @@ impl Sources {
 }
 
 /// Returns the report of one source. `difference` is the state of readable contents that are not
-/// active, with its reason.
+/// active, with the reason. `None` if the contents are active.
 fn entry(
     name: &str,
     place: &str,
