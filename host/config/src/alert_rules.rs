@@ -9,7 +9,7 @@ use crate::gateway_file::Config;
 use crate::oauth_rules::is_secure_url;
 use crate::secret::Secret;
 
-/// The maximum number of alerts, with the built-in ones.
+/// The maximum number of alerts, including the built-in ones.
 const MAX_ALERTS: usize = 64;
 /// The shortest and the longest window of an alert.
 const WINDOWS: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(24 * 3_600)];
@@ -28,10 +28,11 @@ const BUILT_IN: [(&str, &str, u64, u64, u64); 8] = [
     ("definitions", "definition_alerts > 0", 600, 0, 0),
 ];
 
-/// Returns the alerts of a gateway: the built-in ones, changed and extended by its file.
+/// Returns the alerts of a gateway: the built-in ones, as the gateway file changes and extends
+/// them.
 ///
 /// # Errors
-/// The faults of all alerts.
+/// The errors of all alerts.
 pub fn alert_rules(config: &Config) -> Result<Vec<AlertRule>, Vec<Issue>> {
     let has_webhook = config.alert_webhook.is_some();
     let (mut rules, mut issues) = (Vec::new(), Vec::new());
@@ -74,8 +75,8 @@ pub fn alert_rules(config: &Config) -> Result<Vec<AlertRule>, Vec<Issue>> {
     if issues.is_empty() { Ok(rules) } else { Err(issues) }
 }
 
-/// Returns the alert that `settings` describe, based on the built-in one of this name. `None` if
-/// it has a fault.
+/// Returns the alert that `settings` describe, based on `base`, the built-in alert of that name.
+/// Reports errors to `fault`. `None` if there is an error.
 fn apply(
     settings: &AlertSettings,
     base: Option<&AlertRule>,
@@ -121,7 +122,7 @@ fn apply(
     })
 }
 
-/// Returns the faults of the alerts and of their webhook.
+/// Returns the errors in the settings of the alerts and of their webhook.
 pub(crate) fn alert_errors(config: &Config) -> Vec<Issue> {
     let mut issues = alert_rules(config).err().unwrap_or_default();
     if let Some(webhook) = &config.alert_webhook {
@@ -144,7 +145,7 @@ fn is_name(name: &str) -> bool {
         && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
 }
 
-/// Parses a number with the unit `s`, `m`, `h` or `d`.
+/// Parses a number with the unit `s`, `m`, `h` or `d`. `None` if it is invalid.
 fn duration(text: &str) -> Option<Duration> {
     let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
     let seconds = match unit {

@@ -67,9 +67,9 @@ pub struct AlertRule {
     pub name: String,
     /// The condition that the alert reports.
     pub condition: Condition,
-    /// The time over which measures are counted.
+    /// The window over which the condition's metrics are counted.
     pub over: Duration,
-    /// The minimum number of calls in that time.
+    /// The minimum number of calls in the window. With fewer, the condition is not met.
     pub min: u64,
     /// The time for which the condition must be met until the alert fires.
     pub hold: Duration,

@@ -5,9 +5,9 @@ use serde_json::Value;
 use super::gateway_file::Config;
 use crate::document::Issue;
 
-/// The base path of a policy that sets none.
+/// The base path for a policy that sets none.
 const DEFAULT_PREFIX: &str = "/api/v1/tools";
-/// The setting of the base path.
+/// The name of the setting of the base path.
 const SETTING: &str = "catalogue.httpPrefix";
 
 /// Returns the base path of the HTTP API of the catalogue under a policy, without a slash at its
@@ -32,7 +32,7 @@ pub fn catalogue_prefix(policy: &Value) -> Option<&str> {
 /// The paths of a gateway that the HTTP API of the catalogue must not share.
 #[derive(Clone, Debug)]
 pub struct OwnPaths {
-    /// True if the gateway has MCP upstreams, and thereby a catalogue.
+    /// True if the gateway has MCP upstreams, and therefore a catalogue.
     has_catalogue: bool,
     /// The path of the MCP endpoint.
     endpoint: String,
@@ -55,8 +55,8 @@ impl From<&Config> for OwnPaths {
 
 impl OwnPaths {
     /// Returns the issue of a policy whose catalogue API shares paths with a JSON API or the MCP
-    /// endpoint: the requests of one would reach the other. `None` if there is none.
-    /// O(JSON APIs).
+    /// endpoint. Requests to one of them would otherwise reach the other. `None` if no paths are
+    /// shared. O(JSON APIs).
     #[must_use]
     pub fn issue(&self, policy: &Value) -> Option<Issue> {
         let prefix = catalogue_prefix(policy).filter(|_| self.has_catalogue)?;

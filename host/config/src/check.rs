@@ -29,7 +29,10 @@ pub enum References {
 }
 
 /// Validates the document of a gateway file, first against the schema, then by further rules, and
-/// parses it. Relative paths start from `folder`.
+/// parses it. Relative paths refer to `folder`.
+///
+/// # Errors
+/// All issues of the document.
 pub(super) fn check(
     document: Value,
     folder: &Path,
@@ -61,8 +64,8 @@ pub(super) fn check(
     if issues.is_empty() { Ok(config) } else { Err(Issues(issues)) }
 }
 
-/// Replaces the references of all enabled upstreams and of other secrets. Returns an issue for each
-/// one that has no value.
+/// Replaces the references in all enabled upstreams and other secrets. Returns an issue for each
+/// reference without a value.
 fn resolve(config: &mut Config, folder: &Path) -> Vec<Issue> {
     let mut issues = Vec::new();
     let enabled = config.upstreams.iter_mut().enumerate().filter(|(_, one)| one.enabled);
@@ -83,8 +86,8 @@ fn resolve(config: &mut Config, folder: &Path) -> Vec<Issue> {
     issues
 }
 
-/// Returns the names of the variables that hold secrets of the gateway itself: `${env:NAME}`
-/// anywhere but in upstreams.
+/// Returns the names of the variables that contain secrets of the gateway itself: those of
+/// `${env:NAME}` outside of upstreams.
 fn own_variables(config: &mut Config) -> Vec<String> {
     let mut names = Vec::new();
     config.each_secret(&mut |steps, secret| {
@@ -95,7 +98,7 @@ fn own_variables(config: &mut Config) -> Vec<String> {
     names
 }
 
-/// Reports `inheritEnv` members that name a secret of the gateway.
+/// Returns an issue for each `inheritEnv` member that is the name of a secret of the gateway.
 fn inherited_secrets(config: &Config, own: &[String]) -> Vec<Issue> {
     let mut issues = Vec::new();
     for (at, upstream) in config.upstreams.iter().enumerate() {
@@ -112,7 +115,7 @@ fn inherited_secrets(config: &Config, own: &[String]) -> Vec<Issue> {
 }
 
 /// Returns the document without the members that `issues` report as invalid, so that the rest can
-/// be checked.
+/// be checked too.
 fn without(mut document: Value, issues: &[Issue]) -> Value {
     for issue in issues {
         let Some((last, way)) = issue.steps.split_last() else { continue };
@@ -261,8 +264,11 @@ fn semantic_errors(config: &Config) -> Vec<Issue> {
     issues
 }
 
-/// Returns the reason why the name of an upstream is invalid, if it is. The name is the part of
-/// tool names before `__`, and occurs in headers and metrics.
+/// Checks the name of an upstream, which precedes `__` in tool names, and occurs in headers and
+/// metrics.
+///
+/// # Errors
+/// The reason why the name is invalid.
 fn name(name: &str) -> Result<(), &'static str> {
     let fits = (1..=32).contains(&name.len())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
@@ -286,7 +292,8 @@ fn kind(upstream: &Upstream) -> Option<&'static str> {
     }
 }
 
-/// Returns the reason why the transport of an upstream has no effect or cannot work.
+/// Returns the reason why the transport setting of an upstream has no effect or cannot work. `None`
+/// if it is valid.
 fn transport(upstream: &Upstream) -> Option<&'static str> {
     match upstream.transport {
         HttpTransport::Auto => None,
@@ -298,7 +305,7 @@ fn transport(upstream: &Upstream) -> Option<&'static str> {
     }
 }
 
-/// Returns true if a pattern of paths may match a path below `prefix`.
+/// Returns true if a glob of paths may match a path below `prefix`.
 fn may_match(pattern: &str, prefix: &str) -> bool {
     let start = pattern.split(['*', '?']).next().unwrap_or_default();
     let is_open = start.len() < pattern.len();

@@ -66,7 +66,7 @@ impl Default for CodeTools {
 }
 
 impl CodeTools {
-    /// Returns the globs over `server::tool` of tools that may change something.
+    /// Returns the globs over `server::tool` of further tools that programs may call.
     #[must_use]
     pub fn globs(&self) -> &[String] {
         match self {

@@ -4,7 +4,8 @@ use super::gateway_file::Config;
 use super::secret::Secret;
 
 impl Config {
-    /// Calls `see` with every secret and its path, except those of disabled upstreams.
+    /// Calls `see` with every secret and its path in the file, except secrets of disabled
+    /// upstreams.
     pub(super) fn each_secret(&mut self, see: &mut dyn FnMut(Vec<String>, &mut Secret)) {
         let way = |steps: &[&str]| steps.iter().map(|step| (*step).to_owned()).collect();
         let enabled = self.upstreams.iter_mut().enumerate().filter(|(_, one)| one.enabled);

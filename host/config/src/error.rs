@@ -9,7 +9,7 @@ use crate::document::Issues;
 /// The result of reading a file that operators write.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The reason why a file cannot be used.
+/// The reason why an operator's file cannot be used.
 #[derive(Debug, Error)]
 pub enum Error {
     /// A file cannot be read or written.
@@ -28,7 +28,7 @@ pub enum Error {
         /// The first error, with its position if the format reports it.
         reason: String,
     },
-    /// A policy that is not in a file of its own is invalid. Contains all errors of the policy.
+    /// A policy outside of a policy file is invalid. Contains all errors of the policy.
     #[error("invalid policy:\n{0}")]
     Policy(Issues),
     /// A configuration or policy file is invalid.

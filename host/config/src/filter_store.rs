@@ -33,7 +33,8 @@ impl Default for FilterStore {
     }
 }
 
-/// Returns the faults in the settings of the endpoint for filters, which use `store`.
+/// Returns the errors in the settings of the endpoint for filters. `store` is the store that it
+/// shares.
 pub(crate) fn filter_store_errors(settings: Option<&FilterStore>, store: &Store) -> Vec<Issue> {
     let Some(settings) = settings else { return Vec::new() };
     let mut issues = Vec::new();

@@ -6,7 +6,7 @@ use crate::document::Issue;
 use crate::gateway_file::Config;
 use crate::oauth_rules::is_url;
 
-/// Returns the faults in the settings of a fleet.
+/// Returns the errors in the settings of a fleet.
 pub(crate) fn fleet_errors(config: &Config) -> Vec<Issue> {
     let Some(fleet) = &config.fleet else { return Vec::new() };
     let mut issues = Vec::new();
@@ -32,7 +32,7 @@ pub(crate) fn fleet_errors(config: &Config) -> Vec<Issue> {
     issues
 }
 
-/// Returns the faults in the settings of a bundle.
+/// Returns the errors in the settings of a bundle.
 pub(crate) fn bundle_errors(config: &Config) -> Vec<Issue> {
     let Some(bundle) = &config.bundle else { return Vec::new() };
     let mut issues = Vec::new();
@@ -61,7 +61,7 @@ pub(crate) fn bundle_errors(config: &Config) -> Vec<Issue> {
     issues
 }
 
-/// Returns the faults in the settings of a shared cache.
+/// Returns the errors in the settings of a shared cache.
 pub(crate) fn cache_errors(config: &Config) -> Vec<Issue> {
     let is_shared = config.cache.as_ref().is_some_and(|cache| cache.shared);
     if is_shared && !config.store.url.expose().contains("://") {
@@ -71,7 +71,7 @@ pub(crate) fn cache_errors(config: &Config) -> Vec<Issue> {
     Vec::new()
 }
 
-/// Returns true if a text is a host and a port. An IPv6 address has brackets.
+/// Returns true if a text is a host and a port. An IPv6 address must be in brackets.
 fn is_address(text: &str) -> bool {
     let Some((host, port)) = text.rsplit_once(':') else { return false };
     let is_bare = !host.contains(':') || host.starts_with('[') && host.ends_with(']');

@@ -144,7 +144,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Returns true if callers must authenticate: by a key, a token or a client certificate.
+    /// Returns true if callers must authenticate, by a key, a token or a client certificate.
     #[must_use]
     pub fn authenticates_callers(&self) -> bool {
         self.access.keys.is_some() || self.access.jwt.is_some() || self.uses_client_certificates()
@@ -267,7 +267,7 @@ pub struct RateLimit {
 }
 
 impl RateLimit {
-    /// Returns the requests per minute; 0 without a limit.
+    /// Returns the requests per minute. 0 means no limit.
     #[must_use]
     pub fn per_minute(&self) -> u32 {
         self.per_minute.unwrap_or(100)
@@ -370,15 +370,15 @@ impl Limits {
         self.sessions_per_principal.unwrap_or(share).clamp(1, self.sessions.max(1))
     }
 
-    /// Returns the maximum number of open streams of a principal that wait for changes.
+    /// Returns the maximum number of a principal's open streams that wait for changes.
     #[must_use]
     pub fn streams_per_principal(&self) -> usize {
         let share = self.streams.div_ceil(4).max(4);
         self.streams_per_principal.unwrap_or(share).clamp(1, self.streams.max(1))
     }
 
-    /// Returns the maximum bytes of snapshots of a principal in memory. `is_authenticated` is true
-    /// if callers authenticate.
+    /// Returns the maximum size of a principal's snapshots in memory, in bytes. `is_authenticated`
+    /// is true if callers authenticate.
     #[must_use]
     pub fn store_bytes_per_principal(&self, is_authenticated: bool) -> usize {
         let share = if is_authenticated { self.store_bytes.div_ceil(4) } else { self.store_bytes };

@@ -20,45 +20,45 @@ use self::document::{Client, FoundServer};
 use self::values::Values;
 use crate::{Error, References, Result, Secret};
 
-/// A gateway file made from the configuration of a client.
+/// A gateway file that was created from the configurations of clients.
 #[derive(Debug)]
 pub struct Import {
     /// The gateway file, in YAML.
     pub yaml: String,
     /// The environment variables to set before the gateway starts, with the fields that use them.
     pub variables: BTreeMap<String, Vec<String>>,
-    /// The servers that are left out, each with its reason.
+    /// The servers that cannot be converted, each with its reason.
     pub skipped: Vec<String>,
-    /// Messages about renamed servers and about members that are left out.
+    /// Messages about renamed servers and about omitted members.
     pub notes: Vec<String>,
-    /// The secrets that the variables stand for, as far as the client's file has them.
+    /// The secrets that the variables replace, as far as they are in the clients' files.
     pub secrets: BTreeMap<String, Secret>,
-    /// The servers that the gateway file has.
+    /// The servers in the gateway file.
     pub servers: Vec<ImportedServer>,
 }
 
-/// A server of a client that became an upstream.
+/// A server of a client that was converted to an upstream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImportedServer {
     /// The file of the client.
     pub file: PathBuf,
-    /// The path of the member that holds the server, with dots.
+    /// The path of the member that contains the server, with dots.
     pub container: String,
     /// The name of the server.
     pub name: String,
 }
 
-/// Converts the client configuration `text`, which is the contents of the file at `path`. The
-/// result is a valid gateway file; servers that cannot be converted are left out.
+/// Converts the client configuration `text`, the contents of the file at `path`. The result is a
+/// valid gateway file. It omits servers that cannot be converted.
 ///
 /// # Errors
-/// [`Error::Format`] if the text cannot be parsed or contains no server that can be converted.
+/// [`Error::Format`] if the text cannot be parsed, or contains no server that can be converted.
 pub fn import(path: &Path, text: &str) -> Result<Import> {
     import_all(&[(path, text)])
 }
 
-/// Converts the configurations of several clients to one gateway file. A server that they have in
-/// common becomes one upstream.
+/// Converts the configurations of several clients to one gateway file. A server that occurs in
+/// several files becomes one upstream.
 ///
 /// # Errors
 /// [`Error::Format`] if a text cannot be parsed, or if no text contains a server that can be
@@ -77,7 +77,7 @@ pub fn import_all(files: &[(&Path, &str)]) -> Result<Import> {
     import.finish(path)
 }
 
-/// The upstreams of several files.
+/// The upstreams that were converted from several files.
 #[derive(Default)]
 struct Importer<'a> {
     skipped: Vec<String>,
@@ -146,7 +146,7 @@ impl<'a> Importer<'a> {
         self.servers.push(imported);
     }
 
-    /// Returns the gateway file. `path` is the first file, for the error.
+    /// Returns the gateway file. `path` is the path of the first file, for errors.
     fn finish(self, path: &Path) -> Result<Import> {
         let format = |reason: String| Error::Format { path: path.to_owned(), reason };
         if self.entries.is_empty() {
@@ -175,7 +175,7 @@ impl<'a> Importer<'a> {
     }
 }
 
-/// Returns the text of a gateway file with these upstreams.
+/// Returns the text of a gateway file with these upstreams, in YAML.
 fn document(upstreams: Vec<Value>) -> serde_norway::Result<String> {
     let mut file = Mapping::new();
     file.insert("listen".into(), "127.0.0.1:8808".into());
@@ -183,7 +183,10 @@ fn document(upstreams: Vec<Value>) -> serde_norway::Result<String> {
     serde_norway::to_string(&file)
 }
 
-/// Returns the upstream with its name, or the reason why a gateway file with it is invalid.
+/// Adds the name to an upstream, and validates a gateway file with it.
+///
+/// # Errors
+/// The reason why the gateway file is invalid.
 fn valid(name: &str, entry: Mapping) -> std::result::Result<Value, String> {
     let mut named = Mapping::new();
     named.insert("name".into(), name.into());
@@ -203,7 +206,7 @@ fn valid(name: &str, entry: Mapping) -> std::result::Result<Value, String> {
     }
 }
 
-/// Returns a valid upstream name for a server's name: invalid characters become `-`, and the length
+/// Converts a server's name to a valid upstream name. Invalid characters become `-`, and the length
 /// is at most 32.
 #[must_use]
 pub fn upstream_name(name: &str) -> String {
@@ -219,7 +222,7 @@ pub fn upstream_name(name: &str) -> String {
     if result.is_empty() { "server".to_owned() } else { result.to_owned() }
 }
 
-/// Returns `name`, or `name` with a number if it is in `names`, and adds the result to `names`.
+/// Returns `name`, with a number appended if it is in `names`. Adds the result to `names`.
 fn unique(name: String, names: &mut BTreeSet<String>) -> String {
     let mut result = name.clone();
     let mut number = 2;
@@ -233,7 +236,7 @@ fn unique(name: String, names: &mut BTreeSet<String>) -> String {
 }
 
 impl FoundServer {
-    /// Returns the path of the server in its file.
+    /// Returns the path of the server in its file, for messages.
     fn place(&self) -> String {
         format!("{}.{}", self.container, self.name)
     }

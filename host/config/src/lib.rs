@@ -73,16 +73,16 @@ use serde_json::Value;
 
 use crate::document::{self as file, OVERRIDE, POLICY_OVERRIDE};
 
-/// Reads and validates a gateway file. Relative paths start from the folder of the file.
+/// Reads and validates a gateway file. Relative paths refer to the folder of the file.
 ///
 /// # Errors
-/// [`Error::File`], [`Error::Format`] if it cannot be parsed, [`Error::Config`] with all its
+/// [`Error::File`], [`Error::Format`] if the file cannot be parsed, [`Error::Config`] with all its
 /// errors.
 pub fn read(path: &Path) -> Result<Config> {
     read_with(path, References::Resolve)
 }
 
-/// Reads and validates a gateway file, and resolves its references or keeps them.
+/// Reads and validates a gateway file. `references` determines if references are resolved.
 ///
 /// # Errors
 /// As [`read`].
@@ -96,7 +96,8 @@ pub fn read_with(path: &Path, references: References) -> Result<Config> {
 }
 
 /// Validates `text` as the contents of the gateway file at `path`. `overrides` are names and values
-/// of environment variables.
+/// of environment variables that override members. `references` determines if references are
+/// resolved.
 ///
 /// # Errors
 /// As [`read`].

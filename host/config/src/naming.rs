@@ -1,14 +1,17 @@
-//! The names of tools and prompts that clients see, as far as the gateway file determines them.
+//! The client-visible names of tools and prompts, as far as the gateway file determines them.
 
 use super::gateway_file::{Config, Naming};
 
-/// The number of characters that the name of an upstream should leave for those of its tools.
+/// The minimum number of characters that the name of an upstream should leave for the names of its
+/// tools.
 const MIN_TOOL_CHARACTERS: usize = 40;
-/// The maximum length of a tool's name that all models accept, without the separator `__`.
+/// The maximum length of a tool's name that all models accept, in characters, without the separator
+/// `__`.
 const MAX_NAME_CHARACTERS: usize = 64 - "__".len();
 
 impl Config {
-    /// Returns true if clients see the names of tools and prompts with that of their upstream.
+    /// Returns true if client-visible names of tools and prompts begin with the name of their
+    /// upstream.
     #[must_use]
     pub fn is_prefixed(&self) -> bool {
         let mcp = self.upstreams.iter().filter(|upstream| upstream.rest.is_none()).count();
@@ -19,8 +22,8 @@ impl Config {
         }
     }
 
-    /// Returns a warning for each upstream whose name makes it likely that models refuse the names
-    /// of its tools, so that the gateway replaces them.
+    /// Returns a warning for each upstream whose name is long or contains a dot. The gateway then
+    /// probably replaces the names of its tools, because models refuse them.
     #[must_use]
     pub fn name_warnings(&self) -> Vec<String> {
         let mcp = self.upstreams.iter().filter(|upstream| upstream.rest.is_none());

@@ -41,7 +41,7 @@ pub fn is_secure_url(url: &str) -> bool {
     }
 }
 
-/// Returns the faults in all OAuth settings of a gateway file.
+/// Returns the errors in all OAuth settings of a gateway file.
 pub(crate) fn oauth_errors(config: &Config) -> Vec<Issue> {
     let mut issues = Vec::new();
     for (at, upstream) in config.upstreams.iter().enumerate() {
@@ -58,7 +58,7 @@ pub(crate) fn oauth_errors(config: &Config) -> Vec<Issue> {
     issues
 }
 
-/// Returns the faults in the OAuth settings of an upstream, each with its path and reason.
+/// Returns the errors in the OAuth settings of an upstream, each as its path and reason.
 fn upstream_errors(upstream: &Upstream, oauth: &OAuth) -> Vec<(Vec<String>, &'static str)> {
     let mut faults = Vec::new();
     let mut add = |path: &[&str], reason| {
@@ -98,7 +98,7 @@ fn upstream_errors(upstream: &Upstream, oauth: &OAuth) -> Vec<(Vec<String>, &'st
     faults
 }
 
-/// Returns the faults in the settings for OAuth clients of the gateway.
+/// Returns the errors in the settings for OAuth clients of the gateway.
 fn jwt_errors(jwt: &Jwt) -> Vec<Issue> {
     let mut issues = Vec::new();
     if let Some(resource) = &jwt.resource

@@ -4,7 +4,7 @@ use crate::document::Issue;
 use crate::oauth_rules::{is_secure_url, is_url};
 use crate::records::OtlpSettings;
 
-/// Returns the faults of the export.
+/// Returns the errors in the settings of the export.
 pub(crate) fn otlp_errors(settings: &OtlpSettings) -> Vec<Issue> {
     let path = |member| ["telemetry", "otlp", member];
     let mut issues = Vec::new();

@@ -4,7 +4,7 @@ use crate::document::Issue;
 use crate::gateway_file::Config;
 use crate::upstream::UpstreamLimits;
 
-/// Returns the faults in the resource limits of all upstreams.
+/// Returns the errors in the resource limits of all upstreams.
 pub(crate) fn process_errors(config: &Config) -> Vec<Issue> {
     let mut issues = Vec::new();
     for (at, upstream) in config.upstreams.iter().enumerate() {
@@ -30,7 +30,7 @@ pub(crate) fn process_errors(config: &Config) -> Vec<Issue> {
     issues
 }
 
-/// Returns the names of the resource limits that are set.
+/// Returns the names of the resource limits that an upstream sets.
 fn members(limits: &UpstreamLimits) -> impl Iterator<Item = &'static str> {
     let all = [
         ("memoryBytes", limits.memory_bytes),
@@ -46,8 +46,8 @@ fn is_supported(member: &str) -> bool {
     cfg!(unix) && !(cfg!(target_os = "macos") && member == "memoryBytes")
 }
 
-/// Returns true if all shells pass an environment variable of this name to their commands (POSIX
-/// shell, section 2.5.3). dash removes others.
+/// Returns true if all shells pass an environment variable with this name to their commands (POSIX
+/// shell, section 2.5.3). For example, dash removes variables with other names.
 fn is_identifier(name: &str) -> bool {
     let mut bytes = name.bytes();
     bytes.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')

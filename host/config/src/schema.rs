@@ -73,7 +73,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Checks a value that must conform to one of several schemas, `branches`.
+    /// Checks a value that must conform to one of the schemas in `branches`.
     fn branches(&mut self, branches: &'a [Value], value: &Value) {
         let mut expected = Vec::new();
         for branch in branches {
@@ -110,7 +110,7 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// Returns an example of a value, or the names of its members.
+/// Returns an example of a valid value, or the names of its members, for a message.
 fn hint(schema: &Value) -> String {
     if let Some(example) = schema.pointer("/examples/0") {
         return format!(" such as {example}");
@@ -164,8 +164,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// Keywords of JSON Schema that [`check`] supports, and annotations. `const` is only supported
-    /// in branches; `format` only names the size of an integer, which `minimum` covers.
+    /// The JSON Schema keywords that [`check`] supports, and annotations. `const` is supported only
+    /// in branches. `format` only gives the size of an integer, which `minimum` covers.
     const KEYWORDS: [&str; 20] = [
         "$defs",
         "$ref",

@@ -28,7 +28,7 @@ impl std::fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// Returns a secret with this value, in which no references are replaced.
+    /// Returns a secret with this value. References in it are not replaced.
     #[must_use]
     pub fn new(value: &str) -> Self {
         Self(value.to_owned(), Vec::new(), String::new())
@@ -40,14 +40,14 @@ impl Secret {
         &self.0
     }
 
-    /// Returns the paths of the files that `${file:PATH}` references read.
+    /// Returns the paths of the files whose contents replaced `${file:PATH}` references.
     #[must_use]
     pub fn files(&self) -> &[PathBuf] {
         &self.1
     }
 
     /// Returns the secret with its references resolved again, because files may have changed.
-    /// Relative paths start from `folder`.
+    /// Relative paths refer to `folder`.
     ///
     /// # Errors
     /// A message with the reference that cannot be resolved, without resolved values.
@@ -57,15 +57,14 @@ impl Secret {
         Ok(again)
     }
 
-    /// Returns the names of the variables that `${env:NAME}` references name, if the secret was not
-    /// resolved yet.
+    /// Returns the names in `${env:NAME}` references. Empty if the secret is already resolved.
     pub(super) fn variables(&self) -> impl Iterator<Item = &str> {
         let references = self.0.split("${env:").skip(1);
         references.filter_map(|rest| rest.split_once('}')?.0.split(":-").next())
     }
 
-    /// Replaces `${env:NAME}`, `${env:NAME:-default}` and `${file:PATH}` by their values. Relative
-    /// paths start from `folder`. A line break at the end of a file is dropped.
+    /// Replaces `${env:NAME}`, `${env:NAME:-default}` and `${file:PATH}` with their values.
+    /// Relative paths refer to `folder`. A line break at the end of a file is removed.
     ///
     /// # Errors
     /// A message with the reference that cannot be resolved, without resolved values.
@@ -78,14 +77,14 @@ impl Secret {
     }
 }
 
-/// Replaces the references in `text` as [`Secret::resolve`] does, but leaves other texts in `${…}`
-/// as they are, because a program may expand them itself.
+/// Replaces the references in `text` as [`Secret::resolve`] does. Leaves other texts in `${…}`
+/// unchanged, because a program may expand them itself.
 pub(super) fn resolve_text(text: &str, folder: &Path) -> Result<String, String> {
     replace_references(text, folder, false).map(|(resolved, _)| resolved)
 }
 
-/// Returns `text` with its references replaced, and the paths of the files that were read. Other
-/// texts in `${…}` are errors if `strict` is true; otherwise they remain.
+/// Returns `text` with its references replaced, and the paths of the files that were read. If
+/// `strict` is true, other texts in `${…}` are errors. Otherwise they remain.
 fn replace_references(
     text: &str,
     folder: &Path,
@@ -123,8 +122,8 @@ fn replace_references(
     Ok((resolved, files))
 }
 
-/// Returns the value of an environment variable. `NAME:-default` has a default for a variable that
-/// is empty or not set, as in shells.
+/// Returns the value of an environment variable. In `NAME:-default`, the default applies if the
+/// variable is empty or unset, as in shells.
 fn variable(reference: &str) -> Result<String, String> {
     let (name, default) = match reference.split_once(":-") {
         Some((name, default)) => (name, Some(default)),

@@ -1,4 +1,4 @@
-//! Files that one run leaves for the next, in the state folder of the user.
+//! Files in the user's state folder that one run stores for later runs.
 
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use crate::{Error, Result, Secret};
 
 /// Returns the folder for files that later runs use, such as keys: `context-guard` in
-/// `XDG_STATE_HOME`, else in `.local/state` of the user.
+/// `XDG_STATE_HOME`, otherwise in `.local/state` of the home folder.
 #[must_use]
 pub fn state_folder() -> PathBuf {
     let folder = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
@@ -20,14 +20,15 @@ pub fn state_folder() -> PathBuf {
     folder.unwrap_or_else(home).join("context-guard")
 }
 
-/// Returns the history file of the user, in which programs without a setting record calls.
+/// Returns the user's history file. Programs record calls there unless a setting selects another
+/// file.
 #[must_use]
 pub fn history_file() -> PathBuf {
     state_folder().join("history.db")
 }
 
-/// Reads the secret in a file. Creates the file with 32 random bytes in base64 if it is missing,
-/// readable by its owner only.
+/// Reads the secret in a file. If the file is missing, creates it with 32 random bytes in base64,
+/// readable only by its owner.
 ///
 /// # Errors
 /// [`Error::File`].

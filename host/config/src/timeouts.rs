@@ -50,8 +50,8 @@ impl Timeouts {
         Duration::from_secs(self.body_seconds)
     }
 
-    /// Returns the maximum time for which a connection has no request, or its client accepts
-    /// nothing of a response.
+    /// Returns the maximum time for which a connection has no request, or its client accepts no
+    /// bytes of a response.
     #[must_use]
     pub fn idle(&self) -> Duration {
         Duration::from_secs(self.idle_seconds)

@@ -5,7 +5,7 @@ use crate::gateway_file::Config;
 use crate::tls::UpstreamTls;
 use crate::upstream::Upstream;
 
-/// Returns the faults in all TLS settings of a gateway file.
+/// Returns the errors in all TLS settings of a gateway file.
 pub(crate) fn tls_errors(config: &Config) -> Vec<Issue> {
     let mut issues = Vec::new();
     let admin = config.admin.as_ref().and_then(|admin| admin.tls.as_ref());
@@ -27,7 +27,8 @@ pub(crate) fn tls_errors(config: &Config) -> Vec<Issue> {
     issues
 }
 
-/// Returns the fault in the TLS settings of an upstream, with the member that has it.
+/// Returns the error in the TLS settings of an upstream: the member, if any, and the reason. `None`
+/// if they are valid.
 fn upstream_fault(
     upstream: &Upstream,
     tls: &UpstreamTls,

@@ -101,7 +101,8 @@ impl Default for Upstream {
 }
 
 impl Upstream {
-    /// Calls `see` with every text that may contain references, and its path in the upstream.
+    /// Calls `see` with every text that may contain references, and with its path in the upstream's
+    /// settings.
     pub(super) fn each_reference(&mut self, see: &mut dyn FnMut(&[&str], &mut String)) {
         for (index, argument) in self.command.iter_mut().enumerate() {
             see(&["command", &index.to_string()], argument);
@@ -240,9 +241,9 @@ pub struct RestEndpoint {
 }
 
 impl RestEndpoint {
-    /// Returns true if the settings apply to a request. `path` is in the normal form of
+    /// Returns true if the settings apply to a request. `path` must be in the normal form of
     /// [`normalize`](context_guard_protocol::path::normalize). A rule that denies access also
-    /// matches the spellings of its paths that servers treat alike.
+    /// matches other spellings of its paths that servers treat as equal.
     #[must_use]
     pub fn matches(&self, method: &str, path: &str) -> bool {
         let is_denied = || {

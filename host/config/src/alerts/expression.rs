@@ -14,7 +14,7 @@ const MAX_BYTES: usize = 1_024;
 /// The maximum depth of parentheses.
 const MAX_DEPTH: usize = 16;
 
-/// The measures of conditions that statistics have as well, under the same names.
+/// The measures of conditions that also exist in statistics, under the same names.
 pub const CALL_MEASURES: [&str; 21] = [
     "calls",
     "followups",
@@ -39,7 +39,7 @@ pub const CALL_MEASURES: [&str; 21] = [
     "latency_p99",
 ];
 
-/// The measures of conditions that describe the gateway rather than calls.
+/// The measures of conditions that describe the gateway instead of calls.
 pub const GATEWAY_MEASURES: [&str; 6] = [
     "estimate_error",
     "metadata_queries",
@@ -172,13 +172,13 @@ impl Condition {
         Ok(Self { text: text.trim().to_owned(), left, comparison, threshold })
     }
 
-    /// Returns the value of the left side. `None` if a measure has no value, as a share of no
-    /// calls. `measure` returns the values of measures by name.
+    /// Returns the value of the left side. `None` if a measure has no value, for example a share of
+    /// zero calls. `measure` returns the values of measures by name.
     pub fn value(&self, measure: &dyn Fn(&str) -> Option<f64>) -> Option<f64> {
         self.left.value(measure)
     }
 
-    /// Returns true if the condition is true. `None` if its left side has no value.
+    /// Returns true if the condition is met. `None` if its left side has no value.
     pub fn is_true(&self, measure: &dyn Fn(&str) -> Option<f64>) -> Option<bool> {
         Some(self.comparison.holds(self.value(measure)?, self.threshold))
     }
@@ -189,7 +189,7 @@ impl Condition {
         self.threshold
     }
 
-    /// Returns true if the condition uses a measure.
+    /// Returns true if the condition uses the measure with this name.
     #[must_use]
     pub fn uses(&self, measure: &str) -> bool {
         self.left.uses(measure)
@@ -218,7 +218,8 @@ impl Parser<'_> {
         format!("column {column}: {reason}")
     }
 
-    /// Consumes one of these characters, after white space.
+    /// Consumes and returns one of these characters, after white space. `None` if another character
+    /// follows.
     fn operator(&mut self, operators: &[char]) -> Option<char> {
         self.skip_space();
         let found = self.rest().chars().next().filter(|found| operators.contains(found))?;

@@ -5,7 +5,7 @@ use std::fmt;
 /// An error of one value in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issue {
-    /// The line of the value, counted from 1; `None` if unknown.
+    /// The line of the value, counted from 1. `None` if it is unknown.
     pub line: Option<usize>,
     /// The path of the value: member names, and list positions counted from 0.
     pub steps: Vec<String>,
@@ -20,7 +20,7 @@ impl Issue {
         Self { line: None, steps, reason: reason.into() }
     }
 
-    /// Returns an error of the value at a path such as `endpoints[2].hardCap`, without a line.
+    /// Returns an error of the value at a path such as `endpoints[2].hardCap`. The line is unknown.
     pub fn at_path(path: &str, reason: &str) -> Self {
         let steps = path.split(['.', '[']).map(|step| step.trim_end_matches(']').to_owned());
         Self {

@@ -6,8 +6,8 @@ use marked_yaml::Node;
 
 use super::Issues;
 
-/// Adds lines to the errors of a file at `path` with the contents `text`. Supports YAML and JSON;
-/// errors in TOML remain without lines.
+/// Adds line numbers to the errors of a file. `path` is its path, and `text` its contents. Supports
+/// YAML and JSON. Errors in TOML remain without lines.
 pub fn with_lines(mut issues: Issues, path: &Path, text: &str) -> Issues {
     let Some(lines) = Lines::parse(path, text) else { return issues };
     for issue in &mut issues.0 {
@@ -17,13 +17,13 @@ pub fn with_lines(mut issues: Issues, path: &Path, text: &str) -> Issues {
     issues
 }
 
-/// Returns the line of the value at the path `steps` in a file with the contents `text`. `None` if
-/// the file is TOML or cannot be parsed.
+/// Returns the line of the value at the path `steps` in a file with the contents `text`, counted
+/// from 1. `None` if the file is TOML or cannot be parsed.
 pub fn line_of(path: &Path, text: &str, steps: &[String]) -> Option<usize> {
     Lines::parse(path, text)?.line(steps)
 }
 
-/// A parsed file, whose values know their lines.
+/// A parsed file with the line of each value.
 struct Lines {
     root: Node,
     /// The number of lines of the file.
@@ -31,7 +31,7 @@ struct Lines {
 }
 
 impl Lines {
-    /// Parses the file at `path` with the contents `text`. `None` if it is TOML or not valid.
+    /// Parses the file at `path` with the contents `text`. `None` if the file is TOML or invalid.
     fn parse(path: &Path, text: &str) -> Option<Self> {
         if path.extension().is_some_and(|ending| ending == "toml") {
             return None;

@@ -9,10 +9,10 @@ pub const OVERRIDE: &str = "CONTEXT_GUARD__";
 /// `CONTEXT_GUARD__POLICY__HARD_CAP=9000` sets its `hardCap`.
 pub const POLICY_OVERRIDE: &str = "CONTEXT_GUARD__POLICY__";
 
-/// Sets the member of a document that a variable name selects: `A__B__C` selects `a.b.c`.
+/// Sets the member of a document that the name of a variable selects: `A__B__C` selects `a.b.c`.
 ///
-/// Letter case and underscores in names are ignored, and numbers select list entries. A value is
-/// parsed as JSON if possible.
+/// Case and underscores in names are ignored, and numbers select list entries. A value is parsed as
+/// JSON if it is valid JSON. Otherwise it is a string.
 pub fn override_with(document: &mut Value, name: &str, value: &str) {
     let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
     let mut at = document;

@@ -5,19 +5,20 @@ use std::path::Path;
 use jsonc_parser::{ParseOptions, parse_to_serde_value};
 use serde_norway::{Mapping, Value};
 
-/// Members that hold servers in the configuration of some client.
+/// The names of members that contain servers in the configuration of some client.
 const CONTAINERS: [&str; 5] =
     ["mcpServers", "mcp_servers", "context_servers", "contextServers", "mcp-servers"];
-/// Members that may hold servers or other things.
+/// The names of members that may contain servers or other values.
 const POSSIBLE_CONTAINERS: [&str; 3] = ["servers", "mcp", "extensions"];
-/// Members of which each server has at least one.
+/// The names of members of which each server has at least one.
 const SERVER_MEMBERS: [&str; 7] = ["command", "cmd", "url", "uri", "httpUrl", "serverUrl", "args"];
-/// Members of projects and settings with the names of disabled servers.
+/// The names of members in projects and settings that list disabled servers.
 const DISABLED_LISTS: [&str; 3] = ["disabledMcpServers", "disabledMcpjsonServers", "excluded"];
-/// The depth of `mcpServers` in known files is at most 4.
+/// The maximum depth at which containers are searched. In known files, `mcpServers` is at depth 4
+/// at most.
 const MAX_DEPTH: usize = 6;
 
-/// The servers of a client, and what applies to all of them.
+/// The servers of a client, and properties that apply to all of them.
 pub(super) struct Client {
     pub(super) servers: Vec<FoundServer>,
     /// The definitions of `${input:ID}` in VS Code.
@@ -30,17 +31,20 @@ pub(super) struct Client {
 
 /// A server in the configuration of a client.
 pub(super) struct FoundServer {
-    /// The path of the member that holds the server.
+    /// The path of the member that contains the server.
     pub(super) container: String,
     pub(super) name: String,
     pub(super) server: Mapping,
-    /// The folder of the project that the server belongs to.
+    /// The folder of the project to which the server belongs. `None` for a server of the user.
     pub(super) project: Option<String>,
-    /// True if a list outside of the server disables it.
+    /// True if a list outside of the server's own members disables it.
     pub(super) disabled: bool,
 }
 
 /// Parses the text and finds all servers, in the order of the file.
+///
+/// # Errors
+/// The reason why the text cannot be parsed.
 pub(super) fn read(path: &Path, text: &str) -> Result<Client, String> {
     let document = parse(text.trim_start_matches('\u{feff}'))?;
     let mut servers = Vec::new();
@@ -71,7 +75,7 @@ pub(super) fn read(path: &Path, text: &str) -> Result<Client, String> {
     Ok(Client { servers, inputs, is_gemini, is_cline })
 }
 
-/// Parses JSON with comments, TOML or YAML, whichever the text is.
+/// Parses the text as JSON with comments, TOML or YAML, whichever format it has.
 fn parse(text: &str) -> Result<Value, String> {
     let options = ParseOptions {
         allow_loose_object_property_names: false,
@@ -101,7 +105,8 @@ fn parse(text: &str) -> Result<Value, String> {
     }
 }
 
-/// Adds the servers in all containers below `members`. `steps` is the path of `members`.
+/// Adds the servers in all containers below `members` to `servers`. `steps` is the path of
+/// `members`.
 fn find(members: &Mapping, steps: &mut Vec<String>, servers: &mut Vec<FoundServer>) {
     if steps.len() > MAX_DEPTH {
         return;
@@ -133,7 +138,8 @@ fn holds_servers(value: &Value) -> bool {
     entries.into_iter().any(|entry| is_server(entry) || entry.get("config").is_some_and(is_server))
 }
 
-/// Adds the servers of a container: a mapping by name, or a list of servers with a `name`.
+/// Adds the servers of a container, which is a mapping by name or a list of servers with a `name`.
+/// `certain` is true if the name of the container shows that it contains servers.
 fn add(
     container: Value,
     steps: &[String],
@@ -177,7 +183,8 @@ fn add(
     }
 }
 
-/// Disables the servers that `mcp.excluded` contains, or that `mcp.allowed` does not (Gemini CLI).
+/// Disables the servers that `mcp.excluded` lists, or that `mcp.allowed` does not list (Gemini
+/// CLI).
 fn apply_allow_list(root: &Mapping, servers: &mut [FoundServer]) {
     let Some(mcp) = root.get("mcp") else { return };
     for found in servers {

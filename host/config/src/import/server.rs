@@ -6,19 +6,20 @@ use super::document::{Client, FoundServer};
 use super::unwrap::unwrap_command;
 use super::values::{Values, scalar};
 
-/// Members that say nothing that the gateway needs.
+/// The names of members that the gateway does not need.
 const IGNORED: [&str; 7] =
     ["name", "source", "display_name", "$schema", "enabled", "disabled", "isActive"];
-/// Values of `type` for servers that are part of the client.
+/// The values of `type` for servers that are built into the client.
 const BUILT_IN: [&str; 5] = ["builtin", "platform", "frontend", "inlinepython", "extension"];
-/// Values from which a timeout without a unit is in milliseconds.
+/// The minimum value of a timeout without a unit that is in milliseconds. Smaller values are in
+/// seconds.
 const MILLISECONDS_FROM: f64 = 1_000.0;
 
-/// Returns the members of the upstream for a server, without its name, and messages about the
-/// members that are left out.
+/// Converts a server. Returns the members of the upstream without its name, and messages about
+/// omitted members.
 ///
 /// # Errors
-/// The reason why the server cannot be an upstream.
+/// The reason why the server cannot be converted.
 pub(super) fn convert(
     found: &FoundServer,
     client: &Client,
@@ -74,13 +75,13 @@ pub(super) fn convert(
     Ok((entry, server.notes))
 }
 
-/// A server whose members are taken out one after the other. The rest is reported.
+/// A server whose members are removed when they are converted. The remaining members are reported.
 struct Server {
     members: Mapping,
     notes: Vec<String>,
 }
 
-/// Returns the members with those of `config` and `transport` beside them.
+/// Returns the members, merged with those of `config` and `transport`.
 fn flatten(server: &Mapping) -> Mapping {
     let mut members = Mapping::new();
     for (name, value) in server {
@@ -121,7 +122,7 @@ impl Server {
         !(is("enabled", false) || is("isActive", false) || is("disabled", true))
     }
 
-    /// Returns `http`, `sse` or `stdio` if the server names its transport.
+    /// Returns `http`, `sse` or `stdio` if the server sets its transport. `None` if it does not.
     fn transport(&mut self) -> Result<Option<String>, String> {
         if self.members.get("source").and_then(Value::as_str) == Some("extension") {
             return Err("source: an extension of the editor starts the server".to_owned());
@@ -146,7 +147,7 @@ impl Server {
         })
     }
 
-    /// Returns the program and its arguments.
+    /// Returns the program and its arguments. Empty if the server has no command.
     fn command(&mut self) -> Result<Vec<String>, String> {
         let program = ["command", "cmd"].iter().find_map(|name| self.members.shift_remove(*name));
         let arguments = self.members.shift_remove("args");
@@ -162,7 +163,8 @@ impl Server {
         Ok(command)
     }
 
-    /// Returns the URL of the server. The flag is true if the client uses HTTP+SSE for it.
+    /// Returns the URL of the server, or `None` if it has none. The flag is true if the client uses
+    /// HTTP+SSE for it.
     fn url(
         &mut self,
         transport: Option<&str>,
@@ -230,7 +232,7 @@ impl Server {
         Ok(headers)
     }
 
-    /// Takes a map of texts and translates its values as those of `target`.
+    /// Removes the member `member`, a map of texts, and translates its values as those of `target`.
     fn named(
         &mut self,
         member: &str,
@@ -293,7 +295,7 @@ impl Server {
         limits
     }
 
-    /// Reports the members that are left. Empty ones have no effect.
+    /// Reports the remaining members. Empty members have no effect, and are not reported.
     fn report_rest(&mut self) {
         for (name, value) in &self.members {
             let Some(name) = name.as_str() else { continue };
@@ -320,7 +322,7 @@ impl Server {
     }
 }
 
-/// Returns the texts in a string or a list of strings.
+/// Returns the strings in a list of strings, or a single string as a list.
 fn texts(member: &str, value: &Value) -> Result<Vec<String>, String> {
     match value {
         Value::Sequence(list) => list

@@ -1,12 +1,13 @@
-//! Removes `context-guard wrap` from the command of a server: the gateway guards its upstreams.
+//! Removes `context-guard wrap` from the command of a server, because the gateway itself guards its
+//! upstreams.
 
-/// Options of `wrap` and of the program that have no value.
+/// Options of `wrap` and of the program that take no value.
 const FLAGS: [&str; 3] = ["--learn", "--verbose", "-v"];
-/// Programs that start another program, which follows their own options.
+/// Programs that start another program, whose command line follows the launcher's options.
 const LAUNCHERS: [&str; 11] =
     ["npx", "pnpx", "bunx", "uvx", "pipx", "npm", "pnpm", "yarn", "bun", "uv", "cmd"];
 
-/// Removes every `context-guard wrap [OPTIONS] [--]` from the beginning of the command, also if a
+/// Removes every `context-guard wrap [OPTIONS] [--]` from the beginning of the command, even if a
 /// launcher such as npx starts it. Returns the removed options.
 pub(super) fn unwrap_command(command: &mut Vec<String>) -> Vec<String> {
     let mut options = Vec::new();
@@ -22,8 +23,9 @@ const SERVING: [&str; 3] = ["wrap", "stdio", "serve"];
 /// Shells that receive a command line as one argument.
 const SHELLS: [&str; 8] = ["sh", "bash", "dash", "zsh", "fish", "cmd", "powershell", "pwsh"];
 
-/// Returns the subcommand of `context-guard` that a command line runs, also behind a launcher or
-/// shell. An argument that only ends with the name, such as a folder, does not count.
+/// Returns the subcommand of `context-guard` that a command line runs, directly or by a launcher or
+/// shell. `None` if it runs another program. An argument that only ends with the name, such as a
+/// folder, does not count.
 #[must_use]
 pub fn guard_command(command: &[String]) -> Option<String> {
     let program = program_name(command.first()?);
@@ -48,7 +50,8 @@ pub fn guard_command(command: &[String]) -> Option<String> {
     })
 }
 
-/// Returns the options of `wrap` and the inner command.
+/// Splits a command that runs `wrap`. Returns the options of `wrap` and the inner command. `None`
+/// for other commands.
 fn split(command: &[String]) -> Option<(Vec<String>, Vec<String>)> {
     let launched = LAUNCHERS.contains(&program_name(command.first()?).as_str());
     let is_guard = |argument: &String| program_name(argument) == "context-guard";
@@ -84,7 +87,7 @@ fn split(command: &[String]) -> Option<(Vec<String>, Vec<String>)> {
     }
 }
 
-/// Returns the name of a program without its folder, version and ending.
+/// Returns the name of a program without its folder, version and extension.
 fn program_name(program: &str) -> String {
     let name = program.rsplit(['/', '\\']).next().unwrap_or(program);
     let name = name.split('@').next().unwrap_or(name).to_ascii_lowercase();

@@ -1,4 +1,4 @@
-//! Translates references to variables, and replaces secrets by references.
+//! Translates references to variables, and replaces secrets with references.
 
 mod secrets;
 
@@ -32,24 +32,24 @@ const CLIENT_VARIABLES: [&str; 18] = [
     "workspaceRootPath",
 ];
 
-/// Translates the values of servers and collects the variables that they need.
+/// Translates the values of servers, and collects the variables that these values need.
 pub(super) struct Values {
-    /// The folder that `${workspaceFolder}` is.
+    /// The folder that replaces `${workspaceFolder}`. `None` if it is unknown.
     workspace: Option<PathBuf>,
-    /// The defaults of `${input:ID}`. `None` if it is not a text that can be set in advance.
+    /// The defaults of `${input:ID}`. `None` if the value cannot be set in advance.
     inputs: BTreeMap<String, Option<String>>,
     expands_bare_names: bool,
     /// The upstream whose values are translated.
     upstream: String,
-    /// The texts of its `env`, which references in its other members may name.
+    /// The texts in the `env` of the upstream, to which references in its other members may refer.
     environment: BTreeMap<String, String>,
-    /// Names of variables and the fields that use them.
+    /// The names of variables, with the fields that use them.
     variables: BTreeMap<String, Vec<String>>,
-    /// The secrets by the name of their variable, to give different secrets different names.
+    /// The secrets by the name of their variable. Different secrets must have different names.
     secrets: BTreeMap<String, String>,
-    /// The variables of the upstream, which are dropped if it cannot be converted.
+    /// The variables of the current upstream, which are discarded if it cannot be converted.
     pending_variables: Vec<(String, String)>,
-    /// The secrets of the upstream, by the name of their variable.
+    /// The secrets of the current upstream, by the name of their variable.
     pending_secrets: Vec<(String, String)>,
 }
 
@@ -74,7 +74,7 @@ impl Values {
         }
     }
 
-    /// Begins with the values of another upstream.
+    /// Begins the translation of another upstream.
     pub(super) fn start(&mut self, upstream: &str, server: &Mapping) {
         upstream.clone_into(&mut self.upstream);
         self.pending_variables.clear();
@@ -87,7 +87,8 @@ impl Values {
             .collect();
     }
 
-    /// Keeps the variables of the current upstream, because it is part of the result.
+    /// Adds the variables and secrets of the current upstream to the result. `enabled` is false if
+    /// the upstream is disabled.
     pub(super) fn accept(&mut self, enabled: bool) {
         for (name, field) in std::mem::take(&mut self.pending_variables) {
             let field = if enabled { field } else { format!("{field} (disabled)") };
@@ -99,7 +100,7 @@ impl Values {
         self.secrets.append(&mut BTreeMap::from_iter(self.pending_secrets.drain(..)));
     }
 
-    /// Begins with the secrets of other files, whose variables are taken.
+    /// Sets the secrets of other files, whose variable names must not be used for other secrets.
     pub(super) fn with_secrets(mut self, secrets: BTreeMap<String, String>) -> Self {
         self.secrets = secrets;
         self
@@ -110,13 +111,14 @@ impl Values {
         (self.variables, self.secrets)
     }
 
-    /// Returns a reference to an environment variable that `field` uses.
+    /// Returns a reference to an environment variable, and records that `field` uses it.
     pub(super) fn reference(&mut self, name: &str, field: &str) -> String {
         self.pending_variables.push((name.to_owned(), format!("{}.{field}", self.upstream)));
         format!("${{env:{name}}}")
     }
 
-    /// Translates the value of a member of `env` or `headers`. A secret becomes a reference.
+    /// Translates the value of a member of `env` or `headers`. A secret is replaced with a
+    /// reference.
     pub(super) fn named(
         &mut self,
         member: &str,
@@ -142,7 +144,7 @@ impl Values {
     }
 
     /// Translates the arguments of a command. Secrets in `--name VALUE`, `--name=VALUE`,
-    /// `NAME=VALUE` and `Header: VALUE` become references.
+    /// `NAME=VALUE` and `Header: VALUE` are replaced with references.
     pub(super) fn arguments(&mut self, arguments: &[String]) -> Result<Vec<String>, String> {
         let mut translated = Vec::new();
         let mut flag: Option<&str> = None;
@@ -164,7 +166,7 @@ impl Values {
         Ok(translated)
     }
 
-    /// Translates a URL. Secrets in its query become references.
+    /// Translates a URL. Secrets in its query are replaced with references.
     pub(super) fn url(&mut self, url: &str) -> Result<String, String> {
         let translated = self.translate("url", url)?;
         let Some((path, query)) = translated.split_once('?') else { return Ok(translated) };
@@ -179,12 +181,14 @@ impl Values {
         Ok(format!("{path}?{}", pairs.join("&")))
     }
 
-    /// Returns the name of a variable for a secret of the upstream.
+    /// Returns the name of a variable for a secret of the upstream, which begins with the
+    /// upstream's name.
     fn prefixed(&self, name: &str) -> String {
         environment_name(&format!("{}_{}", self.upstream, name.trim_matches('-')))
     }
 
-    /// Returns a reference to a variable for `secret`: `preferred`, unless another secret has it.
+    /// Returns a reference to a variable for `secret`. The variable is `preferred`, unless another
+    /// secret uses that name. `field` is the field that uses it.
     fn hide(&mut self, preferred: &str, secret: &str, field: &str) -> String {
         let mut name = environment_name(preferred);
         let taken = |name: &String| {
@@ -204,7 +208,7 @@ impl Values {
         self.reference(&name, field)
     }
 
-    /// Replaces the references of clients in `text` by those of gateway files.
+    /// Replaces the references of clients in `text` with those of gateway files.
     ///
     /// # Errors
     /// The field, the reference, and the reason why it has no equivalent.
@@ -306,8 +310,8 @@ impl Values {
         }
     }
 
-    /// Returns what replaces a reference to a variable: the value in the server's own `env`, which
-    /// programs such as mcp-remote expand, or a reference.
+    /// Returns the replacement for a reference to a variable. It is the value in the server's own
+    /// `env`, which programs such as mcp-remote expand, or a reference.
     fn variable(&mut self, name: &str, field: &str) -> Result<String, String> {
         match self.environment.get(name).cloned() {
             Some(value) if !field.starts_with("env.") && !value.contains('$') => {
@@ -318,7 +322,7 @@ impl Values {
     }
 }
 
-/// Returns the arguments with `…` in place of each secret, to show them to a user.
+/// Returns the arguments with `…` in place of each secret, for display.
 #[must_use]
 pub fn redact_arguments(arguments: &[String]) -> Vec<String> {
     let mut flag: Option<&str> = None;
@@ -336,7 +340,7 @@ pub fn redact_arguments(arguments: &[String]) -> Vec<String> {
     redacted
 }
 
-/// Returns a URL without its password and the values of its query.
+/// Returns a URL without its password and the values in its query, for display.
 fn redact_url(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -355,8 +359,8 @@ fn redact_url(text: &str) -> String {
     format!("{scheme}://{path}?{}", Vec::from_iter(pairs).join("&"))
 }
 
-/// Splits an argument such as `--header=X-Key: VALUE` into the name and value of a secret. `flag`
-/// is the name if the argument has none.
+/// Splits an argument such as `--header=X-Key: VALUE` into the name and value of a secret. If the
+/// argument has no name, `flag` is the name.
 fn name_and_value<'a>(flag: &'a str, argument: &'a str) -> (&'a str, &'a str) {
     let (mut name, mut value) = (flag, argument);
     while let Some((first, rest)) = value.split_once(['=', ':']) {
@@ -369,7 +373,7 @@ fn name_and_value<'a>(flag: &'a str, argument: &'a str) -> (&'a str, &'a str) {
     (name, value)
 }
 
-/// Returns the text of a string, number or boolean.
+/// Returns a string, number or boolean as text. `None` for other values.
 pub(super) fn scalar(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
@@ -385,7 +389,8 @@ fn is_name(name: &str) -> bool {
         && characters.all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// Returns the folder of the project that a file such as `.vscode/mcp.json` belongs to.
+/// Returns the folder of the project to which a file such as `.vscode/mcp.json` belongs. `None` for
+/// other files.
 fn workspace_folder(path: &Path) -> Option<PathBuf> {
     let path = std::path::absolute(path).ok()?;
     let parent = path.parent()?;

@@ -9,9 +9,9 @@ pub struct Difference {
     /// The path of the value, such as `endpoints[crm::list_*].hardCap`. Rules are identified by
     /// their pattern.
     pub path: String,
-    /// The value in the old document; null if there is none.
+    /// The value in the old document. Null if it has none.
     pub old: Value,
-    /// The value in the new document; null if there is none.
+    /// The value in the new document. Null if it has none.
     pub new: Value,
 }
 
@@ -78,8 +78,8 @@ fn rules(old: &[Value], new: &[Value], into: &mut Vec<Difference>) {
     }
 }
 
-/// Returns the pattern of each endpoint rule. If rules share a pattern, all but the first get a
-/// number.
+/// Returns a name for each endpoint rule: its pattern. If rules have the same pattern, all but the
+/// first get a number.
 fn names(rules: &[Value]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for rule in rules {

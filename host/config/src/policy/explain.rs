@@ -12,12 +12,13 @@ use super::{Source, settings};
 pub enum Origin {
     /// The default of the policy schema.
     Default,
-    /// The top level of the policy. Contains the line, if known.
+    /// The top level of the policy. Contains the line, or `None` if it is unknown.
     Top(Option<usize>),
-    /// An endpoint rule. Contains its index, its pattern, and the line of the setting, if known.
+    /// An endpoint rule. Contains its index, its pattern, and the line of the setting or `None` if
+    /// it is unknown.
     Rule(usize, String, Option<usize>),
     /// An entry of `catalogue.overrides`. Contains its index, its pattern, and the line of the
-    /// setting, if known.
+    /// setting or `None` if it is unknown.
     Override(usize, String, Option<usize>),
     /// An environment variable with this name.
     Environment(String),
@@ -44,10 +45,10 @@ impl fmt::Display for Origin {
 /// A setting with its effective value for an endpoint.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explained {
-    /// The name of the setting, such as `hardCap`. A member of an object is named like
+    /// The name of the setting, such as `hardCap`. A member of an object has a name like
     /// `estimator.scale`.
     pub setting: String,
-    /// The effective value; null if it depends on the answer.
+    /// The effective value. Null if it depends on the answer.
     pub value: Value,
     /// The origin of the value.
     pub origin: Origin,
@@ -87,7 +88,8 @@ pub fn explain(source: &Source, endpoint: &str) -> Vec<Explained> {
     all
 }
 
-/// Returns the operator's changes of the definition of a tool, named like `override.description`.
+/// Returns the operator's changes to the definition of a tool, with names like
+/// `override.description`.
 fn definition_overrides(
     source: &Source,
     document: &Map<String, Value>,
@@ -157,8 +159,8 @@ fn apply_overrides(
     }
 }
 
-/// Returns the settings to list for a setting, with their values. If its members can be overridden
-/// individually, these are the members, else the setting itself.
+/// Returns the names and values to list for a setting. If its members can be overridden
+/// individually, these are the members. Otherwise it is the setting itself.
 fn members(name: &str, value: &Value) -> Vec<(String, Value)> {
     match value {
         Value::Object(members) if name == "estimator" => members
@@ -169,8 +171,8 @@ fn members(name: &str, value: &Value) -> Vec<(String, Value)> {
     }
 }
 
-/// Returns the environment variable that sets the member `name` of the object at the path `steps`,
-/// if there is one.
+/// Returns the environment variable that sets the member `name` of the object at the path `steps`.
+/// `None` if no variable does.
 fn environment(source: &Source, steps: &[String], name: &str) -> Option<Origin> {
     let plain = |name: &str| name.replace('_', "").to_lowercase();
     let way: Vec<String> = steps.iter().map(String::as_str).chain([name]).map(plain).collect();

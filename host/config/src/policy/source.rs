@@ -1,5 +1,5 @@
-//! The source of a policy: a file of its own or the gateway file, with overrides by the
-//! environment.
+//! The source of a policy: a policy file or the gateway file, with overrides by environment
+//! variables.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -30,9 +30,9 @@ fn read_text(path: &Path) -> std::io::Result<String> {
 /// A policy document with its source.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Source {
-    /// The path of the policy file; `None` if the policy is part of another file.
+    /// The path of the policy file. `None` if the policy is part of another file.
     pub path: Option<PathBuf>,
-    /// The text of the policy file; empty without a file.
+    /// The text of the policy file. Empty without a policy file.
     pub text: String,
     /// The names of the environment variables that override members of the policy.
     pub overridden: Vec<String>,
@@ -40,9 +40,10 @@ pub struct Source {
 }
 
 impl Source {
-    /// Reads a policy from a .yaml, .json or .toml file and applies overrides by the environment.
-    /// An empty file is an empty policy. A file of another kind, such as a pipe, is refused,
-    /// because reading it might never end.
+    /// Reads a policy from a .yaml, .json or .toml file, and applies overrides by environment
+    /// variables. An empty file is an empty policy.
+    ///
+    /// A file of another kind, such as a pipe, is rejected, because reading it might never end.
     ///
     /// # Errors
     /// [`Error::File`], [`Error::Format`] with line and column if the format reports them.
@@ -62,8 +63,9 @@ impl Source {
         Ok(Self { path: Some(path.to_owned()), text, ..Self::default() }.with(document))
     }
 
-    /// Parses `text` as a policy in the format that it has: TOML if it is valid TOML with at least
-    /// one member, JSON if it begins with a brace, else YAML. Applies overrides by the environment.
+    /// Parses `text` as a policy, and applies overrides by environment variables. The format is
+    /// TOML if the text is valid TOML with at least one member. It is JSON if the text begins with
+    /// a brace, otherwise YAML.
     ///
     /// # Errors
     /// [`Error::Format`] if the text is not valid in that format.
@@ -86,8 +88,8 @@ impl Source {
         Self::parse(Path::new(name), text)
     }
 
-    /// Returns a policy that is part of another file, with overrides by the environment. `None` is
-    /// the default policy.
+    /// Returns a policy that is part of another file, with overrides by environment variables.
+    /// `None` selects the default policy.
     #[must_use]
     pub fn inline(policy: Option<Map<String, Value>>) -> Self {
         Self::default().with(policy.map(Value::Object).unwrap_or_default())
@@ -111,19 +113,21 @@ impl Source {
         &self.document
     }
 
-    /// Returns the policy in JSON, as the guard component takes it; empty for the default policy.
+    /// Returns the policy as JSON, in the form that the guard component needs. Empty for the
+    /// default policy.
     #[must_use]
     pub fn json(&self) -> String {
         if self.document.is_null() { String::new() } else { self.document.to_string() }
     }
 
-    /// Returns the line of the value at the path `steps` in the policy file. `None` if unknown.
+    /// Returns the line of the value at the path `steps` in the policy file. `None` if it is
+    /// unknown.
     pub(super) fn line(&self, steps: &[String]) -> Option<usize> {
         document::line_of(self.path.as_ref()?, &self.text, steps)
     }
 
-    /// Returns `issues` of this policy as one error. If the policy has a file, the error has its
-    /// path, and the issues their lines.
+    /// Returns `issues` of this policy as one error. If the policy has a file, adds the path of the
+    /// file to the error, and lines to the issues.
     #[must_use]
     pub fn located(&self, issues: Issues) -> Error {
         match &self.path {

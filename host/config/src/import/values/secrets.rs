@@ -1,6 +1,6 @@
 //! Recognizes secrets by the name and the form of a value.
 
-/// Ends of words in the names of secrets, in upper case and singular.
+/// The ends of words in the names of secrets, in upper case and singular.
 const SECRET_ENDS: [&str; 12] = [
     "KEY",
     "TOKEN",
@@ -15,12 +15,12 @@ const SECRET_ENDS: [&str; 12] = [
     "WEBHOOK",
     "LICENSE",
 ];
-/// Beginnings of words in the names of secrets.
+/// The beginnings of words in the names of secrets.
 const SECRET_STARTS: [&str; 7] =
     ["PASSW", "PASSPHRASE", "SECRET", "AUTH", "CRED", "PRIVATE", "CONNECTION"];
-/// Words that begin like secrets.
+/// Words that begin like words in the names of secrets, but are public.
 const PUBLIC_WORDS: [&str; 3] = ["AUTHOR", "AUTHORITY", "AUTHORS"];
-/// Ends of names whose values are no secrets, although the name has one of [`SECRET_NAMES`].
+/// The ends of names whose values are not secrets, although the name contains a word for a secret.
 const PUBLIC_ENDS: [&str; 16] = [
     "_URL",
     "_URI",
@@ -39,7 +39,7 @@ const PUBLIC_ENDS: [&str; 16] = [
     "_ENABLED",
     "_AUTHORITY",
 ];
-/// Beginnings of the tokens of well-known services.
+/// The prefixes of tokens of well-known services.
 const TOKEN_PREFIXES: [&str; 20] = [
     "sk-",
     "sk_",
@@ -62,7 +62,7 @@ const TOKEN_PREFIXES: [&str; 20] = [
     "npm_",
     "-----BEGIN",
 ];
-/// Schemes of the header Authorization, which remain in the file.
+/// Schemes of the header Authorization, which remain in the file before the reference.
 const SCHEMES: [&str; 4] = ["Bearer ", "Basic ", "Token ", "ApiKey "];
 
 /// Returns true if the value of `name` is likely a secret.
@@ -108,7 +108,8 @@ fn has_form_of_secret(value: &str) -> bool {
     is_hex || is_random
 }
 
-/// Splits a value into its authorization scheme, if it has one, and the secret.
+/// Splits a value into its authorization scheme and the secret. The scheme is empty if there is
+/// none.
 pub(super) fn split_secret(value: &str) -> (&str, &str) {
     let length = SCHEMES.iter().find(|scheme| {
         value.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
@@ -116,7 +117,7 @@ pub(super) fn split_secret(value: &str) -> (&str, &str) {
     value.split_at(length.map_or(0, |scheme| scheme.len()))
 }
 
-/// Returns `text` in upper case, with `_` for all characters that names of variables cannot have.
+/// Returns `text` in upper case. Characters that are invalid in names of variables become `_`.
 pub(super) fn environment_name(text: &str) -> String {
     let valid = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
     let name: String = text.chars().map(valid).collect();
@@ -124,7 +125,7 @@ pub(super) fn environment_name(text: &str) -> String {
     if digit || name.is_empty() { format!("_{name}") } else { name }
 }
 
-/// Puts `_` between the words of a name such as `apiKeyFile`.
+/// Inserts `_` between the words of a name such as `apiKeyFile`.
 fn separate_words(name: &str) -> String {
     let mut result = String::new();
     let mut after_lower = false;
