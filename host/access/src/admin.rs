@@ -1,5 +1,4 @@
-//! Access to the endpoint for operators: its token, the sessions of browsers, and checks of Host
-//! and Origin.
+//! Access to the admin endpoint: its token, browser sessions, and checks of Host and Origin.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -15,10 +14,10 @@ use super::rate::Failures;
 use super::{Refusal, host};
 use crate::config::{Access as Config, Admin, Secret};
 
-/// The number of wrong tokens that an address may send at once, and in each minute.
+/// The number of wrong tokens that an address may send at once, and again in each minute.
 const MAX_FAILURES: u32 = 10;
 
-/// The access rules of the endpoint for operators.
+/// The access rules of the admin endpoint.
 pub struct AdminAccess {
     hosts: Hosts,
     token: Option<Secret>,
@@ -26,11 +25,11 @@ pub struct AdminAccess {
     sessions: BrowserSessions,
 }
 
-/// The header by which a browser reports the relation of a page to the server.
+/// The header in which a browser reports the relation between a page and the server.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 impl AdminAccess {
-    /// Creates the rules of a configuration. `access` has the allowed hosts and origins.
+    /// Creates the rules from a configuration. `access` contains the allowed hosts and origins.
     #[must_use]
     pub fn new(admin: &Admin, access: &Config) -> Self {
         let address = admin.listen.parse::<SocketAddr>();
@@ -45,26 +44,26 @@ impl AdminAccess {
         }
     }
 
-    /// Returns true if operators need a token.
+    /// Returns true if operators must send a token.
     #[must_use]
     pub fn has_token(&self) -> bool {
         self.token.is_some()
     }
 
-    /// Admits a request for the page of operators, which everybody may load: its data need
+    /// Admits a request for the dashboard page. Anyone may load the page, because its data require
     /// [`Self::admit`].
     ///
     /// # Errors
-    /// The reason of the refusal.
+    /// The reason for the refusal.
     pub fn admit_page(&self, parts: &Parts) -> Result<(), Refusal> {
         self.hosts.check_request(parts)
     }
 
-    /// Begins the session of a browser whose operator has the token. Returns the value of
-    /// `Set-Cookie`. Wrong keys count as wrong tokens of the address.
+    /// Begins the session of a browser whose operator has entered `key`, the token. Returns the
+    /// value of `Set-Cookie`. A wrong key counts as a wrong token of the address `peer`.
     ///
     /// # Errors
-    /// The reason of the refusal.
+    /// The reason for the refusal.
     pub fn sign_in(&self, peer: IpAddr, parts: &Parts, key: &str) -> Result<String, Refusal> {
         self.hosts.check_request(parts)?;
         check_same_origin(parts)?;
@@ -83,15 +82,15 @@ impl AdminAccess {
     /// Ends the session of a browser. Returns the value of `Set-Cookie` that deletes its cookie.
     ///
     /// # Errors
-    /// The reason of the refusal.
+    /// The reason for the refusal.
     pub fn sign_out(&self, parts: &Parts) -> Result<String, Refusal> {
         self.hosts.check_request(parts)?;
         check_same_origin(parts)?;
         Ok(self.sessions.end(parts))
     }
 
-    /// Returns true if the cookie of a request names a session that may send it. Sessions read
-    /// only; changes need the token.
+    /// Returns true if the cookie of a request belongs to a session that may send the request.
+    /// Sessions may only read, because changes require the token.
     #[must_use]
     pub fn has_session(&self, parts: &Parts) -> bool {
         parts.method == Method::GET
@@ -99,11 +98,11 @@ impl AdminAccess {
             && self.sessions.contains(parts)
     }
 
-    /// Admits a request of an operator at the address `peer`. Without a token, the operator must be
-    /// on loopback.
+    /// Admits a request of an operator at the address `peer`. If no token is configured, the
+    /// address must be a loopback address.
     ///
     /// # Errors
-    /// The reason of the refusal.
+    /// The reason for the refusal.
     pub fn admit(&self, peer: IpAddr, parts: &Parts) -> Result<(), Refusal> {
         self.hosts.check_request(parts)?;
         let Some(token) = &self.token else {
@@ -132,8 +131,11 @@ impl AdminAccess {
     }
 }
 
-/// Refuses a request of a page that this server has not sent. A cookie is sent to all ports of a
-/// host, so that pages of other local programs would use it.
+/// Checks that a request comes from a page of this server. Browsers send a cookie to all ports of a
+/// host, so that pages of other local programs could use it.
+///
+/// # Errors
+/// The reason for the refusal.
 fn check_same_origin(parts: &Parts) -> Result<(), Refusal> {
     let text =
         |name: &HeaderName| parts.headers.get(name).map(|value| value.to_str().unwrap_or(""));

@@ -1,4 +1,4 @@
-//! Sessions of operators' browsers, which a cookie names.
+//! The sessions of operators' browsers, which are identified by a cookie.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -10,18 +10,18 @@ use sha2::{Digest, Sha256};
 
 use super::host;
 
-/// The time after which an operator signs in again.
+/// The maximum age of a session. The operator must then sign in again.
 const LIFETIME: Duration = Duration::from_secs(12 * 3_600);
-/// The maximum number of sessions. A further one ends the oldest.
+/// The maximum number of sessions. Beyond it, the oldest session ends.
 const MAX_SESSIONS: usize = 32;
 
-/// A session: the digest of its secret, and its end.
+/// A session: the digest of its secret, and the time at which it ends.
 struct BrowserSession {
     digest: [u8; 32],
     end: Instant,
 }
 
-/// The sessions of an endpoint. They are in memory, so that all end with the process.
+/// The sessions of an endpoint. They are in memory only, so they end with the process.
 pub(crate) struct BrowserSessions {
     open: Mutex<VecDeque<BrowserSession>>,
     /// True if browsers send the cookie over TLS only.
@@ -34,8 +34,8 @@ impl BrowserSessions {
         Self { open: Mutex::default(), is_secure }
     }
 
-    /// Returns the attributes of the cookie. Scripts cannot read it, and browsers send it with no
-    /// request of another site.
+    /// Returns the attributes of the cookie. Scripts cannot read it, and browsers do not send it
+    /// with requests from other sites.
     fn attributes(&self) -> &'static str {
         if self.is_secure {
             "Path=/; HttpOnly; SameSite=Strict; Secure"
@@ -44,8 +44,8 @@ impl BrowserSessions {
         }
     }
 
-    /// Begins a session. Returns the value of `Set-Cookie`. `None` if the system has no random
-    /// numbers.
+    /// Begins a session. Returns the value of `Set-Cookie`. `None` if the operating system provides
+    /// no random numbers.
     pub(crate) fn begin(&self, parts: &Parts) -> Option<String> {
         let mut random = [0_u8; 32];
         getrandom::fill(&mut random).ok()?;
@@ -61,7 +61,7 @@ impl BrowserSessions {
         Some(format!("{}={secret}; Max-Age={seconds}; {}", cookie_name(parts), self.attributes()))
     }
 
-    /// Returns true if the cookie of a request names a session.
+    /// Returns true if the cookie of a request belongs to a session.
     pub(crate) fn contains(&self, parts: &Parts) -> bool {
         let Some(digest) = secret(parts).map(digest) else { return false };
         let sessions = self.open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -83,8 +83,8 @@ fn digest(secret: &str) -> [u8; 32] {
     Sha256::digest(secret.as_bytes()).into()
 }
 
-/// Returns the name of the cookie. It has the port, because browsers send a cookie to all ports of
-/// a host, and two gateways on one machine must not overwrite each other's.
+/// Returns the name of the cookie, which contains the port. Browsers send a cookie to all ports of
+/// a host, and two gateways on one machine must not overwrite each other's cookie.
 fn cookie_name(parts: &Parts) -> String {
     let host = host(parts).unwrap_or_default();
     let port = host.rsplit_once(':').map_or("", |(_, port)| port);

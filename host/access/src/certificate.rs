@@ -7,17 +7,17 @@ use x509_cert::der::Decode;
 use x509_cert::ext::pkix::SubjectAltName;
 use x509_cert::ext::pkix::name::GeneralName;
 
-/// The name of the client whose certificate the TLS handshake has verified. The listener adds it to
-/// the extensions of each request of the connection.
+/// The client's name from the certificate that the TLS handshake has verified. The listener adds it
+/// to the extensions of each request of the connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientName(Arc<str>);
 
 impl ClientName {
-    /// Returns the name in a certificate (DER): `uri:`, `dns:` or `email:` with the first
-    /// alternative name of the first of these kinds that it has, else `subject:` with its subject
-    /// (RFC 4514). `None` if it has none of these, or the name contains control characters.
+    /// Returns the name in a certificate (DER). It is the first alternative name of the kinds
+    /// `uri:`, `dns:` and `email:`, in this order, otherwise `subject:` with the subject (RFC
+    /// 4514). `None` if the certificate has none of these, or the name contains control characters.
     ///
-    /// The prefix keeps names of different kinds apart, because authorities check each kind in
+    /// The prefix distinguishes names of different kinds, because authorities verify each kind in
     /// another way.
     #[must_use]
     pub fn of_certificate(certificate: &[u8]) -> Option<Self> {
@@ -48,7 +48,7 @@ fn uri(name: &GeneralName) -> Option<String> {
     Some(format!("uri:{uri}"))
 }
 
-/// Returns a DNS name in lower case, because its case has no meaning (RFC 4343).
+/// Returns a DNS name in lower case, because DNS names are case-insensitive (RFC 4343).
 fn dns(name: &GeneralName) -> Option<String> {
     let GeneralName::DnsName(name) = name else { return None };
     Some(format!("dns:{}", name.to_string().to_ascii_lowercase()))

@@ -16,7 +16,7 @@ pub enum Error {
     /// operator.
     #[error("{0}")]
     Setup(String),
-    /// The operating system refused a thread or random bytes.
+    /// The operating system cannot start a thread or provide random bytes.
     #[error("input or output failed: {0}")]
     Io(#[from] std::io::Error),
 }

@@ -1,4 +1,4 @@
-//! Host and Origin checks. They keep web pages in a browser from reaching a gateway on the same
+//! Host and Origin checks. They prevent web pages in a browser from reaching a gateway on the same
 //! machine.
 
 use std::net::IpAddr;
@@ -11,21 +11,23 @@ use http::uri::Authority;
 use super::Refusal;
 use crate::config::Access;
 
-/// The header by which a browser reports the relation of a page to the server.
+/// The header in which a browser reports the relation between a page and the server.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 pub(super) struct Hosts {
     hosts: Vec<String>,
     origins: Vec<String>,
-    /// True if every Host header is accepted. A gateway beyond loopback cannot know its own names.
+    /// True if every Host header is accepted. A gateway that does not listen on loopback cannot
+    /// know its own names.
     accepts_any: bool,
-    /// True if addresses are accepted as Host. No name can be rebound to them.
+    /// True if addresses are accepted as Host, because no name can be rebound to an address.
     accepts_addresses: bool,
 }
 
 impl Hosts {
-    /// Creates the checks of a listener. `is_loopback` is true if it listens on loopback only, and
-    /// `authenticates` if its callers need a secret, which a page in a browser does not have.
+    /// Creates the checks of a listener. `is_loopback` is true if it listens on loopback only.
+    /// `authenticates` is true if its callers need a secret, which a page in a browser does not
+    /// have.
     pub(super) fn new(config: &Access, is_loopback: bool, authenticates: bool) -> Self {
         let lower = |names: &[String]| names.iter().map(|name| name.to_lowercase()).collect();
         Self {
@@ -41,7 +43,10 @@ impl Hosts {
         self.accepts_any
     }
 
-    /// Checks the Host and Origin headers of a request, and the authority of its target.
+    /// Checks the Host and Origin headers of a request, and the authority in its target.
+    ///
+    /// # Errors
+    /// The reason for the refusal.
     pub(super) fn check_request(&self, parts: &Parts) -> Result<(), Refusal> {
         let header = |name| parts.headers.get(name).map(|value| value.to_str().unwrap_or(""));
         if parts.headers.get_all(HOST).iter().count() > 1 {
@@ -107,12 +112,13 @@ impl Hosts {
     }
 }
 
-/// Returns true if a host without a port is on this machine.
+/// Returns true if a host without a port is a loopback name or address.
 fn is_loopback(name: &str) -> bool {
     name == "localhost" || address(name).is_some_and(|address| address.is_loopback())
 }
 
-/// Returns the address that a host without a port is, if it is none that needs to be resolved.
+/// Returns the address that a host without a port represents. `None` if it is a name, which must be
+/// resolved.
 fn address(name: &str) -> Option<IpAddr> {
     let bare = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     let address = match bare {

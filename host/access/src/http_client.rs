@@ -18,7 +18,7 @@ pub type HttpClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 /// The time after which an idle connection is closed.
 ///
 /// Common servers close idle connections after 5 s. A request that is sent at that moment is lost,
-/// and must not be sent twice.
+/// and must not be repeated.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Returns a client that trusts the certificate authorities of the system.
@@ -43,11 +43,11 @@ pub fn http_client() -> HttpClient {
 /// The certificate of a client with its chain, and its private key.
 pub type ClientIdentity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-/// Returns a client for https:// URLs. It trusts `authorities`, or those of the system if there are
-/// none, and sends the certificate of `identity` to servers that ask for one.
+/// Returns a client for https:// URLs. It trusts `authorities`, or those of the system if it is
+/// `None`. It presents the certificate of `identity` to servers that request one.
 ///
 /// # Errors
-/// The authorities of the system cannot be loaded, or the key is not that of the certificate.
+/// The authorities of the system cannot be loaded, or the key does not belong to the certificate.
 pub fn tls_client(
     authorities: Option<RootCertStore>,
     identity: Option<ClientIdentity>,

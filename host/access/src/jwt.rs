@@ -22,7 +22,7 @@ use crate::{Error, HttpClient, Result, config};
 /// The minimum time between two fetches of the key set. A token with an unknown key id (`kid`)
 /// triggers a fetch.
 const MIN_FETCH_INTERVAL: Duration = Duration::from_secs(5);
-/// The tolerance for the clocks of issuers when `exp` and `nbf` are checked, in seconds.
+/// The tolerance for differences between the clocks when `exp` and `nbf` are checked, in seconds.
 const LEEWAY_SECONDS: u64 = 60;
 /// The maximum length of the key set, in bytes.
 const MAX_KEY_SET_BYTES: usize = 1 << 20;
@@ -47,12 +47,12 @@ pub(super) struct Jwt {
     source: KeySource,
     refresh_interval: Duration,
     keys: Mutex<Arc<JwkSet>>,
-    /// The end of the last fetch. It is locked during a fetch, so that others wait for it.
+    /// The end of the last fetch. The lock is held during a fetch, so that other tasks wait for it.
     fetched: tokio::sync::Mutex<Option<Instant>>,
     client: HttpClient,
 }
 
-/// The place of the key set.
+/// The location of the key set.
 enum KeySource {
     Url(http::Uri),
     File(PathBuf),
@@ -61,15 +61,16 @@ enum KeySource {
 #[derive(Deserialize)]
 struct Claims {
     sub: String,
-    /// The scopes, as RFC 9068 and most servers write them.
+    /// The scopes in the claim of RFC 9068, which most servers use.
     #[serde(default)]
     scope: Value,
-    /// The scopes, as some other servers write them.
+    /// The scopes in the claim that some other servers use.
     #[serde(default)]
     scp: Value,
 }
 
-/// Returns true if a claim has a scope: in a list, or in a text that separates scopes by spaces.
+/// Returns true if a claim contains a scope. The claim is a list, or a text with scopes separated
+/// by spaces.
 fn has_scope(claim: &Value, scope: &str) -> bool {
     match claim {
         Value::String(text) => text.split(' ').any(|one| one == scope),
@@ -149,7 +150,7 @@ impl Jwt {
         Arc::clone(&self.keys.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Replaces the key set at once, and then at every interval. It never returns.
+    /// Replaces the key set at once, and then at every interval. Never returns.
     pub(super) async fn refresh(&self) {
         loop {
             self.fetch().await;
@@ -157,8 +158,8 @@ impl Jwt {
         }
     }
 
-    /// Replaces the key set, or waits for another task that does. Returns at once if the set is
-    /// new.
+    /// Replaces the key set, or waits for another task that does. Returns at once if the set was
+    /// just replaced.
     async fn fetch(&self) {
         let mut fetched = self.fetched.lock().await;
         let interval = MIN_FETCH_INTERVAL.min(self.refresh_interval);

@@ -1,8 +1,8 @@
-//! API keys, `cg_ID_SECRET`: stored as SHA-256 digests and looked up by their id, which is no
-//! secret.
+//! API keys, `cg_ID_SECRET`. They are stored as SHA-256 digests, and looked up by their id, which
+//! is not a secret.
 //!
-//! A key has 256 random bits, so nobody can guess it from its digest, and a slow password hash
-//! would add nothing.
+//! A key has 256 random bits, so nobody can guess it from its digest. A slow password hash would
+//! add no security.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,12 +21,12 @@ use crate::{Error, Result, config};
 
 /// The prefix of every API key.
 pub const PREFIX: &str = "cg_";
-/// Minimum time between two checks of the key file for changes.
+/// The minimum time between two checks of the key file for changes.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// The prefix of every digest in the key file.
 const DIGEST_PREFIX: &str = "sha256:";
 
-/// The contents of a key file. It has digests of API keys, and no secrets.
+/// The contents of a key file: digests of API keys, and no secrets.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeyFile {
@@ -40,12 +40,12 @@ struct Entry {
     id: String,
     /// The principal that owns the key.
     name: String,
-    /// `sha256:` and the digest of the whole key in hex.
+    /// `sha256:` and the digest of the whole key, in hexadecimal.
     hash: String,
 }
 
 impl Entry {
-    /// Returns true if the entry has an argon2 hash, as earlier versions wrote it.
+    /// Returns true if the entry has an argon2 hash, the format of earlier versions.
     fn is_outdated(&self) -> bool {
         !self.hash.starts_with(DIGEST_PREFIX)
     }
@@ -63,13 +63,13 @@ fn random<const N: usize>() -> Result<[u8; N]> {
     Ok(bytes)
 }
 
-/// Creates an API key for the principal `name` and adds its digest to the key file at `path`.
+/// Creates an API key for the principal `name`, and adds its digest to the key file at `path`.
 ///
-/// The file is created if it does not exist, readable by its owner alone. The digest does not
-/// reveal the key, so the returned value is the only copy.
+/// The file is created if it is missing, readable only by its owner. The digest does not reveal the
+/// key, so the returned value is the only copy.
 ///
 /// # Errors
-/// [`Error::Config`], and [`Error::Setup`] if the name has a key already.
+/// [`Error::Config`], and [`Error::Setup`] if the name already has a key.
 pub fn create(path: &Path, name: &str) -> Result<Secret> {
     let mut file = match std::fs::read_to_string(path) {
         Ok(text) => parse(path, &text)?,
@@ -113,7 +113,10 @@ fn parse(path: &Path, text: &str) -> Result<KeyFile> {
     Ok(file)
 }
 
-/// Parses a key file whose entries are used to check keys. Fails if an entry has an outdated hash.
+/// Parses a key file whose entries are used to check keys.
+///
+/// # Errors
+/// The text is invalid, or an entry has an outdated hash.
 fn parse_current(path: &Path, text: &str) -> Result<KeyFile> {
     let file = parse(path, text)?;
     match file.keys.iter().find(|key| key.is_outdated()) {
@@ -130,8 +133,8 @@ fn parse_current(path: &Path, text: &str) -> Result<KeyFile> {
     }
 }
 
-/// The accepted API keys. The key file is read again when it changes. While it is invalid, the last
-/// valid entries remain in use. Without the file, no key is accepted.
+/// The accepted API keys. The key file is read again when it changes. If it is invalid, the last
+/// valid entries remain in use. If it is missing, no key is accepted.
 pub(super) struct Keys {
     path: PathBuf,
     file: Mutex<(KeyFile, Option<SystemTime>, Instant)>,
@@ -169,7 +172,10 @@ impl Keys {
         file.0.keys.iter().find(|entry| entry.id == id).cloned()
     }
 
-    /// Returns the principal of an API key, `key:NAME`, or refuses an unknown key.
+    /// Returns the principal of an API key, `key:NAME`.
+    ///
+    /// # Errors
+    /// The refusal of an unknown key.
     pub(super) fn check(&self, key: &Secret) -> Result<Arc<str>, Refusal> {
         let id = key.expose().strip_prefix(PREFIX).and_then(|rest| rest.split_once('_'));
         let entry = id.and_then(|(id, _)| self.entry(id));
@@ -185,11 +191,11 @@ fn changed(path: &Path) -> Option<SystemTime> {
     std::fs::metadata(path).and_then(|metadata| metadata.modified()).ok()
 }
 
-/// Returns a random code that an operator types to sign in: 60 bits, in three groups of four
-/// letters and digits that look different from each other.
+/// Returns a random code with which an operator signs in: 60 bits, in three groups of four letters
+/// and digits that look different from each other.
 ///
 /// # Errors
-/// If the system has no random numbers.
+/// The operating system provides no random numbers.
 pub fn sign_in_code() -> std::io::Result<String> {
     // 32 characters, so that each has five bits of a byte. Without i, l, o and u.
     const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";

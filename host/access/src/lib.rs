@@ -1,5 +1,5 @@
-//! Authenticates requests and limits their rate: addresses, Host and Origin, API keys, JWTs, client
-//! certificates.
+//! Authenticates requests and limits their rate, by address, Host and Origin, API key, JWT and
+//! client certificate.
 
 #![forbid(unsafe_code)]
 
@@ -38,7 +38,7 @@ pub use shared_rate::{GrantFuture, RateGrant, RateRequest, SharedRates};
 /// The name of the HTTP header that carries an API key.
 pub const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
-/// The principal of all callers if no authentication is configured.
+/// The principal of all callers that nothing authenticates.
 pub const ANONYMOUS: &str = "anonymous";
 
 /// The reason why a request is refused.
@@ -72,7 +72,7 @@ pub struct Access {
 }
 
 impl Access {
-    /// Creates the access rules of a configuration. `client` fetches signing keys. `loopback` is
+    /// Creates the access rules from a configuration. `client` fetches signing keys. `loopback` is
     /// true if the gateway listens on loopback only.
     ///
     /// # Errors
@@ -103,7 +103,7 @@ impl Access {
         })
     }
 
-    /// Counts requests in `store`, so that the rate limits hold for all replicas together.
+    /// Counts requests in `store`, so that the rate limits apply to all replicas together.
     pub fn share_rates(&self, config: &Config, store: Arc<dyn SharedRates>) {
         if let Some(rate) = &self.rate {
             let replicas = config.fleet.as_ref().map_or(1, |fleet| fleet.replicas);
@@ -121,22 +121,23 @@ impl Access {
         self.keys.is_some() || self.jwt.is_some()
     }
 
-    /// Returns the address of the caller. `peer` is that of the connection, which may be a
-    /// trusted proxy.
+    /// Returns the address of the caller. `peer` is the address of the connection, which may be
+    /// that of a trusted proxy.
     #[must_use]
     pub fn client_address(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         proxies::client_address(peer, headers, &self.trusted_proxies)
     }
 
-    /// Removes forwarding headers that the client has set. Only those of trusted proxies describe
-    /// the way of a request.
+    /// Removes forwarding headers that the client itself has set. Only those of trusted proxies are
+    /// reliable.
     pub fn strip_forwarding(&self, peer: IpAddr, headers: &mut HeaderMap) {
         if !self.is_trusted_proxy(peer) {
             proxies::strip_forwarding(headers);
         }
     }
 
-    /// Fetches or reads the keys of tokens again and again, so that removed keys are refused.
+    /// Fetches or reads the signing keys of tokens at intervals, so that removed keys are refused.
+    /// Returns only if the gateway accepts no JWTs.
     pub async fn refresh_keys(&self) {
         if let Some(jwt) = &self.jwt {
             jwt.refresh().await;
@@ -150,11 +151,11 @@ impl Access {
         self.trusted_proxies.iter().any(|net| net.contains(&address))
     }
 
-    /// Admits a request and returns its principal. `address` is that of the caller (see
-    /// [`Self::client_address`]), and `parts` has the headers.
+    /// Admits a request, and returns its principal. `address` is the address of the caller (see
+    /// [`Self::client_address`]), and `parts` contains the headers.
     ///
     /// # Errors
-    /// The reason of the refusal.
+    /// The reason for the refusal.
     pub async fn admit(&self, address: IpAddr, parts: &Parts) -> Result<Arc<str>, Refusal> {
         self.check_origin(address, parts)?;
         let principal = self.principal(parts).await;
@@ -170,11 +171,11 @@ impl Access {
         principal
     }
 
-    /// Counts `requests` more requests of a caller that [`Self::admit`] has admitted, such as the
-    /// other messages of a batch.
+    /// Counts `requests` further requests of a caller that [`Self::admit`] has admitted, such as
+    /// the other messages of a batch.
     ///
     /// # Errors
-    /// The refusal, if that exceeds the rate limit.
+    /// The refusal, if the requests exceed the rate limit.
     pub async fn charge(
         &self,
         principal: &Arc<str>,
@@ -192,16 +193,16 @@ impl Access {
     }
 
     /// Returns the name of the header that authenticates a caller whom [`Self::admit`] has
-    /// admitted. `None` for an anonymous caller, and for one with a client certificate only.
+    /// admitted. `None` for an anonymous caller, and for a caller with only a client certificate.
     pub fn authenticator(&self, headers: &HeaderMap) -> Option<HeaderName> {
         let key = self.keys.as_ref().and_then(|_| gateway_key(headers)).map(|(name, _)| name);
         key.or_else(|| self.jwt.as_ref().map(|_| AUTHORIZATION))
     }
 
-    /// Checks the address of a caller and the headers Host and Origin.
+    /// Checks the address of a caller, and the headers Host and Origin.
     ///
     /// # Errors
-    /// The reason of the refusal.
+    /// The reason for the refusal.
     pub fn check_origin(&self, address: IpAddr, parts: &Parts) -> Result<(), Refusal> {
         if !self.ips.is_empty() && !self.ips.iter().any(|net| net.contains(&address)) {
             return Err(Refusal::Forbidden(
@@ -212,21 +213,22 @@ impl Access {
         self.hosts.check_request(parts)
     }
 
-    /// Returns the authority that a request names, if [`Self::check_origin`] has compared it with
-    /// the configuration. An unchecked one may be that of an attacker.
+    /// Returns the authority in a request, if [`Self::check_origin`] compares it with the
+    /// configuration. `None` for an unchecked authority, which may be that of an attacker.
     fn checked_host(&self, parts: &Parts) -> Option<Authority> {
         if self.hosts.accepts_any() { None } else { host(parts)?.parse().ok() }
     }
 
-    /// Returns the metadata of this gateway as a protected resource (RFC 9728), if that is at the
-    /// path of the request. It needs no authentication, but [`Self::check_origin`].
+    /// Returns the metadata of this gateway as a protected resource (RFC 9728), if the request is
+    /// for its path. Otherwise `None`. The request needs no authentication, but must pass
+    /// [`Self::check_origin`].
     #[must_use]
     pub fn resource_metadata(&self, parts: &Parts) -> Option<serde_json::Value> {
         let resource = self.resource.as_ref()?;
         resource.metadata(parts.uri.path(), self.checked_host(parts).as_ref())
     }
 
-    /// Returns the header `WWW-Authenticate` of the answer to a refused request. `None` if
+    /// Returns the header `WWW-Authenticate` for the response to a refused request. `None` if
     /// authentication would not help.
     #[must_use]
     pub fn challenge(&self, refusal: &Refusal, parts: &Parts) -> Option<HeaderValue> {
@@ -235,8 +237,8 @@ impl Access {
         HeaderValue::try_from(text).ok()
     }
 
-    /// Returns the principal that the client certificate names, or the anonymous one if clients
-    /// need none. The TLS handshake has refused clients without a valid certificate.
+    /// Returns the principal in the client certificate, or the anonymous principal if clients need
+    /// no certificate. The TLS handshake has already refused clients with an invalid certificate.
     fn certificate_principal(&self, parts: &Parts) -> Result<Arc<str>, Refusal> {
         if !self.needs_certificate {
             return Ok(ANONYMOUS.into());
@@ -275,8 +277,8 @@ impl Access {
     }
 }
 
-/// Removes the headers with the key that authenticates the caller at this gateway. Another header
-/// may have the key of a gateway that is an upstream, so that one remains.
+/// Removes the headers that contain the key which authenticates the caller at this gateway. A key
+/// in another header remains, because it may be for an upstream that is also a gateway.
 pub fn remove_key(headers: &mut HeaderMap) {
     let Some((_, key)) = gateway_key(headers) else { return };
     let key = key.to_owned();
@@ -289,8 +291,8 @@ pub fn remove_key(headers: &mut HeaderMap) {
     }
 }
 
-/// Returns the key of a gateway in the headers, with the name of its header. The header for keys
-/// comes before that for tokens.
+/// Returns the key of a gateway in the headers, with the name of its header. The header for API
+/// keys takes precedence over that for tokens. `None` if there is no key.
 fn gateway_key(headers: &HeaderMap) -> Option<(HeaderName, &str)> {
     let api_key = headers.get(API_KEY).and_then(|value| value.to_str().ok());
     let given = [(API_KEY, api_key), (AUTHORIZATION, bearer(headers))];
@@ -298,13 +300,14 @@ fn gateway_key(headers: &HeaderMap) -> Option<(HeaderName, &str)> {
     given.find(|(_, key)| key.starts_with(keys::PREFIX))
 }
 
-/// Returns the bearer token of a request (RFC 6750, section 2.1).
+/// Returns the bearer token of a request (RFC 6750, section 2.1). `None` if there is none.
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-/// Returns the authority that a request names.
+/// Returns the authority in a request: that in the header Host, otherwise that in its target.
+/// `None` if there is none.
 fn host(parts: &Parts) -> Option<&str> {
     let header = parts.headers.get(HOST).map(|value| value.to_str().unwrap_or(""));
     header.or_else(|| parts.uri.authority().map(Authority::as_str))

@@ -7,7 +7,7 @@ use super::Refusal;
 use crate::config::Jwt as Config;
 use crate::{HttpClient, Result};
 
-/// The JWT verifier of builds without the cargo feature `jwt`. It has no values, because `new`
+/// The JWT verifier of builds without the cargo feature `jwt`. It cannot be created, because `new`
 /// always fails.
 #[cfg(not(feature = "jwt"))]
 pub(super) enum Jwt {}

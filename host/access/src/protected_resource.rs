@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 
 use super::{API_KEY, Refusal};
 
-/// The path of the metadata, before the path of the resource.
+/// The beginning of the path of the metadata. The path of the resource follows it.
 const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
 /// The description of the gateway for OAuth clients.
 pub(super) struct ProtectedResource {
-    /// The public URL of the MCP endpoint, if it does not depend on the request.
+    /// The public URL of the MCP endpoint. `None` if it depends on the request.
     url: Option<Uri>,
     /// The path of the MCP endpoint on this gateway.
     path: String,
@@ -23,8 +23,8 @@ pub(super) struct ProtectedResource {
 }
 
 impl ProtectedResource {
-    /// Returns the description that a configuration determines. `None` if the gateway accepts no
-    /// JWTs, or the authorization server is not known.
+    /// Returns the description for a configuration. `None` if the gateway accepts no JWTs, or the
+    /// authorization server is unknown.
     pub(super) fn new(config: &Config) -> Option<Self> {
         let jwt = config.access.jwt.as_ref()?;
         let authorization_servers = match jwt.authorization_servers.as_slice() {
@@ -43,8 +43,8 @@ impl ProtectedResource {
         })
     }
 
-    /// Returns the metadata document, if `path` is a path of it. `host` is the authority of the
-    /// request, if it was checked against the configuration.
+    /// Returns the metadata document if `path` is its path, otherwise `None`. `host` is the
+    /// authority of the request, if it was checked against the configuration.
     pub(super) fn metadata(&self, path: &str, host: Option<&Authority>) -> Option<Value> {
         let suffix = path.strip_prefix(WELL_KNOWN)?;
         let resource = self.resource(host)?;
@@ -71,7 +71,8 @@ impl ProtectedResource {
         uri.path_and_query(self.path.as_str()).build().ok()
     }
 
-    /// Returns the URL of the metadata document of the resource.
+    /// Returns the URL of the metadata document of the resource. `None` if the URL of the resource
+    /// is unknown.
     fn metadata_url(&self, host: Option<&Authority>) -> Option<String> {
         let resource = self.resource(host)?;
         let path = resource.path().trim_end_matches('/');
@@ -79,7 +80,7 @@ impl ProtectedResource {
     }
 }
 
-/// Returns a URL without the `/` that the URL library adds to one without a path.
+/// Returns a URL as text, without the `/` that the URL library adds to a URL without a path.
 fn text(url: &Uri) -> String {
     let text = url.to_string();
     match url.path() {
@@ -88,7 +89,7 @@ fn text(url: &Uri) -> String {
     }
 }
 
-/// Returns the value of `WWW-Authenticate` for a refused request, or `None` if authentication would
+/// Returns the value of `WWW-Authenticate` for a refused request. `None` if authentication would
 /// not help.
 pub(super) fn challenge(
     refusal: &Refusal,
@@ -129,7 +130,7 @@ fn has_credentials(headers: &HeaderMap) -> bool {
     headers.contains_key(http::header::AUTHORIZATION) || headers.contains_key(API_KEY)
 }
 
-/// Returns true for characters that a parameter of a challenge must not contain (RFC 6750, 3).
+/// Returns true for characters that must not occur in a parameter of a challenge (RFC 6750, 3).
 fn is_unquotable(character: char) -> bool {
     !matches!(character, ' '..='~') || matches!(character, '"' | '\\')
 }

@@ -7,8 +7,9 @@ use ipnet::IpNet;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// Returns the address of the caller: the last one in `X-Forwarded-For`, else in `Forwarded`, that
-/// is no trusted proxy. It is `peer` if that is not trusted, because anyone can send the headers.
+/// Returns the address of the caller: the last address in `X-Forwarded-For`, otherwise in
+/// `Forwarded`, that is not a trusted proxy. Returns `peer` if it is not trusted, because anyone
+/// can send these headers.
 pub(super) fn client_address(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {
     let mut address = peer.to_canonical();
     // Each proxy appends the address of its peer, so the last entries are the reliable ones.
@@ -23,7 +24,7 @@ pub(super) fn client_address(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet
     address
 }
 
-/// The headers by which proxies describe the client of a request.
+/// The headers in which proxies describe the client of a request.
 const FORWARDING: [HeaderName; 11] = [
     X_FORWARDED_FOR,
     FORWARDED,
@@ -39,7 +40,7 @@ const FORWARDING: [HeaderName; 11] = [
     HeaderName::from_static("x-forwarded-client-cert"),
 ];
 
-/// Removes the headers by which proxies describe the client of a request.
+/// Removes the headers in which proxies describe the client of a request.
 pub(super) fn strip_forwarding(headers: &mut HeaderMap) {
     FORWARDING.iter().for_each(|name| drop(headers.remove(name)));
 }
@@ -54,8 +55,9 @@ pub fn append_forwarded_for(headers: &mut HeaderMap, peer: IpAddr) {
     }
 }
 
-/// Returns the address for which limits of one client count: an IPv4 address, or the first address
-/// of an IPv6 network of 64 bits, which is the smallest that a provider assigns to a customer.
+/// Returns the address to which the limits of one client apply: an IPv4 address, or the first
+/// address of an IPv6 network of 64 bits. That is the smallest network that a provider assigns to a
+/// customer.
 #[must_use]
 pub fn client_network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
@@ -66,13 +68,13 @@ pub fn client_network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Returns true if the headers say that a proxy forwarded the request.
+/// Returns true if the headers show that a proxy forwarded the request.
 pub(super) fn is_forwarded(headers: &HeaderMap) -> bool {
     headers.contains_key(X_FORWARDED_FOR) || headers.contains_key(FORWARDED)
 }
 
-/// Returns the addresses in the forwarding headers, the caller's first. An entry is `None` if it
-/// is no address.
+/// Returns the addresses in the forwarding headers, from the caller to the last proxy. An entry is
+/// `None` if it is not an address.
 fn hops(headers: &HeaderMap) -> Vec<Option<IpAddr>> {
     let values = |name| {
         let lines = headers.get_all(name).into_iter();
@@ -93,7 +95,7 @@ fn hops(headers: &HeaderMap) -> Vec<Option<IpAddr>> {
 }
 
 /// Parses an address with or without a port. IPv6 addresses may be in brackets (RFC 7239, section
-/// 6).
+/// 6). `None` if it is invalid.
 fn parse(text: &str) -> Option<IpAddr> {
     let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
     let address = bare.parse().ok().or_else(|| Some(text.parse::<SocketAddr>().ok()?.ip()));

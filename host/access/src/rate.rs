@@ -15,7 +15,7 @@ use super::proxies::client_network;
 use super::shared_rate::{LeaseDecision, Leases, SharedRates};
 use crate::config::RateLimit;
 
-/// Maximum number of principals or addresses that one limiter tracks.
+/// The maximum number of principals or addresses that one limiter tracks.
 const MAX_KEYS: usize = 65_536;
 
 /// The rate limiters of a gateway: one for principals and one for addresses.
@@ -25,14 +25,14 @@ pub(super) struct Rate {
     addresses: Limiter<IpAddr>,
     /// True if callers on loopback are limited by their address.
     limits_loopback: bool,
-    /// The limits that all replicas of a fleet share.
+    /// The limits that all replicas of a fleet share. Unset without a fleet.
     shared: OnceLock<Leases>,
 }
 
 impl Rate {
-    /// Returns the limiters of a configuration, or `None` if it sets no limit.
+    /// Returns the limiters for a configuration. `None` if it sets no limit.
     ///
-    /// Each of `replicas` applies its share of the limit while it knows nothing of the others.
+    /// Each of `replicas` applies its share of the limit while it cannot reach the shared store.
     pub(super) fn new(config: &RateLimit, replicas: u32) -> Option<Self> {
         if config.per_minute() == 0 {
             return None;
@@ -46,12 +46,13 @@ impl Rate {
         })
     }
 
-    /// Counts the requests of all replicas in `store`, which must be set at most once.
+    /// Counts the requests of all replicas in `store`. Must be called at most once.
     pub(super) fn share(&self, config: &RateLimit, store: Arc<dyn SharedRates>, replicas: u32) {
         let _ = self.shared.set(Leases::new(store, interval(config), burst(config), replicas));
     }
 
-    /// Counts requests in the shared store. `None` if there is none, or it does not answer.
+    /// Counts requests in the shared store. `None` if there is no shared store, or it does not
+    /// answer.
     async fn shared(&self, key: &str, requests: u32) -> Option<Result<(), Refusal>> {
         match self.shared.get()?.check(key, requests).await {
             LeaseDecision::Admitted => Some(Ok(())),
@@ -60,8 +61,11 @@ impl Rate {
         }
     }
 
-    /// Counts requests of this principal. Over the limit, counts none and returns a refusal with
-    /// the time to wait.
+    /// Counts requests of this principal.
+    ///
+    /// # Errors
+    /// The refusal with the time to wait, if the requests exceed the limit. None of them is then
+    /// counted.
     pub(super) async fn principal(
         &self,
         principal: &Arc<str>,
@@ -73,8 +77,11 @@ impl Rate {
         }
     }
 
-    /// Counts requests from this address that are not authenticated, or refuses them with the time
-    /// to wait. `is_forwarded` is true if a proxy sent them.
+    /// Counts unauthenticated requests from this address. `is_forwarded` is true if a proxy sent
+    /// them.
+    ///
+    /// # Errors
+    /// The refusal with the time to wait, if the requests exceed the limit.
     pub(super) async fn address(
         &self,
         address: IpAddr,
@@ -92,17 +99,18 @@ impl Rate {
     }
 }
 
-/// Returns the time between two requests at the permitted rate.
+/// Returns the time between two requests at the configured rate.
 fn interval(config: &RateLimit) -> Duration {
     Duration::from_secs(60) / config.per_minute().max(1)
 }
 
-/// Returns the maximum number of requests at once.
+/// Returns the maximum number of requests in a burst.
 fn burst(config: &RateLimit) -> u32 {
     if config.burst == 0 { config.per_minute() } else { config.burst }
 }
 
-/// A limit on failed attempts for each address: `per_minute` at once, and as many in each minute.
+/// A limit on failed attempts for each address: `per_minute` at once, and the same number in each
+/// minute.
 pub(super) struct Failures {
     start: Instant,
     addresses: Limiter<IpAddr>,
@@ -114,7 +122,10 @@ impl Failures {
         Self { start: Instant::now(), addresses: Limiter::new(&config) }
     }
 
-    /// Refuses an attempt from an address that has failed too often.
+    /// Checks that an address has not failed too often.
+    ///
+    /// # Errors
+    /// The refusal with the time to wait.
     pub(super) fn admit(&self, address: IpAddr) -> Result<(), Refusal> {
         let wait = self.addresses.wait(&client_network(address), self.start.elapsed());
         if wait.is_zero() { Ok(()) } else { Err(Refusal::TooMany(wait)) }
@@ -127,10 +138,10 @@ impl Failures {
 }
 
 struct Limiter<K: Hash + Eq> {
-    /// Time between two requests at the permitted rate.
+    /// The time between two requests at the configured rate.
     interval: Duration,
-    /// Maximum time by which the theoretical arrival time of a key may be ahead of the clock. It
-    /// equals the time to recover all requests of a burst but one.
+    /// The maximum time by which the theoretical arrival time of a key may be ahead of the clock.
+    /// It is the time in which a burst minus one request is recovered.
     tolerance: Duration,
     /// The theoretical arrival time (GCRA) of each key, measured from the start of the gateway.
     arrivals: Mutex<LruCache<K, Duration>>,
@@ -141,7 +152,7 @@ impl<K: Hash + Eq + Clone> Limiter<K> {
         Self::share(config, 1)
     }
 
-    /// Returns the limiter of one of several replicas, with its share of the rate and the burst.
+    /// Returns the limiter of one of several replicas, with its share of rate and burst.
     fn share(config: &RateLimit, replicas: u32) -> Self {
         let replicas = replicas.max(1);
         let burst = burst(config).div_ceil(replicas);
@@ -153,7 +164,7 @@ impl<K: Hash + Eq + Clone> Limiter<K> {
         }
     }
 
-    /// Returns the time until the next request of a key is admitted, without counting one.
+    /// Returns the time until the next request of a key is admitted. Does not count a request.
     fn wait(&self, key: &K, now: Duration) -> Duration {
         let mut arrivals = self.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
         let arrival = arrivals.get(key).copied().unwrap_or(now).max(now);

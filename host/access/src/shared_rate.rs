@@ -1,5 +1,5 @@
-//! Rate limits that hold for all replicas of a gateway together. A replica leases requests from a
-//! shared store, and spends the lease without asking it.
+//! Rate limits that apply to all replicas of a gateway together. A replica leases a number of
+//! requests from a shared store, and admits them without asking the store.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -8,34 +8,35 @@ use std::time::{Duration, Instant};
 
 use lru::LruCache;
 
-/// The share of a burst that all replicas together lease at once: one in this number.
+/// The divisor of a burst that gives the requests which all replicas together lease at once: one
+/// tenth.
 const LEASES_PER_BURST: u32 = 10;
-/// The time after which an unspent lease is given back.
+/// The time after which the unspent requests of a lease are returned.
 const LEASE_TIME: Duration = Duration::from_secs(1);
 /// The maximum number of callers that have a lease.
 const MAX_LEASES: usize = 65_536;
 
-/// A number of requests that a caller asks a shared store to admit.
+/// A number of requests of a caller that a shared store is asked to admit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RateRequest {
-    /// The name of the caller.
+    /// The name of the caller in the store.
     pub key: String,
-    /// The time between two requests at the permitted rate.
+    /// The time between two requests at the configured rate.
     pub interval: Duration,
     /// The maximum time by which the theoretical arrival time (GCRA) may be ahead of the clock.
     pub tolerance: Duration,
     /// The number of requests.
     pub count: u32,
-    /// The number of requests that were admitted before but not sent, which are given back first.
+    /// The number of requests that were admitted earlier but not sent. They are returned first.
     pub unspent: u32,
 }
 
 /// The answer of a shared store to a [`RateRequest`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateGrant {
-    /// The number of requests that it admits, from none to all.
+    /// The number of admitted requests, from 0 to all.
     pub granted: u32,
-    /// The time until it admits the next one, if it has not admitted all.
+    /// The time until the next request is admitted. Zero if all were admitted.
     pub wait: Duration,
 }
 
@@ -44,11 +45,11 @@ pub type GrantFuture = Pin<Box<dyn Future<Output = Option<RateGrant>> + Send>>;
 
 /// A store that counts the requests of all replicas.
 pub trait SharedRates: Send + Sync {
-    /// Admits requests of a caller.
+    /// Admits as many requests of a caller as the limit allows.
     fn take(&self, request: RateRequest) -> GrantFuture;
 }
 
-/// A decision about requests of a caller.
+/// The decision about requests of a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LeaseDecision {
     Admitted,
@@ -62,11 +63,11 @@ pub(super) enum LeaseDecision {
 struct Lease {
     /// The number of requests that may be admitted without asking the store.
     left: u32,
-    /// The time at which what is left is given back.
+    /// The time at which the remaining requests are returned. `None` if there are none.
     until: Option<Instant>,
-    /// The time before which the store admits no request.
+    /// The time before which the store admits no requests. `None` if it may admit some.
     refused_until: Option<Instant>,
-    /// True while the next lease is on its way.
+    /// True while the next lease is requested.
     is_renewing: bool,
 }
 
@@ -81,8 +82,8 @@ pub(super) struct Leases {
 }
 
 impl Leases {
-    /// `interval` is the time between two requests at the permitted rate, and `burst` the maximum
-    /// number at once.
+    /// Creates an empty table. `interval` is the time between two requests at the configured rate,
+    /// and `burst` the maximum number at once.
     pub(super) fn new(
         store: Arc<dyn SharedRates>,
         interval: Duration,
@@ -103,8 +104,8 @@ impl Leases {
         RateRequest { key: key.to_owned(), interval, tolerance, count, unspent: 0 }
     }
 
-    /// Gives back what is left of a caller's lease when its time is over, so that the caller can
-    /// spend it at other replicas.
+    /// Schedules the return of a caller's unspent requests at the end of the lease, so that other
+    /// replicas can admit them.
     fn expire(&self, key: &str) {
         let (store, leases) = (Arc::clone(&self.store), Arc::clone(&self.leases));
         give_back(store, leases, self.request(key, 0));
@@ -151,7 +152,7 @@ impl Leases {
         }
     }
 
-    /// Asks for the next lease in the background.
+    /// Requests the next lease in the background.
     fn renew(&self, key: &str) {
         let taken = self.store.take(self.request(key, self.size));
         let (store, leases) = (Arc::clone(&self.store), Arc::clone(&self.leases));
@@ -171,7 +172,7 @@ impl Leases {
     }
 }
 
-/// Gives back what is left of a lease when its time is over. `request` names its caller.
+/// Waits until a lease ends, and returns its unspent requests. `request` identifies the caller.
 fn give_back(
     store: Arc<dyn SharedRates>,
     leases: Arc<Mutex<LruCache<String, Lease>>>,
@@ -201,7 +202,8 @@ fn give_back(
 }
 
 impl Lease {
-    /// Adds what the store admits. Returns true if its expiry has to be scheduled.
+    /// Adds the requests that the store admitted. Returns true if the end of the lease must be
+    /// scheduled.
     fn add(&mut self, grant: RateGrant) -> bool {
         let now = Instant::now();
         self.left = self.left.saturating_add(grant.granted);

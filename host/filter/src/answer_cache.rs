@@ -20,7 +20,7 @@ impl AnswerCache {
     }
 
     /// Returns the cached upstream answer for `key`, shaped for this call and with its request id.
-    /// `None` if there is none or anything fails.
+    /// `None` if there is no such answer, or a step fails.
     fn lookup(
         &self,
         call: GuardCall<'_>,

@@ -23,7 +23,8 @@ use crate::shared_cache::SharedAnswers;
 /// The maximum size, in bytes, of a cacheable request. Hashing larger ones costs more than a hit is
 /// likely to save.
 const MAX_CALL_BYTES: usize = 64 << 10;
-/// The estimated memory, in bytes, of a cache entry besides the answer and the endpoint's name.
+/// The estimated memory of a cache entry, in bytes, in addition to the answer and the endpoint's
+/// name.
 const ENTRY_OVERHEAD_BYTES: usize = 256;
 
 /// The identity of a tool call. The digest covers principal, policy, endpoint and arguments.
@@ -56,7 +57,7 @@ pub struct Cache {
     options: CacheOptions,
     clock: Arc<dyn Clock>,
     state: Arc<Mutex<CacheState>>,
-    /// The second tier, if answers are shared.
+    /// The second tier of the cache. `None` if answers are not shared.
     shared: Option<SharedAnswers>,
 }
 
@@ -72,7 +73,8 @@ impl Cache {
         }
     }
 
-    /// Shares the answers with all gateways that have the same store, if that is shared.
+    /// Shares the answers with all gateways that use the same store. Has no effect if the store is
+    /// not shared.
     #[must_use]
     pub fn share(mut self, store: Arc<dyn CursorStore>) -> Self {
         let state = Arc::downgrade(&self.state);
@@ -130,7 +132,7 @@ impl Cache {
         Some(CacheKey { principal, endpoint, digest: hash.finalize().into() })
     }
 
-    /// Returns the cached answer to a call, or `None` if there is none or it is too old for every
+    /// Returns the cached answer to a call. `None` if there is none, or it is too old for every
     /// tier.
     #[must_use]
     pub fn get(&self, key: &CacheKey) -> Option<CacheHit> {
@@ -149,8 +151,8 @@ impl Cache {
         Some(CacheHit { message: Arc::clone(&entry.message), age })
     }
 
-    /// Returns the answer that another gateway has cached. It is not copied: each use compares it
-    /// with the purges of all gateways.
+    /// Returns the answer that another gateway has cached. It is not copied to this gateway's
+    /// cache, because each use compares it with the purges of all gateways.
     fn get_shared(&self, key: &CacheKey) -> Option<CacheHit> {
         let shared = self.shared.as_ref()?;
         let (message, stored) = shared.get(&key.principal, &key.name(), &key.endpoint)?;
@@ -227,7 +229,7 @@ impl Cache {
 }
 
 impl CacheKey {
-    /// Returns the name of the answer in a shared store.
+    /// Returns the name of the answer in the shared store.
     fn name(&self) -> String {
         use std::fmt::Write as _;
         self.digest.iter().fold("answer-".to_owned(), |mut name, byte| {

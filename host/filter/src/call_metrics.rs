@@ -9,7 +9,7 @@ use crate::engine::Result;
 use crate::revision::Revisions;
 
 /// A layer that records the duration and failure of each guard call in the revision's statistics.
-/// These decide about its promotion and rollback.
+/// Promotion and rollback depend on these statistics.
 pub(super) struct CallMetrics {
     revisions: Arc<Revisions>,
 }

@@ -19,8 +19,8 @@ pub(super) const MAX_RETAINED_REQUEST_BYTES: usize = 1 << 20;
 /// The maximum length, in characters, of an endpoint or principal in the log.
 const MAX_LOGGED_CHARS: usize = 256;
 
-/// A layer that reports failed guard calls, and repeats each once on the fallback revision, if
-/// there is one.
+/// A layer that reports failed guard calls. Repeats each once on the fallback revision, if there is
+/// one.
 pub(super) struct Failover {
     revisions: Arc<Revisions>,
     faults: AtomicU64,
@@ -52,8 +52,8 @@ impl Failover {
         );
     }
 
-    /// Returns the revision on which to repeat a failed call. `None` if there is none, if the
-    /// message or the store caused the fault, which would then recur, or if the caller did.
+    /// Returns the revision on which to repeat a failed call. `None` if there is none, or if the
+    /// message, the store or the caller caused the fault, which would then recur.
     fn fallback_for(
         &self,
         revision: &Revision,
@@ -71,7 +71,7 @@ impl Failover {
     }
 
     /// Shapes a response with the fallback revision. That revision first processes the retained
-    /// request, to get its own ticket. `None` if there is no such revision or request, or if this
+    /// request, to create its own ticket. `None` if there is no such revision or request, or this
     /// fails too.
     fn replay(
         &self,
@@ -96,8 +96,9 @@ impl Failover {
     }
 }
 
-/// Returns true if a call ran out of time on a query of the caller. Such a query neither runs twice
-/// nor counts against the revision: a client could otherwise choose the active revision.
+/// Returns true if a call exceeded its deadline because of a query of the caller. Such a call is
+/// not repeated, and does not count against the revision. A client could otherwise choose the
+/// active revision.
 pub(super) fn is_callers_deadline(request: &[u8], fault: &Error) -> bool {
     matches!(fault, Error::Deadline) && has_query(request)
 }

@@ -17,15 +17,15 @@ pub(super) struct GuardCall<'a> {
     /// The whole JSON-RPC message to process: a request of the client or a response of the
     /// upstream.
     pub(super) message: &'a [u8],
-    /// True if the cache may answer the request. False if the response has HTTP headers of its own,
-    /// or if the request is only repeated to get a ticket.
+    /// True if the cache may answer the request. False if the response has its own HTTP headers, or
+    /// the request is repeated only to create a ticket.
     pub(super) may_use_cache: bool,
 }
 
-/// The origin of an answer that was made without the upstream.
+/// The source of an answer that was made without the upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerSource {
-    /// The guard: a part of an answer that it stored before, or a refusal.
+    /// The guard, with a part of a stored answer, or a refusal.
     Guard,
     /// The cache of upstream answers, shaped for this call.
     Cache,
@@ -33,8 +33,8 @@ pub enum AnswerSource {
 
 /// The outcome of processing a client's request.
 pub(super) enum RequestOutput {
-    /// The request is sent to the upstream: as `changed` if that is set, otherwise verbatim. The
-    /// ticket is needed to process the response.
+    /// The request is sent to the upstream: as `changed`, or verbatim if it is `None`. The ticket
+    /// is needed to process the response.
     Forward { changed: Option<Vec<u8>>, ticket: GuardTicket },
     /// This answer, from the guard or the cache, is sent to the client. The upstream is not called.
     Answer(Vec<u8>, Decision, AnswerSource),
@@ -120,8 +120,8 @@ fn changed(outcome: Outcome) -> Option<Vec<u8>> {
     }
 }
 
-/// Returns true if the guard component itself failed (trapped or ran out of time), rather than the
-/// message or the store.
+/// Returns true if the guard component itself failed (it trapped or exceeded its deadline). False
+/// if the message or the store caused the fault.
 pub(super) fn is_guard_fault(fault: &Error) -> bool {
     matches!(fault, Error::Trap(_) | Error::Deadline)
 }

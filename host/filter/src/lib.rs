@@ -1,5 +1,5 @@
-//! Passes MCP messages through the guard: a message goes in, the message to send comes out. If the
-//! guard fails, the upstream's answer still reaches the client, within a byte limit.
+//! Passes MCP messages through the guard. The input is a message, and the output is the message to
+//! send. If the guard fails, the upstream's answer still reaches the client, within a byte limit.
 
 #![forbid(unsafe_code)]
 
@@ -58,8 +58,8 @@ pub struct Filter {
 /// The filter's decision about a client's request.
 #[derive(Clone, Debug)]
 pub enum Request {
-    /// The request is sent to the upstream: these bytes if there are any, otherwise the original.
-    /// The ticket is needed for [`Filter::response`].
+    /// The request is sent to the upstream: these bytes, or the original if `None`. The ticket is
+    /// needed for [`Filter::response`].
     Forward(Option<Vec<u8>>, Ticket),
     /// This answer is sent to the client. The upstream is not called.
     Answer(Vec<u8>, Box<Decision>, AnswerSource),
@@ -82,7 +82,7 @@ impl Filter {
         Ok(Self::with_options(revisions.into(), FilterOptions::default()))
     }
 
-    /// Creates a filter for the deployed and candidate revisions in `revisions`.
+    /// Creates a filter that uses the active and candidate revisions in `revisions`.
     #[must_use]
     pub fn with_options(revisions: Arc<Revisions>, options: FilterOptions) -> Self {
         let (cache, sampler) = (options.cache.clone(), options.sampler.clone());
@@ -95,13 +95,13 @@ impl Filter {
         &self.revisions
     }
 
-    /// Returns the cache of upstream answers, or `None` if it is disabled.
+    /// Returns the cache of upstream answers. `None` if it is disabled.
     #[must_use]
     pub fn cache(&self) -> Option<&Arc<Cache>> {
         self.cache.as_ref()
     }
 
-    /// Returns the sampler of token estimates, or `None` if there is none.
+    /// Returns the sampler of token estimates. `None` if sampling is disabled.
     #[must_use]
     pub fn sampler(&self) -> Option<&Arc<sampler::Sampler>> {
         self.sampler.as_ref()
@@ -120,7 +120,7 @@ impl Filter {
         self.revisions.services().store.is_up()
     }
 
-    /// Returns the numbers of faults of the store of snapshots.
+    /// Returns the numbers of faults of the store of snapshots, since it was opened.
     #[must_use]
     pub fn store_faults(&self) -> StoreFaults {
         self.revisions.services().store.faults()
@@ -139,8 +139,8 @@ impl Filter {
         self.decide(cx, message, true)
     }
 
-    /// Passes a client's request to the guard but not to the cache. For REST, because the response
-    /// has HTTP headers of its own, which the cache does not store.
+    /// Passes a client's request to the guard but not to the cache. REST uses it, because the cache
+    /// does not store the HTTP headers of a response.
     pub fn request_uncached(&self, cx: &CallContext, message: &[u8]) -> Request {
         self.decide(cx, message, false)
     }
@@ -174,8 +174,9 @@ impl Filter {
         self.response_with_decision(cx, ticket, message).0
     }
 
-    /// Passes an upstream's response to the guard. Returns the message for the client (`None`:
-    /// unchanged) and the guard's decision (`None` if the guard did not shape it).
+    /// Passes an upstream's response to the guard. Returns the message for the client, or `None` if
+    /// the response is unchanged. Also returns the guard's decision, or `None` if the guard did not
+    /// shape the response.
     #[must_use]
     pub fn response_with_decision(
         &self,
@@ -194,10 +195,10 @@ impl Filter {
         }
     }
 
-    /// Reads a part of the stored answer to which a cursor leads, for a program of `cx.principal`.
+    /// Reads a part of the stored answer of a cursor, for a program of `cx.principal`.
     ///
     /// # Errors
-    /// The reason for the author of the program.
+    /// The reason, for the author of the program.
     pub fn read_stored(
         &self,
         cx: &CallContext,
@@ -222,7 +223,7 @@ impl Filter {
         GuardCall { cx, services, revision, message, may_use_cache: true }
     }
 
-    /// Reports a notification of the upstream `upstream` to the cache, because it may invalidate
+    /// Passes a notification of the upstream `upstream` to the cache, because it may invalidate
     /// cached answers.
     pub fn on_notification(&self, upstream: &str, notification: &Head<'_>) {
         if let Some(cache) = &self.cache {
@@ -231,8 +232,7 @@ impl Filter {
     }
 }
 
-/// Returns the answer to a tool call whose query did not finish in time, and the decision to send
-/// it.
+/// Returns the answer to a tool call whose query exceeded the deadline, and the decision about it.
 fn timed_out(request: &[u8], revision: u64) -> (Vec<u8>, Decision) {
     let id = Head::read(request).map_or("null", |head| head.raw_id());
     let text = "[context-guard] The query took too long and was stopped. Ask for fewer things: fewer parts in where or aggregate, a simpler pattern, or a smaller answer.";

@@ -9,13 +9,14 @@ use crate::sampler::Sampler;
 /// Optional services of a filter: sampling, caching and recording. All are disabled by default.
 #[derive(Default)]
 pub struct FilterOptions {
-    /// The sampler that compares a share of the token estimates with a real tokenizer.
+    /// The sampler that compares a share of the token estimates with a real tokenizer. `None`
+    /// disables sampling.
     pub sampler: Option<Arc<Sampler>>,
-    /// True if the sampler's corrections are applied, unless the policy sets an estimator scale
-    /// itself.
+    /// True if the sampler's corrections are applied. A policy that sets an estimator scale takes
+    /// precedence.
     pub learn: bool,
-    /// The cache that answers repeated calls of read-only tools.
+    /// The cache that answers repeated calls of read-only tools. `None` disables caching.
     pub cache: Option<Arc<Cache>>,
-    /// The recording of traffic, which a replay can later shape under another policy.
+    /// The recording of traffic, for replays under another policy. `None` disables recording.
     pub recording: Option<Recording>,
 }

@@ -1,5 +1,4 @@
-//! Rejects guard output that is not a JSON-RPC message, or does not match the message that the
-//! guard was called with.
+//! Rejects guard output that is not a JSON-RPC message, or does not belong to the input message.
 
 use context_guard_protocol::is_same_id;
 
@@ -8,8 +7,8 @@ use super::ticket::GuardTicket;
 use crate::engine::{Error, Result};
 use context_guard_protocol::{Head, Kind};
 
-/// The number of leading bytes of a message that are searched for its id. If it is not there, the
-/// whole message is parsed.
+/// The number of leading bytes of a message that are searched for its id. If the id is not found,
+/// the whole message is parsed.
 const ID_SEARCH_BYTES: usize = 96;
 
 /// A layer that validates the output of the guard component, so that a faulty component cannot send
@@ -45,8 +44,8 @@ fn invalid_output() -> Error {
 }
 
 /// Returns true if both requests have the same method and id. `before` is the client's request, and
-/// `after` is the guard's version of it. The guard may ask for the list of tools in place of a call
-/// of one of its own tools.
+/// `after` the guard's version. The guard may request the list of tools in place of a call of one
+/// of its own tools.
 fn is_same_request(before: &[u8], after: &[u8]) -> bool {
     match (Head::read(before), Head::read(after)) {
         (Some(before), Some(after)) => {
@@ -70,8 +69,8 @@ fn is_answer(other: &[u8], message: &[u8]) -> bool {
     (answer.result.is_some() || answer.error.is_some()) && has_id(other, answer.raw_id())
 }
 
-/// Returns true if a message has the id `id` (raw JSON). Most messages have it near the beginning,
-/// so that few large ones are parsed again for it.
+/// Returns true if a message has the id `id` (raw JSON). First searches the beginning of the
+/// message, because most messages have the id there, and parsing large messages is slow.
 fn has_id(message: &[u8], id: &str) -> bool {
     let head = message.get(..message.len().min(ID_SEARCH_BYTES)).unwrap_or_default();
     let value_start = memchr::memmem::find(head, b"\"id\"").map(|start| start + b"\"id\"".len());

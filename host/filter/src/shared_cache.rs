@@ -1,7 +1,7 @@
-//! The answers that all gateways with a store share: the second tier of the cache.
+//! The second tier of the cache: answers that all gateways with the same store share.
 //!
-//! The store encrypts and authenticates values, with a key of each principal. A purge is published
-//! to all gateways. While a gateway may miss purges, it uses no shared answer.
+//! The store encrypts and authenticates values, with a separate key for each principal. A purge is
+//! published to all gateways. While a gateway may miss purges, it uses no shared answers.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,29 +16,30 @@ use context_guard_cursor_store::{ChannelEvent, CursorStore};
 use crate::Clock;
 use crate::purge::Purge;
 
-/// The channel of purges.
+/// The name of the channel for purges.
 const CHANNEL: &str = "cache-purges";
-/// The maximum time for which a call waits for a shared answer.
+/// The maximum time that a call waits for a shared answer.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// The maximum number of answers that wait to be stored. Further ones are not shared.
+/// The maximum number of answers in the queue for the store. Further answers are not shared.
 const MAX_QUEUED: usize = 64;
-/// The maximum number of remembered purges. With more, older answers are not used.
+/// The maximum number of stored purges. Beyond it, answers older than the dropped purges are not
+/// used.
 const MAX_PURGES: usize = 1_024;
 /// The maximum difference between the clocks of two gateways.
 const CLOCK_SKEW: Duration = Duration::from_secs(5);
 /// The time between two attempts to publish a purge while the store is down.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// The length of the time that precedes a stored answer, in bytes.
+/// The length of the timestamp before a stored answer, in bytes.
 const STAMP_BYTES: usize = 8;
 
-/// A purge, as gateways publish it.
+/// A purge in the form in which gateways publish it.
 #[derive(Clone, Serialize, Deserialize)]
 struct PublishedPurge {
     at_ms: u64,
     purge: Purge,
 }
 
-/// The purges that this gateway knows.
+/// The purges that this gateway has received.
 #[derive(Default)]
 struct KnownPurges {
     /// The time since which no purge was missed. `None` while purges may be missed.
@@ -56,7 +57,7 @@ impl KnownPurges {
         }
     }
 
-    /// Returns true if an answer of the time `stored` may be used.
+    /// Returns true if an answer that was stored at the time `stored` may be used.
     fn allows(&self, endpoint: &str, message: &[u8], stored: Duration) -> bool {
         let is_later = |than: Duration| stored > than + CLOCK_SKEW;
         self.since.is_some_and(is_later)
@@ -73,13 +74,13 @@ enum Job {
     Purge(PublishedPurge),
 }
 
-/// The answers that all gateways with a store share.
+/// The answers that all gateways with the same store share.
 pub(crate) struct SharedAnswers {
     store: Arc<dyn CursorStore>,
     clock: Arc<dyn Clock>,
     known: Arc<Mutex<KnownPurges>>,
     jobs: Sender<Job>,
-    /// The number of answers that wait to be stored.
+    /// The number of answers in the queue for the store.
     queued: Arc<AtomicUsize>,
 }
 
@@ -88,8 +89,9 @@ fn lock(known: &Mutex<KnownPurges>) -> MutexGuard<'_, KnownPurges> {
 }
 
 impl SharedAnswers {
-    /// Returns the answers in a shared store, each for at most the time `ttl`. `on_purge` is called
-    /// with the purges of all gateways. `None` if the store cannot publish, or there is no thread.
+    /// Opens the shared answers in a store. Each answer is kept for at most the time `ttl`.
+    /// `on_purge` is called with the purges of all gateways. `None` if the store cannot publish, or
+    /// no thread can start.
     pub(crate) fn open(
         store: Arc<dyn CursorStore>,
         clock: Arc<dyn Clock>,
@@ -173,8 +175,8 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Writes jobs to the store until the cache is dropped. Purges are published in their order, also
-/// after a failure of the store.
+/// Writes jobs to the store until the cache is dropped. Purges are published in order. A failed
+/// purge is repeated before later ones.
 fn write(store: &dyn CursorStore, queue: &Receiver<Job>, queued: &AtomicUsize, ttl: Duration) {
     let mut purges: VecDeque<PublishedPurge> = VecDeque::new();
     loop {

@@ -1,4 +1,4 @@
-//! The stack of layers around a guard call, in the manner of tower. Each layer processes both the
+//! The stack of layers around a guard call, like the layers of tower. Each layer processes the
 //! request and the response, and calls the next layer.
 
 use std::sync::Arc;
@@ -48,7 +48,7 @@ impl Stack {
         Self { layers: layers.into_iter().flatten().collect(), failover }
     }
 
-    /// Returns the whole stack, starting with the outermost layer, to pass a message through.
+    /// Returns the outermost layer with all that follow, to which a message is passed.
     pub(super) fn first(&self) -> Next<'_> {
         Next::new(&self.layers)
     }

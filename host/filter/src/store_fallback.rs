@@ -7,9 +7,11 @@ use super::ticket::GuardTicket;
 use crate::engine::{CallContext, HostServices};
 use crate::engine::{Error, Result};
 
-/// A layer that repeats a call with the local store if the shared store fails, and tells the guard
-/// that the shared store is unavailable. While that store is known to be down, the guard is not
-/// called twice: the work of the first call would be lost.
+/// A layer that repeats a call with the local store if the shared store fails. It reports to the
+/// guard that the shared store is unavailable.
+///
+/// While the shared store is known to be down, the guard is called only once, because the work of
+/// the first call would be lost.
 pub(super) struct StoreFallback;
 
 fn without_store(call: GuardCall<'_>) -> (HostServices, CallContext) {

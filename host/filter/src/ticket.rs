@@ -6,8 +6,9 @@ use std::sync::Arc;
 use crate::cache::CacheKey;
 use crate::revision::Revision;
 
-/// The handling of the response to a request. [`Filter::request`](crate::Filter::request) returns
-/// it, and [`Filter::response`](crate::Filter::response) requires it.
+/// The state that processing the response to a request needs.
+/// [`Filter::request`](crate::Filter::request) returns it, and
+/// [`Filter::response`](crate::Filter::response) requires it.
 #[derive(Clone)]
 pub struct Ticket(pub(super) ResponseHandling);
 
@@ -25,13 +26,14 @@ pub(super) enum ResponseHandling {
 /// The state that the guard's processing of a request leaves for the response.
 #[derive(Clone)]
 pub(super) struct GuardTicket {
-    /// The revision that began the exchange and ends it, even if another is deployed meanwhile.
+    /// The revision that processes the request and the response, even if another is deployed
+    /// meanwhile.
     pub(super) revision: Arc<Revision>,
     /// The ticket of the guard component. Empty if the component does not need the response.
     pub(super) bytes: Vec<u8>,
     /// The endpoints of the stored answers whose values replaced references in the request.
     pub(super) references: Vec<String>,
-    /// The client's original request, retained if a layer needs it with the response.
+    /// The client's original request. `None` unless a layer needs it with the response.
     pub(super) request: Option<Arc<[u8]>>,
     /// The key under which the upstream's answer is cached. `None` if it is not cacheable.
     pub(super) cache_key: Option<CacheKey>,

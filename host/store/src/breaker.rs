@@ -1,19 +1,19 @@
 //! A circuit breaker for an upstream or a store.
 //!
-//! It opens after several failures in a row and refuses requests for a pause. Then it admits one
-//! request as a trial.
+//! It opens after several consecutive failures, and refuses requests for a pause. Then it admits
+//! one request as a trial.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The longest time for which the breaker refuses requests.
+/// The maximum time for which the breaker refuses requests.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Default)]
 struct State {
-    /// The number of failures in a row since the last success.
+    /// The number of consecutive failures since the last success.
     failures: u32,
-    /// The end of the time in which requests are refused. `None` if the breaker is closed.
+    /// The time until which requests are refused. `None` if the breaker is closed.
     until: Option<Instant>,
 }
 
@@ -26,7 +26,7 @@ pub struct Breaker {
 }
 
 impl Breaker {
-    /// Creates a breaker that opens after `max_failures` failures in a row.
+    /// Creates a breaker that opens after `max_failures` consecutive failures.
     ///
     /// It then refuses requests for the time `pause`. Each further failure doubles this time, up to
     /// one minute.
@@ -38,8 +38,8 @@ impl Breaker {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Admits a request at the time `now`, or refuses it. After a pause, one request is admitted.
-    /// All others are refused until its result is recorded.
+    /// Admits or refuses a request at the time `now`. After a pause, one request is admitted. All
+    /// others are refused until its result is recorded.
     ///
     /// # Errors
     /// The time until the next request is admitted.
@@ -80,7 +80,7 @@ impl Breaker {
         state.until = state.until.map(|until| until.min(now));
     }
 
-    /// Returns true if the breaker is open, because too many requests failed since the last
+    /// Returns true if the breaker is open, because too many requests have failed since the last
     /// success.
     pub fn is_open(&self) -> bool {
         self.state().until.is_some()

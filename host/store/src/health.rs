@@ -1,5 +1,4 @@
-//! The state of a shared store. Changes are logged once, in both directions, and faults are
-//! counted.
+//! The state of a shared store. Each change is logged once, and faults are counted.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,14 +11,15 @@ const RECOVERY_TIME: Duration = Duration::from_secs(60);
 /// The numbers of faults of a store since it was opened, for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreFaults {
-    /// Operations that failed because the store could not be reached, or was known to be down, and
-    /// calls that did without it.
+    /// The number of operations that failed because the store was unreachable or known to be down,
+    /// and of calls that were served without it.
     pub unavailable: u64,
-    /// Calls that failed because the store was full.
+    /// The number of calls that failed because the store was full.
     pub full: u64,
-    /// Entries that the store dropped before they expired.
+    /// The number of entries that the store dropped before they expired.
     pub evicted: u64,
-    /// Values that were changed outside the gateways, or protected with another key.
+    /// The number of values that were changed outside of the gateways, or protected with another
+    /// key.
     pub rejected: u64,
 }
 
@@ -27,9 +27,9 @@ pub struct StoreFaults {
 struct HealthState {
     is_down: bool,
     faults: StoreFaults,
-    /// The time of the last call that found the store full, until it has recovered.
+    /// The time of the last call that found the store full. `None` after the store has recovered.
     full: Option<Instant>,
-    /// The time of the last check that found evicted entries, until the store has recovered.
+    /// The time of the last check that found evicted entries. `None` after the store has recovered.
     evicting: Option<Instant>,
 }
 
@@ -57,12 +57,12 @@ impl Health {
         self.state().faults
     }
 
-    /// Counts a call that was not made because the store is down.
+    /// Counts a call that was skipped because the store is down.
     pub(crate) fn skipped(&self) {
         self.state().faults.unavailable += 1;
     }
 
-    /// Counts a failed call. Returns true if the store was up before: the caller then starts a
+    /// Counts a failed call. Returns true if the store was up before. The caller then starts a
     /// probe.
     pub(crate) fn failed(&self, reason: &str) -> bool {
         let mut state = self.state();
@@ -74,8 +74,8 @@ impl Health {
         was_up
     }
 
-    /// Notes that a probe has not reached the store. Returns true if the store was up before: the
-    /// caller then starts to try it again and again.
+    /// Records that a probe did not reach the store. Returns true if the store was up before. The
+    /// caller then starts to probe it repeatedly.
     pub(crate) fn failed_probe(&self, reason: &str) -> bool {
         let was_up = !std::mem::replace(&mut self.state().is_down, true);
         if was_up {
@@ -84,7 +84,7 @@ impl Health {
         was_up
     }
 
-    /// Notes that a probe has reached the store.
+    /// Records that a probe has reached the store.
     pub(crate) fn recovered(&self) {
         if std::mem::replace(&mut self.state().is_down, false) {
             info!("the cursor store is reachable again");
@@ -102,7 +102,8 @@ impl Health {
         }
     }
 
-    /// Counts the entries that the store has evicted since the last check. Notes recovery.
+    /// Counts the entries that the store has evicted since the last check. Records the recovery
+    /// after [`RECOVERY_TIME`] without faults.
     pub(crate) fn evicted(&self, entries: u64) {
         let mut state = self.state();
         state.faults.evicted += entries;

@@ -1,4 +1,5 @@
-//! A shared store with a local cache: fewer round trips, and reads while the shared store is down.
+//! A shared store with a local cache, which saves round trips, and serves reads while the shared
+//! store is down.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,11 +16,12 @@ use crate::{
 /// The age, in milliseconds, up to which a local copy of a mutable entry is used without asking the
 /// shared store.
 const FRESH_FOR_MS: u64 = 2_000;
-/// The character with which the keys of facts about servers begin, such as the parameters of a
-/// tool. A copy of a fact outlives the loss of the shared store's data: without it, calls would be
-/// treated as those of unknown tools until the client lists the tools again.
+/// The first character of the keys of data about servers, such as the parameters of a tool.
+///
+/// A local copy of such data remains valid if the shared store loses its data. Without it, calls
+/// would be treated as those of unknown tools until the client lists the tools again.
 const FACT_SIGN: char = '~';
-/// The lifetime of a local copy of a fact that was read from the shared store.
+/// The lifetime of a local copy of data about servers that was read from the shared store.
 const FACT_COPY_TTL: Duration = Duration::from_secs(7 * 24 * 3_600);
 /// The lifetime of a local copy of an entry that was read from the shared store.
 const COPY_TTL: Duration = Duration::from_secs(600);
@@ -30,13 +32,13 @@ const HEADER_BYTES: usize = 9;
 /// The origin of a local copy.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Origin {
-    /// The shared store contains the entry, or contained it.
+    /// The shared store contains or contained the entry.
     Shared = 0,
-    /// The entry was stored while the shared store was down, and exists nowhere else.
+    /// The entry was stored while the shared store was down, and exists in this process only.
     Local = 1,
 }
 
-/// The local copies of entries of the shared store, each with the time of copying.
+/// The local copies of entries in the shared store, each with the time of copying.
 struct LocalCopies {
     store: MemoryStore,
     clock: Arc<dyn Clock>,
@@ -46,12 +48,12 @@ struct LocalCopies {
 pub struct LayeredStore {
     remote: Arc<dyn CursorStore>,
     near: Arc<LocalCopies>,
-    /// The number of calls that did without the shared store.
+    /// The number of calls that were served without the shared store.
     fallbacks: AtomicU64,
 }
 
 impl LayeredStore {
-    /// Returns a store that keeps copies of `remote` in `near`.
+    /// Returns a store that keeps local copies of the entries of `remote` in `near`.
     #[must_use]
     pub fn new(remote: Arc<dyn CursorStore>, near: MemoryStore, clock: Arc<dyn Clock>) -> Self {
         let near = Arc::new(LocalCopies { store: near, clock });
@@ -64,7 +66,7 @@ struct LocalCopy {
     value: Bytes,
     /// True if the copy may be used without asking the shared store.
     fresh: bool,
-    /// True if the copy may be used although the shared store does not contain the entry.
+    /// True if the copy may be used even if the shared store does not contain the entry.
     survives: bool,
 }
 
@@ -231,7 +233,7 @@ impl CursorStore for LayeredStore {
     }
 }
 
-/// A store that uses the local copies alone, while the shared store is unreachable.
+/// A store that uses only the local copies, while the shared store is unreachable.
 struct LocalOnly(Arc<LocalCopies>);
 
 impl CursorStore for LocalOnly {

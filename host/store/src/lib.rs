@@ -1,4 +1,5 @@
-//! Cursor stores. They keep snapshots of answers, which cursors refer to, until the cursors expire.
+//! Cursor stores. They store snapshots of answers, to which cursors refer, until the cursors
+//! expire.
 #![forbid(unsafe_code)]
 
 mod breaker;
@@ -39,79 +40,81 @@ pub enum StoreError {
     /// The entries to store exceed the quota of the principal or of the store.
     #[error("the entries exceed the quota")]
     QuotaExceeded,
-    /// The URL names no supported store. Contains the message.
+    /// The URL does not select a supported store. Contains the message.
     #[error("{0}")]
     InvalidUrl(String),
-    /// Any other reason, as a message.
+    /// Any other failure. Contains the message.
     #[error("{0}")]
     Other(String),
 }
 
-/// A decision about requests that several gateways count together.
+/// The decision about requests that several gateways count together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateGrant {
-    /// The number of requests that are admitted, from none to all.
+    /// The number of admitted requests, from 0 to all.
     pub granted: u32,
-    /// The time until the next one is admitted, if not all are.
+    /// The time until the next request is admitted. Zero if all were admitted.
     pub wait: Duration,
 }
 
-/// The demand of a gateway for slots: requests of one owner that may be in flight at once.
+/// A gateway's demand for shared permits (slots) of one owner. A slot permits one request in
+/// flight.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotRequest {
-    /// The name of the gateway, which is unique among those with the store.
+    /// The name of the gateway, which is unique among the gateways that use the store.
     pub holder: String,
     /// The number of requests that are in flight at the gateway.
     pub used: u32,
     /// The number of requests that wait at the gateway for a slot.
     pub waiting: u32,
-    /// The number of slots for further requests, which it gets only if no gateway lacks any.
+    /// The number of slots for further requests. The gateway receives them only if no gateway lacks
+    /// slots.
     pub spare: u32,
-    /// The maximum number of requests in flight at all gateways.
+    /// The maximum number of the owner's requests in flight at all gateways.
     pub limit: u32,
-    /// The time after which the slots return unless the gateway requests them again.
+    /// The time after which the slots are freed unless the gateway requests them again.
     pub lifetime: Duration,
 }
 
-/// The slots of a gateway.
+/// The slots that a gateway holds for one owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotGrant {
-    /// The number of requests that may be in flight. It may be less than are in flight already:
-    /// the gateway then starts none before enough of them have ended.
+    /// The number of the owner's requests that may be in flight at the gateway. If more are already
+    /// in flight, the gateway starts none until enough have ended.
     pub slots: u32,
     /// True if other gateways lack slots.
     pub is_contended: bool,
 }
 
-/// An event of a channel.
+/// An event of a channel, for its follower.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChannelEvent {
-    /// All messages from now on are received.
+    /// The connection is established. All messages from now on are received.
     Connected,
-    /// Messages may be lost until the next connection.
+    /// The connection is lost. Messages may be lost until the next [`ChannelEvent::Connected`].
     Lost,
-    /// A message of one of the gateways.
+    /// A message from one of the gateways.
     Message(Bytes),
 }
 
-/// A function that follows a channel. It returns false to end that.
+/// A function that receives the events of a channel. It returns false to stop.
 pub type ChannelFollower = Box<dyn Fn(ChannelEvent) -> bool + Send + Sync>;
 
-/// The owner of values that belong to all gateways with a store. The control character keeps it
-/// apart from all principals.
+/// The owner of values that all gateways with the same store share. The control character
+/// distinguishes it from all principals.
 pub const FLEET_PRINCIPAL: &str = "\u{0}fleet";
 
-/// Stores bytes under keys for a limited time. Each principal has its own keys and cannot read
+/// Stores bytes under keys for a limited time. Each principal has separate keys, and cannot read
 /// those of others.
 pub trait CursorStore: Send + Sync {
-    /// Returns the values of the keys in the same order, `None` for a missing key. Values share
+    /// Returns the values of the keys, in the same order. `None` for a missing key. Values share
     /// memory with the store.
     ///
     /// # Errors
     /// [`StoreError`].
     fn get(&self, principal: &str, keys: &[String]) -> Result<Vec<Option<Bytes>>, StoreError>;
 
-    /// Stores all entries, which are keys and values, for the time `ttl`.
+    /// Stores all entries, each a key and a value, for the time `ttl`.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -136,8 +139,7 @@ pub trait CursorStore: Send + Sync {
 
     /// Admits as many of `count` requests of `owner` as a rate limit allows, for all gateways with
     /// this store. `interval` is the time between two requests, and `tolerance` the time by which
-    /// they may come early. `unspent` requests that were
-    /// admitted earlier are given back first.
+    /// they may arrive early. `unspent` requests that were admitted earlier are returned first.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`], also if the store is not shared.
@@ -154,7 +156,7 @@ pub trait CursorStore: Send + Sync {
     }
 
     /// Replaces the slots that a gateway holds for requests of `owner`. All gateways with this
-    /// store hold at most the limit together, and divide it fairly if they demand more.
+    /// store together hold at most the limit. If they demand more, the slots are divided fairly.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`], also if the store is not shared.
@@ -163,9 +165,9 @@ pub trait CursorStore: Send + Sync {
         Err(StoreError::Unavailable)
     }
 
-    /// Returns up to `length` bytes of the value of a key, from the byte `start` on. Another
-    /// program has written the value: the key has no prefix, and the value is not protected. It is
-    /// empty if there is no such key.
+    /// Returns up to `length` bytes of the value of `key`, beginning at the byte `start`. Empty if
+    /// the key is missing. Another program has written the value, so the key has no prefix, and the
+    /// value is not encrypted.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`], also if the store is not shared.
@@ -174,9 +176,8 @@ pub trait CursorStore: Send + Sync {
         Err(StoreError::Unavailable)
     }
 
-    /// Writes fields of a board, removes others, and returns all fields that the board then has.
-    /// All gateways with this store share the boards. A board that is not used for the time `ttl`
-    /// is deleted.
+    /// Writes and removes fields of a board, and returns all its fields afterwards. All gateways
+    /// with this store share the boards. A board that is not used for the time `ttl` is deleted.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`], also if the store is not shared.
@@ -191,7 +192,7 @@ pub trait CursorStore: Send + Sync {
         Err(StoreError::Unavailable)
     }
 
-    /// Publishes a message to all gateways that follow a channel of this store.
+    /// Publishes a message to all gateways that follow the channel in this store.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`], also if the store is not shared.
@@ -200,8 +201,8 @@ pub trait CursorStore: Send + Sync {
         Err(StoreError::Unavailable)
     }
 
-    /// Calls `follower` with the messages of a channel, in their order, until it returns false or
-    /// the store is dropped.
+    /// Calls `follower` with the events of a channel, in order, until it returns false or the store
+    /// is dropped.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] if the store is not shared.
@@ -210,8 +211,9 @@ pub trait CursorStore: Send + Sync {
         Err(StoreError::Unavailable)
     }
 
-    /// Sets the secrets that protect the values outside this process, if this store protects any.
-    /// The first one protects new values; all are accepted. Takes effect with the next call.
+    /// Sets the secrets that protect the values outside of this process. The first one protects new
+    /// values, and all are accepted. Takes effect with the next call. Stores without protection
+    /// ignore them.
     fn rekey(&self, secrets: &[&[u8]]) {
         let _ = secrets;
     }
@@ -221,8 +223,8 @@ pub trait CursorStore: Send + Sync {
         false
     }
 
-    /// Returns the local store that replaces this one while it cannot be reached, or `None` if
-    /// there is none. Each call counts as one that did without the shared store.
+    /// Returns the local store that replaces this one while it is unreachable. `None` if there is
+    /// none. Each call of this function counts as a call that was served without the shared store.
     fn fallback_store(&self) -> Option<Arc<dyn CursorStore>> {
         None
     }
@@ -232,7 +234,7 @@ pub trait CursorStore: Send + Sync {
         true
     }
 
-    /// Returns the numbers of faults so far.
+    /// Returns the numbers of faults since the store was opened.
     fn faults(&self) -> StoreFaults {
         StoreFaults::default()
     }

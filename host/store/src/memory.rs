@@ -1,4 +1,5 @@
-//! The store in memory. Entries expire; a full quota evicts the least recently used entries.
+//! The store in memory. Entries expire. If a quota is exceeded, the least recently used entries are
+//! evicted.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
@@ -10,8 +11,7 @@ use lru::LruCache;
 
 use crate::{Clock, CursorStore, StoreError, scope_principal};
 
-/// The estimated memory of an entry in addition to its key and value, in bytes: the overhead of the
-/// maps.
+/// The estimated memory of an entry, in bytes, in addition to its key and value.
 const ENTRY_OVERHEAD_BYTES: usize = 160;
 
 /// The quotas of a [`MemoryStore`].
@@ -40,9 +40,9 @@ pub struct MemoryStore {
 struct StoreState {
     /// The entries of each principal.
     partitions: HashMap<String, Partition>,
-    /// All entries in the order of their expiry: (time, principal, key).
+    /// All entries ordered by their expiry: (time, principal, key).
     expiry: BTreeSet<(Duration, String, String)>,
-    /// The size of the entries of each principal, in the order of sizes: (bytes, principal).
+    /// The principals ordered by the size of their entries: (bytes, principal).
     sizes: BTreeSet<(usize, String)>,
     bytes: usize,
 }
@@ -64,7 +64,7 @@ impl MemoryStore {
         Self { clock, limits, state: Mutex::default() }
     }
 
-    /// Returns the size of all entries in bytes, including keys and overhead.
+    /// Returns the total size of all entries in bytes, including keys and overhead.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.lock().bytes
@@ -78,8 +78,8 @@ impl MemoryStore {
     }
 }
 
-/// Returns the key of an entry in the partition of its principal. The scopes of a principal share a
-/// partition, and have different keys in it.
+/// Returns the key of an entry in the partition of its principal. All scopes of a principal share
+/// the partition, in which their keys differ.
 fn partition_key<'k>(scope: &str, principal: &str, key: &'k str) -> Cow<'k, str> {
     match scope.strip_prefix(principal) {
         None | Some("") => Cow::Borrowed(key),

@@ -1,5 +1,5 @@
-//! A cursor store without storage. To serve a cursor, the gateway repeats the tool's call if that
-//! is allowed.
+//! A cursor store without storage. To serve a cursor, the gateway repeats the tool call if the
+//! policy allows that.
 
 use std::time::Duration;
 

@@ -19,33 +19,32 @@ pub struct StoreOptions<'a> {
     /// The quota of a store in memory, in bytes.
     pub memory_bytes: usize,
     /// The quota of each principal in a store in memory, in bytes. Local copies of a shared store
-    /// have none: they are evicted from the principal with the most bytes.
+    /// have no such quota: they are evicted from the principal with the most bytes.
     pub principal_bytes: usize,
-    /// The quota of the local copies of a shared store, in bytes; 0 disables them.
+    /// The quota of the local copies of a shared store, in bytes. 0 disables local copies.
     pub local_bytes: usize,
 }
 
-/// The servers at the URLs of a store.
+/// The meaning of the URLs of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Topology {
-    /// One server.
+    /// A single server.
     One,
-    /// Nodes of a cluster.
+    /// Nodes of one cluster.
     Cluster,
-    /// Sentinels, which know the master of this name.
+    /// Sentinels, which know the master with this name.
     Sentinel(String),
 }
 
-/// The URL schemes of shared stores: the scheme without its topology, and that for the client
-/// library.
+/// The URL schemes of shared stores: the scheme in settings, and that of the client library.
 const SCHEMES: [(&str, &str); 4] =
     [("redis", "redis"), ("rediss", "rediss"), ("valkey", "redis"), ("valkeys", "rediss")];
 
-/// Opens the cursor store that the URL in `options` names. Does not connect yet. Values in a
-/// shared store are sealed with the keys that [`CursorStore::rekey`] sets.
+/// Opens the cursor store that the URL in `options` selects. Does not connect yet. Values in a
+/// shared store are encrypted with the keys that [`CursorStore::rekey`] sets.
 ///
 /// # Errors
-/// [`StoreError::InvalidUrl`] if the URL names no supported store.
+/// [`StoreError::InvalidUrl`] if the URL does not select a supported store.
 pub fn open(
     options: &StoreOptions<'_>,
     clock: &Arc<dyn Clock>,

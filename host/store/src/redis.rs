@@ -1,4 +1,5 @@
-//! A cursor store in Redis or Valkey, on one server, a cluster, or the master that Sentinels name.
+//! A cursor store in Redis or Valkey: on one server, a cluster, or the master that Sentinels
+//! report.
 //!
 //! The server expires entries. The keys of one principal share a hash slot, so that one call needs
 //! one round trip.
@@ -34,9 +35,9 @@ const INITIAL_PAUSE: Duration = Duration::from_millis(25);
 const MAX_PAUSE: Duration = Duration::from_millis(1_600);
 /// The lifetime of the entry that a probe writes.
 const PROBE_TTL: Duration = Duration::from_secs(1);
-/// The time between two checks of a waiting call for the end of the server.
+/// The interval at which a waiting call checks if the server is known to be down.
 const WAIT_STEP: Duration = Duration::from_millis(10);
-/// The size of values from which a batch is sent and the next one begins, in bytes.
+/// The total size of values at which a batch is complete, in bytes.
 const MAX_BATCH_BYTES: usize = 4 << 20;
 
 /// The options of a [`RedisStore`].
@@ -110,8 +111,11 @@ impl RedisStore {
         format!("{}:{{{tag}}}:{key}", self.prefix)
     }
 
-    /// Sends a pipeline of commands about keys of one principal to the server and waits for their
-    /// results. Fails at once while the server is known to be down.
+    /// Sends a pipeline of commands for keys of one principal to the server, and waits for the
+    /// results.
+    ///
+    /// # Errors
+    /// [`StoreError`]. Fails at once while the server is known to be down.
     fn run<T: FromRedisValue + Send + 'static>(
         &self,
         tag: &str,
@@ -159,21 +163,22 @@ impl RedisStore {
     }
 }
 
-/// Returns true if the server answers but has no memory left. A pipeline reports its first error as
-/// text only, so the text is searched.
+/// Returns true if the server reports that it has no memory left. A pipeline reports its first
+/// error only as text, so the text is searched.
 fn is_full(error: &RedisError) -> bool {
     error.to_string().contains("OOM")
 }
 
-/// Returns true if the server answers but accepts no writes: it is a replica, or its disk is full.
-/// A pipeline reports its first error as text only.
+/// Returns true if the server reports that it accepts no writes, because it is a replica or its
+/// disk is full. A pipeline reports its first error only as text.
 fn is_read_only(error: &RedisError) -> bool {
     let text = error.to_string();
     // The client library has a name of its own for the code READONLY.
     ["READONLY", "ReadOnly", "MISCONF"].iter().any(|code| text.contains(code))
 }
 
-/// Writes a key until that succeeds, so that no call has to wait for a server that is down.
+/// Writes a key repeatedly until that succeeds. Meanwhile, no call has to wait for a server that is
+/// down.
 async fn probe(remote: Weak<Remote>, key: String) {
     let mut pause = INITIAL_PAUSE;
     loop {
@@ -189,7 +194,7 @@ async fn probe(remote: Weak<Remote>, key: String) {
     }
 }
 
-/// Returns the hash tag of a principal: a digest of its name, so that the server does not see the
+/// Returns the hash tag of a principal: a digest of its name, because the server must not learn the
 /// name.
 fn tag(principal: &str) -> String {
     use std::fmt::Write as _;
@@ -199,7 +204,7 @@ fn tag(principal: &str) -> String {
     })
 }
 
-/// Returns the call of a script with one key, to which its arguments are added.
+/// Returns the call of a script with one key. The caller adds its arguments.
 fn script_of_key(script: &str, key: &str) -> Pipeline {
     let mut call = redis::pipe();
     call.cmd("EVAL").arg(script).arg(1).arg(key);

@@ -1,13 +1,13 @@
-//! Scopes: the owners of stored values. A principal with other credentials than the one that
-//! authenticates it has a scope for each of them, but one quota for all.
+//! Scopes: the owners of stored values. A principal has a separate scope for each set of
+//! credentials other than those that authenticate it. All its scopes share one quota.
 
 use std::borrow::Cow;
 
 /// The length of the digest in a scope, in characters.
 const DIGEST_CHARS: usize = 16;
 
-/// Returns the scope of a principal with further credentials, of which `digest` is a hexadecimal
-/// digest of at least 16 characters.
+/// Returns the scope of a principal with further credentials. `digest` is a hexadecimal digest of
+/// them, of at least 16 characters.
 #[must_use]
 pub fn scope(principal: &str, digest: &str) -> String {
     let digest = digest.get(..DIGEST_CHARS).unwrap_or(digest);
@@ -34,8 +34,8 @@ pub fn own_scope(principal: &str) -> Cow<'_, str> {
     }
 }
 
-/// The principal of callers that nothing authenticates. Their scopes share nothing: each may be
-/// another person.
+/// The principal of callers that nothing authenticates. Its scopes share nothing, because each may
+/// be another person.
 const ANONYMOUS: &str = "anonymous";
 
 /// Returns the principal of a scope, for what all its scopes share: quotas, turns and votes. A
@@ -58,7 +58,8 @@ pub fn scope_principal(scope: &str) -> &str {
     }
 }
 
-/// Returns the part of a scope before the digest of credentials. `None` if it has none.
+/// Returns the part of a scope before the digest of credentials. `None` if the scope has no such
+/// digest.
 fn split(scope: &str) -> Option<&str> {
     let (principal, digest) = scope.rsplit_once('#')?;
     let is_digest =

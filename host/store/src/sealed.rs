@@ -1,5 +1,5 @@
-//! A shared store whose values are encrypted and authenticated. A reader of the server cannot read
-//! them, and a writer cannot change them unnoticed.
+//! A shared store with encrypted and authenticated values. A reader of the server cannot read them,
+//! and a writer cannot change them unnoticed.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -14,27 +14,27 @@ use crate::{
     StoreError, StoreFaults,
 };
 
-/// The purpose of the derived keys, so that the same secret gives other keys elsewhere.
+/// The context of the key derivation, so that keys for other purposes differ.
 const PURPOSE: &[u8] = b"context-guard stored values 1";
 
-/// A store whose values are sealed with ChaCha20-Poly1305.
+/// A store whose values are encrypted with ChaCha20-Poly1305.
 ///
-/// Each principal has a key of its own, which is derived from a signing key by HKDF (RFC 5869). The
-/// name of an entry is authenticated with its value, so that values cannot be exchanged either. A
-/// value that was not sealed so counts as missing, and as a fault.
+/// Each principal has a separate key, which is derived from a signing key by HKDF (RFC 5869). The
+/// name of an entry is authenticated with its value, so that values cannot be exchanged. A value
+/// that cannot be decrypted counts as missing, and as a fault.
 ///
-/// A sealed value is the ciphertext, the tag of 16 bytes, and the nonce of 12 bytes. Sealing and
-/// opening take time in proportion to the bytes of a value.
+/// A sealed value consists of the ciphertext, the tag of 16 bytes, and the nonce of 12 bytes.
+/// Sealing and opening take time in proportion to the length of a value.
 pub struct SealedStore<S> {
     inner: S,
-    /// The secrets from which keys are derived. The first one seals; all open.
+    /// The secrets from which keys are derived. The first one seals. All of them open.
     secrets: Arc<RwLock<Arc<[KeyMaterial]>>>,
     rejected: AtomicU64,
     is_warned: AtomicBool,
 }
 
 impl<S: CursorStore> SealedStore<S> {
-    /// Returns a store that seals the values in `inner`. It stores nothing before
+    /// Returns a store that seals the values in `inner`. It stores nothing until
     /// [`CursorStore::rekey`] sets its keys.
     #[must_use]
     pub fn new(inner: S) -> Self {
@@ -51,7 +51,7 @@ impl<S: CursorStore> SealedStore<S> {
         keys(&self.secrets, principal)
     }
 
-    /// Returns the value in `sealed`, or `None` if no key opens it.
+    /// Decrypts the value in `sealed`. `None` if no key opens it, which is counted as a fault.
     fn open(&self, keys: &[SealingKey], name: &str, sealed: Bytes) -> Option<Bytes> {
         let value = keys.iter().find_map(|key| open(key, name, &sealed));
         if value.is_none() {
@@ -66,25 +66,26 @@ impl<S: CursorStore> SealedStore<S> {
     }
 }
 
-/// Returns the name that is authenticated with a field of a board. Names of entries have no slash.
+/// Returns the name that is authenticated with a field of a board. It contains a slash, unlike
+/// names of entries.
 fn field_name(board: &str, field: &str) -> String {
     format!("{board}/{field}")
 }
 
-/// Returns the keys of a principal. The first one seals.
+/// Derives the keys of a principal. The first one seals.
 fn keys(secrets: &RwLock<Arc<[KeyMaterial]>>, principal: &str) -> Vec<SealingKey> {
     let secrets = Arc::clone(&secrets.read().unwrap_or_else(PoisonError::into_inner));
     secrets.iter().filter_map(|secret| secret.key(principal.as_bytes()).ok()).collect()
 }
 
-/// Seals a value with one key.
+/// Encrypts a value with one key.
 fn seal(key: &SealingKey, name: &str, mut value: Vec<u8>) -> Result<Vec<u8>, StoreError> {
     let nonce = key.seal(name.as_bytes(), &mut value);
     value.extend(nonce.map_err(|error| StoreError::Other(error.to_string()))?);
     Ok(value)
 }
 
-/// Opens a sealed value with one key.
+/// Decrypts a sealed value with one key. `None` if the key or the name does not match.
 fn open(key: &SealingKey, name: &str, sealed: &Bytes) -> Option<Bytes> {
     let (sealed, nonce) = sealed.split_last_chunk::<NONCE_BYTES>()?;
     key.open(name.as_bytes(), nonce, sealed).map(Bytes::from)

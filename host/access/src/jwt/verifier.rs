@@ -1,4 +1,4 @@
-//! Signature verification for `jsonwebtoken` with ring, the library that TLS uses as well.
+//! Signature verification for `jsonwebtoken` with ring, the library that TLS also uses.
 
 use jsonwebtoken::crypto::{CryptoProvider, JwtSigner, JwtVerifier, KeyUtils};
 use jsonwebtoken::errors::{ErrorKind, Result};

@@ -1,4 +1,4 @@
-//! Messages to all gateways with a server: publish and subscribe.
+//! Messages to all gateways that use the same server, by publish and subscribe.
 
 use std::sync::Weak;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use crate::{ChannelEvent, ChannelFollower};
 
 /// The time without messages after which the connection is checked.
 const PING_INTERVAL: Duration = Duration::from_secs(1);
-/// The maximum time for opening and checking a connection.
+/// The maximum time for opening a connection, or for checking it.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// The time between two attempts to connect.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Passes the messages of a channel to `follower` until it or the store ends. It connects again
-/// when the connection is lost, and reports both, because messages are lost in between.
+/// Passes the events of a channel to `follower`, until it returns false or the store is dropped.
+/// Reconnects when the connection is lost. Reports both, because messages are lost in between.
 pub(super) async fn follow(remote: Weak<Remote>, channel: String, follower: ChannelFollower) {
     loop {
         let Some(open) = remote.upgrade() else { return };

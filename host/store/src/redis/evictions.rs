@@ -10,7 +10,8 @@ use super::Remote;
 /// The time between two checks for entries that the server has evicted.
 const EVICTION_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Reports entries that the server evicts before they expire.
+/// Reports the number of entries that the server has evicted, at intervals, until the store is
+/// dropped.
 pub(super) async fn watch(remote: Weak<Remote>) {
     let mut last = None;
     loop {
@@ -30,7 +31,7 @@ pub(super) async fn watch(remote: Weak<Remote>) {
     }
 }
 
-/// Returns the sum of the numbers of evicted keys in the answers of one or several nodes.
+/// Returns the total number of evicted keys in the answers of one or several nodes.
 fn evicted_keys(answer: &Value) -> u64 {
     let count = |text: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix("evicted_keys:"));

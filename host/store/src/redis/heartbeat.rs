@@ -1,4 +1,4 @@
-//! Finds out that a server is dead before many calls have waited for it.
+//! Detects that a server is down before many calls have waited for it.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -10,12 +10,14 @@ use super::{Remote, probe};
 
 /// The time between two heartbeats.
 const INTERVAL: Duration = Duration::from_millis(250);
-/// The maximum time of a heartbeat. A server that is busy with one long command may take as long.
+/// The maximum time of a heartbeat. A server that is busy with one long command may take this long.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Pings a server while it is in use, over a connection of its own, on which no large value is in
-/// the way. A server that does not answer is down: calls that wait for it fail at once. Nodes of a
-/// cluster are found by the calls to them.
+/// Pings a server at intervals while it is in use. A separate connection ensures that no large
+/// value delays the ping.
+///
+/// If the server does not answer, it counts as down, and calls that wait for it fail at once. In a
+/// cluster, only calls detect nodes that are down.
 pub(super) async fn watch(remote: Weak<Remote>, probe_key: String) {
     let mut connection = None;
     loop {

@@ -1,5 +1,5 @@
 //! Rate limits that several gateways share: the generic cell rate algorithm (GCRA) in one script,
-//! by the clock of the server.
+//! with the clock of the server.
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use redis::Pipeline;
 use super::script_of_key;
 use crate::RateGrant;
 
-/// Admits as many of `ARGV[3]` requests as fit, after `ARGV[4]` were given back. `KEYS[1]` is the
-/// theoretical arrival time of the caller in microseconds. `ARGV[1]` is the time between two
-/// requests, and `ARGV[2]` the tolerance.
+/// Admits as many of `ARGV[3]` requests as the limit allows, after `ARGV[4]` were returned.
+/// `KEYS[1]` is the theoretical arrival time of the caller in microseconds. `ARGV[1]` is the time
+/// between two requests, and `ARGV[2]` the tolerance, both in microseconds.
 ///
 /// Numbers of Lua have 53 bits, which hold microseconds since 1970 until the year 2255. `%.0f`
 /// writes all their digits.
@@ -35,7 +35,7 @@ if granted < count then wait = math.max(1, arrival - tolerance - now) end
 return {granted, math.floor(wait)}
 ";
 
-/// Returns the commands that admit requests of the caller with this key on the server.
+/// Returns the commands that admit requests of the caller with the key `key` on the server.
 pub(super) fn command(
     key: &str,
     interval: Duration,
@@ -48,7 +48,8 @@ pub(super) fn command(
     script
 }
 
-/// Returns the result of the script.
+/// Converts the result of the script: the number of admitted requests, and the time to wait in
+/// microseconds.
 pub(super) fn grant((granted, wait): (u32, u64)) -> RateGrant {
     RateGrant { granted, wait: Duration::from_micros(wait) }
 }

@@ -1,4 +1,5 @@
-//! The ways to reach a server: by its address, as a cluster, or as the master that Sentinels name.
+//! The ways to connect to a server: by its address, as a cluster, or as the master that Sentinels
+//! report.
 
 use futures_util::future::select_ok;
 use redis::aio::{ConnectionLike, MultiplexedConnection};
@@ -22,9 +23,10 @@ pub(super) struct Server {
 
 enum Kind {
     One(Client),
-    /// A cluster, and the client of one node. Every node passes messages on to the others.
+    /// A cluster, and the client of one node, which suffices for channels because nodes forward
+    /// messages to each other.
     Cluster(Box<ClusterClient>, Client),
-    /// A client for each Sentinel. All are asked at once, because some may not answer.
+    /// A client for each Sentinel. All are asked concurrently, because some may not answer.
     Sentinel(Vec<Mutex<SentinelClient>>),
 }
 
@@ -70,7 +72,7 @@ impl Server {
         matches!(self.kind, Kind::Cluster(..))
     }
 
-    /// Returns the client of the server, of the current master, or of a node of the cluster.
+    /// Returns the client of the server, of the current master, or of one node of the cluster.
     ///
     /// # Errors
     /// No Sentinel answers, or none knows a master.
@@ -109,7 +111,7 @@ impl Server {
 }
 
 /// Returns a client that asks one Sentinel for the master `name`. The login and the database in the
-/// URL are those of the master.
+/// URL apply to the master.
 fn sentinel(url: &str, name: &str) -> RedisResult<SentinelClient> {
     let info = url.into_connection_info()?;
     let master = info.redis_settings();

@@ -1,5 +1,5 @@
-//! Slots for requests in flight that several gateways share: one script divides them, by the clock
-//! of the server.
+//! Shared permits (slots) for requests in flight of several gateways. One script divides them, with
+//! the clock of the server.
 
 use redis::Pipeline;
 
@@ -64,7 +64,7 @@ end
 return {slots, contended}
 ";
 
-/// Returns the commands that replace the slots of a gateway in the hash with this key.
+/// Returns the commands that replace the slots of a gateway in the hash with the key `key`.
 pub(super) fn command(key: &str, request: &SlotRequest) -> Pipeline {
     let SlotRequest { holder, used, waiting, spare, limit, lifetime } = request;
     let mut script = script_of_key(SCRIPT, key);
@@ -72,7 +72,7 @@ pub(super) fn command(key: &str, request: &SlotRequest) -> Pipeline {
     script
 }
 
-/// Returns the result of the script.
+/// Converts the result of the script: the number of slots, and 1 if other gateways lack slots.
 pub(super) fn grant((slots, contended): (u32, u32)) -> SlotGrant {
     SlotGrant { slots, is_contended: contended == 1 }
 }
