@@ -1,5 +1,5 @@
-//! The number of the last bundle that a gateway accepted. It survives a restart, so that an older
-//! bundle is refused then too.
+//! The number of the last bundle that a gateway accepted. It persists across restarts, so that an
+//! older bundle is always refused.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use tracing::warn;
 use crate::layout::{read_file, write};
 use crate::{Bundle, Error, Result, with_path};
 
-/// The name of the number in the shared store.
+/// The name of the entry for the number in the shared store.
 const ENTRY: &str = "bundle-number";
-/// The lifetime of the number in the shared store. It is written again with each bundle and at each
-/// start.
+/// The lifetime of the number in the shared store. Each bundle and each start writes the number
+/// again.
 const LIFETIME: Duration = Duration::from_secs(400 * 86_400);
 
 /// The number and the digest of an accepted bundle.
@@ -25,9 +25,10 @@ struct Accepted {
     digest: String,
 }
 
-/// The number of the last accepted bundle: in a file, and in the store if that is shared.
+/// The number of the last accepted bundle. It is in a file, and in the store if the store is
+/// shared.
 pub struct AcceptedNumber {
-    /// The file of the number. The last deployed bundle is beside it.
+    /// The file with the number. The last deployed bundle is next to it.
     file: PathBuf,
     last: Option<Accepted>,
     store: Arc<dyn CursorStore>,
@@ -35,11 +36,11 @@ pub struct AcceptedNumber {
 }
 
 impl AcceptedNumber {
-    /// Reads the number in `file`.
+    /// Reads the number in `file`. A missing file has no number.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if the file is damaged: without its number, an old bundle would be
-    /// accepted.
+    /// [`Error::Invalid`] if the file is damaged, because an old bundle would be accepted without
+    /// its number. [`Error::File`] if it cannot be read.
     pub fn open(file: PathBuf, store: Arc<dyn CursorStore>) -> Result<Self> {
         let last = match std::fs::read(&file) {
             Ok(text) => Some(serde_json::from_slice(&text).map_err(|error| {
@@ -54,17 +55,17 @@ impl AcceptedNumber {
         Ok(Self { file, last, store, is_warned: false })
     }
 
-    /// Returns the number of the last accepted bundle.
+    /// Returns the number of the last accepted bundle. `None` before the first.
     #[must_use]
     pub fn number(&self) -> Option<u64> {
         self.last.as_ref().map(|last| last.number)
     }
 
-    /// Accepts an authentic bundle, unless it is older than the last one, or another one with its
-    /// number.
+    /// Accepts an authentic bundle. Stores its number.
     ///
     /// # Errors
-    /// [`Error::Refused`].
+    /// [`Error::Refused`] if the bundle is older than the last one, or is another one with the same
+    /// number.
     pub fn accept(&mut self, bundle: &Bundle) -> Result<()> {
         compare(bundle, self.last.as_ref())?;
         let own = Accepted { number: bundle.number, digest: bundle.digest.clone() };
@@ -75,11 +76,12 @@ impl AcceptedNumber {
         Ok(())
     }
 
-    /// Compares a bundle with the number that other replicas have accepted. Accepts it if the store
-    /// is not shared or cannot be reached.
+    /// Compares a bundle with the number that other replicas have accepted. Accepts the bundle if
+    /// the store is not shared or is unreachable.
     ///
     /// # Errors
-    /// [`Error::Refused`].
+    /// [`Error::Refused`] if other replicas have accepted a newer bundle, or another one with the
+    /// same number.
     pub fn compare_with_fleet(&mut self, bundle: &Bundle) -> Result<()> {
         if !self.store.may_block() {
             return Ok(());
@@ -90,8 +92,8 @@ impl AcceptedNumber {
         compare(bundle, other.as_ref())
     }
 
-    /// Stores a deployed bundle, which serves at the next start if its place cannot be read. Tells
-    /// the other replicas its number.
+    /// Stores a deployed bundle, which the next start uses if the source of bundles is unreachable.
+    /// Writes its number to the shared store for the other replicas.
     pub fn deployed(&mut self, bytes: &[u8]) {
         let stored = write(&self.bundle_file(), bytes);
         self.warn_once(stored);

@@ -15,7 +15,7 @@ use crate::{Error, MAX_BUNDLE_BYTES, Result, SecretKey, digest, hex, signed_keys
 /// The version of the payload's format.
 const FORMAT: u32 = 1;
 
-/// The parts that a bundle deploys. One that is missing comes from the gateway file.
+/// The parts that a bundle deploys. The gateway file provides parts that are missing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Contents {
     /// The policy.
@@ -33,7 +33,7 @@ impl Contents {
         Self { policy, component, sealed_keys: None }
     }
 
-    /// Returns contents with these signing keys. Gateways decrypt them with `secret`.
+    /// Returns these contents with signing keys. Gateways decrypt the keys with `secret`.
     ///
     /// # Errors
     /// The keys cannot be encrypted.
@@ -48,10 +48,11 @@ impl Contents {
         self.sealed_keys.is_some()
     }
 
-    /// Returns the signing keys, decrypted with `secret`. `None` if there are none.
+    /// Returns the signing keys, decrypted with `secret`. `None` if the contents have no signing
+    /// keys.
     ///
     /// # Errors
-    /// [`Error::Refused`] if there is no secret, or it is another one.
+    /// [`Error::Refused`] if `secret` is `None` or not the secret that encrypted them.
     pub fn signing_keys(&self, secret: Option<&[u8]>) -> Result<Option<Vec<String>>> {
         let Some(sealed) = &self.sealed_keys else { return Ok(None) };
         let secret = secret.ok_or_else(|| {
@@ -61,16 +62,17 @@ impl Contents {
     }
 }
 
-/// A bundle whose signature was verified, or that is to be signed.
+/// A bundle that was verified, or that will be signed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bundle {
-    /// The number. A gateway accepts no smaller one than before.
+    /// The number of the bundle. A gateway never accepts a smaller number than that of the last
+    /// bundle.
     pub number: u64,
-    /// A random text. All gateways choose the sessions of a canary by it.
+    /// A random text from which all gateways determine the sessions of a canary.
     pub salt: String,
     /// The parts to deploy.
     pub contents: Contents,
-    /// The SHA-256 digest of the signed payload in hex.
+    /// The SHA-256 digest of the signed payload, in hexadecimal.
     pub digest: String,
 }
 
@@ -82,10 +84,10 @@ struct Payload {
     salt: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     policy: Option<Map<String, Value>>,
-    /// In base64.
+    /// The bytes of the component, in base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     component: Option<String>,
-    /// In base64.
+    /// The encrypted signing keys, in base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     signing_keys: Option<String>,
 }
@@ -107,10 +109,10 @@ impl Payload {
     }
 }
 
-/// Returns minisign public keys in base64 as keys.
+/// Parses minisign public keys in base64.
 ///
 /// # Errors
-/// [`Error::Invalid`] if one is not such a key.
+/// [`Error::Invalid`] if a text is not such a key.
 pub fn public_keys(texts: &[String]) -> Result<Vec<PublicKey>> {
     let key = |text: &String| {
         PublicKey::from_base64(text.trim()).map_err(|error| {
@@ -135,10 +137,10 @@ impl Bundle {
         Ok(bundle)
     }
 
-    /// Returns the signed bytes of the bundle.
+    /// Signs the bundle. Returns its bytes, with the signature.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if they are more than [`MAX_BUNDLE_BYTES`].
+    /// [`Error::Invalid`] if the result exceeds [`MAX_BUNDLE_BYTES`].
     pub fn sign(&self, key: &SecretKey) -> Result<Vec<u8>> {
         let payload = Payload::bytes(self);
         let comment = format!("context-guard bundle number:{}", self.number);
@@ -153,11 +155,11 @@ impl Bundle {
         Ok(bytes)
     }
 
-    /// Verifies the signature of a bundle by one of `keys`, and reads it.
+    /// Verifies the signature of a bundle with `keys`, and parses the bundle.
     ///
     /// # Errors
-    /// [`Error::Refused`] if no key has signed these bytes, [`Error::Invalid`] if they are no
-    /// bundle.
+    /// [`Error::Refused`] if none of the keys verifies the signature, [`Error::Invalid`] if the
+    /// bytes are not a bundle.
     pub fn open(bytes: &[u8], keys: &[PublicKey]) -> Result<Self> {
         let (signature, payload) = split(bytes).ok_or_else(not_a_bundle)?;
         let signature = Signature::decode(signature).map_err(|_| not_a_bundle())?;
@@ -198,7 +200,8 @@ fn not_a_bundle() -> Error {
     )
 }
 
-/// Returns the four lines of the signature, and the bytes after them.
+/// Splits a bundle into the four lines of its signature and the payload. `None` if there are no
+/// such lines.
 fn split(bytes: &[u8]) -> Option<(&str, &[u8])> {
     let line_ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at);
     // A signature line has about 100 bytes: other files are not searched to their end.

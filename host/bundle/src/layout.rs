@@ -1,4 +1,4 @@
-//! Bundles in an OCI image layout: a folder that tools for container registries read and write.
+//! Bundles in an OCI image layout, a folder that tools for container registries can read and write.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::{Error, MAX_BUNDLE_BYTES, Result, digest, with_path};
 /// The media type of a bundle.
 const BUNDLE_TYPE: &str = "application/vnd.context-guard.bundle.v1";
 const MANIFEST_TYPE: &str = "application/vnd.oci.image.manifest.v1+json";
-/// The empty configuration of an artifact, as the image specification names it.
+/// The empty configuration of an artifact, which the OCI image specification defines.
 const EMPTY: &[u8] = b"{}";
 const EMPTY_TYPE: &str = "application/vnd.oci.empty.v1+json";
 
@@ -32,7 +32,7 @@ pub(crate) fn read_file(path: &Path) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads the blob of a descriptor, and compares its digest.
+/// Reads the blob of a descriptor, and verifies its digest.
 fn blob(folder: &Path, descriptor: &Value) -> Result<Vec<u8>> {
     let named = descriptor.get("digest").and_then(Value::as_str).unwrap_or_default();
     let hex = named.strip_prefix("sha256:").filter(|hex| {
@@ -51,8 +51,8 @@ fn parse(folder: &Path, bytes: &[u8], name: &str) -> Result<Value> {
     serde_json::from_slice(bytes).map_err(|error| invalid(folder, &format!("{name}: {error}")))
 }
 
-/// Returns the bytes of the bundle in an OCI layout: the layer of the last manifest in its index
-/// that has one.
+/// Returns the bytes of the bundle in an OCI layout. That is the bundle layer of the last manifest
+/// in the index that has one.
 ///
 /// # Errors
 /// [`Error::File`], [`Error::Invalid`].
@@ -73,8 +73,8 @@ pub fn read_layout(folder: &Path) -> Result<Vec<u8>> {
     Err(invalid(folder, &format!("no layer has the media type {BUNDLE_TYPE}")))
 }
 
-/// Writes a bundle into an OCI layout, which is created if it is missing. The index then names
-/// this bundle only.
+/// Writes a bundle into an OCI layout, which is created if it is missing. Afterwards the index
+/// contains only this bundle.
 ///
 /// # Errors
 /// [`Error::File`].
@@ -101,7 +101,7 @@ pub fn write_layout(folder: &Path, bundle: &[u8], number: u64) -> Result<()> {
     write(&folder.join("index.json"), index.to_string().as_bytes())
 }
 
-/// Replaces a file at once.
+/// Replaces a file atomically.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     let new = path.with_extension("new");
     std::fs::write(&new, bytes).map_err(with_path(&new))?;

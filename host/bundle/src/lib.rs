@@ -36,7 +36,7 @@ pub const MAX_BUNDLE_BYTES: usize = 96 << 20;
 /// The result of an operation on bundles.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The reason why a bundle cannot be made, read or used.
+/// The reason why a bundle cannot be created, read or used.
 #[derive(Debug, Error)]
 pub enum Error {
     /// The bundle is not authentic, or older than one that was accepted. Contains the message.
@@ -45,32 +45,32 @@ pub enum Error {
     /// The bundle or a key has an invalid format. Contains the message.
     #[error("{0}")]
     Invalid(String),
-    /// The bundle cannot be read from its place. Contains the message.
+    /// The bundle cannot be read from its source. Contains the message.
     #[error("{0}")]
     Unreachable(String),
     /// A file cannot be read or written.
     #[error("{}: {source}", path.display())]
     File {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// The reason.
+        /// The error of the operating system.
         source: std::io::Error,
     },
 }
 
-/// Returns a function that adds a path to an error of the system.
+/// Returns a function that adds a path to an error of the operating system.
 fn with_path(path: &std::path::Path) -> impl FnOnce(std::io::Error) -> Error {
     let path = path.to_owned();
     |source| Error::File { path, source }
 }
 
-/// Returns the SHA-256 digest of bytes in hex.
+/// Returns the SHA-256 digest of bytes, in hexadecimal.
 fn digest(bytes: &[u8]) -> String {
     use sha2::{Digest, Sha256};
     hex(&Sha256::digest(bytes))
 }
 
-/// Returns bytes in hex.
+/// Returns bytes in hexadecimal.
 fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     bytes.iter().fold(String::new(), |mut hex, byte| {

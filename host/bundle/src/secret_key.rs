@@ -1,4 +1,4 @@
-//! The key that signs bundles: an Ed25519 key in a file of minisign.
+//! The key that signs bundles: an Ed25519 key in the file format of minisign.
 
 use std::path::Path;
 
@@ -9,13 +9,13 @@ use ring::signature::{Ed25519KeyPair, KeyPair};
 
 use crate::{Error, Result, with_path};
 
-/// The length of the decoded key line: two algorithms and the checksum algorithm (6), salt and
-/// limits of a password (48), key id (8), key pair (64), checksum (32).
+/// The length of the decoded key line, in bytes: two algorithms and the checksum algorithm (6),
+/// salt and password limits (48), key id (8), key pair (64), checksum (32).
 const KEY_BYTES: usize = 158;
-/// The mark of Ed25519 in keys and signatures.
+/// The algorithm identifier of Ed25519 in keys and signatures.
 const ALGORITHM: &[u8; 2] = b"Ed";
 
-/// An Ed25519 key that signs as minisign does.
+/// An Ed25519 key that creates minisign signatures.
 pub struct SecretKey {
     id: [u8; 8],
     pair: Ed25519KeyPair,
@@ -29,10 +29,10 @@ fn invalid() -> Error {
 }
 
 impl SecretKey {
-    /// Creates a key. Returns it with the text of its file, which minisign reads too.
+    /// Creates a random key. Returns it with the text of its file, which minisign can also read.
     ///
     /// # Errors
-    /// The system has no random numbers.
+    /// The operating system provides no random numbers.
     pub fn generate() -> Result<(Self, String)> {
         let mut random = [0u8; 40];
         SystemRandom::new()
@@ -56,7 +56,8 @@ impl SecretKey {
     /// Reads a key file.
     ///
     /// # Errors
-    /// [`Error::File`], or [`Error::Invalid`] if it has another format or a password.
+    /// [`Error::File`]. [`Error::Invalid`] if the file has another format, or is protected by a
+    /// password.
     pub fn read(path: &Path) -> Result<Self> {
         Self::parse(&std::fs::read_to_string(path).map_err(with_path(path))?)
     }
@@ -81,14 +82,15 @@ impl SecretKey {
         Ok(Self { id: id.try_into().map_err(|_| invalid())?, pair })
     }
 
-    /// Returns the public key in base64, as minisign writes it.
+    /// Returns the public key in base64, in the form that minisign writes.
     #[must_use]
     pub fn public_text(&self) -> String {
         let parts: [&[u8]; 3] = [ALGORITHM, &self.id, self.pair.public_key().as_ref()];
         STANDARD.encode(parts.concat())
     }
 
-    /// Returns the four lines of a minisign signature of `message`. The comment is signed too.
+    /// Returns the four lines of a minisign signature of `message`. The signature also covers
+    /// `comment`.
     pub(crate) fn sign(&self, message: &[u8], comment: &str) -> String {
         let signature = self.pair.sign(message);
         let covered = [signature.as_ref(), comment.as_bytes()].concat();

@@ -5,12 +5,12 @@ use serde_json::Value;
 
 use crate::{Error, Result};
 
-/// The purpose of the derived key, so that the same secret gives other keys elsewhere.
+/// The context of the key derivation, so that keys for other purposes differ.
 const PURPOSE: &[u8] = b"context-guard bundle keys 1";
-/// The context that is authenticated with the keys.
+/// The context that is authenticated with the encrypted keys.
 const CONTEXT: &[u8] = b"signing keys";
 
-/// Encrypts signing keys with a secret that the gateways have.
+/// Encrypts signing keys with a secret that the gateways share.
 pub(crate) fn seal(keys: &[String], secret: &[u8]) -> Result<Vec<u8>> {
     let fault = |_| Error::Invalid("the signing keys cannot be encrypted".to_owned());
     let key = KeyMaterial::new(PURPOSE, secret).key(b"").map_err(fault)?;
@@ -21,6 +21,9 @@ pub(crate) fn seal(keys: &[String], secret: &[u8]) -> Result<Vec<u8>> {
 }
 
 /// Decrypts signing keys.
+///
+/// # Errors
+/// The secret is another one, or `sealed` was changed.
 pub(crate) fn open(sealed: &[u8], secret: &[u8]) -> Result<Vec<String>> {
     let refused = || {
         Error::Refused(

@@ -1,4 +1,4 @@
-//! The place of a bundle: a file, an OCI layout, a URL or a key of the store.
+//! The location of a bundle: a file, an OCI layout, a URL or a key in the shared store.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use crate::{Error, MAX_BUNDLE_BYTES, Result, digest};
 /// The maximum duration of one request.
 const TIMEOUT: Duration = Duration::from_secs(15);
 
-/// The length of the first bytes of a bundle, in which its signature is.
+/// The length of the beginning of a bundle that contains its signature, in bytes.
 const HEAD_BYTES: usize = 512;
-/// The length of the parts in which the value of a key is read.
+/// The length of the parts in which the value of a store key is read, in bytes.
 const PART_BYTES: usize = 1 << 20;
 
-/// The place of a bundle.
+/// The location of a bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// A file, or the folder of an OCI layout.
@@ -35,7 +35,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// Returns the place that a setting names. Relative paths start from `folder`.
+    /// Parses a location in a setting. Relative paths refer to `folder`.
     #[must_use]
     pub fn parse(text: &str, folder: &Path) -> Self {
         if text.starts_with("https://") || text.starts_with("http://") {
@@ -58,8 +58,8 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// Returns a URL without its user and its query, which may be credentials, such as the signature of
-/// an object store. Logs and revisions name the place.
+/// Returns a URL without its user and query, because logs and revisions contain it. Both may be
+/// credentials, such as the signature of an object store.
 fn without_credentials(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
     let (target, has_query) = match rest.split_once(['?', '#']) {
@@ -71,24 +71,24 @@ fn without_credentials(url: &str) -> String {
     format!("{scheme}://{host}{path}{}", if has_query { "?…" } else { "" })
 }
 
-/// Reads a bundle from its place, and remembers what it has read.
+/// Reads a bundle from its location, and detects changes.
 pub struct BundleSource {
     place: Place,
     store: Arc<dyn CursorStore>,
-    /// The client for URLs, and the runtime that drives it.
+    /// The client for URLs, and the runtime that drives it. `None` for other locations.
     http: Option<(HttpClient, Runtime)>,
     etag: Option<HeaderValue>,
-    /// The first bytes of the value of the store's key, which contain its signature.
+    /// The first bytes of the value of the store key, which contain the signature.
     head: Bytes,
-    /// The digest of the bytes that were read last.
+    /// The digest of the bytes that were read last. `None` before the first read.
     last: Option<String>,
 }
 
 impl BundleSource {
-    /// Returns the source at a place. `store` is read for [`Place::StoreKey`].
+    /// Returns the source at a location. `store` is used for [`Place::StoreKey`].
     ///
     /// # Errors
-    /// [`Error::Unreachable`] if the system has no resources for requests.
+    /// [`Error::Unreachable`] if the operating system lacks the resources for requests.
     pub fn new(place: Place, store: Arc<dyn CursorStore>) -> Result<Self> {
         let http = match &place {
             Place::Url(_) => {
@@ -101,14 +101,14 @@ impl BundleSource {
         Ok(Self { place, store, http, etag: None, head: Bytes::new(), last: None })
     }
 
-    /// Returns the place.
+    /// Returns the location of the bundle.
     #[must_use]
     pub fn place(&self) -> &Place {
         &self.place
     }
 
-    /// Reads the bundle. Returns `None` if its bytes are those that were read last. Blocks, so it
-    /// must not run on a thread of an async runtime.
+    /// Reads the bundle. Returns `None` if its bytes have not changed since the last read. Blocks,
+    /// so it must not be called on a thread of an async runtime.
     ///
     /// # Errors
     /// [`Error::Unreachable`], [`Error::File`], [`Error::Invalid`].
@@ -129,7 +129,8 @@ impl BundleSource {
         Ok((std::mem::replace(&mut self.last, digest.clone()) != digest).then_some(bytes))
     }
 
-    /// Sends a request for the bundle. Returns `None` if the server says that it has not changed.
+    /// Requests the bundle from its URL. Returns `None` if the server reports that it has not
+    /// changed.
     fn fetch(&mut self) -> Result<Option<Vec<u8>>> {
         let (Place::Url(url), Some((client, runtime))) = (&self.place, &self.http) else {
             return Ok(None);
@@ -167,8 +168,9 @@ impl BundleSource {
     }
 }
 
-/// Returns the value of a key of the store, or `None` if it begins as `head`, which is set to its
-/// first bytes. A value is read in parts, so that it does not exceed the timeout of the store.
+/// Returns the value of a store key. Returns `None` if the value begins with `head`, otherwise sets
+/// `head` to its first bytes. Reads the value in parts, so that a read does not exceed the timeout
+/// of the store.
 fn read_key(
     store: &dyn CursorStore,
     key: &str,

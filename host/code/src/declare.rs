@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-/// The depth to which schemas are declared. Deeper values are `unknown`.
+/// The maximum depth to which schemas are declared. Deeper values have the type `unknown`.
 const MAX_DEPTH: usize = 6;
 /// The maximum number of members of an object that are declared.
 const MAX_MEMBERS: usize = 60;
 /// The maximum number of values of an enumeration that are declared.
 const MAX_VALUES: usize = 30;
-/// The maximum length of a description, in characters.
+/// The maximum length of a description in a declaration, in characters.
 const MAX_DESCRIPTION_CHARACTERS: usize = 200;
 
 /// Returns the declaration of a tool of `server`, given its MCP definition. `server` is empty for a
@@ -40,7 +40,7 @@ pub fn declaration(server: &str, tool: &Value) -> String {
     out
 }
 
-/// Returns the first line of a description, shortened.
+/// Returns the first line of a description, cut to the maximum length.
 fn first_line(text: &str) -> String {
     let line = text.trim().lines().next().unwrap_or_default();
     match line.char_indices().nth(MAX_DESCRIPTION_CHARACTERS) {
@@ -49,7 +49,7 @@ fn first_line(text: &str) -> String {
     }
 }
 
-/// Returns the access to a member of this name.
+/// Returns the expression that accesses a member with this name, such as `.name` or `["na-me"]`.
 fn step(name: &str) -> String {
     if is_identifier(name) { format!(".{name}") } else { format!("[{}]", Value::from(name)) }
 }
@@ -60,7 +60,7 @@ fn is_identifier(name: &str) -> bool {
         && characters.all(|character| character.is_ascii_alphanumeric() || "_$".contains(character))
 }
 
-/// Returns the TypeScript type of the values that a JSON Schema accepts, or of more values.
+/// Returns a TypeScript type that includes all values which a JSON Schema accepts.
 fn type_of(schema: &Value, depth: usize) -> String {
     if depth == 0 {
         return "unknown".to_owned();

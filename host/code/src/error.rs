@@ -1,8 +1,8 @@
-//! The reasons why a program returned no value.
+//! The reasons why a program returns no value.
 
 use thiserror::Error;
 
-/// The result of a run that failed, for the author of the program.
+/// The reason why a run failed, for the author of the program.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum RunError {
     /// The program is not valid JavaScript.
@@ -11,10 +11,10 @@ pub enum RunError {
     /// The program threw an error.
     #[error("{0}")]
     Thrown(Excerpt),
-    /// The program waits for a promise that nothing settles.
+    /// The program waits for a promise that is never settled. Contains the message.
     #[error("{0}")]
     Stuck(String),
-    /// The returned value is missing, too large or not JSON.
+    /// The returned value is missing, too large or not JSON. Contains the message.
     #[error("{0}")]
     Value(String),
     /// The program did not end before its deadline.
@@ -23,7 +23,7 @@ pub enum RunError {
     /// The run was cancelled.
     #[error("The run was cancelled.")]
     Cancelled,
-    /// The program used more memory than it may.
+    /// The program exceeded its memory limit. Contains the limit in bytes.
     #[error(
         "The program used more than {0} MB of memory. Read records with open(cursor).rows() or keep fewer of them."
     )]
@@ -31,7 +31,7 @@ pub enum RunError {
     /// The program recursed too deeply.
     #[error("The program recursed too deeply. Use a loop.")]
     Recursion,
-    /// The sandbox failed.
+    /// The sandbox failed. Contains the message.
     #[error("The sandbox failed: {0}")]
     Sandbox(String),
 }
@@ -39,13 +39,13 @@ pub enum RunError {
 /// An error at a position of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Excerpt {
-    /// The error.
+    /// The message of the error.
     pub message: String,
-    /// The line, from 1; 0 if it is not known.
+    /// The line of the error, counted from 1. 0 if it is unknown.
     pub line: u32,
-    /// The column, from 1; 0 if it is not known.
+    /// The column of the error, counted from 1. 0 if it is unknown.
     pub column: u32,
-    /// The line of the program.
+    /// The text of that line of the program.
     pub source: String,
 }
 
@@ -53,7 +53,8 @@ pub struct Excerpt {
 const MAX_SOURCE_CHARACTERS: usize = 160;
 
 impl Excerpt {
-    /// Returns the error at `line` and `column` of `program`. Both count from 1; 0 is unknown.
+    /// Returns the error at `line` and `column` of `program`. Both are counted from 1, and 0 means
+    /// unknown.
     pub(crate) fn new(program: &str, message: String, line: u32, column: u32) -> Self {
         let at = usize::try_from(line).ok().and_then(|line| line.checked_sub(1));
         let source = at.and_then(|at| program.lines().nth(at)).unwrap_or_default();

@@ -1,4 +1,5 @@
-//! The functions that the sandbox imports: all that a program can reach.
+//! The functions that the sandbox imports. They are the only access of a program to anything
+//! outside.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -11,52 +12,54 @@ use crate::bindings::context_guard::code::{host, types};
 use crate::limits::MemoryLimit;
 use crate::log::Log;
 
-/// The tools and answers that a program can reach. Its functions run on the thread of the program.
+/// Provides the tools and answers that a program can access. Its functions run on the thread of the
+/// program.
 pub trait ProgramHost: Send {
-    /// Starts a call of a tool, and returns its number. `server` is empty for a tool under the name
-    /// that clients see. `arguments` is a JSON object.
+    /// Starts a tool call, and returns its number. `server` is empty if `tool` is the
+    /// client-visible name. `arguments` is a JSON object.
     ///
     /// # Errors
-    /// The reason for the author of the program, such as that the program may not call the tool.
+    /// The reason, for the author of the program, for example that the program may not call the
+    /// tool.
     fn start_call(&mut self, server: &str, tool: &str, arguments: &str) -> Result<u32, String>;
 
-    /// Waits until one of these calls has ended, at most until `deadline`. Returns its number, and
-    /// its result as JSON or the reason why it has none. `None` if none ended.
+    /// Waits until one of the calls `jobs` has ended, at most until `deadline`. Returns its number,
+    /// and its result as JSON or the reason why it failed. `None` if no call ended in time.
     fn wait(&mut self, jobs: &[u32], deadline: Instant) -> Option<(u32, Result<Vec<u8>, String>)>;
 
-    /// Returns the names of the servers, or of the tools of `server` that the program may call, at
-    /// `deadline` at the latest. `None` if they are not known by then. The inner error is the
-    /// reason for the author of the program.
+    /// Returns the names of the servers if `server` is empty, otherwise of the tools of `server`
+    /// that the program may call. `None` if they are not available until `deadline`. The inner
+    /// error is the reason, for the author of the program.
     fn names(&mut self, server: &str, deadline: Instant) -> Option<Result<Vec<String>, String>>;
 
-    /// Opens the stored answer to which a cursor leads.
+    /// Opens the stored answer of a cursor.
     ///
     /// # Errors
-    /// The reason for the author of the program.
+    /// The reason, for the author of the program.
     fn open(&mut self, cursor: &str) -> Result<StoredAnswer, String>;
 
-    /// Reads rows of an opened answer from the number `start`: at least one if there is one, and
-    /// not more than fit in about a megabyte.
+    /// Reads rows of an opened answer, beginning with the row `start`. Returns at least one row if
+    /// there is one, and at most about a megabyte.
     ///
     /// # Errors
-    /// The reason for the author of the program.
+    /// The reason, for the author of the program.
     fn read_rows(&mut self, handle: u32, start: u64) -> Result<RowsPart, String>;
 
-    /// Reads an opened answer whole.
+    /// Reads a whole opened answer.
     ///
     /// # Errors
-    /// The reason for the author of the program.
+    /// The reason, for the author of the program.
     fn read_whole(&mut self, handle: u32) -> Result<Vec<u8>, String>;
 }
 
 /// A stored answer that a program has opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoredAnswer {
-    /// The number by which the program knows it.
+    /// The number of the answer in calls of this program.
     pub handle: u32,
-    /// The number of records, or of lines.
+    /// The number of records in the answer, or of lines.
     pub count: u64,
-    /// True for records, false for lines of a text.
+    /// True if the rows are records, false if they are lines of a text.
     pub has_records: bool,
 }
 
@@ -65,7 +68,7 @@ pub struct StoredAnswer {
 pub struct RowsPart {
     /// A JSON array of records or lines.
     pub rows: Vec<u8>,
-    /// The number of the row after the last.
+    /// The number of the row after the last one in this part.
     pub next: u64,
 }
 
@@ -81,8 +84,8 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Ends the turn of the program while the host works for it or waits: the guard may need the
-    /// turn to read a stored answer.
+    /// Returns the permit of a long call while the host works for the program or waits. The guard
+    /// may need the permit to read a stored answer.
     fn yield_turn(&mut self) {
         self.pace.end();
     }

@@ -1,8 +1,8 @@
-//! Runs programs of models over tools and stored answers, in a sandbox of their own.
+//! Runs programs of models over tools and stored answers, in a separate sandbox.
 //!
-//! The sandbox is a second WebAssembly component, a JavaScript engine, under the engine of the
-//! guard. Each program has a fresh instance, a memory limit and a deadline. It reaches nothing but
-//! what a [`ProgramHost`] offers.
+//! The sandbox is a second WebAssembly component, a JavaScript engine, which runs under the engine
+//! of the guard. Each program has a new instance, a memory limit and a deadline. It can access only
+//! the functions of a [`ProgramHost`].
 
 #![forbid(unsafe_code)]
 

@@ -9,25 +9,25 @@ use wasmtime::ResourceLimiter;
 /// The limits of one run.
 #[derive(Clone, Debug)]
 pub struct RunLimits {
-    /// The time at which the run ends, whatever it does or waits for.
+    /// The time at which the run must end, even if it waits.
     pub deadline: Instant,
-    /// Set to end the run before its deadline.
+    /// True to end the run before its deadline.
     pub cancelled: Arc<AtomicBool>,
     /// The maximum memory of the program and the engine, in bytes.
     pub memory_bytes: usize,
     /// The maximum size of the returned value as JSON, in bytes.
     pub value_bytes: u32,
-    /// The maximum size of all logged lines, in bytes.
+    /// The maximum total size of all logged lines, in bytes.
     pub log_bytes: usize,
 }
 
-/// Limits the memory of a run, and remembers whether the limit was reached.
+/// Limits the memory of a run, and records if the limit was reached.
 pub(crate) struct MemoryLimit {
     max_bytes: usize,
     pub(crate) is_reached: bool,
 }
 
-/// The maximum number of elements of a table. The sandbox has a table of functions only.
+/// The maximum number of elements of a table. The sandbox has only a table of functions.
 const MAX_TABLE_ELEMENTS: usize = 20_000;
 
 impl MemoryLimit {

@@ -6,14 +6,15 @@ const MAX_LINE_BYTES: usize = 1_000;
 /// The logged lines of a run, up to a limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Log {
-    /// The lines, each with a line break.
+    /// The lines, each followed by a line break.
     pub text: String,
-    /// The number of lines that did not fit.
+    /// The number of lines that exceeded the limit.
     pub omitted: u64,
 }
 
 impl Log {
-    /// Adds a line, shortened to 1,000 bytes, if the log then has at most `max_bytes`.
+    /// Adds a line, cut to 1,000 bytes. Counts the line as omitted if the log would exceed
+    /// `max_bytes` bytes.
     pub(crate) fn add(&mut self, line: &str, max_bytes: usize) {
         let end = line.floor_char_boundary(MAX_LINE_BYTES);
         let (shown, rest) = line.split_at(end);

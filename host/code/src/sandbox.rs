@@ -21,22 +21,22 @@ pub struct Sandbox {
     sandbox: CodePre<State>,
 }
 
-/// A program, and the facts that it sees.
+/// A program, and the data that it can access.
 #[derive(Clone, Copy, Debug)]
 pub struct Program<'p> {
     /// The body of an asynchronous JavaScript function.
     pub source: &'p str,
-    /// The JSON value of its variable `input`.
+    /// The value of the program's variable `input`, as JSON.
     pub input: &'p str,
-    /// The value of its variable `cursors`.
+    /// The value of the program's variable `cursors`.
     pub cursors: &'p [String],
-    /// The owner of the run, for fair turns among long runs.
+    /// The owner of the run. Long runs alternate among owners.
     pub principal: &'p str,
     /// The time at which the run began, in milliseconds since 1970.
     pub started_ms: u64,
 }
 
-/// The end of a run.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The returned value as JSON, or the reason why there is none.
@@ -54,7 +54,7 @@ impl Sandbox {
         Self::link(engine, &engine.compile(bytes)?)
     }
 
-    /// Compiles the sandbox that the program contains.
+    /// Compiles the sandbox that is embedded in the program.
     ///
     /// # Errors
     /// [`Error::Load`].
@@ -110,7 +110,7 @@ impl Sandbox {
     }
 }
 
-/// Returns the seed of random numbers, so that equal programs draw equal numbers.
+/// Returns the seed of random numbers, which is the same for equal programs.
 fn seed(program: Program<'_>) -> u32 {
     let mut hasher = DefaultHasher::new();
     (program.source, program.input).hash(&mut hasher);
@@ -140,7 +140,7 @@ fn failed(
     }
 }
 
-/// Returns the error for a run that was interrupted, or that trapped.
+/// Returns the error for a run that was interrupted or that trapped.
 fn ended(limits: &RunLimits, error: &wasmtime::Error, store: &Store<State>) -> RunError {
     match error.downcast_ref::<Trap>() {
         Some(Trap::Interrupt) if store.data().cancelled.load(Ordering::Relaxed) => {

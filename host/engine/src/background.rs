@@ -1,4 +1,4 @@
-//! A background thread of lower priority for long work such as compiling.
+//! A background thread of lower priority for long-running work such as compilation.
 
 use std::sync::OnceLock;
 
@@ -6,8 +6,7 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::{Error, Result};
 
-/// Returns the thread pool for background work. It has one thread, which parallel compilation uses
-/// too.
+/// Returns the thread pool for background work. Its only thread also performs parallel compilation.
 fn pool() -> Result<&'static ThreadPool> {
     static POOL: OnceLock<Result<ThreadPool, String>> = OnceLock::new();
     let made = POOL.get_or_init(|| {
@@ -21,17 +20,17 @@ fn pool() -> Result<&'static ThreadPool> {
     made.as_ref().map_err(|error| Error::Engine(error.clone()))
 }
 
-/// Lowers the priority of the calling thread, so that request threads come first. Has no effect if
-/// the operating system refuses.
+/// Lowers the priority of the calling thread, so that request threads take precedence. Has no
+/// effect if the operating system refuses.
 fn lower_priority() {
     #[cfg(target_os = "linux")]
     let _ = rustix::process::setpriority_process(None, 5);
 }
 
-/// Runs work on the background thread and waits for its result.
+/// Runs work on the background thread, and waits for its result.
 ///
 /// # Errors
-/// [`Error::Engine`] if the thread cannot start; otherwise the errors of `work`.
+/// [`Error::Engine`] if the thread cannot start. Otherwise the errors of `work`.
 pub fn run<T: Send, E: From<Error> + Send>(
     work: impl FnOnce() -> Result<T, E> + Send,
 ) -> Result<T, E> {

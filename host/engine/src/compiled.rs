@@ -1,7 +1,7 @@
-//! The cache of compiled guard components on disk. Compiling takes most of the time of a start.
+//! The cache of compiled guard components on disk. Compilation takes most of the time of a start.
 //!
-//! The code of a cached component is mapped from its file. Only pages that are executed occupy
-//! memory, and processes of the same user share them.
+//! The code of a cached component is mapped from its file. Only executed pages occupy memory, and
+//! processes of the same user share them.
 #![allow(unsafe_code, reason = "executing a compiled component needs trust in its file")]
 
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -13,14 +13,13 @@ use wasmtime::component::Component;
 
 use crate::component_bytes::ComponentBytes;
 
-/// The ending of the names of compiled components.
+/// The extension of the file names of compiled components.
 const ENDING: &str = "cwasm";
-/// The maximum number of compiled components that are kept.
+/// The maximum number of compiled components in the cache.
 const MAX_KEPT: usize = 8;
 
-/// Returns the folder in which compiled components are cached for this user:
-/// `context-guard/compiled` in `XDG_CACHE_HOME`, or else in `.cache` of `HOME`. `None` if that path
-/// is not absolute.
+/// Returns the folder of this user's cache of compiled components: `context-guard/compiled` in
+/// `XDG_CACHE_HOME`, otherwise in `.cache` of `HOME`. `None` if that path is not absolute.
 #[must_use]
 pub fn compiled_folder() -> Option<PathBuf> {
     let variable = |name| std::env::var_os(name).map(PathBuf::from);
@@ -30,8 +29,8 @@ pub fn compiled_folder() -> Option<PathBuf> {
         .filter(|folder| folder.is_absolute())
 }
 
-/// Creates the folder of the cache. Returns false if other users can write to it, because its
-/// contents are executed.
+/// Creates the folder of the cache. Returns false if other users can write to it. The cache must
+/// not be used then, because its contents are executed.
 pub(super) fn open_folder(folder: &Path) -> bool {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
@@ -50,8 +49,8 @@ pub(super) fn open_folder(folder: &Path) -> bool {
     true
 }
 
-/// Returns the compiled component with these bytes and this digest, from the cache if it is there:
-/// then the bytes are not read.
+/// Returns the compiled component with this digest. Uses the cache if it contains the component.
+/// Otherwise reads and compiles `bytes`.
 pub(super) fn component(
     engine: &wasmtime::Engine,
     folder: Option<&Path>,
@@ -74,8 +73,8 @@ pub(super) fn component(
     }
 }
 
-/// Maps a compiled component. Returns none if the file is missing, damaged, writable for others, or
-/// of another version of wasmtime.
+/// Maps a compiled component into memory. `None` if the file is missing, damaged, writable for
+/// other users, or of another version of wasmtime.
 fn mapped(engine: &wasmtime::Engine, path: &Path) -> Option<Component> {
     if !path.is_file() || !is_own(path) {
         return None;
@@ -86,7 +85,7 @@ fn mapped(engine: &wasmtime::Engine, path: &Path) -> Option<Component> {
     unsafe { Component::deserialize_file(engine, path) }.ok()
 }
 
-/// Writes a compiled component, and removes the oldest ones.
+/// Writes a compiled component to the cache, and removes the oldest ones.
 fn store(folder: &Path, path: &Path, artifact: &[u8]) -> std::io::Result<()> {
     let temporary = path.with_extension(format!("new-{}", std::process::id()));
     let write = || {
@@ -108,7 +107,8 @@ fn store(folder: &Path, path: &Path, artifact: &[u8]) -> std::io::Result<()> {
     written
 }
 
-/// Removes all but the newest compiled components. Processes keep what they have mapped.
+/// Removes all but the newest compiled components. Processes that have mapped a removed file can
+/// still use it.
 fn remove_oldest(folder: &Path) {
     let Ok(entries) = std::fs::read_dir(folder) else { return };
     let mut files: Vec<_> = entries

@@ -1,10 +1,9 @@
-//! The guard component in machine code, which is compiled a second time after the first long
-//! message.
+//! The compiled guard component. It is compiled a second time after the first long message.
 //!
-//! The pool keeps the pages that an instance has written resident and zeroes them for the next
-//! instance. It prefers a slot of the same compiled copy. With one copy, a short message would pay
-//! for the pages of the long messages before it. Therefore long messages keep the first copy, and
-//! short messages move to the second one.
+//! The pool keeps the pages that an instance has written, and zeroes them for the next instance. It
+//! prefers a slot of the same compiled copy. With one copy, a short message would pay for the pages
+//! of earlier long messages. Therefore long messages keep the first copy, and short messages use
+//! the second one.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -18,7 +17,7 @@ use super::component_bytes::ComponentBytes;
 use super::imports::State;
 use crate::{background, compiled};
 
-/// The minimum size, in bytes, of a message that counts as long.
+/// The minimum size of a long message, in bytes.
 const LONG_MESSAGE_BYTES: usize = 128 << 10;
 
 /// A compiled and linked guard component. It has one compiled copy for all messages, or one for
@@ -26,15 +25,15 @@ const LONG_MESSAGE_BYTES: usize = 128 << 10;
 pub(super) struct CompiledVariants {
     first: ContextGuardPre<State>,
     short: Arc<OnceLock<ContextGuardPre<State>>>,
-    /// The component for the second compilation; `None` once it has started.
+    /// The component for the second compilation. `None` after it has started.
     source: Mutex<Option<ComponentSource>>,
 }
 
-/// A component to compile, and the place of its compiled form.
+/// A component to compile, and the folder for the result.
 #[derive(Clone)]
 pub(super) struct ComponentSource {
     pub(super) engine: wasmtime::Engine,
-    /// The folder of the cache; `None` without a cache.
+    /// The folder of the cache of compiled components. `None` without a cache.
     pub(super) folder: Option<PathBuf>,
     pub(super) bytes: ComponentBytes,
     pub(super) digest: String,
@@ -60,7 +59,7 @@ impl CompiledVariants {
         &self.first
     }
 
-    /// Returns true if the second compiled copy is ready, so that long and short messages use
+    /// Returns true if the second compiled copy is ready. Long and short messages then use
     /// different copies.
     pub(super) fn has_second(&self) -> bool {
         self.short.get().is_some()
@@ -101,7 +100,7 @@ fn linked(source: &ComponentSource) -> wasmtime::Result<(ContextGuardPre<State>,
     Ok((pre, imports))
 }
 
-/// Returns true if this host provides the interface `import`: the store, types or the clock.
+/// Returns true if this host provides the interface `import`: the store, the types or the clock.
 fn is_provided(import: &str) -> bool {
     let Some((interface, _version)) = import.split_once('@') else { return false };
     matches!(

@@ -1,4 +1,4 @@
-//! A guard component: compiled once, and called in a fresh instance each time.
+//! A guard component, which is compiled once and called in a new instance for each call.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ use crate::{
     ResponseVerdict, Result, Settings, Severity, StoredPart, StoredRange, digest,
 };
 
-/// The size of the parts of stored answers that programs read, in bytes.
+/// The maximum size of the parts of stored answers that programs read, in bytes.
 const PART_BYTES: usize = 1 << 20;
 
 /// A compiled and linked guard component.
@@ -36,8 +36,8 @@ impl Component {
         Self::load_with_digest(engine, ComponentBytes::Shared(bytes.into()), digest(bytes))
     }
 
-    /// Compiles a component that the program contains, as [`Self::load`] does. Decompresses it only
-    /// if the cache of compiled components does not have it.
+    /// Compiles a component that is embedded in the program, as [`Self::load`] does. Decompresses
+    /// it only if the cache of compiled components lacks it.
     ///
     /// # Errors
     /// [`Error::Load`].
@@ -58,19 +58,19 @@ impl Component {
         Ok(Self { engine: engine.clone(), digest, bytes, variants, imports })
     }
 
-    /// Returns the engine that the component was compiled for.
+    /// Returns the engine for which the component was compiled.
     #[must_use]
     pub fn engine(&self) -> &Engine {
         &self.engine
     }
 
-    /// Returns the SHA-256 digest of the component's bytes in hex.
+    /// Returns the SHA-256 digest of the component's bytes, in hexadecimal.
     #[must_use]
     pub fn digest(&self) -> &str {
         &self.digest
     }
 
-    /// Returns the component's bytes. Decompresses those of an embedded component.
+    /// Returns the component's bytes. Decompresses an embedded component.
     ///
     /// # Errors
     /// [`Error::Load`] if an embedded component cannot be decompressed.
@@ -91,7 +91,7 @@ impl Component {
     }
 
     /// Creates an instance with its own memory, for a message of `bytes` bytes. The instance can
-    /// access store entries of `principal` only.
+    /// access only store entries of `principal`.
     ///
     /// # Errors
     /// [`Error::Trap`] if the pool is full.
@@ -111,8 +111,8 @@ impl Component {
         Ok(Instance { store, guard })
     }
 
-    /// Runs `call` in a new instance, for a message of `bytes` bytes. The instance can access store
-    /// entries of `principal` only.
+    /// Runs `call` in a new instance, for a message of `bytes` bytes. The instance can access only
+    /// store entries of `principal`.
     fn call<T>(
         &self,
         services: &HostServices,
@@ -132,8 +132,8 @@ impl Component {
         self.call(services, "", 0, |guard, store| guard.call_describe(store))
     }
 
-    /// Validates a policy in JSON and resolves it to the settings that calls need. Empty JSON is
-    /// the default policy.
+    /// Validates a policy in JSON, and compiles it to the settings that calls need. An empty text
+    /// is the default policy.
     ///
     /// # Errors
     /// [`Error::Policy`] with all errors of the policy, [`Error::Trap`].
@@ -147,8 +147,8 @@ impl Component {
         })
     }
 
-    /// Calls the guard on a client's JSON-RPC request. The verdict is to answer it, or to forward
-    /// it, possibly changed.
+    /// Calls the guard on a client's JSON-RPC request. The verdict is to answer the request, or to
+    /// forward it with or without changes.
     ///
     /// # Errors
     /// [`Error::Trap`], [`Error::Deadline`], [`Error::Fault`].
@@ -165,8 +165,8 @@ impl Component {
         verdict.map_err(failed)
     }
 
-    /// Calls the guard on an upstream's JSON-RPC response. `ticket` comes from the verdict on the
-    /// request.
+    /// Calls the guard on an upstream's JSON-RPC response. `ticket` is the ticket in the verdict on
+    /// the request.
     ///
     /// # Errors
     /// [`Error::Trap`], [`Error::Deadline`], [`Error::Fault`].
@@ -182,11 +182,11 @@ impl Component {
             .on_response(settings, cx, ticket, message)
     }
 
-    /// Reads a part of the stored answer to which a cursor leads, for a program of `cx.principal`.
+    /// Reads a part of the stored answer of a cursor, for a program of `cx.principal`.
     ///
     /// # Errors
-    /// [`Error::Trap`], [`Error::Deadline`], and [`Error::Fault`] with the reason for the author of
-    /// the program.
+    /// [`Error::Trap`], [`Error::Deadline`], and [`Error::Fault`] with the reason, for the author
+    /// of the program.
     pub fn read_stored(
         &self,
         services: &HostServices,
@@ -206,10 +206,10 @@ impl Component {
     }
 }
 
-/// An instance of a guard component, which has its own memory.
+/// An instance of a guard component, with its own memory.
 ///
-/// A host uses one instance for each call. A reused instance keeps its memory, so it must serve one
-/// principal only.
+/// A host uses one instance for each call. A reused instance keeps its memory, so it must serve
+/// only one principal.
 pub struct Instance {
     store: Store<State>,
     guard: ContextGuard,
@@ -227,11 +227,11 @@ impl Instance {
         result
     }
 
-    /// Calls the guard on an upstream's JSON-RPC response. `ticket` comes from the verdict on the
-    /// request.
+    /// Calls the guard on an upstream's JSON-RPC response. `ticket` is the ticket in the verdict on
+    /// the request.
     ///
     /// # Errors
-    /// [`Error::Trap`] and [`Error::Deadline`], after which the instance is unusable;
+    /// [`Error::Trap`] and [`Error::Deadline`], after which the instance is unusable, and
     /// [`Error::Fault`].
     pub fn on_response(
         &mut self,
@@ -253,7 +253,7 @@ fn trap(error: wasmtime::Error) -> Error {
     Error::Trap(format!("{:#}", error.root_cause()))
 }
 
-/// Converts a fault that the guard reports to an error of this crate, by its origin: the message,
+/// Converts a fault that the guard reports to an error of this crate, by its cause: the message,
 /// the store or the guard.
 fn failed(fault: Fault) -> Error {
     match fault {

@@ -1,4 +1,4 @@
-//! The bytes of a component: compressed in the program itself, or shared.
+//! The bytes of a component: embedded in compressed form, or shared.
 
 use std::borrow::Cow;
 use std::io::Read as _;
@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use crate::{Error, Result};
 
-/// A component that the program contains, compressed with LZMA. It is decompressed only to compile
-/// it: the cache of compiled components has it by its digest.
+/// A component that is embedded in the program, compressed with LZMA. It is decompressed only for
+/// compilation, because the cache of compiled components finds it by its digest.
 #[derive(Clone, Copy, Debug)]
 pub struct EmbeddedComponent {
     compressed: &'static [u8],
@@ -15,8 +15,8 @@ pub struct EmbeddedComponent {
 }
 
 impl EmbeddedComponent {
-    /// Takes the component in an LZMA file, and the SHA-256 digest of the decompressed component in
-    /// hex, as [`digest`](crate::digest()) returns it.
+    /// Returns the component in an LZMA file. `digest` is the SHA-256 digest of the decompressed
+    /// component in hexadecimal, in the form of [`digest`](crate::digest()).
     #[must_use]
     pub const fn new(compressed: &'static [u8], digest: &'static str) -> Self {
         Self { compressed, digest }
@@ -42,17 +42,17 @@ impl EmbeddedComponent {
     }
 }
 
-/// The bytes of a component. Clones share them.
+/// The bytes of a component. Clones share the bytes.
 #[derive(Clone, Debug)]
 pub(crate) enum ComponentBytes {
-    /// Bytes that the program contains.
+    /// A component that is embedded in the program.
     Embedded(EmbeddedComponent),
-    /// Bytes that were read.
+    /// Bytes in memory.
     Shared(Arc<[u8]>),
 }
 
 impl ComponentBytes {
-    /// Returns the component. Decompresses it if necessary.
+    /// Returns the bytes. Decompresses an embedded component.
     pub(crate) fn read(&self) -> Result<Cow<'_, [u8]>> {
         match self {
             Self::Embedded(component) => component.decompress().map(Cow::Owned),

@@ -29,7 +29,7 @@ pub enum Error {
     /// The guard could not write to or read from the cursor store.
     #[error("the cursor store failed: {0}")]
     Store(StoreError),
-    /// The policy is invalid; all errors of the policy.
+    /// The policy is invalid. Contains all errors of the policy.
     #[error("invalid policy: {}", paths(.0))]
     Policy(Vec<PolicyIssue>),
 }

@@ -14,7 +14,7 @@ use super::bindings::wasi::clocks::wall_clock::{Datetime, Host as WallClockHost}
 use super::pace::Pace;
 use super::services::HostServices;
 
-/// The host state of one guard instance: its store, clock, principal, memory limit and time.
+/// The host state of one guard instance: its store, clock, principal, memory limit and time limit.
 pub(super) struct State {
     services: HostServices,
     principal: String,

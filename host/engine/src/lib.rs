@@ -1,7 +1,7 @@
-//! Runs the guard component in wasmtime: compiles, limits and calls it.
+//! Runs the guard component in wasmtime: compiles it, limits it and calls it.
 //!
-//! Each call gets a fresh instance from a pool, so that no data of one answer is visible to the
-//! next call.
+//! Each call uses a new instance from a pool, so that no data of one answer is visible to the next
+//! call.
 
 #![deny(unsafe_code)]
 
@@ -42,12 +42,13 @@ use wasmtime::{Config, Enabled, InstanceAllocationStrategy, PoolingAllocationCon
 use self::component_bytes::ComponentBytes;
 use self::long_calls::LongCalls;
 
-/// The address space into which a compact memory can grow before it moves.
+/// The size of the address space into which a compact memory can grow before it moves, in bytes.
 const GROWTH_RESERVATION: u64 = 64 << 20;
-/// The unmapped bytes after a compact memory, which merge the bounds checks of nearby accesses.
+/// The number of unmapped bytes after a compact memory, which merge the bounds checks of nearby
+/// accesses.
 const GUARD_BYTES: u64 = 64 << 10;
 
-/// The length of an epoch of wasmtime, and thereby the resolution of deadlines and of the turns of
+/// The length of a wasmtime epoch. It is the resolution of deadlines, and of the switches between
 /// long calls.
 const EPOCH_TICK: Duration = Duration::from_millis(10);
 
@@ -56,30 +57,31 @@ const EPOCH_TICK: Duration = Duration::from_millis(10);
 pub struct EngineOptions {
     /// The maximum memory of one guard call, in bytes.
     pub max_memory: usize,
-    /// The maximum duration of one guard call, without the time for which it waits for its turn:
-    /// calls that outlast 10 ms of processor time take turns, so that one processor remains for
-    /// short calls.
+    /// The maximum duration of one guard call, without the time for which it waits for a processor.
+    /// Calls that use more than 10 ms of processor time alternate, so that one processor remains
+    /// for short calls.
     pub deadline: Duration,
     /// The maximum number of concurrent guard calls.
     pub max_calls: u32,
     /// The address space that the engine reserves.
     pub address_space: AddressSpace,
-    /// The folder in which compiled components are cached, such as [`compiled_folder`]. `None`
-    /// disables the cache.
+    /// The folder of the cache of compiled components, such as [`compiled_folder`]. `None` disables
+    /// the cache.
     pub compiled: Option<PathBuf>,
-    /// Calls a function that blocks its thread, for as long as a guard call waits for its turn. On
-    /// threads of an async executor, it lets another thread take over their tasks.
+    /// Runs a function that blocks its thread while a guard call waits for a processor. For threads
+    /// of an async executor, it must let another thread take over their tasks.
     pub block: fn(&mut dyn FnMut()),
 }
 
-/// The address space that an engine reserves, which is virtual memory without pages.
+/// The address space that an engine reserves. It is virtual memory without physical pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressSpace {
-    /// 4 GiB for each concurrent call, so that calls need no bounds checks, and memory is reused.
+    /// 4 GiB for each concurrent call. Calls need no bounds checks, and memory is reused.
     Pool,
-    /// The maximum memory for each concurrent call. Calls check bounds, and memory is reused.
+    /// The maximum memory of a call for each concurrent call. Calls check bounds, and memory is
+    /// reused.
     Bounded,
-    /// As much as calls use. Calls check bounds, and memory is allocated for each of them.
+    /// The address space that calls use. Calls check bounds, and memory is allocated for each call.
     Compact,
 }
 
@@ -96,7 +98,7 @@ impl Default for EngineOptions {
     }
 }
 
-/// A configured WebAssembly engine. Clones share it.
+/// A configured WebAssembly engine. Clones share the same engine.
 #[derive(Clone)]
 pub struct Engine {
     inner: wasmtime::Engine,
@@ -107,7 +109,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Starts an engine and the thread that counts its epochs.
+    /// Starts an engine, and the thread that advances its epochs.
     ///
     /// # Errors
     /// [`Error::Engine`].
@@ -137,7 +139,7 @@ impl Engine {
 }
 
 impl Engine {
-    /// Compiles a component, or takes it from the cache.
+    /// Compiles a component, or loads it from the cache.
     ///
     /// # Errors
     /// [`Error::Load`] if the bytes are not a component.
@@ -145,7 +147,7 @@ impl Engine {
         self.compile_with_digest(&ComponentBytes::Shared(bytes.into()), &digest(bytes))
     }
 
-    /// Compiles a component that the program contains, or takes it from the cache.
+    /// Compiles a component that is embedded in the program, or loads it from the cache.
     ///
     /// # Errors
     /// [`Error::Load`].
@@ -165,7 +167,7 @@ impl Engine {
             .map_err(|error| Error::Load(format!("{error:#}")))
     }
 
-    /// Returns the engine of wasmtime, for other components that run under the same limits.
+    /// Returns the wasmtime engine, for other components that run under the same limits.
     #[must_use]
     pub fn wasmtime(&self) -> &wasmtime::Engine {
         &self.inner
@@ -210,7 +212,7 @@ fn config(options: &EngineOptions, address_space: AddressSpace) -> Config {
 }
 
 impl Default for CallContext {
-    /// Returns the context of an unknown caller: all names are empty, and optional members are
+    /// Returns the context of an unknown caller. All names are empty, and optional members are
     /// `None`.
     fn default() -> Self {
         Self {
@@ -255,7 +257,7 @@ impl Default for Decision {
 }
 
 impl CacheTier {
-    /// Returns the tier of the answer cache for an answer, by the response mode of its call.
+    /// Returns the cache tier of an answer, by the response mode of its call.
     #[must_use]
     pub fn of_answer(decision: &Decision) -> Self {
         match decision.response_mode {

@@ -1,5 +1,5 @@
-//! Divides processor time among long guard calls: a few run at a time, in turns that rotate among
-//! principals. Short calls never wait, and find a processor that no long call uses.
+//! Divides processor time among long guard calls. A few run at a time, and alternate among
+//! principals. Short calls never wait, because one processor is reserved for them.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Sender, channel};
@@ -12,18 +12,17 @@ pub(crate) struct LongCalls {
     state: Mutex<Slots>,
 }
 
-/// The slots in use, and the calls that wait for one.
+/// The number of long calls that run, and the calls that wait.
 #[derive(Default)]
 struct Slots {
     running: usize,
-    /// The waiting calls of each principal, in the order in which principals have their turns. No
-    /// list is empty.
+    /// The waiting calls of each principal, in the order in which principals may run. No list is
+    /// empty.
     waiting: VecDeque<(Arc<str>, VecDeque<Sender<()>>)>,
 }
 
 impl Slots {
-    /// Lets the next waiting call run in the place of one that stopped. Returns false if none
-    /// waits.
+    /// Lets the next waiting call run instead of one that stopped. Returns false if none waits.
     fn pass_on(&mut self) -> bool {
         while let Some((principal, mut calls)) = self.waiting.pop_front() {
             let next = calls.pop_front();
@@ -46,8 +45,8 @@ impl Slots {
 }
 
 impl LongCalls {
-    /// Creates slots for long calls on a machine with `processors` processors: all but one, which
-    /// remains for short calls and for all other work.
+    /// Creates the permits for long calls on a machine with `processors` processors. One processor
+    /// remains for short calls and other work.
     pub(crate) fn new(processors: usize) -> Arc<Self> {
         Arc::new(Self { slots: processors.saturating_sub(1).max(1), state: Mutex::default() })
     }
@@ -57,14 +56,14 @@ impl LongCalls {
     }
 }
 
-/// The turn of a long call of `principal`, which ends when it is dropped.
+/// The permit of a running long call of `principal`. It is returned when this value is dropped.
 pub(crate) struct Turn {
     calls: Arc<LongCalls>,
     principal: Arc<str>,
 }
 
 impl Turn {
-    /// Waits until a long call of `principal` may run.
+    /// Waits for a permit for a long call of `principal`.
     pub(crate) fn take(calls: &Arc<LongCalls>, principal: Arc<str>) -> Self {
         let granted = {
             let mut state = calls.state();
@@ -84,7 +83,7 @@ impl Turn {
         Self { calls: Arc::clone(calls), principal }
     }
 
-    /// Lets a waiting call run, if there is one, and waits for the next turn.
+    /// If other calls wait, returns the permit to one of them and waits for another permit.
     pub(crate) fn rotate(&mut self) {
         let (sender, granted) = channel();
         {

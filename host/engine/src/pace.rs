@@ -1,4 +1,4 @@
-//! The time of a call in the sandbox: its deadline, and the turns of a call that outlasts a tick.
+//! The time that a call in the sandbox uses: its deadline, and the permits of a long call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,22 +10,23 @@ use wasmtime::{Result, Trap, UpdateDeadline};
 use super::long_calls::{LongCalls, Turn};
 use super::{EPOCH_TICK, Engine};
 
-/// The time that a call has used.
+/// The time that a call has used, and its time limit.
 pub struct Pace {
     deadline: Duration,
-    /// The end of a call whose waiting counts. `None` for guard calls.
+    /// The time at which the call must end, including the time for which it waits. `None` for guard
+    /// calls, whose deadline excludes waiting.
     end: Option<Instant>,
-    /// Set by the host to end the call.
+    /// True if the host ends the call.
     cancelled: Arc<AtomicBool>,
     block: fn(&mut dyn FnMut()),
     long_calls: Arc<LongCalls>,
     principal: Arc<str>,
     began: Instant,
-    /// The processor time of the thread when the call began.
+    /// The processor time of the thread at the start of the call.
     processor_began: Duration,
-    /// The time for which the call waited for its turns.
+    /// The time for which the call waited for permits.
     waited: Duration,
-    /// The turn of a long call. `None` for a call that is still short.
+    /// The permit of a long call. `None` for a call that is still short.
     turn: Option<Turn>,
 }
 
@@ -45,8 +46,8 @@ impl Pace {
         }
     }
 
-    /// Creates the time of a call of `principal` that ends at `end`, whatever it waits for, or when
-    /// `cancelled` is set.
+    /// Creates the time limit of a call of `principal`. The call must end at `end`, even if it
+    /// waits, or when `cancelled` is set.
     #[must_use]
     pub fn until(
         engine: &Engine,
@@ -57,20 +58,20 @@ impl Pace {
         Self { end: Some(end), cancelled, ..Self::new(engine, principal) }
     }
 
-    /// Begins the time of a call.
+    /// Starts to measure the time of a call.
     pub(super) fn begin(&mut self) {
         self.began = Instant::now();
         self.processor_began = processor_time();
         self.waited = Duration::ZERO;
     }
 
-    /// Ends the turn of a call that has ended, or that waits for something else.
+    /// Returns the permit of a call that has ended, or that waits for another operation.
     pub fn end(&mut self) {
         self.turn = None;
     }
 
-    /// Ends a call at its deadline or if it is cancelled, and lets a long call wait for its turn.
-    /// Called at each tick.
+    /// Ends a call at its deadline or if it is cancelled, and lets a long call wait for a permit.
+    /// Called at each epoch.
     ///
     /// # Errors
     /// [`Trap::Interrupt`] at the deadline, or if the call is cancelled.
@@ -104,7 +105,8 @@ fn processor_time() -> Duration {
     Duration::try_from(time).unwrap_or_default()
 }
 
-/// Returns the time since the first call, where the processor time of a thread is not known.
+/// Returns the time since the first call, on systems that do not report the processor time of a
+/// thread.
 #[cfg(not(unix))]
 fn processor_time() -> Duration {
     static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();

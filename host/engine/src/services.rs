@@ -7,7 +7,7 @@ use context_guard_cursor_store::{Clock, CursorStore};
 /// The services that a guard may use: a store and a clock.
 #[derive(Clone)]
 pub struct HostServices {
-    /// The store of snapshots, which cursors refer to.
+    /// The store of snapshots, to which cursors refer.
     pub store: Arc<dyn CursorStore>,
     /// The source of time.
     pub clock: Arc<dyn Clock>,

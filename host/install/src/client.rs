@@ -1,4 +1,4 @@
-//! The clients, and the places of their configurations.
+//! The clients, and the locations of their configurations.
 //!
 //! `docs/reference/client-files.md` cites the source of each path and format.
 
@@ -29,12 +29,12 @@ pub enum Client {
     Zed,
 }
 
-/// Those who see a configuration.
+/// The users to which a configuration applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// The user, in all projects.
+    /// The current user, in all projects.
     User,
-    /// Everybody who works in a project.
+    /// Everyone who works in a project.
     Project,
 }
 
@@ -45,7 +45,7 @@ pub struct Location {
     pub client: Client,
     /// The path of the file.
     pub path: PathBuf,
-    /// Those who see it.
+    /// The users to which the file applies.
     pub scope: Scope,
 }
 
@@ -74,20 +74,20 @@ impl Platform {
     }
 }
 
-/// The facts that determine where clients store their configurations.
+/// The data that determine the locations of clients' configurations.
 #[derive(Clone, Debug)]
 pub struct Environment {
     /// The operating system.
     pub platform: Platform,
     /// The home folder of the user.
     pub home: PathBuf,
-    /// The folder of the current project, whose configurations are found, too.
+    /// The folder of the current project. Its configurations are searched, too.
     pub project: PathBuf,
-    /// The environment variables that move folders, by name.
+    /// The environment variables that change the locations of folders, by name.
     pub variables: BTreeMap<String, String>,
 }
 
-/// Variables by which users move the folders of clients.
+/// The names of the environment variables with which users change the folders of clients.
 const VARIABLES: [&str; 8] = [
     "APPDATA",
     "CLAUDE_CONFIG_DIR",
@@ -111,7 +111,7 @@ impl Environment {
         Some(Self { platform, home: home.into(), project, variables })
     }
 
-    /// Returns the folder that a variable names, if it is set.
+    /// Returns the folder in an environment variable. `None` if the variable is not set.
     fn variable(&self, name: &str) -> Option<PathBuf> {
         let value = self.variables.get(name).filter(|value| !value.is_empty())?;
         Some(PathBuf::from(value))
@@ -138,7 +138,7 @@ impl Environment {
 }
 
 impl Client {
-    /// All clients, in the order of reports.
+    /// All clients, in the order in which they are reported.
     pub const ALL: [Self; 8] = [
         Self::ClaudeCode,
         Self::ClaudeDesktop,
@@ -150,7 +150,7 @@ impl Client {
         Self::Zed,
     ];
 
-    /// Returns the name on the command line.
+    /// Returns the client's name on the command line.
     #[must_use]
     pub const fn id(self) -> &'static str {
         match self {
@@ -180,7 +180,7 @@ impl Client {
         }
     }
 
-    /// Returns the client with this name on the command line.
+    /// Returns the client with this name on the command line. `None` if there is none.
     #[must_use]
     pub fn from_id(id: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|client| client.id() == id)
@@ -195,7 +195,7 @@ impl Client {
         }
     }
 
-    /// Returns the paths of the members that hold servers.
+    /// Returns the paths of the members that contain servers.
     pub(crate) fn containers(self, root: &Node) -> Vec<Vec<String>> {
         let path = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
         match self {
@@ -221,7 +221,7 @@ impl Client {
         }
     }
 
-    /// Returns the paths at which the client looks for its configurations.
+    /// Returns the paths at which the client searches for its configurations.
     fn paths(self, environment: &Environment) -> Vec<PathBuf> {
         let home = |path: &str| environment.home.join(path);
         match self {
@@ -285,7 +285,7 @@ impl Client {
         }
     }
 
-    /// Returns the path of the client's configuration in a project.
+    /// Returns the path of the client's configuration in a project. `None` if the client has none.
     const fn project_path(self) -> Option<&'static str> {
         match self {
             Self::ClaudeCode => Some(".mcp.json"),
@@ -299,9 +299,9 @@ impl Client {
     }
 }
 
-/// Returns the folders in `parent` whose names begin with `prefix`, in order.
+/// Returns the folders in `parent` whose names begin with `prefix`, in alphabetical order.
 fn matching_folders(parent: &Path, prefix: &str) -> Vec<PathBuf> {
-    /// Bounds the work in a folder with unexpected contents.
+    /// The maximum number of folders. It limits the work in a folder with unexpected contents.
     const MAX_FOLDERS: usize = 256;
     let Ok(entries) = std::fs::read_dir(parent) else { return Vec::new() };
     let mut folders: Vec<PathBuf> = entries
@@ -316,7 +316,7 @@ fn matching_folders(parent: &Path, prefix: &str) -> Vec<PathBuf> {
     folders
 }
 
-/// Returns the configuration files that exist, those of the user before those of the project.
+/// Returns the existing configuration files. Those of the user precede those of the project.
 #[must_use]
 pub fn find_files(environment: &Environment, clients: &[Client]) -> Vec<Location> {
     let mut found: Vec<Location> = Vec::new();

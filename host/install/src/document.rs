@@ -6,7 +6,7 @@ use crate::{Error, Result};
 
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 
-/// A configuration of a client, with the place of each of its values.
+/// A parsed configuration of a client, with the position of each value.
 #[derive(Clone, Debug)]
 pub struct Document {
     pub(crate) client: Client,
@@ -41,7 +41,7 @@ impl Document {
         self.client
     }
 
-    /// Returns the line of a byte position, counted from 1.
+    /// Returns the line of a byte offset, counted from 1.
     #[must_use]
     pub fn line(&self, position: usize) -> usize {
         self.text.get(..position).unwrap_or_default().matches('\n').count() + 1
@@ -51,7 +51,7 @@ impl Document {
         self.client.syntax()
     }
 
-    /// Returns the bytes of a file with this text: the byte-order mark is kept.
+    /// Returns the bytes of a file with this text. Keeps the byte-order mark of the original.
     pub(crate) fn bytes(&self, text: &str) -> Vec<u8> {
         let mark = if self.has_mark { BYTE_ORDER_MARK } else { "" };
         [mark, text].concat().into_bytes()

@@ -1,10 +1,10 @@
-//! Edits of spans of a text, and the pieces of text that edits are made of.
+//! Edits of spans of a text, and functions that find and create the pieces of text in edits.
 
 use std::ops::Range;
 
 use crate::tree::Syntax;
 
-/// The replacement of a span by a text.
+/// The replacement of a span of a text.
 #[derive(Clone, Debug)]
 pub(crate) struct Edit {
     pub(crate) span: Range<usize>,
@@ -21,7 +21,8 @@ impl Edit {
     }
 }
 
-/// Returns the text with all edits. Returns `None` if edits overlap or are outside of the text.
+/// Returns the text with all edits applied. Returns `None` if edits overlap or are outside of the
+/// text.
 pub(crate) fn apply(text: &str, edits: &[Edit]) -> Option<String> {
     let mut edits: Vec<&Edit> = edits.iter().collect();
     edits.sort_by_key(|edit| (edit.span.start, edit.span.end));
@@ -36,23 +37,23 @@ pub(crate) fn apply(text: &str, edits: &[Edit]) -> Option<String> {
     Some(result)
 }
 
-/// Returns the text of a span, or an empty text if it is outside of `text`.
+/// Returns the text of a span. Empty if the span is outside of `text`.
 pub(crate) fn slice(text: &str, span: Range<usize>) -> &str {
     text.get(span).unwrap_or_default()
 }
 
-/// Returns `value` as a string literal, which is valid in JSON and TOML.
+/// Returns `value` as a string literal that is valid in JSON and TOML.
 pub(crate) fn quote(value: &str) -> String {
     // TOML wants U+007F escaped, JSON permits it.
     serde_json::Value::from(value).to_string().replace('\u{7f}', "\\u007f")
 }
 
-/// Returns the start of the line that contains `position`.
+/// Returns the byte offset of the start of the line that contains `position`.
 pub(crate) fn line_start(text: &str, position: usize) -> usize {
     slice(text, 0..position).rfind('\n').map_or(0, |at| at + 1)
 }
 
-/// Returns the end of the line that contains `position`, before its line end.
+/// Returns the byte offset of the end of the line that contains `position`, before its line break.
 pub(crate) fn line_end(text: &str, position: usize) -> usize {
     let rest = slice(text, position..text.len());
     let end = rest.find('\n').unwrap_or(rest.len());
@@ -60,7 +61,7 @@ pub(crate) fn line_end(text: &str, position: usize) -> usize {
     position + line.strip_suffix('\r').unwrap_or(line).len()
 }
 
-/// Returns the line end of the text: that of its first line.
+/// Returns the line break of the text, which is that of its first line.
 pub(crate) fn line_break(text: &str) -> &'static str {
     let first = text.find('\n').map(|at| slice(text, 0..at));
     if first.is_some_and(|line| line.ends_with('\r')) { "\r\n" } else { "\n" }
@@ -72,7 +73,7 @@ pub(crate) fn leading_space(text: &str) -> &str {
     slice(text, 0..end)
 }
 
-/// Returns the position after white space and comments that start at `position`.
+/// Returns the byte offset after the white space and comments that start at `position`.
 pub(crate) fn skip_blank(syntax: Syntax, text: &str, position: usize) -> usize {
     let mut at = position;
     loop {
@@ -95,13 +96,15 @@ pub(crate) fn skip_blank(syntax: Syntax, text: &str, position: usize) -> usize {
     }
 }
 
-/// Returns the position of the comma after the value that ends at `position`.
+/// Returns the byte offset of the comma after the value that ends at `position`. `None` if there is
+/// no comma.
 pub(crate) fn comma_after(syntax: Syntax, text: &str, position: usize) -> Option<usize> {
     let at = skip_blank(syntax, text, position);
     slice(text, at..text.len()).starts_with(',').then_some(at)
 }
 
-/// Extends a span to whole lines if nothing else is on them, else to the space that follows it.
+/// Extends a span to whole lines if nothing else is on them. Otherwise extends it by the space that
+/// follows it.
 pub(crate) fn whole_lines(text: &str, span: Range<usize>) -> Range<usize> {
     let start = line_start(text, span.start);
     let end = line_end(text, span.end);

@@ -1,4 +1,4 @@
-//! Puts one endpoint in place of the servers of a client.
+//! Replaces the servers of a client with one endpoint.
 
 use crate::client::Client;
 use crate::document::Document;
@@ -10,27 +10,27 @@ use crate::tree::Syntax;
 use crate::wrap::{Change, Plan};
 use crate::{Error, Result, members};
 
-/// The name of the endpoint in the client's configuration.
+/// The name of the endpoint in a client's configuration.
 const NAME: &str = "context-guard";
 
-/// The gateway that clients connect to.
+/// The gateway to which clients connect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
-    /// A running gateway.
+    /// The URL of a running gateway.
     Url(String),
     /// A gateway that the client starts.
     Command {
         /// The path of the program.
         program: String,
-        /// Its arguments.
+        /// The arguments of the program.
         arguments: Vec<String>,
-        /// Its environment variables.
+        /// The environment variables of the program, as names and values.
         environment: Vec<(String, String)>,
     },
 }
 
 impl Endpoint {
-    /// Returns the members of the endpoint in a client's configuration, as literals.
+    /// Returns the names and literals of the endpoint's members in a client's configuration.
     fn members(&self, client: Client) -> Vec<(&'static str, String)> {
         let kind = |kind: &str| ("type", quote(kind));
         match self {
@@ -65,10 +65,10 @@ impl Endpoint {
     }
 }
 
-/// Puts `endpoint` in place of all servers that `is_replaced` accepts by container and name.
+/// Replaces all servers that `is_replaced` accepts with `endpoint`.
 ///
 /// # Errors
-/// [`Error::Unsupported`] if the client cannot use the endpoint, or if a server cannot be removed.
+/// [`Error::Unsupported`] if the client cannot use the endpoint, or a server cannot be removed.
 pub fn replace_servers(
     document: &Document,
     endpoint: &Endpoint,
@@ -171,7 +171,7 @@ fn unsupported(name: &str) -> Error {
     ))
 }
 
-/// Returns the text of the endpoint: a value in JSON, a table in TOML.
+/// Returns the text of the endpoint: a value in JSON, or a table in TOML.
 fn literal(document: &Document, container: &[String], endpoint: &Endpoint) -> String {
     let members = endpoint.members(document.client);
     if document.syntax() == Syntax::Toml {

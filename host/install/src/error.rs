@@ -12,7 +12,7 @@ pub enum Error {
     /// The file is not valid in the client's format.
     #[error("{0}")]
     Format(String),
-    /// The edited text would not mean what was intended, so it is discarded.
+    /// The edited text would differ from the intended result, so it is discarded.
     #[error(
         "the edit of server \"{server}\" cannot be verified: {reason}; put `wrap --` before its command by hand"
     )]
@@ -22,7 +22,7 @@ pub enum Error {
         /// The difference between the expected and the actual result.
         reason: String,
     },
-    /// The servers are written in a form that cannot be replaced.
+    /// The servers are written in a form that edits do not support. Contains the message.
     #[error("{0}")]
     Unsupported(String),
     /// A file cannot be read or written.
@@ -33,12 +33,12 @@ pub enum Error {
         /// The cause.
         source: std::io::Error,
     },
-    /// A rule of safety forbids the edit.
+    /// A safety rule forbids the edit.
     #[error("{path}: {reason}", path = path.display())]
     Refused {
         /// The path of the file.
         path: PathBuf,
-        /// The rule, and how to satisfy it.
+        /// The rule, and the way to satisfy it.
         reason: String,
     },
 }

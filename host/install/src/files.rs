@@ -1,4 +1,4 @@
-//! Reads and writes configurations, and keeps the journal of edits.
+//! Reads and writes configurations, and stores the journal of edits.
 
 use std::fs::{self, Metadata};
 use std::io::{self, Read as _, Write as _};
@@ -8,25 +8,27 @@ use crate::record::{Record, Step, digest};
 use crate::wrap::Plan;
 use crate::{Client, Error, Result};
 
-/// The size up to which a configuration is read. Claude Code stores its history in the same file.
+/// The maximum size of a configuration, in bytes. It is large, because Claude Code stores its
+/// history in the same file.
 const MAX_BYTES: u64 = 64 << 20;
-/// The number of edits of one file that can be undone.
+/// The maximum number of edits of one file that can be undone.
 const MAX_RECORDS: usize = 20;
 
-/// A configuration as it was read.
+/// A configuration file in the state in which it was read.
 #[derive(Clone, Debug)]
 pub struct FileState {
-    /// The path of the file itself, behind all symbolic links.
+    /// The path of the file itself, with all symbolic links resolved.
     pub target: PathBuf,
     /// The contents.
     pub bytes: Vec<u8>,
     metadata: Metadata,
 }
 
-/// Reads a configuration. Follows symbolic links that end below one of the folders `roots`.
+/// Reads a configuration. Follows symbolic links whose targets are below one of the folders
+/// `roots`.
 ///
 /// # Errors
-/// [`Error::File`]; [`Error::Refused`] if a link leads elsewhere, or if the file is too large.
+/// [`Error::File`]. [`Error::Refused`] if a link leads elsewhere, or the file is too large.
 pub fn read_file(path: &Path, roots: &[&Path]) -> Result<FileState> {
     let fail = |source| Error::File { path: path.to_owned(), source };
     let target = fs::canonicalize(path).map_err(fail)?;
@@ -53,11 +55,11 @@ pub fn read_file(path: &Path, roots: &[&Path]) -> Result<FileState> {
     Ok(FileState { target, bytes, metadata })
 }
 
-/// Replaces the contents of a file in one step, with its mode and owner. A reader sees the old or
-/// the new contents.
+/// Replaces the contents of a file atomically, and keeps its mode and owner. A reader sees the old
+/// or the new contents.
 ///
 /// # Errors
-/// [`Error::File`]; [`Error::Refused`] if the file changed since it was read.
+/// [`Error::File`]. [`Error::Refused`] if the file changed since it was read.
 pub fn write_file(state: &FileState, bytes: &[u8]) -> Result<()> {
     let path = &state.target;
     let fail = |source| Error::File { path: path.clone(), source };
@@ -77,7 +79,8 @@ pub fn write_file(state: &FileState, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Gives a file the owner of another. Fails if another user owns it and this one may not give it.
+/// Gives the file `draft` the owner of `original`. Fails if another user owns the original, and
+/// this user must not set that owner.
 #[cfg(unix)]
 fn keep_owner(draft: &tempfile::NamedTempFile, original: &Metadata) -> io::Result<()> {
     use std::os::unix::fs::MetadataExt as _;
@@ -88,26 +91,26 @@ fn keep_owner(draft: &tempfile::NamedTempFile, original: &Metadata) -> io::Resul
     std::os::unix::fs::fchown(draft.as_file(), Some(original.uid()), Some(original.gid()))
 }
 
-/// The edits that can be undone, in a folder that only the user can read.
+/// The journal of edits that can be undone, in a folder that only the user can read.
 #[derive(Clone, Debug)]
 pub struct Journal {
     folder: PathBuf,
 }
 
 impl Journal {
-    /// Uses a folder, which is created by the first edit.
+    /// Returns the journal in `folder`, which the first edit creates.
     #[must_use]
     pub const fn new(folder: PathBuf) -> Self {
         Self { folder }
     }
 
-    /// Returns the folder of the records of one file.
+    /// Returns the folder with the records of one file.
     fn folder_of(&self, target: &Path) -> PathBuf {
         let name = digest(target.as_os_str().as_encoded_bytes());
         self.folder.join(name.get(..16).unwrap_or(&name))
     }
 
-    /// Returns the files with edits that can be undone, wherever they are.
+    /// Returns the files with edits that can be undone, in any folder.
     #[must_use]
     pub fn files(&self) -> Vec<(Client, PathBuf)> {
         let Ok(folders) = fs::read_dir(&self.folder) else { return Vec::new() };
@@ -133,8 +136,8 @@ impl Journal {
         Ok(steps.collect())
     }
 
-    /// Stores the backup of a file and the record of an edit, before the file is written. Returns
-    /// the path of the backup.
+    /// Stores the backup of a file and the record of an edit, before the file is written. `seconds`
+    /// is the time since 1970. Returns the path of the backup.
     ///
     /// # Errors
     /// [`Error::File`].
@@ -176,7 +179,8 @@ impl Journal {
         Ok(folder.join(backup))
     }
 
-    /// Forgets the edits that an undo reverted: all, or those of the servers in `names`.
+    /// Removes the records of edits that an undo has reverted: all, or those of the servers in
+    /// `names`.
     ///
     /// # Errors
     /// [`Error::File`].
@@ -204,7 +208,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Removes the newest record of a file, whose edit was not written.
+    /// Removes the newest record of a file, because its edit was not written.
     ///
     /// # Errors
     /// [`Error::File`].
@@ -244,7 +248,7 @@ fn create_private_folder(folder: &Path) -> Result<()> {
     builder.create(folder).map_err(|source| Error::File { path: folder.to_owned(), source })
 }
 
-/// Writes a file that only the user can read, in one step.
+/// Writes a file atomically. Only the user can read it.
 fn write_private(path: &Path, bytes: &[u8]) -> Result<()> {
     let fail = |source| Error::File { path: path.to_owned(), source };
     // The files of this library are readable by their owner only.

@@ -1,10 +1,11 @@
-//! Links and lines that add a guarded server to a client with one click or one command.
+//! Creates links and command lines that add a guarded server to a client with one click or one
+//! command.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
-/// A server of a client: its name and its command, guarded or not.
+/// A server of a client: its name and command, with or without the guard.
 #[derive(Clone, Copy, Debug)]
 pub struct NamedCommand<'a> {
     /// The name that the client shows.
@@ -42,7 +43,7 @@ pub fn vs_code_link(server: &NamedCommand<'_>) -> String {
     format!("vscode:mcp/install?{}", percent_encode(&config))
 }
 
-/// Returns the line of a shell that adds a server to Claude Code.
+/// Returns the shell command line that adds a server to Claude Code.
 #[must_use]
 pub fn claude_line(server: &NamedCommand<'_>) -> String {
     let words = [server.name, "--", server.program].into_iter();
@@ -50,7 +51,7 @@ pub fn claude_line(server: &NamedCommand<'_>) -> String {
     format!("claude mcp add {}", Vec::from_iter(words).join(" "))
 }
 
-/// Returns a word as a POSIX shell reads it.
+/// Quotes a word for a POSIX shell.
 fn quote(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
@@ -59,7 +60,7 @@ fn quote(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// Encodes all but the unreserved characters of RFC 3986, as `encodeURIComponent` does.
+/// Percent-encodes all but the unreserved characters of RFC 3986, as `encodeURIComponent` does.
 fn percent_encode(text: &str) -> String {
     let encode = |byte: u8| match byte {
         b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {

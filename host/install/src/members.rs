@@ -5,7 +5,7 @@ use crate::edit::{Edit, apply, comma_after, line_break, line_start, quote, slice
 use crate::tables;
 use crate::tree::{Member, Syntax, Value};
 
-/// Returns the text without the members at `paths`. Returns `None` if one cannot be removed.
+/// Returns the text without the members at `paths`. Returns `None` if a member cannot be removed.
 pub(crate) fn without(document: &Document, paths: &[Vec<String>]) -> Option<String> {
     if document.syntax() == Syntax::Toml {
         return tables::without(document, paths);
@@ -31,7 +31,7 @@ pub(crate) fn without(document: &Document, paths: &[Vec<String>]) -> Option<Stri
     apply(&document.text, &edits)
 }
 
-/// Returns the edits that remove members of one object with their commas and lines.
+/// Returns the edits that remove members of one object, with their commas and lines.
 fn removals(
     document: &Document,
     members: &[Member],
@@ -55,7 +55,8 @@ fn removals(
     edits
 }
 
-/// Returns the edit that removes a member that another one precedes, with the comma between them.
+/// Returns the edit that removes a member with the comma before it, or else with the comma after
+/// it. `None` if there is no comma.
 pub(crate) fn remove(document: &Document, member: &Member) -> Option<Edit> {
     let text = document.text.as_str();
     let before = slice(text, 0..member.key.start).trim_end();
@@ -67,7 +68,7 @@ pub(crate) fn remove(document: &Document, member: &Member) -> Option<Edit> {
 }
 
 /// Returns the text with a new member at the end of the object at `container`. Creates the object
-/// if the root lacks it. Returns `None` if the path leads to another kind of value.
+/// if the root lacks it. Returns `None` if there is another kind of value at that path.
 pub(crate) fn insert(
     document: &Document,
     container: &[String],

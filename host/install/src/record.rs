@@ -3,23 +3,24 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-/// The edit of one server: the literals before and after, as they are in the file.
+/// The edit of one server: the literals before and after, as in the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ServerRecord {
-    /// The path of the member that holds the server.
+    /// The path of the member that contains the server.
     pub container: Vec<String>,
     /// The name of the server.
     pub name: String,
-    /// The literal of the command before.
+    /// The literal of the command before the edit.
     pub command: String,
-    /// The literal of the command after.
+    /// The literal of the command after the edit.
     pub wrapped_command: String,
-    /// The literal of the arguments before. `None` if there were none.
+    /// The literal of the arguments before the edit. `None` if there were none.
     pub args: Option<String>,
-    /// The literal of the arguments after.
+    /// The literal of the arguments after the edit.
     pub wrapped_args: String,
-    /// The text that added the arguments, with what separates it from the command.
+    /// The text that the edit inserted for new arguments, including the separator from the command.
+    /// `None` if the server had arguments.
     pub inserted: Option<String>,
 }
 
@@ -27,11 +28,11 @@ pub struct ServerRecord {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RemovedServer {
-    /// The path of the member that held the server.
+    /// The path of the member that contained the server.
     pub container: Vec<String>,
     /// The name of the server.
     pub name: String,
-    /// The text of the server: a value in JSON, tables in TOML.
+    /// The text of the server: a value in JSON, or tables in TOML.
     pub text: String,
 }
 
@@ -45,11 +46,11 @@ pub struct Record {
     pub path: String,
     /// The time of the edit, in seconds since 1970.
     pub seconds: u64,
-    /// The SHA-256 of the file before.
+    /// The SHA-256 digest of the file before the edit.
     pub before: String,
-    /// The SHA-256 of the file after.
+    /// The SHA-256 digest of the file after the edit.
     pub after: String,
-    /// The name of the backup in the folder of the record.
+    /// The file name of the backup in the folder of the record.
     pub backup: String,
     /// The servers that were wrapped.
     #[serde(default)]
@@ -57,21 +58,21 @@ pub struct Record {
     /// The servers that an endpoint replaced.
     #[serde(default)]
     pub removed: Vec<RemovedServer>,
-    /// The container and name of the endpoint.
+    /// The container and name of the endpoint. `None` if the edit added no endpoint.
     #[serde(default)]
     pub added: Option<(Vec<String>, String)>,
 }
 
-/// A record and the bytes of its backup, `None` if the backup cannot be read.
+/// A record of an edit, with the contents of its backup.
 #[derive(Clone, Debug)]
 pub struct Step {
     /// The record of the edit.
     pub record: Record,
-    /// The file before the edit.
+    /// The contents of the file before the edit. `None` if the backup cannot be read.
     pub backup: Option<Vec<u8>>,
 }
 
-/// Returns the SHA-256 of `bytes` in hexadecimal digits.
+/// Returns the SHA-256 digest of `bytes`, in hexadecimal.
 pub(crate) fn digest(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }

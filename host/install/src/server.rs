@@ -8,15 +8,15 @@ use crate::tree::{Member, Node, Value};
 /// A server in a client's configuration.
 #[derive(Debug)]
 pub struct Server<'a> {
-    /// The path of the member that holds the server.
+    /// The path of the member that contains the server.
     pub container: Vec<String>,
     /// The name of the server.
     pub name: String,
-    /// The line of the server in its file.
+    /// The line of the server in its file, counted from 1.
     pub line: usize,
     /// True if the client does not start the server.
     pub is_disabled: bool,
-    /// The kind of the server, and whether the guard is before it.
+    /// The kind of the server, which shows if the guard already runs it.
     pub state: ServerState<'a>,
     pub(crate) member: &'a Member,
 }
@@ -32,20 +32,20 @@ pub enum ServerState<'a> {
     Gateway,
     /// A server that the client reaches by a URL.
     Remote,
-    /// A server that cannot be wrapped, with the reason.
+    /// A server that cannot be wrapped. Contains the reason.
     Unsupported(String),
 }
 
-/// A server that is a command.
+/// A server that the client starts with a command.
 #[derive(Debug)]
 pub struct StdioServer<'a> {
     pub(crate) command: &'a Member,
     pub(crate) args: Option<&'a Member>,
     /// The program and its arguments.
     pub command_line: Vec<String>,
-    /// The variables that the client sets, as they are in the file.
+    /// The environment variables that the client sets, as they are in the file.
     pub environment: Vec<(String, String)>,
-    /// The folder in which the client starts the server.
+    /// The folder in which the client starts the server. `None` if the file sets none.
     pub folder: Option<String>,
 }
 
@@ -77,7 +77,7 @@ impl Document {
     }
 }
 
-/// Returns true if the server, or a list beside the servers, says that it is disabled.
+/// Returns true if the server, or a list next to the servers, declares that the server is disabled.
 fn is_disabled(holder: &Node, root: &Node, container: &[String], member: &Member) -> bool {
     let is = |name: &str, expected: &str| {
         member
@@ -171,8 +171,8 @@ fn state(server: &Node) -> ServerState<'_> {
     }
 }
 
-/// Returns true if the command is a whole command line, such as `npx -y server`. Clients that start
-/// it by a shell could, the guard cannot.
+/// Returns true if the command contains a whole command line, such as `npx -y server`. A client
+/// that uses a shell could start it, but the guard cannot.
 fn is_command_line(command_line: &[String]) -> bool {
     let [program] = command_line else { return false };
     let Some((first, rest)) = program.split_once(' ') else { return false };

@@ -6,7 +6,7 @@ use crate::document::Document;
 use crate::edit::{Edit, apply, line_break, line_end, line_start, slice, whole_lines};
 use crate::tree::{Node, Value};
 
-/// Returns the text without the tables at `paths`. Returns `None` if a path does not exist, or if a
+/// Returns the text without the tables at `paths`. Returns `None` if a path does not exist, or a
 /// table is written with dotted keys.
 pub(crate) fn without(document: &Document, paths: &[Vec<String>]) -> Option<String> {
     let edits = paths.iter().map(|path| blocks(document, path));
@@ -15,13 +15,14 @@ pub(crate) fn without(document: &Document, paths: &[Vec<String>]) -> Option<Stri
     apply(&document.text, &edits)
 }
 
-/// Returns the text of the tables at `path`.
+/// Returns the text of the tables at `path`. `None` if there is no such table.
 pub(crate) fn text_of(document: &Document, path: &[String]) -> Option<String> {
     let blocks = blocks(document, path)?;
     Some(blocks.into_iter().map(|span| slice(&document.text, span)).collect())
 }
 
-/// Returns the spans of the tables at and below `path`, each from its header to the next one.
+/// Returns the spans of the tables at and below `path`. Each span extends from a header to the next
+/// one.
 fn blocks(document: &Document, path: &[String]) -> Option<Vec<Range<usize>>> {
     let text = document.text.as_str();
     let (name, container) = path.split_last()?;
@@ -51,8 +52,8 @@ fn blocks(document: &Document, path: &[String]) -> Option<Vec<Range<usize>>> {
     Some(own.into_iter().map(block).collect())
 }
 
-/// Returns true if a value below `node` is outside of a block with its own header: its key has dots
-/// and is in the block of another table.
+/// Returns true if a value below `node` is not in a block with its own header, because its key has
+/// dots and is in the block of another table.
 fn has_dotted_keys(node: &Node, text: &str) -> bool {
     if is_header(node, text) {
         return false;
@@ -67,7 +68,7 @@ fn is_header(node: &Node, text: &str) -> bool {
     matches!(node.value, Value::Table(_)) && raw.starts_with('[') && raw.ends_with(']')
 }
 
-/// Adds the starts of the lines of all headers at and below `node`.
+/// Adds the byte offsets of the lines with headers at and below `node` to `headers`.
 fn add_headers(node: &Node, text: &str, headers: &mut Vec<usize>) {
     match &node.value {
         Value::Table(members) => {
@@ -83,7 +84,8 @@ fn add_headers(node: &Node, text: &str, headers: &mut Vec<usize>) {
     }
 }
 
-/// Returns the start of the comment lines directly before the line at `position`.
+/// Returns the byte offset of the first of the comment lines directly before the line at
+/// `position`.
 fn before_comments(text: &str, position: usize) -> usize {
     let mut start = position;
     while start > 0 {
@@ -96,7 +98,7 @@ fn before_comments(text: &str, position: usize) -> usize {
     start
 }
 
-/// Returns the text of the document with `tables` at its end.
+/// Returns the text of the document with `tables` appended.
 pub(crate) fn appended(document: &Document, tables: &str) -> String {
     let text = document.text.as_str();
     let line_break = line_break(text);

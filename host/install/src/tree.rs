@@ -10,19 +10,19 @@ use toml::de::{DeTable, DeValue};
 
 use crate::{Error, Result};
 
-/// The depth to which values are read. Servers are at most six levels deep in known files.
+/// The maximum depth to which values are read. In known files, servers are at most six levels deep.
 const MAX_DEPTH: usize = 64;
 
 /// The format of a configuration file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Syntax {
-    /// JSON; comments and trailing commas are accepted.
+    /// JSON. Comments and trailing commas are accepted.
     Json,
     /// TOML 1.1.
     Toml,
 }
 
-/// A value and its place in the text.
+/// A value and its span in the text.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) span: Range<usize>,
@@ -35,9 +35,9 @@ pub(crate) enum Value {
     List(Vec<Node>),
     Table(Vec<Member>),
     Null,
-    /// A number or boolean, as in the text.
+    /// A number or boolean, verbatim.
     Word(String),
-    /// A value that is nested too deep.
+    /// A value that is nested too deeply.
     Other,
 }
 
@@ -50,17 +50,18 @@ pub(crate) struct Member {
 }
 
 impl Node {
-    /// Returns the member with this name. The last one counts, as in JavaScript.
+    /// Returns the member with this name, or the last one of several, as in JavaScript. `None` if
+    /// there is none.
     pub(crate) fn member(&self, name: &str) -> Option<&Member> {
         self.members().iter().rev().find(|member| member.name == name)
     }
 
-    /// Returns the value of the member with this name.
+    /// Returns the value of the member with this name. `None` if there is none.
     pub(crate) fn get(&self, name: &str) -> Option<&Self> {
         self.member(name).map(|member| &member.node)
     }
 
-    /// Returns the value at the end of a path of members.
+    /// Returns the value at a path of member names. `None` if there is none.
     pub(crate) fn descendant(&self, path: &[String]) -> Option<&Self> {
         path.iter().try_fold(self, |node, name| node.get(name))
     }
@@ -80,7 +81,7 @@ impl Node {
     }
 }
 
-/// Parses `text`, which has no byte-order mark.
+/// Parses `text`, which must not have a byte-order mark.
 pub(crate) fn parse(syntax: Syntax, text: &str) -> Result<Node> {
     match syntax {
         Syntax::Json => parse_json(text),
@@ -111,7 +112,7 @@ fn parse_json(text: &str) -> Result<Node> {
     }
 }
 
-/// Returns the text of an error as the second half of a message.
+/// Returns the text of an error with a lower-case first letter, as the second half of a message.
 fn lower_first(error: &impl ToString) -> String {
     let text = error.to_string();
     let mut characters = text.chars();

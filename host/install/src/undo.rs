@@ -17,19 +17,20 @@ use crate::{Error, Result};
 pub struct UndoResult {
     /// The new contents of the file.
     pub bytes: Vec<u8>,
-    /// True if the contents are those of the oldest backup.
+    /// True if the contents are equal to the oldest backup.
     pub is_exact: bool,
     /// The names of the servers that are restored.
     pub restored: Vec<String>,
-    /// The names of the servers that remain as they are, with the reasons.
+    /// The names of the servers that were not restored, with the reasons.
     pub left: Vec<(String, String)>,
 }
 
-/// Undoes the edits of `steps`, the newest first, on the contents `current` of a file. Restores the
-/// servers that `selected` names, or all of them. Unwraps a named server without a record, too.
+/// Undoes the edits in `steps`, the newest first, on `current`, the contents of a file. Restores
+/// the servers in `selected`, or all if it is `None`. Also unwraps a selected server without a
+/// record.
 ///
 /// # Errors
-/// [`Error::Format`] if the file cannot be parsed any more.
+/// [`Error::Format`] if the file can no longer be parsed.
 pub fn undo(
     client: Client,
     current: &[u8],
@@ -103,7 +104,7 @@ impl UndoResult {
     }
 }
 
-/// Returns a record for a guarded server of which there is none.
+/// Creates a record for a guarded server that has none. `None` if there is no such server.
 fn recorded(client: Client, bytes: &[u8], name: &str) -> Result<Option<ServerRecord>> {
     let document = Document::parse(client, bytes)?;
     let servers = document.servers();
@@ -121,7 +122,8 @@ fn recorded(client: Client, bytes: &[u8], name: &str) -> Result<Option<ServerRec
     }))
 }
 
-/// Restores one server. Returns the reason if it is not as the edit left it.
+/// Restores one server. Returns the new contents, or the reason if the server differs from the
+/// result of the edit.
 fn restore_server(
     client: Client,
     bytes: &[u8],
@@ -153,7 +155,8 @@ fn restore_server(
     })
 }
 
-/// Returns the edits that put the original literals back. Returns `None` if they changed since.
+/// Returns the edits that restore the original literals. Returns `None` if the literals changed
+/// since the edit.
 fn restored_literals(
     document: &Document,
     guarded: &StdioServer<'_>,
@@ -214,7 +217,8 @@ fn unwrapped(
     Some(edits)
 }
 
-/// Adds the servers that an endpoint replaced, and removes the endpoint.
+/// Adds the servers that an endpoint replaced, and removes the endpoint. Returns the new contents,
+/// and the servers that were not restored, with the reasons.
 #[allow(clippy::type_complexity, reason = "the bytes, and the servers that are left out")]
 fn restore_removed(
     client: Client,

@@ -1,4 +1,4 @@
-//! Puts the guard before the commands of servers.
+//! Inserts the guard before the commands of servers.
 
 use std::ops::Range;
 
@@ -16,21 +16,21 @@ pub struct Guard {
     pub program: String,
     /// The options of `wrap`, such as `--policy` and a path.
     pub options: Vec<String>,
-    /// True if `npx` and similar launchers are scripts, which only `cmd` can start: on Windows.
+    /// True if `npx` and similar launchers are scripts that only `cmd` can start, as on Windows.
     pub uses_scripts: bool,
 }
 
-/// Launchers that are scripts on Windows. Clients start them by a search for `.cmd` files.
+/// Launchers that are scripts on Windows. Clients start them by searching for `.cmd` files.
 const SCRIPTS: [&str; 6] = ["npx", "npm", "pnpm", "pnpx", "yarn", "corepack"];
 
 impl Guard {
-    /// Returns the command `PROGRAM wrap --`.
+    /// Returns the guard with the command `PROGRAM wrap --`.
     #[must_use]
     pub fn new(program: impl Into<String>) -> Self {
         Self { program: program.into(), options: Vec::new(), uses_scripts: false }
     }
 
-    /// Returns the arguments before the command of a server with this program.
+    /// Returns the arguments of the guard that precede the command of a server with this program.
     fn arguments(&self, program: &str) -> Vec<String> {
         let mut arguments = vec!["wrap".to_owned()];
         arguments.extend(self.options.iter().cloned());
@@ -44,40 +44,41 @@ impl Guard {
     }
 }
 
-/// The difference that an edit makes to one server.
+/// The change that an edit makes to one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// The path of the member that holds the server.
+    /// The path of the member that contains the server.
     pub container: Vec<String>,
     /// The name of the server.
     pub name: String,
-    /// The line of the server in its file.
+    /// The line of the server in its file, counted from 1.
     pub line: usize,
-    /// The command line before. Empty if the server is added or is not a command.
+    /// The command line before the edit. Empty if the edit adds the server, or the server is not a
+    /// command.
     pub before: Vec<String>,
-    /// The command line after. Empty if the server is removed.
+    /// The command line after the edit. Empty if the edit removes the server.
     pub after: Vec<String>,
 }
 
-/// The result of an edit that was not written yet.
+/// The result of an edit that is not written yet.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The new contents of the file.
     pub bytes: Vec<u8>,
-    /// The servers that change. Empty if there is nothing to do.
+    /// The changes of servers. Empty if there is nothing to do.
     pub changes: Vec<Change>,
-    /// The facts that [`crate::undo`] needs.
+    /// The records that [`crate::undo`] needs.
     pub servers: Vec<ServerRecord>,
     /// The servers that an endpoint replaced.
     pub removed: Vec<crate::RemovedServer>,
-    /// The container and name of the endpoint that was added.
+    /// The container and name of the endpoint that the edit adds. `None` if it adds none.
     pub added: Option<(Vec<String>, String)>,
 }
 
-/// Puts `guard` before the command of each stdio server that `is_selected` accepts by its name.
+/// Inserts `guard` before the command of each stdio server whose name `is_selected` accepts.
 ///
 /// # Errors
-/// [`Error::Verify`] if the result does not mean what it should, with nothing written.
+/// [`Error::Verify`] if the result is not the intended one. Nothing is written then.
 pub fn wrap(
     document: &Document,
     guard: &Guard,
@@ -151,7 +152,7 @@ fn program_of<'a>(stdio: &'a StdioServer<'_>) -> &'a str {
     stdio.command_line.first().map_or("", String::as_str)
 }
 
-/// Returns the server with the same name and place.
+/// Returns the server with the same name and container as `wanted`. `None` if there is none.
 pub(crate) fn find<'a, 'b>(
     servers: &'a [Server<'b>],
     wanted: &Server<'_>,
@@ -159,7 +160,10 @@ pub(crate) fn find<'a, 'b>(
     servers.iter().find(|server| server.container == wanted.container && server.name == wanted.name)
 }
 
-/// Fails if the edit changed anything but the commands and arguments of the selected servers.
+/// Checks that the edit changed only the commands and arguments of the selected servers.
+///
+/// # Errors
+/// [`Error::Verify`] with the first other difference.
 fn verify_rest(
     document: &Document,
     edited: &Document,
@@ -187,7 +191,8 @@ fn verify_rest(
     Err(Error::Verify { server, reason })
 }
 
-/// Adds the path and the text of all values below `node`, except for those below `skipped`.
+/// Adds the path and the text of each value below `node` to `leaves`, except for those below
+/// `skipped`.
 fn add_leaves(
     node: &Node,
     text: &str,
@@ -211,7 +216,8 @@ fn add_leaves(
     }
 }
 
-/// Returns the edits of a server, and the text of a new member `args`.
+/// Returns the edits of a server. Also returns the text of the new member `args`, or `None` if the
+/// server has arguments.
 fn edits_of(
     document: &Document,
     stdio: &StdioServer<'_>,
@@ -244,7 +250,8 @@ fn edits_of(
     (edits, None)
 }
 
-/// Returns the text that puts `items` before the elements of a list. `at` is after its bracket.
+/// Returns the text that inserts `items` before the elements of a list. `at` is the byte offset
+/// after its bracket.
 fn prepended(text: &str, at: usize, list: &[Node], items: &[String]) -> String {
     let Some(first) = list.first() else { return items.join(", ") };
     let space = leading_space(slice(text, at..first.span.start));
@@ -257,7 +264,7 @@ fn prepended(text: &str, at: usize, list: &[Node], items: &[String]) -> String {
     items.iter().map(|item| format!("{item}{separator}")).collect()
 }
 
-/// Returns the position and text of a new member `args` with `items`.
+/// Returns the byte offset and text of a new member `args` with `items`.
 fn new_args(document: &Document, stdio: &StdioServer<'_>, items: &[String]) -> (usize, String) {
     let text = document.text.as_str();
     let list = format!("[{}]", items.join(", "));
@@ -293,7 +300,7 @@ fn new_args(document: &Document, stdio: &StdioServer<'_>, items: &[String]) -> (
     }
 }
 
-/// Returns true if a key of a TOML document is inside of an inline table.
+/// Returns true if a key of a TOML document is in an inline table.
 fn is_in_braces(document: &Document, key: &Range<usize>) -> bool {
     fn within(node: &Node, text: &str, key: &Range<usize>) -> bool {
         let contains = node.span.start < key.start && key.end <= node.span.end;

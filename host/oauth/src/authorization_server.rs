@@ -6,7 +6,7 @@ use serde::Deserialize;
 use crate::fetch::{Fetcher, secure_url};
 use crate::{Error, Result};
 
-/// The metadata of an authorization server, as far as logins use it.
+/// The members of an authorization server's metadata that logins use.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct ServerMetadata {
@@ -22,7 +22,10 @@ pub(crate) struct ServerMetadata {
 }
 
 impl ServerMetadata {
-    /// Fetches the metadata of the server with this issuer, and checks that they are its own.
+    /// Fetches the metadata of the server with this issuer.
+    ///
+    /// # Errors
+    /// The metadata cannot be fetched, or are those of another issuer.
     pub(crate) async fn fetch(fetcher: &Fetcher, issuer: &str) -> Result<Self> {
         let places = metadata_urls(&secure_url(issuer, "the authorization server")?);
         for place in &places {
@@ -55,13 +58,14 @@ impl ServerMetadata {
         Ok(())
     }
 
-    /// Returns true if the server accepts this authentication of clients at its token endpoint.
+    /// Returns true if the server supports the method `method` of client authentication at its
+    /// token endpoint.
     pub(crate) fn accepts(&self, method: &str) -> bool {
         self.token_endpoint_auth_methods_supported.iter().any(|known| known == method)
     }
 }
 
-/// Returns the URLs at which the metadata of an issuer may be, in order of preference.
+/// Returns the possible URLs of an issuer's metadata, in order of preference.
 fn metadata_urls(issuer: &Url) -> Vec<String> {
     let origin = issuer.origin().ascii_serialization();
     let path = issuer.path().trim_end_matches('/');

@@ -1,15 +1,16 @@
-//! Opens a URL in the browser of the user.
+//! Opens a URL in the user's browser.
 
 use std::process::{Command, Stdio};
 
-/// Opens a URL in the browser. Returns false if there is none.
+/// Opens a URL in the browser. Returns false if no browser was started.
 pub(crate) fn open(url: &str) -> bool {
     let Some(mut command) = command() else { return false };
     command.arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.spawn().is_ok()
 }
 
-/// Returns the program that opens URLs. `BROWSER` replaces that of the system.
+/// Returns the program that opens URLs: that in the variable `BROWSER`, otherwise that of the
+/// operating system.
 fn command() -> Option<Command> {
     if let Some(browser) = std::env::var_os("BROWSER").filter(|browser| !browser.is_empty()) {
         return Some(Command::new(browser));

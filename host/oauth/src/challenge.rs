@@ -13,7 +13,7 @@ pub struct Challenge {
     pub error: Option<String>,
     /// The scopes that the request needs.
     pub scopes: Vec<String>,
-    /// The URL of the metadata of the resource.
+    /// The URL of the resource's metadata.
     pub resource_metadata: Option<String>,
 }
 
@@ -48,8 +48,8 @@ impl Challenge {
     }
 }
 
-/// Returns the parameters of the first Bearer challenge in a header value, which may contain
-/// several challenges (RFC 9110, 11.6.1).
+/// Returns the parameters of the first Bearer challenge in a header value. The value may contain
+/// several challenges (RFC 9110, 11.6.1). `None` if it contains no Bearer challenge.
 fn bearer_parameters(value: &str) -> Option<BTreeMap<String, String>> {
     let mut parameters: Option<BTreeMap<String, String>> = None;
     for item in items(value) {
@@ -103,7 +103,7 @@ fn items(value: &str) -> Vec<String> {
     items.filter(|item| !item.is_empty()).collect()
 }
 
-/// Returns the value of a parameter without its quotes and escapes.
+/// Returns the value of a parameter without quotes and escapes.
 fn unquote(text: &str) -> String {
     let Some(inner) = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) else {
         return text.to_owned();

@@ -1,13 +1,13 @@
-//! The encryption of stored tokens, under a key that is derived from a text.
+//! Encrypts stored tokens with a key that is derived from a text.
 
 use context_guard_config::Secret;
 use context_guard_sealing::{KeyMaterial, NONCE_BYTES, SealingKey};
 
 use crate::{Error, Result};
 
-/// The minimum length of a key, in characters. Shorter ones could be guessed.
+/// The minimum length of a key, in characters. A shorter key could be guessed.
 const MIN_KEY_CHARS: usize = 32;
-/// The purpose of the derived key, so that the same text gives other keys elsewhere.
+/// The context of the key derivation, so that keys for other purposes differ.
 const PURPOSE: &[u8] = b"context-guard token encryption 1";
 
 /// A key that encrypts and decrypts tokens.
@@ -28,7 +28,8 @@ impl Cipher {
         Ok(Self(key.map_err(failed)?))
     }
 
-    /// Encrypts a text, and returns it after its nonce. `context` must be the same for decryption.
+    /// Encrypts a text. Returns the nonce followed by the encrypted text. Decryption needs the same
+    /// `context`.
     pub(crate) fn seal(&self, context: &[u8], text: &[u8]) -> Result<Vec<u8>> {
         let mut sealed = text.to_vec();
         let failed = |_| Error::Setup("a token cannot be encrypted".to_owned());
@@ -36,7 +37,7 @@ impl Cipher {
         Ok([nonce.as_slice(), &sealed].concat())
     }
 
-    /// Decrypts a text. `None` if the key or `context` is another, or the text was changed.
+    /// Decrypts a text. `None` if the key or `context` is another one, or the text was changed.
     pub(crate) fn open(&self, context: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
         let (nonce, sealed) = sealed.split_first_chunk::<NONCE_BYTES>()?;
         self.0.open(context, nonce, sealed)

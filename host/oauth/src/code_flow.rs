@@ -16,12 +16,15 @@ use crate::registration;
 use crate::stored_token::ClientCredentials;
 use crate::{Error, Result};
 
-/// The maximum time for the user to log in.
+/// The maximum time in which the user must log in.
 const LOGIN_TIMEOUT: Duration = Duration::from_secs(600);
-/// The scope for which servers issue refresh tokens (OpenID Connect Core, 11).
+/// The scope that requests a refresh token (OpenID Connect Core, 11).
 pub(crate) const OFFLINE_ACCESS: &str = "offline_access";
 
-/// Logs in with the browser, and returns the client and its new token.
+/// Logs in with the browser. Returns the client's credentials and the new token.
+///
+/// # Errors
+/// The server or the user refuses, the response is invalid, or the user does not log in in time.
 pub(crate) async fn run(
     fetcher: &Fetcher,
     found: &Discovered,

@@ -12,10 +12,11 @@ use crate::registration;
 use crate::stored_token::ClientCredentials;
 use crate::{Error, Result};
 
-/// The name of the flow in requests.
+/// The name of the grant type in requests.
 const GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
 
-/// Logs in with a code that the user enters on another device. Returns the client and its token.
+/// Logs in with a code that the user enters on another device. Returns the client's credentials and
+/// the new token.
 pub(crate) async fn run(
     fetcher: &Fetcher,
     found: &Discovered,

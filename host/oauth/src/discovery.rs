@@ -1,5 +1,5 @@
-//! Finds the authorization server of an upstream: by the upstream's challenge and by its metadata
-//! as a protected resource (RFC 9728).
+//! Finds the authorization server of an upstream, from the upstream's challenge and its metadata as
+//! a protected resource (RFC 9728).
 
 use bytes::Bytes;
 use context_guard_config::{OAuth, is_secure_url};
@@ -13,10 +13,11 @@ use crate::challenge::Challenge;
 use crate::fetch::{Fetcher, secure_url};
 use crate::{Error, Result};
 
-/// The first request of an MCP client. A server that needs a token answers it with 401.
+/// The first request of an MCP client. An upstream that needs a token answers it with 401 and a
+/// challenge.
 const FIRST_REQUEST: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"context-guard","version":"1"}}}"#;
 
-/// The metadata of a protected resource, as far as logins use it.
+/// The members of a protected resource's metadata that logins use.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct ResourceMetadata {
@@ -25,12 +26,12 @@ struct ResourceMetadata {
     scopes_supported: Vec<String>,
 }
 
-/// An upstream with its authorization server.
+/// An upstream, and its authorization server.
 pub(crate) struct Discovered {
     pub(crate) server: ServerMetadata,
     /// The resource for which tokens are requested (RFC 8707).
     pub(crate) resource: String,
-    /// The scopes that the upstream proposes.
+    /// The scopes that the upstream's metadata or challenge propose.
     pub(crate) scopes: Vec<String>,
 }
 
@@ -60,7 +61,8 @@ pub(crate) async fn discover(fetcher: &Fetcher, url: &str, settings: &OAuth) -> 
     Ok(Discovered { server, resource, scopes })
 }
 
-/// Sends a request without a token, and returns the challenge of the answer.
+/// Sends a request without a token, and returns the challenge in the response. `None` if there is
+/// none.
 async fn challenge(fetcher: &Fetcher, url: &str) -> Result<Option<Challenge>> {
     let request = Request::post(url)
         .header(CONTENT_TYPE, "application/json")
@@ -74,8 +76,8 @@ async fn challenge(fetcher: &Fetcher, url: &str) -> Result<Option<Challenge>> {
     }
 }
 
-/// Returns the metadata of the resource at `target`: at the URL of the challenge, else at the
-/// well-known places.
+/// Returns the metadata of the resource at `target`: those at the URL in the challenge, otherwise
+/// those at the well-known URLs. `None` if there are none.
 async fn resource_metadata(
     fetcher: &Fetcher,
     target: &Url,
@@ -96,8 +98,8 @@ async fn resource_metadata(
     fetcher.document(&root).await
 }
 
-/// Fails unless the upstream belongs to the resource. Otherwise a server could obtain tokens for
-/// another one.
+/// Checks that the upstream belongs to the resource. A server could otherwise obtain tokens for
+/// another resource.
 fn check_resource(resource: &str, target: &Url) -> Result<()> {
     let refused = || {
         Error::Refused(format!("the metadata of {target} describe another resource: {resource}"))
@@ -109,7 +111,7 @@ fn check_resource(resource: &str, target: &Url) -> Result<()> {
     if parsed.origin() == target.origin() && is_below { Ok(()) } else { Err(refused()) }
 }
 
-/// Returns the canonical URI of a server (MCP, authorization).
+/// Returns the canonical URI of an MCP server (MCP, authorization).
 fn canonical(target: &Url) -> String {
     let mut target = target.clone();
     target.set_fragment(None);

@@ -1,4 +1,4 @@
-//! Requests for tokens, and their answers.
+//! Token requests and their responses.
 
 use context_guard_config::Secret;
 use oauth2::basic::{BasicClient, BasicErrorResponse, BasicErrorResponseType, BasicTokenResponse};
@@ -13,7 +13,7 @@ use crate::{Error, Result};
 /// The reason why a token request failed.
 type Failure = RequestTokenError<Error, BasicErrorResponse>;
 
-/// Returns the client of the OAuth library for the credentials of a client.
+/// Returns the client of the OAuth library for these credentials.
 pub(crate) fn library_client(credentials: &ClientCredentials) -> BasicClient {
     let client = BasicClient::new(ClientId::new(credentials.id.clone()));
     let client = match credentials.secret_in_body {
@@ -26,7 +26,7 @@ pub(crate) fn library_client(credentials: &ClientCredentials) -> BasicClient {
     }
 }
 
-/// Returns true if the server says that the refresh token or code is no longer valid.
+/// Returns true if the server reports that the refresh token or code is no longer valid.
 fn is_invalid_grant(failure: &Failure) -> bool {
     matches!(
         failure,
@@ -35,7 +35,7 @@ fn is_invalid_grant(failure: &Failure) -> bool {
     )
 }
 
-/// Returns the error of a failed token request. It contains no part of an answer that may have
+/// Returns the error of a failed token request. It contains no part of a response that may contain
 /// tokens.
 pub(crate) fn error(server: &str, failure: Failure) -> Error {
     match failure {
@@ -50,7 +50,7 @@ pub(crate) fn error(server: &str, failure: Failure) -> Error {
     }
 }
 
-/// The parts of a token that its refresh replaces.
+/// The parts of a token that a refresh replaces.
 pub(crate) struct NewToken {
     access_token: Secret,
     refresh_token: Option<Secret>,
@@ -59,7 +59,7 @@ pub(crate) struct NewToken {
 }
 
 impl NewToken {
-    /// Reads the answer to a token request.
+    /// Reads the response to a token request. `server` is the issuer, for errors.
     pub(crate) fn read(server: &str, response: &BasicTokenResponse) -> Result<Self> {
         // Tokens of other types need a proof with each request.
         let kind = response.token_type().as_ref();
@@ -78,7 +78,7 @@ impl NewToken {
         })
     }
 
-    /// Puts the new parts into a token. Parts that the server did not send remain.
+    /// Replaces the parts of `token` that the server sent. Other parts remain.
     pub(crate) fn apply(self, token: &mut StoredToken) {
         token.access_token = self.access_token;
         token.expires_at = self.expires_at;
@@ -92,11 +92,11 @@ impl NewToken {
 /// The outcome of a refresh.
 pub(crate) enum Refreshed {
     Token(Box<StoredToken>),
-    /// The server does not accept the refresh token any more.
+    /// The server no longer accepts the refresh token.
     Revoked,
 }
 
-/// Requests a new access token by the refresh token of `token`.
+/// Requests a new access token with the refresh token of `token`.
 pub(crate) async fn refresh(
     fetcher: &Fetcher,
     token: &StoredToken,

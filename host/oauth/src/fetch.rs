@@ -15,12 +15,15 @@ use serde::de::DeserializeOwned;
 
 use crate::{Error, Result};
 
-/// The maximum length of an answer of an authorization server, in bytes.
+/// The maximum length of an authorization server's response, in bytes.
 const MAX_ANSWER_BYTES: usize = 1 << 20;
 /// The maximum time of a request.
 const TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Parses a URL to which tokens or codes are sent. `what` names it in error messages.
+/// Parses a URL to which tokens or codes are sent. `what` is the name of the URL in errors.
+///
+/// # Errors
+/// The URL is invalid, or neither uses TLS nor is on this machine.
 pub(crate) fn secure_url(url: &str, what: &str) -> Result<Url> {
     match Url::parse(url) {
         Ok(parsed) if is_secure_url(url) => Ok(parsed),
@@ -40,8 +43,8 @@ impl Fetcher {
         Self(client)
     }
 
-    /// Sends a request and returns the whole answer. Redirections are not followed: they could lead
-    /// to another server, which is not the one that was checked.
+    /// Sends a request and returns the whole response. Does not follow redirects, which could lead
+    /// to a server that was not checked.
     pub(crate) async fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>> {
         let url = request.uri().clone();
         let failed = |reason: String| Error::Unavailable(format!("{url}: {reason}"));
@@ -58,7 +61,7 @@ impl Fetcher {
             .unwrap_or_else(|_| Err(failed(format!("no answer within {seconds} s"))))
     }
 
-    /// Reads a JSON document. `None` if the server has none at this URL.
+    /// Reads a JSON document. `None` if the server has no document at this URL.
     pub(crate) async fn document<T: DeserializeOwned>(&self, url: &str) -> Result<Option<T>> {
         let request = Request::get(url).header(ACCEPT, "application/json").body(Bytes::new());
         let request = request.map_err(|error| Error::Discovery(format!("{url}: {error}")))?;
@@ -75,7 +78,7 @@ impl Fetcher {
         }
     }
 
-    /// Sends a JSON document and returns the answer.
+    /// Sends a JSON document, and returns the response.
     pub(crate) async fn post(
         &self,
         url: &str,

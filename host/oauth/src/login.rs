@@ -65,8 +65,9 @@ pub async fn login(
     })
 }
 
-/// Returns the scopes to request: those of the settings, else those that the upstream proposes,
-/// with those of the options and of the former token.
+/// Returns the scopes to request: those of the settings or, if empty, those that the upstream
+/// proposes. Adds those of the options and of the former token, and `offline_access` if the server
+/// supports it.
 fn wanted_scopes(
     found: &Discovered,
     options: &LoginOptions<'_>,

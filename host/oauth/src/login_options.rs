@@ -2,7 +2,7 @@
 
 use context_guard_config::OAuth;
 
-/// The subject and the options of a login.
+/// The upstream, the principal and the options of a login.
 pub struct LoginOptions<'a> {
     /// The name of the upstream.
     pub upstream: &'a str,
@@ -10,17 +10,17 @@ pub struct LoginOptions<'a> {
     pub url: &'a str,
     /// The settings of the upstream.
     pub settings: &'a OAuth,
-    /// The principal for whom the gateway will use the token.
+    /// The principal for which the gateway will use the token.
     pub principal: &'a str,
     /// Scopes in addition to those of the settings and of an earlier login.
     pub scopes: &'a [String],
-    /// True to log in by the device flow (RFC 8628), without a browser on this machine.
+    /// True to log in by the device flow (RFC 8628), which needs no browser on this machine.
     pub device: bool,
-    /// True if the page of the login may be opened in a browser.
+    /// True if the login page may be opened in a browser.
     pub browser: bool,
-    /// The port of the redirection, instead of that of the settings. 0 selects a free one.
+    /// The port of the redirect page. `None` to use that of the settings. 0 selects a free port.
     pub port: Option<u16>,
-    /// Receives the steps of the login.
+    /// A function that receives the steps of the login.
     pub progress: &'a (dyn Fn(Progress<'_>) + Sync),
 }
 
@@ -29,22 +29,22 @@ pub struct LoginOptions<'a> {
 pub enum Progress<'a> {
     /// The authorization server with this issuer was found.
     Found(&'a str),
-    /// A client was registered, with this id.
+    /// A client was registered. Contains its id.
     Registered(&'a str),
-    /// The user has to open a page.
+    /// The user must open a page.
     OpenPage {
         /// The URL of the page.
         url: &'a str,
-        /// True if a browser was started with it.
+        /// True if a browser was started with the page.
         opened: bool,
     },
-    /// The user has to enter a code.
+    /// The user must enter a code.
     EnterCode {
-        /// The URL of the page that asks for the code.
+        /// The URL of the page on which the user enters the code.
         url: &'a str,
         /// The code to enter on the page.
         code: &'a str,
-        /// The URL of a page that knows the code.
+        /// The URL of a page that already contains the code. `None` if the server has no such page.
         link: Option<&'a str>,
     },
 }

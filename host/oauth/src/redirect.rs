@@ -25,11 +25,11 @@ struct Response {
     description: Option<String>,
 }
 
-/// The requirements of a valid authorization response.
+/// The properties of a valid authorization response.
 pub(crate) struct Expected<'a> {
     pub(crate) state: &'a str,
     pub(crate) issuer: &'a str,
-    /// True if the server promises to name itself in each response.
+    /// True if the server declares that each response contains its issuer.
     pub(crate) names_issuer: bool,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct RedirectPage {
 }
 
 impl RedirectPage {
-    /// Listens at a port of 127.0.0.1; 0 selects a free one.
+    /// Listens on a port of 127.0.0.1. 0 selects a free port.
     pub(crate) async fn open(port: u16) -> Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", port)).await.map_err(|error| {
             Error::Setup(format!("the port {port} of 127.0.0.1 cannot be used: {error}"))
@@ -54,8 +54,8 @@ impl RedirectPage {
         &self.url
     }
 
-    /// Waits for the authorization response and returns its code. Requests that do not belong to
-    /// this login are answered with 400 or 404, and change nothing.
+    /// Waits for the authorization response, and returns its code. Requests that do not belong to
+    /// this login are answered with 400 or 404, and have no effect.
     pub(crate) async fn code(&self, expected: &Expected<'_>) -> Result<String> {
         loop {
             let (mut stream, _) = self.listener.accept().await?;
@@ -67,7 +67,8 @@ impl RedirectPage {
     }
 }
 
-/// Answers one request. Returns the outcome of the login, if the request decides it.
+/// Answers one request. Returns the outcome of the login. `None` if the request does not determine
+/// it.
 async fn handle(stream: &mut TcpStream, expected: &Expected<'_>) -> Option<Result<String>> {
     let target = request_target(stream).await?;
     let url = Url::parse("http://127.0.0.1").ok()?.join(&target).ok()?;
@@ -91,7 +92,7 @@ async fn handle(stream: &mut TcpStream, expected: &Expected<'_>) -> Option<Resul
 }
 
 /// Returns the code of a valid response, or the reason why the login fails. `None` if the response
-/// belongs to another login: any page in the browser can send one.
+/// belongs to another login, because any page in the browser can send one.
 fn check(response: Response, expected: &Expected<'_>) -> Option<Result<String>> {
     if response.state.as_deref() != Some(expected.state) {
         return None;
@@ -137,7 +138,7 @@ fn parse(url: &Url) -> Response {
     response
 }
 
-/// Reads a request and returns its target. `None` if it is no GET request.
+/// Reads a request, and returns its target. `None` if it is not a GET request.
 async fn request_target(stream: &mut TcpStream) -> Option<String> {
     let mut request = Vec::new();
     while !request.windows(4).any(|window| window == b"\r\n\r\n") {

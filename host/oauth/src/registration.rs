@@ -1,5 +1,5 @@
-//! Registers the gateway as a client of an authorization server (RFC 7591), unless the operator
-//! has done so.
+//! Registers the gateway as a client of an authorization server (RFC 7591), unless the operator has
+//! registered one.
 
 use context_guard_config::Secret;
 use serde::Deserialize;
@@ -11,7 +11,7 @@ use crate::login_options::{LoginOptions, Progress};
 use crate::stored_token::ClientCredentials;
 use crate::{Error, Result};
 
-/// The answer to a registration.
+/// The response to a registration.
 #[derive(Deserialize)]
 struct Registered {
     client_id: String,
@@ -19,7 +19,7 @@ struct Registered {
     token_endpoint_auth_method: Option<String>,
 }
 
-/// The error code and description in the answer to a refused registration.
+/// The error code and description in the response to a refused registration.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Refused {
@@ -27,8 +27,8 @@ struct Refused {
     error_description: String,
 }
 
-/// Returns the client that the settings name, or registers one that uses `grant` and, if given,
-/// `redirect`, and reports it as a step of the login.
+/// Returns the client in the settings. Otherwise registers a client for `grant` and, if given,
+/// `redirect`, and reports that step of the login.
 pub(crate) async fn client(
     fetcher: &Fetcher,
     server: &ServerMetadata,
@@ -88,7 +88,7 @@ pub(crate) async fn client(
     Ok(client)
 }
 
-/// Returns true if the server expects the secret of a client in the body of requests.
+/// Returns true if the server expects the client's secret in the body of requests.
 fn prefers_body(server: &ServerMetadata) -> bool {
     !server.accepts("client_secret_basic") && server.accepts("client_secret_post")
 }

@@ -1,4 +1,4 @@
-//! The store of tokens: a folder with one encrypted file for each upstream and principal.
+//! The token store: a folder with one encrypted file for each upstream and principal.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Write as _};
@@ -14,13 +14,13 @@ use crate::{Error, KEY_VARIABLE, Result};
 
 /// The first bytes of each file of the store.
 const MAGIC: &[u8] = b"context-guard token 1\n";
-/// The name of the file with the key that the store creates for itself.
+/// The name of the file with the key, if the store has created the key itself.
 const KEY_FILE: &str = "key";
-/// The pause between two attempts to lock a token, and the maximum time of all.
+/// The pause between two attempts to lock a token.
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The version of a file: another one has another time of change or another identity.
+/// The version of a file. Another version has another modification time or another identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileStamp(SystemTime, u64, u64);
 
@@ -28,13 +28,14 @@ pub(crate) struct FileStamp(SystemTime, u64, u64);
 pub struct TokenStore {
     folder: PathBuf,
     cipher: Cipher,
-    /// The place of the key, for error messages.
+    /// The location of the key, for error messages.
     key_place: String,
 }
 
 impl TokenStore {
-    /// Opens the store that a configuration names. Its key is that of the configuration, else of
-    /// the environment variable [`KEY_VARIABLE`], else a file in the folder, which is created.
+    /// Opens the token store of a configuration. Its key is that of the configuration, otherwise
+    /// that of the environment variable [`KEY_VARIABLE`], otherwise a file in the folder, which is
+    /// created.
     ///
     /// # Errors
     /// The key is too short, or its file cannot be read or created.
@@ -52,12 +53,12 @@ impl TokenStore {
         Ok(Self { cipher: Cipher::new(&key)?, folder, key_place })
     }
 
-    /// Returns the file of a token. Its name reveals the upstream, but not the principal.
+    /// Returns the path of a token's file. The name reveals the upstream, but not the principal.
     pub(crate) fn path(&self, upstream: &str, principal: &str) -> PathBuf {
         token_path(&self.folder, upstream, principal)
     }
 
-    /// Returns the version of a token's file, or `None` if there is no file.
+    /// Returns the version of a token's file. `None` if there is no file.
     pub(crate) fn stamp(path: &Path) -> Option<FileStamp> {
         let metadata = std::fs::metadata(path).ok()?;
         #[cfg(unix)]
@@ -67,7 +68,7 @@ impl TokenStore {
         Some(FileStamp(metadata.modified().ok()?, metadata.len(), identity))
     }
 
-    /// Reads a token. `None` if none is stored.
+    /// Reads a token. Returns `None` if none is stored.
     ///
     /// # Errors
     /// The file cannot be read or decrypted.
@@ -95,7 +96,7 @@ impl TokenStore {
         Ok(Some(token.map_err(|error| format_error(&path, &error.to_string()))?))
     }
 
-    /// Stores a token. A reader sees the old file or the new one.
+    /// Stores a token. A concurrent reader sees the old file or the new one.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -129,10 +130,11 @@ impl TokenStore {
         remove_file(&self.path(upstream, principal))
     }
 
-    /// Waits until no other process changes a token. The lock ends when the file is dropped.
+    /// Waits until no other process changes the token, and locks it. Dropping the returned file
+    /// releases the lock.
     ///
     /// # Errors
-    /// The file of the lock cannot be created, or another process keeps it.
+    /// The lock file cannot be created, or another process holds the lock for too long.
     pub(crate) async fn lock(&self, upstream: &str, principal: &str) -> Result<File> {
         let path = self.path(upstream, principal).with_extension("lock");
         std::fs::create_dir_all(&self.folder).map_err(|source| file_error(&path, source))?;
@@ -154,7 +156,7 @@ impl TokenStore {
     }
 }
 
-/// Removes a token from the store that a configuration names, without its key. Returns false if
+/// Removes a token from the store of a configuration, which does not need the key. Returns false if
 /// none is stored.
 ///
 /// # Errors
@@ -171,7 +173,7 @@ fn remove_file(path: &Path) -> Result<bool> {
     }
 }
 
-/// Returns the folder of the store that a configuration names.
+/// Returns the folder of the token store of a configuration.
 fn folder(config: &Config) -> PathBuf {
     match &config.tokens.folder {
         Some(folder) => config.folder.join(folder),
@@ -185,14 +187,15 @@ fn token_path(folder: &Path, upstream: &str, principal: &str) -> PathBuf {
     folder.join(format!("{upstream}-{digest}.token"))
 }
 
-/// Makes files that the options create readable by their owner only.
+/// Makes files that are created with these options readable only by their owner.
 fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
     options
 }
 
-/// Returns the context to which a token is bound: the file of one principal is not that of another.
+/// Returns the context to which a token is bound, so that the file of one principal cannot replace
+/// that of another.
 fn context(upstream: &str, principal: &str) -> Vec<u8> {
     [upstream.as_bytes(), principal.as_bytes()].join(&0)
 }

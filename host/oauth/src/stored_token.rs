@@ -1,21 +1,21 @@
-//! A token with all that its refresh needs, as the store encrypts it.
+//! A token with all data that its refresh needs, in the form that the store encrypts.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use context_guard_config::Secret;
 use serde::{Deserialize, Serialize, Serializer};
 
-/// The time before its expiry at which a token is refreshed.
+/// The time before a token's expiry at which the token is refreshed.
 const EXPIRY_MARGIN: Duration = Duration::from_secs(5);
 
-/// A client that an authorization server knows.
+/// A client that is registered at an authorization server.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ClientCredentials {
     pub(crate) id: String,
     #[serde(serialize_with = "expose_optional", default)]
     pub(crate) secret: Option<Secret>,
-    /// True if the secret is sent in the body of requests, not in a header.
+    /// True if the secret is sent in the body of requests, false if in a header.
     pub(crate) secret_in_body: bool,
 }
 
@@ -23,7 +23,7 @@ pub(crate) struct ClientCredentials {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct StoredToken {
-    /// The URL of the upstream, which alone may receive the token.
+    /// The URL of the upstream. Only this upstream may receive the token.
     pub(crate) url: String,
     /// The resource for which tokens are requested (RFC 8707).
     pub(crate) resource: String,
@@ -34,13 +34,13 @@ pub(crate) struct StoredToken {
     pub(crate) access_token: Secret,
     #[serde(serialize_with = "expose_optional", default)]
     pub(crate) refresh_token: Option<Secret>,
-    /// The expiry, in seconds since 1970. `None` if the server did not name it.
+    /// The expiry, in seconds since 1970. `None` if the server did not report it.
     pub(crate) expires_at: Option<u64>,
     pub(crate) scopes: Vec<String>,
 }
 
 impl StoredToken {
-    /// Returns true if the token can be used without a refresh.
+    /// Returns true if the token can be used without a refresh, because its expiry is not near.
     pub(crate) fn is_fresh(&self) -> bool {
         self.expires_at.is_none_or(|expiry| unix_seconds() + EXPIRY_MARGIN.as_secs() < expiry)
     }
@@ -51,7 +51,7 @@ impl StoredToken {
     }
 }
 
-/// Returns the seconds since 1970.
+/// Returns the current time in seconds since 1970.
 pub(crate) fn unix_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }

@@ -1,4 +1,4 @@
-//! The tokens of one upstream, for a gateway that runs.
+//! The tokens of one upstream, for a running gateway.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,21 +15,21 @@ use crate::fetch::Fetcher;
 use crate::store::{FileStamp, TokenStore};
 use crate::stored_token::StoredToken;
 
-/// The time for which a failed refresh is not repeated: requests that waited for it fail with it.
+/// The time for which a failed refresh is not repeated. Requests that waited for it fail, too.
 const FAILURE_PAUSE: Duration = Duration::from_secs(2);
 
 /// The reason why there is no token for a request.
 #[derive(Clone, Debug, Error)]
 pub enum TokenError {
-    /// The principal has to log in. Contains the message for the client.
+    /// The principal must log in. Contains the message for the client.
     #[error("{0}")]
     LoginRequired(String),
-    /// The authorization server or the store does not work. Contains the message for the client.
+    /// The authorization server or the store failed. Contains the message for the client.
     #[error("{0}")]
     Unavailable(String),
 }
 
-/// Returns the command by which a principal logs in at an upstream.
+/// Returns the command with which a principal logs in at an upstream.
 #[must_use]
 pub fn login_command(upstream: &str, principal: &str, scopes: &[String]) -> String {
     let mut command = format!("context-guard login {upstream}");
@@ -42,7 +42,7 @@ pub fn login_command(upstream: &str, principal: &str, scopes: &[String]) -> Stri
     command
 }
 
-/// Returns a word as shells read it. Principals and scopes come from other servers.
+/// Quotes a word for shells, because principals and scopes come from other servers.
 fn quote(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/@+,=".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
@@ -51,16 +51,16 @@ fn quote(word: &str) -> String {
     format!("'{}'", word.replace(char::is_control, " ").replace('\'', "'\\''"))
 }
 
-/// The state of one principal's token.
+/// The token of one principal, and the state of its refresh.
 struct PrincipalTokens {
     /// The token as it was last read, with the version of its file.
     read: Mutex<Option<(FileStamp, Arc<StoredToken>)>>,
-    /// Held during a refresh. Has the last failure.
+    /// The last failed refresh, if any. The lock is held during a refresh.
     refreshing: tokio::sync::Mutex<Option<(Instant, TokenError)>>,
 }
 
-/// The tokens of all principals for one upstream. A token never serves another principal, and no
-/// other URL than that for which it was issued.
+/// The tokens of all principals for one upstream. A token is never used for another principal, or
+/// for another URL than that for which it was issued.
 pub struct UpstreamTokens {
     upstream: String,
     url: String,
@@ -94,10 +94,10 @@ impl UpstreamTokens {
         self.principals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the access token of a principal. Refreshes it first if it is about to expire.
+    /// Returns the access token of a principal. Refreshes the token first if it is about to expire.
     ///
     /// # Errors
-    /// The principal has no token that can be used.
+    /// The principal has no usable token.
     pub async fn access_token(self: &Arc<Self>, principal: &str) -> Result<Secret, TokenError> {
         let token = self.load(principal)?;
         if token.is_fresh() {
@@ -112,7 +112,7 @@ impl UpstreamTokens {
         }
     }
 
-    /// Returns an access token that is not `rejected`, which the upstream refused or which has
+    /// Returns an access token other than `rejected`, which the upstream refused or which has
     /// expired. Concurrent calls share one refresh.
     ///
     /// # Errors
@@ -149,7 +149,8 @@ impl UpstreamTokens {
         refreshed
     }
 
-    /// Refreshes a token while no other gateway with the same store does so.
+    /// Refreshes a token while holding its lock, so that no other gateway with the same store
+    /// refreshes it.
     async fn refresh_locked(
         &self,
         principal: &str,
@@ -200,7 +201,7 @@ impl UpstreamTokens {
         entry
     }
 
-    /// Returns the stored token of a principal. Reads its file again if that has changed.
+    /// Returns the stored token of a principal. Reads its file again if the file has changed.
     fn load(&self, principal: &str) -> Result<Arc<StoredToken>, TokenError> {
         let path = self.store.path(&self.upstream, principal);
         let Some(stamp) = TokenStore::stamp(&path) else {
@@ -256,7 +257,7 @@ impl UpstreamTokens {
     }
 }
 
-/// Returns true if a token replaces the rejected one.
+/// Returns true if a token differs from the rejected one and is still valid.
 fn is_renewed(token: &StoredToken, rejected: &Secret) -> bool {
     token.access_token != *rejected && !token.has_expired()
 }

@@ -24,8 +24,8 @@ pub const NONCE_BYTES: usize = ring::aead::NONCE_LEN;
 /// A random number that is stored with each sealed value. It is not secret.
 pub type Nonce = [u8; NONCE_BYTES];
 
-/// A failure to derive a key or to seal a value: the system has no random bytes, or the value
-/// exceeds the maximum length of the cipher, which is 256 GiB.
+/// The error that a key cannot be derived or a value cannot be encrypted. Either the operating
+/// system provides no random bytes, or the value exceeds the cipher's maximum of 256 GiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("a value cannot be encrypted")]
 pub struct SealError;
@@ -40,8 +40,8 @@ impl From<ring::error::Unspecified> for SealError {
 pub struct KeyMaterial(Prk);
 
 impl KeyMaterial {
-    /// Creates the material from the bytes `secret`. Another `purpose` gives other keys, so that a
-    /// secret may have several uses.
+    /// Creates the material from the bytes `secret`. Another `purpose` gives other keys, so that
+    /// one secret can have several uses.
     #[must_use]
     pub fn new(purpose: &[u8], secret: &[u8]) -> Self {
         Self(Salt::new(HKDF_SHA256, purpose).extract(secret))
@@ -50,7 +50,7 @@ impl KeyMaterial {
     /// Derives the key of an owner of values, such as a principal.
     ///
     /// # Errors
-    /// The derivation fails.
+    /// [`SealError`] if the derivation fails.
     pub fn key(&self, owner: &[u8]) -> Result<SealingKey, SealError> {
         let info = [owner];
         let key = UnboundKey::from(self.0.expand(&info, &CHACHA20_POLY1305)?);
@@ -77,8 +77,8 @@ impl SealingKey {
         Ok(nonce)
     }
 
-    /// Returns the value in `sealed`, which is the ciphertext and its tag. `None` if the key or the
-    /// context is another, or `sealed` or the nonce was changed.
+    /// Decrypts and returns the value in `sealed`, which is the ciphertext and its tag. `None` if
+    /// the key or the context is another one, or `sealed` or the nonce was changed.
     #[must_use]
     pub fn open(&self, context: &[u8], nonce: &Nonce, sealed: &[u8]) -> Option<Vec<u8>> {
         let nonce = UsedNonce::assume_unique_for_key(*nonce);
