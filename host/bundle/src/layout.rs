@@ -8,9 +8,11 @@ use crate::{Error, MAX_BUNDLE_BYTES, Result, digest, with_path};
 
 /// The media type of a bundle.
 const BUNDLE_TYPE: &str = "application/vnd.context-guard.bundle.v1";
+/// The media type of an OCI image manifest.
 const MANIFEST_TYPE: &str = "application/vnd.oci.image.manifest.v1+json";
 /// The empty configuration of an artifact, which the OCI image specification defines.
 const EMPTY: &[u8] = b"{}";
+/// The media type of the empty configuration.
 const EMPTY_TYPE: &str = "application/vnd.oci.empty.v1+json";
 
 fn invalid(folder: &Path, reason: &str) -> Error {

@@ -30,8 +30,9 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The maximum number of concurrent requests of another replica, including event streams of its
 /// clients.
 const MAX_STREAMS: u32 = 10_000;
-/// The maximum number of unread bytes, for one request and for all requests of a connection.
+/// The maximum number of unread bytes of one request.
 const STREAM_WINDOW: u32 = 1 << 20;
+/// The maximum number of unread bytes of all requests of a connection.
 const CONNECTION_WINDOW: u32 = 16 << 20;
 
 /// Serves the other replicas until `gateway` stops, then waits at most `drain` for requests in

@@ -7,8 +7,9 @@ use tokio::task_local;
 use crate::message::{Head, member, splice, with_member};
 use crate::telemetry::TraceContext;
 
-/// The members of `_meta` that contain the trace context (SEP-414).
+/// The member of `_meta` with the ids of trace and span (SEP-414), and the HTTP header with them.
 const TRACEPARENT: &str = "traceparent";
+/// The member of `_meta` with the state of tracing systems (SEP-414), and the HTTP header with it.
 const TRACESTATE: &str = "tracestate";
 
 task_local! {

@@ -13,6 +13,7 @@ use crate::time::{format_time, parse_time};
 
 /// The default number of rows of a list.
 const DEFAULT_ROWS: usize = 50;
+/// The maximum number of rows of a list.
 const MAX_ROWS: usize = 500;
 /// The maximum number of requests that one list reads. A search for a rare value may need several
 /// lists.
@@ -40,10 +41,13 @@ impl ListQuery {
         Self::parse(parameters, now_ms, &["from", "limit"])
     }
 
-    /// Parses the parameters of a list of requests: patterns of `upstream`, `tool`, `client`,
-    /// `outcome` and `session`, in which `*` matches any characters; `from` and `limit`; `before`,
-    /// the `id` of the last request of the list before; and `id`, for one request and its
-    /// follow-up reads.
+    /// Parses the parameters of a list of requests:
+    ///
+    /// - `upstream`, `tool`, `client`, `outcome` and `session`: patterns, in which `*` matches any
+    ///   characters;
+    /// - `from` and `limit`;
+    /// - `before`: the `id` of the last request in the previous list;
+    /// - `id`: selects one request and its follow-up reads.
     ///
     /// # Errors
     /// [`Error::Query`] for an unknown name or an invalid value.

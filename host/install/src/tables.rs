@@ -52,8 +52,8 @@ fn blocks(document: &Document, path: &[String]) -> Option<Vec<Range<usize>>> {
     Some(own.into_iter().map(block).collect())
 }
 
-/// Returns true if a value below `node` is not in a block with its own header, because its key has
-/// dots and is in the block of another table.
+/// Returns true if a value below `node` is not in a block with its own header. That is the case if
+/// its key has dots and is in the block of another table.
 fn has_dotted_keys(node: &Node, text: &str) -> bool {
     if is_header(node, text) {
         return false;

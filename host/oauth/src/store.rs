@@ -18,6 +18,7 @@ const MAGIC: &[u8] = b"context-guard token 1\n";
 const KEY_FILE: &str = "key";
 /// The pause between two attempts to lock a token.
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
+/// The maximum time of all attempts to lock a token.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The version of a file. Another version has another modification time or another identity.

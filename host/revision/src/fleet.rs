@@ -27,8 +27,11 @@ const BOARD_TTL: Duration = Duration::from_secs(7 * 86_400);
 const MAX_RECORDS: usize = 16;
 /// The name of the board in the store.
 const BOARD: &str = "revisions";
+/// The prefix of the fields with the state of replicas. The id of the replica follows.
 const REPLICA: &str = "replica-";
+/// The prefix of the fields with rollbacks. The identity of the revision follows.
 const ROLLBACK: &str = "rollback-";
+/// The prefix of the fields with promotions. The identity of the revision follows.
 const PROMOTION: &str = "promotion-";
 
 /// A decision of one replica about a revision, which all replicas follow.

@@ -77,8 +77,8 @@ impl KeyRing {
         before != self.verifying()
     }
 
-    /// Drops removed keys whose last cursor has expired at the time `now`, in milliseconds since
-    /// 1970. Returns true if there were any.
+    /// Drops removed keys whose last cursor has expired. `now` is the time in milliseconds since
+    /// 1970. Returns true if a key was dropped.
     pub(super) fn expire(&mut self, now: u64) -> bool {
         let before = self.dropped.len();
         self.dropped.retain(|(_, until)| *until > now);

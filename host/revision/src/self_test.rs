@@ -21,6 +21,7 @@ use crate::{Error, Result};
 const TEST_TIME_MS: u64 = 1_790_000_000_000;
 /// The number of records in the list that the self-test shapes.
 const RECORDS: u64 = 400;
+/// The number of lines in the text that the self-test shapes.
 const LINES: u64 = 3_000;
 /// The maximum number of reads for all pages of one answer. More reads mean that cursors form a
 /// cycle.

@@ -27,6 +27,7 @@ pub(crate) struct Demo {
     upstream: Option<PathBuf>,
 }
 
+/// The tools that the demonstration calls, each with a description of its answer.
 const CALLS: [(&str, &str); 7] = [
     ("list_bookings", "500 bookings"),
     ("recent_bookings", "10 bookings"),

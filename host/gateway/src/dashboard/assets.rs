@@ -41,6 +41,7 @@ const FILES: [(&str, &str, &str); 11] = [
     ("style.css", STYLE, include_str!("../../assets/style.css")),
 ];
 
+/// The dashboard page.
 const INDEX: &str = include_str!("../../assets/index.html");
 
 /// Serves the dashboard page at `/`.

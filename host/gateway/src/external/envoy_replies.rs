@@ -89,9 +89,12 @@ const NOTHING: Overrides = Overrides {
 impl Overrides {
     /// Requests nothing more of this exchange.
     pub(crate) const IGNORE: Self = Self { response_head: HeaderSendMode::Skip, ..NOTHING };
+    /// Requests the head of the response, and no body.
     pub(crate) const SEND_RESPONSE_HEAD: Self = NOTHING;
+    /// Requests the whole request body in one message, and the head of the response.
     pub(crate) const SEND_REQUEST_BODY: Self =
         Self { request_body: BodySendMode::Buffered, ..NOTHING };
+    /// Requests the whole response body in one message.
     pub(crate) const BUFFER_RESPONSE: Self =
         Self { response_body: BodySendMode::Buffered, ..NOTHING };
     /// Requests the response body in chunks, and the trailers. Trailers show that no chunk was

@@ -22,8 +22,9 @@ use crate::front::certificates::Acceptor;
 /// The maximum number of concurrent calls of a connection. Each call is a client's request, which
 /// the other gateway limits.
 const MAX_STREAMS: u32 = 10_000;
-/// The maximum number of unread bytes, for one call and for all calls of a connection.
+/// The maximum number of unread bytes of one call.
 const STREAM_WINDOW: u32 = 1 << 20;
+/// The maximum number of unread bytes of all calls of a connection.
 const CONNECTION_WINDOW: u32 = 16 << 20;
 
 /// A listener for other gateways.

@@ -34,12 +34,14 @@ pub(crate) const INSTANCE: HeaderName = HeaderName::from_static("context-guard-i
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// The time for which an unreachable replica is not tried again.
 const DOWN_PAUSE: Duration = Duration::from_secs(1);
-/// The interval of probes of a connection, and the maximum time of one probe. A frozen replica
-/// therefore delays a request for at most twice this time.
+/// The time between two probes of a connection. A frozen replica delays a request for at most this
+/// time and [`PROBE_TIMEOUT`].
 const PROBE_INTERVAL: Duration = Duration::from_secs(3);
+/// The maximum time of one probe.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
-/// The maximum number of unread bytes, for one response and for all responses of a connection.
+/// The maximum number of unread bytes of one response.
 const STREAM_WINDOW: u32 = 1 << 20;
+/// The maximum number of unread bytes of all responses of a connection.
 const CONNECTION_WINDOW: u32 = 16 << 20;
 
 /// The reason why a replica did not answer.

@@ -37,6 +37,7 @@ pub(super) enum Count {
     DefinitionAlerts,
 }
 
+/// The number of sums in a window.
 const COUNTS: usize = Count::DefinitionAlerts as usize + 1;
 
 /// The sums and histograms of a period.

@@ -15,6 +15,7 @@ const MAX_CALLS: u64 = 50;
 const MAX_CODE_BYTES: usize = 256 << 10;
 /// The maximum number of cursors or of declarations in one call.
 const MAX_NAMES: usize = 100;
+/// The names of the arguments, for errors.
 const NAMES: &str = "code, input, cursors, declare, timeoutMs, maxCalls";
 
 /// The arguments of a run.
