@@ -195,7 +195,7 @@ fn profile_name(name: &str) -> Result<String, String> {
     check_name(name).map(|()| name.to_owned())
 }
 
-/// The option that turns the history of calls off.
+/// The option that disables the history of calls.
 #[derive(Clone, Args)]
 pub(crate) struct HistoryOption {
     /// Record no calls for `context-guard stats`.

@@ -114,7 +114,7 @@ mod tests {
 
     use super::*;
 
-    /// Waits until `count` calls wait for their turns.
+    /// Waits until `count` calls wait for permits.
     fn wait_for(calls: &LongCalls, count: usize) {
         while calls.state().waiting.iter().map(|(_, calls)| calls.len()).sum::<usize>() < count {
             thread::yield_now();

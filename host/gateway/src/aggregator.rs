@@ -161,8 +161,9 @@ impl Aggregator {
             && !self.programs.is_enabled()
     }
 
-    /// Reads the lists of all upstreams once, so that they are known before the first client asks.
-    /// Does nothing for a single upstream, whose lists pass unchanged.
+    /// Reads the lists of all upstreams that need no credentials of a client, so that they are
+    /// known before the first request. Does nothing if the process limit is too low, and for a
+    /// single upstream, whose lists pass unchanged.
     pub(crate) async fn warm(self: Arc<Self>) {
         if self.is_transparent() || !self.can_warm {
             return;

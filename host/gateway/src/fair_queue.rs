@@ -237,7 +237,7 @@ mod tests {
         FairQueue::new(shares(places), shares(queue))
     }
 
-    /// Starts tasks that wait for a place, in order, and returns the order in which they get it.
+    /// Starts tasks that wait for a permit, in order. Returns the order in which they get permits.
     async fn order(queue: &Arc<FairQueue>, held: Place, callers: &[(&str, &str)]) -> Vec<String> {
         let (names, mut order) = tokio::sync::mpsc::unbounded_channel();
         for (principal, session) in callers {

@@ -33,7 +33,8 @@ impl KeyRing {
         self.configured.iter().chain(dropped).cloned().collect()
     }
 
-    /// Encrypts the values in the store with the keys that verify cursors, and returns these keys.
+    /// Gives the store the keys that verify cursors, for the protection of its values outside of
+    /// this process. Returns these keys.
     pub(super) fn protect(&self, services: &HostServices) -> Vec<SigningKey> {
         let keys = self.verifying();
         let secrets: Vec<&[u8]> = keys.iter().map(|key| key.secret.as_slice()).collect();

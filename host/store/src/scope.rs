@@ -38,7 +38,7 @@ pub fn own_scope(principal: &str) -> Cow<'_, str> {
 /// be another person.
 const ANONYMOUS: &str = "anonymous";
 
-/// Returns the principal of a scope, for what all its scopes share: quotas, turns and votes. A
+/// Returns the principal of a scope, for what all its scopes share: quotas, permits and votes. A
 /// client chooses its credentials, and could multiply them otherwise. Scopes of anonymous callers
 /// are returned whole.
 ///

@@ -107,7 +107,7 @@ impl UpstreamServer {
         }
     }
 
-    /// Sets if the upstream speaks a protocol mode.
+    /// Records if the upstream speaks a protocol mode.
     pub(crate) fn set_speaks(&self, mode: ProtocolMode, speaks: bool) {
         match mode {
             ProtocolMode::Stateful => self.modes().stateful = Some(speaks),
@@ -121,7 +121,7 @@ impl UpstreamServer {
         *self.legacy_sse.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets if the upstream speaks HTTP+SSE. Has no effect if the configuration determines the
+    /// Records if the upstream speaks HTTP+SSE. Has no effect if the configuration determines the
     /// transport.
     pub(crate) fn set_speaks_legacy_sse(&self, speaks: Option<bool>) {
         if self.config.transport == HttpTransport::Auto {
