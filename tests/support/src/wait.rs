@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 /// The maximum time until an awaited event. Tests run beside each other on few cores.
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(180);
 /// The time between two attempts, in milliseconds.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
