@@ -22,7 +22,11 @@ const TEXTS = {
   lines_of_json: () => `${repeat(300_000, (at) => `{"id":${at},"level":"info","message":"request ${at} was served"}`).join("\n")}\n{"id":-1,"message":"NEEDLE"}`,
   markup: () => `<html><body>${repeat(300_000, (at) => `<div class="c${at}"><p>Text ${at}</p></div>`).join("")}NEEDLE</body></html>`,
   table: () => `id,name,note\n${repeat(600_000, (at) => `${at},"name ${at}","a note, with a comma"`).join("\n")}\n-1,NEEDLE,x`,
-  quoted: () => JSON.stringify({ log: `${'\\"'.repeat(8 * MB)}NEEDLE` }),
+  quoted: () => JSON.stringify({ log: `${'\\"'.repeat(4 * MB)}NEEDLE` }),
+  fences: () => `${repeat(1_500_000, (at) => `~~~ let x${at % 97} = [${at}];`).join("\n")}\nNEEDLE`,
+  symbols: () => `${repeat(8 * MB, (at) => "!#$%&()*+,-./:;<=>?@[]^_{|}~~"[(at * at * 7919 + at) % 30]).join("")}NEEDLE`,
+  letters: () => JSON.stringify({ data: `${repeat(MB, (at) => (at * 2654435761 % 4294967296).toString(36)).join("")}NEEDLE` }),
+  pictures: () => `${repeat(4 * MB, (at) => String.fromCodePoint(0x1f300 + (at * 7919) % 700)).join("")}NEEDLE`,
   wide_signs: () => `${"漢字かな交じり文 ".repeat(700_000)}NEEDLE`,
 };
 
