@@ -226,6 +226,8 @@ fn compose_file_is_valid_and_its_gateway_serves() -> Result<()> {
         }
     }
     ensure!(recipe == container.join("Containerfile") && recipe.is_file(), "{}", recipe.display());
+    // Clients of https:// servers trust the authorities of the system only.
+    ensure!(std::fs::read_to_string(&recipe)?.contains("ca-certificates"));
     let (_process, url, _) =
         serve(&container.join("gateway.yaml"), &peers::folder("compose-gateway")?)?;
     assert_guarded(&url, &[])
