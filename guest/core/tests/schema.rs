@@ -70,21 +70,32 @@ fn schema() -> Value {
     schema
 }
 
+/// Returns the definition of the values, or list entries, of a policy setting.
+fn definition<'s>(schema: &'s Value, property: &Value) -> Option<&'s Value> {
+    let reference = property.pointer("/anyOf/0/$ref").or(property.pointer("/items/$ref"))?;
+    schema.pointer(reference.as_str()?.trim_start_matches('#'))
+}
+
 /// Returns the values that an enumerated policy setting may have.
 fn choices(schema: &Value, property: &Value) -> Vec<String> {
-    let reference = property.pointer("/anyOf/0/$ref").or(property.pointer("/items/$ref"));
-    let target = reference
-        .and_then(Value::as_str)
-        .and_then(|path| schema.pointer(path.trim_start_matches('#')));
+    let target = definition(schema, property);
     let all = target.and_then(|target| target["oneOf"].as_array()).into_iter().flatten();
     all.filter_map(|one| one["const"].as_str().map(|one| format!("`{one}`"))).collect()
 }
 
 fn table(schema: &Value) -> String {
     let mut table = String::from(
-        "# Settings of a policy\n\nGenerated from the code; see [Set a policy](../how-to/set-a-policy.md). A setting without a default\nis derived from the answers.\n\n| setting | default | range | what it is |\n|---|---|---|---|\n",
+        "# Settings of a policy\n\nGenerated from the code; see [Set a policy](../how-to/set-a-policy.md). A setting without a default\nis derived from the answers. `[]` follows the name of a list.\n\n| setting | default | range | what it is |\n|---|---|---|---|\n",
     );
-    for (name, property) in schema["properties"].as_object().unwrap() {
+    add_rows(schema, &schema["properties"], "", &mut table);
+    table
+}
+
+/// Adds a row for each setting of `properties`, and for the members of its values. `prefix` is the
+/// path of the object that has the settings.
+fn add_rows(schema: &Value, properties: &Value, prefix: &str, table: &mut String) {
+    let shared = &schema["properties"];
+    for (name, property) in properties.as_object().unwrap() {
         let default = match &property["default"] {
             Value::Null => String::new(),
             default => format!("`{default}`"),
@@ -96,9 +107,18 @@ fn table(schema: &Value) -> String {
             _ => choices(schema, property).join(", "),
         };
         let text = property["description"].as_str().unwrap_or_default().replace('\n', " ");
-        writeln!(table, "| `{name}` | {default} | {range} | {text} |").unwrap();
+        writeln!(table, "| `{prefix}{name}` | {default} | {range} | {text} |").unwrap();
+        let Some(members) = definition(schema, property).map(|one| &one["properties"]) else {
+            continue;
+        };
+        let list = if property["items"].is_object() { "[]" } else { "" };
+        let path = format!("{prefix}{name}{list}.");
+        // The settings of a rule have rows of their own already.
+        let members = members.as_object().into_iter().flatten();
+        let members = members.filter(|(member, _)| name != "endpoints" || shared[member].is_null());
+        let members: Value = members.map(|(name, member)| (name.clone(), member.clone())).collect();
+        add_rows(schema, &members, &path, table);
     }
-    table
 }
 
 /// The settings for which null has a meaning of its own. For others it is as if they were absent.
