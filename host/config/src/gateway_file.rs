@@ -89,7 +89,9 @@ pub struct Config {
     /// of the user.
     pub history: Option<HistorySettings>,
     /// Secrets that sign cursors. The first signs, all verify. Those of `${file:…}` may change
-    /// while the gateway runs. Without any, CONTEXT_GUARD_SIGNING_KEYS is used, or a random key.
+    /// while the gateway runs. Without any, CONTEXT_GUARD_SIGNING_KEYS is used (keys separated by
+    /// commas). Without both, `stdio` keeps a key in the state folder of the user, and `serve` uses
+    /// a random one until it ends.
     pub signing_keys: Vec<Secret>,
     /// Verifies with a signing key that was removed too early, until the last cursors that it
     /// signed have expired. Set it to false to revoke a leaked key at once.
@@ -211,9 +213,10 @@ pub struct Access {
     /// Requires that connections of `trustedProxies` begin with a header of the PROXY protocol,
     /// version 2, which names the client. Connections of other addresses have none.
     pub proxy_protocol: bool,
-    /// The allowed Host headers in addition to loopback, with or without a port.
+    /// The allowed Host headers in addition to loopback, with or without a port. They hold for the
+    /// admin endpoint, too. It also accepts addresses, if it listens beyond loopback.
     pub allow_hosts: Vec<String>,
-    /// The allowed Origin headers in addition to loopback.
+    /// The allowed Origin headers in addition to loopback, also for the admin endpoint.
     pub allow_origins: Vec<String>,
     /// The rate limit of each principal, and of each address for callers that are anonymous or fail
     /// to authenticate.
@@ -352,12 +355,13 @@ pub struct Limits {
     pub processes_per_principal: usize,
     /// Seconds for requests in flight when the gateway stops.
     pub drain_seconds: u64,
-    /// The maximum bytes of snapshots in memory. Beyond it, the oldest of the principal with the
-    /// most bytes are removed.
+    /// The maximum bytes of snapshots in memory. Beyond it, the least recently used ones of the
+    /// principal with the most bytes are removed.
     #[schemars(range(min = 1))]
     pub store_bytes: usize,
-    /// The maximum bytes of snapshots of a principal in memory. Without it a quarter of
-    /// `storeBytes`, or all of it if callers do not authenticate. A shared store has no such limit.
+    /// The maximum bytes of snapshots of a principal in memory. Beyond it, its least recently used
+    /// ones are removed. Without it a quarter of `storeBytes`, or all of it if callers do not
+    /// authenticate. A shared store has no such limit.
     #[schemars(range(min = 1))]
     pub store_bytes_per_principal: Option<usize>,
 }

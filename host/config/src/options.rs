@@ -145,7 +145,8 @@ impl Default for HistorySettings {
 pub struct RecordingOptions {
     /// The file that lines are appended to.
     pub file: PathBuf,
-    /// The share of recorded answers, from 0 to 1.
+    /// The share of recorded answers, from 0 to 1. Every n-th answer is recorded, where n is 1
+    /// divided by the share, rounded: 0.7 records all.
     #[serde(default = "all")]
     #[schemars(range(min = 0, max = 1))]
     pub share: f64,

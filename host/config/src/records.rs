@@ -14,7 +14,7 @@ use crate::secret::Secret;
 pub struct Audit {
     /// The folder of its files, one per day.
     pub folder: PathBuf,
-    /// Days after which files are deleted.
+    /// The number of newest files to keep. Older ones are deleted. A day without entries has none.
     #[serde(default = "month")]
     #[schemars(range(min = 1))]
     pub retention_days: usize,
@@ -34,7 +34,8 @@ fn month() -> usize {
 pub struct Telemetry {
     /// The maximum number of records in memory.
     pub ring: usize,
-    /// The share of answers whose tokens are counted exactly, from 0 to 1.
+    /// The share of answers whose tokens are counted exactly, from 0 to 1. Every n-th answer is
+    /// counted, where n is 1 divided by the share, rounded.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub sample: f64,
     /// The export to an OpenTelemetry collector. Variables such as OTEL_EXPORTER_OTLP_ENDPOINT
