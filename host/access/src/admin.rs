@@ -36,6 +36,9 @@ impl AdminAccess {
         let is_loopback = address.is_ok_and(|address| address.ip().to_canonical().is_loopback());
         // A page whose host name resolves to this machine does not know the token.
         let hosts = Hosts::new(access, is_loopback, admin.token.is_some());
+        // `allowHosts` has the names of clients. Prometheus and other tools of operators use the
+        // address of a replica.
+        let hosts = if is_loopback { hosts } else { hosts.accepting_addresses() };
         Self {
             hosts,
             token: admin.token.clone(),
@@ -190,6 +193,30 @@ mod tests {
         }
         let far = rules.admit(IpAddr::from([10, 0, 0, 1]), &request(&[LOCAL]));
         assert!(matches!(far, Err(Refusal::Unauthorized(_))));
+    }
+
+    #[test]
+    fn addresses_are_accepted_beside_listed_hosts() {
+        let access = Config { allow_hosts: vec!["mcp.example".to_owned()], ..Config::default() };
+        let rules = |listen: &str| {
+            let token = Some(Secret::new("right"));
+            AdminAccess::new(&Admin { listen: listen.to_owned(), token, tls: None }, &access)
+        };
+        let peer = IpAddr::from([10, 0, 0, 1]);
+        let admit = |rules: &AdminAccess, host| {
+            let headers = [("host", host), ("authorization", "Bearer right")];
+            rules.admit(peer, &request(&headers)).is_ok()
+        };
+        let replica = rules("0.0.0.0:8809");
+        for (host, is_admitted) in [
+            ("10.0.0.7:8809", true),
+            ("[2001:db8::1]:8809", true),
+            ("mcp.example", true),
+            ("evil.example", false),
+        ] {
+            assert_eq!(admit(&replica, host), is_admitted, "{host}");
+        }
+        assert!(!admit(&rules("127.0.0.1:8809"), "10.0.0.7:8809"));
     }
 
     #[test]

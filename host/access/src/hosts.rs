@@ -38,6 +38,11 @@ impl Hosts {
         }
     }
 
+    /// Accepts every address as Host, in addition to `allowHosts`.
+    pub(super) fn accepting_addresses(self) -> Self {
+        Self { accepts_addresses: true, ..self }
+    }
+
     /// Returns true if every Host header is accepted.
     pub(super) fn accepts_any(&self) -> bool {
         self.accepts_any
