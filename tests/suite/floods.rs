@@ -127,7 +127,11 @@ fn endless_call_ends() -> Result<()> {
         // The client stores the whole response: large blocks would exceed its limit.
         let answer = client.send(&flood(1, json!({"bytes": 16})))?.answer()?;
         let text = answer.all_texts().join("");
-        ensure!(answer.is_error() && text.contains("limits.callSeconds"), "{}", answer.0);
+        ensure!(
+            answer.is_error() && text.contains("upstreams[].limits.callSeconds"),
+            "{}",
+            answer.0
+        );
     }
     Ok(())
 }

@@ -106,7 +106,8 @@ impl Failure {
     /// Returns the failure of a call that was not finished within the time `limit`.
     pub(crate) fn call_too_long(upstream: &str, limit: Duration) -> Self {
         Self::Timeout(format!(
-            "The upstream `{upstream}` did not finish the call within {} s (limits.callSeconds).",
+            "The upstream `{upstream}` did not finish the call within {} s \
+             (upstreams[].limits.callSeconds).",
             limit.as_secs()
         ))
     }

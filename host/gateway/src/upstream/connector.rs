@@ -115,7 +115,8 @@ impl UpstreamServer {
         };
         let opened = opened.unwrap_or_else(|_| {
             Err(Failure::Timeout(format!(
-                "The upstream `{}` did not finish the handshake within {} s (limits.startSeconds).",
+                "The upstream `{}` did not finish the handshake within {} s \
+                 (upstreams[].limits.startSeconds).",
                 self.name, limits.start_seconds
             )))
         });

@@ -22,7 +22,7 @@ pub(super) fn script(limits: &UpstreamLimits) -> Option<String> {
     ];
     let mut script = String::new();
     let mut add = |member: &str, command: String| {
-        let refusal = format!("the system refuses limits.{member}");
+        let refusal = format!("the system refuses upstreams[].limits.{member}");
         let _ = write!(script, "{command} || {{ echo '{refusal}' >&2; exit 126; }}; ");
     };
     for (member, option, limit) in options {
@@ -92,7 +92,7 @@ mod tests {
         let limits = UpstreamLimits { files: Some(1 << 62), ..UpstreamLimits::default() };
         let (code, text) = run(&limits, &["echo", "started"]);
         assert_eq!(code, Some(126), "{text}");
-        assert!(text.contains("limits.files") && !text.contains("started"), "{text}");
+        assert!(text.contains("upstreams[].limits.files") && !text.contains("started"), "{text}");
         assert_eq!(script(&UpstreamLimits::default()), None);
     }
 }

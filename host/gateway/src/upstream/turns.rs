@@ -41,7 +41,8 @@ impl Turns {
                 self.name
             ))),
             Err(_) => Err(Failure::Timeout(format!(
-                "The upstream `{}` had no place for the request within {} s (limits.concurrency).",
+                "The upstream `{}` had no place for the request within {} s \
+                 (upstreams[].limits.concurrency).",
                 self.name,
                 self.timeout.as_secs()
             ))),
