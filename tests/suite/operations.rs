@@ -5,6 +5,7 @@ use context_guard::engine::{Component, Engine, EngineOptions, HostServices};
 use context_guard::policy::{self, Source};
 use context_guard::store::NoStore;
 use context_guard_core::policy::compile;
+use context_guard_test_support::audit::audit_text;
 use context_guard_test_support::gateway::{ConformanceServer, Gateway, HttpClient};
 use context_guard_test_support::operations::{admin_call, admin_config, run_program};
 use context_guard_test_support::peers::{self, Server};
@@ -365,7 +366,13 @@ fn cache_stores_and_invalidates() -> Result<()> {
         ConformanceServer::stdio("fixture", json!({"isolation": "shared"}))?,
     ]);
     let policy = json!({"endpoints": [{"match": "fixture::test_simple_text", "readOnly": true}]});
-    let more = json!({"admin": admin_config(), "cache": {"bytes": 500_000}, "policy": policy});
+    let audit = folder.join("audit");
+    let more = json!({
+        "admin": admin_config(),
+        "cache": {"bytes": 500_000},
+        "policy": policy,
+        "audit": {"folder": audit, "required": true},
+    });
     let gateway = Gateway::start(upstreams, more)?;
     let mut client = HttpClient::open(&gateway.url(), &[], json!({}))?;
     let path = json!({"path": file.display().to_string()});
@@ -390,6 +397,8 @@ fn cache_stores_and_invalidates() -> Result<()> {
     };
     ensure!(purge(json!({"tool": "houses::*"}))?["purged"] == 0);
     ensure!(purge(json!({"tool": "files::read_*"}))?["purged"] == 2);
+    let audited = audit_text(&audit)?;
+    ensure!(audited.contains("2 answers removed by") && audited.contains("files::read_*"));
     ensure!(read(&mut client)?.contains("two"));
     // Tools that are not read-only are called each time.
     let write = json!({"path": folder.join("b.txt").display().to_string(), "content": "x"});

@@ -18,7 +18,7 @@ use crate::{Result, config};
 pub struct AuditEntry<'a> {
     /// The time of the event, in milliseconds since 1970.
     pub timestamp: u64,
-    /// The event: `request`, `refused`, `reference`, `change` or `definition`.
+    /// The event: `request`, `refused`, `reference`, `change`, `definition`, `scores` or `cache`.
     pub event: &'a str,
     /// The number of the request, as in its record. Empty for other events.
     #[serde(skip_serializing_if = "str::is_empty")]

@@ -363,13 +363,26 @@ impl Recorder {
     /// calls. `is_changed` is true if a score may have changed.
     pub fn scores_recomputed(&self, tools: usize, is_changed: bool) {
         info!(tools, is_changed, "an operator had the scores of tools updated");
+        self.audit_operator("scores", is_changed, &format!("{tools} tools with calls"));
+    }
+
+    /// Records that an operator removed answers from the cache. `selection` is the purge in JSON,
+    /// and `removed` the number of answers.
+    pub fn cache_purged(&self, selection: &str, removed: usize) {
+        let selection = cut(selection, MAX_DETAIL_BYTES);
+        info!(removed, selection = ?selection, "an operator removed answers from the cache");
+        let detail = format!("{removed} answers removed by {selection}");
+        self.audit_operator("cache", removed > 0, &detail);
+    }
+
+    fn audit_operator(&self, event: &str, is_changed: bool, detail: &str) {
         if let Some(audit) = &self.audit {
             audit.write(&AuditEntry {
                 timestamp: self.now_ms(),
-                event: "scores",
+                event,
                 principal: "operator",
                 outcome: if is_changed { "changed" } else { "unchanged" },
-                detail: &format!("{tools} tools with calls"),
+                detail,
                 ..AuditEntry::default()
             });
         }
@@ -547,6 +560,23 @@ mod tests {
         assert_eq!(found(failed), ["files::list"]);
         assert!(found(RecordQuery { to: Some(1), ..RecordQuery::default() }).is_empty());
         assert!(recorder.metrics.text().contains("context_guard_requests_total"));
+    }
+
+    #[test]
+    fn purges_of_the_cache_are_audited() {
+        let folder = tempfile::tempdir().unwrap();
+        let audit = AuditLog::open(folder.path(), 1, true).unwrap();
+        let recorder = Recorder::new(10, Some(audit), Arc::new(SystemClock));
+        recorder.cache_purged(r#"{"tool":"docs::*","document":null}"#, 3);
+        recorder.cache_purged("{}", 0);
+        let file = std::fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
+        let text = std::fs::read_to_string(file).unwrap();
+        let entries: Vec<serde_json::Value> =
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let text = |at: usize, member: &str| entries[at][member].as_str().unwrap_or_default();
+        assert_eq!((text(0, "event"), text(0, "principal")), ("cache", "operator"));
+        assert_eq!((text(0, "outcome"), text(1, "outcome")), ("changed", "unchanged"));
+        assert!(text(0, "detail").contains("docs::*"), "{entries:?}");
     }
 
     #[test]

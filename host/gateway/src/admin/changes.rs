@@ -228,6 +228,7 @@ async fn purge(State(gateway): State<Arc<Gateway>>, body: Bytes) -> Response {
         );
     };
     let purged = cache.purge(&purge);
+    gateway.recorder.cache_purged(&serde_json::to_string(&purge).unwrap_or_default(), purged);
     let (entries, bytes) = cache.size();
     reply(&json!({"purged": purged, "entries": entries, "bytes": bytes}))
 }
