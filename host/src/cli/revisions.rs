@@ -1,5 +1,6 @@
 //! `context-guard revisions`: shows and changes the revisions of a running gateway.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -108,13 +109,28 @@ impl Revisions {
                 format!("cannot reach the gateway: {} has no admin.listen", path.display())
             })?;
             let scheme = if admin.tls.is_some() { "https" } else { "http" };
-            url = url.or(Some(format!("{scheme}://{}", admin.listen)));
+            url = url.or(Some(format!("{scheme}://{}", local_address(&admin.listen))));
             token = token.or(admin.token.map(|token| token.expose().to_owned()));
         }
         match url {
             Some(url) => Ok(AdminClient::new(&url, token.as_deref())),
             None => bail!("pass --config FILE or --admin URL to name the gateway"),
         }
+    }
+}
+
+/// Returns the address by which a program on the same machine reaches a listener: that of loopback
+/// for one that listens at all addresses. Its Host header is always accepted.
+fn local_address(listen: &str) -> String {
+    match listen.parse::<SocketAddr>() {
+        Ok(address) if address.ip().is_unspecified() => {
+            let loopback: IpAddr = match address {
+                SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+                SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+            };
+            SocketAddr::new(loopback, address.port()).to_string()
+        }
+        _ => listen.to_owned(),
     }
 }
 
@@ -332,4 +348,21 @@ fn time(ms: u64) -> String {
 /// Returns the value at the JSON Pointer `path` inside `value`, or null if there is none.
 fn value_at<'v>(value: &'v Value, path: &str) -> &'v Value {
     value.pointer(path).unwrap_or(&Value::Null)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn listeners_at_all_addresses_are_reached_by_loopback() {
+        for (listen, address) in [
+            ("0.0.0.0:8809", "127.0.0.1:8809"),
+            ("[::]:8809", "[::1]:8809"),
+            ("10.0.0.7:8809", "10.0.0.7:8809"),
+            ("guard.example:8809", "guard.example:8809"),
+        ] {
+            assert_eq!(local_address(listen), address);
+        }
+    }
 }
