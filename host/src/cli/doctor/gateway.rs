@@ -36,7 +36,7 @@ pub(super) fn checks(file: &Path, checks: &mut Vec<Check>) {
                 Check::warning(
                     "keys",
                     subject.as_str(),
-                    "no signing keys: cursors end with the gateway",
+                    "no signing keys: cursors of `serve` end with the gateway",
                 )
                 .advise("set signingKeys in the gateway file"),
             ),
@@ -53,21 +53,36 @@ pub(super) fn checks(file: &Path, checks: &mut Vec<Check>) {
             checks.push(Check::failed("command", format!("{subject}: {}", upstream.name), reason));
         }
     }
-    checks.push(port("listen", &config.listen));
-    if let Some(admin) = &config.admin {
-        checks.push(port("admin.listen", &admin.listen));
-    }
+    checks.extend(ports(&config));
     checks.push(store(&config));
 }
 
-/// Checks that an address is free, or that a gateway uses it.
-fn port(setting: &str, address: &str) -> Check {
+/// Checks all addresses at which a gateway with this configuration listens.
+fn ports(config: &Config) -> Vec<Check> {
+    let external = config.external.as_ref().map(|one| ("external.listen", one.listen.as_str()));
+    let fleet = config.fleet.as_ref().map(|one| ("fleet.listen", one.listen.as_str()));
+    let filters = config.filter_store.as_ref().map(|one| ("filterStore.listen", &*one.listen));
+    let main = external.is_none().then_some(("listen", config.listen.as_str()));
+    let admin = config.admin.as_ref().map(|one| ("admin.listen", one.listen.as_str()));
+    let answering: Vec<_> = [main, admin].into_iter().flatten().collect();
+    // These do not answer the health check, or only while the store is up: the other addresses tell
+    // if a gateway runs. ext-proc and ext-mcp start no fleet and no store for filters.
+    let others = if external.is_some() { [external, None] } else { [fleet, filters] };
+    let is_running = answering.iter().any(|(_, address)| is_gateway(address));
+    let answering = answering.iter().map(|(setting, address)| port(setting, address, false));
+    let others =
+        others.iter().flatten().map(|(setting, address)| port(setting, address, is_running));
+    answering.chain(others).collect()
+}
+
+/// Checks that an address is free, or that a gateway has it. `is_running` is true if the gateway is
+/// known to run.
+fn port(setting: &str, address: &str, is_running: bool) -> Check {
     let subject = format!("{setting} {address}");
     match TcpListener::bind(address) {
         Ok(_) => Check::ok("port", subject, "free"),
         Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
-            let address = address.to_socket_addrs().ok().and_then(|mut all| all.next());
-            if address.is_some_and(is_healthy) {
+            if is_running || is_gateway(address) {
                 return Check::ok("port", subject, "a gateway is running");
             }
             Check::failed("port", subject, "another program has it")
@@ -77,6 +92,11 @@ fn port(setting: &str, address: &str) -> Check {
             Check::failed("port", subject, error.to_string()).advise(format!("change `{setting}`"))
         }
     }
+}
+
+/// Returns true if the program at the first address of a name answers a gateway's health check.
+fn is_gateway(address: &str) -> bool {
+    address.to_socket_addrs().ok().and_then(|mut all| all.next()).is_some_and(is_healthy)
 }
 
 /// Returns true if the program at an address answers a gateway's health check.
@@ -119,5 +139,42 @@ fn store(config: &Config) -> Check {
             .advise("set `store.url` to memory or to a Redis URL"),
         Err(error) => Check::failed("store", subject, error.to_string())
             .advise("start the store, and check `store.url`"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn all_listen_addresses_are_checked() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let used = listener.local_addr().unwrap().to_string();
+        let statuses = |settings: Value| {
+            let config = serde_json::from_value(settings).unwrap();
+            let checks = ports(&config).into_iter().map(|check| json!(check));
+            let checks = checks.map(|check| format!("{} {}", check["subject"], check["status"]));
+            checks.collect::<Vec<_>>()
+        };
+        let free = "127.0.0.1:0";
+        let gateway = json!({
+            "listen": free,
+            "admin": {"listen": free},
+            "fleet": {"listen": used},
+            "filterStore": {"listen": used},
+        });
+        assert_eq!(
+            statuses(gateway),
+            [
+                format!("\"listen {free}\" \"ok\""),
+                format!("\"admin.listen {free}\" \"ok\""),
+                format!("\"fleet.listen {used}\" \"failed\""),
+                format!("\"filterStore.listen {used}\" \"failed\""),
+            ]
+        );
+        let external = json!({"listen": free, "external": {"listen": used}});
+        assert_eq!(statuses(external), [format!("\"external.listen {used}\" \"failed\"")]);
     }
 }
