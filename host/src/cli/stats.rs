@@ -32,7 +32,7 @@ pub(crate) struct Stats {
     /// The end: like --since.
     #[arg(long, value_name = "TIME", default_value = "now")]
     until: String,
-    /// The dimensions of the rows: up to two of upstream, tool, client, outcome, revision.
+    /// The dimensions of the rows: up to two of upstream, tool, client, outcome, revision, session.
     #[arg(long, value_name = "NAMES", default_value = "tool")]
     by: String,
     /// The measures, separated by commas. The first one orders the rows.

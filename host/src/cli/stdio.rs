@@ -18,7 +18,7 @@ For clients that start their servers, such as Claude Desktop, and for bundles an
   {\"mcpServers\": {\"all\": {
     \"command\": \"context-guard\", \"args\": [\"stdio\", \"--config\", \"/path/to/gateway.yaml\"]}}}
 
-The file is that of `serve`. These settings have no effect: listen, path, tls, access, admin.";
+The file is that of `serve`. These settings have no effect: listen, path, tls, access, admin, filterStore, fleet.listen.";
 
 /// Run the gateway for one client over stdio: many MCP servers as one.
 #[derive(Args)]

@@ -38,12 +38,13 @@ pub(crate) struct Wrap {
     #[arg(long, default_value = "", hide_default_value = true)]
     name: String,
     /// The share of answers whose tokens are counted exactly (o200k) to check the estimates, from 0
-    /// to 1. Errors above 30 % are logged. The tokenizer needs 45 MB of memory.
+    /// to 1: every n-th answer, where n is 1 divided by the share, rounded. Errors above 30 % are
+    /// logged. The tokenizer needs 45 MB of memory.
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     sample: f64,
     /// Offer the tool context_guard_run: programs over the tools and answers of the server. The
     /// exit code is then not that of the server.
-    #[arg(long, conflicts_with_all = ["sample", "learn"])]
+    #[arg(long, conflicts_with_all = ["sample", "learn", "inherit_env"])]
     code: bool,
     /// Correct the estimates of each tool by exact counts, from 0.8 to 1.5. Answers then depend on
     /// earlier ones.
@@ -57,7 +58,7 @@ pub(crate) struct Wrap {
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t, hide_possible_values = true)]
     pub(crate) log_format: LogFormat,
     /// A variable whose name begins with CONTEXT_GUARD_ that the server inherits. It inherits all
-    /// others anyway.
+    /// others anyway. Not with --code.
     #[arg(long, value_name = "NAME")]
     inherit_env: Vec<String>,
     /// The command line of the server.
@@ -78,7 +79,6 @@ impl Wrap {
                 name: self.name,
                 history: self.history,
                 profile: self.profile,
-                inherit_env: self.inherit_env,
                 command: self.command,
             });
         }
@@ -186,4 +186,30 @@ fn code(status: ExitStatus) -> ExitCode {
         return ExitCode::from(u8::try_from(128 + signal).unwrap_or(1));
     }
     ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct CommandLine {
+        #[command(flatten)]
+        wrap: Wrap,
+    }
+
+    #[test]
+    fn options_without_effect_are_refused() {
+        let parse = |line: &[&str]| {
+            let line = [&["wrap"], line, &["--", "server"]].concat();
+            CommandLine::try_parse_from(line).map(|line| line.wrap.inherit_env)
+        };
+        let variable = ["--inherit-env", "CONTEXT_GUARD_LOG"];
+        assert_eq!(parse(&variable).ok().unwrap(), ["CONTEXT_GUARD_LOG"]);
+        for option in ["--sample=1", "--learn", "--inherit-env=CONTEXT_GUARD_LOG"] {
+            assert!(parse(&["--code", option]).is_err(), "{option}");
+        }
+    }
 }

@@ -19,16 +19,14 @@ pub(super) struct WrappedServer {
     pub(super) name: String,
     pub(super) history: HistoryOption,
     pub(super) profile: ProfileOption,
-    pub(super) inherit_env: Vec<String>,
     pub(super) command: Vec<String>,
 }
 
 /// Runs the server of a command line behind a gateway that offers `context_guard_run`.
 pub(super) fn run(wrap: WrappedServer) -> Result<ExitCode> {
     let name = if wrap.name.is_empty() { DEFAULT_NAME } else { &wrap.name };
-    let inherited = [vec!["*".to_owned()], wrap.inherit_env].concat();
     let settings = json!({
-        "upstreams": [{"name": name, "command": wrap.command, "inheritEnv": inherited}],
+        "upstreams": [{"name": name, "command": wrap.command, "inheritEnv": ["*"]}],
         "naming": "plain",
         "code": {"enabled": true},
     });
