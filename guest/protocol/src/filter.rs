@@ -11,8 +11,9 @@ pub struct Caller {
     pub upstream: String,
     /// The MCP revision that the transport names (in HTTP, a header); empty if it names none.
     pub protocol_version: String,
-    /// The name of the client software: of the header [`CLIENT_HEADER`](crate::client::CLIENT_HEADER)
-    /// or, in stateless revisions, of the request. None if neither has it.
+    /// The name of the client software: from the header
+    /// [`CLIENT_HEADER`](crate::client::CLIENT_HEADER) or, in stateless revisions, from the
+    /// request. `None` if neither has it.
     pub client: Option<String>,
     /// A text that distinguishes the MCP server and its session from others of the same name.
     /// `None` if clients do not see the tools of this server alone.

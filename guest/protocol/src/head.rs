@@ -320,7 +320,8 @@ impl Parameters<'_> {
         meta.get(name).cloned()
     }
 
-    /// The name in the `clientInfo` that a stateless request has in `_meta`. None in other messages.
+    /// Returns the name in the `clientInfo` that a stateless request has in `_meta`. `None` for
+    /// other messages.
     #[must_use]
     pub fn client_name(&self) -> Option<String> {
         cut_name(self.meta(CLIENT_KEY)?.get("name")?.as_str()?)

@@ -25,7 +25,7 @@ use crate::serve::Gateway;
 use crate::trace_context;
 
 /// The error message for a caller whose request neither gets a permit nor fits into the queue.
-const BUSY: &str = "The gateway has as many requests as it can take (limits.concurrency, limits.perPrincipal, limits.perSession, limits.queue). Try again soon.";
+pub(crate) const BUSY: &str = "The gateway has as many requests as it can take (limits.concurrency, limits.perPrincipal, limits.perSession, limits.queue). Try again soon.";
 
 /// Returns the router of the HTTP front. It has one handler for all paths, because the paths depend
 /// on the configuration.

@@ -31,6 +31,7 @@ use super::headers::{METHOD, NAME, PROTOCOL_VERSION, SESSION_ID, header};
 use super::lines::{Lines, Piece};
 use super::message::{Head, Kind, is_stateless_version, split_batch, with_member};
 use super::reply;
+use super::router::BUSY;
 use super::serve::Gateway;
 use super::tasks::AbortOnDrop;
 use crate::{Error, Result};
@@ -285,18 +286,14 @@ impl Front {
                 return reply::refuse(status, "null", code, &format!("Invalid Request: {reason}."));
             }
         };
-        let place = if parts.method == Method::POST {
-            match self.gateway.places.enter(&caller, messages).await {
-                Ok(place) => Some(Arc::new(place)),
-                Err(_) => {
-                    let text = "The gateway has as many requests as it can take (limits.concurrency, limits.perPrincipal, limits.perSession, limits.queue). Try again soon.";
-                    let status = StatusCode::SERVICE_UNAVAILABLE;
-                    return reply::refuse(status, "null", reply::REFUSED, text);
-                }
-            }
-        } else {
-            None
-        };
+        let mut place = None;
+        if parts.method == Method::POST {
+            let Ok(entered) = self.gateway.places.enter(&caller, messages).await else {
+                let status = StatusCode::SERVICE_UNAVAILABLE;
+                return reply::refuse(status, "null", reply::REFUSED, BUSY);
+            };
+            place = Some(Arc::new(entered));
+        }
         let admission = Admission {
             rate: Rate::default(),
             owner: Arc::clone(&principal),

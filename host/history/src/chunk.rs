@@ -1,14 +1,15 @@
 //! Chunks: all cells of a minute, hour or day, packed in one blob.
 //!
-//! A row for each cell would take 100 bytes, and a microsecond to read. A packed cell takes 25 bytes
-//! and 40 ns. A chunk contains its cells in order of series and revision. Each cell consists of
+//! A row for each cell would take 100 bytes, and a microsecond to read. A packed cell takes 25
+//! bytes and 40 ns. A chunk contains its cells in order of series and revision. Each cell consists
+//! of
 //!
-//! - the difference of its series to that of the cell before, its revision, and the length of the
-//!   rest;
+//! - the difference of its series to that of the cell before, its revision, and the length of
+//!   the rest;
 //! - a bit for each sum that is not zero, and these sums;
-//! - the histograms of latency, tokens, and upstreams' time. The histogram of tokens is omitted after
-//!   a single call, and that of upstreams' time after fewer than two tool calls. The sums contain the
-//!   same information then.
+//! - the histograms of latency, tokens, and upstreams' time. The histogram of tokens is omitted
+//!   after a single call, and that of upstreams' time after fewer than two tool calls. The sums
+//!   contain the same information then.
 //!
 //! All numbers have variable lengths.
 

@@ -119,8 +119,8 @@ impl RolledBack {
         Some(self.file.as_ref()?.with_extension(format!("{}.wasm", digest.get(..16)?)))
     }
 
-    /// Records a rollback from `bad` to `target` at `rolled_back_at_ms`, in milliseconds since 1970.
-    /// Of policy and component, only those that differ between the two are recorded as bad.
+    /// Records a rollback from `bad` to `target` at `rolled_back_at_ms`, in milliseconds since
+    /// 1970. Of policy and component, only those that differ between the two are recorded as bad.
     pub(super) fn add(
         &mut self,
         bad: &Revision,

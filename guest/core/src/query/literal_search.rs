@@ -13,11 +13,11 @@ const MAX_ALTERNATIVES: usize = 16;
 /// The plain texts that a pattern matches.
 #[derive(Debug)]
 pub(super) struct LiteralSearch {
-    literals: Vec<Literal>,
+    literals: Vec<PlainText>,
 }
 
 #[derive(Debug)]
-struct Literal {
+struct PlainText {
     text: Vec<u8>,
     /// The index of the rarest byte of `text`.
     anchor: usize,
@@ -52,7 +52,7 @@ impl LiteralSearch {
             literals.last_mut()?.push(literal);
         }
         let is_usable = literals.len() <= MAX_ALTERNATIVES && !literals.contains(&String::new());
-        let literals = literals.into_iter().map(|text| Literal::new(text, ignore_case));
+        let literals = literals.into_iter().map(|text| PlainText::new(text, ignore_case));
         is_usable.then(|| Self { literals: literals.collect() })
     }
 
@@ -86,7 +86,7 @@ impl LiteralSearch {
     }
 }
 
-impl Literal {
+impl PlainText {
     fn new(text: String, ignore_case: bool) -> Self {
         let text = text.into_bytes();
         let rarity = |byte: &u8| {

@@ -235,6 +235,11 @@ impl<'l> LogRecord<'l> {
             let is_key = before.ends_with('=');
             let words = before.rsplit_once(' ').filter(|_| is_key).map(|(words, _)| words);
             pairs(words.unwrap_or(if is_key { "" } else { before }), &mut members);
+            // A model asks for the time by the key that the log shows.
+            let key = before.rsplit([' ', ',', ';']).next().and_then(|key| key.strip_suffix('='));
+            let key = key.filter(|key| self::is_key(key) && *key != time.name());
+            let text = || Cow::Owned(time.text().to_owned());
+            members.extend(key.map(|key| (key, text())));
             pairs(self.between, &mut members);
             let message = if is_syslog { message } else { origin(rest, false, &mut members) };
             // The parameters of a request are no pairs, unless it is the value of one.
@@ -441,11 +446,11 @@ mod tests {
             ),
             (
                 "10.0.0.1 - ann [10/Oct/2000:13:55:36 -0700] \"GET /a?b=1 HTTP/1.0\" 404 - \"-\" \"curl/8 (x)\"\n",
-                r#"{"line":1,"time":"2000-10-10T13:55:36-0700","client":"10.0.0.1","method":"GET","path":"/a?b=1","status":404,"bytes":null,"referer":null,"agent":"curl/8 (x)","message":"10.0.0.1 - ann \"GET /a?b=1 HTTP/1.0\" 404 - \"-\" \"curl/8 (x)\""}"#,
+                r#"{"line":1,"time":"2000-10-10T13:55:36-0700","client":"10.0.0.1","user":"ann","method":"GET","path":"/a?b=1","status":404,"bytes":null,"referer":null,"agent":"curl/8 (x)","message":"10.0.0.1 - ann \"GET /a?b=1 HTTP/1.0\" 404 - \"-\" \"curl/8 (x)\""}"#,
             ),
             (
                 "example.com:443 10.0.0.2 - - [10/Oct/2000:13:55:36 -0700] \"-\" 408 0 \"-\" \"-\"\n",
-                r#"{"line":1,"time":"2000-10-10T13:55:36-0700","client":"10.0.0.2","status":408,"bytes":0,"referer":null,"agent":null,"message":"example.com:443 10.0.0.2 - - \"-\" 408 0 \"-\" \"-\""}"#,
+                r#"{"line":1,"time":"2000-10-10T13:55:36-0700","client":"10.0.0.2","user":null,"status":408,"bytes":0,"referer":null,"agent":null,"message":"example.com:443 10.0.0.2 - - \"-\" 408 0 \"-\" \"-\""}"#,
             ),
             (
                 "time=2024-05-01T10:00:00Z level=warn msg=\"a \\\"b\\\" user=x\" path=/x\n",
@@ -465,7 +470,7 @@ mod tests {
             ),
             (
                 "level=error ts=2024-05-01T10:00:00Z caller=x cmd=\"ps | wc\"\n",
-                r#"{"line":1,"time":"2024-05-01T10:00:00Z","level":"error","caller":"x","cmd":"ps | wc","message":"level=error ts caller=x cmd=\"ps | wc\""}"#,
+                r#"{"line":1,"time":"2024-05-01T10:00:00Z","level":"error","ts":"2024-05-01T10:00:00Z","caller":"x","cmd":"ps | wc","message":"level=error ts caller=x cmd=\"ps | wc\""}"#,
             ),
             (
                 "[2018-08-19T03:17:55.765Z] I santad: action=EXEC|decision=ALLOW|path=/a b/c\n",

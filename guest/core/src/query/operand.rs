@@ -42,6 +42,7 @@ const FUNCTIONS: &[(&str, FieldFunction)] = &[
     ("len", FieldFunction::Length),
     ("size", FieldFunction::Length),
     ("json_array_length", FieldFunction::Length),
+    ("cardinality", FieldFunction::Length),
     ("lower", FieldFunction::Lower),
     ("lcase", FieldFunction::Lower),
     ("upper", FieldFunction::Upper),
@@ -399,10 +400,8 @@ impl Operand {
 
 /// Returns the part of a date with this name. `None` if it is unknown.
 fn part_named(name: &str) -> Option<DatePart> {
-    FUNCTIONS.iter().find_map(|(known, function)| match function {
-        FieldFunction::Date(part) if *known == name => Some(*part),
-        _ => None,
-    })
+    let (_, function) = FUNCTIONS.iter().find(|(known, _)| *known == name)?;
+    if let FieldFunction::Date(part) = function { Some(*part) } else { None }
 }
 
 /// Returns the function that a method without arguments computes. `None` if it is unknown.

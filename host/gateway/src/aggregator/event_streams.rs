@@ -46,7 +46,7 @@ struct EventStream {
     next: u64,
     /// The number of the first event that no reader has taken.
     unsent: u64,
-    /// The total size of the events that no reader has taken, in bytes.
+    /// The total size in bytes of the events that no reader has taken.
     unsent_bytes: usize,
     events: VecDeque<RetainedEvent>,
     /// Wakes the reader of the stream. `None` if no client is connected.
@@ -88,7 +88,7 @@ struct StreamsState {
     last_id: u64,
     /// The total size of the retained events of all streams, in bytes.
     bytes: usize,
-    /// The total size of those retained events that no reader has taken, in bytes.
+    /// The total size in bytes of those retained events that no reader has taken.
     unsent_bytes: usize,
     streams: BTreeMap<u64, EventStream>,
 }

@@ -81,6 +81,7 @@ fn segment(reader: &mut Reader<'_>) -> Result<GroupedTotals, String> {
     if let Some(totals) = grouped(reader, start)? {
         return Ok(totals);
     }
+    let is_distinct = reader.keyword(&["select distinct"]).is_some();
     let _ = reader.keyword(&["select"]);
     let (mut items, mut fields) = (Vec::new(), Vec::new());
     loop {
@@ -134,6 +135,13 @@ fn segment(reader: &mut Reader<'_>) -> Result<GroupedTotals, String> {
                 break;
             }
         }
+    }
+    if by.is_empty() && items.is_empty() && is_distinct {
+        items.push(item(&mut Reader::new("aggregate", "count")?)?);
+    }
+    // `city, sum(price)` has a meaning with groups only.
+    if by.is_empty() && !items.is_empty() {
+        by.extend(fields.iter().map(|(field, ..)| field.clone()));
     }
     if let Some((field, at, _)) =
         fields.iter().find(|(field, ..)| !by.iter().any(|known| known.name == field.name))

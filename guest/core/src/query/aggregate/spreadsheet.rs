@@ -25,7 +25,7 @@ pub(super) fn split(text: &str) -> Option<(String, String)> {
     if rest.trim_start().starts_with(',') {
         return None;
     }
-    let name = function.trim().to_lowercase().replace('_', "");
+    let name = function.trim().trim_start_matches('=').to_lowercase().replace('_', "");
     let several = name.strip_suffix('s').filter(|name| name.ends_with("if"));
     let name = several.unwrap_or(&name);
     let (_, total) = FUNCTIONS.iter().find(|(known, _)| *known == name)?;
@@ -100,6 +100,7 @@ mod tests {
             ("COUNTIFS(a, \"x\", n, \">=5\")", Some(("a = 'x' AND n >= 5", "count"))),
             ("SUMIFS(n, a, \"x*\", b, 2)", Some(("a = 'x*' AND b = 2", "sum(n)"))),
             ("sumif(n, a == 'x') by b", Some(("a == 'x'", "sum(n) by b"))),
+            ("=COUNTIF(a, 3)", Some(("a = 3", "count"))),
             ("count_if(a > 5)", Some(("a > 5", "count"))),
             ("SUMIF(a, 1, n), count", None),
             ("SUMIFS(n, a)", None),

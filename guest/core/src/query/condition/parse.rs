@@ -74,9 +74,27 @@ impl Parser {
             || qualifier_follows(reader)
             || (eat_pipe(reader, &["where"]) && reader.keyword(&["where"]).is_some())
         {
-            tests.push(self.not(reader)?);
+            let flag = self.flag(reader, "true");
+            tests.push(flag.unwrap_or_else(|| self.not(reader))?);
         }
         Ok(single(tests, Test::All))
+    }
+
+    /// Reads a name alone after AND or NOT, which means that the field has this value: true or
+    /// false. `None` if a test of another form is next.
+    fn flag(&self, reader: &mut Reader<'_>, value: &str) -> Option<Result<Test, String>> {
+        let mut rest = reader.clone();
+        let operand = Operand::read(&mut rest).ok().filter(|operand| {
+            let name = operand.name.verbatim.as_str();
+            let is_word = |sign: char| sign.is_alphanumeric() || "_.-".contains(sign);
+            operand.function.is_none() && !operand.is_computed() && name.chars().all(is_word)
+        });
+        let is_end = rest.is_at_end()
+            || rest.clone().keyword(&ENDS).is_some()
+            || [")", "&&", "||"].iter().any(|end| rest.rest().trim_start().starts_with(end));
+        let operand = operand.filter(|_| is_end && self.names == Names::Fields)?;
+        *reader = rest;
+        Some(equal(operand, Literal::new(value.to_owned(), false)))
     }
 
     fn not(&mut self, reader: &mut Reader<'_>) -> Result<Test, String> {
@@ -89,6 +107,9 @@ impl Parser {
                 // A field named `not`.
                 reader.reset(start);
             } else {
+                if let Some(test) = self.flag(reader, "false") {
+                    return test;
+                }
                 reader.enter()?;
                 let test = self.not(reader)?;
                 reader.leave();

@@ -13,13 +13,14 @@ pub(super) fn common<'l>(before: &'l str, rest: &'l str, members: &mut Vec<LogMe
         let mut words = after.split(' ');
         let (status, bytes) = (words.next()?, words.next().unwrap_or("-"));
         // A virtual host may be before the client: user and identity follow it.
-        let client = before.trim_end_matches(['[', ' ']).rsplit(' ').nth(2)?;
+        let mut words = before.trim_end_matches(['[', ' ']).rsplit(' ');
+        let (user, client) = (words.next()?, words.nth(1)?);
         let quoted: Vec<&str> = after.split('"').skip(1).step_by(2).collect();
-        is_status(status).then_some((client, request, status, bytes, quoted))
+        is_status(status).then_some((client, user, request, status, bytes, quoted))
     };
-    let Some((client, request, status, bytes, quoted)) = read() else { return false };
+    let Some((client, user, request, status, bytes, quoted)) = read() else { return false };
     let value = |text: &'l str| Cow::Borrowed(if text == "-" { "" } else { text });
-    members.push(("client", client.into()));
+    members.extend([("client", client.into()), ("user", value(user))]);
     add_request(request, members);
     members.extend([("status", status.into()), ("bytes", value(bytes))]);
     members.extend(["referer", "agent"].into_iter().zip(quoted.into_iter().map(value)));
