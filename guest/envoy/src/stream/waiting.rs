@@ -25,7 +25,7 @@ pub(crate) struct PendingCall {
     is_read: bool,
     pass: StorePass,
     /// The exchange before the step.
-    before: HttpExchange,
+    before: Box<HttpExchange>,
 }
 
 /// The step of an exchange that waits for the gateway, with its data.
@@ -104,6 +104,7 @@ impl Stream {
         };
         match call.token {
             Some(token) => {
+                let before = Box::new(before);
                 Settled::Waits(PendingCall { token, is_read: call.is_read, pass, before })
             }
             None if !call.is_read && pass.may_send_unwritten() => {
@@ -142,7 +143,7 @@ impl Stream {
             }
             CallOutcome::Full | CallOutcome::Unavailable => pass.fail(),
         }
-        self.exchange = Some(before);
+        self.exchange = Some(*before);
         Some(pass)
     }
 
