@@ -25,6 +25,9 @@ pub(super) struct CompiledRegex {
     literals: Option<LiteralSearch>,
     /// Maximum number of bytes that are searched.
     pub(super) max_bytes: usize,
+    /// Maximum number of bytes that an engine of regular expressions searches, also for a plain
+    /// text.
+    pub(super) max_engine_bytes: usize,
 }
 
 impl CompiledRegex {
@@ -49,10 +52,11 @@ impl CompiledRegex {
                 Ok(regex) => {
                     // Small patterns take less time than their size suggests.
                     let factor = if size <= 1_024 { 2 } else { 1 };
-                    let max_bytes = (SEARCHED_BYTES_PER_PATTERN_KIB / size * 1_024 * factor)
+                    let max_engine_bytes = (SEARCHED_BYTES_PER_PATTERN_KIB / size * 1_024 * factor)
                         .min(MAX_SEARCHED_BYTES);
-                    let max_bytes = literals.as_ref().map_or(max_bytes, |_| MAX_LITERAL_BYTES);
-                    return Ok(Self { regex, literals, max_bytes });
+                    let max_bytes =
+                        if literals.is_some() { MAX_LITERAL_BYTES } else { max_engine_bytes };
+                    return Ok(Self { regex, literals, max_bytes, max_engine_bytes });
                 }
                 Err(error) if size >= MAX_COMPILED_PATTERN_BYTES => return Err(error),
                 Err(_) => size *= 2,

@@ -75,6 +75,8 @@ pub(super) enum Test {
 pub(super) struct Leaf {
     operand: Operand,
     check: Check,
+    /// True if the condition has the name of the field alone.
+    is_flag: bool,
     /// True if the comparison of two fields ignores case.
     ignores_case: bool,
     /// The scale on which two fields are compared. `None` if the values determine it.
@@ -273,7 +275,8 @@ impl Test {
         let (matched, unknown) = (Cell::new(0), Cell::new(0));
         let ignores_case = false;
         let (scale, reading) = (None, None);
-        let leaf = Leaf { operand, check, ignores_case, scale, reading, matched, unknown };
+        let leaf =
+            Leaf { operand, check, is_flag: false, ignores_case, scale, reading, matched, unknown };
         Test::Leaf(Box::new(leaf))
     }
 

@@ -188,6 +188,12 @@ impl Pattern {
         self.regex.max_bytes
     }
 
+    /// Returns the maximum number of bytes that an engine of regular expressions may read, also if
+    /// the pattern is a plain text.
+    pub(super) fn max_engine_bytes(&self) -> usize {
+        self.regex.max_engine_bytes
+    }
+
     /// Returns true if the text matches.
     #[must_use]
     pub fn is_match(&self, text: &str) -> bool {

@@ -113,6 +113,12 @@ impl Leaf {
         if (self.matched.get() == 0 || is_list) && !all.is_empty() {
             let values = self.values(records, all);
             if is_list || !values.has_match {
+                if self.is_flag && values.booleans == 0 {
+                    return Err(format!(
+                        "where: {0} alone is a condition, but no record has true or false at {0}: compare it, such as {0} IS NULL",
+                        self.operand
+                    ));
+                }
                 self.check_values(&values, records, all)?;
                 if self.is_empty_text() && values.nulls > 0 && !is_negated {
                     return Err(format!(

@@ -94,7 +94,11 @@ impl Parser {
             || [")", "&&", "||"].iter().any(|end| rest.rest().trim_start().starts_with(end));
         let operand = operand.filter(|_| is_end && self.names == Names::Fields)?;
         *reader = rest;
-        Some(equal(operand, Literal::new(value.to_owned(), false)))
+        let mut test = equal(operand, Literal::new(value.to_owned(), false));
+        if let Ok(Test::Leaf(leaf)) = &mut test {
+            leaf.is_flag = true;
+        }
+        Some(test)
     }
 
     fn not(&mut self, reader: &mut Reader<'_>) -> Result<Test, String> {

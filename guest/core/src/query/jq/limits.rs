@@ -218,10 +218,10 @@ impl<'a> Meter<'a> {
         let Ok(compiled) = Pattern::new(pattern, Some(false)) else {
             return if pattern.len() > 200 { Err(Stop::Regex) } else { Ok(()) };
         };
-        if text.len() > compiled.max_bytes() {
+        if text.len() > compiled.max_engine_bytes() {
             return Err(Stop::Regex);
         }
-        let factor = (8 * 1024 * 1024 / compiled.max_bytes().max(1)).max(1) as u64;
+        let factor = (8 * 1024 * 1024 / compiled.max_engine_bytes().max(1)) as u64;
         self.count((text.len() as u64 / 64).saturating_mul(factor))
     }
 }
