@@ -27,6 +27,7 @@ pub(super) struct CompiledRegex {
     pub(super) max_bytes: usize,
     /// Maximum number of bytes that an engine of regular expressions searches, also for a plain
     /// text.
+    #[cfg(feature = "jq")]
     pub(super) max_engine_bytes: usize,
 }
 
@@ -56,7 +57,13 @@ impl CompiledRegex {
                         .min(MAX_SEARCHED_BYTES);
                     let max_bytes =
                         if literals.is_some() { MAX_LITERAL_BYTES } else { max_engine_bytes };
-                    return Ok(Self { regex, literals, max_bytes, max_engine_bytes });
+                    return Ok(Self {
+                        regex,
+                        literals,
+                        max_bytes,
+                        #[cfg(feature = "jq")]
+                        max_engine_bytes,
+                    });
                 }
                 Err(error) if size >= MAX_COMPILED_PATTERN_BYTES => return Err(error),
                 Err(_) => size *= 2,

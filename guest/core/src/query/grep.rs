@@ -190,6 +190,7 @@ impl Pattern {
 
     /// Returns the maximum number of bytes that an engine of regular expressions may read, also if
     /// the pattern is a plain text.
+    #[cfg(feature = "jq")]
     pub(super) fn max_engine_bytes(&self) -> usize {
         self.regex.max_engine_bytes
     }

@@ -72,6 +72,17 @@ pub(super) fn value_of<'o>(outline: &'o Outline<'_>, id: NodeId) -> Compared<'o>
     }
 }
 
+/// Returns true if a node is true in JMESPath: not false, null, or an empty text, list or object.
+pub(super) fn is_true(outline: &Outline<'_>, id: NodeId) -> bool {
+    match value_of(outline, id) {
+        Compared::Nothing | Compared::Null => false,
+        Compared::Boolean(value) => value,
+        Compared::Number(_) => true,
+        Compared::Text(text) => !text.is_empty(),
+        Compared::Container(id) => outline.node(id).is_some_and(|node| node.children > 0),
+    }
+}
+
 /// Compares two values. Values of different types are unequal, and unordered. Adds the number of
 /// visited values to `steps`.
 pub(super) fn compare(

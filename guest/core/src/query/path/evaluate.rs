@@ -1,6 +1,6 @@
 //! Selects the values of a document that match a path.
 
-use super::compare::{Compared, MAX_STEPS, PathNumber, compare, value_of};
+use super::compare::{Compared, MAX_STEPS, PathNumber, compare, is_true, value_of};
 use super::syntax::{PathCondition, PathOperand, PathQuery, PathSelector, Segment, WILDCARD};
 use crate::json::outline::{Node, NodeId, Outline};
 use crate::json::scan::Kind;
@@ -167,6 +167,10 @@ impl<'e, 'a> Evaluation<'e, 'a> {
             }
             PathCondition::Not(condition) => !self.holds(condition, id)?,
             PathCondition::Exists(query) => !self.query(query, id)?.is_empty(),
+            PathCondition::IsTrue(query) => {
+                let found = self.query(query, id)?;
+                found.into_iter().any(|id| is_true(self.outline, id))
+            }
             PathCondition::Compare(left, comparison, right) => {
                 let (left, right) = (self.value(left, id)?, self.value(right, id)?);
                 compare(self.outline, &left, *comparison, &right, &mut self.steps)

@@ -63,6 +63,8 @@ pub(super) enum PathCondition {
     Not(Box<PathCondition>),
     /// The query selects a value.
     Exists(PathQuery),
+    /// The query selects a value that is true in JMESPath: not false, null, or empty.
+    IsTrue(PathQuery),
     Compare(PathOperand, Comparison, PathOperand),
     /// The text matches a regular expression, entirely or in a part.
     Matches {

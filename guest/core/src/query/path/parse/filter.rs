@@ -83,13 +83,18 @@ impl PathParser<'_> {
             }
         }
         let start = self.at;
-        if self.rest().starts_with(['@', '$']) || self.has_bare_name() {
+        let is_query = self.rest().starts_with(['@', '$']);
+        if is_query || self.has_bare_name() {
             let query = self.query()?;
             let end = self.at;
             self.skip_space();
             if !self.is_comparison() {
                 self.at = end;
-                return Ok(PathCondition::Exists(query));
+                // A bare name, as in JMESPath, tests the value. RFC 9535 tests that there is one.
+                return Ok(match is_query {
+                    true => PathCondition::Exists(query),
+                    false => PathCondition::IsTrue(query),
+                });
             }
             self.at = start;
         }
