@@ -18,7 +18,8 @@ pub struct SeverityStyle {
     pub letters: Letters,
 }
 
-/// The letters of a word that names a severity.
+/// The letters of a word that names a severity. The start and the end of a line, and a closing
+/// bracket before the word, count as white space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Letters {
     /// A word in capitals, with white space on both sides.

@@ -45,7 +45,8 @@ pub struct Excerpt {
     pub line: u32,
     /// The column of the error, counted from 1. 0 if it is unknown.
     pub column: u32,
-    /// The text of that line of the program.
+    /// The text of the line with the error: at most 160 characters around the column. Empty if the
+    /// line is unknown.
     pub source: String,
 }
 

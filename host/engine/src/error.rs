@@ -23,7 +23,8 @@ pub enum Error {
     /// The guard was interrupted at its deadline.
     #[error("the guard failed: it did not finish within its deadline")]
     Deadline,
-    /// The guard cannot process this message.
+    /// The guard refused its input, with this reason: a message that is malformed, too deep or too
+    /// large, or a cursor that it cannot read.
     #[error("the guard cannot process this message: {0}")]
     Fault(String),
     /// The guard could not write to or read from the cursor store.

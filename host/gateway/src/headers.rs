@@ -79,11 +79,11 @@ pub(crate) fn credential_lines(
 /// The credentials of clients that an upstream receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ForwardedCredentials {
-    /// The upstream receives none.
+    /// The upstream receives no credentials of the client.
     None,
-    /// It receives all but the key that authenticates the caller at this gateway.
+    /// The upstream receives all credentials but the key that authenticates the caller at this gateway.
     AllButKey,
-    /// It receives all: the gateway has no keys of its own.
+    /// The upstream receives all credentials: the gateway has no keys of its own.
     All,
 }
 

@@ -208,10 +208,12 @@ pub fn show_text(
     reduce(&Task { pricer, base, content: Content::Text(text), whole: None })
 }
 
-/// Returns the excerpt for the requested lines of a text whose snapshot is divided into items.
+/// Returns the excerpt for the requested lines of a text whose snapshot is divided into items. It
+/// has no cursor, because cursors of this snapshot lead to items, not lines. A range that ends
+/// beyond the text is cut.
 ///
 /// # Errors
-/// Returns a message for the caller if the text has fewer lines.
+/// Returns a message for the caller if the text ends before the first requested line.
 pub fn show_lines(
     context: &ShapeContext<'_>,
     bytes: &[u8],

@@ -78,7 +78,7 @@ pub(crate) struct Overrides {
     response_trailers: HeaderSendMode,
 }
 
-/// Requests the heads only. Envoy sends no body.
+/// Requests the head of the response, without bodies and trailers.
 const NOTHING: Overrides = Overrides {
     response_head: HeaderSendMode::Send,
     request_body: BodySendMode::None,

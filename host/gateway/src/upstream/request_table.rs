@@ -82,7 +82,8 @@ pub(crate) struct RequestTable {
     /// The name of the upstream, for error texts.
     upstream: String,
     state: Mutex<TableState>,
-    /// The maximum number of messages before the answer to a request.
+    /// The maximum number of messages, such as notifications of progress, that the client receives
+    /// before the answer to a request. Further ones are dropped. Subscriptions have no maximum.
     max_messages: usize,
     /// True if clients of several principals use the connection.
     is_shared: bool,

@@ -1,4 +1,4 @@
-//! Converts metrics from the Prometheus text to OTLP, so that both exports have the same numbers.
+//! Converts metrics from OpenMetrics text to OTLP, so that both exports have the same numbers.
 
 use std::collections::BTreeMap;
 

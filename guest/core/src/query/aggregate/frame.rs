@@ -48,7 +48,8 @@ pub(super) fn totals(text: &str) -> Option<String> {
     Chain::read(text)?.totals()
 }
 
-/// Converts `max by (city) (price)`.
+/// Converts a total of PromQL, such as `max by (city) (price)`, to `max(price) by city`. `None` if
+/// the text has another form.
 fn prometheus(text: &str) -> Option<String> {
     let (function, rest) = text.split_once(char::is_whitespace)?;
     let rest = rest.trim_start().strip_prefix("by")?.trim_start().strip_prefix('(')?;

@@ -10,7 +10,8 @@ use crate::query::records::RecordSet;
 /// The maximum number of rows of one record.
 const MAX_ROWS: usize = 200_000;
 
-/// The lists that several operands of a segment share.
+/// The lists whose elements are grouped one by one: those through which a key and another field, or
+/// several fields of a computed operand, lead.
 pub(super) struct SharedLists {
     /// The path of each list, or of a value in its elements.
     paths: Vec<FieldPath>,
@@ -81,7 +82,7 @@ impl SharedLists {
         found
     }
 
-    /// Returns true if the operands share no list.
+    /// Returns true if no list is grouped by element, so that each record is one row.
     pub(super) fn is_empty(&self) -> bool {
         self.paths.is_empty()
     }

@@ -73,7 +73,11 @@ impl Test {
         }
     }
 
-    /// Binds the tests that name their list explicitly.
+    /// Finds the fields of tests on elements, such as `any(list; a=1)`, in the elements of that list
+    /// in the values `all`.
+    ///
+    /// # Errors
+    /// Returns a message for the caller if no value has such a list, or no element has a field.
     fn bind_elements(&mut self, records: &RecordSet<'_>, all: &[NodeId]) -> Result<(), String> {
         match self {
             Test::All(tests) | Test::Any(tests) => {

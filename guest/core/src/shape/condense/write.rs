@@ -38,7 +38,7 @@ const MAX_RANGED: u32 = 20_000;
 /// The position of a value in relation to lists.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Nesting {
-    /// The value is in no list.
+    /// The value is in no list, or only in lists of one element outside of other lists.
     Document,
     /// The value is in a list: it is a record, or a part of one.
     List,
