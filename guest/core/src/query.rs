@@ -186,7 +186,14 @@ impl Query {
             Some(records)
                 if !records.outline.is_complete() && self.is_search() && self.path.is_none() =>
             {
-                self.run_on_text(raw, input)
+                let mut found = self.run_on_text(raw, input)?;
+                if found.description.starts_with("0 matching lines") {
+                    return self.run_on_document(records, input);
+                }
+                found.description.push_str(
+                    "; the JSON was searched as a text, because it has too many values to read",
+                );
+                Ok(found)
             }
             Some(records) if records.outline.is_complete() || self.is_search() => {
                 self.run_on_document(records, input)

@@ -13,8 +13,8 @@ pub(super) const MAX_SEARCHED_BYTES: usize = 8 * 1024 * 1024;
 /// for larger patterns. The engine takes at most about 300 ns per byte and KiB, so the worst
 /// pattern takes about a second.
 const SEARCHED_BYTES_PER_PATTERN_KIB: usize = 2 * 1024 * 1024;
-/// Maximum number of bytes that are searched for plain texts.
-const MAX_LITERAL_BYTES: usize = 1 << 30;
+/// Maximum number of comparisons of bytes in a search for plain texts.
+const MAX_LITERAL_COMPARISONS: usize = 1 << 30;
 /// Maximum size of a compiled pattern, in bytes.
 const MAX_COMPILED_PATTERN_BYTES: usize = 64 * 1024;
 /// A compiled regular expression, with a limit on the bytes to search.
@@ -55,8 +55,10 @@ impl CompiledRegex {
                     let factor = if size <= 1_024 { 2 } else { 1 };
                     let max_engine_bytes = (SEARCHED_BYTES_PER_PATTERN_KIB / size * 1_024 * factor)
                         .min(MAX_SEARCHED_BYTES);
-                    let max_bytes =
-                        if literals.is_some() { MAX_LITERAL_BYTES } else { max_engine_bytes };
+                    let of_texts = literals
+                        .as_ref()
+                        .map_or(0, |texts| MAX_LITERAL_COMPARISONS / texts.cost().max(1));
+                    let max_bytes = of_texts.max(max_engine_bytes);
                     return Ok(Self {
                         regex,
                         literals,

@@ -1,5 +1,6 @@
 //! Searches for plain texts: patterns without signs of regular expressions, and alternatives of
-//! such patterns. They take about a nanosecond per byte, a hundredth of a regular expression.
+//! such patterns. They mostly take about a nanosecond per byte, a hundredth of the time of a regular
+//! expression.
 
 use std::ops::Range;
 
@@ -43,7 +44,10 @@ impl LiteralSearch {
                     literals.push(String::new());
                     continue;
                 }
-                '\\' => characters.next().filter(char::is_ascii_punctuation)?,
+                // `\<` and `\>` are the ends of words.
+                '\\' => characters
+                    .next()
+                    .filter(|next| next.is_ascii_punctuation() && !"<>".contains(*next))?,
                 '^' | '$' | '.' | '*' | '+' | '?' | '(' | ')' | '[' | ']' | '{' | '}' => {
                     return None;
                 }
@@ -54,6 +58,13 @@ impl LiteralSearch {
         let is_usable = literals.len() <= MAX_ALTERNATIVES && !literals.contains(&String::new());
         let literals = literals.into_iter().map(|text| PlainText::new(text, ignore_case));
         is_usable.then(|| Self { literals: literals.collect() })
+    }
+
+    /// Returns the maximum number of comparisons for each byte of a text. A text in any case may be
+    /// compared whole at each byte.
+    pub(super) fn cost(&self) -> usize {
+        let cost = |text: &PlainText| if text.ignore_case { text.text.len() } else { 1 };
+        self.literals.iter().map(cost).sum()
     }
 
     /// Returns true if one of the texts is in `text`. O(text).
@@ -137,6 +148,7 @@ mod tests {
             ("a.b", false, false),
             (r"\bword", false, false),
             (r"\d", false, false),
+            (r"\<word\>", false, false),
             ("a||b", false, false),
             ("", false, false),
             ("^a", false, false),

@@ -81,7 +81,11 @@ fn segment(reader: &mut Reader<'_>) -> Result<GroupedTotals, String> {
     if let Some(totals) = grouped(reader, start)? {
         return Ok(totals);
     }
-    let is_distinct = reader.keyword(&["select distinct"]).is_some();
+    let is_distinct = reader.keyword(&["select distinct"]).is_some()
+        && !reader.rest().trim_start().starts_with('(');
+    if !is_distinct {
+        reader.reset(start);
+    }
     let _ = reader.keyword(&["select"]);
     let (mut items, mut fields) = (Vec::new(), Vec::new());
     loop {
@@ -139,8 +143,12 @@ fn segment(reader: &mut Reader<'_>) -> Result<GroupedTotals, String> {
     if by.is_empty() && items.is_empty() && is_distinct {
         items.push(item(&mut Reader::new("aggregate", "count")?)?);
     }
-    // `city, sum(price)` has a meaning with groups only.
-    if by.is_empty() && !items.is_empty() {
+    // `city, sum(price)` has a meaning with groups only. The result has their names.
+    let has_names = fields.iter().enumerate().all(|(at, (field, _, alias))| {
+        let mut others = fields.iter().skip(at + 1);
+        alias.is_none() && !others.any(|(other, ..)| other.name == field.name)
+    });
+    if by.is_empty() && !items.is_empty() && has_names {
         by.extend(fields.iter().map(|(field, ..)| field.clone()));
     }
     if let Some((field, at, _)) =

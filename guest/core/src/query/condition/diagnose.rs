@@ -135,7 +135,9 @@ impl Leaf {
         // A record without a value does not equal one, so that it is left out anyway.
         let is_ordered = matches!(&self.check, Check::Between(..) | Check::Field(..))
             || matches!(&self.check, Check::Compare(operator, _) if *operator != Operator::Equal);
-        if unknown > 0 && (is_negated || is_ordered) {
+        // `NOT open` leaves out records without a value, as SQL does, and other languages do not.
+        let is_false = self.is_flag && self.literals().iter().any(|text| text.text == "false");
+        if unknown > 0 && (is_negated || is_ordered || is_false) {
             let kind = match &self.check {
                 Check::Compare(operator, literal) if *operator != Operator::Equal => kind(literal),
                 Check::Between(literal, _) => kind(literal),

@@ -91,9 +91,12 @@ impl Parser {
         });
         let is_end = rest.is_at_end()
             || rest.clone().keyword(&ENDS).is_some()
-            || [")", "&&", "||"].iter().any(|end| rest.rest().trim_start().starts_with(end));
+            || rest.rest().trim_start().starts_with([')', '&', '|', ',', ';']);
         let operand = operand.filter(|_| is_end && self.names == Names::Fields)?;
         *reader = rest;
+        if let Err(reason) = reader.count_part() {
+            return Some(Err(reason));
+        }
         let mut test = equal(operand, Literal::new(value.to_owned(), false));
         if let Ok(Test::Leaf(leaf)) = &mut test {
             leaf.is_flag = true;
