@@ -1,9 +1,11 @@
 //! Answers of every shape in the validation of real clients: three SDKs and the inspector.
 
+use std::ffi::OsStr;
 use std::process::Command;
 
 use context_guard_test_support::answer::Answer;
 use context_guard_test_support::artifacts;
+use context_guard_test_support::client::Client;
 use context_guard_test_support::gateway::{Gateway, HttpClient};
 use context_guard_test_support::peers::{self, CLIENTS, Server, call};
 use context_guard_test_support::{Context, Result, ensure};
@@ -130,6 +132,16 @@ fn profile_of_a_client_is_chosen_by_flag_and_header() -> Result<()> {
             ensure!(is_structured(&answer) == is_chosen, "{count} servers: {}", answer.0);
         }
     }
+    // A stateless client describes itself in each request.
+    let mut stateless = Client::wrap([OsStr::new("--"), houses.as_os_str()])?;
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": {"name": "claude-code", "version": "1"},
+    });
+    let call = json!({"name": "list_listings", "arguments": {}, "_meta": meta});
+    let answer = stateless.request("tools/call", &call)?;
+    ensure!(is_structured(&answer), "{}", answer.0);
     let flag = Server::property()?.wrapped_with(&["--client-profile", "claude-code"])?;
     let answers = peers::run(CLIENTS[0], &flag, &[once("list_listings", json!({}))])?;
     let answer = answers.get(1).and_then(|answers| answers.first()).context("no answer")?;

@@ -10,9 +10,7 @@ use context_guard_protocol::answer::{
     AnswerCheck, check_answer, find_id, quote, resembles_answer, trim_padding,
 };
 use context_guard_protocol::batch::{Body, join_batch};
-use context_guard_protocol::{
-    Envelope, LISTS_TOOLS, PendingRequests, RequestId, is_stateless_version,
-};
+use context_guard_protocol::{Envelope, LISTS_TOOLS, PendingRequests, RequestId};
 use serde_json::value::RawValue;
 
 use super::exchange::Exchange;
@@ -193,20 +191,22 @@ impl Session {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn begin(&self, request_id: &str, message: &[u8]) -> Exchange {
+    fn begin(&self, request_id: &str, message: &[u8], profile: Option<&str>) -> Exchange {
         let (state, head) = (self.state(), Head::read(message));
         let session = self.name.get().cloned().unwrap_or_default();
-        let own_name = || match is_stateless_version(&state.protocol_version) {
-            true => head.as_ref().and_then(|head| head.parameters().client_name()),
-            false => state.client_name.clone(),
-        };
+        // A stateless client describes itself in each request.
+        let of_request = || head.as_ref().and_then(|head| head.parameters().client_name());
+        let own_name = || state.client_name.clone().or_else(of_request);
         let context = CallContext {
             principal: self.principal.clone(),
             session: session.clone(),
             request_id: request_id.to_owned(),
             upstream: self.upstream.clone(),
             protocol_version: state.protocol_version.clone(),
-            client_name: state.client_override.clone().or_else(own_name),
+            client_name: profile
+                .map(str::to_owned)
+                .or_else(|| state.client_override.clone())
+                .or_else(own_name),
             // An upstream may have other tools in each session.
             options: vec![(LISTS_TOOLS.to_owned(), session)],
             ..CallContext::default()
@@ -219,11 +219,22 @@ impl Session {
     /// forwarded unchanged.
     #[must_use]
     pub fn from_client<'m>(&self, message: &'m [u8]) -> FromClient<'m> {
+        self.from_client_as(message, None)
+    }
+
+    /// Does the same as [`Self::from_client`], for a message whose transport names the client whose
+    /// profile applies.
+    pub(crate) fn from_client_as<'m>(
+        &self,
+        message: &'m [u8],
+        profile: Option<&str>,
+    ) -> FromClient<'m> {
         let Body::Batch(messages) = Body::parse(message) else {
-            return self.one_from_client(message);
+            return self.one_from_client(message, profile);
         };
         self.state().has_sent_batch = true;
-        let parts: Vec<_> = messages.iter().map(|message| self.one_from_client(message)).collect();
+        let parts: Vec<_> =
+            messages.iter().map(|message| self.one_from_client(message, profile)).collect();
         let is_unchanged = parts
             .iter()
             .all(|part| matches!(part.upstream, Some(Cow::Borrowed(_))) && part.client.is_none());
@@ -239,7 +250,7 @@ impl Session {
         }
     }
 
-    fn one_from_client<'m>(&self, message: &'m [u8]) -> FromClient<'m> {
+    fn one_from_client<'m>(&self, message: &'m [u8], profile: Option<&str>) -> FromClient<'m> {
         let unchanged = FromClient { upstream: Some(Cow::Borrowed(message)), client: None };
         let Some(envelope) = Envelope::read(message) else { return unchanged };
         let (Some(id), Some(method)) = (envelope.id(), envelope.method) else {
@@ -248,7 +259,7 @@ impl Session {
             state.unattributed.notified(next);
             return unchanged;
         };
-        let exchange = self.begin(id.as_str(), message);
+        let exchange = self.begin(id.as_str(), message, profile);
         if method == "initialize" {
             // The session has no id before the answer. The guard has nothing to do with a
             // handshake, and a call without an id would count for the wrong side of a trial.

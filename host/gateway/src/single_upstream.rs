@@ -230,7 +230,7 @@ impl SingleUpstream {
         if let Some(refusal) = self.refuse_task(&admission.principal, &body) {
             return refusal;
         }
-        session.override_client(client_override(&parts.headers));
+        let profile = client_override(&parts.headers);
         let mut unanswered = UnansweredRequests::of_body(&body);
         // Before the requests are begun, so that a refusal leaves none of them pending.
         let long_lived = unanswered.has_subscription().then(|| admission.open_stream());
@@ -243,7 +243,7 @@ impl SingleUpstream {
         };
         let FromClient { upstream, client } =
             run_blocking(&self.filter, &admission.caller, GuardInput::Request(&body), || {
-                session.from_client(&body)
+                session.from_client_as(&body, profile.as_deref())
             })
             .await;
         let Some(message) = upstream else {

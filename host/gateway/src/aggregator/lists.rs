@@ -1,7 +1,8 @@
 //! Merges the lists (tools, prompts, resources) of all upstreams, in the order of the
 //! configuration. Clients read the result in pages with cursors of the gateway's own.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashSet};
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -44,10 +45,21 @@ pub(super) use self::tools::{MergedTools, ProgramTool};
 /// The time after which the gateway lists an upstream's tools again for the guard. It is shorter
 /// than the lifetime of the definitions that the guard stores.
 const TOOLS_SEEN_FOR: Duration = Duration::from_secs(600);
+/// The pause before an upstream is asked again for the tools of a guard of its own.
+const GUARD_PAUSE: Duration = Duration::from_secs(60);
 /// The maximum number of pages that are read from one upstream, in case its cursors never end.
 const MAX_UPSTREAM_PAGES: usize = 200;
 /// The member of `_meta` that names the upstreams whose entries are missing from a merged list.
 const UNAVAILABLE_KEY: &str = "dev.context-guard/upstreams";
+
+/// The knowledge about the guard of an upstream.
+#[derive(Clone, Copy)]
+enum InnerGuard {
+    Present,
+    Absent,
+    /// The upstream did not list its tools when it was asked, at this time.
+    Unknown(Instant),
+}
 
 /// Merges the lists of upstreams for a client.
 pub(super) struct Lists {
@@ -65,8 +77,8 @@ pub(super) struct Lists {
     announced: Mutex<LruCache<RefetchKey, ()>>,
     /// The lists that an upstream did not return in time, with the time of the first attempt.
     slow: Mutex<LruCache<RefetchKey, Instant>>,
-    /// The upstreams, by index, that are behind a guard of their own.
-    guarded: Mutex<BTreeSet<usize>>,
+    /// For each upstream index, whether the upstream is behind a guard of its own.
+    guards: Mutex<BTreeMap<usize, InnerGuard>>,
 }
 
 impl Lists {
@@ -86,7 +98,7 @@ impl Lists {
             refetching: Mutex::default(),
             announced: Mutex::new(LruCache::new(max_sessions)),
             slow: Mutex::new(LruCache::new(max_sessions)),
-            guarded: Mutex::default(),
+            guards: Mutex::default(),
         }
     }
 
@@ -94,12 +106,33 @@ impl Lists {
         lock(&self.tools_seen)
     }
 
-    /// Returns the indexes of the upstreams that are behind a guard of their own. Upstreams whose
-    /// tools are not known yet, for example because they still start, are asked for their tools.
+    /// Returns the indexes of the upstreams that are behind a guard of their own. Upstreams that
+    /// have not listed their tools yet, for example because they still start, are asked for them,
+    /// each at most once a minute.
     pub(super) async fn guarded(&self, origin: &Origin<'_>) -> Vec<usize> {
-        let servers = 0..self.connections.servers.len();
-        join_all(servers.map(|server| self.ensure_tools_seen(origin, server))).await;
-        lock(&self.guarded).iter().copied().collect()
+        let now = Instant::now();
+        let is_due = |server: &usize| {
+            let mut guards = lock(&self.guards);
+            let known = guards.entry(*server);
+            let is_due = match &known {
+                Entry::Vacant(_) => true,
+                Entry::Occupied(known) => {
+                    matches!(known.get(), InnerGuard::Unknown(since) if since.elapsed() >= GUARD_PAUSE)
+                }
+            };
+            if is_due {
+                known.insert_entry(InnerGuard::Unknown(now));
+            }
+            is_due
+        };
+        let due: Vec<usize> = (0..self.connections.servers.len()).filter(is_due).collect();
+        // A failure of this request is no failure of a call.
+        let client = origin.client.in_background();
+        let origin = Origin { client: &client, ..*origin };
+        join_all(due.into_iter().map(|server| self.ensure_tools_seen(&origin, server))).await;
+        let guards = lock(&self.guards);
+        let present = guards.iter().filter(|(_, guard)| matches!(guard, InnerGuard::Present));
+        present.map(|(server, _)| *server).collect()
     }
 
     /// Answers a list request: with the first page of the merged list, or the page at the
@@ -306,11 +339,14 @@ impl Lists {
                 .and_then(|all| serde_json::from_str(all.get()).ok())
                 .unwrap_or_default();
             let names: Vec<String> = entries.iter().map(|entry| entry_key(entry, kind)).collect();
+            if kind.method == TOOLS.method && cursor.is_none() {
+                lock(&self.guards).insert(server, InnerGuard::Absent);
+            }
             // With both names, one tool is the upstream's own: it is `context-guard wrap`, say.
             if kind.method == TOOLS.method
                 && READ_TOOLS.iter().all(|tool| names.iter().any(|name| name == tool))
             {
-                lock(&self.guarded).insert(server);
+                lock(&self.guards).insert(server, InnerGuard::Present);
             }
             for (entry, key) in entries.into_iter().zip(names) {
                 // The guard adds its tool to the first page of every upstream. The merged list

@@ -82,8 +82,11 @@ fn port(setting: &str, address: &str, is_running: bool) -> Check {
     match TcpListener::bind(address) {
         Ok(_) => Check::ok("port", subject, "free"),
         Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
-            if is_running || is_gateway(address) {
+            if is_gateway(address) {
                 return Check::ok("port", subject, "a gateway is running");
+            }
+            if is_running {
+                return Check::ok("port", subject, "in use, probably by the gateway that runs");
             }
             Check::failed("port", subject, "another program has it")
                 .advise(format!("end that program, or change `{setting}`"))
