@@ -81,7 +81,8 @@ pub(crate) fn credential_lines(
 pub(crate) enum ForwardedCredentials {
     /// The upstream receives no credentials of the client.
     None,
-    /// The upstream receives all credentials but the key that authenticates the caller at this gateway.
+    /// The upstream receives all credentials but the key that authenticates the caller at
+    /// this gateway.
     AllButKey,
     /// The upstream receives all credentials: the gateway has no keys of its own.
     All,

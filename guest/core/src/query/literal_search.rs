@@ -1,6 +1,6 @@
 //! Searches for plain texts: patterns without signs of regular expressions, and alternatives of
-//! such patterns. They mostly take about a nanosecond per byte, a hundredth of the time of a regular
-//! expression.
+//! such patterns. They mostly take about a nanosecond per byte, a hundredth of the time of a
+//! regular expression.
 
 use std::ops::Range;
 

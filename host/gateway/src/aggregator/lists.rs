@@ -116,9 +116,10 @@ impl Lists {
             let known = guards.entry(*server);
             let is_due = match &known {
                 Entry::Vacant(_) => true,
-                Entry::Occupied(known) => {
-                    matches!(known.get(), InnerGuard::Unknown(since) if since.elapsed() >= GUARD_PAUSE)
-                }
+                Entry::Occupied(known) => match known.get() {
+                    InnerGuard::Unknown(since) => since.elapsed() >= GUARD_PAUSE,
+                    InnerGuard::Present | InnerGuard::Absent => false,
+                },
             };
             if is_due {
                 known.insert_entry(InnerGuard::Unknown(now));

@@ -15,8 +15,8 @@ const RUNTIMES: [(&str, &[&str], u32, u32, &str); 2] = [
     ("python3", &["python", "python3", "pipx", "uv", "uvx"], 3, 10, "https://www.python.org"),
 ];
 
-/// Checks the path of this program, its guard component and the signing keys. The key file is in the
-/// state folder, if the environment sets no keys.
+/// Checks the path of this program, its guard component and the signing keys. The key file is in
+/// the state folder, if the environment sets no keys.
 pub(super) fn checks() -> Vec<Check> {
     let mut checks = vec![own_program()];
     if embedded_component().is_none() {

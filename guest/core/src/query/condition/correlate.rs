@@ -73,8 +73,8 @@ impl Test {
         }
     }
 
-    /// Finds the fields of tests on elements, such as `any(list; a=1)`, in the elements of that list
-    /// in the values `all`.
+    /// Finds the fields of tests on elements, such as `any(list; a=1)`, in the elements of the
+    /// list in the values `all`.
     ///
     /// # Errors
     /// Returns a message for the caller if no value has such a list, or no element has a field.

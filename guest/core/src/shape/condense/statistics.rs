@@ -246,8 +246,8 @@ impl FieldStatistics {
         }
     }
 
-    /// Ends the current record of the list with index `list`. Each statistic whose greatest value is
-    /// in this record stores the name of the record.
+    /// Ends the current record of the list with index `list`. Each statistic whose greatest value
+    /// is in this record stores the name of the record.
     fn end_record(&mut self, list: usize) {
         let Some(list) = self.lists.get_mut(list) else { return };
         for (_, statistic) in self.fields.get_mut(list.fields.clone()).unwrap_or_default() {
