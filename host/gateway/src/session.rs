@@ -219,12 +219,12 @@ impl Session {
     /// forwarded unchanged.
     #[must_use]
     pub fn from_client<'m>(&self, message: &'m [u8]) -> FromClient<'m> {
-        self.from_client_as(message, None)
+        self.pass_from_client(message, None)
     }
 
     /// Does the same as [`Self::from_client`], for a message whose transport names the client whose
     /// profile applies.
-    pub(crate) fn from_client_as<'m>(
+    pub(crate) fn pass_from_client<'m>(
         &self,
         message: &'m [u8],
         profile: Option<&str>,

@@ -243,7 +243,7 @@ impl SingleUpstream {
         };
         let FromClient { upstream, client } =
             run_blocking(&self.filter, &admission.caller, GuardInput::Request(&body), || {
-                session.from_client_as(&body, profile.as_deref())
+                session.pass_from_client(&body, profile.as_deref())
             })
             .await;
         let Some(message) = upstream else {
