@@ -314,7 +314,7 @@ mod tests {
             ("step=30m&from=-40d&to=-36d", "multiple of 1m in the last 48 hours"),
             ("step=1s", "more than 5000 periods"),
             ("step=0h", "a duration such as"),
-            ("top=0", "no number above 0"),
+            ("top=0", "not a number above 0"),
             ("order=up", "one of asc, desc"),
             ("by=tool&by=client", "occurs twice"),
             ("by=tool,client,outcome", "up to 2"),
