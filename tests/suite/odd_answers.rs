@@ -40,7 +40,7 @@ fn table() -> Vec<(&'static str, String, &'static str)> {
             plain.replace("\"id\"", r#""error":{"code":1,"message":"no"},"id""#),
             "both a result and an error",
         ),
-        ("list", r#"{"jsonrpc":"2.0","id":ID,"result":[1]}"#.to_owned(), "no object"),
+        ("list", r#"{"jsonrpc":"2.0","id":ID,"result":[1]}"#.to_owned(), "not an object"),
         ("word", r#"{"jsonrpc":"2.0","id":ID,"error":"odd"}"#.to_owned(), "invalid error: \"odd\""),
         (
             "null_id",

@@ -223,8 +223,8 @@ mod tests {
         for (message, reason) in [
             (r#"{"jsonrpc":"2.0","id":5}"#, "has neither"),
             (r#"{"jsonrpc":"2.0","id":5,"error":null}"#, "has neither"),
-            (r#"{"jsonrpc":"2.0","id":5,"result":null}"#, "no object: null"),
-            (r#"{"jsonrpc":"2.0","id":5,"result":[1]}"#, "no object: [1]"),
+            (r#"{"jsonrpc":"2.0","id":5,"result":null}"#, "not an object: null"),
+            (r#"{"jsonrpc":"2.0","id":5,"result":[1]}"#, "not an object: [1]"),
             (r#"{"jsonrpc":"2.0","id":5,"error":"x"}"#, "invalid error: \"x\""),
             (r#"{"jsonrpc":"2.0","id":5,"error":{"code":1}}"#, "invalid error"),
             (r#"{"id":5,"result":{},"error":{"code":1,"message":"x"}}"#, "has both"),
