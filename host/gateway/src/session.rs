@@ -145,11 +145,9 @@ impl Session {
     }
 
     /// Sets the name of the client whose profile applies instead of that of the client's own name.
-    /// None has no effect.
+    /// `None` for its own name.
     pub fn override_client(&self, name: Option<String>) {
-        if name.is_some() {
-            self.state().client_override = name;
-        }
+        self.state().client_override = name;
     }
 
     /// Returns the filter that the session's messages pass.

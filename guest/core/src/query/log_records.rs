@@ -232,14 +232,13 @@ impl<'l> LogRecord<'l> {
             }
             // The time may be the value of the last key before it.
             let before = self.before.trim_end_matches('"');
-            let is_key = before.ends_with('=');
-            let words = before.rsplit_once(' ').filter(|_| is_key).map(|(words, _)| words);
-            pairs(words.unwrap_or(if is_key { "" } else { before }), &mut members);
+            let keyed =
+                before.strip_suffix('=').map(|rest| rest.rsplit_once(' ').unwrap_or(("", rest)));
+            pairs(keyed.map_or(before, |(words, _)| words), &mut members);
             // A model asks for the time by the key that the log shows.
-            let key = before.rsplit([' ', ',', ';']).next().and_then(|key| key.strip_suffix('='));
-            let key = key.filter(|key| self::is_key(key) && *key != time.name());
-            let text = || Cow::Owned(time.text().to_owned());
-            members.extend(key.map(|key| (key, text())));
+            let key = keyed.and_then(|(_, word)| word.rsplit([',', ';']).next());
+            let key = key.filter(|key| is_key(key) && *key != time.name());
+            members.extend(key.map(|key| (key, Cow::Owned(time.text().to_owned()))));
             pairs(self.between, &mut members);
             let message = if is_syslog { message } else { origin(rest, false, &mut members) };
             // The parameters of a request are no pairs, unless it is the value of one.

@@ -340,14 +340,11 @@ impl Lists {
                 .and_then(|all| serde_json::from_str(all.get()).ok())
                 .unwrap_or_default();
             let names: Vec<String> = entries.iter().map(|entry| entry_key(entry, kind)).collect();
-            if kind.method == TOOLS.method && cursor.is_none() {
-                lock(&self.guards).insert(server, InnerGuard::Absent);
-            }
             // With both names, one tool is the upstream's own: it is `context-guard wrap`, say.
-            if kind.method == TOOLS.method
-                && READ_TOOLS.iter().all(|tool| names.iter().any(|name| name == tool))
-            {
-                lock(&self.guards).insert(server, InnerGuard::Present);
+            let is_present = READ_TOOLS.iter().all(|tool| names.iter().any(|name| name == tool));
+            if kind.method == TOOLS.method && (is_present || cursor.is_none()) {
+                let guard = if is_present { InnerGuard::Present } else { InnerGuard::Absent };
+                lock(&self.guards).insert(server, guard);
             }
             for (entry, key) in entries.into_iter().zip(names) {
                 // The guard adds its tool to the first page of every upstream. The merged list

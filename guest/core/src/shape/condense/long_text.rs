@@ -3,13 +3,13 @@
 
 use crate::json::outline::Outline;
 use crate::json::scan::Kind;
-use crate::json::text::{Form, sample};
+use crate::json::text::Form;
 use crate::shape::binary::describe_base64;
 use crate::shape::highlight::Highlights;
 use crate::text::colours::without_colours;
 use crate::text::lines::IndexedText;
 use crate::text::shorten::{shorten, truncation_mark};
-use crate::tokens::Estimator;
+use crate::tokens::{Estimator, OriginalCost};
 
 /// The minimum number of bytes of a long text.
 const MIN_BYTES: usize = 2_000;
@@ -19,8 +19,6 @@ const MIN_SHARE: usize = 8;
 const MIN_LINES: usize = 4;
 /// The maximum size, in bytes, of a text that is priced whole. Larger texts are priced by samples.
 const MAX_EXACT_BYTES: usize = 1 << 20;
-/// The number of samples of such a text, and the size of each, in bytes.
-const SAMPLES: (usize, usize) = (64, 4_096);
 /// The cost of the mark for omitted lines, in tokens.
 const MARK_TOKENS: u64 = 12;
 
@@ -72,19 +70,12 @@ impl LongString {
     }
 }
 
-/// Returns the cost of a text in tokens, which is estimated if the text is very long.
+/// Returns the cost of a text in tokens, which is estimated from samples if the text is very long.
 fn cost(text: &[u8], estimator: &Estimator) -> u64 {
-    if text.len() <= MAX_EXACT_BYTES {
-        return estimator.cost(text);
+    match text.len() > MAX_EXACT_BYTES {
+        true => OriginalCost::estimate(estimator, text, Form::Raw).cost,
+        false => estimator.cost(text),
     }
-    let (count, size) = SAMPLES;
-    let (mut cost, mut sampled) = (0, 0);
-    for number in 0..count {
-        let (part, length) = sample(text, text.len() / count * number, size, Form::Raw);
-        cost += estimator.cost(&part);
-        sampled += length as u64;
-    }
-    cost.saturating_mul(text.len() as u64) / sampled.max(1)
 }
 
 /// A long text, with its important lines for excerpts.
