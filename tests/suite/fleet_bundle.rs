@@ -265,10 +265,10 @@ fn replayed_and_forged_bundles_are_refused() -> Result<()> {
     changed[at] ^= 1;
     let cases = [
         ("number 2 was accepted before", first.clone()),
-        ("signature does not match", other.create(3, &policy(7_000), &[])?),
+        ("verifies the bundle's signature", other.create(3, &policy(7_000), &[])?),
         ("another bundle had", maker.create(2, &policy(7_000), &[])?),
         ("not a bundle", b"<html>".to_vec()),
-        ("the bundle's signature does not match", changed),
+        ("no key in bundle.publicKeys verifies", changed),
     ];
     let refusals = |gateway: &Gateway| -> Result<u64> {
         let metrics = gateway.get_admin("/metrics")?.1;
