@@ -2,13 +2,14 @@
 
 use context_guard_test_support::audit::audit_text;
 use context_guard_test_support::faulty_server::FaultyServer;
-use context_guard_test_support::gateway::{Gateway, HttpClient, Process, get, post};
+use context_guard_test_support::gateway::{Gateway, HttpClient, Process, get, post, signal};
 use context_guard_test_support::wait::wait_until;
 use context_guard_test_support::{Context, Result, artifacts, bail, ensure, peers};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 fn houses() -> Result<Value> {
     Ok(json!([{"name": "houses", "command": [artifacts::property_server()?]}]))
@@ -429,14 +430,34 @@ fn refusals_reach_http2_clients_that_still_send() -> Result<()> {
     // Longer than the windows of HTTP/2, so that the refusal arrives before the body has ended.
     let body = peers::folder("refusals")?.join("body.json");
     std::fs::write(&body, vec![b' '; 400_000])?;
-    for attempt in 0..30 {
-        let output = Command::new("curl")
+    // The first ones are refused at once. The others are stopped while they send, for longer than
+    // a busy machine stops a process.
+    let clients = (0..60u64).map(|attempt| {
+        let mut client = Command::new("curl");
+        client
             .args(["-sS", "--http2-prior-knowledge", "-H", "content-type: application/json"])
             .args(["-o", "/dev/null", "-w", "%{http_code}", "--data-binary"])
             .arg(format!("@{}", body.display()))
             .arg(gateway.url())
-            .output()?;
-        ensure!(output.stdout == b"401" && output.stderr.is_empty(), "{attempt}: {output:?}");
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        std::thread::spawn(move || -> Result<()> {
+            let client = client.spawn()?;
+            let id = client.id();
+            if attempt >= 20 {
+                std::thread::sleep(Duration::from_millis(attempt / 2));
+                signal(id, "STOP")?;
+                std::thread::sleep(Duration::from_secs(3));
+                signal(id, "CONT")?;
+            }
+            let output = client.wait_with_output()?;
+            let is_refused = output.stdout == b"401" && output.stderr.is_empty();
+            ensure!(is_refused, "{attempt}: {output:?}");
+            Ok(())
+        })
+    });
+    for client in clients.collect::<Vec<_>>() {
+        client.join().map_err(|_| anyhow::anyhow!("a client panicked"))??;
     }
     Ok(())
 }

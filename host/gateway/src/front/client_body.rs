@@ -18,7 +18,6 @@ use tokio::runtime::Handle;
 use tokio::time::timeout;
 
 use super::activity::{ActiveRequest, Activity};
-use super::client_stream::MAX_LINGER;
 
 /// The maximum length of a part of a response, in bytes.
 const MAX_PART_BYTES: usize = 64 << 10;
@@ -52,15 +51,15 @@ impl Drop for RequestBody {
         } else if let Ok(runtime) = Handle::try_current() {
             // Without a reader, the stream would be reset after the response (RFC 9113, 8.1). Some
             // clients that are still sending, such as curl 7.88, then report the reset and lose the
-            // response.
+            // response. A pause does not end this: the client may wait for a processor.
             runtime.spawn(timeout(MAX_DISCARD, discard(body)));
         }
     }
 }
 
-/// Discards a body until it ends, fails or pauses for [`MAX_LINGER`].
+/// Discards a body until it ends or fails.
 async fn discard(mut body: Incoming) {
-    while let Ok(Some(Ok(_))) = timeout(MAX_LINGER, body.frame()).await {}
+    while let Some(Ok(_)) = body.frame().await {}
 }
 
 impl HttpBody for RequestBody {

@@ -13,8 +13,8 @@ use tokio::time::{Sleep, sleep};
 
 use super::activity::Activity;
 
-/// The maximum silence while a connection discards bytes of the client after the last response.
-pub(super) const MAX_LINGER: Duration = Duration::from_secs(2);
+/// The maximum time for discarding bytes of the client after the last response of a connection.
+const MAX_LINGER: Duration = Duration::from_secs(2);
 /// The size of the buffer for discarded bytes, in bytes.
 pub(super) const DISCARD_BYTES: usize = 16 << 10;
 
