@@ -1,10 +1,14 @@
 //! Totals (aggregates) over all records, such as `count by status, sum(price.total),
 //! distinct(city)`. They cover all records, including those that an excerpt hides.
 
+use std::collections::BTreeSet;
+
 mod check;
+mod expression;
 mod filtered;
 mod frame;
 mod groups;
+mod item;
 mod lists;
 mod parse;
 mod spreadsheet;
@@ -12,11 +16,12 @@ mod total;
 
 pub(super) use self::check::no_field;
 use self::check::{check_dates, check_scalar, choose_scale, left_out};
+use self::expression::TotalExpression;
 pub(crate) use self::filtered::split;
 use self::groups::{Column, GroupTable};
 use self::lists::SharedLists;
 use self::total::{AggregateFunction, Key, Total};
-use super::condition::TotalsCondition;
+use super::condition::{Condition, TotalsCondition};
 use super::field::FieldName;
 use super::names::join_names;
 use super::objects;
@@ -48,12 +53,19 @@ struct GroupedTotals {
     verbatim: String,
 }
 
-/// A total (aggregate) of the values of a field.
-#[derive(Debug)]
+/// A total (aggregate) of the values of a field. The default is the number of records.
+#[derive(Debug, Default)]
 struct Aggregate {
     function: AggregateFunction,
-    /// The field. `None` for the number of records.
+    /// The field. `None` for the number of records, and for a number that is computed.
     operand: Option<Operand>,
+    /// The computation of a number from other totals. `None` for the other totals.
+    expression: Option<TotalExpression>,
+    /// The condition on the records of this total. `None` once `chosen` has them, or if there is no
+    /// condition.
+    condition: Option<Condition>,
+    /// The records that meet the condition. `None` without a condition.
+    chosen: Option<BTreeSet<NodeId>>,
     /// The scale on which values are compared. `survey` has the forms of the values that determine
     /// it.
     scale: Scale,
@@ -76,6 +88,29 @@ struct Group {
 }
 
 impl Aggregate {
+    fn new(function: AggregateFunction, operand: Option<Operand>) -> Self {
+        Self { function, operand, ..Self::default() }
+    }
+
+    /// Chooses the records that meet the condition of the total. Returns a note if some could not
+    /// be compared.
+    ///
+    /// # Errors
+    /// Returns a message for the caller if the condition does not apply to the records.
+    fn choose(&mut self, records: &RecordSet<'_>) -> Result<Option<String>, String> {
+        let Some(condition) = self.condition.take() else { return Ok(None) };
+        let chosen = condition.select(records)?;
+        self.chosen = Some(chosen.ids.into_iter().collect());
+        // The first part states the condition, which the caller knows.
+        let notes = chosen.description.split_once("; ").map(|(_, notes)| notes.to_owned());
+        Ok(notes.map(|notes| format!("{}: {notes}", self.label())))
+    }
+
+    /// Returns true if the total covers the record `id`.
+    fn covers(&self, id: NodeId) -> bool {
+        self.chosen.as_ref().is_none_or(|chosen| chosen.contains(&id))
+    }
+
     /// Returns the name of the total in the result: the alias, or the expression.
     fn label(&self) -> &str {
         self.alias.as_deref().unwrap_or(&self.verbatim)
@@ -84,11 +119,13 @@ impl Aggregate {
     /// Returns true if `name`, without white space, names this total.
     fn has_name(&self, name: &str) -> bool {
         let plain: String = self.verbatim.split_whitespace().collect();
-        let function = plain.split('(').next().unwrap_or_default();
+        let is_computed = self.expression.is_some();
+        let function = plain.split('(').next().filter(|_| !is_computed).unwrap_or_default();
+        let is_count = self.operand.is_none() && !is_computed && self.chosen.is_none();
         self.alias.as_ref().is_some_and(|alias| alias.eq_ignore_ascii_case(name))
             || plain.eq_ignore_ascii_case(name)
             || function.eq_ignore_ascii_case(name)
-            || (self.operand.is_none() && name.eq_ignore_ascii_case("count(*)"))
+            || (is_count && self.condition.is_none() && name.eq_ignore_ascii_case("count(*)"))
     }
 }
 
@@ -117,6 +154,8 @@ impl Aggregates {
         for segment in &self.0 {
             let items = segment.items.iter().filter_map(|item| item.operand.as_ref());
             segment.by.iter().chain(items).for_each(|operand| operand.each_name(visit));
+            let conditions = segment.items.iter().filter_map(|item| item.condition.as_ref());
+            conditions.for_each(|condition| condition.each_name(visit));
         }
     }
 
@@ -129,7 +168,7 @@ impl Aggregates {
     /// Returns true if the totals name no field, so that they apply to any values.
     #[must_use]
     pub fn has_no_fields(&self) -> bool {
-        let has_field = |item: &Aggregate| item.operand.is_some();
+        let has_field = |item: &Aggregate| item.operand.is_some() || item.condition.is_some();
         !self.has_groups() && !self.0.iter().any(|segment| segment.items.iter().any(has_field))
     }
 
@@ -182,10 +221,10 @@ impl GroupedTotals {
         for name in names {
             if self.column(&name).is_none() {
                 let mut reader = Reader::new("aggregate", &name)?;
-                let item = parse::item(&mut reader).ok().filter(|_| reader.is_at_end());
-                let Some(item) = item else {
+                let item = expression::read(&mut reader, &mut self.items).ok();
+                let Some(item) = item.filter(|_| reader.is_at_end()) else {
                     let known: Vec<String> =
-                        self.items.iter().map(|item| item.label().to_owned()).collect();
+                        self.visible().map(|(_, item)| item.label().to_owned()).collect();
                     return Err(format!(
                         "aggregate: {name} is neither a total nor a field of {:?}; name one of {}",
                         self.verbatim,
@@ -214,11 +253,11 @@ impl GroupedTotals {
             let at = number.checked_sub(1)?;
             return match at.checked_sub(self.by.len()) {
                 None => Some(Column::Key(at)),
-                Some(at) => (at < self.items.len()).then_some(Column::Total(at)),
+                Some(at) => self.visible().nth(at).map(|(at, _)| Column::Total(at)),
             };
         }
         match name.to_lowercase().as_str() {
-            "value" | "total" => Some(Column::Total(0)),
+            "value" | "total" => self.visible().next().map(|(at, _)| Column::Total(at)),
             "key" | "name" | "group" => Some(Column::Key(0)),
             _ => None,
         }
@@ -260,6 +299,7 @@ impl GroupedTotals {
         notes: &mut Vec<String>,
     ) -> Result<(), String> {
         for item in &mut self.items {
+            notes.extend(item.choose(records)?);
             notes.extend(choose_scale(item, records, chosen));
         }
         if let Some(mut having) = self.having.take() {
@@ -271,9 +311,18 @@ impl GroupedTotals {
             self.having = Some(having);
         }
         let lists = SharedLists::find(&self.by, &self.items, records);
+        if let Some(item) = self.items.iter().find(|item| item.chosen.is_some())
+            && !lists.is_empty()
+        {
+            return Err(format!(
+                "aggregate: {} chooses records, and the groups are elements of a list: choose the list with path, or use jq",
+                item.verbatim
+            ));
+        }
         notes.extend(lists.note(self.items.iter().any(|item| item.operand.is_none())));
         let mut groups = self.groups(records, chosen, &lists)?;
         notes.extend(self.check_currencies(&groups)?);
+        self.check_expressions(&groups)?;
         for (at, item) in self.items.iter().enumerate() {
             notes.extend(left_out(item, (&lists, self.by.len() + at), records, chosen)?);
         }
@@ -283,16 +332,14 @@ impl GroupedTotals {
                 out.push(b',');
                 out.extend(quoted(item.label()));
                 out.push(b':');
-                if let Some(total) = group.totals.get(at) {
-                    total.write(item.function, records, self.limit, out);
-                    notes.extend(total.limit_note(item.function, self.limit));
-                }
+                self.write_total(&group, at, records, self.limit, out);
+                let total = group.totals.get(at);
+                notes.extend(total.and_then(|total| total.limit_note(item.function, self.limit)));
             }
             return Ok(());
         }
         let values = |group: &Group| -> Vec<Value<'static>> {
-            let totals = self.items.iter().zip(&group.totals);
-            let totals = totals.map(|(item, total)| total.value(item.function));
+            let totals = (0..self.items.len()).map(|at| self.value(group, at));
             group.key.iter().map(Key::value).chain(totals).collect()
         };
         if let Some(having) = &self.having {

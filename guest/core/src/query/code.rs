@@ -101,6 +101,26 @@ pub(super) fn parts<'t>(text: &'t str, separator: &str) -> Vec<&'t str> {
     parts
 }
 
+/// Returns the byte position of `word` outside of quotes and brackets, from position `from` on.
+/// `None` if it does not occur.
+pub(super) fn keyword(text: &str, from: usize, word: &str) -> Option<usize> {
+    let mut depth = 0usize;
+    outside_quotes(text).find_map(|(at, c)| {
+        match c {
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        let is_start = at >= from
+            && depth == 0
+            && !text.get(..at).is_some_and(|before| before.ends_with(is_word_character));
+        let rest = text.get(at..).unwrap_or_default();
+        let (found, after) = rest.split_at_checked(word.len()).unwrap_or_default();
+        let is_word = found.eq_ignore_ascii_case(word) && !after.starts_with(is_word_character);
+        (is_start && is_word).then_some(at)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

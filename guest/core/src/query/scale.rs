@@ -17,8 +17,9 @@ use super::date::{DateTime, DayOrder, day_order};
 use super::value::{Number, Value};
 
 /// The scale of a field.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) enum Scale {
+    #[default]
     Number,
     /// Amounts such as `16Gi`.
     Amount(Units),

@@ -71,7 +71,7 @@ pub(super) fn choose_scale(
 ) -> Option<String> {
     let needs = item.function.needs_numbers();
     let operand = item.operand.as_ref().filter(|_| needs || item.function.compares())?;
-    for id in chosen {
+    for id in chosen.iter().filter(|id| item.chosen.as_ref().is_none_or(|own| own.contains(id))) {
         operand.visit(&records.outline, *id, &mut |value| item.survey.add(&value));
     }
     let name = operand.to_string();
@@ -140,7 +140,7 @@ pub(super) fn left_out(
     let scale = if is_number { &Scale::Number } else { &item.scale };
     let kind = scale.name();
     let (mut with, mut without, mut other, mut sample) = (0u64, 0u64, false, None);
-    for id in chosen {
+    for id in chosen.iter().filter(|id| item.covers(**id)) {
         let mut has_number = false;
         let mut add = |value: Value<'_>| {
             let is_on_scale = scale.sort_position(&value).is_on_scale();

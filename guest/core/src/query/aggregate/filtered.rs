@@ -1,10 +1,8 @@
 //! Totals that contain the condition on their records: `SELECT count(*) FROM t WHERE a > 5`,
 //! `filter(a > 5) %>% count(b)`, `df[df.a > 5].groupby('b').size()`,
-//! `count(*) FILTER (WHERE a > 5)`, `where a > 5 | summarize count() by b`,
-//! `rows.filter(r => r.a > 5).length`.
+//! `where a > 5 | summarize count() by b`, `rows.filter(r => r.a > 5).length`.
 
-use super::spreadsheet;
-use crate::query::code::{end_of_group, outside_quotes, parts};
+use crate::query::code::{end_of_group, keyword, parts};
 use crate::query::condition::lambda;
 use crate::query::reader::is_word_character;
 
@@ -19,56 +17,9 @@ pub(crate) fn split(text: &str) -> Option<(String, String)> {
     let text = text.trim();
     piped(text)
         .or_else(|| indexed(text))
-        .or_else(|| clause(text))
-        .or_else(|| case(text))
-        .or_else(|| spreadsheet::split(text))
         .or_else(|| staged(text))
         .or_else(|| methods(text))
         .or_else(|| sql(text))
-}
-
-/// Reads `count(*) FILTER (WHERE a > 5) AS n GROUP BY b`. Returns the condition and the totals.
-/// `None` for several totals, which have conditions of their own.
-fn clause(text: &str) -> Option<(String, String)> {
-    let start = keyword(text, 0, "filter")?;
-    let (before, after) = (text.get(..start)?.trim(), text.get(start + "filter".len()..)?);
-    let inner = after.trim_start().strip_prefix('(')?;
-    let end = end_of_group(inner)?;
-    let (condition, rest) = (inner.get(..end)?.trim(), inner.get(end + 1..)?.trim());
-    let condition =
-        condition.get("where".len()..).filter(|_| keyword(condition, 0, "where") == Some(0))?;
-    let is_one = parts(before, ",").len() == 1 && !before.is_empty() && !rest.starts_with(',');
-    is_one.then(|| (condition.trim().to_owned(), format!("{before} {rest}").trim().to_owned()))
-}
-
-/// Reads `sum(CASE WHEN a > 5 THEN b ELSE 0 END)` as the only total. Returns the condition and the
-/// total.
-fn case(text: &str) -> Option<(String, String)> {
-    let text =
-        text.strip_prefix("SELECT ").or_else(|| text.strip_prefix("select ")).unwrap_or(text);
-    let (function, inner) = text.split_once('(')?;
-    let end = end_of_group(inner)?;
-    let (inner, rest) = (inner.get(..end)?.trim(), inner.get(end + 1..)?);
-    let inner = inner.get("case".len()..).filter(|_| keyword(inner, 0, "case") == Some(0))?;
-    let when = keyword(inner, 0, "when")
-        .filter(|at| inner.get(..*at).is_some_and(|t| t.trim().is_empty()))?;
-    let then = keyword(inner, when, "then")?;
-    let end = keyword(inner, then, "end")
-        .filter(|at| inner.get(at + 3..).is_some_and(|t| t.trim().is_empty()))?;
-    let other = keyword(inner, then, "else");
-    let condition = inner.get(when + 4..then)?.trim();
-    let value = inner.get(then + 4..other.unwrap_or(end))?.trim();
-    let other = other.and_then(|at| inner.get(at + 4..end)).map_or("null", str::trim);
-    let is_null = other.eq_ignore_ascii_case("null");
-    let function = function.trim().to_lowercase();
-    let total = match function.as_str() {
-        "sum" if value == "1" && (other == "0" || is_null) => "count".to_owned(),
-        "sum" if other == "0" || is_null => format!("sum({value})"),
-        "count" if is_null && value.parse::<f64>().is_ok() => "count".to_owned(),
-        "count" | "avg" | "min" | "max" if is_null => format!("{function}({value})"),
-        _ => return None,
-    };
-    (!rest.trim_start().starts_with(',')).then(|| (condition.to_owned(), format!("{total}{rest}")))
 }
 
 /// Reads `where a > 5 | summarize count() by b`. Returns the condition and the totals.
@@ -149,26 +100,6 @@ fn sql(text: &str) -> Option<(String, String)> {
     is_whole.then(|| (condition.to_owned(), format!("{before} {after}").trim().to_owned()))
 }
 
-/// Returns the byte position of `word` outside of quotes and brackets, from position `from` on.
-/// `None` if it does not occur.
-fn keyword(text: &str, from: usize, word: &str) -> Option<usize> {
-    let mut depth = 0usize;
-    outside_quotes(text).find_map(|(at, c)| {
-        match c {
-            '(' | '[' | '{' => depth += 1,
-            ')' | ']' | '}' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        let is_start = at >= from
-            && depth == 0
-            && !text.get(..at).is_some_and(|before| before.ends_with(is_word_character));
-        let rest = text.get(at..).unwrap_or_default();
-        let (found, after) = rest.split_at_checked(word.len()).unwrap_or_default();
-        let is_word = found.eq_ignore_ascii_case(word) && !after.starts_with(is_word_character);
-        (is_start && is_word).then_some(at)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::split;
@@ -177,20 +108,9 @@ mod tests {
     fn conditions_of_one_total_are_separated() {
         for (text, expected) in [
             (
-                "COUNT(*) FILTER (WHERE a = 'x)') AS n GROUP BY b",
-                Some(("a = 'x)'", "COUNT(*) AS n GROUP BY b")),
-            ),
-            ("count, sum(a) filter (where b > 1)", None),
-            ("sum(a) filter (where b > 1), count", None),
-            ("SUM(CASE WHEN a = 0 THEN 1 ELSE 0 END) by b", Some(("a = 0", "count by b"))),
-            ("SELECT sum(case when a > 5 then b end)", Some(("a > 5", "sum(b)"))),
-            ("AVG(CASE WHEN a > 5 THEN b ELSE 0 END)", None),
-            ("SUM(CASE WHEN a = 0 THEN 1 ELSE 0 END), count", None),
-            (
                 "where a == \"x\" | summarize count() by b",
                 Some(("a == \"x\"", "summarize count() by b")),
             ),
-            ("COUNTIF(a >= 4) by b", Some(("a >= 4", "count by b"))),
             ("rows.filter(r => r.a > 5).length", Some(("a > 5", "count"))),
             ("rows.Where(r => r.a == \"x\").Average(r => r.b)", Some(("a == \"x\"", "avg(b)"))),
             ("rows.filter(r => r.a > 5).map(r => r.b)", None),

@@ -44,6 +44,9 @@ impl GroupedTotals {
                     let Some(group) = groups.get_mut(&key) else { continue };
                     let items = self.items.iter().zip(&mut group.totals).enumerate();
                     for (at, (item, total)) in items {
+                        if !item.covers(*id) {
+                            continue;
+                        }
                         let Some(operand) = &item.operand else {
                             // A record counts once, however many of its elements are in a group.
                             if lists.is_empty() || seen.insert((key.clone(), at, None)) {
@@ -150,6 +153,22 @@ impl GroupedTotals {
         groups.extend(sorted.into_iter().map(|(_, group)| group));
     }
 
+    /// Appends the total of item `at` to `out` as JSON, with at most `limit` distinct values.
+    pub(super) fn write_total(
+        &self,
+        group: &Group,
+        at: usize,
+        records: &RecordSet<'_>,
+        limit: Option<usize>,
+        out: &mut Vec<u8>,
+    ) {
+        let Some((item, total)) = self.items.get(at).zip(group.totals.get(at)) else { return };
+        match &item.expression {
+            Some(_) => write_value(&self.value(group, at), out),
+            None => total.write(item.function, records, limit, out),
+        }
+    }
+
     /// Writes the groups as an object if each has one key and one visible total, otherwise as a
     /// list of objects. `smaller` is the number of smaller groups to report as omitted.
     pub(super) fn write(
@@ -188,9 +207,7 @@ impl GroupedTotals {
                     out.extend(quoted(item.label()));
                     out.push(b':');
                 }
-                if let Some(total) = group.totals.get(at) {
-                    total.write(item.function, records, None, out);
-                }
+                self.write_total(group, at, records, None, out);
             }
             if !is_map {
                 out.push(b'}');

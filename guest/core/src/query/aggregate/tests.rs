@@ -39,3 +39,96 @@ fn groups_may_come_first() {
     assert!(run("top 1 s").contains("write count by s order by count desc limit 1"));
     assert!(run(r#"{"terms": {"field": "s"}}"#).contains(r#"{"open":2,"done":1,"null":1}"#));
 }
+
+#[test]
+fn conditions_of_totals_do_not_choose_elements() {
+    let json = br#"{"rows":[{"s":"open","t":[{"x":1,"y":"a"},{"x":2,"y":"b"}]},{"s":"x","t":[]}]}"#;
+    let records = RecordSet::locate(json, &EndpointSettings::default()).unwrap();
+    let run = |text| Aggregates::parse(text).unwrap().run(&records, &records.ids, 0);
+    let refusal = run("sum(t.x) filter (where s = 'open') by t.y").unwrap_err();
+    assert!(refusal.contains("the groups are elements of a list"), "{refusal}");
+    assert!(run("sum(t.x) filter (where s = 'open') by s").is_ok());
+}
+
+/// Returns the totals of `run` without the number of records and the notes.
+fn totals(aggregate: &str) -> String {
+    let text = run(aggregate);
+    let start = text.find(",\"").map_or(0, |at| at + 1);
+    let end = text.rfind(",\"notes\"").unwrap_or(text.len() - 1);
+    text.get(start..end).map_or(text.clone(), str::to_owned)
+}
+
+#[test]
+fn totals_have_conditions_of_their_own() {
+    for (text, expected) in [
+        (
+            "count(*) FILTER (WHERE s = 'open') AS open, sum(p) filter (where s='done') as done, count",
+            r#""open":2,"done":0.2,"count":4"#,
+        ),
+        // Groups without such a record remain.
+        (
+            "count(*) FILTER (WHERE p > 5) AS n by s",
+            r#""count(*) FILTER (WHERE p > 5) AS n by s":{"open":1,"done":0,"null":0}"#,
+        ),
+        (
+            "SUM(CASE WHEN s = 'open' THEN p ELSE 0 END) AS a, SUM(CASE WHEN s = 'x' THEN p ELSE 0 END) AS b, sum(case when s = 'x' then p end) as c",
+            r#""a":10.1,"b":0,"c":null"#,
+        ),
+        ("SUM(CASE s WHEN 'open' THEN 1 ELSE 0 END) AS n", r#""n":2"#),
+        ("SUM(IF(s = 'open', 1, 0)) AS n, sum(s = 'done') AS m", r#""n":2,"m":1"#),
+        ("COUNT(CASE WHEN s = 'open' THEN 1 END) AS n", r#""n":2"#),
+        ("COUNT(DISTINCT CASE WHEN s = 'open' THEN p END) AS n", r#""n":2"#),
+        ("avg(CASE WHEN s = 'open' THEN 1.0 ELSE 0 END) AS share", r#""share":0.5"#),
+        ("avg(s = 'open') AS share", r#""share":0.5"#),
+        ("countif(s = 'open') AS a, COUNTIF(s, \"done\") AS b", r#""a":2,"b":1"#),
+        ("sumif(p, s = 'open') AS a, SUMIF(s, \"done\", p) AS b", r#""a":10.1,"b":0.2"#),
+        ("max(p) FILTER (WHERE s = 'done') AS m", r#""m":0.2"#),
+    ] {
+        assert_eq!(totals(text), expected, "{text}");
+    }
+    for (text, reason) in [
+        ("count(CASE WHEN s = 'open' THEN 1 ELSE 0 END)", "no clear meaning"),
+        ("sum(CASE WHEN s = 'a' THEN 1 WHEN s = 'b' THEN 2 END)", "one WHEN"),
+        ("count(*) FILTER (WHERE nothing = 5)", "nothing"),
+        ("count(*) FILTER (WHERE s = 'open'", "closing parenthesis"),
+        ("sumif(p)", "takes a condition"),
+    ] {
+        let refusal = run(text);
+        assert!(refusal.contains(reason), "{text}: {refusal}");
+    }
+}
+
+#[test]
+fn numbers_are_computed_from_totals() {
+    for (text, expected) in [
+        ("sum(p) / count(p)", r#""sum(p) / count(p)":3.43333333333333"#),
+        ("max(p)-min(p) as span", r#""span":9.9"#),
+        ("ROUND(100.0 * COUNT(*) FILTER (WHERE s = 'open') / COUNT(*), 1) AS pct", r#""pct":50"#),
+        ("(sum(p) + 1) * 2 as x", r#""x":22.6"#),
+        ("sum(p)::float / nullif(count(*) - 4, 0) as x", r#""x":null"#),
+        ("coalesce(sum(p) filter (where s = 'x'), 0) as x", r#""x":0"#),
+        ("CAST(sum(p) AS double precision) / 2 as x", r#""x":5.15"#),
+        (
+            "sum(p) / count(*) as mean by s order by mean desc limit 1",
+            r#""sum(p) / count(*) as mean by s order by mean desc limit 1":{"open":5.05}"#,
+        ),
+        (
+            "count(*) * 100 / 8 by s order by 2 limit 1",
+            r#""count(*) * 100 / 8 by s order by 2 limit 1":{"done":12.5}"#,
+        ),
+        ("PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY p) AS x", r#""x":0.2"#),
+        ("percentile_cont(0.9) within group (order by p desc) as x", r#""x":0.12"#),
+    ] {
+        assert_eq!(totals(text), expected, "{text}");
+    }
+    for (text, reason) in [
+        ("max(s) - min(s)", "computes with numbers, and min(s) is none"),
+        ("argmax(p) / 2", "computes with numbers"),
+        ("5 * 3", "a total"),
+        ("sum(p) /", "the name of a total is expected"),
+        ("percentile_cont(95) within group (order by q)", "q"),
+    ] {
+        let refusal = run(text);
+        assert!(refusal.contains(reason), "{text}: {refusal}");
+    }
+}

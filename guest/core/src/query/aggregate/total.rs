@@ -13,9 +13,10 @@ use crate::query::value::{Number, Value};
 const MAX_LISTED_VALUES: usize = 1_000;
 
 /// A function of the values of a group.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) enum AggregateFunction {
     /// The number of records, or of values that are not null.
+    #[default]
     Count,
     /// The distinct values, each with its number of occurrences.
     Distinct,
@@ -231,7 +232,7 @@ impl Total {
 
 /// Returns a computed number, rounded to 15 significant digits. Further digits of a double differ
 /// from those of the exact result.
-fn float(number: f64) -> Value<'static> {
+pub(super) fn float(number: f64) -> Value<'static> {
     let rounded: f64 = format!("{number:.14e}").parse().unwrap_or(number);
     if rounded.is_finite() { Value::Number(rounded.to_string().into()) } else { Value::Null }
 }
