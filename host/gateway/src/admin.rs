@@ -57,8 +57,9 @@ async fn readyz(State(gateway): State<Arc<Gateway>>, parts: Parts) -> Response {
     ready(&visible_state(gateway.admin_access.as_deref(), &parts, gateway.state()))
 }
 
-/// Returns the part of the state that a request may see. A request without a token, such as a load
-/// balancer's probe, sees the readiness only, because the reason of a failure may contain secrets.
+/// Returns the part of the state that a request may see. A request that the admin endpoint does not
+/// admit, such as a load balancer's probe without a token, sees the readiness only, because the
+/// reason of a failure may contain secrets.
 fn visible_state(access: Option<&AdminAccess>, parts: &Parts, state: Value) -> Value {
     let is_admitted = access.is_some_and(|access| access.admit(peer(parts), parts).is_ok());
     if is_admitted { state } else { json!({"ready": state.get("ready")}) }

@@ -153,8 +153,8 @@ impl Aggregator {
         &self.connections.servers
     }
 
-    /// Returns true if there is only one upstream, and clients see its names without a prefix. The
-    /// upstream's messages then pass without merging or renaming.
+    /// Returns true if there is only one upstream, clients see its names without a prefix, and
+    /// programs are disabled. The upstream's messages then pass without merging or renaming.
     fn is_transparent(&self) -> bool {
         self.connections.servers.len() == 1
             && !self.router.is_prefixed()
@@ -163,7 +163,7 @@ impl Aggregator {
 
     /// Reads the lists of all upstreams that need no credentials of a client, so that they are
     /// known before the first request. Does nothing if the process limit is too low, and for a
-    /// single upstream, whose lists pass unchanged.
+    /// single upstream whose lists pass unchanged.
     pub(crate) async fn warm(self: Arc<Self>) {
         if self.is_transparent() || !self.can_warm {
             return;

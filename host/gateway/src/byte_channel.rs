@@ -1,6 +1,6 @@
 //! A channel whose waiting messages are bounded in bytes. A message that exceeds the bound is
-//! refused. A slow receiver therefore neither fills memory nor blocks a sender that also serves
-//! other receivers.
+//! refused, unless no other message waits. A slow receiver therefore neither fills memory nor
+//! blocks a sender that also serves other receivers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -46,7 +46,8 @@ pub(crate) struct ByteReceiver<T> {
     waiting: Arc<AtomicUsize>,
 }
 
-/// Creates a channel in which messages of `max_bytes` bytes in total may wait.
+/// Creates a channel in which messages of `max_bytes` bytes in total may wait, or one larger
+/// message.
 pub(crate) fn byte_channel<T>(max_bytes: usize) -> (ByteSender<T>, ByteReceiver<T>) {
     let (to, from) = unbounded_channel();
     let waiting = Arc::new(AtomicUsize::new(0));

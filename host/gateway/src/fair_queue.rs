@@ -143,9 +143,10 @@ impl FairQueue {
             || state.lacks_only_a_slot(&self.places, caller, kind)
     }
 
-    /// Waits for `places` permits, at most as many as a session may have. The request starts with
-    /// its first permit, and takes the others when they become free. Requests that need several
-    /// permits therefore neither wait forever nor deadlock.
+    /// Waits for `places` permits, at most as many as a session may have. The request starts when
+    /// one permit is free. It then holds all of them, even if fewer were free, so that more permits
+    /// than the bounds may be in use. Requests that need several permits therefore neither wait
+    /// forever nor deadlock.
     ///
     /// # Errors
     /// [`QueueFull`] if the queue has no room for this caller.

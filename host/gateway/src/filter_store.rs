@@ -132,7 +132,8 @@ struct Changes {
     extended: Vec<String>,
 }
 
-/// Stores entries and extends lifetimes, with one store operation for each time to live.
+/// Stores entries and extends lifetimes, with at most one store operation of each kind for each
+/// time to live. Entries of earlier operations remain if a later one fails.
 fn write_entries(
     store: &dyn CursorStore,
     principal: &str,

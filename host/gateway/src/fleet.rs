@@ -44,8 +44,8 @@ pub(crate) use self::session_token::{SessionDescription, SessionKind, UpstreamSe
 const MAX_SESSION_AGE: Duration = Duration::from_secs(7 * 86_400);
 /// The maximum number of ended sessions that are remembered.
 const MAX_ENDED: NonZeroUsize = NonZeroUsize::new(65_536).unwrap();
-/// The maximum length of a session id, in bytes. Many servers and proxies limit all headers to
-/// 8 KiB.
+/// The maximum length of a session id that contains the description of its client, in bytes. Beyond
+/// it, the description is in the store. Many servers and proxies limit all headers to 8 KiB.
 const MAX_TOKEN_BYTES: usize = 1_500;
 
 /// The state of this replica as a member of a fleet.
@@ -133,7 +133,8 @@ impl Fleet {
         self.own() == Some(owner)
     }
 
-    /// Returns the acceptor of connections of other replicas.
+    /// Returns the acceptor of connections of other replicas. `None` if this replica has no
+    /// identity.
     pub(crate) fn acceptor(&self) -> Option<TlsAcceptor> {
         self.keys.current().identity.as_ref().map(|identity| identity.acceptor())
     }
@@ -168,7 +169,7 @@ impl Fleet {
     }
 
     /// Returns the session that a client's session id describes. `None` if the id was not issued by
-    /// this fleet for this principal, is too old, or has lost its record in the store.
+    /// this fleet for this principal, is too old, or its record cannot be read from the store.
     pub(crate) fn open(&self, principal: &str, token: &str) -> Option<SessionDescription> {
         let mut state = session_token::open(&self.keys.current(), principal, token)?;
         if session_token::age(&state) > MAX_SESSION_AGE {

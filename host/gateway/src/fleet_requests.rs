@@ -100,7 +100,7 @@ impl WhenGone {
 
 impl Gateway {
     /// Reads the session id of a request to a fleet, and replaces it with the internal one. `None`
-    /// if the request has no session id, or there is no fleet.
+    /// if the request has no session id or is not for the MCP endpoint, or there is no fleet.
     ///
     /// # Errors
     /// The response that refuses a session id which this fleet did not issue for the principal.

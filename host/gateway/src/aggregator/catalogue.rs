@@ -23,8 +23,8 @@ use crate::reply;
 use crate::tasks::{GuardInput, run_blocking};
 use crate::telemetry::{Outcome, Recorder};
 
-/// The maximum number of cached lists: one for each set of visible tools and, in stateful mode,
-/// each client's name.
+/// The maximum number of cached lists: one for each version of the catalogue, revision of the guard
+/// and, in stateful mode, client name.
 const MAX_LISTS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 
 /// The maximum number of owners of stored answers whose last list is cached.
@@ -173,7 +173,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 impl Aggregator {
     /// Answers `tools/list` with the list that the guard makes, or with the merged list if the
-    /// guard fails.
+    /// guard makes none.
     pub(super) async fn list_tools(&self, origin: &Origin<'_>, head: &Head<'_>) -> Vec<u8> {
         let merged = self.lists.merged_tools(origin, head.parameters().meta).await;
         let list = self.catalogue_list(origin, head, &merged).await;
@@ -273,15 +273,16 @@ impl Aggregator {
         self.catalogues.recompute()
     }
 
-    /// Returns true if policy hides a tool, given its client-visible name.
+    /// Returns true if policy hides a tool, or withholds its definition from the client. `name` is
+    /// client-visible.
     pub(super) fn is_hidden_tool(&self, origin: &Origin<'_>, name: &str) -> bool {
         let exchange = self.forwarder.begin(origin, None, &[]);
         let revision = self.filter.revisions().choose(&exchange.context).number;
         self.catalogues.is_hidden(&origin.client.scope, revision, name)
     }
 
-    /// Answers a call of one of the guard's catalogue tools, or of a tool that no upstream is known
-    /// to have.
+    /// Answers a call of one of the guard's catalogue tools, of a hidden tool, or of a tool that no
+    /// upstream is known to have.
     pub(super) async fn call_catalogue(
         &self,
         origin: &Origin<'_>,

@@ -191,7 +191,8 @@ fn decoded(text: &str, is_query: bool) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Returns the HTTP status and body in the guard's answer. `None` if the answer is an error.
+/// Returns the HTTP status and body in the guard's answer. `None` if the answer is an error or
+/// lacks one of them.
 fn route_response(answer: &[u8]) -> Option<(StatusCode, Vec<u8>)> {
     let result = Head::read(answer)?.result?;
     let status: u16 = member(result, "status")?.get().parse().ok()?;

@@ -91,7 +91,7 @@ impl Client {
         }
     }
 
-    /// Returns the gateway itself as a client, for work at its start.
+    /// Returns the gateway itself as a client, for its own work and for requests of operators.
     pub(super) fn gateway() -> Self {
         Self {
             principal: GATEWAY_PRINCIPAL.into(),

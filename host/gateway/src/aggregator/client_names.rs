@@ -60,8 +60,8 @@ impl ClientNames {
         self.is_prefixed
     }
 
-    /// Returns the client-visible name of the tool or prompt `own` of an upstream. The name is the
-    /// same in every run, and different for each tool.
+    /// Returns the client-visible name of the tool or prompt `own` of an upstream. It is different
+    /// for each tool, and the same in every run unless the digests of two names are equal.
     pub(super) fn to_client_name(&self, server: usize, own: &str) -> String {
         let Some(prefix) = self.upstreams.get(server).filter(|_| self.is_prefixed) else {
             return own.to_owned();
@@ -85,8 +85,8 @@ impl ClientNames {
     }
 
     /// Returns the upstream's index and its own name for a tool or prompt, given the client-visible
-    /// name. `None` if the prefix is unknown, or the name is a replaced one that
-    /// [`Self::to_client_name`] did not return yet.
+    /// name. `None` if the prefix is unknown, or the name is a replaced one that the table does not
+    /// contain, or no longer. Without prefixes, every name belongs to the first upstream.
     pub(super) fn find<'n>(&self, name: &'n str) -> Option<(usize, Cow<'n, str>)> {
         if !self.is_prefixed {
             return Some((0, name.into()));

@@ -25,8 +25,8 @@ use crate::upstream::resource_subscriptions::ResourceSubscription;
 /// The prefix of the ids of server-to-client requests. The number after it is unique in the
 /// session, unlike the ids that several upstreams choose.
 pub(crate) const QUESTION_ID_PREFIX: &str = "cg-";
-/// The maximum number of unanswered server-to-client requests of a session. Further ones are
-/// refused.
+/// The maximum number of unanswered server-to-client requests of a session. Further ones of
+/// upstreams are refused. The gateway's own requests count, but are not refused.
 const MAX_QUESTIONS: usize = 64;
 /// The maximum number of resources that a session subscribes to.
 pub(super) const MAX_SUBSCRIPTIONS: usize = 256;

@@ -174,8 +174,8 @@ impl Connections {
     }
 
     /// Returns the cached description of an upstream that starts with the first request that needs
-    /// it. `None` if the upstream must be asked, because its description is unknown or its
-    /// connection is open.
+    /// it. `None` if the upstream must be asked, because its description is unknown, its connection
+    /// is open or being opened, or its circuit is open.
     pub(super) fn described(&self, client: &Client, server: usize) -> Option<ServerInfo> {
         let upstream = self.servers.get(server)?;
         let starts_on_demand = upstream.http.is_none()

@@ -96,9 +96,9 @@ impl Definitions {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Compares a list of an upstream with the accepted definitions, and reports each change once.
-    /// The first list of an audience is compared with that of `common`, the gateway itself.
-    /// `revision` is the revision of the guard that processed the list.
+    /// Compares a list of an upstream with the accepted definitions, and reports each change once
+    /// for each audience. The first list of an audience is compared with that of `common`, the
+    /// gateway itself. `revision` is the revision of the guard that processed the list.
     pub(super) fn observe(
         &self,
         audience: &Audience,
@@ -205,9 +205,10 @@ impl Definitions {
 }
 
 impl Baseline {
-    /// Replaces the current definitions by those of a list. Returns the tools whose definitions an
-    /// upstream changed since the last list. `seen` is the digest of the list, and the revision of
-    /// the guard.
+    /// Replaces the current definitions by those of a list. Tools that the list lacks remain.
+    /// Returns the tools whose definitions an upstream changed since the last list, unless the new
+    /// definition is the accepted one. `seen` is the digest of the list, and the revision of the
+    /// guard.
     fn compare(&mut self, seen: ([u8; 32], u64), list: &UpstreamList) -> Vec<String> {
         let is_same_revision = self.seen.is_none_or(|(_, revision)| revision == seen.1);
         self.seen = Some(seen);

@@ -245,7 +245,7 @@ impl Aggregator {
     }
 
     /// Answers `resources/read` from the upstream known to have the resource, otherwise from the
-    /// first upstream that returns it.
+    /// first upstream that returns it. Refuses a URI that several upstreams list.
     async fn read_resource(&self, origin: &Origin<'_>, head: &Head<'_>, request: &[u8]) -> Vec<u8> {
         let parameters = head.parameters();
         let uri = parameters.uri.as_deref().unwrap_or_default();
@@ -319,7 +319,8 @@ impl Aggregator {
         self.forwarder.forward(origin, server, request).await
     }
 
-    /// Forwards a `tasks/` request to the upstream that created the task for the principal.
+    /// Forwards a `tasks/` request to the upstream that created the task for the principal. A
+    /// single upstream also receives `tasks/list`, unless several principals share it.
     async fn use_task(&self, origin: &Origin<'_>, head: &Head<'_>, request: &[u8]) -> Vec<u8> {
         let parameters = head.parameters();
         let task = parameters.task_id.as_deref().unwrap_or_default();
@@ -341,7 +342,8 @@ impl Aggregator {
         }
     }
 
-    /// Answers `logging/setLevel`: sets the level at all upstreams that support logging.
+    /// Answers `logging/setLevel`: sets the level at all stateful upstreams that support logging.
+    /// Returns the last refusal, if an upstream refuses.
     async fn set_log_level(&self, origin: &Origin<'_>, head: &Head<'_>, request: &[u8]) -> Vec<u8> {
         let level = head.params.and_then(|params| member(params.get(), "level"));
         let level: Option<String> = level.and_then(|level| serde_json::from_str(level.get()).ok());
@@ -376,7 +378,7 @@ fn renamed(request: &[u8], name: &str) -> Vec<u8> {
 }
 
 /// Returns the request with the string `text` in the member `name` of its `params`. All other bytes
-/// are unchanged.
+/// are unchanged. Returns an unchanged request if `params` has no such member.
 pub(super) fn with_param(request: &[u8], name: &str, text: &str) -> Vec<u8> {
     let params = Head::read(request).and_then(|head| head.params);
     match params.and_then(|params| member(params.get(), name)) {

@@ -186,8 +186,9 @@ impl EventStreams {
         Some(self.reader(id, number.checked_add(1)?, stream))
     }
 
-    /// Sends a message as the next event of the stream `id`, and retains the event. A notification
-    /// (`is_notification`) is dropped if the stream has too many unsent bytes.
+    /// Sends a message as the next event of the stream `id`, and retains the event. Drops the
+    /// message if the stream no longer exists. A notification (`is_notification`) is dropped if the
+    /// stream has too many unsent bytes.
     pub fn send(&self, id: u64, message: impl Into<Bytes>, is_notification: bool) {
         let mut state = self.state();
         let message: Bytes = message.into();

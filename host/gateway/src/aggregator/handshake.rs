@@ -55,7 +55,8 @@ impl Aggregator {
         reply::result(head.raw_id(), &result.to_string())
     }
 
-    /// Answers a client's `server/discover` request, and opens the connections to all upstreams.
+    /// Answers a client's `server/discover` request. Opens the connections to upstreams, except to
+    /// those that start on demand and whose description is known.
     pub(super) async fn discover(&self, origin: &Origin<'_>, head: &Head<'_>) -> Vec<u8> {
         let (described, implementation, instructions) = if self.is_transparent() {
             let connection = match self.connections.open_all(origin.client).await.pop() {
@@ -138,8 +139,8 @@ fn initialize_result(version: &str, connection: &UpstreamConnection) -> String {
 }
 
 /// Returns the merged capabilities of all upstreams. Tools are always included, because the guard
-/// has its own tool. An upstream that has not answered yet counts as having all capabilities,
-/// because clients read capabilities only once.
+/// has its own tool. An upstream that failed or has not answered yet counts as having all
+/// capabilities, because clients read capabilities only once.
 fn united_capabilities(described: &[Described]) -> Value {
     let mut all = json!({"tools": {"listChanged": true}});
     let possible = json!({

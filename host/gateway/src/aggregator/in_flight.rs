@@ -16,7 +16,7 @@ pub(super) struct InFlightRequest {
     pub(super) request: Vec<u8>,
     pub(super) exchange: Exchange,
     /// The message to send again if the upstream ends the session. `None` if the session cannot end
-    /// this way, or the message was already sent again.
+    /// this way, the message was already sent again, or the upstream has begun the request.
     pub(super) repeatable: Option<Vec<u8>>,
     pub(super) call: UpstreamRequest,
     /// The permit of the request at the upstream. `None` while the upstream waits for the client's

@@ -27,8 +27,8 @@ impl Forwarder {
     /// client. Then sends the original request again, with the client's answers.
     ///
     /// # Errors
-    /// The error response for the client, if the client does not answer or the repeated request
-    /// cannot be sent.
+    /// The error response for the client, if the client does not answer or reads too slowly, the
+    /// upstream requests input too many times, or the repeated request cannot be sent.
     pub(super) async fn request_input(
         &self,
         origin: &Origin<'_>,
@@ -105,7 +105,8 @@ impl Forwarder {
 
     /// Returns a stateful upstream's server-to-client request as an `input_required` answer for a
     /// stateless client. The client's request is suspended until the client repeats it with the
-    /// input.
+    /// input. Returns an error response if the request is too long to be suspended, or the system
+    /// provides no random numbers.
     pub(super) fn suspend(
         &self,
         origin: &Origin<'_>,
@@ -145,7 +146,8 @@ impl Forwarder {
     }
 
     /// Sends the client's input to the upstream of the suspended request with the `requestState`
-    /// `state`. Returns the response to the suspended request.
+    /// `state`. Sends an error if `request` has no input. Returns the response to the suspended
+    /// request, or an error response if the state is unknown.
     pub(super) async fn resume(&self, origin: &Origin<'_>, state: &str, request: &[u8]) -> Vec<u8> {
         let id = raw_id(request).to_owned();
         let Some(pending) = self.input_requests.take(&origin.client.principal, state) else {

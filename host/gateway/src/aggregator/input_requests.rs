@@ -103,7 +103,8 @@ impl<R> InputRequests<R> {
 
     /// Suspends a request of a principal, of `bytes` bytes, in the share of the caller `owner`.
     /// Returns the `requestState` with which the client resumes the request. `None` if the
-    /// operating system provides no random numbers. O(suspended requests).
+    /// operating system provides no random numbers. Cancels older requests if a limit is exceeded.
+    /// O(suspended requests) for each cancelled request.
     pub(super) fn suspend(
         &self,
         principal: &Arc<str>,

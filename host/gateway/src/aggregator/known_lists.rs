@@ -92,7 +92,8 @@ impl KnownLists {
     }
 
     /// Removes the lists of an upstream that its notification `changed` reports as changed.
-    /// `is_common` is true if all clients use the same instance of the upstream.
+    /// `is_common` is true if all clients use the same instance of the upstream. Otherwise, the
+    /// lists that the gateway read at its start remain.
     pub(super) fn forget(&self, server: usize, changed: &str, is_common: bool) {
         self.fresh.forget(server, changed);
         let common = Audience::of_client(&Client::gateway(), server);

@@ -68,8 +68,8 @@ pub(super) struct Lists {
     router: Arc<Router>,
     definitions: Arc<Definitions>,
     page_size: usize,
-    /// For each owner of stored answers and upstream index, the time at which the guard last saw
-    /// that upstream's tools.
+    /// For each owner of stored answers and upstream index, the time of the last answer to a
+    /// request for the upstream's tools, which may be an error.
     tools_seen: Mutex<LruCache<(Arc<str>, usize), Instant>>,
     /// The lists that are being fetched after an answer without them.
     refetching: Mutex<HashSet<RefetchKey>>,
@@ -154,7 +154,8 @@ impl Lists {
         }
     }
 
-    /// Returns the result of a list request: a page of at most `size` entries.
+    /// Returns the result of a list request: a page of at most `size` entries. The first page also
+    /// contains `read_tool`.
     ///
     /// # Errors
     /// Returns the error response if the request's cursor is invalid.
@@ -251,7 +252,9 @@ impl Lists {
     }
 
     /// Lists the upstream's tools, so that the guard knows their arguments before the first call.
-    /// The client may know a tool from an earlier session, and not list it.
+    /// Does nothing if they were listed within [`TOOLS_SEEN_FOR`]. Waits for at most
+    /// [`SLOW_UPSTREAM_TIMEOUT`]. The client may know a tool from an earlier session, and not list
+    /// it.
     pub(super) async fn ensure_tools_seen(&self, origin: &Origin<'_>, server: usize) {
         let client = origin.client;
         let key = (Arc::clone(&client.scope), server);
@@ -281,7 +284,7 @@ impl Lists {
     }
 
     /// Reads the lists of the upstream at index `server` on the gateway's own behalf, so that they
-    /// are known before the first client asks.
+    /// are known before the first client asks. Then closes its connection, unless clients share it.
     pub(super) async fn warm(&self, server: usize) {
         let (client, (out, _ignored)) = (Client::gateway(), byte_channel(MAX_WAITING_BYTES));
         let origin = Origin::new(&client, &out);
@@ -298,8 +301,9 @@ impl Lists {
         self.connections.end_own(server);
     }
 
-    /// Reads all pages of a list from the upstream at index `server`, and remembers it. `meta` is
-    /// the `_meta` of the list requests.
+    /// Reads all pages of a list from the upstream at index `server`, at most
+    /// [`MAX_UPSTREAM_PAGES`], and remembers it. The list is empty if the upstream does not declare
+    /// the capability. `meta` is the `_meta` of the list requests.
     async fn fetch(
         &self,
         origin: &Origin<'_>,

@@ -91,7 +91,8 @@ impl ParamHeaders {
     }
 
     /// Returns a description of the first difference between a client's headers and the arguments
-    /// of its request, or `None` if they agree.
+    /// of its request, or `None` if they agree. Headers of missing or null arguments are not
+    /// compared.
     pub(super) fn mismatch(
         &self,
         scope: &Arc<str>,

@@ -140,7 +140,8 @@ impl Aggregator {
         answer
     }
 
-    /// Runs a program until it ends. `context` is the call context of the client's request.
+    /// Runs a program until it ends, or abandons it after its deadline and [`GRACE`]. `context` is
+    /// the call context of the client's request.
     async fn execute(
         &self,
         origin: &Origin<'_>,

@@ -112,7 +112,8 @@ impl Router {
     }
 
     /// Records the owner of a resource. Returns the client-visible URI: the resource's own, unless
-    /// another upstream has a resource with that URI.
+    /// another upstream has a resource with that URI. The owner of a URI with more than
+    /// [`MAX_URI_BYTES`] is not recorded.
     pub(super) fn learn_uri(&self, server: usize, uri: &str) -> String {
         let mut learned = self.learned();
         match learned.listed.get(uri) {
@@ -156,8 +157,8 @@ impl Router {
     }
 
     /// Returns the index of the upstream that owns a resource, and the upstream's own URI. `uri` is
-    /// client-visible. The index is `None` if the owner is unknown, or templates of several
-    /// upstreams match.
+    /// client-visible. The index is `None` if the owner is unknown, several upstreams list the URI,
+    /// or templates of several upstreams match.
     pub(super) fn uri_owner<'u>(&self, uri: &'u str) -> (Option<usize>, &'u str) {
         if let Some((name, rest)) =
             uri.strip_prefix(ALIAS_PREFIX).and_then(|rest| rest.split_once('/'))
@@ -192,6 +193,7 @@ impl Router {
     }
 
     /// Returns the index of the upstream that created a principal's task. `None` if it is unknown.
+    /// Unknown tasks of anonymous callers belong to a single upstream.
     pub(super) fn task_owner(&self, principal: &Arc<str>, task: &str) -> Option<usize> {
         // Anonymous callers share one principal. Only the upstream can tell them apart.
         let is_open = self.names().len() == 1 && principal.as_ref() == ANONYMOUS;

@@ -266,8 +266,8 @@ impl Subscriptions {
     }
 
     /// Relays list changes of all stateless upstreams to a stateful client's session, because
-    /// stateless upstreams report changes only to subscribers. Dropping the returned task ends the
-    /// relay.
+    /// stateless upstreams report changes only to subscribers. Omits upstreams to which no
+    /// connection opens now. Dropping the returned task ends the relay.
     pub(super) fn subscribe_to_lists(
         &self,
         session: &Arc<ClientSession>,

@@ -77,7 +77,8 @@ const LEVELS: [&str; 8] =
     ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
 /// Returns true if a notification should be sent to the client that sent `request`. A stateless
-/// client receives only log messages of at least the level in its request.
+/// client receives only log messages of at least the level in its request, and none without a
+/// level.
 pub(super) fn is_wanted(client: ProtocolMode, request: &[u8], notification: &Head<'_>) -> bool {
     if client == ProtocolMode::Stateful || notification.method() != "notifications/message" {
         return true;

@@ -32,7 +32,7 @@ const PRINCIPAL: &str = "principal";
 /// The metadata member with the name of the tool, for results whose ticket is unknown.
 const TOOL: &str = "tool";
 /// The maximum number of requests whose results are pending. Beyond it, the oldest is dropped. Its
-/// result is then shaped like that of an unnamed tool.
+/// result is then shaped like that of the tool in the metadata, or of an unnamed tool.
 const MAX_PENDING: NonZeroUsize = NonZeroUsize::MIN.saturating_add(9_999);
 
 /// The gRPC service `ExtMcp` (agentgateway `ext_mcp`), which passes requests and results to the

@@ -3,7 +3,7 @@
 //! Envoy sends bodies in one of two ways, which its configuration determines:
 //!
 //! - `FULL_DUPLEX_STREAMED`: Envoy sends chunks as they arrive, and waits for the replies. Heads
-//!   wait for decisions about bodies, and bodies of any size are shaped.
+//!   wait for decisions about bodies, and bodies up to their size limits are shaped.
 //! - Otherwise the guard asks for each body by `mode_override`. Short bodies are `BUFFERED`, so
 //!   that Envoy still has them if this process ends. Longer ones are `STREAMED`: the guard removes
 //!   the bytes from each chunk and puts the shaped body into the last.

@@ -45,7 +45,8 @@ impl FleetKeys {
         Self { secrets: Box::new(secrets), current: Mutex::new((derived, Instant::now())) }
     }
 
-    /// Returns the keys that are derived from the current signing keys.
+    /// Returns the keys that are derived from the current signing keys. These are checked once in
+    /// [`CHECK_INTERVAL`].
     pub(super) fn current(&self) -> Arc<DerivedKeys> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         if current.1.elapsed() >= CHECK_INTERVAL {

@@ -42,7 +42,7 @@ impl Certificates {
     /// Loads the files of a listener. Relative paths refer to `folder`.
     ///
     /// # Errors
-    /// A file cannot be read, or the key does not belong to the certificate.
+    /// A file cannot be read or is invalid, or the key does not belong to the certificate.
     pub(crate) fn load(tls: &Tls, folder: &Path) -> Result<Self> {
         let join = |path: &PathBuf| folder.join(path);
         let files = Tls {

@@ -14,8 +14,8 @@ const OWN_DESCRIPTORS: usize = 32;
 const PROCESS_DESCRIPTORS: usize = 3;
 
 /// Returns the maximum number of client connections: `limits.connections`, or less if the process
-/// may open too few file descriptors. Reserves the descriptors that upstreams may need, at most
-/// half of all.
+/// may open too few file descriptors. Reserves the descriptors that upstreams, other endpoints and
+/// the gateway itself may need, at most half of all. Returns at least 1.
 pub(crate) fn max_connections(config: &Config) -> usize {
     let Some(descriptors) = max_descriptors() else { return config.limits.connections };
     let max = share(config, descriptors);

@@ -69,7 +69,8 @@ impl MemoryMonitor {
         self.is_short.load(Ordering::Acquire)
     }
 
-    /// Measures memory periodically. Runs until its task is dropped.
+    /// Measures memory periodically. Runs until its task is dropped, or returns at once if no limit
+    /// is known.
     pub(crate) async fn run(self: Arc<Self>, recorder: Arc<Recorder>) {
         if self.scopes.is_empty() {
             return;

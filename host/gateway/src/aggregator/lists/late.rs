@@ -39,8 +39,9 @@ pub(super) type RefetchKey = (Option<String>, Audience, &'static str);
 pub(super) type Fetching = AbortOnDropHandle<Result<Arc<UpstreamList>, Failure>>;
 
 impl Lists {
-    /// Returns the list of the upstream at index `server`. Waits only briefly if the upstream's
-    /// last list is known, or the upstream is slow (see [`Self::is_slow`]).
+    /// Returns the list of the upstream at index `server`. Waits only briefly if the upstream is
+    /// slow (see [`Self::is_slow`]), or if its last list is known and no change of it was
+    /// announced. Then returns the last list, or a failure if there is none.
     pub(super) async fn fetch_one(
         self: &Arc<Self>,
         origin: &Origin<'_>,
@@ -89,7 +90,8 @@ impl Lists {
     }
 
     /// Waits in the background for the list of a slow upstream. Notifies the client if the list
-    /// differs from `shown`, the list that the client received instead.
+    /// differs from `shown`, the list that the client received instead. Aborts `fetching` if MCP
+    /// defines no notification, another task waits for the list, or [`MAX_REFETCHING`] tasks wait.
     pub(super) fn announce_later(
         self: &Arc<Self>,
         client: &Client,

@@ -88,7 +88,7 @@ impl Aggregator {
     ///
     /// # Errors
     /// The reason, for the author of the program: the tool is unknown, hidden, or neither read-only
-    /// nor listed in `code.tools`.
+    /// nor listed in `code.tools`, or the list of tools cannot be read.
     async fn callable(
         &self,
         origin: &Origin<'_>,

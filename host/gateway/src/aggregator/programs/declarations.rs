@@ -13,8 +13,9 @@ const MAX_TOOLS: usize = 200;
 
 impl Aggregator {
     /// Returns the TypeScript declarations of the tools that match `names`. A name is
-    /// `server.tool`, with `*` for any characters. `estimate` returns the estimated tokens of a
-    /// report, for its first line.
+    /// `server.tool`, with `*` for any characters, or a client-visible name. Declares at most
+    /// [`MAX_TOOLS`] tools. `estimate` returns the estimated tokens of a report, for its first
+    /// line.
     pub(super) async fn declare(
         &self,
         origin: &Origin<'_>,

@@ -41,7 +41,7 @@ pub(super) struct CallNote {
     pub(super) may_write: bool,
     /// True if the call succeeded. `None` before it has ended.
     pub(super) succeeded: Option<bool>,
-    /// The estimated tokens of the call's result.
+    /// The estimated tokens of the call's result. 0 for the guard's own tools.
     pub(super) tokens: u64,
 }
 
@@ -86,7 +86,7 @@ impl CallNotes {
     pub(super) fn describe(&self) -> String {
         let calls = self.calls();
         let mut text = String::new();
-        // Equal lines are one line with their number.
+        // Equal lines in a row are one line with their number.
         let mut lines: Vec<(String, usize)> = Vec::new();
         for call in calls.iter() {
             let end = match call.succeeded {
