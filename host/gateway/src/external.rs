@@ -56,11 +56,13 @@ impl ExternalService {
 }
 
 impl Gateway {
-    /// Serves another gateway until `stop` resolves and the exchanges in flight have ended. `ready`
-    /// is called with the addresses of the service and of the admin endpoint, if there is one.
+    /// Serves another gateway until `stop` resolves, and then until the exchanges in flight have
+    /// ended or the time of the drain has passed. `ready` is called with the addresses of the
+    /// service and of the admin endpoint, if there is one.
     ///
     /// # Errors
-    /// [`Error::Setup`] if an address cannot be bound.
+    /// [`Error::Setup`] if an address cannot be bound, or the system provides no random numbers.
+    /// [`Error::Config`] if a file of `tls` is invalid.
     pub async fn run_external(
         self: &Arc<Self>,
         service: ExternalService,

@@ -26,7 +26,7 @@ pub(crate) const PARAM_PREFIX: &str = "mcp-param-";
 /// The header with the id of the last event that a client received before its stream broke.
 pub(crate) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// Returns a header as text, or an empty text if it is missing.
+/// Returns a header as text, or an empty text if it is missing or not visible ASCII.
 pub(crate) fn header(headers: &HeaderMap, name: impl AsHeaderName) -> &str {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }

@@ -56,7 +56,7 @@ impl HistorySource {
     /// Runs a query with these parameters.
     ///
     /// # Errors
-    /// As [`Query::parse`] and [`Reader::run`].
+    /// As [`Query::parse`], [`Reader::open`] and [`Reader::run`].
     pub(crate) fn query(&self, parameters: &Parameters) -> Result<Value, Error> {
         let query = Query::parse(pairs(parameters), now_ms())?;
         self.reader()?.run(&query)
@@ -73,7 +73,7 @@ impl HistorySource {
     /// Lists sessions.
     ///
     /// # Errors
-    /// As [`ListQuery::sessions`] and [`Reader::sessions`].
+    /// As [`ListQuery::sessions`], [`Reader::open`] and [`Reader::sessions`].
     pub(crate) fn sessions(&self, parameters: &Parameters) -> Result<Value, Error> {
         let list = ListQuery::sessions(pairs(parameters), now_ms())?;
         self.reader()?.sessions(&list)
@@ -82,7 +82,7 @@ impl HistorySource {
     /// Lists single requests.
     ///
     /// # Errors
-    /// As [`ListQuery::records`] and [`Reader::records`].
+    /// As [`ListQuery::records`], [`Reader::open`] and [`Reader::records`].
     pub(crate) fn records(&self, parameters: &Parameters) -> Result<Value, Error> {
         let list = ListQuery::records(pairs(parameters), now_ms())?;
         self.reader()?.records(&list)
@@ -92,7 +92,7 @@ impl HistorySource {
     /// last day.
     ///
     /// # Errors
-    /// As [`Query::parse`] and [`Reader::run`].
+    /// As [`Query::parse`], [`Reader::open`] and [`Reader::run`].
     pub(crate) fn health(&self, parameters: &Parameters) -> Result<Value, Error> {
         const MEASURES: &str = "calls,followups,paged,chunked,condensed,oversized,faults,tokens_before,tokens_sent,bytes_sent,samples,estimate_error,samples_off";
         if let Some((name, _)) = parameters.iter().find(|(name, _)| name != "from" && name != "to")

@@ -57,8 +57,8 @@ fn quoted(line: &[u8]) -> String {
     printable(line).chars().take(MAX_QUOTED_CHARS).collect()
 }
 
-/// Returns true if a line is blank, a message or a batch of messages. Long lines are not parsed,
-/// and count as messages.
+/// Returns true if a line is blank, a message or a batch of messages. Long lines that begin with
+/// `{` or `[` are not parsed, and count as messages.
 pub(crate) fn is_message(line: &[u8]) -> bool {
     let line = line.trim_ascii();
     match line.first() {
@@ -73,8 +73,8 @@ pub(crate) fn is_message(line: &[u8]) -> bool {
     }
 }
 
-/// Returns output of a server for the log: valid UTF-8 without control characters, which could
-/// forge log lines.
+/// Returns output of a server for the log: valid UTF-8 without control characters other than tabs,
+/// which could forge log lines.
 pub(crate) fn printable(line: &[u8]) -> String {
     let mut text = String::new();
     for character in String::from_utf8_lossy(line).trim_end().chars() {

@@ -76,7 +76,8 @@ impl ProcessTree {
         }
     }
 
-    /// Kills the child process. Other systems than Unix have no signal that asks it to end.
+    /// Kills the child process if the signal is [`EndSignal::Kill`], and does nothing otherwise.
+    /// Other systems than Unix have no signal that asks it to end.
     #[cfg(not(unix))]
     pub(crate) fn signal(&mut self, signal: EndSignal) {
         if signal == EndSignal::Kill {
@@ -85,7 +86,8 @@ impl ProcessTree {
     }
 
     /// Ends the processes as MCP defines it for stdio: waits, sends SIGTERM, waits, and sends
-    /// SIGKILL. The caller closes the standard input first. Returns the exit status of the child.
+    /// SIGKILL. The caller closes the standard input first. Returns the exit status of the child,
+    /// or `None` if it does not exit.
     pub(crate) async fn end(mut self) -> Option<ExitStatus> {
         for signal in [EndSignal::Terminate, EndSignal::Kill] {
             if timeout(EXIT_TIMEOUT, self.exited()).await.is_ok() {

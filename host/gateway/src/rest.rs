@@ -102,7 +102,7 @@ impl Rest {
     }
 
     /// Returns a response of the API unchanged. The request is recorded, and its permit returned,
-    /// when the body ends.
+    /// when the body ends. An event stream within the limits of streams returns the permit at once.
     fn pass(
         &self,
         admission: &Admission,

@@ -33,7 +33,8 @@ impl Gateway {
         tasks.into_iter().map(AbortOnDrop).collect()
     }
 
-    /// Waits until all recorded calls are written to the history file and exported.
+    /// Waits until all recorded calls are written to the history file. Before that, exports for at
+    /// most three seconds.
     pub(crate) async fn flush_history(&self) {
         if let Some(export) = &self.export {
             export.finish().await;
@@ -100,11 +101,13 @@ impl Gateway {
         Ok(Some(self.serve_beside(socket, tls, connections, router)))
     }
 
-    /// Serves until `stop` resolves and the requests in flight have ended. `ready` is called with
-    /// the addresses of the front and of the admin endpoint, if there is one.
+    /// Serves until `stop` resolves, and then until the requests in flight have ended or the time
+    /// of the drain has passed. `ready` is called with the addresses of the front and of the admin
+    /// endpoint, if there is one.
     ///
     /// # Errors
-    /// [`Error::Setup`] if an address cannot be bound.
+    /// [`Error::Setup`] if an address cannot be bound, and [`Error::Config`] if a file of `tls` is
+    /// invalid.
     pub async fn run(
         self: &Arc<Self>,
         stop: impl Future<Output = ()>,

@@ -90,8 +90,9 @@ impl Gateway {
     /// Clients run programs in `sandbox`, if `code` of the configuration enables them.
     ///
     /// # Errors
-    /// [`crate::Error::Setup`], [`crate::Error::Access`], [`crate::Error::Telemetry`], and
-    /// [`crate::Error::Revision`] if the policy does not fit the configuration.
+    /// [`crate::Error::Setup`], [`crate::Error::Config`], [`crate::Error::Access`],
+    /// [`crate::Error::OAuth`], [`crate::Error::Telemetry`], and [`crate::Error::Revision`] if the
+    /// policy does not fit the configuration.
     pub fn new(
         config: Config,
         filter: Arc<Filter>,
@@ -331,7 +332,8 @@ impl Gateway {
         batches::count_messages(body, version.as_deref().or(fleet_version))
     }
 
-    /// Returns the headers of a principal's request without those that no upstream may receive.
+    /// Returns the headers of a principal's request without those that no upstream may receive. The
+    /// credentials of anonymous callers remain, because they tell the callers apart.
     pub(crate) fn forwardable(&self, principal: &Arc<str>, mut headers: HeaderMap) -> HeaderMap {
         // Credentials that no upstream receives must not separate the answers of one principal, for
         // example after it has refreshed its token.

@@ -59,7 +59,7 @@ impl<T> SessionTable<T> {
 
     /// Adds a session. Returns the session that it evicts, if any: the owner's least recently used
     /// one if the owner's share is exceeded. If the table is full, it is that of the owner with the
-    /// most sessions.
+    /// most sessions. An earlier session with this id is dropped, not returned. O(sessions).
     pub fn insert(&mut self, owner: &Arc<str>, id: String, session: T) -> Option<T> {
         self.remove(&id);
         let is_own_full = self.counts.get(owner).is_some_and(|count| *count >= self.max_per_owner);

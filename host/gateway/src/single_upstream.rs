@@ -202,8 +202,9 @@ impl SingleUpstream {
         }
     }
 
-    /// Returns the error response to a request about a task of another principal. The upstream sees
-    /// one credential for all principals, and cannot tell them apart.
+    /// Returns the error response to a request about an unknown task or a task of another
+    /// principal, and to `tasks/list`. `None` for anonymous callers. The upstream sees one
+    /// credential for all principals, and cannot tell them apart.
     fn refuse_task(&self, principal: &str, body: &[u8]) -> Option<Response> {
         if principal == ANONYMOUS {
             return None;

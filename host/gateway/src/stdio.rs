@@ -1,7 +1,8 @@
 //! The stdio proxy: the client is on standard input and output, the upstream is a child process.
 //!
-//! Each message is a line. Lines that are not JSON pass unchanged. The upstream inherits standard
-//! error, and the proxy exits with the upstream's exit code. The upstream ends with the proxy.
+//! Each message is a line. Lines that are neither JSON nor resemble an answer pass unchanged. The
+//! upstream inherits standard error, and the proxy exits with the upstream's exit code. The
+//! upstream ends with the proxy.
 
 use std::borrow::Cow;
 use std::process::{ExitStatus, Stdio};

@@ -52,8 +52,8 @@ pub(crate) fn in_message(head: &Head<'_>) -> Option<TraceContext> {
     TraceContext::parse(&text(TRACEPARENT)?, &text(TRACESTATE).unwrap_or_default())
 }
 
-/// Returns a request with this trace context in `params._meta`. `None` if `params` is not an
-/// object.
+/// Returns a request with this trace context in `params._meta`. `None` if the message cannot be
+/// parsed, or `params` or `_meta` is not an object.
 pub(crate) fn inject(message: &[u8], context: &TraceContext) -> Option<Vec<u8>> {
     let head = Head::read(message)?;
     let text = |value: &str| serde_json::Value::from(value).to_string();

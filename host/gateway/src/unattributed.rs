@@ -48,7 +48,7 @@ impl UnattributedAnswers {
 
     /// Returns the numbers of the requests to which the answers without an id must belong, and the
     /// joined reasons. `in_flight` yields the numbers of all requests in flight. `None` if there
-    /// are more such requests than answers, or no answers.
+    /// are more such requests than answers, no such requests, or no answers.
     pub(crate) fn resolve(
         &mut self,
         in_flight: impl Iterator<Item = u64>,

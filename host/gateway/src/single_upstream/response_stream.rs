@@ -32,7 +32,7 @@ pub(super) struct PostedRequests {
 }
 
 /// The upstream's event stream, with its events shaped by the guard. When it ends, the client
-/// receives error responses for unanswered requests.
+/// receives error responses for unanswered requests, unless it can resume the stream.
 pub(super) struct ResponseStream {
     upstream: Arc<HttpUpstream>,
     session: Arc<Session>,

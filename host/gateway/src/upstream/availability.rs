@@ -82,8 +82,8 @@ impl Availability {
         }
     }
 
-    /// Records that a probe succeeded. Has no effect unless earlier probes failed. An upstream
-    /// whose requests failed is down until it answers one.
+    /// Records that a probe succeeded. Has no effect unless a probe failed after the last request.
+    /// Otherwise, an upstream whose requests failed is down until it answers one.
     pub(crate) fn probe_succeeded(&self) {
         let mut state = self.state();
         if matches!(state.0, State::Missing(_)) {
@@ -92,12 +92,14 @@ impl Availability {
         }
     }
 
-    /// Returns true if the upstream answered the last request.
+    /// Returns true if the upstream has answered a request, and was not recorded as down since
+    /// then.
     pub(crate) fn is_up(&self) -> bool {
         self.state().0 == State::Up
     }
 
-    /// Returns true if the last request or probe failed.
+    /// Returns true if the upstream was recorded as down, by a request or a probe, and not as up
+    /// since then.
     pub(crate) fn is_down(&self) -> bool {
         matches!(self.state().0, State::Down(_) | State::Missing(_))
     }

@@ -56,7 +56,8 @@ const INHERITED: [&str; 44] = [
 pub(crate) const OWN_PREFIX: &str = "CONTEXT_GUARD_";
 
 /// Returns the variables of this process that an upstream process inherits: those in [`INHERITED`],
-/// and those that a pattern in `more` matches. Variables in `withheld` are never inherited.
+/// and those that a pattern in `more` matches. Variables in `withheld`, and those that begin with
+/// [`OWN_PREFIX`], are never inherited.
 pub(super) fn inherited(
     more: &[String],
     withheld: &[String],

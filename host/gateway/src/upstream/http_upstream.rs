@@ -298,8 +298,8 @@ impl HttpUpstream {
         ))
     }
 
-    /// Counts a failed call in the circuit breaker, if the upstream or the connection to it caused
-    /// the failure.
+    /// Counts a failed call in the circuit breaker. The caller excludes failures that neither the
+    /// upstream nor the connection to it caused.
     pub(crate) fn count_failure(self: &Arc<Self>, failure: &Failure) {
         let is_unreachable = matches!(failure, Failure::Unavailable(_));
         self.failed(&failure.to_string(), is_unreachable);

@@ -55,7 +55,7 @@ struct RunningProcess {
 
 impl RunningProcess {
     /// Returns the time since which the process has no requests. `None` while it has requests or is
-    /// ending.
+    /// ending, before its first request, and until it was idle for [`MIN_IDLE`].
     fn idle_since(&self) -> Option<Instant> {
         let since = self.inbox.requests.idle_since()?;
         (!self.end.is_cancelled() && since.elapsed() >= MIN_IDLE).then_some(since)

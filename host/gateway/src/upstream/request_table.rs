@@ -41,8 +41,8 @@ pub(crate) enum Delivery {
     Done,
     /// The client reads too slowly for this message. The caller may deliver it later.
     Full(Vec<u8>),
-    /// The message was dropped, because the upstream has sent too many messages, or the client did
-    /// not read for too long.
+    /// The message was dropped: the upstream has sent too many messages, the client did not read
+    /// for too long, or it is progress of an unknown request.
     Dropped,
     /// The message belongs to no request.
     Unrelated(Vec<u8>),

@@ -12,7 +12,7 @@ use super::request_table::UpstreamReply;
 use crate::fair_queue::Caller;
 use crate::message::Head;
 
-/// The maximum time for the upstream's confirmation that a subscription has ended.
+/// The maximum time for the upstream's answer to a request that renews or ends a subscription.
 const UNSUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The maximum number of attempts to renew a subscription on a new connection.
 const MAX_RENEWALS: usize = 3;

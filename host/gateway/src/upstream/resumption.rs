@@ -20,7 +20,8 @@ pub(super) struct Resumption {
 }
 
 impl Resumption {
-    /// Sets `resumption` to the position after `event`. Has no effect if the event has no id.
+    /// Sets `resumption` to the position after `event`. An event without an id changes the pause
+    /// only, if it proposes one.
     pub(super) fn update(resumption: &mut Option<Self>, event: &Event) {
         let pause = event.retry().or_else(|| resumption.as_ref().map(|known| known.pause));
         let pause = pause.unwrap_or(REOPEN_PAUSE).min(MAX_RESUME_PAUSE);

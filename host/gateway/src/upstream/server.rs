@@ -134,8 +134,8 @@ impl UpstreamServer {
         self.http.is_some() || self.isolation == Isolation::Shared
     }
 
-    /// Returns true if the upstream receives the credentials of its clients, or tokens of their
-    /// principals.
+    /// Returns true if the upstream receives tokens of its clients' principals, or the
+    /// configuration forwards the credentials of clients to it.
     pub(crate) fn needs_credentials(&self) -> bool {
         self.config.oauth.is_some()
             || self.http.is_some() && self.config.authorization == Authorization::Forward
