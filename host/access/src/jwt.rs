@@ -19,8 +19,8 @@ use super::Refusal;
 use crate::config::Jwt as Config;
 use crate::{Error, HttpClient, Result, config};
 
-/// The minimum time between two fetches of the key set. A token with an unknown key id (`kid`)
-/// triggers a fetch.
+/// The minimum time between two fetches of the key set, unless `refreshSeconds` is shorter. A token
+/// with an unknown key id (`kid`) triggers a fetch.
 const MIN_FETCH_INTERVAL: Duration = Duration::from_secs(5);
 /// The tolerance for differences between the clocks when `exp` and `nbf` are checked, in seconds.
 const LEEWAY_SECONDS: u64 = 60;

@@ -76,7 +76,7 @@ pub fn alert_rules(config: &Config) -> Result<Vec<AlertRule>, Vec<Issue>> {
 }
 
 /// Returns the alert that `settings` describe, based on `base`, the built-in alert of that name.
-/// Reports errors to `fault`. `None` if there is an error.
+/// Reports errors to `fault`. `None` without a valid condition.
 fn apply(
     settings: &AlertSettings,
     base: Option<&AlertRule>,

@@ -46,8 +46,9 @@ impl Secret {
         &self.1
     }
 
-    /// Returns the secret with its references resolved again, because files may have changed.
-    /// Relative paths refer to `folder`.
+    /// Returns the secret with its references resolved again, because files may have changed. A
+    /// secret that was not read from a resolved gateway file becomes empty. Relative paths refer to
+    /// `folder`.
     ///
     /// # Errors
     /// A message with the reference that cannot be resolved, without resolved values.
@@ -64,7 +65,7 @@ impl Secret {
     }
 
     /// Replaces `${env:NAME}`, `${env:NAME:-default}` and `${file:PATH}` with their values.
-    /// Relative paths refer to `folder`. A line break at the end of a file is removed.
+    /// Relative paths refer to `folder`. Line breaks at the end of a file are removed.
     ///
     /// # Errors
     /// A message with the reference that cannot be resolved, without resolved values.

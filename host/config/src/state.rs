@@ -9,7 +9,8 @@ use base64::engine::general_purpose::STANDARD;
 use crate::{Error, Result, Secret};
 
 /// Returns the folder for files that later runs use, such as keys: `context-guard` in
-/// `XDG_STATE_HOME`, otherwise in `.local/state` of the home folder.
+/// `XDG_STATE_HOME`, otherwise in `.local/state` of the home folder, otherwise in the folder for
+/// temporary files.
 #[must_use]
 pub fn state_folder() -> PathBuf {
     let folder = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);

@@ -37,7 +37,8 @@ pub fn run<T: Send, E: From<Error> + Send>(
     pool()?.install(work)
 }
 
-/// Runs work on the background thread without waiting for it.
+/// Runs work on the background thread without waiting for it. Drops the work if the thread cannot
+/// start.
 pub fn spawn(work: impl FnOnce() + Send + 'static) {
     if let Ok(pool) = pool() {
         pool.spawn(work);

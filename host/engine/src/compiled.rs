@@ -29,8 +29,9 @@ pub fn compiled_folder() -> Option<PathBuf> {
         .filter(|folder| folder.is_absolute())
 }
 
-/// Creates the folder of the cache. Returns false if other users can write to it. The cache must
-/// not be used then, because its contents are executed.
+/// Creates the folder of the cache. Returns false if it cannot be created, or, on Unix, belongs to
+/// another user or others can write to it. The cache must not be used then, because its contents
+/// are executed.
 pub(super) fn open_folder(folder: &Path) -> bool {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
@@ -73,8 +74,9 @@ pub(super) fn component(
     }
 }
 
-/// Maps a compiled component into memory. `None` if the file is missing, damaged, writable for
-/// other users, or of another version of wasmtime.
+/// Maps a compiled component into memory. `None` if the file is missing, is no component of this
+/// version of wasmtime, belongs to another user, or is writable for others. Damaged code is not
+/// detected.
 fn mapped(engine: &wasmtime::Engine, path: &Path) -> Option<Component> {
     if !path.is_file() || !is_own(path) {
         return None;

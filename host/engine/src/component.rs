@@ -15,7 +15,8 @@ use crate::{
     ResponseVerdict, Result, Settings, Severity, StoredPart, StoredRange, digest,
 };
 
-/// The maximum size of the parts of stored answers that programs read, in bytes.
+/// The typical size of the parts of stored answers that programs read, in bytes. It selects the
+/// compiled copy. A whole answer may be larger.
 const PART_BYTES: usize = 1 << 20;
 
 /// A compiled and linked guard component.
@@ -127,7 +128,7 @@ impl Component {
     /// schema.
     ///
     /// # Errors
-    /// [`Error::Trap`].
+    /// [`Error::Trap`], [`Error::Deadline`].
     pub fn describe(&self, services: &HostServices) -> Result<Description> {
         self.call(services, "", 0, |guard, store| guard.call_describe(store))
     }
@@ -136,7 +137,7 @@ impl Component {
     /// is the default policy.
     ///
     /// # Errors
-    /// [`Error::Policy`] with all errors of the policy, [`Error::Trap`].
+    /// [`Error::Policy`] with all errors of the policy, [`Error::Trap`], [`Error::Deadline`].
     pub fn compile_policy(&self, services: &HostServices, json: &str) -> Result<CompiledPolicy> {
         let compiled =
             self.call(services, "", 0, |guard, store| guard.call_compile_policy(store, json))?;
@@ -151,7 +152,7 @@ impl Component {
     /// forward it with or without changes.
     ///
     /// # Errors
-    /// [`Error::Trap`], [`Error::Deadline`], [`Error::Fault`].
+    /// [`Error::Trap`], [`Error::Deadline`], [`Error::Fault`], [`Error::Store`].
     pub fn on_request(
         &self,
         services: &HostServices,
@@ -169,7 +170,7 @@ impl Component {
     /// the request.
     ///
     /// # Errors
-    /// [`Error::Trap`], [`Error::Deadline`], [`Error::Fault`].
+    /// [`Error::Trap`], [`Error::Deadline`], [`Error::Fault`], [`Error::Store`].
     pub fn on_response(
         &self,
         services: &HostServices,
@@ -185,8 +186,8 @@ impl Component {
     /// Reads a part of the stored answer of a cursor, for a program of `cx.principal`.
     ///
     /// # Errors
-    /// [`Error::Trap`], [`Error::Deadline`], and [`Error::Fault`] with the reason, for the author
-    /// of the program.
+    /// [`Error::Trap`], [`Error::Deadline`], [`Error::Store`], and [`Error::Fault`] with the
+    /// reason, for the author of the program.
     pub fn read_stored(
         &self,
         services: &HostServices,
@@ -231,8 +232,8 @@ impl Instance {
     /// the request.
     ///
     /// # Errors
-    /// [`Error::Trap`] and [`Error::Deadline`], after which the instance is unusable, and
-    /// [`Error::Fault`].
+    /// [`Error::Trap`] and [`Error::Deadline`], after which the instance is unusable,
+    /// [`Error::Fault`] and [`Error::Store`].
     pub fn on_response(
         &mut self,
         settings: &Settings,

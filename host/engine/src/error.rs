@@ -17,7 +17,7 @@ pub enum Error {
     /// The bytes are not a component, or an import is not available on this host.
     #[error("invalid guard component: {0}")]
     Load(String),
-    /// The guard trapped or ran out of memory.
+    /// The guard trapped, ran out of memory, reported an internal fault, or found no free instance.
     #[error("the guard failed: {0}")]
     Trap(String),
     /// The guard was interrupted at its deadline.

@@ -61,7 +61,8 @@ pub struct EngineOptions {
     /// Calls that use more than 10 ms of processor time alternate, so that one processor remains
     /// for short calls.
     pub deadline: Duration,
-    /// The maximum number of concurrent guard calls.
+    /// The maximum number of concurrent guard calls. It does not apply to
+    /// [`AddressSpace::Compact`].
     pub max_calls: u32,
     /// The address space that the engine reserves.
     pub address_space: AddressSpace,
@@ -109,7 +110,8 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Starts an engine, and the thread that advances its epochs.
+    /// Starts an engine, and the thread that advances its epochs. The engine is compact if the
+    /// machine does not grant the address space of a pool.
     ///
     /// # Errors
     /// [`Error::Engine`].

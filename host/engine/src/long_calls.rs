@@ -1,5 +1,5 @@
 //! Divides processor time among long guard calls. A few run at a time, and alternate among
-//! principals. Short calls never wait, because one processor is reserved for them.
+//! principals. Short calls never wait. One processor is reserved for them, if there are several.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Sender, channel};
@@ -46,7 +46,7 @@ impl Slots {
 
 impl LongCalls {
     /// Creates the permits for long calls on a machine with `processors` processors. One processor
-    /// remains for short calls and other work.
+    /// remains for short calls and other work, if there are several.
     pub(crate) fn new(processors: usize) -> Arc<Self> {
         Arc::new(Self { slots: processors.saturating_sub(1).max(1), state: Mutex::default() })
     }

@@ -46,8 +46,9 @@ impl Pace {
         }
     }
 
-    /// Creates the time limit of a call of `principal`. The call must end at `end`, even if it
-    /// waits, or when `cancelled` is set.
+    /// Creates the time limit of a call of `principal`. The call must end at `end`, which includes
+    /// the time for which it waits, or when `cancelled` is set. A wait for a permit is not
+    /// interrupted.
     #[must_use]
     pub fn until(
         engine: &Engine,

@@ -196,7 +196,8 @@ impl Cache {
         }
     }
 
-    /// Removes the cached answers that `purge` selects. Returns the number of removed answers.
+    /// Removes the cached answers that `purge` selects, at all gateways that share them. Returns
+    /// the number of answers that were removed here.
     pub fn purge(&self, purge: &Purge) -> usize {
         if let Some(shared) = &self.shared {
             shared.purge(purge);

@@ -12,8 +12,9 @@ use super::ticket::GuardTicket;
 use crate::engine::{Error, Result};
 use crate::revision::{Revision, Revisions};
 
-/// The maximum size, in bytes, of a request that is retained until its response arrives. Without
-/// the request, another revision cannot shape the response.
+/// The maximum size, in bytes, of a request that is retained for another revision until its
+/// response arrives. Without the request, another revision cannot shape the response. A recording
+/// retains requests of any size.
 pub(super) const MAX_RETAINED_REQUEST_BYTES: usize = 1 << 20;
 
 /// The maximum length, in characters, of an endpoint or principal in the log.

@@ -12,7 +12,8 @@ use crate::serve::Gateway;
 use crate::telemetry::{AlertChange, GatewayState};
 use webhook::Webhook;
 
-/// The time between two evaluations. An alert fires at most this long after its condition is met.
+/// The time between two evaluations. An alert fires at most this long after its condition has been
+/// met for its time.
 const INTERVAL: Duration = Duration::from_secs(2);
 
 /// Evaluates the alerts periodically. Runs until its task is dropped.

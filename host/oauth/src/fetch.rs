@@ -61,7 +61,8 @@ impl Fetcher {
             .unwrap_or_else(|_| Err(failed(format!("no answer within {seconds} s"))))
     }
 
-    /// Reads a JSON document. `None` if the server has no document at this URL.
+    /// Reads a JSON document. `None` if the server has no document at this URL, which any status
+    /// 4xx reports.
     pub(crate) async fn document<T: DeserializeOwned>(&self, url: &str) -> Result<Option<T>> {
         let request = Request::get(url).header(ACCEPT, "application/json").body(Bytes::new());
         let request = request.map_err(|error| Error::Discovery(format!("{url}: {error}")))?;

@@ -29,7 +29,7 @@ impl Breaker {
     /// Creates a breaker that opens after `max_failures` consecutive failures.
     ///
     /// It then refuses requests for the time `pause`. Each further failure doubles this time, up to
-    /// one minute.
+    /// 64 times `pause`, but at most one minute.
     pub fn new(max_failures: u32, pause: Duration) -> Self {
         Self { max_failures, pause, state: Mutex::new(State::default()) }
     }
@@ -39,7 +39,7 @@ impl Breaker {
     }
 
     /// Admits or refuses a request at the time `now`. After a pause, one request is admitted. All
-    /// others are refused until its result is recorded.
+    /// others are refused until its result is recorded, or another pause has passed.
     ///
     /// # Errors
     /// The time until the next request is admitted.

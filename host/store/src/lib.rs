@@ -107,14 +107,15 @@ pub const FLEET_PRINCIPAL: &str = "\u{0}fleet";
 /// Stores bytes under keys for a limited time. Each principal has separate keys, and cannot read
 /// those of others.
 pub trait CursorStore: Send + Sync {
-    /// Returns the values of the keys, in the same order. `None` for a missing key. Values share
-    /// memory with the store.
+    /// Returns the values of the keys, in the same order. `None` for a missing key. Values may
+    /// share memory with the store.
     ///
     /// # Errors
     /// [`StoreError`].
     fn get(&self, principal: &str, keys: &[String]) -> Result<Vec<Option<Bytes>>, StoreError>;
 
-    /// Stores all entries, each a key and a value, for the time `ttl`.
+    /// Stores all entries, each a key and a value, for the time `ttl`. If that fails, some of them
+    /// may be stored.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -224,12 +225,13 @@ pub trait CursorStore: Send + Sync {
     }
 
     /// Returns the local store that replaces this one while it is unreachable. `None` if there is
-    /// none. Each call of this function counts as a call that was served without the shared store.
+    /// none. Each call of this function while the store is down counts as a call that was served
+    /// without it.
     fn fallback_store(&self) -> Option<Arc<dyn CursorStore>> {
         None
     }
 
-    /// Returns true if the store was reachable at the last call.
+    /// Returns true unless the store is known to be unreachable.
     fn is_up(&self) -> bool {
         true
     }

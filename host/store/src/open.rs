@@ -44,7 +44,8 @@ const SCHEMES: [(&str, &str); 4] =
 /// shared store are encrypted with the keys that [`CursorStore::rekey`] sets.
 ///
 /// # Errors
-/// [`StoreError::InvalidUrl`] if the URL does not select a supported store.
+/// [`StoreError::InvalidUrl`] if the URL does not select a supported store. [`StoreError::Other`]
+/// if the threads of a shared store cannot start.
 pub fn open(
     options: &StoreOptions<'_>,
     clock: &Arc<dyn Clock>,

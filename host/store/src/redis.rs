@@ -76,7 +76,8 @@ impl RedisStore {
     /// Returns a store for the URLs of `options`. Does not connect yet.
     ///
     /// # Errors
-    /// [`StoreError::InvalidUrl`] if a URL is invalid.
+    /// [`StoreError::InvalidUrl`] if a URL is invalid. [`StoreError::Other`] if the thread of the
+    /// store cannot start.
     pub fn new(options: &RedisOptions) -> Result<Self, StoreError> {
         let setup = |error: RedisError| {
             // The URL is not part of the message because it may contain a password.

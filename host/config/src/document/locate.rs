@@ -18,7 +18,8 @@ pub fn with_lines(mut issues: Issues, path: &Path, text: &str) -> Issues {
 }
 
 /// Returns the line of the value at the path `steps` in a file with the contents `text`, counted
-/// from 1. `None` if the file is TOML or cannot be parsed.
+/// from 1. If there is no such value, returns the line of its innermost existing parent. `None` if
+/// the file is TOML or cannot be parsed.
 pub fn line_of(path: &Path, text: &str, steps: &[String]) -> Option<usize> {
     Lines::parse(path, text)?.line(steps)
 }

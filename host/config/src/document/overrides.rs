@@ -11,8 +11,9 @@ pub const POLICY_OVERRIDE: &str = "CONTEXT_GUARD__POLICY__";
 
 /// Sets the member of a document that the name of a variable selects: `A__B__C` selects `a.b.c`.
 ///
-/// Case and underscores in names are ignored, and numbers select list entries. A value is parsed as
-/// JSON if it is valid JSON. Otherwise it is a string.
+/// Case and underscores in names are ignored, and numbers select list entries. A number beyond the
+/// end of a list has no effect. A value is parsed as JSON if it is valid JSON. Otherwise it is a
+/// string.
 pub fn override_with(document: &mut Value, name: &str, value: &str) {
     let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
     let mut at = document;

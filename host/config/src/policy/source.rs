@@ -64,8 +64,8 @@ impl Source {
     }
 
     /// Parses `text` as a policy, and applies overrides by environment variables. The format is
-    /// TOML if the text is valid TOML with at least one member. It is JSON if the text begins with
-    /// a brace, otherwise YAML.
+    /// JSON if the text is a JSON object, or begins with a brace and a quote and is no YAML.
+    /// Otherwise it is TOML if the text is valid TOML with at least one member, and YAML if not.
     ///
     /// # Errors
     /// [`Error::Format`] if the text is not valid in that format.

@@ -324,9 +324,8 @@ impl Forwarder {
     }
 }
 
-/// Waits for the upstream's next message within the time limits. No limit applies while the client
-/// has a question to answer, because a person may have to answer it. That time counts for the limit
-/// of the whole call.
+/// Waits for the upstream's next message within the time limits. They are suspended while the
+/// client has a question to answer, because a person may have to answer it.
 async fn next_reply(in_flight: &mut InFlightRequest) -> UpstreamReply {
     if in_flight.questions.is_waiting() {
         let reply = in_flight.call.next().await;

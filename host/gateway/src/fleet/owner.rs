@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::keys::{DerivedKeys, FleetKeys};
 
-/// The principal name from which the keys of tags are derived. No principal has this name, because
-/// it contains a space.
+/// The principal name from which the keys of tags are derived. No principal has this name: those of
+/// authenticated callers begin with their kind, such as `key:`.
 const TAGS: &[u8] = b"owner tags";
 /// The context in which tags are sealed.
 const CONTEXT: &[u8] = b"owner";

@@ -13,8 +13,8 @@ use super::{CallerHeaders, Failure};
 use crate::config::Isolation;
 use crate::protocol_mode::{ClientInfo, ProtocolMode};
 
-/// The owner of processes that all callers share. No principal has this name, because it contains a
-/// space.
+/// The owner of processes that all callers share. No principal has this name: those of
+/// authenticated callers begin with their kind, such as `key:`.
 const EVERYBODY: &str = "all callers";
 
 /// The maximum time for which a starting process holds its start permit.
