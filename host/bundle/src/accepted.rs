@@ -61,7 +61,8 @@ impl AcceptedNumber {
         self.last.as_ref().map(|last| last.number)
     }
 
-    /// Accepts an authentic bundle. Stores its number.
+    /// Accepts an authentic bundle. Stores its number. A failure to store the number is only
+    /// logged.
     ///
     /// # Errors
     /// [`Error::Refused`] if the bundle is older than the last one, or is another one with the same
@@ -93,7 +94,8 @@ impl AcceptedNumber {
     }
 
     /// Stores a deployed bundle, which the next start uses if the source of bundles is unreachable.
-    /// Writes its number to the shared store for the other replicas.
+    /// Writes its number to the shared store for the other replicas. Failures are not returned: one
+    /// of the disk is logged once.
     pub fn deployed(&mut self, bytes: &[u8]) {
         let stored = write(&self.bundle_file(), bytes);
         self.warn_once(stored);
@@ -111,7 +113,8 @@ impl AcceptedNumber {
     /// Returns the bundle that was deployed last.
     ///
     /// # Errors
-    /// [`Error::File`] if there is none.
+    /// [`Error::File`] if there is none, or it cannot be read. [`Error::Invalid`] if it is too
+    /// large.
     pub fn last_deployed(&self) -> Result<Vec<u8>> {
         read_file(&self.bundle_file())
     }

@@ -49,7 +49,8 @@ impl Histogram {
     }
 
     /// Returns an estimate of a quantile, such as 0.95. The estimate is in the same bucket as the
-    /// true value, and so at most twice or half as large. `None` for an empty histogram.
+    /// true value, and so at most twice or half as large. The last bucket has no upper bound, so
+    /// that a value in it may be much larger than the estimate. `None` for an empty histogram.
     #[must_use]
     #[allow(
         clippy::cast_precision_loss,

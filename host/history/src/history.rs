@@ -15,7 +15,8 @@ use crate::writer::{MAX_QUEUED, Message, Writer, WriterOptions};
 /// The maximum time for which [`History::flush`] waits.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(3);
 /// The range of the delay after which a batch is written, in milliseconds. Each process has another
-/// delay, so that they do not write at the same time. An event is in the file after 2 s at most.
+/// delay, so that they do not write at the same time. An event is in the file after 2 s at most,
+/// unless the file cannot be written.
 const INTERVAL_MS: std::ops::Range<u64> = 1_500..1_900;
 
 /// The settings of a history.
@@ -101,8 +102,11 @@ impl History {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// Waits until everything recorded so far is in the file, for at most three seconds. Returns
-    /// false if it is not in the file then.
+    /// Waits until the writer has tried to write everything recorded so far, for at most three
+    /// seconds. Before that, waits for room in the queue, without a limit.
+    ///
+    /// Returns false if the writer did not answer in time. Returns true even if the file could not
+    /// be written: then a later attempt writes the events.
     pub fn flush(&self) -> bool {
         let (reply, done) = sync_channel(1);
         let is_sent = self.queue.send(Message::Flush(reply)).is_ok();

@@ -105,7 +105,8 @@ impl ListQuery {
 }
 
 impl Reader {
-    /// Returns the sessions of the last seven days as a JSON object, the latest first. A session is
+    /// Returns the sessions of the last seven days as a JSON object, the latest first. The
+    /// parameters of `list` limit the period further, and the number of rows. A session is
     /// identified by a digest of its id. O(stored sessions), at most 20,000.
     ///
     /// # Errors

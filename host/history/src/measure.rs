@@ -48,7 +48,7 @@ pub enum Measure {
     /// The number of answers whose tokens were counted by a tokenizer.
     Samples,
     /// The difference between the estimated and the counted tokens of these answers, as a share of
-    /// the counted ones.
+    /// the counted ones. It is negative if the estimates are too low.
     EstimateError,
     /// The number of answers whose estimate was off by more than 30 %.
     SamplesOff,

@@ -28,7 +28,8 @@ use crate::sessions::{self, SessionSums};
 pub(crate) const MAX_QUEUED: usize = 32_768;
 /// The maximum number of stored answers whose calls are known, to assign follow-up reads.
 const MAX_ORIGINS: NonZeroUsize = NonZeroUsize::new(20_000).unwrap();
-/// The maximum number of cells, and of records, that are retained while the file cannot be written.
+/// The number of waiting cells, or of records, from which further calls are dropped while the file
+/// cannot be written. Samples are not dropped.
 const MAX_WAITING: usize = 100_000;
 /// The time between two checks for expired cells and records, in milliseconds of the time of
 /// events.

@@ -23,7 +23,8 @@ pub fn visible(message: &[u8]) -> String {
     texts.join("\n")
 }
 
-/// Returns the content texts of an answer, without the guard's result notice.
+/// Returns the content texts of an answer, without the guard's result notice, or any other text
+/// that begins with `[context-guard]`.
 #[must_use]
 pub fn content(message: &[u8]) -> Vec<String> {
     let answer: Value = serde_json::from_slice(message).unwrap_or_default();

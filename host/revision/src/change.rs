@@ -86,8 +86,9 @@ pub struct Change {
     /// The number of the revision after the change. If a candidate was rejected, the number of the
     /// active revision.
     pub to: u64,
-    /// The source of the revision after the change, or of the rejected candidate: a file path, an
-    /// admin call, or the start of the process.
+    /// The source of the revision after the change, or of the rejected candidate: a file path, a
+    /// bundle, an admin call, a rollback of another replica, or the start of the process. `signing
+    /// keys` for a change of keys.
     pub source: String,
     /// The reason for the change or the rejection. May be empty.
     #[serde(skip_serializing_if = "String::is_empty")]

@@ -17,8 +17,9 @@ use super::{Revision, Trial};
 pub struct Deployment<R = Revision, T = Trial> {
     /// The revision that serves all callers except those of the trial.
     pub active: Arc<R>,
-    /// The newest earlier revision that was never rolled back. It answers calls on which the active
-    /// revision fails. `None` if there is no such revision.
+    /// The revision that was active before, or the newest earlier one that was never rolled back
+    /// after a rollback. It answers calls on which the active revision fails. `None` if there is no
+    /// such revision.
     pub standby: Option<Arc<R>>,
     /// The running trial of a new revision. `None` if no trial is running.
     pub trial: Option<Arc<T>>,
@@ -105,9 +106,9 @@ impl<R: Numbered, T: Numbered> DeploymentTable<R, T> {
         self.changing.try_lock().ok().map(ChangeTurn)
     }
 
-    /// Makes a revision the active one. If `before_is_sound` is true, the previous one becomes the
-    /// standby, otherwise an earlier one does. Requests in flight complete on the revision that
-    /// began them.
+    /// Makes a revision the active one, and ends a running trial. If `before_is_sound` is true, the
+    /// previous one becomes the standby, otherwise an earlier one does. Requests in flight complete
+    /// on the revision that began them.
     pub(super) fn activate(&self, _: &ChangeTurn<'_>, revision: &Arc<R>, before_is_sound: bool) {
         let standby = if before_is_sound {
             Some(Arc::clone(&self.current.load().active))

@@ -17,7 +17,8 @@ pub enum Error {
     /// A policy or another file of the operator is invalid or unreadable.
     #[error(transparent)]
     Config(#[from] config::Error),
-    /// A component, policy or key was rejected. The active revision continues to serve.
+    /// A component, policy or key was rejected, or there is no revision to promote or to roll back
+    /// to. The active revision continues to serve.
     #[error("{0}")]
     Refused(String),
     /// The operating system cannot provide a thread, a file watch or random bytes.

@@ -15,7 +15,7 @@ use super::{Actor, Mode, Revision, Revisions};
 use crate::{Error, Result};
 
 /// The time between two exchanges of the board. A rollback reaches all replicas within two
-/// exchanges.
+/// exchanges, if the store is up.
 const INTERVAL: Duration = Duration::from_millis(500);
 /// The time without an update after which a replica counts as down.
 const GONE_AFTER: Duration = Duration::from_secs(5);
@@ -169,7 +169,7 @@ impl FleetState {
     }
 
     /// Removes the record of the rollback of the revision `id`, because an operator deploys it
-    /// again.
+    /// again. A record that is not on the board yet remains.
     pub(super) fn forget_rollback(&self, id: &str) {
         let mut state = self.state();
         if state.rollbacks.remove(id).is_some() {
@@ -177,8 +177,8 @@ impl FleetState {
         }
     }
 
-    /// Returns the fleet's rollback of the revision with the identity `id`. `None` if it was not
-    /// rolled back.
+    /// Returns the fleet's rollback of the revision with the identity `id`. `None` if the board had
+    /// no such record at the last exchange.
     pub(super) fn rollback(&self, id: &str) -> Option<Record> {
         self.state().rollbacks.get(id).cloned()
     }
@@ -228,7 +228,7 @@ fn revision_json(status: &RevisionStatus) -> Value {
 /// the state of its revisions until `revisions` is dropped.
 ///
 /// # Errors
-/// The thread cannot start, or the operating system provides no random bytes.
+/// [`Error::Io`] if the thread cannot start, or the operating system provides no random bytes.
 pub fn join_fleet(revisions: &Arc<Revisions>, address: String) -> Result<()> {
     let mut id = [0u8; 8];
     getrandom::fill(&mut id)

@@ -43,10 +43,11 @@ impl KeyRing {
     }
 
     /// Replaces the configured keys at the time `now`. Removed keys verify cursors until `lifetime`
-    /// has passed since they stopped signing. With `None`, they become invalid at once.
+    /// has passed since they stopped signing. With `None`, they become invalid at once, and so does
+    /// a key that never signed in this process.
     ///
-    /// Returns true if the set of verifying keys has changed. All times are in milliseconds, `now`
-    /// since 1970.
+    /// Returns true if the verifying keys or their order have changed. All times are in
+    /// milliseconds, `now` since 1970.
     pub(super) fn replace(&mut self, keys: &[SigningKey], lifetime: Option<u64>, now: u64) -> bool {
         let before = self.verifying();
         if let Some(signer) = self.configured.first()

@@ -1,7 +1,8 @@
 //! Revisions of the guard. A revision is a guard component with the policy it applies.
 //!
 //! A candidate is read, compiled and tested in the background. Then one pointer changes, and a
-//! failing revision is rolled back. One revision serves a request from its begin to its end.
+//! failing revision is rolled back. One revision serves a request from its begin to its end. If it
+//! fails, another revision repeats the call.
 
 #![forbid(unsafe_code)]
 
@@ -82,7 +83,8 @@ pub struct Revision {
 /// The origin of a revision's component and policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// The cause of the deployment: a file, an admin call or the start of the process.
+    /// The cause of the deployment: a file, a bundle, an admin call, a rollback of another replica,
+    /// or the start of the process.
     pub source: String,
     /// The version that the component reports.
     pub version: String,
@@ -191,7 +193,7 @@ impl Revision {
     /// applies it from now on. Reports still contain the operator's policy.
     ///
     /// # Errors
-    /// As [`Component::compile_policy`].
+    /// [`Error::Config`] if the policy is invalid, [`Error::Engine`].
     pub fn correct(&self, services: &HostServices, policy: &str) -> Result<()> {
         let compiled = self.component.compile_policy(services, policy)?;
         // The keys can change meanwhile: replaced ones must not return.

@@ -15,7 +15,8 @@ use crate::digest;
 /// The control character distinguishes it from all other principals.
 pub const GATEWAY_PRINCIPAL: &str = "\u{0}gateway";
 
-/// The maximum number of principals that a window counts. It bounds memory.
+/// The maximum number of principals that each of the two time spans of a window counts. It bounds
+/// memory.
 pub(super) const MAX_PRINCIPALS: usize = 65_536;
 
 /// The hash of a principal. Statistics store hashes instead of names.

@@ -192,8 +192,8 @@ impl Revisions {
     }
 
     /// Replaces the signing keys. The first key signs, and all keys verify. If `keep_dropped` is
-    /// true, a removed key verifies until its last cursors have expired. Otherwise removed keys
-    /// become invalid at once.
+    /// true, a removed key that has signed in this process verifies until its last cursors have
+    /// expired. All other removed keys become invalid at once.
     ///
     /// # Errors
     /// [`Error::Refused`] if there is no key, or a key is too short.
@@ -277,10 +277,11 @@ impl Revisions {
     }
 
     /// Rolls back to the retained revision with the number `to`. With `None`, ends the running
-    /// trial. If there is no trial, rolls back to the standby. Returns the active revision.
+    /// trial. If there is no trial, rolls back to the standby. A rollback to a number also ends the
+    /// trial, without a report. Returns the active revision.
     ///
     /// # Errors
-    /// [`Error::Refused`] if there is no such revision.
+    /// [`Error::Refused`] if there is no such revision, or it is active already.
     pub fn roll_back(&self, to: Option<u64>, reason: &str) -> Result<Arc<Revision>> {
         let actor = Actor::Operator;
         let turn = self.table.turn();
@@ -384,7 +385,9 @@ impl Revisions {
     }
 
     /// Advances the running trial to its next step, its promotion or its end. Also drops removed
-    /// keys whose cursors have expired. The file watcher calls this every second.
+    /// keys whose cursors have expired. Only a canary advances by itself.
+    ///
+    /// The file watcher calls this at least every second. Without a file watcher, nothing calls it.
     pub fn tick(&self) {
         if self.ledger().keys.expire(self.services.now_ms()) {
             self.rekey(&self.table.turn());

@@ -54,8 +54,8 @@ impl Replacement {
 }
 
 impl RolledBack {
-    /// Opens the record in `file`, which the first rollback creates. A damaged record counts as
-    /// empty.
+    /// Opens the record in `file`, which the first rollback creates. A damaged or unreadable record
+    /// counts as empty.
     #[must_use]
     pub fn open(file: PathBuf) -> Self {
         let entries = match std::fs::read(&file) {
@@ -146,8 +146,7 @@ impl RolledBack {
         self.save(Some(target));
     }
 
-    /// Removes the policy and component of a revision from the record, because an operator deployed
-    /// it again.
+    /// Removes the policy and component of a revision from the record, because it serves again.
     pub(super) fn forget(&mut self, revision: &Revision) {
         let Revision { origin, .. } = revision;
         let before = self.entries.len();

@@ -31,8 +31,8 @@ const MAX_READS: usize = 500;
 /// accept each other's cursors.
 ///
 /// # Errors
-/// [`Error::Refused`] with the first failure. The test ends there, because later failures could
-/// result from it.
+/// [`Error::Refused`] with the first failure, or [`Error::Engine`] if a call of the component
+/// fails. The test ends there, because later failures could result from it.
 pub(super) fn run(candidate: &Component, running: Option<&Component>) -> Result<()> {
     let bench = Bench::new();
     let subject = Subject::new(candidate, &bench)?;
@@ -314,8 +314,8 @@ impl<'b> Subject<'b> {
         Ok(())
     }
 
-    /// Checks that a cursor which `from` issued reads the same page with `from` and with `to`.
-    /// `otherwise` is the error message.
+    /// Checks that a cursor which `from` issued reads pages that begin with the same record, with
+    /// `from` and with `to`. `otherwise` is the error message.
     fn hands_over(from: &Self, to: &Self, otherwise: &str) -> Result<()> {
         let arguments = json!({"cursor": from.cursor()?, "fields": "all"});
         let read = |subject: &Self| {

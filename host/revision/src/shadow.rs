@@ -119,7 +119,8 @@ fn compare(
 }
 
 /// Shapes an answer with the shadow revision. Returns the decision, and the shaped answer or `None`
-/// if the upstream's answer is unchanged. Returns `None` as a whole if the revision fails.
+/// if the upstream's answer is unchanged. Returns `None` as a whole if the revision fails, or
+/// answers the request itself.
 fn shape(
     revision: &Revision,
     services: &HostServices,

@@ -18,7 +18,7 @@ pub enum VerificationPolicy {
     /// `sha256sum` writes it.
     Checksum,
     /// The file `FILE.minisig` must contain a signature of the component `FILE` by one of these
-    /// minisign public keys.
+    /// minisign public keys. It must sign a hash of the file: the legacy format is refused.
     Signed(Vec<PublicKey>),
 }
 

@@ -20,7 +20,8 @@ type Read = dyn Fn() -> Result<Layout> + Send + Sync;
 type Deployed = Result<Option<Arc<Revision>>>;
 
 /// Reads the sources of a gateway, and stores digests of their last contents. Rejected contents are
-/// not tried again until they change.
+/// not tried again until they change, an operator reloads them, or a new component may accept the
+/// policy.
 pub struct Sources {
     read: Box<Read>,
     state: Mutex<State>,
@@ -115,7 +116,9 @@ impl Sources {
         self.state().layout.files()
     }
 
-    /// Reads all sources and deploys those that changed. Components are compiled in the background.
+    /// Reads all sources and deploys those that changed. If the component file is no longer
+    /// configured, the active component continues to serve. Components are compiled in the
+    /// background.
     pub fn reload_changed(self: &Arc<Self>, revisions: &Arc<Revisions>) {
         // The states and the log have the errors.
         let _ = self.begin_reload(revisions, false);
@@ -125,7 +128,8 @@ impl Sources {
     /// component. Returns the new revision, or `None` if nothing changed.
     ///
     /// # Errors
-    /// The reasons of all sources that were rejected. The others are deployed nevertheless.
+    /// The reasons of all sources that were rejected. The others are deployed nevertheless. A
+    /// component that a newer one supersedes meanwhile also counts as rejected.
     pub fn reload_all(self: &Arc<Self>, revisions: &Arc<Revisions>) -> Deployed {
         let Reload { mut deployed, mut errors, component } = self.begin_reload(revisions, true);
         if let Some(component) = component {

@@ -13,7 +13,7 @@ use crate::config::RollbackLimits;
 use crate::engine::{Decision, LossClass};
 
 /// The number of latency buckets. Their bounds are powers of two in microseconds, up to half a
-/// minute.
+/// minute. The last one also counts longer calls.
 const LATENCY_BUCKETS: usize = 26;
 
 /// The maximum number of principals that a replica sends to the others. It bounds the size of the
@@ -107,7 +107,7 @@ pub(super) fn judge(windows: &[WindowReport], limits: &RollbackLimits) -> Option
 }
 
 /// Returns the reason for a rollback, judging by the calls of principals. `others` is the number of
-/// further principals, whose calls did not fail. `None` if the revision is healthy.
+/// further principals, whose calls are taken as successful. `None` if the revision is healthy.
 fn judge_tally(window: &Tally, others: u64, limits: &RollbackLimits) -> Option<String> {
     let principals = window.len() as u64 + others;
     let max_faults = limits.faults.div_ceil(principals.clamp(1, limits.faults.max(1)));
@@ -137,7 +137,7 @@ pub struct StatsSnapshot {
     pub faults: u64,
     /// The number of answers about which the guard made a decision.
     pub answers: u64,
-    /// The number of answers that the guard changed.
+    /// The number of answers that the guard changed, also without a loss.
     pub shaped: u64,
     /// The total estimated tokens of the original answers.
     pub original_tokens: u64,
@@ -210,8 +210,8 @@ impl RevisionStats {
         judge_tally(&window, 0, limits)
     }
 
-    /// Returns the calls in the window, for other replicas. Lists principals if `is_listed` is
-    /// true, or there are failures.
+    /// Returns the calls in the window, for other replicas. They remain in it until a later call
+    /// begins a new time span. Lists principals if `is_listed` is true, or there are failures.
     pub(super) fn window(&self, is_listed: bool) -> WindowReport {
         let window = self.window.lock().unwrap_or_else(PoisonError::into_inner).total();
         let faults: u64 = window.values().map(|own| own.faults).sum();
@@ -242,7 +242,8 @@ impl RevisionStats {
     }
 
     /// Returns an upper bound on the duration of `per_mille` thousandths of all calls, in
-    /// microseconds. The bound is a power of two.
+    /// microseconds. The bound is a power of two. It is too low for calls that take longer than
+    /// half a minute, and 1 without calls.
     fn quantile(&self, per_mille: u64) -> u64 {
         let counts: Vec<u64> =
             self.times.iter().map(|count| count.load(Ordering::Relaxed)).collect();

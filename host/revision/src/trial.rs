@@ -15,7 +15,8 @@ use super::stats::{RevisionStats, StatsSnapshot};
 use super::{Mode, RolloutOptions};
 use crate::engine::CallContext;
 
-/// The maximum number of callers that are counted for each side of a trial. It bounds memory.
+/// The maximum number of sessions, and of principals without a session, that are counted for each
+/// side of a trial. It bounds memory.
 const MAX_COUNTED_CALLERS: usize = 65_536;
 
 /// A running trial.
@@ -31,7 +32,8 @@ pub struct Trial {
     callers: Mutex<[Callers; 2]>,
     /// The statistics of the active revision at the start of the trial.
     before: StatsSnapshot,
-    /// The comparison of the shadow with the active revision. `None` unless the mode is shadow.
+    /// The comparison of the shadow with the active revision. `None` in other modes, or if the
+    /// thread of the shadow cannot start.
     pub shadow: Option<Arc<Shadow>>,
 }
 

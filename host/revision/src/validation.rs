@@ -16,7 +16,8 @@ use crate::{Error, Result, config};
 /// A candidate for a new revision: a component, a policy or both.
 #[derive(Clone, Debug, Default)]
 pub struct Candidate {
-    /// The source of the candidate in logs and reports: a file or an admin call.
+    /// The source of the candidate in logs and reports: a file, a bundle, an admin call or a
+    /// rollback of another replica.
     pub source: String,
     /// The bytes of the component. `None` to use the component of the active revision.
     pub component: Option<Vec<u8>>,
@@ -39,7 +40,8 @@ pub struct Candidate {
 /// The compiled and tested component of a candidate.
 pub(super) struct PreparedComponent {
     component: Arc<Component>,
-    /// The digest of the active component whose cursors the self-test exchanged with this one.
+    /// The digest of the active component whose cursors the self-test exchanged with this one. The
+    /// component of a retained revision is not tested again: then it is that of the active one.
     tested_with: String,
 }
 
@@ -51,8 +53,8 @@ impl Revisions {
     /// Requests continue meanwhile. If a check fails, the active revision continues to serve.
     ///
     /// # Errors
-    /// [`Error::Engine`], [`Error::Config`] or [`Error::Refused`], with all reasons that were
-    /// found.
+    /// [`Error::Engine`], [`Error::Config`] or [`Error::Refused`], with all issues of the policy or
+    /// the first failed test. Also [`Error::Refused`] if the fleet has rolled back the candidate.
     pub fn deploy(&self, candidate: &Candidate) -> Result<Option<Arc<Revision>>> {
         let prepared = self.prepare(candidate);
         self.deploy_prepared(candidate, prepared)

@@ -75,7 +75,8 @@ pub struct GatewayState {
     pub sampled_estimate: u64,
 }
 
-/// The alerts of a gateway. Their memory is bounded: each distinct window takes about 70 kB.
+/// The alerts of a gateway. Their memory is bounded: each distinct window takes about 70 kB, and up
+/// to 1 MB more if it counts principals.
 #[derive(Default)]
 pub struct Alerts(Mutex<State>);
 

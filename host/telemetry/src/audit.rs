@@ -97,9 +97,9 @@ impl Write for AuditFile {
 }
 
 impl AuditLog {
-    /// Opens the audit log in a folder, and creates the folder if it is missing. Deletes files
-    /// older than `retention_days`. If `is_required` is true, each entry is written before its
-    /// request ends, so that [`Self::is_failing`] is up to date.
+    /// Opens the audit log in a folder, and creates the folder if it is missing. Keeps the newest
+    /// `retention_days` files, and deletes older ones. If `is_required` is true, each entry is
+    /// written before its request ends, so that [`Self::is_failing`] is up to date.
     ///
     /// # Errors
     /// [`crate::Error::Config`] if the folder cannot be written.

@@ -1,6 +1,7 @@
 //! Records requests: log events, Prometheus metrics, a queryable ring in memory and an audit log.
 //!
-//! Recording never blocks and never fails a request.
+//! Recording does not block or fail a request, except for a required audit log. That one writes
+//! each entry before the request ends, and the gateway refuses requests while it fails.
 
 #![forbid(unsafe_code)]
 

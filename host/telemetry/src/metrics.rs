@@ -1,4 +1,5 @@
-//! The Prometheus metrics. Labels have few values: the configured upstreams and fixed names.
+//! The Prometheus metrics. Labels have few values: the configured upstreams, fixed names, and a
+//! limited number of tools.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -78,7 +79,8 @@ struct Kept {
     hit: &'static str,
 }
 
-/// All metrics of a gateway. Their names begin with `context_guard_`.
+/// All metrics of a gateway. Their names begin with `context_guard_`, except those of the semantic
+/// conventions for MCP.
 pub struct Metrics {
     registry: Registry,
     pub(super) operations: OperationMetrics,

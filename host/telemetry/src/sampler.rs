@@ -196,7 +196,10 @@ impl Sampler {
     }
 
     /// Samples one of every so many answers, according to the share. `client` is the name of the
-    /// client, and `message` the answer that it received. Only sampled answers are copied.
+    /// client, and `message` the answer that it received. Only sampled answers are copied. Skips an
+    /// answer without an estimate, and a full one whose count was extrapolated.
+    ///
+    /// Never blocks: if the sampler is busy, the answer is skipped.
     pub fn offer(&self, client: Option<&str>, decision: &Decision, message: &[u8]) {
         let turn = self.seen.fetch_add(1, Ordering::Relaxed).is_multiple_of(self.every);
         // Extrapolated counts of long answers have another kind of error and would distort the
@@ -230,7 +233,7 @@ impl Sampler {
     }
 
     /// Returns the correction factors of the endpoints with enough samples. `None` if no factor
-    /// changed since the last call.
+    /// changed noticeably since it was last reported.
     #[must_use]
     pub fn moved(&self) -> Option<BTreeMap<String, f64>> {
         let moved = self.known.moved.swap(false, Ordering::AcqRel);

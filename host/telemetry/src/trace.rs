@@ -21,7 +21,8 @@ pub struct TraceContext {
 }
 
 impl TraceContext {
-    /// Parses the values of `traceparent` and `tracestate`. `None` if they are invalid.
+    /// Parses the values of `traceparent` and `tracestate`. `None` if `traceparent` is invalid. A
+    /// `tracestate` that is invalid or too long is dropped.
     ///
     /// # Examples
     /// ```

@@ -7,10 +7,12 @@ use crate::layout::{BundleParts, Layout};
 use crate::{Actor, Error, Revisions, digest};
 
 impl Sources {
-    /// Reads all sources, and deploys a new bundle. Waits for the result.
+    /// Reads all sources, and deploys a new bundle. Waits for the result. Returns `None` if the
+    /// bundle has been deployed already, or equals the active revision.
     ///
     /// # Errors
-    /// The reason why the bundle was rejected, which was already reported.
+    /// The reason why the bundle or another source was rejected, which was already reported. A
+    /// newer bundle that supersedes this one is such a reason.
     pub fn reload_bundle_parts(self: &Arc<Self>, revisions: &Arc<Revisions>) -> Deployed {
         let Reload { errors, component, .. } = self.begin_reload(revisions, false);
         match component.map(|component| component.recv()) {
@@ -31,7 +33,7 @@ impl Sources {
     }
 
     /// Sets the reason why the location of the bundle cannot be read, or `None` if it can. Returns
-    /// true if the reason is new.
+    /// true if that is another reason than before.
     pub fn bundle_unreadable(&self, reason: Option<&str>) -> bool {
         let reason = reason.map(str::to_owned);
         std::mem::replace(&mut self.state().bundle.unreadable, reason.clone()) != reason

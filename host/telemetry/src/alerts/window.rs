@@ -168,7 +168,8 @@ impl<T: Clone + Default> Ring<T> {
     }
 }
 
-/// A sliding window, which takes about 70 kB. It covers its length, less at most one sixtieth.
+/// A sliding window, which takes about 70 kB, and up to 1 MB more for principals. It covers its
+/// length, less at most one sixtieth.
 pub(super) struct Window {
     slot_ms: u64,
     totals: Ring<Totals>,
