@@ -27,12 +27,14 @@ impl AdminClient {
         Self { base, token: token.map(str::to_owned), client: http_client() }
     }
 
-    /// Sends a request to `path` of the admin endpoint, and returns the answer as JSON. The request
-    /// has no body if `body` is null.
+    /// Sends a request to `path` of the admin endpoint, and returns the answer as JSON. An answer
+    /// that is not JSON becomes a string. The request has no body if `body` is null.
+    ///
+    /// Waits for the answer without a limit.
     ///
     /// # Errors
-    /// [`Error::Setup`] if the gateway cannot be reached. [`Error::Refused`] with the gateway's
-    /// reason.
+    /// [`Error::Setup`] if the URL is invalid, or the gateway cannot be reached. [`Error::Refused`]
+    /// with the gateway's reason.
     pub async fn ask(&self, method: Method, path: &str, body: &Value) -> Result<Value> {
         let url = format!("{}{path}", self.base);
         let setup = |error: &dyn std::fmt::Display| {

@@ -1,7 +1,7 @@
 //! The command line: one file per subcommand.
 
-/// Prints a line to standard output. Ends the program without an error if the pipe is closed, for
-/// example by `head`.
+/// Prints a line to standard output. Ends the program without an error if the line cannot be
+/// written, for example to a pipe that `head` has closed.
 macro_rules! say {
     ($($text:tt)*) => {
         $crate::cli::say(format_args!($($text)*))

@@ -30,7 +30,7 @@ pub struct Side {
     pub reachable_facts: u64,
     /// The number of guard calls that failed.
     pub faults: u64,
-    /// The number of answers that the guard changed.
+    /// The number of answers that the guard changed, or gave itself.
     pub shaped: u64,
     /// The number of tokens of the largest sent answer.
     pub largest: u64,
@@ -76,7 +76,7 @@ impl Side {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Row {
-    /// The endpoint, `upstream::tool`.
+    /// The endpoint, such as `upstream::tool`. Empty for the comparison of all answers.
     pub endpoint: String,
     /// The number of compared answers.
     pub answers: u64,
@@ -109,7 +109,8 @@ impl Row {
         self.after.add(&one.after);
     }
 
-    /// Returns the growth of the tokens from `before` to `after`, in percent.
+    /// Returns the growth of the tokens from `before` to `after`, in percent. Returns 0 if `before`
+    /// has no tokens.
     #[must_use]
     pub fn growth(&self) -> f64 {
         ratio(self.after.tokens, self.before.tokens).map_or(0.0, |ratio| (ratio - 1.0) * 100.0)
@@ -159,7 +160,8 @@ pub struct Report {
 
 /// Replays recorded traffic in its order through the filters `before` and `after`, which need
 /// separate stores. The report lists the `worst` worst answers. After each exchange, `see` is
-/// called with the number of finished exchanges.
+/// called with the number of finished exchanges. Lists of tools teach the guard, but are not
+/// compared, and `see` is not called after them.
 ///
 /// `clock`, which both filters must use, is set to the time of each exchange, so that the same
 /// traffic gives the same report.
@@ -235,7 +237,7 @@ fn context(exchange: &Exchange) -> CallContext {
 }
 
 /// Reads the next part of a shaped answer by its cursor. Returns `None` if the answer has no
-/// cursor.
+/// cursor, or the guard does not answer the read itself.
 fn read_on(filter: &Filter, exchange: &Exchange, shaped: &[u8]) -> Option<Vec<u8>> {
     let cursor = next_cursor(shaped).or_else(|| whole_cursor(shaped))?;
     let read = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {

@@ -36,8 +36,8 @@ static GRAVE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"\b(ERROR|FATAL|CRITICAL|PANIC|WARN|WARNING|[A-Z]\w*(?:Error|Exception))\b").ok()
 });
 
-/// Returns the ids, names and titles of the records in a JSON text, each as `"name":value`. `None`
-/// if the text is not JSON.
+/// Returns the ids, names and titles of the records in a JSON text, each as `"name":value`, sorted,
+/// once, and cut to 80 characters. Skips objects inside two others. `None` if the text is not JSON.
 #[must_use]
 pub fn members(text: &str) -> Option<Vec<String>> {
     let json = serde_json::from_str::<Value>(text).ok()?;
@@ -73,8 +73,8 @@ fn collect(value: &Value, level: usize, members: &mut Vec<String>) {
     }
 }
 
-/// Returns the lines of a text that report an error or a warning, without their digits. Lines that
-/// are equal without digits count once.
+/// Returns the lines of a text that report an error or a warning, without their digits and cut to
+/// 80 characters. Lines that are equal then count once.
 #[must_use]
 pub fn problem_lines(text: &str) -> BTreeSet<String> {
     let grave = |line: &&str| GRAVE.as_ref().is_some_and(|grave| grave.is_match(line));

@@ -3,7 +3,8 @@
 //!
 //! Create an [`engine::Engine`], load a [`engine::Component`] and create a [`Filter`] with a store
 //! and a policy. Its `request` and `response` take whole JSON-RPC messages and return the messages
-//! to send. A fault of the guard never loses a message.
+//! to send. If the guard fails, the policy decides about the message: it is sent unchanged,
+//! truncated at a limit, or replaced by an error.
 #![forbid(unsafe_code)]
 
 pub mod admin_client;

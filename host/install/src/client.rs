@@ -111,7 +111,7 @@ impl Environment {
         Some(Self { platform, home: home.into(), project, variables })
     }
 
-    /// Returns the folder in an environment variable. `None` if the variable is not set.
+    /// Returns the folder in an environment variable. `None` if the variable is not set or empty.
     fn variable(&self, name: &str) -> Option<PathBuf> {
         let value = self.variables.get(name).filter(|value| !value.is_empty())?;
         Some(PathBuf::from(value))
@@ -299,7 +299,8 @@ impl Client {
     }
 }
 
-/// Returns the folders in `parent` whose names begin with `prefix`, in alphabetical order.
+/// Returns the folders in `parent` whose names in lower case begin with `prefix`, in alphabetical
+/// order. Empty if `parent` cannot be read.
 fn matching_folders(parent: &Path, prefix: &str) -> Vec<PathBuf> {
     /// The maximum number of folders. It limits the work in a folder with unexpected contents.
     const MAX_FOLDERS: usize = 256;
@@ -316,7 +317,8 @@ fn matching_folders(parent: &Path, prefix: &str) -> Vec<PathBuf> {
     folders
 }
 
-/// Returns the existing configuration files. Those of the user precede those of the project.
+/// Returns the existing configuration files, client by client in the order of [`Client::ALL`]. Of
+/// each client, those of the user precede that of the project.
 #[must_use]
 pub fn find_files(environment: &Environment, clients: &[Client]) -> Vec<Location> {
     let mut found: Vec<Location> = Vec::new();

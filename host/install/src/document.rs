@@ -19,7 +19,8 @@ impl Document {
     /// Parses the bytes of a client's configuration.
     ///
     /// # Errors
-    /// [`Error::Format`] with line and column, if the client could not read the file either.
+    /// [`Error::Format`] if the file is not UTF-8, is invalid, or has no object at its root. The
+    /// client could not read it either. A syntax error has its line and column.
     pub fn parse(client: Client, bytes: &[u8]) -> Result<Self> {
         let text = std::str::from_utf8(bytes).map_err(|error| {
             Error::Format(format!("byte {} is not UTF-8: save it as UTF-8", error.valid_up_to()))

@@ -65,10 +65,15 @@ impl Endpoint {
     }
 }
 
-/// Replaces all servers that `is_replaced` accepts with `endpoint`.
+/// Replaces all servers that `is_replaced` accepts with `endpoint`, but not a command that is the
+/// guard itself. Without such servers, the plan has no changes.
+///
+/// If another server already has the name of the endpoint, that server remains, and no endpoint is
+/// added.
 ///
 /// # Errors
 /// [`Error::Unsupported`] if the client cannot use the endpoint, or a server cannot be removed.
+/// [`Error::Verify`] if the result is not the intended one.
 pub fn replace_servers(
     document: &Document,
     endpoint: &Endpoint,

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 /// The result of an operation on a client configuration.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// The reason why a client configuration cannot be edited. Nothing was written.
+/// The reason why a client configuration cannot be edited. The configuration was not written,
+/// unless [`crate::Journal::finish`] fails after an undo.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -24,8 +24,8 @@ pub struct FileState {
     metadata: Metadata,
 }
 
-/// Reads a configuration. Follows symbolic links whose targets are below one of the folders
-/// `roots`.
+/// Reads a configuration. Follows a symbolic link only if its target is below one of the folders
+/// `roots`. Links among the parent folders of `path` are not restricted.
 ///
 /// # Errors
 /// [`Error::File`]. [`Error::Refused`] if a link leads elsewhere, or the file is too large.
@@ -55,8 +55,8 @@ pub fn read_file(path: &Path, roots: &[&Path]) -> Result<FileState> {
     Ok(FileState { target, bytes, metadata })
 }
 
-/// Replaces the contents of a file atomically, and keeps its mode and owner. A reader sees the old
-/// or the new contents.
+/// Replaces the contents of a file atomically. Keeps its permissions and, on Unix, its owner. A
+/// reader sees the old or the new contents.
 ///
 /// # Errors
 /// [`Error::File`]. [`Error::Refused`] if the file changed since it was read.
@@ -91,7 +91,7 @@ fn keep_owner(draft: &tempfile::NamedTempFile, original: &Metadata) -> io::Resul
     std::os::unix::fs::fchown(draft.as_file(), Some(original.uid()), Some(original.gid()))
 }
 
-/// The journal of edits that can be undone, in a folder that only the user can read.
+/// The journal of edits that can be undone. On Unix, a new folder is readable by the user only.
 #[derive(Clone, Debug)]
 pub struct Journal {
     folder: PathBuf,
@@ -110,7 +110,8 @@ impl Journal {
         self.folder.join(name.get(..16).unwrap_or(&name))
     }
 
-    /// Returns the files with edits that can be undone, in any folder.
+    /// Returns the files with edits that can be undone, in any folder. Skips files whose records
+    /// cannot be read, and those of unknown clients.
     #[must_use]
     pub fn files(&self) -> Vec<(Client, PathBuf)> {
         let Ok(folders) = fs::read_dir(&self.folder) else { return Vec::new() };
@@ -180,7 +181,9 @@ impl Journal {
     }
 
     /// Removes the records of edits that an undo has reverted: all, or those of the servers in
-    /// `names`.
+    /// `names`. Deletes the backup of each edit that has no servers left.
+    ///
+    /// The records of servers that the undo could not restore are removed, too.
     ///
     /// # Errors
     /// [`Error::File`].

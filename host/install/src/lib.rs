@@ -1,7 +1,8 @@
 //! Edits the configurations of MCP clients, so that they start their servers behind the guard.
 //!
 //! Every edit replaces a few spans of the original text. Comments, order, indentation, unknown
-//! members, line ends and byte-order marks remain. [`undo`] restores the original bytes.
+//! members, line ends and byte-order marks remain. [`undo`] restores the original bytes if the file
+//! did not change since.
 //!
 //! ```
 //! use context_guard_install::{Client, Document, Guard, wrap};

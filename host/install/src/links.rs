@@ -60,7 +60,8 @@ fn quote(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// Percent-encodes all but the unreserved characters of RFC 3986, as `encodeURIComponent` does.
+/// Percent-encodes all but the unreserved characters of RFC 3986. `encodeURIComponent` also keeps
+/// `!'()*`, which decodes to the same text.
 fn percent_encode(text: &str) -> String {
     let encode = |byte: u8| match byte {
         b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {

@@ -69,6 +69,8 @@ pub(crate) fn remove(document: &Document, member: &Member) -> Option<Edit> {
 
 /// Returns the text with a new member at the end of the object at `container`. Creates the object
 /// if the root lacks it. Returns `None` if there is another kind of value at that path.
+///
+/// In TOML, `value` is the text of a whole table, which is appended to the document.
 pub(crate) fn insert(
     document: &Document,
     container: &[String],

@@ -28,7 +28,8 @@ pub enum ServerState<'a> {
     Stdio(StdioServer<'a>),
     /// A command that starts the server behind the guard.
     Guarded(StdioServer<'a>),
-    /// The guard itself, as an endpoint for many servers.
+    /// The guard itself, as an endpoint for many servers that the client starts. An endpoint with a
+    /// URL is [`Self::Remote`].
     Gateway,
     /// A server that the client reaches by a URL.
     Remote,
@@ -41,17 +42,18 @@ pub enum ServerState<'a> {
 pub struct StdioServer<'a> {
     pub(crate) command: &'a Member,
     pub(crate) args: Option<&'a Member>,
-    /// The program and its arguments.
+    /// The program and its arguments. An argument that is a list or an object appears as `…`.
     pub command_line: Vec<String>,
-    /// The environment variables that the client sets, as they are in the file.
+    /// The environment variables that the client sets, as they are in the file. Only those whose
+    /// values are texts.
     pub environment: Vec<(String, String)>,
     /// The folder in which the client starts the server. `None` if the file sets none.
     pub folder: Option<String>,
 }
 
 impl Document {
-    /// Returns the servers of all scopes, in file order. If a scope has a name twice, returns the
-    /// last one only.
+    /// Returns the servers scope by scope, each scope in file order. If a scope has a name twice,
+    /// returns the last one only. Skips servers that are not objects.
     #[must_use]
     pub fn servers(&self) -> Vec<Server<'_>> {
         let mut servers = Vec::new();

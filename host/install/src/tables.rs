@@ -15,7 +15,8 @@ pub(crate) fn without(document: &Document, paths: &[Vec<String>]) -> Option<Stri
     apply(&document.text, &edits)
 }
 
-/// Returns the text of the tables at `path`. `None` if there is no such table.
+/// Returns the text of the tables at `path`. `None` if there is no such table, or it has dotted
+/// keys or shares its line with others.
 pub(crate) fn text_of(document: &Document, path: &[String]) -> Option<String> {
     let blocks = blocks(document, path)?;
     Some(blocks.into_iter().map(|span| slice(&document.text, span)).collect())

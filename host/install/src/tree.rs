@@ -35,7 +35,7 @@ pub(crate) enum Value {
     List(Vec<Node>),
     Table(Vec<Member>),
     Null,
-    /// A number or boolean, verbatim.
+    /// A number or boolean, or a date of TOML. A number of TOML is without its underscores.
     Word(String),
     /// A value that is nested too deeply.
     Other,

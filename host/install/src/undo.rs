@@ -17,7 +17,8 @@ use crate::{Error, Result};
 pub struct UndoResult {
     /// The new contents of the file.
     pub bytes: Vec<u8>,
-    /// True if the contents are equal to the oldest backup.
+    /// True if every edit was undone by restoring its backup. Also true if there was no edit to
+    /// undo.
     pub is_exact: bool,
     /// The names of the servers that are restored.
     pub restored: Vec<String>,
@@ -30,7 +31,8 @@ pub struct UndoResult {
 /// record.
 ///
 /// # Errors
-/// [`Error::Format`] if the file can no longer be parsed.
+/// [`Error::Format`] if the file can no longer be parsed. [`Error::Verify`] if the endpoint cannot
+/// be removed without damage.
 pub fn undo(
     client: Client,
     current: &[u8],

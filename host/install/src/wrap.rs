@@ -56,7 +56,8 @@ pub struct Change {
     /// The command line before the edit. Empty if the edit adds the server, or the server is not a
     /// command.
     pub before: Vec<String>,
-    /// The command line after the edit. Empty if the edit removes the server.
+    /// The command line after the edit, or the URL of an endpoint. Empty if the edit removes the
+    /// server.
     pub after: Vec<String>,
 }
 

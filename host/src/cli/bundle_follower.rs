@@ -165,7 +165,8 @@ impl BundleFollower {
         })
     }
 
-    /// Starts the thread that deploys newer bundles. It ends when `revisions` is dropped.
+    /// Starts the thread that deploys newer bundles. It ends at the next poll after `revisions` is
+    /// dropped.
     pub(crate) fn follow(
         mut self,
         revisions: &Arc<Revisions>,

@@ -222,7 +222,7 @@ fn add_edited(locations: &mut Vec<Location>, clients: &[Client], journal: &Journ
 /// Asks the user on the terminal. Returns true if the user agrees.
 ///
 /// # Errors
-/// There is no terminal.
+/// There is no terminal, or the report is JSON.
 fn confirm(question: &str, is_json: bool) -> Result<bool> {
     if is_json || !std::io::stdin().is_terminal() {
         bail!(UsageError(

@@ -14,7 +14,7 @@ use super::Refused;
 pub(crate) struct Answer {
     /// The answer that a client receives.
     pub(crate) message: Vec<u8>,
-    /// The decision of the guard. `None` if the guard was not called.
+    /// The decision of the guard. `None` if the guard was not called, or it failed.
     pub(crate) decision: Option<Decision>,
 }
 

@@ -230,7 +230,8 @@ impl GatewayFiles {
     }
 }
 
-/// Returns these signing keys, or a random one for this run if `keys` is `None`.
+/// Returns these signing keys, or a random one for this run if `keys` is `None`. Fails if a key is
+/// too short.
 pub(crate) fn keys_or_random(keys: Option<Vec<SigningKey>>) -> Result<Vec<SigningKey>> {
     match keys {
         Some(keys) if keys.iter().any(|key| key.secret.len() < keys::MIN_KEY_BYTES) => bail!(
@@ -249,8 +250,9 @@ pub(crate) fn keys_or_random(keys: Option<Vec<SigningKey>>) -> Result<Vec<Signin
     }
 }
 
-/// Returns the signing keys in the environment, otherwise the key in the user's state folder.
-/// Creates that key if it is missing. If that fails, returns a random key for this run.
+/// Returns the signing keys in the environment, otherwise the key in the user's state folder. Does
+/// not check their length. Creates that key if it is missing. If that fails, returns a random key
+/// for this run.
 pub(crate) fn user_keys() -> Result<Vec<SigningKey>> {
     if let Some(keys) = keys::from_environment() {
         return Ok(keys);

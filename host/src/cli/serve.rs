@@ -242,8 +242,8 @@ impl GatewayParts {
         Ok(Self { config, filter, sampler, revisions, sources, clock, running, follower })
     }
 
-    /// Builds the gateway, and watches its files for changes. Must be called within the async
-    /// runtime.
+    /// Builds the gateway. Watches its files for changes, unless `watch` is false in the gateway
+    /// file. Must be called within the async runtime.
     pub(super) fn start(self) -> Result<Arc<Gateway>> {
         let is_watched = self.config.watch;
         let sandbox = runtime::sandbox(&self.config, &self.revisions)?;

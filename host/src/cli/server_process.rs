@@ -11,13 +11,14 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-/// The maximum length of a line of a server, in bytes.
+/// The maximum length of a line of a server, in bytes. A longer line is read as several lines.
 const MAX_LINE_BYTES: u64 = 64 << 20;
 /// The maximum number of bytes of the error output that are shown.
 const MAX_ERROR_BYTES: u64 = 4096;
 /// The time in which a server must exit after its input is closed.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
-/// The maximum number of pages of a list. It ends a list whose cursors form a cycle.
+/// The maximum number of pages of a list. It ends a list whose cursors form a cycle: the tools
+/// until then are returned.
 const MAX_PAGES: usize = 200;
 
 /// The command that starts a server.
@@ -112,7 +113,8 @@ impl ServerProcess {
     /// the handshake.
     ///
     /// # Errors
-    /// The reason why the server did not list its tools.
+    /// The reason why the server did not list its tools before `deadline`. The list is empty if the
+    /// server declares no tools.
     pub(crate) fn list_tools(
         &mut self,
         client: &str,
@@ -182,7 +184,9 @@ impl ServerProcess {
         }
     }
 
-    /// Ends the process and its children. Returns the last part of its error output.
+    /// Ends the process and, on Unix, its children. Returns the last part of its error output.
+    ///
+    /// Takes up to twice [`EXIT_TIMEOUT`].
     pub(crate) fn end(mut self) -> String {
         drop(self.child.stdin.take());
         let deadline = Instant::now() + EXIT_TIMEOUT;

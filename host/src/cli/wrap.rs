@@ -158,7 +158,7 @@ fn load(
 /// Waits for the exit of the server.
 ///
 /// # Errors
-/// The guard cannot be loaded.
+/// The guard cannot be loaded, or the server cannot be run.
 async fn until_loaded<E: Into<anyhow::Error>>(
     mut server: Pin<&mut impl Future<Output = Result<ExitStatus, E>>>,
     loaded: oneshot::Receiver<Result<()>>,

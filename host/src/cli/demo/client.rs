@@ -37,7 +37,7 @@ impl Client {
         Ok(client)
     }
 
-    /// Calls a tool, and returns the JSON-RPC response verbatim.
+    /// Calls a tool, and returns the next line of the server verbatim. It must be the response.
     pub(super) fn call(&mut self, tool: &str, arguments: Value) -> Result<Vec<u8>> {
         self.request("tools/call", &json!({"name": tool, "arguments": arguments}))
     }

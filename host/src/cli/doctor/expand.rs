@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-/// Returns the text with `${NAME}`, `${NAME:-default}`, `${env:NAME}`, `${workspaceFolder}` and
-/// `${userHome}` replaced by their values.
+/// Returns the text with `${NAME}`, `${NAME:-default}`, `${env:NAME}`, `${workspaceFolder}`,
+/// `${workspaceRoot}`, `${userHome}`, `${pathSeparator}` and `${/}` replaced by their values. Text
+/// after a `${` without `}` remains.
 ///
 /// # Errors
 /// The reference whose value is unknown, such as `${input:key}`.

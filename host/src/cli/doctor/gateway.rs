@@ -14,7 +14,8 @@ use super::Check;
 use crate::cli::config_files::missing_program;
 use crate::cli::runtime::{self, GatewayFiles};
 
-/// The time limit of the health check of a program that already uses the port.
+/// The time limit of the connection, and of each read, in the health check of a program that
+/// already uses the port.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(super) fn checks(file: &Path, checks: &mut Vec<Check>) {
@@ -57,7 +58,8 @@ pub(super) fn checks(file: &Path, checks: &mut Vec<Check>) {
     checks.push(store(&config));
 }
 
-/// Checks all addresses at which a gateway with this configuration listens.
+/// Checks all addresses at which a gateway with this configuration listens. A gateway with TLS that
+/// runs counts as another program.
 fn ports(config: &Config) -> Vec<Check> {
     let external = config.external.as_ref().map(|one| ("external.listen", one.listen.as_str()));
     let fleet = config.fleet.as_ref().map(|one| ("fleet.listen", one.listen.as_str()));
@@ -97,7 +99,8 @@ fn port(setting: &str, address: &str, is_running: bool) -> Check {
     }
 }
 
-/// Returns true if the program at the first address of a name answers a gateway's health check.
+/// Returns true if the program at the first address of a name answers a gateway's health check over
+/// HTTP. A gateway with TLS does not answer it.
 fn is_gateway(address: &str) -> bool {
     address.to_socket_addrs().ok().and_then(|mut all| all.next()).is_some_and(is_healthy)
 }

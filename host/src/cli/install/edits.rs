@@ -53,7 +53,7 @@ pub(super) struct FileEdit {
     /// The names of the servers to which `--undo` is limited. `None` for all.
     pub(super) undone_names: Option<Vec<String>>,
     pub(super) state: Option<FileState>,
-    /// The backup of the file. `None` before the file was written.
+    /// The backup of the file. `None` before the file was written, and after an undo.
     pub(super) backup: Option<PathBuf>,
 }
 
