@@ -12,7 +12,8 @@ const MAX_VALUES: usize = 30;
 const MAX_DESCRIPTION_CHARACTERS: usize = 200;
 
 /// Returns the declaration of a tool of `server`, given its MCP definition. `server` is empty for a
-/// tool under the name that clients see. O(definition).
+/// tool under the name that clients see. O(definition), but quadratic in the number of different
+/// members of a union.
 ///
 /// ```
 /// let tool = serde_json::json!({"name": "list", "description": "Lists orders.", "inputSchema":
@@ -60,7 +61,8 @@ fn is_identifier(name: &str) -> bool {
         && characters.all(|character| character.is_ascii_alphanumeric() || "_$".contains(character))
 }
 
-/// Returns a TypeScript type that includes all values which a JSON Schema accepts.
+/// Returns a TypeScript type that includes all values which a JSON Schema accepts. Of a long
+/// enumeration, it includes all texts in place of the values that are not shown.
 fn type_of(schema: &Value, depth: usize) -> String {
     if depth == 0 {
         return "unknown".to_owned();

@@ -23,7 +23,7 @@ pub enum RunError {
     /// The run was cancelled.
     #[error("The run was cancelled.")]
     Cancelled,
-    /// The program exceeded its memory limit. Contains the limit in bytes.
+    /// The program exceeded its memory limit. Contains the limit in units of 1,048,576 bytes.
     #[error(
         "The program used more than {0} MB of memory. Read records with open(cursor).rows() or keep fewer of them."
     )]

@@ -110,7 +110,7 @@ impl Sandbox {
     }
 }
 
-/// Returns the seed of random numbers, which is the same for equal programs.
+/// Returns the seed of random numbers, which is the same for equal programs with equal inputs.
 fn seed(program: Program<'_>) -> u32 {
     let mut hasher = DefaultHasher::new();
     (program.source, program.input).hash(&mut hasher);
