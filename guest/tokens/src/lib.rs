@@ -107,7 +107,7 @@ impl Estimator {
         self.scaled(self.estimate(text, Some(words)).cautious)
     }
 
-    /// Returns the tokens and the cost of a text. O(n), one pass.
+    /// Returns the tokens and the cost of a text. O(n).
     #[must_use]
     pub fn measure(&self, text: &[u8]) -> Measure {
         if text.len() < MIN_CACHED_BYTES {
@@ -116,8 +116,7 @@ impl Estimator {
         self.measure_in(&mut WordCache::default(), text)
     }
 
-    /// Returns the tokens and the cost of one of many texts that share the cache `words`. O(n), one
-    /// pass.
+    /// Returns the tokens and the cost of one of many texts that share the cache `words`. O(n).
     #[must_use]
     pub fn measure_in(&self, words: &mut WordCache, text: &[u8]) -> Measure {
         self.rounded(text, self.estimate(text, Some(words)))

@@ -9,8 +9,8 @@ const EXACT_BYTES: u64 = 64 * 1024;
 /// The size of a text, in bytes, up to which its tokens are never extrapolated: the samples would
 /// be a third of the text.
 const LEAST_BYTES: u64 = 24 * 1024;
-/// The maximum number of bytes per token in most texts. A text that is shorter than the token limit
-/// times this number is estimated as a whole.
+/// A number of bytes per token that many texts have. A text of at most 64 kB that is shorter than
+/// the token limit times this number is estimated as a whole.
 const MOST_BYTES: u64 = 3;
 /// The size of a sample, in bytes. Many short samples represent varied text better than few long
 /// ones, but each sample cuts a word at both ends.
@@ -53,8 +53,9 @@ impl OriginalCost {
     }
 
     /// Estimates the tokens of `bytes` for a caller that needs exact costs only between two limits.
-    /// From 24 kB on, the result is extrapolated if samples show a cost above the upper limit. If
-    /// the cost is far below the lower limit, the tables determine it.
+    /// Texts of more than 64 kB are always extrapolated. Those of more than 24 kB are if samples
+    /// show a cost above the upper limit. If the cost is far below the lower limit, the tables
+    /// determine it.
     #[must_use]
     pub fn estimate_near(
         estimator: &Estimator,

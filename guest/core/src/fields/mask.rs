@@ -16,10 +16,12 @@ pub struct Mask {
 }
 
 impl Mask {
-    /// Parses dotted paths, separated by commas. Brackets of list elements are optional.
+    /// Parses dotted paths, separated by commas or semicolons, or a GraphQL selection such as `{ id
+    /// user { name } }`. Brackets of list elements are optional.
     ///
     /// # Errors
-    /// Returns a message for the caller if a path is empty or too long.
+    /// Returns a message for the caller if a path is empty or has more than 64 names, or if braces
+    /// do not match.
     pub fn parse(fields: &str) -> Result<Self, String> {
         if fields.contains(['{', '}']) {
             let paths = selection(fields)?;
@@ -28,10 +30,11 @@ impl Mask {
         Self::from_paths(fields.split([',', ';']))
     }
 
-    /// Creates a mask from dotted paths.
+    /// Creates a mask from dotted paths. A path into a value narrows it: of `a` and `a.b`, only
+    /// `a.b` is selected.
     ///
     /// # Errors
-    /// Returns a message for the caller if a path is empty or too long.
+    /// Returns a message for the caller if a path is empty or has more than 64 names.
     pub fn from_paths<'p>(paths: impl IntoIterator<Item = &'p str>) -> Result<Self, String> {
         let mut mask = Self::default();
         for path in paths {
@@ -74,7 +77,8 @@ impl Mask {
     }
 
     /// Returns the part of the mask below the path `keys`, with paths relative to the value there.
-    /// `None` if the mask selects nothing at that path.
+    /// `None` if no path of the mask leads through `keys`: the mask selects nothing there, or all
+    /// of a value that contains it.
     #[must_use]
     pub fn descend(&self, keys: &[String]) -> Option<&Mask> {
         keys.iter().try_fold(self, |mask, key| mask.member(key))
@@ -119,7 +123,7 @@ impl Mask {
 }
 
 /// Returns the member names of the object at node `id`. For a list, returns those of its first
-/// object.
+/// object. Empty for other values.
 #[must_use]
 pub fn names(outline: &Outline<'_>, id: NodeId) -> Vec<String> {
     let Some(node) = outline.node(id) else { return Vec::new() };

@@ -7,7 +7,7 @@ pub enum FieldPriority {
     Identity,
     /// The state or kind of a record.
     State,
-    /// A time, total or URL, by which records are often compared.
+    /// A time, total, URL, person, place or the like, by which records are often compared.
     Key,
     /// Any other field.
     Plain,

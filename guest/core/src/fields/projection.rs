@@ -8,8 +8,8 @@ use crate::json::text::{Form, convert, visible};
 pub(super) const MAX_LEVELS: u16 = 64;
 /// Maximum number of member keys that are cached for one node of a mask.
 const MAX_CACHED_MEMBERS: usize = 256;
-/// The number of cached members to compare with a key, from the expected one on, before the whole
-/// cache is searched.
+/// The number of cached members to compare with a key, from the expected one on. After them, the
+/// first cached member is compared, then the whole cache is searched.
 const MAX_MISSING_MEMBERS: usize = 4;
 
 /// Copies the fields that a mask selects out of JSON documents. Caches the keys of earlier objects:
@@ -34,8 +34,8 @@ struct MaskNode<'m> {
 struct Member {
     /// The member's key verbatim, with quotes and colon.
     raw_key: Vec<u8>,
-    /// The member's unescaped key, and the index of the mask node for its value. `None` if the mask
-    /// does not select the member.
+    /// The member's key as unescaped JSON, with quotes and colon, and the index of the mask node
+    /// for its value. `None` if the mask does not select the member.
     selected: Option<(Vec<u8>, usize)>,
 }
 
@@ -49,10 +49,13 @@ impl<'m> Projection<'m> {
     }
 
     /// Appends the selected fields of the JSON value at offset `at` of `bytes` to `out`. Returns
-    /// false, and appends nothing, if the value has none of them. O(value).
+    /// false, and appends nothing, if the value has none of them. A list that is not empty keeps
+    /// its elements, with `{}` for each that has none of the fields. Values deeper than 64 levels
+    /// are left out. O(value).
     ///
     /// # Errors
-    /// Returns an error if the JSON that was read is invalid.
+    /// Returns an error if the JSON that was read is invalid. `out` may then end with a part of the
+    /// value.
     pub fn copy(&mut self, bytes: &[u8], at: usize) -> Scan<bool> {
         self.value(&mut Scanner::starting_at(bytes, self.form, at), 0)
     }

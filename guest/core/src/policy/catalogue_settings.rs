@@ -152,7 +152,8 @@ fn http_prefix<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Stri
     Ok(if is_document { Some(prefix.unwrap_or_default()) } else { prefix })
 }
 
-/// Returns true if a path has segments of letters, digits and `-._~`, and no slash at its end.
+/// Returns true if a path begins with a slash and has segments of letters, digits and `-._~`. No
+/// segment may be empty, `.` or `..`, so that no slash is at its end.
 fn is_plain_path(path: &str) -> bool {
     let is_plain = |segment: &str| {
         let mut letters = segment.chars();

@@ -6,7 +6,8 @@ use crate::encoding::CursorFormat;
 use crate::fields::Mask;
 use crate::tokens::{Budget, Estimator};
 
-/// The minimum token budget of an answer: enough for an excerpt with its result notice.
+/// The minimum token budget that a caller can request: enough for an excerpt with its result
+/// notice.
 const MIN_BUDGET_TOKENS: u64 = 200;
 
 /// The settings of one endpoint: defaults, policy settings and matching rules combined.
@@ -28,9 +29,11 @@ pub struct EndpointSettings {
     pub max_page_size: u64,
     /// The token budget of an answer, unless a caller requests more pages or another budget.
     pub threshold: u64,
-    /// The maximum token budget of an answer, whatever a caller requests.
+    /// The maximum token budget of an answer. If `enforce_hard_cap` is false, it limits only the
+    /// budgets that callers request.
     pub hard_cap: u64,
-    /// True if the hard cap also limits an answer of several pages or chunks.
+    /// True if the hard cap also limits an answer of several pages or chunks, and one that policy
+    /// exempts from paging or chunking.
     pub enforce_hard_cap: bool,
     /// The maximum number of lines in a chunk of a text.
     pub chunk_size: u64,
@@ -176,7 +179,8 @@ impl EndpointSettings {
         self
     }
 
-    /// Returns true if these settings change every JSON answer, even one within its budget.
+    /// Returns true if these settings may change a JSON answer before it is reduced. All but
+    /// `compact` also change answers within the budget.
     pub(crate) fn transforms_answers(&self) -> bool {
         !self.strip.is_empty()
             || !self.strip_fields.is_empty()
@@ -245,7 +249,8 @@ impl EndpointSettings {
     }
 
     /// Returns the token budget of an answer of `pages` pages. If the caller requests the budget
-    /// `wanted`, returns that, clamped between the minimum budget and the hard cap.
+    /// `wanted`, returns that, whatever the number of pages. It is clamped between the minimum
+    /// budget and the hard cap.
     #[must_use]
     pub fn budget_for(&self, pages: u64, wanted: Option<u64>) -> Budget {
         match wanted {

@@ -67,7 +67,7 @@ pub struct Cursor {
     /// The upstream call to repeat. `None` if the answer is stored.
     #[serde(rename = "r", default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<Replay>,
-    /// Time of issue, in seconds since 1970.
+    /// Time of issue in seconds since 1970, rounded up. The short format rounds it up to minutes.
     #[serde(rename = "t")]
     pub issued: u64,
 }
@@ -113,8 +113,8 @@ pub enum CursorError {
         "cursor_expired: this cursor is too old, and what it led to is no longer kept. Repeat the original call without a cursor to start again."
     )]
     Expired,
-    /// The cursor belongs to the caller, but was issued more than a minute after the current time,
-    /// because a clock was set back.
+    /// The cursor belongs to the caller, but was issued more than a minute after the current time
+    /// (short format: two minutes), because a clock was set back.
     #[error(
         "cursor_expired: the clock of this guard was set back since it issued this cursor. Repeat the original call without a cursor to start again."
     )]
@@ -170,7 +170,8 @@ impl Cursor {
     }
 
     /// Returns the cursor as text in a format, authenticated with the first key and bound to
-    /// `principal`. A cursor with an upstream call to repeat is always in the signed format.
+    /// `principal`. A cursor with an upstream call to repeat is always in the signed format. So is
+    /// one whose snapshot name does not have twelve characters.
     #[must_use]
     pub fn sign(&self, format: CursorFormat, keys: &Keys, principal: &str) -> String {
         let Some(key) = keys.all().next() else { return String::new() };
@@ -222,8 +223,9 @@ impl Cursor {
     /// anything is parsed.
     ///
     /// # Errors
-    /// Returns [`CursorError`]. `Expired` and `Future` are returned only for cursors of this
-    /// principal.
+    /// Returns `Invalid` for a malformed or forged cursor, and for one of another principal.
+    /// Returns `Expired` or `Future` only for cursors of this principal. The endpoint is not
+    /// checked here, but with [`Keys::owns`].
     pub fn verify(
         text: &str,
         keys: &Keys,

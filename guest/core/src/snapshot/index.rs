@@ -20,7 +20,8 @@ pub struct Index {
     pub endpoint: String,
     /// The form of the stored bytes: raw, or escaped as in a JSON string.
     pub form: Form,
-    /// Size of the original payload in bytes, which is the total of all segments.
+    /// Size of the original payload in bytes, which is the total of all segments. For a
+    /// [`ProjectedList`], those are the segments of the original answer.
     pub bytes: u64,
     /// The time at which the snapshot expires, in milliseconds since 1970.
     pub expires_ms: u64,
@@ -95,7 +96,7 @@ pub struct ListIndex {
     /// The bytes of the document around its lists: before the first list, between two lists, and
     /// after the last.
     pub skeleton: Vec<Vec<u8>>,
-    /// The index of the longest list in `lists`.
+    /// The index in `lists` of the list with the most bytes.
     pub main: u64,
     /// True if the document itself is the list.
     pub bare: bool,
@@ -189,13 +190,15 @@ impl ListIndex {
 }
 
 impl TextIndex {
-    /// Returns the number of the chunk, from 0, that contains byte `offset` of the text. O(log n).
+    /// Returns the number of the chunk, from 0, that contains byte `offset` of the text. For an
+    /// offset beyond the text, that is the last chunk. O(log n).
     #[must_use]
     pub fn chunk_at(&self, offset: u64) -> usize {
         self.chunks.partition_point(|mark| mark.offset <= offset).saturating_sub(1)
     }
 
-    /// Returns the position of the last chunk that starts at or before `line`. O(log n).
+    /// Returns the position of the last chunk that starts in a line before `line`, or else the
+    /// start of the text. A chunk that starts in `line` may start inside it. O(log n).
     #[must_use]
     pub fn before_line(&self, line: u64) -> ChunkMark {
         let after = self.chunks.partition_point(|mark| mark.line < line);

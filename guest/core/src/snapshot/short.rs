@@ -141,8 +141,8 @@ fn write_number(bytes: &mut Vec<u8>, mut number: u64) {
     bytes.push(number as u8);
 }
 
-/// Reads a LEB128 number. Returns it with the bytes after it. `None` if it is incomplete or too
-/// large.
+/// Reads a LEB128 number. Returns it with the bytes after it. `None` if it has no end in ten bytes.
+/// Bits above the 64th are dropped.
 fn read_number(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let mut number = 0_u64;
     for (at, byte) in bytes.iter().enumerate().take(10) {

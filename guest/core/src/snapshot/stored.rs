@@ -12,8 +12,8 @@ use crate::encoding::Stored;
 pub struct Entry<'a> {
     /// The key under which the value is stored.
     pub key: String,
-    /// The value to store: an index, a segment, information about a tool, or the name of a
-    /// snapshot.
+    /// The value to store: an index, a segment, information about a tool, the name of a snapshot,
+    /// or a part of a tool catalogue.
     pub value: Cow<'a, [u8]>,
 }
 
@@ -52,7 +52,7 @@ pub type Loaded = BTreeMap<String, Option<Vec<u8>>>;
 pub enum Missing {
     /// The store entries with these keys must be loaded first.
     Keys(Vec<String>),
-    /// An entry of the snapshot is no longer in the store.
+    /// An entry of the snapshot is no longer in the store, has an unknown format, or is too short.
     Gone,
 }
 
@@ -69,7 +69,7 @@ impl<'a> StoredSnapshot<'a> {
     /// Opens the snapshot `name`. Its index must be in `loaded`.
     ///
     /// # Errors
-    /// Returns [`Missing`] if the index is not loaded or no longer stored.
+    /// Returns [`Missing`] if the index is not loaded, no longer stored, or in an unknown format.
     pub fn open(name: &'a str, loaded: &'a Loaded) -> Result<Self, Missing> {
         match loaded.get(name) {
             None => Err(Missing::Keys(vec![name.to_owned()])),
@@ -85,7 +85,7 @@ impl<'a> StoredSnapshot<'a> {
     /// that contain them.
     ///
     /// # Errors
-    /// Returns [`Missing`] if a segment is not loaded or no longer stored.
+    /// Returns [`Missing`] if a segment is not loaded, no longer stored, or too short.
     pub fn bytes(&self, from: u64, to: u64) -> Result<Vec<u8>, Missing> {
         let to = to.min(self.index.bytes);
         let size = SEGMENT_BYTES as u64;

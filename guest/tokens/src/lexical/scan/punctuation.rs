@@ -63,8 +63,8 @@ impl<S: Sink> Reader<'_, '_, S> {
     /// there are none.
     ///
     /// A rule line, which mostly repeats one character, is one event. Its cost depends on the
-    /// logarithm of its length, plus a token for each 64 characters. Other long runs are divided
-    /// into events of six characters.
+    /// logarithm of its length, plus a token for each 64 characters after the first 64. Other long
+    /// runs are divided into events of six characters.
     #[inline(never)]
     fn long(&mut self, start: usize, end: usize, hash: u32) -> Option<(u32, usize)> {
         let run = self.text.get(start..end).unwrap_or_default();
