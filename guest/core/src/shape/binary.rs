@@ -7,7 +7,8 @@ use base64::engine::general_purpose::STANDARD;
 pub const SAMPLE_BYTES: usize = 4_096;
 /// The minimum number of characters of a text that is detected as base64.
 const MIN_BASE64_CHARS: usize = 200;
-/// The minimum number of characters of a text without digits that is detected as base64.
+/// The minimum number of characters of a text with few digits that is detected as base64. A text
+/// that begins as a well-known format may be shorter.
 const MIN_PERIODIC_CHARS: usize = 1_024;
 /// The minimum length, in characters, of the lines into which encoders break base64.
 const MIN_LINE_CHARS: usize = 48;
@@ -26,8 +27,9 @@ const MAGIC_NUMBERS: [(&[u8], &str); 10] = [
     (b"OggS", "Ogg audio"),
 ];
 
-/// Returns a description of base64, with or without line breaks, or of a data URI. `None` for other
-/// text.
+/// Returns a description of base64, with or without line breaks, or of a data URI with base64. Only
+/// the first [`SAMPLE_BYTES`] of the data are examined. `None` for other text, for data of fewer
+/// than 200 characters, and for data that may be words or hexadecimal digits.
 #[must_use]
 pub fn describe_base64(text: &[u8]) -> Option<String> {
     let (mime, data) = match text.strip_prefix(b"data:") {
@@ -89,8 +91,8 @@ fn has_equal_lines(text: &[u8]) -> bool {
     equal && !text.iter().any(|byte| matches!(byte, b' ' | b'\t'))
 }
 
-/// Describes a text of which more than a tenth is control characters or invalid UTF-8. `None` for
-/// other texts.
+/// Describes a text if more than a tenth of its first [`SAMPLE_BYTES`] is control characters or
+/// invalid UTF-8. Tabs, line breaks and escape characters do not count. `None` for other texts.
 #[must_use]
 pub fn describe_control(text: &[u8]) -> Option<String> {
     let head = String::from_utf8_lossy(text.get(..SAMPLE_BYTES.min(text.len()))?).into_owned();

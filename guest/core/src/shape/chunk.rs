@@ -47,8 +47,9 @@ struct OpenLine {
 /// Divides a text into chunks.
 ///
 /// Chunks end at log entries, paragraphs, sections or sentences if possible, else at lines. A line
-/// that is larger than a chunk is divided at sentences or words. In texts of more than 64 kB, only
-/// the first chunk is priced exactly. The others are priced by samples. O(n).
+/// that is larger than a chunk is divided at sentences or words. In texts of more than 64 kB (with
+/// code fences, 4 MB), only a first chunk within the first 64 kB is priced exactly. The others are
+/// priced by samples. O(n).
 #[must_use]
 pub fn plan_chunks(text: &IndexedText<'_>, estimator: &Estimator, size: ChunkLimits) -> TextIndex {
     let mut index = plan_first_chunk(text, estimator, size);
@@ -223,7 +224,8 @@ impl<'a> ChunkPlanner<'a> {
     ///
     /// The chunk ends before the last line with the highest boundary rank, so that it is nearly
     /// full. The boundary is between sentences in its last tenth, or else between lines in its last
-    /// quarter. If neither exists, it is outside of a log entry in the last half.
+    /// quarter. If neither exists, it is outside of a log entry in the last half. If there is none,
+    /// the chunk has all open lines.
     fn best_end(&self, next: Rank) -> usize {
         let end = (next, self.open.len());
         // The number of lines that cost at least `share` hundredths of all.
@@ -286,8 +288,10 @@ impl<'a> ChunkPlanner<'a> {
 }
 
 /// Returns the length, in bytes, of the longest prefix of `bytes` that costs at most `token_limit`
-/// tokens. The prefix ends at a line end, or inside the first line if that is too large. If a
-/// sentence or section ends in the last tenth, the prefix ends there.
+/// tokens. The prefix ends at a line end. It ends inside a line that is the first or larger than
+/// the limit, or if half of the limit would remain unused. If a sentence or section ends in the
+/// last tenth, the prefix ends there. It has at least one character, even if that costs more.
+/// O(prefix).
 #[must_use]
 pub fn trim(bytes: &[u8], form: Form, estimator: &Estimator, token_limit: u64) -> usize {
     let allowed = token_limit.saturating_mul(COST_SCALE);

@@ -95,22 +95,24 @@ pub struct Condensed {
     pub values: Vec<Vec<u8>>,
     /// The number of fields before condensing.
     pub total_fields: u64,
-    /// The paths of the fields that were kept, relative to the record that contains them.
+    /// The paths of the fields that were kept, from the root of a document or from the records of a
+    /// list.
     pub kept: Vec<String>,
-    /// The paths of the fields that were removed, relative to the record that contains them. Those
-    /// that a reader most likely requests come first.
+    /// The paths of the fields that were removed, from the same place. Those that a reader most
+    /// likely requests come first.
     pub dropped: Vec<String>,
     /// The path and value of each field that is left out of the records, because it has the same
     /// value in all.
     pub constants: Vec<(String, String)>,
     /// The number of values that were shortened.
     pub shortened: u64,
-    /// The number of elements left out of lists inside records.
+    /// The number of elements left out of lists inside records or, in a document, out of any list.
     pub omitted: u64,
     /// The JSON Pointer to the first long text that was replaced by an excerpt. `None` if there is
     /// none.
     pub long_text: Option<String>,
-    /// The number of removed key fields, which identify or describe a record.
+    /// The number of removed key fields, which identify or describe a record. Fields of lists
+    /// inside records do not count.
     pub missing_keys: usize,
 }
 
@@ -267,8 +269,8 @@ fn cost(estimator: &Estimator, value: &[u8]) -> u64 {
 }
 
 /// Returns the selection whose rendering fills `token_limit` best, with its statistics. `None` if
-/// none fits. `choose` selects fields for a target cost. `write` renders a selection, and may get
-/// the same one twice.
+/// none of those tried fits. `choose` selects fields for a target cost. `write` renders a
+/// selection, and may get the same one twice.
 fn fit_to_budget(
     token_limit: u64,
     choose: impl Fn(u64) -> Option<Selection>,

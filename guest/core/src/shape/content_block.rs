@@ -76,7 +76,7 @@ fn is_interface_type(mime: &str) -> bool {
 #[must_use]
 pub fn block_text(block: &[u8]) -> Cow<'_, [u8]> {
     let (mut kind, mut text) = (BlockKind::default(), 0..0);
-    // An invalid block has no text.
+    // Of an invalid block, what was read before the fault is shown.
     let _ = read_block(&mut Scanner::new(block, Form::Raw), &mut kind, &mut text);
     match kind {
         BlockKind::Plain => visible(block.get(text).unwrap_or_default(), Form::Escaped),

@@ -94,7 +94,8 @@ pub struct FieldCoverage {
     pub constants: Vec<(String, String)>,
     /// The number of values that were shortened.
     pub shortened: u64,
-    /// The number of elements that were left out of lists inside records.
+    /// The number of elements that were left out of lists inside records or, in a document, out of
+    /// any list.
     pub elements: u64,
     /// The JSON Pointer to the first long text that was replaced by an excerpt. `None` if there is
     /// none.

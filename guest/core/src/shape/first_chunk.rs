@@ -73,8 +73,9 @@ impl FirstChunk<'_> {
         reduce(&Task { pricer: self.pricer, base: self.base, content, whole: None })
     }
 
-    /// Returns true if the longer excerpt quotes as many important lines of the rest as the shorter
-    /// one.
+    /// Returns true if the longer excerpt still quotes enough important lines of the rest: all
+    /// quotes of markup, and four fifths of the quotes of a log or table. Quotes of other texts may
+    /// go.
     fn keeps_quotes(&self, shorter: &Excerpt, longer: &Excerpt) -> bool {
         self.highlights.is_none_or(|highlights| {
             let length = |excerpt: &Excerpt| excerpt.highlights.as_ref().map_or(0, String::len);

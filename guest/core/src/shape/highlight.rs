@@ -41,8 +41,8 @@ pub struct Highlights<'t> {
     /// The name of the entries in `errors`, for headings.
     subject: Subject,
     parts: Vec<Part>,
-    /// The readable content of the text, if it is markup: the text of a page, or the elements of a
-    /// document.
+    /// The readable content of the text, if it is markup or an accessibility snapshot: the text of
+    /// a page, or the elements of a document.
     readable: Option<Readable>,
 }
 
@@ -61,15 +61,16 @@ impl<'t> Highlights<'t> {
         Self { text, kind, errors, subject, parts, readable: readable.flatten() }
     }
 
-    /// Returns true if the text is markup whose readable content costs more than `token_limit`. No
-    /// more tokens should then be used for its source.
+    /// Returns true if the text is markup or an accessibility snapshot whose readable content costs
+    /// at least `token_limit`. No more tokens should then be used for its source.
     #[must_use]
     pub fn is_long_markup(&self, estimator: &Estimator, token_limit: u64) -> bool {
         let readable = self.readable.as_ref();
         readable.is_some_and(|read| read.wanted_tokens(estimator, token_limit) >= token_limit)
     }
 
-    /// Returns true if the text is markup whose readable content is shown after its first lines.
+    /// Returns true if the text is markup or an accessibility snapshot, whose readable content is
+    /// shown after its first lines.
     #[must_use]
     pub fn is_markup(&self) -> bool {
         self.readable.is_some()
@@ -127,7 +128,8 @@ impl<'t> Highlights<'t> {
     }
 
     /// Returns quotes of the important lines from line `from` on, counted from 0, within
-    /// `token_limit`. `errors` has the errors in the same lines. `None` if nothing fits.
+    /// `token_limit`. `errors` has the errors in the same lines. For markup, returns the readable
+    /// content of the whole text instead. `None` if nothing fits.
     #[must_use]
     pub fn excerpt(
         &self,
@@ -154,8 +156,8 @@ impl<'t> Highlights<'t> {
         (!lines.is_empty()).then(|| format!("Elsewhere, in lines {first}-{last}:\n{lines}"))
     }
 
-    /// Returns the last bytes of a text without line breaks, for a quote after its first chunk.
-    /// `None` if they cost more than `token_limit`.
+    /// Returns the last 240 bytes of the last line of a text, for a quote after the first chunk, or
+    /// a quarter of that. `None` if that costs more than `token_limit` too.
     #[must_use]
     pub fn tail(&self, estimator: &Estimator, token_limit: u64) -> Option<String> {
         let last = self.text.line(self.text.len().checked_sub(1)?);

@@ -72,8 +72,8 @@ pub(super) fn index(
 }
 
 /// Returns the lists of a payload to divide into pages: the one that policy names, or those that
-/// make up most of the payload. Empty if the rest of the document is too large to repeat on every
-/// page.
+/// make up most of the payload. Empty if no lists do, or if the rest of the document is too large
+/// to repeat on every page.
 pub(super) fn pageable_lists<'s>(
     context: &ShapeContext<'_>,
     payload: &Payload<'_, '_>,

@@ -67,7 +67,7 @@ impl<'i> Item<'i> {
 }
 
 /// Removes insignificant white space from all items, if that makes the first three more than a
-/// twentieth shorter. O(3 items).
+/// twentieth shorter, and the first object has any. O(3 items).
 pub fn minify_items(items: &mut [Item<'_>]) {
     let (mut before, mut after) = (0, 0);
     for item in items.iter().take(SAMPLE_ITEMS) {

@@ -25,7 +25,8 @@ pub struct PageRequest {
     /// The number of bytes of the first item that earlier results showed already. 0 for a whole
     /// item.
     pub within: u64,
-    /// The maximum number of items to show.
+    /// The maximum number of items to show, unless the page grows (`max_records`) or shows all
+    /// items condensed (`all`).
     pub limit: u64,
     /// The maximum number of records to which the page grows if more than `limit` fit uncondensed.
     /// Scalars have no maximum. If 0, `limit` is exact.
@@ -58,7 +59,7 @@ impl PageRequest {
 /// Number of items that are priced for a rough estimate of the number of items that fit.
 const ROUGHLY_PRICED_ITEMS: usize = 4;
 
-/// Minimum cost of any item, in tokens.
+/// Minimum cost of a condensed or summarized item, in tokens.
 pub(super) const MIN_ITEM_TOKENS: u64 = 3;
 
 /// The minimum number of items of a list that has statistics. A model can count fewer.
@@ -155,8 +156,9 @@ impl<'t> ListTask<'t> {
         Self { all, ..self }
     }
 
-    /// Returns the statistics over all items of the list. `None` if they are not requested, or if
-    /// no field has statistics. O(bytes of the list) on first use.
+    /// Returns the statistics over all items of the list. `None` if they are not requested, if no
+    /// field has statistics, or if they do not fit. Lists of few items and very large ones have
+    /// none. O(bytes of the list) on first use.
     pub(super) fn statistics(&self) -> Option<String> {
         let text = || {
             let all = self.all.as_ref().filter(|all| all.are_countable())?;
@@ -235,8 +237,8 @@ impl<'t> ListTask<'t> {
         Excerpt { highlights: self.statistics(), ..page }
     }
 
-    /// Returns the condenser for the items. `None` if they must not be condensed, or are invalid
-    /// JSON. O(32 items) on first use.
+    /// Returns the condenser for the items. `None` if they must not be condensed, are invalid JSON,
+    /// or have too many fields. O(32 items) on first use.
     pub(super) fn records(&self) -> Option<&RecordCondenser<'t>> {
         let new = || RecordCondenser::new(&self.items, self.options?);
         self.records.get_or_init(new).as_ref()
@@ -260,8 +262,8 @@ impl<'t> ListTask<'t> {
         })
     }
 
-    /// Returns the exact number of items that fit the token limit without condensing. Computed on
-    /// first use.
+    /// Returns the number of items of an uncondensed page that was rendered and fits the token
+    /// limit. A few more may fit. Computed on first use.
     pub(super) fn exact_count(&self) -> usize {
         *self.exact_count.get_or_init(|| {
             let estimate = self.whole_items();
@@ -300,8 +302,9 @@ impl<'t> ListTask<'t> {
         })
     }
 
-    /// Returns the largest number of leading items, up to `count`, with which the rendered page
-    /// fits the token limit. 0 if not even one fits.
+    /// Returns a number of leading items, up to `count`, with which the rendered page fits the
+    /// token limit. It falls in steps in proportion to the excess, so a few more may fit. 0 if not
+    /// even one fits.
     fn fit(&self, mut count: usize) -> usize {
         let limit = self.pricer.token_limit();
         while count > 0 {

@@ -19,8 +19,8 @@ const MIN_OTHERS: usize = 5;
 /// Tokens reserved for the heading above the summaries.
 const HEADING_TOKENS: u64 = 24;
 
-/// Number of attempts in which the number of summarized items shrinks by a tenth. Later attempts
-/// shrink it by a third.
+/// The failed attempt from which on the number of summarized items shrinks by a third. Earlier ones
+/// shrink it by a tenth.
 const MAX_CLOSE_TRIES: usize = 3;
 
 /// The number of items that are summarized first, to estimate the number of summaries that fit.

@@ -32,8 +32,8 @@ impl PartialEq for Pieces {
 }
 
 impl Pieces {
-    /// Creates the JSON of a page: the document of `list` with only `items`. Each item is the index
-    /// of its list, and its bytes in `form`.
+    /// Creates the JSON of a page: the document of `list` with only `items`. A bare list becomes an
+    /// object with the member `items`. Each item is the index of its list, and its bytes in `form`.
     #[must_use]
     pub fn new<'i>(
         list: &ListIndex,
@@ -76,8 +76,8 @@ impl Pieces {
         Self { form, head, tail, clash }
     }
 
-    /// Returns the JSON of the page. If `coverage` and cursor are given, inserts paging fields
-    /// after the main list.
+    /// Returns the JSON of the page. If `coverage` is that of a page, inserts paging fields after
+    /// the main list: `meta` and, if the cursor leads to the rest, `nextCursor`.
     #[must_use]
     pub fn beside(&self, coverage: Option<(&Coverage, CursorLink<'_>)>) -> Vec<u8> {
         let mut out = self.head.clone();

@@ -71,7 +71,9 @@ enum Division<'s> {
     Document,
 }
 
-/// Reduces a payload until the result costs at most `token_limit`. `None` if it needs no reduction.
+/// Reduces a payload until the result costs at most `token_limit`. `None` if it needs no reduction,
+/// or if policy exempts it. A result has at least one character of the payload, even if the limit
+/// is too small.
 ///
 /// The excerpt may be written to text content if `text`, and to structured content if `placement`
 /// is given. It is written to one of them: see [`RenderContext`](super::render::RenderContext).
@@ -176,8 +178,8 @@ pub fn shape_payload<'a>(
 }
 
 /// Returns the excerpt for a page of lists. `items` begin with the first requested one. They are
-/// all items if [`PageRequest::all`], else at most as many as the limit. The cursor to the next
-/// page is derived from `base`. `options` is `None` if items must not be condensed.
+/// all items if [`PageRequest::all`], else at most as many as the page may grow to. The cursor to
+/// the next page is derived from `base`. `options` is `None` if items must not be condensed.
 #[must_use]
 pub fn show_items(
     index: &ListIndex,
@@ -230,8 +232,8 @@ pub fn show_lines(
     Ok(Excerpt { next: None, more: false, ..excerpt })
 }
 
-/// Returns the units into which to divide a payload. `None` if it needs no reduction. `tokens` is
-/// the estimate for the payload, and `total` its cost.
+/// Returns the units into which to divide a payload. `None` if it needs no reduction, or if policy
+/// exempts it. `tokens` is the estimate for the payload, and `total` its cost.
 fn divide<'s>(
     context: &ShapeContext<'_>,
     payload: &Payload<'_, 's>,
@@ -304,7 +306,8 @@ fn has_scalars(payload: &Payload<'_, '_>, list: &List) -> bool {
 }
 
 /// Returns true if a result may show all items of `lists`, condensed. The caller must not request a
-/// page size, and there must be at most [`MAX_ITEMS_AT_ONCE`] items.
+/// page size or several pages, condensing must be allowed, and there must be at most
+/// [`MAX_ITEMS_AT_ONCE`] items.
 fn shows_all_at_once(context: &ShapeContext<'_>, lists: &[&List]) -> bool {
     let items: usize = lists.iter().map(|list| list.items.len()).sum();
     context.condense_options().is_some() && context.first_page().all && items <= MAX_ITEMS_AT_ONCE

@@ -47,8 +47,8 @@ impl<'a> ExcerptPricer<'a> {
         self.context.token_limit
     }
 
-    /// Returns the cost, in tokens, of the rendered excerpt. O(excerpt); O(1) for the excerpt
-    /// priced last.
+    /// Returns the cost, in tokens, of the rendered excerpt. O(excerpt). The excerpt priced last is
+    /// compared, but not rendered again.
     #[must_use]
     pub fn cost(&self, excerpt: &Excerpt) -> u64 {
         self.priced(excerpt, |priced| priced.cost)
@@ -131,9 +131,10 @@ impl<'a> ExcerptPricer<'a> {
         }
     }
 
-    /// Returns the first excerpt that costs at most `limit`. `None` if all attempts fail. `make`
-    /// creates an excerpt for a number of content tokens. That is first `tokens`, then less by the
-    /// excess of the previous attempt. The reduction doubles if it had no effect.
+    /// Returns the first excerpt that costs at most `limit`. `None` if all attempts fail, or if
+    /// `make` returns `None`. `make` creates an excerpt for a number of content tokens. That is
+    /// first `tokens`, then less by the excess of the previous attempt. The reduction doubles if it
+    /// had no effect.
     pub(super) fn shrink(
         &self,
         limit: u64,
@@ -232,7 +233,8 @@ impl<'a> ExcerptPricer<'a> {
     }
 }
 
-/// Returns the number of line breaks in a text, including escaped ones. O(n).
+/// Returns the number of line breaks in a text, including escaped ones. Also counts an `n` after an
+/// escaped backslash. O(n).
 pub(super) fn line_breaks(text: &[u8]) -> u64 {
     let escaped = memchr::memmem::find_iter(text, b"\\n").count();
     (memchr::memchr_iter(b'\n', text).count() + escaped) as u64

@@ -87,7 +87,8 @@ pub fn first(
 /// records are complete if `has_all_fields`. The cursor to the next page is derived from `base`.
 /// O(records on the page).
 ///
-/// # Errors Returns [`Missing`] if segments of the snapshot must be loaded first, or no longer
+/// # Errors
+/// Returns [`Missing`] if segments of the snapshot must be loaded first, or no longer
 /// exist.
 pub fn page(
     stored: &StoredSnapshot<'_>,
@@ -97,7 +98,7 @@ pub fn page(
     base: &Cursor,
     pricer: &ExcerptPricer<'_>,
 ) -> Result<Excerpt, Missing> {
-    // A token has at most 16 bytes.
+    // Most tokens have at most 16 bytes.
     let most = usize::try_from(pricer.token_limit().saturating_mul(16)).unwrap_or(usize::MAX);
     let max_items = request.max_items(pricer.token_limit());
     let exact = PageRequest { limit: max_items, max_records: 0, ..request };
@@ -111,7 +112,8 @@ pub fn page(
 }
 
 /// Returns the selected fields of each requested record as JSON, or the whole records if
-/// `has_all_fields`. Stops at the first record after which the records exceed `most` bytes.
+/// `has_all_fields`. Stops after the pass in which the records exceed `most` bytes. Invalid records
+/// are returned unchanged.
 fn items(
     stored: &StoredSnapshot<'_>,
     list_page: &ProjectedList,

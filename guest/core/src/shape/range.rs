@@ -146,7 +146,8 @@ fn least_first(context: &ShapeContext<'_>, text: &IndexedText<'_>, tokens: u64) 
     let last = lines.min(text.len()).checked_sub(1);
     let end = last.and_then(|last| text.ends().get(last)).copied().unwrap_or(0);
     let most = tokens * 3 / 4;
-    // A token has at most 16 bytes, and an escape at most six: more bytes need not be priced.
+    // Most tokens have at most 16 bytes, and an escape has at most six: more bytes need not be
+    // priced.
     if end as u64 > most.saturating_mul(96) {
         return tokens / 5;
     }
@@ -185,7 +186,8 @@ pub(super) fn line_number(bytes: &[u8], form: Form, index: &TextIndex, offset: u
     mark.line + count_line_ends(slice(bytes, mark.offset, offset), form)
 }
 
-/// Returns the byte offset in `bytes` at which line `to` begins. `bytes` begin in line `from`.
+/// Returns the byte offset in `bytes` at which line `to` begins, or their length if they end
+/// before. `bytes` begin in line `from`.
 #[must_use]
 pub fn skip_lines(bytes: &[u8], form: Form, from: u64, to: u64) -> u64 {
     let count = usize::try_from(to.saturating_sub(from)).unwrap_or(usize::MAX);

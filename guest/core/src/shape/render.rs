@@ -19,8 +19,8 @@ use crate::snapshot::{Cursor, Keys, Placement, Replay};
 const MIN_FULL_NOTICE_TOKENS: u64 = 1_200;
 /// Token limit below which result notices are brief.
 const MAX_BRIEF_TOKENS: u64 = 400;
-/// Token limit below which structured content omits the counts of items, to make room for the
-/// cursor.
+/// Token limit below which structured content that lacks the excerpt omits the counts of items, to
+/// make room for the cursor.
 const MAX_SINGLE_CURSOR_TOKENS: u64 = 220;
 
 /// The settings of a call that determine how excerpts are rendered in the result for the client.
@@ -87,13 +87,14 @@ pub struct Rendered {
     pub structured: Option<Vec<u8>>,
     /// The signed form of the excerpt's cursor, if it has one.
     pub cursor: Option<String>,
-    /// The estimated tokens of text, blocks, notice and structured content together.
+    /// The estimated tokens of text, blocks, heading, notice and structured content together,
+    /// without the content that the client does not show to its model.
     pub tokens: u64,
 }
 
 impl RenderContext<'_> {
     /// Returns the number of copies of quoted lines that the budget pays for: one in the notice,
-    /// and one in structured content if the excerpt is written there too.
+    /// and one in structured content if the excerpt is written there only.
     #[must_use]
     pub fn notices(&self) -> u64 {
         let is_repeated = self.structured.is_some() && !self.has_both();

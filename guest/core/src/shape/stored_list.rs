@@ -34,7 +34,8 @@ struct Window<'w> {
 /// Reads the requested items from a snapshot. Stops soon after they exceed the amount that fits
 /// `token_limit`.
 ///
-/// # Errors Returns [`Missing`] if segments of the snapshot must be loaded first, or no longer
+/// # Errors
+/// Returns [`Missing`] if segments of the snapshot must be loaded first, or no longer
 /// exist.
 pub fn read_items(
     stored: &StoredSnapshot<'_>,
@@ -43,7 +44,7 @@ pub fn read_items(
     token_limit: u64,
 ) -> Result<StoredItems, Missing> {
     let start = list.mark(request.first).ok_or(Missing::Gone)?;
-    // A token has at most 16 bytes. A condensed item is made from about ten times its size.
+    // Most tokens have at most 16 bytes. A condensed item is made from about ten times its size.
     let token_bytes = if request.whole { 16 } else { 160 };
     let bytes_of =
         |tokens: u64| usize::try_from(token_limit.saturating_mul(tokens)).unwrap_or(usize::MAX);

@@ -13,8 +13,10 @@ use crate::policy::Strip;
 /// occurrence.
 const MIN_REPEAT_BYTES: usize = 64;
 
-/// Returns a document as unescaped JSON. Values of the kinds in `strip`, and members whose names
-/// match the patterns `fields`, are removed. O(n).
+/// Returns a document as unescaped JSON. Removes members whose values are null or empty, as `strip`
+/// says, and those whose names match the patterns `fields`. Replaces repeated objects of at least
+/// 64 bytes by a reference to the first. Elements of lists are not removed, and an object that
+/// becomes empty remains. O(n).
 #[must_use]
 pub fn strip(outline: &Outline<'_>, strip: &[Strip], fields: &[String]) -> Vec<u8> {
     let mut stripper = Stripper {
@@ -32,7 +34,7 @@ pub fn strip(outline: &Outline<'_>, strip: &[Strip], fields: &[String]) -> Vec<u
 }
 
 /// Returns a list of objects as a header and rows: `{"columns":[…],"rows":[[…],…]}`. `None` if the
-/// objects differ in keys or key order.
+/// value is no list of objects, or if these have no keys, other keys or another order of keys.
 #[must_use]
 pub fn columns(outline: &Outline<'_>, id: NodeId) -> Option<Vec<u8>> {
     let keys = |id: NodeId| -> Option<Vec<Vec<u8>>> {

@@ -8,8 +8,9 @@ use crate::json::text::Form;
 use crate::query::table_rows;
 use crate::tokens::Estimator;
 
-/// Returns the number of rows and the statistics of the columns, within `token_limit`. `None`
-/// unless the text is a table of at most 800 kB whose first line names its columns. O(n).
+/// Returns the number of rows and the statistics of the columns, within `token_limit`. `None` if
+/// nothing fits, or unless the text is a table of at most 800 kB whose first line names its
+/// columns. O(n).
 pub(super) fn table_statistics(
     highlights: &Highlights<'_>,
     estimator: &Estimator,

@@ -195,7 +195,8 @@ impl Transformed {
     }
 
     /// Applies the transformations that policy configures, such as sorting. `None` if they change
-    /// nothing.
+    /// nothing, and for texts, JSON Lines, content blocks and payloads that were transformed
+    /// already.
     #[must_use]
     pub fn by_policy(context: &ShapeContext<'_>, payload: &Payload<'_, '_>) -> Option<Self> {
         let limits = context.limits;

@@ -8,11 +8,12 @@ use crate::tokens::{COST_SCALE, Estimator};
 /// The number of bytes before a cut that are searched for the end of a sentence or word.
 const MAX_LOOKBACK_BYTES: usize = 400;
 
-/// Returns the length, in bytes, of the longest prefix of `bytes` that costs at most `allowance`
-/// tokens. O(result).
+/// Returns the length, in bytes, of a long prefix of `bytes` that costs at most `allowance` tokens.
+/// O(result).
 ///
 /// Intended for text without usable line ends. The prefix ends after a sentence or else a word,
-/// never inside a grapheme or an escape. It is empty only if `bytes` is empty.
+/// never inside a character or an escape. Near an escape, it may end inside a grapheme. It has at
+/// least one character, even if that costs more, unless `bytes` is empty.
 #[must_use]
 pub(super) fn fit(bytes: &[u8], form: Form, estimator: &Estimator, allowance: u64) -> usize {
     let weigh = |end: usize| {
@@ -52,7 +53,7 @@ pub(super) fn fit(bytes: &[u8], form: Form, estimator: &Estimator, allowance: u6
 }
 
 /// Returns the last offset, at or shortly before `end`, at which to cut `bytes`: after a sentence,
-/// else a word, else a grapheme. 0 if there is none.
+/// else a word, else a grapheme. Returns `end` if there is none.
 pub(super) fn settle(bytes: &[u8], end: usize, form: Form) -> usize {
     let from = text::boundary(bytes, end.saturating_sub(MAX_LOOKBACK_BYTES.min(end / 2)), form);
     let window = bytes.get(from..end).unwrap_or_default();

@@ -16,7 +16,7 @@ const SAMPLE_BYTES: usize = 512;
 const MAX_SAMPLES: usize = 16;
 /// The maximum total size, in bytes, of the samples of a text whose strides have several samples.
 const MAX_SAMPLED_BYTES: usize = 64 * 1024;
-/// The maximum number of samples of a stride for which [`MARGIN`] applies.
+/// The number of samples of a stride from which on [`SMALL_MARGIN`] applies, not [`MARGIN`].
 const FEW_SAMPLES: usize = 4;
 /// The margin that is added to the cost of a stride with few samples, as a fraction: a twelfth.
 const MARGIN: (u64, u64) = (1, 12);
@@ -26,7 +26,8 @@ const SMALL_MARGIN: (u64, u64) = (1, 24);
 const MAX_LOOKBACK_LINES: usize = 24;
 
 /// Returns the position of the second chunk of a text. `None` if one chunk holds the whole text.
-/// The first chunk is priced exactly if it lies in the first 64 kB. O(first chunk).
+/// The first chunk is priced exactly if it lies in the first 64 kB. O(first chunk), or O(n) if it
+/// is longer.
 pub(super) fn second_chunk(
     text: &IndexedText<'_>,
     estimator: &Estimator,
@@ -143,8 +144,8 @@ impl<'a> SampledPlanner<'a> {
     }
 
     /// Returns the line before which a chunk ends: the one with the highest boundary rank in the
-    /// chunk's last three quarters. `first` is the line in which the chunk begins, `last` the
-    /// latest end.
+    /// chunk's last three quarters, and in its last [`MAX_LOOKBACK_LINES`] lines. `first` is the
+    /// line in which the chunk begins, `last` the latest end.
     fn best_end(&self, first: usize, last: usize) -> usize {
         if last >= self.text.len() {
             return last;

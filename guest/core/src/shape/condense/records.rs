@@ -76,8 +76,9 @@ impl<'r> RecordCondenser<'r> {
         &self.schema
     }
 
-    /// Returns all `items`, condensed to about `token_limit` tokens. `None` if no field fits. O(n)
-    /// for each of at most eight iterations.
+    /// Returns all `items`, condensed to about `token_limit` tokens. `None` if no field fits, or a
+    /// record is invalid JSON. O(n) for each of at most eight iterations, or sixteen if the records
+    /// have no constant of the sample in common.
     #[must_use]
     pub fn condense(&self, items: &[Item<'_>], token_limit: u64) -> Option<Condensed> {
         let mut cache = RecordCache { constants: self.constants.clone(), ..RecordCache::default() };

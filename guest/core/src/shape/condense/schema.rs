@@ -178,8 +178,9 @@ impl Schema {
             && self.fields.get(at).is_some_and(|field| field.map)
     }
 
-    /// Returns the path of a field, relative to the record that contains it: `user.login`,
-    /// `labels[].name`.
+    /// Returns the path of a field from the root, such as `items[].name`. In a list of records, the
+    /// path is relative to the record: `user.login`, `labels[].name`. A path of more than five
+    /// names is abbreviated.
     #[must_use]
     pub fn path(&self, at: FieldId) -> String {
         let name = self.fields.get(at).map_or("", |field| field.name.as_str());
@@ -189,8 +190,8 @@ impl Schema {
         }
     }
 
-    /// Returns the path of the member `name` of the field `parent`, relative to the record that
-    /// contains it.
+    /// Returns the path of the member `name` of the field `parent`, in the form of
+    /// [`Schema::path`].
     #[must_use]
     pub fn path_of(&self, parent: FieldId, name: &str) -> String {
         let mut names = vec![name];
@@ -223,8 +224,8 @@ impl Schema {
         }
     }
 
-    /// Returns the keys on the path from the root to a field, without list elements, in the form of
-    /// policy masks.
+    /// Returns the keys on the path from the root to a field, without list elements and keys of
+    /// maps, in the form of policy masks.
     #[must_use]
     pub fn keys(&self, at: FieldId) -> Vec<&str> {
         let mut names = Vec::new();

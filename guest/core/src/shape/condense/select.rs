@@ -22,9 +22,10 @@ pub struct Selection {
     pub nested: usize,
     /// The maximum number of elements in each list of records.
     pub records: usize,
-    /// The number of removed important fields: those of [`FieldPriority::Key`] and above.
+    /// The number of removed important fields: those of [`FieldPriority::Key`] and above, outside
+    /// of lists inside records.
     pub missing: usize,
-    /// The number of removed fields that identify records.
+    /// The number of removed fields that identify records, outside of lists inside records.
     pub missing_identity: usize,
     /// The number of lists without a kept field, although some of their fields have useful
     /// priorities.
@@ -78,8 +79,8 @@ const ROUNDS: [(FieldPriority, usize); 17] = [
 pub const WORTHY_ROUNDS: usize = ROUNDS.len() - 2;
 
 /// Selects fields whose values cost at most `token_limit` tokens, by the first `rounds` selection
-/// rounds. Lists of records are cut to `records` elements. `None` if not even identifying fields
-/// fit.
+/// rounds. Lists of records are cut to `records` elements. `None` if no identifying field fits or,
+/// without identifying fields, no field at all.
 #[must_use]
 pub fn select(
     schema: &Schema,

@@ -15,7 +15,8 @@ use crate::json::outline::{Node, Outline};
 use crate::json::text::Form;
 use crate::tokens::Estimator;
 
-/// The maximum number of distinct values of a category in the sample.
+/// The maximum number of distinct values of a category in the sample. Values that recur often may
+/// be more.
 const MAX_CATEGORIES: usize = 16;
 /// The minimum number of records of a list in a document that has statistics. A model can count
 /// fewer.
@@ -44,7 +45,7 @@ pub fn statistics_limit(token_limit: u64) -> Option<u64> {
 
 /// Returns the statistics of the most informative fields of all `items`, each as text, the most
 /// useful first. `form` is the form of `items`, which may differ from that of the sampled records.
-/// `None` if an item is invalid JSON. O(n).
+/// `None` if an item is invalid JSON, or the sample has no records. O(n).
 #[must_use]
 pub fn statistics<'i>(
     records: &RecordCondenser<'_>,
@@ -76,8 +77,9 @@ pub fn statistics<'i>(
 }
 
 /// Returns the number of records of the largest lists and maps in a document, each with the
-/// statistics of its most informative fields, as text. Omits lists of fewer than twelve records.
-/// `schema` is that of the document. O(n).
+/// statistics of its most informative fields, as text. Omits lists of fewer than twelve records,
+/// and has at most three. Empty if a record is nested too deep to be read. `schema` is that of the
+/// document. O(n).
 #[must_use]
 pub fn document_statistics(schema: &Schema, outline: &Outline<'_>) -> Vec<ListStatistics> {
     let records = schema.fields.iter().enumerate();

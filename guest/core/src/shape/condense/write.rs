@@ -70,8 +70,8 @@ pub(super) struct Writer<'w, 'a> {
 }
 
 impl Writer<'_, '_> {
-    /// Writes the value `id` as unescaped JSON: a document or, if `in_list`, a record. Writes `{}`
-    /// if none of its fields is selected.
+    /// Writes the value `id` as unescaped JSON: a document or, if `in_list`, a record. A record
+    /// without a selected field gets its first two plain values, a document `{}`.
     pub(super) fn root(&mut self, out: &mut Vec<u8>, id: NodeId, in_list: bool) {
         let inside = if in_list { Nesting::List } else { Nesting::Document };
         if self.any(out, id, inside) {

@@ -13,7 +13,7 @@ use crate::text::severity::Severity;
 /// remove up to three bytes more.
 const MAX_CHAR_BYTES: usize = 4;
 
-/// The maximum number of bytes that one token of a model encodes.
+/// The maximum number of bytes that one token of usual text encodes.
 const MAX_TOKEN_BYTES: u64 = 16;
 
 /// The amount of detail in which entries are shown.
@@ -175,7 +175,7 @@ impl<'h> LogErrors<'h> {
     }
 }
 
-/// Merges groups of log entries with equal templates, errors first. O(groups).
+/// Merges groups of log entries with equal templates, errors first. O(groups log groups).
 fn merge<'h>(entries: &[MergedEntries<'h>], masking: Masking) -> Vec<MergedEntries<'h>> {
     let mut groups: Vec<MergedEntries<'h>> = Vec::new();
     // Templates are long and share their first half, so comparing hashes is faster.

@@ -9,7 +9,7 @@ use crate::text::page_snapshot::snapshot_lines;
 use crate::text::page_text::page_text;
 use crate::tokens::Estimator;
 
-/// The number of leading bytes that are searched for signs of HTML.
+/// The number of leading characters that are searched for signs of HTML.
 const SAMPLE_BYTES: usize = 4_096;
 /// The share of the tokens, in tenths, that failures may take.
 const FAILURE_TENTHS: u64 = 6;

@@ -52,7 +52,8 @@ fn chunk(text: &TextTask<'_>, base: &Cursor, pricer: &ExcerptPricer<'_>) -> Exce
         let next = (to < end).then(|| Cursor { offset: to, end: cursor_end, ..base.clone() });
         Excerpt::new(coverage, next, ExcerptBody::Text(content.to_vec(), form))
     };
-    // A token has at most 16 bytes, and an escape at most six: a longer text cannot fit.
+    // Most tokens have at most 16 bytes, and an escape has at most six: a longer text hardly ever
+    // fits.
     if (bytes.len() as u64) < pricer.token_limit().saturating_mul(96) {
         let whole = make(bytes.len());
         if pricer.fits(&whole) {

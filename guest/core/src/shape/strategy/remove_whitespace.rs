@@ -30,8 +30,8 @@ impl Strategy for RemoveWhitespace {
         }
         let payload = whole.payload;
         payload.survey.filter(|survey| survey.kind != Kind::Scalar && !payload.blocks)?;
-        // A token is at most 16 bytes. Beyond 48 bytes a token, two thirds would have to be white
-        // space.
+        // Most tokens have at most 16 bytes. Beyond 48 bytes a token, two thirds would have to be
+        // white space.
         if payload.bytes.len() as u64 > task.pricer.token_limit().saturating_mul(48)
             || !has_excess_whitespace(payload)
         {

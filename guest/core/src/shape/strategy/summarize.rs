@@ -27,8 +27,9 @@ const FIELD_NAME_TOKENS: u64 = 40;
 /// a text of uncommon words may be one percent too low, and texts use all of their budget.
 const TEXT_RESERVE: u64 = 50;
 
-/// The strategy that shows the most important fields of a document, with shortened values. If no
-/// field fits, it describes the document.
+/// The strategy that shows the most important fields of a document, with shortened values. It
+/// describes a document of too many values or fields, and one whose summaries all exceed the limit.
+/// It does not apply if no field fits: the first lines of the document are then shown.
 pub(super) struct Summarize;
 
 impl Strategy for Summarize {

@@ -35,7 +35,8 @@ const MIN_PHRASES: u64 = 3;
 const MAX_CATEGORY_CHARS: u64 = 24;
 
 impl Field {
-    /// Returns true if nearly all values are distinct texts, most of which are not dates.
+    /// Returns true if nearly all values are texts, at least seven tenths of which are distinct and
+    /// half of which are not dates.
     fn has_different_texts(&self) -> bool {
         let counted = self.count.min(MAX_DISTINCT_VALUES as u64);
         self.strings * 10 >= self.count * 9

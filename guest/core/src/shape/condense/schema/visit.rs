@@ -196,8 +196,9 @@ fn has_lines(raw: &[u8]) -> bool {
     spaces > 2 && memchr::memmem::find_iter(head, b"\\n").count() > 2
 }
 
-/// Returns true if an object is treated as a map. It then has many members, most of them objects or
-/// most of them lists, or with keys that are data, such as versions and dates.
+/// Returns true if an object is treated as a map. It then has at least 128 members, or at least 16
+/// of one kind: mostly objects, mostly lists, or mostly with keys that are data, such as versions
+/// and dates.
 #[must_use]
 fn is_map(outline: &Outline<'_>, id: NodeId, node: &Node) -> bool {
     if node.kind != Kind::Object || node.children < MIN_MAP_CONTAINERS {

@@ -142,8 +142,8 @@ impl Statistic {
     }
 
     /// Returns the statistics of the field `path` over `total` records, which the field `name`
-    /// identifies. `None` if fewer than half of the records have a value, or if all values are
-    /// equal.
+    /// identifies. `None` if fewer than half of the records have a value, if all values are equal,
+    /// or if there are more values than records. Also `None` for values that are no category.
     #[allow(clippy::cast_precision_loss, reason = "a mean is rounded")]
     pub(super) fn text(&self, path: &str, name: &str, total: u64) -> Option<String> {
         // A record may have a member twice, so that nothing can be said of the number of records.
@@ -190,7 +190,7 @@ impl Statistic {
     }
 
     /// Returns the values of a category with their counts, the most frequent first. `None` if there
-    /// are too many.
+    /// are fewer than two, or if most of more than three values occur once.
     fn counts(&self) -> Option<String> {
         // Values of one record each are names or notes, not categories.
         let single = self.values.values().filter(|count| **count == 1).count();
