@@ -173,11 +173,13 @@ impl Aggregates {
     }
 
     /// Computes the totals over the records `chosen` of `records`. Returns a JSON object with a
-    /// member for each total. Lists at most `limit` groups, or all if `limit` is 0. Fields must
-    /// occur in `records`, and may be absent in all chosen ones. O(records).
+    /// member for each total. Lists at most `limit` groups, and never more than 1,000. If `limit`
+    /// is 0, the other groups are counted. Fields must occur in `records`, and may be absent in all
+    /// chosen ones. O(records).
     ///
     /// # Errors
-    /// Returns a message for the caller if no record has a requested field.
+    /// Returns a message for the caller if no record has a requested field, or if totals cannot be
+    /// computed: of objects, of several currencies, or of more than 200,000 groups.
     pub fn run(
         mut self,
         records: &RecordSet<'_>,
@@ -238,8 +240,8 @@ impl GroupedTotals {
         Ok(())
     }
 
-    /// Returns the column that `name` refers to: a total, a field of the groups, or a column number
-    /// from 1. `None` if there is no such column.
+    /// Returns the column that `name` refers to: a field of the groups, a total, a column number
+    /// from 1, or a word such as `value` or `key`. `None` if there is no such column.
     fn column(&self, name: &str) -> Option<Column> {
         if let Some(at) = self.by.iter().position(|field| {
             field.name.verbatim.split_whitespace().collect::<String>().eq_ignore_ascii_case(name)

@@ -244,8 +244,8 @@ fn separate(out: &mut Vec<u8>) {
     }
 }
 
-/// Converts a date `20240501` or time `20240501T100000Z` to the form of RFC 3339. `None` for other
-/// values.
+/// Converts a date `20240501` or time `20240501T100000Z` to the form of RFC 3339. A local time
+/// remains without offset. `None` for other values.
 fn time(value: &str) -> Option<String> {
     let (date, rest) = value.split_at_checked(8)?;
     let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());

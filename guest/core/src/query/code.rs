@@ -49,7 +49,8 @@ pub(super) fn replaced(
 }
 
 /// Reads a regular expression between slashes, such as `/^ne/i`, at the start of a text. Returns
-/// the expression, true if it ignores case, and the rest of the text. `None` if there is none.
+/// the expression, true if it ignores case, and the rest of the text. The flags `g`, `m`, `s` and
+/// `u` have no effect. `None` if there is no expression, or it has another flag.
 pub(super) fn regex_literal(text: &str) -> Option<(String, bool, &str)> {
     let inner = text.strip_prefix('/')?;
     let mut is_escaped = false;
@@ -65,8 +66,8 @@ pub(super) fn regex_literal(text: &str) -> Option<(String, bool, &str)> {
     is_known.then(|| (pattern.replace("\\/", "/"), flags.contains('i'), rest))
 }
 
-/// Returns the byte position of the bracket that closes the one at the start of the text. `None` if
-/// it is not closed.
+/// Returns the byte position of the bracket that closes the one before the start of the text.
+/// `None` if it is not closed.
 pub(super) fn end_of_group(text: &str) -> Option<usize> {
     let mut depth = 0usize;
     outside_quotes(text).find_map(|(at, c)| match c {
@@ -83,7 +84,7 @@ pub(super) fn end_of_group(text: &str) -> Option<usize> {
     })
 }
 
-/// Splits a text at a separator outside of quotes and brackets.
+/// Splits a text at a separator outside of quotes and brackets, and trims the parts.
 pub(super) fn parts<'t>(text: &'t str, separator: &str) -> Vec<&'t str> {
     let (mut depth, mut start, mut parts) = (0usize, 0, Vec::new());
     for (at, c) in outside_quotes(text) {

@@ -25,7 +25,7 @@ pub struct PreviousAnswer {
     pub snapshot: String,
     /// True if the answer was the structured content, false if it was text content.
     pub is_structured: bool,
-    /// The digests of the records. `None` if the answer was not a list.
+    /// The digests of the records. `None` if the answer was not a list, or had too many records.
     records: Option<RecordDigests>,
 }
 
@@ -120,7 +120,8 @@ impl PreviousAnswer {
     }
 
     /// Compares this answer with a later one, which is stored as `snapshot`. Returns `None` if they
-    /// differ and are not both lists. O(answer).
+    /// differ and are not both lists of at most 100,000 records. Also returns `None` if the text
+    /// around a list differs, or if the document around only one of them does. O(answer).
     #[must_use]
     pub fn compare(
         &self,

@@ -7,7 +7,8 @@ use regex_lite::{Regex, RegexBuilder};
 
 use super::literal_search::LiteralSearch;
 
-/// Maximum number of bytes that one query searches.
+/// Maximum number of bytes that one query searches with an engine of regular expressions. Plain
+/// texts are searched further.
 pub(super) const MAX_SEARCHED_BYTES: usize = 8 * 1024 * 1024;
 /// Maximum number of bytes that are searched with a pattern of one KiB compiled size. It is lower
 /// for larger patterns. The engine takes at most about 300 ns per byte and KiB, so the worst

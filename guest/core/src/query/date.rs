@@ -159,7 +159,8 @@ impl DateTime {
         seconds.rem_euclid(86_400) as f64 + nanoseconds as f64 / 1e9
     }
 
-    /// Parses `2024-05-01`, alone or followed by a time. `None` for other texts.
+    /// Parses the beginning of a text: `2024-05-01`, `2024-05` or `2024/05/01`, and hours and
+    /// minutes after it. What follows is ignored, also seconds and a zone. `None` for other texts.
     fn parse(text: &str) -> Option<Self> {
         let number = |from: usize, until: usize| text.get(from..until)?.parse::<i64>().ok();
         let is = |at: usize, signs: &str| {

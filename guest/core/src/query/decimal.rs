@@ -3,8 +3,8 @@
 /// Number of decimal places up to which sums are exact.
 const EXACT_DECIMAL_PLACES: u32 = 18;
 
-/// A sum of decimal numbers. It is exact while all numbers have at most 18 decimal places and the
-/// sum fits 128 bits. After that it is a floating-point number.
+/// A sum of decimal numbers. It is exact while all numbers have no exponent and at most 18 decimal
+/// places, and the sum fits 128 bits. After that it is a floating-point number.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Sum {
     Exact(i128),
@@ -62,8 +62,8 @@ impl std::fmt::Display for Sum {
     }
 }
 
-/// Returns a number in units of its 18th decimal place. `None` if it has more decimal places, or is
-/// too large.
+/// Returns a number in units of its 18th decimal place. `None` if it has more decimal places or an
+/// exponent, or is too large.
 pub(super) fn decimal(number: &str) -> Option<i128> {
     let (sign, digits) = number.strip_prefix('-').map_or((1, number), |digits| (-1, digits));
     let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));

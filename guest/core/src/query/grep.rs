@@ -54,11 +54,12 @@ pub struct Pattern {
 #[derive(Clone, Copy, Debug)]
 pub struct SearchOptions {
     /// Number of context lines before and after a matching line, or of context members before and
-    /// after a matching member.
+    /// after a matching member. At most 50. 0 for the automatic context of few matches.
     pub context: u64,
     /// The line at which the search begins, from 1.
     pub from_line: u64,
-    /// Maximum number of matching lines or values to return. 0 for the default.
+    /// Maximum number of matching lines or values to return, never more than 2,000. 0 for the
+    /// default, which is 2,000.
     pub limit: u64,
 }
 
@@ -202,7 +203,8 @@ impl Pattern {
     }
 
     /// Returns the lines of a text that match, with `context` lines around each, and the counts.
-    /// Lines are numbered in the style of grep: `12:` is a match, `13-` is context.
+    /// Lines are numbered in the style of grep: `12:` is a match, `13-` is context. Searches at
+    /// most [`Pattern::max_bytes`]. The description says how to search the rest.
     #[must_use]
     pub fn search_text(&self, text: &[u8], options: SearchOptions) -> FoundLines {
         let before = usize::try_from(options.from_line.saturating_sub(1)).unwrap_or(usize::MAX);

@@ -64,8 +64,8 @@ impl<'q> QueryInput<'q> {
     }
 }
 
-/// Converts the table in a text to a JSON list of its rows. `None` if the text has no table, or
-/// begins like JSON. O(n).
+/// Converts the table in a text to a JSON list of its rows. `None` if the text has no table, begins
+/// like JSON, or is not UTF-8. O(n).
 #[must_use]
 pub fn table_rows(raw: &[u8]) -> Option<Vec<u8>> {
     let is_like_json = matches!(raw.trim_ascii_start().first(), Some(b'{' | b'['));
@@ -127,7 +127,8 @@ fn configuration(_: &str) -> Option<Converted> {
     None
 }
 
-/// Returns a payload as one JSON document. Lines of JSON become a list, and so do lines of text.
+/// Returns a payload as one JSON document. Lines of JSON become a list, and so do lines of text. Of
+/// a document between words, only the document remains.
 pub(super) fn document<'r>(raw: &'r [u8], limits: &EndpointSettings) -> Cow<'r, [u8]> {
     if DocumentInfo::parse(raw, Form::Raw).is_some() {
         return Cow::Borrowed(raw.trim_ascii());

@@ -23,7 +23,7 @@ pub(super) const MAX_INPUT_BYTES: usize = 16 * 1024 * 1024;
 const MAX_PROGRAM_BYTES: usize = 4_096;
 /// The maximum depth of brackets in a program.
 const MAX_PROGRAM_DEPTH: usize = 40;
-/// The maximum number of nested operators in a program.
+/// The maximum number of operators in a program that may nest, such as `|` and `if`.
 const MAX_NESTED_OPERATORS: usize = 160;
 /// The maximum number of results.
 const MAX_RESULTS: usize = 200_000;
@@ -35,8 +35,8 @@ const MAX_INPUT_DEPTH: usize = 200;
 /// The name of the jq definition that contains the caller's program.
 const MAIN: &str = "__program";
 
-/// Definitions of the standard library to remove: they need input, environment or time, or
-/// terminate the host process.
+/// Definitions of the standard library to remove: they need input, environment or time, terminate
+/// the host process, need functions that this build lacks, or are defined differently here.
 const LEFT_OUT: [&str; 14] = [
     "stderr",
     "debug",
@@ -65,7 +65,8 @@ pub(super) struct JqResults {
     pub(super) is_text: bool,
     /// The number of results of the program.
     pub(super) count: usize,
-    /// Notes about keys of the program that do not occur in the input.
+    /// Notes about keys of the program that do not occur in the input, and about a program that ran
+    /// on each line or record.
     pub(super) notes: Vec<String>,
 }
 

@@ -27,7 +27,8 @@ struct PlainText {
 
 impl LiteralSearch {
     /// Returns the search that finds what a regular expression finds. `None` if the expression is
-    /// no plain text, or if case beyond ASCII is to be ignored. O(pattern).
+    /// no plain text, or has more than 16 alternatives or an empty one. Also `None` if case beyond
+    /// ASCII is to be ignored. O(pattern).
     pub(super) fn parse(pattern: &str, ignore_case: bool) -> Option<Self> {
         let pattern = match ignore_case {
             true => pattern.strip_prefix("(?i)").unwrap_or(pattern),
@@ -67,7 +68,8 @@ impl LiteralSearch {
         self.literals.iter().map(cost).sum()
     }
 
-    /// Returns true if one of the texts is in `text`. O(text).
+    /// Returns true if one of the texts is in `text`. O(text) for each alternative, times its
+    /// length at worst if case is ignored.
     pub(super) fn is_match(&self, text: &str) -> bool {
         self.literals.iter().any(|literal| literal.find(text.as_bytes(), 0).is_some())
     }

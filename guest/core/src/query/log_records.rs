@@ -44,7 +44,8 @@ const SAMPLE_LINES: usize = 400;
 const MAX_NAME_BYTES: usize = 64;
 /// The maximum number of keys of one entry.
 const MAX_KEYS: usize = 64;
-/// The members that every entry has. Keys of an entry with these names are left out.
+/// The members of the entries themselves. Each entry has a line, a message, and a time in one of
+/// three forms. Keys of an entry with these names are left out.
 const OWN: [&str; 5] = ["line", "time", "timeOfYear", "timeOfDay", "message"];
 
 /// The separators between the parts of an entry.
@@ -80,7 +81,7 @@ fn left_out(lines: usize, one: &str, many: &str) -> String {
 }
 
 /// Returns the records of a text as a JSON list. If `pattern` is given, only matching records.
-/// `None` if the text has no records, or is too large. O(text).
+/// `None` if the text has no records, is too large, or is not UTF-8. O(text).
 fn read(text: &[u8], pattern: Option<&Pattern>) -> Option<LogRecords> {
     let text = std::str::from_utf8(text).ok().filter(|text| text.len() <= MAX_BYTES)?;
     if text.lines().nth(MAX_LINES).is_some() {

@@ -7,12 +7,12 @@ use serde_json::{Map, Value};
 use super::reader::is_word_character;
 use super::value::quote;
 
-/// Returns true if an expression is a JSON object.
+/// Returns true if an expression begins like a JSON object.
 pub(super) fn is_object(text: &str) -> bool {
     text.trim_start().starts_with('{')
 }
 
-/// Returns true if an expression is a JSON list of objects.
+/// Returns true if an expression begins like a JSON list of objects.
 pub(super) fn is_pipeline(text: &str) -> bool {
     text.trim_start().strip_prefix('[').is_some_and(is_object)
 }
@@ -236,7 +236,7 @@ fn member(name: &str, value: &Value) -> Result<String, String> {
 
 /// Converts the clauses of a search engine. `should` beside `must` or `filter` selects nothing,
 /// unless `minimum_should_match` is 1. Without that member, such a filter is ambiguous, and is an
-/// error.
+/// error. Any other value of the member is an error, too.
 fn clauses(members: &Map<String, Value>) -> Result<String, String> {
     let minimum = members.get("minimum_should_match");
     let is_one = minimum.is_some_and(|value| *value == 1 || *value == "1");

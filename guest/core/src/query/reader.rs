@@ -227,7 +227,7 @@ impl<'t> Reader<'t> {
             self.skip_space();
             self.at += word.len();
         }
-        // `order.id` and `in-stock` are names. `count:` and `x` before a symbol are not.
+        // `order.id` is a name. A word before any other sign, such as `count:`, is a keyword.
         if self.peek().is_some_and(|next| is_word_character(next) || next == '.') {
             self.at = start;
             return false;

@@ -105,8 +105,8 @@ pub enum PathTarget<'a> {
 }
 
 impl<'a> RecordSet<'a> {
-    /// Finds the records of an unescaped payload. Returns `None` if the payload is neither JSON nor
-    /// NDJSON.
+    /// Finds the records of an unescaped payload. Returns `None` if the payload has no JSON object
+    /// or list: neither as a whole, nor as NDJSON, nor between words.
     #[must_use]
     pub fn locate(raw: &'a [u8], limits: &EndpointSettings) -> Option<Self> {
         let survey =
@@ -196,7 +196,8 @@ impl<'a> RecordSet<'a> {
     /// Returns the value or values that a path selects from `root`.
     ///
     /// # Errors
-    /// Returns a message for the caller if the path selects nothing.
+    /// Returns a message for the caller if the path selects nothing or too many values, or takes
+    /// too long.
     pub fn follow(mut self, path: &Path) -> Result<PathTarget<'a>, String> {
         let found = path.follow(&self.outline, self.root)?;
         let Some((id, node)) = found.first().and_then(|id| Some((*id, self.outline.node(*id)?)))

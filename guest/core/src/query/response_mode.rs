@@ -22,11 +22,11 @@ pub enum ResponseMode {
     Metadata,
     /// The metadata of each record, and the beginning of its content.
     Preview,
-    /// The complete records.
+    /// The complete records, each with its estimated `tokens`, unless it has such a member.
     Full,
 }
 
-/// Token budget for the metadata of one record.
+/// Token budget for the metadata of one record. Id, title, type and score may exceed it.
 const METADATA_TOKENS: u64 = 40;
 /// Tokens of the metadata budget that are reserved for short fields, even if id and title are long.
 const MIN_SHORT_FIELD_TOKENS: u64 = 12;
@@ -152,7 +152,8 @@ impl RecordKeys {
         }
     }
 
-    /// Returns the id of the record at node `id`, as text. `None` if the record has no id.
+    /// Returns the id of the record at node `id`, as text. A record that is a text is its own id.
+    /// `None` if the record has no id.
     #[must_use]
     pub fn id_of(&self, records: &RecordSet<'_>, id: NodeId) -> Option<String> {
         if records.outline.node(id)?.kind == Kind::String {

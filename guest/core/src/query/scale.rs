@@ -66,6 +66,7 @@ pub(super) struct SortPosition {
 }
 
 /// The rank of values on the scale. Values off the scale have higher ranks, and null the highest.
+/// Only numbers among texts have a lower one.
 const ON_SCALE: u8 = 1;
 /// The rank of null.
 const NULL: u8 = 9;
@@ -218,8 +219,9 @@ impl ScalePosition {
 }
 
 impl SortPosition {
-    /// Compares two positions in the sort order. `descending` reverses only the order of values on
-    /// the scale: other values come last, and null after them.
+    /// Compares two positions in the sort order. `descending` reverses the order of values of one
+    /// kind, and that of true and false. Values off the scale still come last, and null after them.
+    /// Numbers still come before texts.
     pub(super) fn compare(&self, other: &Self, descending: bool) -> Ordering {
         if self.rank != other.rank {
             let (is_false, is_true) = (4, 5);

@@ -1,9 +1,9 @@
 //! Tables in texts as JSON: CSV and its variants, Markdown, the output of SQL clients, HTML, logs
 //! whose columns a directive names, and columns aligned by spaces.
 //!
-//! The first row has the names of the columns. Each other row becomes an object. Numbers in JSON
-//! syntax are numbers, `true` and `false` are booleans, and empty cells are null. A column with a
-//! number that begins with zeros, such as `007`, consists of texts.
+//! The first row has the names of the columns. Each other row becomes an object. Plain numbers such
+//! as `-1.5` are numbers, `true` and `false` are booleans, and empty cells and `null` are null. A
+//! column with a number that begins with zeros, such as `007`, consists of texts.
 
 mod aligned;
 mod delimited;
@@ -26,7 +26,8 @@ struct Table {
     rows: Vec<Vec<String>>,
 }
 
-/// Returns the table in a text as a JSON list of objects. `None` if the text has no table. O(text).
+/// Returns the table in a text as a JSON list of objects. `None` if the text has no table, or one
+/// that is too large. O(text).
 #[must_use]
 pub(super) fn to_json(text: &str) -> Option<Vec<u8>> {
     let table = html::parse(text)

@@ -76,7 +76,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// A number. Comparisons are exact while both sides have at most 18 decimal places.
+/// A number. Comparisons are exact while both sides have no exponent and at most 18 decimal places.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Number {
     pub(super) float: f64,

@@ -74,9 +74,9 @@ pub(super) fn to_json(text: &str) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Returns true if a document without a marker can only be YAML: a mapping of several words, or a
-/// list of containers. A list of texts may be Markdown, and a single line may be a sentence with a
-/// colon.
+/// Returns true if a document without a marker can only be YAML: a mapping whose keys are words,
+/// with several members or a container, or a list of containers. A list of texts may be Markdown,
+/// and a single line may be a sentence with a colon.
 fn is_evident(document: &YamlNode) -> bool {
     let is_container = |node: &Rc<YamlNode>| !matches!(node.value, YamlValue::Scalar(_));
     match &document.value {

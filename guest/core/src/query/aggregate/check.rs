@@ -121,7 +121,8 @@ impl GroupedTotals {
 /// total's operand in `lists`.
 ///
 /// # Errors
-/// Returns a message for the caller if the total needs numbers, and no record has one.
+/// Returns a message for the caller if the total needs numbers and no record has one, or if a
+/// record has too many rows.
 pub(super) fn left_out(
     item: &Aggregate,
     (lists, number): (&SharedLists, usize),

@@ -169,8 +169,9 @@ impl GroupedTotals {
         }
     }
 
-    /// Writes the groups as an object if each has one key and one visible total, otherwise as a
-    /// list of objects. `smaller` is the number of smaller groups to report as omitted.
+    /// Writes the groups as an object if each has one key and one visible total, and the keys
+    /// differ as texts. Otherwise writes a list of objects. `smaller` is the number of smaller
+    /// groups to report as omitted.
     pub(super) fn write(
         &self,
         groups: &[Group],

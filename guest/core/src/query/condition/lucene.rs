@@ -58,7 +58,7 @@ pub(super) fn read(reader: &mut Reader<'_>, operand: &Operand) -> Result<Test, S
     Ok(single(tests, Test::All))
 }
 
-/// Reads a bound of a range. Empty for `*`, which is no bound.
+/// Reads a bound of a range. `*` means no bound.
 fn bound(reader: &mut Reader<'_>) -> String {
     if let Ok(Some(text)) = reader.quoted() {
         return text;

@@ -54,7 +54,7 @@ impl TextPattern {
     }
 
     /// Creates a pattern that matches only this text. If no value is this text, the pattern instead
-    /// uses its wildcard `*`, which matches any text.
+    /// uses its wildcards: `*` matches any text, `?` any character.
     ///
     /// # Errors
     /// Returns a message for the caller if the pattern is too long.

@@ -12,7 +12,8 @@ fn expanded(format: &str) -> String {
 
 impl DateTime {
     /// Returns the date and time with these parts: year, month from 1, day, hour, minute, second.
-    /// `None` if there is no such date.
+    /// `None` if a part is out of its range. A day after the end of its month is one of the next
+    /// month.
     pub(in crate::query) fn of_parts(parts: [i64; 6]) -> Option<Self> {
         let [year, month, day, hour, minute, second] = parts;
         let is_valid = (0..=9_999).contains(&year)

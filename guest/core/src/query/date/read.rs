@@ -82,7 +82,8 @@ fn position(names: &[&str], name: &str) -> Option<usize> {
     names.iter().position(is_named)
 }
 
-/// Returns the order of day and month in a date whose year comes last. `None` for other texts.
+/// Returns the order of day and month in a date whose year comes last. `None` for other texts, and
+/// for dates with dots, in which the day comes first.
 pub(in crate::query) fn day_order(text: &str) -> Option<DayOrder> {
     let (first, second, ..) = numbers(text.trim()).filter(|(_, _, sign, ..)| *sign != '.')?;
     Some(match (first > 12, second > 12) {

@@ -12,7 +12,8 @@ const MAX_COUNTED_BYTES: usize = 1 << 20;
 
 /// Returns the number of matches of each distinct text, the most frequent first: `error: 3,
 /// warning: 12`. If the expression has groups, the text is that of the first group. `None` if the
-/// expression has no alternatives, or if the number of texts is one or too large. O(lines).
+/// expression has no alternatives, or if the number of texts is one or too large. Also `None` if a
+/// text or the lines are too long, or if a match lacks the group. O(lines).
 pub(super) fn counts<'t>(regex: &Regex, lines: impl Iterator<Item = &'t [u8]>) -> Option<String> {
     if !regex.as_str().contains('|') {
         return None;

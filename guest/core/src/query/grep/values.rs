@@ -17,8 +17,9 @@ const MAX_NAMES: usize = 20;
 
 impl Pattern {
     /// Returns the values of a document that match, as JSON, and a summary in words. Each value has
-    /// its path, and the `context` members before and after it. Searches the whole document or, if
-    /// `is_filtered`, the records only.
+    /// its path, and the `context` members before and after it. If no value matches, searches names
+    /// of members, then members with their values, then records as a whole. Searches the whole
+    /// document or, if `is_filtered`, the records only.
     #[must_use]
     pub fn search_json(
         &self,

@@ -118,7 +118,8 @@ pub(super) fn quoted_request(text: &str) -> Option<(&str, &str, &str)> {
     is_method.then_some((text.get(..start - 1)?, request, after))
 }
 
-/// Returns the IP address in a word, without its port. `None` for other words.
+/// Returns the IP address in a word, without its port. `None` for other words, and for IPv6
+/// addresses without `::`.
 fn address(word: &str) -> Option<&str> {
     let word = word.trim_matches(['"', ',', '(', ')']);
     if let Some((inner, _)) = word.strip_prefix('[').and_then(|word| word.split_once(']')) {
