@@ -138,8 +138,8 @@ impl<'a> CatalogueRequest<'a> {
     }
 
     /// Compiles the list of one upstream: a response to `tools/list` that has the guard's own
-    /// additions. Returns `None` if the list continues on another page. Unless `always`, also
-    /// returns `None` if clients get this list unchanged.
+    /// additions. Returns `None` if the message is not a list, or continues on another page. Unless
+    /// `always`, also returns `None` if clients get this list unchanged.
     #[must_use]
     pub fn compile_upstream(
         &self,

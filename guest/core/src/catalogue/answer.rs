@@ -19,9 +19,9 @@ use crate::json::text::quoted;
 use crate::policy::{CallTools, ToolDetail};
 use crate::snapshot::stored::Loaded;
 
-/// The default number of hits per query.
+/// The default number of hits of all queries together.
 const DEFAULT_LIMIT: usize = 10;
-/// The maximum number of hits per query.
+/// The maximum number of hits of all queries together.
 const MAX_LIMIT: usize = 50;
 /// The maximum number of queries in one search.
 const MAX_QUERIES: usize = 8;
@@ -119,7 +119,7 @@ struct Catalogue<'a> {
 
 impl Catalogue<'_> {
     /// Returns the catalogue's own tool with this name. `None` if there is none, or if an upstream
-    /// has a tool of the same name.
+    /// has a tool of the same name. Without split call tools, there is no tool for read-only calls.
     fn own_tool(&self, name: &str) -> Option<MetaTool> {
         let is_taken =
             |name: &str| self.index.tools_named(name).iter().any(|tool| self.is_named(*tool, name));

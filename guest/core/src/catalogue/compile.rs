@@ -26,8 +26,8 @@ pub(super) fn compile(request: &CatalogueRequest<'_>, merged: &[u8]) -> Option<C
     Some(compile_list(request, &merged, &settings, (&hidden, &review), is_tiered))
 }
 
-/// Compiles the list of one upstream. Returns `None` if the list has several pages. Unless
-/// `always`, also returns `None` if clients get the list unchanged.
+/// Compiles the list of one upstream. Returns `None` if the message is not a list, or has several
+/// pages. Unless `always`, also returns `None` if clients get the list unchanged.
 pub(super) fn compile_upstream(
     request: &CatalogueRequest<'_>,
     upstream: &str,

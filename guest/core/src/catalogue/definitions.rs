@@ -113,7 +113,8 @@ fn definition(
 }
 
 /// Describes the tools for the search: each server with its number of tools. If that exceeds
-/// [`MAX_SERVERS_TOKENS`], lists the categories or the largest servers instead.
+/// [`MAX_SERVERS_TOKENS`], or if a server has no name, lists the categories or the largest servers
+/// instead.
 fn contents(tools: &[Tool<'_>], estimator: &Estimator) -> String {
     let servers = counted(tools, |tool| tool.server);
     let categories = counted(tools, |tool| tool.category);

@@ -110,7 +110,8 @@ impl<'m> MergedList<'m> {
     }
 
     /// Reads the list of one upstream, which has the guard's read tool at the end. Returns `None`
-    /// if the message is not a list, or if the list continues on another page.
+    /// if the message is not a list, if a tool has no name, or if the list continues on another
+    /// page.
     pub(super) fn from_upstream(
         upstream: &str,
         message: &'m [u8],

@@ -15,12 +15,12 @@ const MAX_REPORTED: usize = 200;
 pub(super) struct Review {
     /// The client-visible names of withheld tools.
     pub(super) held: Vec<String>,
-    /// The suspicious texts: `tool`, `rule`, `path` and `excerpt` of each.
+    /// The severe suspicious texts: `tool`, `rule`, `path` and `excerpt` of each.
     pub(super) suspicious: Vec<Value>,
 }
 
-/// Returns true if the definition of a tool has a suspicious text, unless policy trusts the tool.
-/// `endpoint` is the tool as `server::tool`.
+/// Returns true if the definition of a tool has a severe suspicious text, unless policy trusts the
+/// tool. `endpoint` is the tool as `server::tool`.
 #[must_use]
 pub fn is_suspicious(settings: &CatalogueSettings, endpoint: &str, definition: &str) -> bool {
     let mut found = Json::parse(definition).into_iter().flat_map(|json| suspicions(&json));

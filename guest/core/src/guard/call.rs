@@ -209,7 +209,7 @@ impl Call<'_> {
 
     /// Returns a plan that answers from the stored answer of an earlier call with the same
     /// arguments. `rest` holds the tool's arguments if guard arguments were removed from them.
-    /// `None` if no such answer is stored.
+    /// `None` if no such answer is stored, or if a part of it has expired.
     fn stored_answer(
         &self,
         reader: &SnapshotReader<'_>,
@@ -243,7 +243,8 @@ impl Call<'_> {
     }
 
     /// Returns a hash of the tool's own arguments: `rest`, or all arguments of the request if
-    /// `rest` is `None`. White space and the order of the arguments do not change the hash.
+    /// `rest` is `None`. White space and the order of the arguments do not change the hash. The
+    /// order of members inside an argument does.
     fn arguments_hash(&self, rest: Option<&[u8]>) -> u128 {
         hash(rest.unwrap_or(self.arguments()))
     }
@@ -255,7 +256,8 @@ impl Call<'_> {
     }
 
     /// Returns true if the arguments of the request contain truncation marks. The model then
-    /// probably copied them from a shortened answer.
+    /// probably copied them from a shortened answer. False if the arguments contain the name
+    /// [`VERBATIM_ARGUMENT`].
     fn has_truncation_marks(&self) -> bool {
         let bytes = self.arguments();
         memchr::memmem::find(bytes, TRUNCATION_MARK_PREFIX.as_bytes()).is_some()
@@ -400,7 +402,8 @@ impl Call<'_> {
     }
 }
 
-/// Returns a hash of JSON arguments. White space and the order of the arguments do not change it.
+/// Returns a hash of JSON arguments. White space and the order of up to [`MAX_SORTED_ARGUMENTS`]
+/// arguments do not change it. The order of members inside an argument does.
 fn hash(arguments: &[u8]) -> u128 {
     let minified = minify(arguments);
     let mut members: Vec<&[u8]> = Vec::new();

@@ -40,7 +40,8 @@ impl Guard {
         }
     }
 
-    /// Decides about a request to the catalogue: `tools/list` or `tools/call`.
+    /// Decides about a request to the catalogue: `tools/list`, `tools/call`, or a request of the
+    /// host itself.
     pub(super) fn catalogue_request(&self, call: &Call<'_>) -> Plan {
         let is_call = call.request.method != "tools/list";
         let stateless = call.request.stateless;

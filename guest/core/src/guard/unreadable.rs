@@ -11,7 +11,8 @@ use crate::json::text::quoted;
 use crate::snapshot::stored::Entry;
 
 /// Returns the message that presents the unreadable answer `message` as a text. `None` if it has no
-/// id: it is then not a JSON-RPC response, and no client waits for it.
+/// id: it is then not a JSON-RPC response, and no client waits for it. `None` also for faults that
+/// do not concern the syntax.
 pub(super) fn as_text(message: &[u8], fault: &Fault, uri: &str) -> Option<Vec<u8>> {
     let cause = match fault {
         Fault::Malformed(at) => format!("it is not valid JSON at byte {at}"),

@@ -83,7 +83,8 @@ impl Guard {
     }
 
     /// Replaces a long list by a tiered one, and removes tools that policy withholds. Returns the
-    /// entries to store.
+    /// entries to store. Empty, with the list unchanged, if the list is short or in several pages,
+    /// or without a store.
     pub(super) fn tier(
         &self,
         cx: &Context<'_>,

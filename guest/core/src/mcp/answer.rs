@@ -38,8 +38,9 @@ impl Answer {
     /// Parses an upstream's response in one pass.
     ///
     /// # Errors
-    /// Returns an error if the message is not JSON, or if a member that the guard would change
-    /// occurs twice. Clients differ in which of the two they use.
+    /// Returns an error if the brackets or separators of the message are invalid. Also if it has
+    /// the result, its content or its structured content twice. Clients differ in which of the two
+    /// they use.
     pub fn read(message: &[u8]) -> Scan<Self> {
         let mut answer = Self { complete: true, ..Self::default() };
         let mut scanner = Scanner::new(message, Form::Raw);

@@ -22,7 +22,7 @@ use crate::query::response_mode::ResponseMode;
 use crate::shape::context::RequestOptions;
 
 /// The guard arguments that the schema of the read tool lists, which every model pays for. The read
-/// tool accepts all other guard arguments too.
+/// tool accepts all other guard arguments too, except `since`.
 pub const READ_ARGUMENTS: [&str; 11] = [
     "cursor",
     "fields",
@@ -78,7 +78,8 @@ pub enum ArgumentOwner<'f> {
 /// the span of the JSON object of arguments in `bytes`.
 ///
 /// # Errors
-/// Returns a message for the caller if one of the guard's arguments has an invalid value.
+/// Returns a message for the caller if one of the guard's arguments has an invalid value, or is
+/// given under two names. The read tool also refuses arguments that it does not have.
 pub fn split(
     bytes: &[u8],
     span: &Span,
@@ -126,7 +127,7 @@ pub fn split(
 }
 
 /// Returns true if an argument counts as absent: null or, for a caller that sends all advertised
-/// arguments (`has_all`), an empty value. Clients with strict schemas cannot omit an argument.
+/// arguments (`has_all`), an empty value or 0. Clients with strict schemas cannot omit an argument.
 fn is_unset(value: &Value, has_all: bool) -> bool {
     match value {
         Value::Null => true,
@@ -137,8 +138,8 @@ fn is_unset(value: &Value, has_all: bool) -> bool {
     }
 }
 
-/// Returns the name, without prefix, of an argument for the guard. `None` if the argument is for
-/// the tool.
+/// Returns the name of an argument for the guard, without prefix, and without an alias. `None` if
+/// the argument is for the tool.
 fn guarded_name<'n>(
     name: &'n str,
     owner: ArgumentOwner<'_>,
@@ -233,7 +234,7 @@ impl GuardArguments {
     }
 
     /// Sets the guard argument `name`, given without prefix, to `value`. `settings` determine the
-    /// maximum of numeric arguments.
+    /// maximum of `limit`. Ignores `sort`, which depends on the other arguments.
     ///
     /// # Errors
     /// Returns a message for the caller if the value is invalid.

@@ -21,7 +21,7 @@ pub struct ContentBlock {
     /// The kind of the block, which determines what a model reads of it.
     pub kind: BlockKind,
     /// The span of the text, without its quotes: the block's own `text`, or that of its `resource`.
-    /// `None` for links and user interfaces.
+    /// `None` for links and user interfaces, and for blocks without text.
     pub text: Option<Span>,
     /// The positions of lists in the text, relative to its start. `None` if the text is not JSON,
     /// or was not inspected.

@@ -55,9 +55,11 @@ pub struct PartRead {
     pub snapshot: String,
     /// The token budget that applied to the part.
     pub threshold: u64,
-    /// The estimated tokens of the upstream's answer.
+    /// The estimated tokens of the upstream's answer or, for the stored result of a query, of that
+    /// result.
     pub original: OriginalCost,
-    /// The size of the upstream's answer in bytes.
+    /// The size in bytes of the upstream's answer or, for the stored result of a query, of that
+    /// result.
     pub original_bytes: u64,
     /// Entries to store: the index of the snapshot with a new expiry, and the results of a query.
     pub entries: Vec<Entry<'static>>,
@@ -388,8 +390,8 @@ fn chunk(
         (cursor.offset, if cursor.end > 0 { cursor.end } else { end })
     };
     let mark = text.chunks.get(text.chunk_at(from)).copied().ok_or(Missing::Gone)?;
-    // Load no more than can fit, however long the range: a token has at most 16 characters, and an
-    // escaped character at most 6 bytes.
+    // Load no more than can fit, however long the range: the estimate is at least a token for 16
+    // bytes, and an escaped character has at most 6 bytes.
     let max_end = from.saturating_add(pricer.token_limit().saturating_mul(96));
     let bytes = stored.bytes(mark.offset, end.min(max_end))?;
     let skip = usize::try_from(from - mark.offset).unwrap_or(usize::MAX).min(bytes.len());

@@ -59,7 +59,8 @@ impl Reference {
     }
 }
 
-/// Returns true if the arguments of a call may contain references. O(n), but fast.
+/// Returns true if the arguments of a call may contain references. A key with escapes is not found.
+/// O(n), but fast.
 #[must_use]
 pub fn may_have_references(arguments: &[u8]) -> bool {
     memchr::memmem::find(arguments, b"\"$ref\"").is_some()

@@ -34,7 +34,8 @@ pub struct Meta {
     pub span: Span,
     /// The members that are not for the guard, verbatim and joined by commas.
     pub rest: Vec<u8>,
-    /// The token budget that the caller requests in the member `dev.context-guard/budget`.
+    /// The token budget that the caller requests in the member `dev.context-guard/budget`. `None`
+    /// if it is absent or not a whole number.
     pub budget: Option<u64>,
     /// True if the object has members for the guard.
     pub has_guard_members: bool,

@@ -8,7 +8,7 @@ use crate::snapshot::stored::Loaded;
 use crate::snapshot::{Missing, StoredSnapshot};
 use crate::text::lines::LineSpans;
 
-/// The size, in bytes, of stored data to read for one part. A larger row is read alone.
+/// The size, in bytes, of stored data to read for one part. For a larger row, more is read.
 const PART_BYTES: u64 = 1 << 20;
 /// The size, in bytes, of stored data to read for the first part. It is smaller, because many
 /// programs read a few rows only.
@@ -45,7 +45,8 @@ impl SnapshotReader<'_> {
     /// the answer has no effect. O(part).
     ///
     /// # Errors
-    /// Returns [`ReadError`] if entries are not loaded, or if the cursor is invalid.
+    /// Returns [`ReadError`] if entries are not loaded or have expired. Also if the cursor is
+    /// invalid, or repeats its call instead of reading a stored answer.
     pub fn read_stored(
         &self,
         text: &str,

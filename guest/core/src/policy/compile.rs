@@ -12,8 +12,8 @@ use super::endpoint_settings::EndpointSettings;
 use crate::encoding::Stored;
 use crate::fields::Mask;
 
-/// The name, minimum and maximum of each policy setting that has a range, in the order in which
-/// they are checked.
+/// The name, minimum and maximum of each policy setting whose whole numbers have a fixed range, in
+/// the order in which they are checked.
 pub const RANGES: [(&str, u64, u64); 10] = [
     ("summaryThreshold", 500, 1_000_000),
     ("previewChars", 20, 10_000),

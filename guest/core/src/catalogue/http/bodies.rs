@@ -8,7 +8,7 @@ use serde::ser::SerializeMap as _;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-/// The body of `/hot`: the visible tools with the highest scores.
+/// The body of `/hot`: the pinned tools, then the visible tools with the highest scores.
 #[derive(Serialize)]
 pub(super) struct HotBody {
     pub(super) tier: &'static str,

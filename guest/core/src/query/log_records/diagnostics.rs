@@ -17,8 +17,8 @@ const MIN_REPORTS: usize = 3;
 const MAX_PATH_BYTES: usize = 400;
 
 /// Returns the reports in a text as a JSON list. If `pattern` is given, only matching reports.
-/// Indented lines belong to the report before them. `None` unless at least half of the other lines
-/// are reports. O(text).
+/// Indented lines belong to the report before them. `None` unless at least three, and at least half
+/// of the other lines, are reports. O(text).
 pub(super) fn read(lines: &[String], pattern: Option<&Pattern>) -> Option<LogRecords> {
     let mut reports: Vec<(&str, Diagnostic<'_>)> = Vec::new();
     let (mut others, mut is_report) = (0, false);

@@ -6,7 +6,7 @@
 //! factor  = number | "(" sum ")" | operand
 //! ```
 //!
-//! `-` and `/` need white space on both sides, because names and dates contain them.
+//! `-`, `/` and `%` need white space on both sides, because names, dates and patterns contain them.
 
 use super::Operand;
 use crate::json::outline::{NodeId, Outline};

@@ -23,8 +23,9 @@ impl RecordSet<'_> {
         (found != own.as_slice()).then(|| format!("$.{}", found.join(".")))
     }
 
-    /// Returns the JSON Pointers of the lists in `root` that are not inside other lists, each with
-    /// the number of elements: `/a/b (12 items)`. At most eight. O(document).
+    /// Returns the JSON Pointers of the lists of several elements in `root` that are not inside
+    /// other lists, each with the number of elements: `/a/b (12 items)`. At most eight.
+    /// O(document).
     #[must_use]
     pub fn lists(&self) -> Vec<String> {
         let mut lists = Vec::new();

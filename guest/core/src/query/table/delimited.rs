@@ -8,7 +8,8 @@ const SIGNS: [char; 4] = ['\t', ',', ';', '|'];
 /// The number of rows that determine the separator.
 const SAMPLED_ROWS: usize = 50;
 
-/// Returns the table in a text. `None` if the rows have different numbers of cells.
+/// Returns the table in a text. `None` if more than a tenth of the first 50 rows have another
+/// number of cells than the header.
 pub(super) fn parse(text: &str) -> Option<Table> {
     SIGNS.into_iter().find_map(|sign| parse_with(text, sign))
 }

@@ -186,7 +186,7 @@ impl PathParser<'_> {
         Ok(PathCondition::Matches { text, pattern, is_whole, compiled })
     }
 
-    /// Reads a query that begins with `@` or `$`.
+    /// Reads a query that begins with `@` or `$`, or with a bare name if those are accepted.
     fn query(&mut self) -> Result<PathQuery, String> {
         if self.has_bare_name() {
             let first = Segment { is_deep: false, selectors: vec![self.shorthand()?] };
