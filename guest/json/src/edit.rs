@@ -40,10 +40,11 @@ impl Edits {
 }
 
 /// Returns the range to delete so that the object at `object` loses the member `name`: key, value
-/// and one comma. Returns `None` if the object has no such member.
+/// and one comma. Of several members of this name, only the first is in the range. Returns `None`
+/// if the object has no such member.
 ///
 /// # Errors
-/// Fails if no object begins at `object`.
+/// Fails if no valid object begins at `object`.
 pub fn member(bytes: &[u8], object: &Span, name: &str) -> Scan<Option<Span>> {
     let mut scanner = Scanner::starting_at(bytes, Form::Raw, object.start);
     let (mut found, mut previous): (Option<Span>, Option<usize>) = (None, None);

@@ -37,9 +37,11 @@ pub struct DocumentInfo {
     pub root: Span,
     /// The kind of the document's root value.
     pub kind: Kind,
-    /// All lists, in document order.
+    /// The lists, in document order, without those inside other lists or more than four objects
+    /// deep.
     pub lists: Vec<List>,
-    /// The longest string outside of lists, or `None` if there is no string.
+    /// The string with the most bytes, outside of lists and at most four objects deep. `None` if
+    /// there is none.
     pub text: Option<Text>,
     /// True if the root is not a JSON value but JSON Lines. Each line is then an element of the
     /// only list.
@@ -51,7 +53,7 @@ impl DocumentInfo {
     /// value.
     ///
     /// # Errors
-    /// Fails on a syntax error.
+    /// Fails on a syntax error, except in the parts of the value that are skipped unchecked.
     pub fn read(scanner: &mut Scanner<'_>) -> Scan<Self> {
         let kind = scanner.kind()?;
         let start = scanner.position();
@@ -63,7 +65,7 @@ impl DocumentInfo {
     }
 
     /// Locates the lists and the longest text in a whole buffer. Returns `None` if the buffer is
-    /// not one JSON value.
+    /// not one JSON value. Parts that are skipped unchecked may be invalid.
     #[must_use]
     pub fn parse(bytes: &[u8], form: Form) -> Option<Self> {
         let mut scanner = Scanner::new(bytes, form);

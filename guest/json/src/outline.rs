@@ -13,7 +13,8 @@ use super::text::{Form, convert, is_plain, string, visible};
 /// The maximum depth of nodes. The members of deeper containers are not indexed.
 const MAX_DEPTH: u16 = 64;
 
-/// The maximum number of nodes. The members of further containers are not indexed.
+/// The maximum number of nodes. The members of further containers are not indexed, and no element
+/// of an array after twice this number is.
 const MAX_NODES: usize = 1 << 20;
 
 /// The index of a node in its outline.
@@ -255,8 +256,8 @@ impl<'a> Outline<'a> {
         self.nodes.is_empty()
     }
 
-    /// Returns false if the document has too many values, so that containers after the first 2^20
-    /// nodes are leaves.
+    /// Returns false if the document has too many values, so that it is cut. Containers after the
+    /// first 2^20 nodes are then leaves, and some elements of arrays are missing.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.nodes.len() <= MAX_NODES

@@ -81,8 +81,8 @@ pub(super) fn hex(bytes: &[u8], at: usize) -> Option<u32> {
         .try_fold(0, |value, digit| Some(value << 4 | char::from(*digit).to_digit(16)?))
 }
 
-/// Decodes `bytes` from their form to text. Borrowed if nothing is escaped. A lone surrogate
-/// decodes to U+FFFD.
+/// Decodes `bytes` from their form to text. Borrowed if nothing is escaped. A lone surrogate and an
+/// incomplete `\u` decode to U+FFFD.
 #[inline]
 #[must_use]
 pub fn visible(bytes: &[u8], form: Form) -> Cow<'_, [u8]> {

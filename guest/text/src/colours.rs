@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-/// Removes ANSI colour codes from a line, including those that lost their escape character.
+/// Removes ANSI colour codes from a line, including those that lost their escape character. With an
+/// escape character, it also removes other codes that end with a letter, such as the movement of
+/// the cursor.
 #[must_use]
 #[inline(never)]
 pub fn without_colours(line: Cow<'_, [u8]>) -> Cow<'_, [u8]> {

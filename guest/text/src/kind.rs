@@ -144,7 +144,8 @@ fn has_later_time(line: &[u8]) -> bool {
     before.is_some_and(|before| before.iter().any(|byte| b",;\t".contains(byte)))
 }
 
-/// Returns true if most of the lines in `head` have the same number of fields, and more than one.
+/// Returns true if at least four lines are in `head`, and four fifths of them have the same number
+/// of fields, more than one.
 fn is_table(head: &[&[u8]]) -> bool {
     if head.len() < 4 {
         return false;

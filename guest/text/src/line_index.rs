@@ -18,7 +18,8 @@ pub struct LineIndex {
 }
 
 impl LineIndex {
-    /// Indexes the lines of a text. O(n), 64 bytes per step.
+    /// Indexes the lines of a text. In an escaped text, only `\n` ends a line, not `\u000a`. O(n),
+    /// 64 bytes per step.
     #[must_use]
     pub fn build(bytes: &[u8], form: Form) -> Self {
         match form {

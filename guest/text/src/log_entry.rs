@@ -57,7 +57,8 @@ pub enum Masking {
     Header,
     /// Numbers and ids, including those in the message.
     Numbers,
-    /// Numbers, ids, quoted values, paths, and everything before the message.
+    /// Numbers, ids, quoted values, paths, and everything before the message. In messages with
+    /// JSON, quoted values and paths remain.
     Values,
 }
 
@@ -230,8 +231,8 @@ pub fn template(line: &[u8], message: usize, masking: Masking) -> Vec<u8> {
     }
 }
 
-/// Returns the length, in bytes, of the quoted text or path at the start of `value`. 0 if there is
-/// none.
+/// Returns the length, in bytes, of the quoted text or path at the start of `value`. 1 if no quote
+/// closes the text.
 fn value_length(value: &[u8]) -> usize {
     let rest = value.get(1..).unwrap_or_default();
     if value.first() == Some(&b'/') {

@@ -19,7 +19,8 @@ const MIN_ENTRIES: usize = 2;
 /// The format of a log: the beginnings of its entries, and the styles of their severities.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LogFormat {
-    /// The last field in which entries have a time. `None` if most lines have no time.
+    /// The last field in which entries have a time. `None` if fewer than a third of the lines have
+    /// one.
     time: Option<u8>,
     styles: [Option<LearnedStyle>; MAX_STYLES],
     /// True if entries have a named severity, such as `level=error`.
@@ -113,8 +114,9 @@ impl LogFormat {
         }
     }
 
-    /// Returns true if the text is a log: its lines begin with times, levels or JSON objects, or
-    /// most of them have a severity in the same field.
+    /// Returns true if the text is a log: at least a third of its lines have a time, or begin with
+    /// a level or a JSON object. It is also one if most of its lines have a severity in the same
+    /// field, or begin with the name of a container.
     #[must_use]
     pub fn is_log(&self) -> bool {
         self.is_log

@@ -74,7 +74,7 @@ pub(super) fn time_end(line: &[u8], at: usize, length: usize, field: u8) -> Opti
     is_date.then_some(at + 10)
 }
 
-/// Returns the offset after a fraction of a second, the time zone and closing brackets at `at`.
+/// Returns the offset after a fraction of a second and the time zone at `at`.
 fn fraction_end(line: &[u8], at: usize) -> usize {
     let mut end = at;
     if matches!(line.get(end), Some(b'.' | b',' | b':')) {

@@ -23,7 +23,8 @@ pub enum Piece<'t> {
 }
 
 /// An iterator over the parts of a document, each with the byte offset at which it begins. Skips
-/// comments, declarations and processing instructions. O(n) in total.
+/// comments, declarations, processing instructions, and the content of scripts and styles. O(n) in
+/// total.
 pub struct Pieces<'t> {
     text: &'t str,
     at: usize,

@@ -101,7 +101,8 @@ fn items(lines: &[&[u8]]) -> Vec<Part> {
         .collect()
 }
 
-/// Returns the titles and headings of an HTML page.
+/// Returns the titles and headings of an HTML page that begin and end in one line. Their tags must
+/// be in lower case.
 fn tags(lines: &[&[u8]]) -> Vec<Part> {
     const TAGS: [(&str, usize); 5] = [("title", 1), ("h1", 1), ("h2", 2), ("h3", 3), ("h4", 4)];
     let mut parts = Vec::new();

@@ -180,7 +180,8 @@ fn has(list: &str, word: &str) -> bool {
     list.split(' ').any(|listed| listed == word)
 }
 
-/// Returns the length of the key of a YAML item, in bytes. Ignores colons in quotes or brackets.
+/// Returns the length of the key of a YAML item, in bytes. Ignores colons in quotes, and those
+/// before other characters than a space.
 fn end_of_key(item: &str) -> usize {
     let (mut quoted, mut escaped) = (false, false);
     for (at, character) in item.char_indices() {

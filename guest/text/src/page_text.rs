@@ -83,11 +83,11 @@ const BLOCKS: &[&str] = &[
 const SUSPECT_TENTHS: usize = 2;
 /// The minimum share of all text, in tenths, of main content that is shown alone.
 const MAIN_TENTHS: usize = 4;
-/// The maximum length, in characters, of a block of mostly links that is treated as navigation.
+/// The maximum length, in bytes, of a block of mostly links that is treated as navigation.
 const MAX_NAVIGATION_CHARS: usize = 200;
 
-/// The maximum length, in characters, of a short block. Consecutive short blocks are labels of
-/// controls, and are joined.
+/// The maximum length, in bytes, of a short block. Consecutive short blocks are labels of controls,
+/// and are joined.
 const MAX_LABEL_CHARS: usize = 30;
 /// The minimum number of consecutive short blocks that are joined.
 const MIN_LABELS: usize = 3;
@@ -329,7 +329,7 @@ impl Reader {
     }
 }
 
-/// Joins at least three consecutive short blocks.
+/// Joins at least three consecutive short blocks, and cuts the result at [`MAX_LABELS_CHARS`].
 fn with_joined_labels(blocks: Vec<Block>) -> Vec<Block> {
     let is_label = |block: &Block| {
         block.heading == 0

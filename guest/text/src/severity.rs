@@ -65,8 +65,8 @@ pub fn crash_severity(line: &[u8]) -> Severity {
     if is_crash { Severity::Error } else { Severity::Other }
 }
 
-/// Returns the severity of a line of a text other than a log. Indented lines and members such as
-/// `error: String` have none.
+/// Returns the severity of a line of a text other than a log. Indented lines, lines of one or two
+/// words, and members such as `error: String` have none.
 #[must_use]
 pub fn line_severity(line: &[u8]) -> Severity {
     if line.first().is_none_or(u8::is_ascii_whitespace) {
@@ -111,9 +111,9 @@ fn coded_severity(message: &[u8]) -> Severity {
     }
 }
 
-/// Returns the severity in a line's level field, or `None` if the line has no such field. Examples
-/// are `level=error`, `"level":"error"`, `"severity": "WARNING"`, and the numbers of pino and
-/// bunyan.
+/// Returns the severity in a line's level field. `None` if the first [`NAMED_BYTES`] have no such
+/// field, or if it has another value than a severity. Examples are `level=error`,
+/// `"level":"error"`, `"severity": "WARNING"`, and the numbers of pino and bunyan.
 #[must_use]
 #[inline(never)]
 pub fn named_severity(line: &[u8]) -> Option<Severity> {

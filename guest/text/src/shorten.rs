@@ -74,7 +74,8 @@ fn ascii_words(text: &[u8]) -> usize {
 }
 
 /// Returns a text shortened to about `max_chars` characters and a truncation mark. Prefers
-/// sentences with one of `keywords`. Returns a text that is short enough unchanged.
+/// sentences with one of `keywords`. Text that is not prose keeps its first 24 characters at most,
+/// or both ends of an address or path. Returns a text that is short enough unchanged.
 #[must_use]
 pub fn shorten(text: &str, max_chars: usize, keywords: &[String]) -> String {
     let length = text.chars().count();
@@ -170,7 +171,7 @@ fn shorten_path(text: &str, length: usize, max_chars: usize) -> Option<String> {
 const SCRIPT_SAMPLE_BYTES: usize = 200;
 
 /// Returns true if no sentence of `text` can end within its first `max_chars` characters. False if
-/// one ends or may end there.
+/// one ends or may end there, and for text beyond ASCII.
 fn runs_on(text: &str, max_chars: usize) -> bool {
     let bytes = text.as_bytes();
     let ends = |part: u8x16| {

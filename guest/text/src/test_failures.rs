@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use super::colours::without_colours;
 use super::lines::IndexedText;
 
-/// The number of lines at the start and at the end of a text that are searched for test results.
-/// The same number of lines between them is searched, too.
+/// The number of lines at the start and at the end of a text that are searched for test results. At
+/// least as many lines between them are searched, too.
 const SAMPLE_LINES: usize = 200;
 /// The minimum number of results, passed or failed, in the output of a test runner. Fewer suffice
 /// only in a form that no other text has.
@@ -28,7 +28,7 @@ enum Form {
     NotOk,
     /// `● suite › name`, `FAIL file > suite > name`.
     Path,
-    /// `✕ name`, `1) name`.
+    /// `✕ name`, `✗ name`, `❌ name`.
     Mark,
     /// `test a::b ... FAILED`, `a.py::test_b FAILED [ 3%]`, `Class > test FAILED`.
     Verdict,
@@ -62,9 +62,10 @@ pub struct TestFailures<'t> {
     pub are_names: bool,
 }
 
-/// Returns the failed tests of a text, each with the lines that follow it, in the order of the
-/// text. `start` returns the byte offset of the message in a line, after the time of a log. `None`
-/// if the text is not the output of a test runner. O(n).
+/// Returns the failed tests of a text, in the order of the text. Each has the lines that follow it,
+/// unless its form has the reason in one line or elsewhere. Of several reports of one test, the
+/// last counts. `start` returns the byte offset of the message in a line, after the time of a log.
+/// `None` if the text is not the output of a test runner, or if no test failed. O(n).
 ///
 /// A runner may report a failed test in several forms. The most informative one is used.
 #[must_use]
@@ -218,7 +219,7 @@ fn is_test_of_unittest(rest: &str) -> bool {
     rest.is_some_and(|rest| rest.split(')').next().is_some_and(|module| module.contains('.')))
 }
 
-/// Returns a line without its number, and without the duration at its end, such as `(3 ms)`.
+/// Returns a line without the duration at its end, such as `(3 ms)`.
 fn without_duration(line: &[u8]) -> &[u8] {
     let line = line.trim_ascii();
     let is_open = |byte: &u8| *byte == b'(';
