@@ -18,8 +18,8 @@ const MAX_STEPS: usize = 200_000;
 /// Maximum number of characters of a value in an error.
 const MAX_SHOWN_CHARACTERS: usize = 40;
 
-/// Checks arguments. Returns an error for each problem, such as `arguments.days: expected int, got
-/// "three"`. Empty if there is none.
+/// Checks arguments. Returns an error for each of the first five problems, such as `arguments.days:
+/// expected int, got "three"`. Empty if there is none.
 ///
 /// ```
 /// use context_guard_catalogue::arguments::check;

@@ -38,7 +38,8 @@ impl Json {
     }
 
     /// Returns the value to which a local JSON Schema reference such as `#/$defs/Node` points.
-    /// `None` if there is no such value.
+    /// `None` if there is no such value. Without a slash, as in `#name`, returns the whole
+    /// document.
     #[must_use]
     pub fn resolve(&self, reference: &str) -> Option<&Json> {
         let mut value = self;

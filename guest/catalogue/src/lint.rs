@@ -85,7 +85,8 @@ pub struct ServerCost {
 pub struct LintReport {
     /// The servers in the order of the input.
     pub servers: Vec<ServerCost>,
-    /// The findings in the order of the input: of each tool, then of the server.
+    /// The findings in the order of the input: of each tool, then of the server, then its
+    /// near-twins.
     pub findings: Vec<Finding>,
 }
 

@@ -1,6 +1,6 @@
 //! The natural logarithm with the same bits on every target.
 
-/// Returns the natural logarithm of a positive finite number. `f64::ln` differs between platforms
+/// Returns the natural logarithm of a positive normal number. `f64::ln` differs between platforms
 /// in its last bit, which would change the order of tools with nearly equal scores.
 pub(crate) fn ln(value: f64) -> f64 {
     const SQRT_2: f64 = std::f64::consts::SQRT_2;

@@ -132,8 +132,8 @@ impl Index<'_> {
         found
     }
 
-    /// Returns the hits of one query: exact names first, then by score, then in the order of the
-    /// index. `number` is the index of the query.
+    /// Returns the hits of one query, in the order of the index. `number` is the index of the
+    /// query.
     fn rank(
         &self,
         query: &str,
@@ -158,7 +158,8 @@ impl Index<'_> {
         scores.into_iter().map(hit).collect()
     }
 
-    /// Sorts the hits, keeps at most `limit` or 16 of them, and returns the result of the query.
+    /// Sorts the hits: exact names first, then by score, then in the order of the index. Keeps at
+    /// most `limit` or 16 of them, whichever is more. Returns the result of the query.
     fn describe(&self, hits: &mut Vec<Hit>, limit: usize) -> QueryResult {
         let total = hits.len();
         let order = |left: &Hit, right: &Hit| {

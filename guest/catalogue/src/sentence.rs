@@ -6,7 +6,8 @@ const MIN_CHARACTERS: usize = 12;
 const MAX_CHARACTERS: usize = 400;
 
 /// Splits a description into its first sentence and the rest. The sentence ends at `.`, `!` or `?`
-/// before white space, at a full stop of Chinese and Japanese, or at a line break.
+/// before white space, at a full stop of Chinese and Japanese, or at a line break. It has at least
+/// 12 characters, and is cut after 400.
 pub(crate) fn split_first(description: &str) -> (&str, &str) {
     let text = description.trim();
     let mut characters = text.char_indices().peekable();

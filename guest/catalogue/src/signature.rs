@@ -46,7 +46,8 @@ pub fn summary(tool: &Tool<'_>) -> String {
     format!("{}{}", tool.wire_name, sentence(tool, Form::Short))
 }
 
-/// Returns the first sentence of a description on one line, without a full stop at its end.
+/// Returns the first sentence of a description on one line, without a full stop at its end. Cuts it
+/// at 160 characters.
 #[must_use]
 pub fn first_sentence(tool: &Tool<'_>) -> String {
     let sentence = clean(tool.first_sentence());
@@ -55,7 +56,7 @@ pub fn first_sentence(tool: &Tool<'_>) -> String {
     note::cut(&sentence, MAX_SENTENCE_CHARACTERS)
 }
 
-/// Returns up to `count` sentences of the description on one line.
+/// Returns up to `count` sentences of the description on one line, cut at 160 characters for each.
 #[must_use]
 pub fn first_sentences(tool: &Tool<'_>, count: usize) -> String {
     let mut rest = tool.description();
@@ -68,7 +69,7 @@ pub fn first_sentences(tool: &Tool<'_>, count: usize) -> String {
     note::cut(&sentences.join(" "), count * MAX_SENTENCE_CHARACTERS)
 }
 
-/// Returns a text on one line, without control and bidirectional characters.
+/// Returns a text on one line, without control, bidirectional and other invisible characters.
 #[must_use]
 pub fn one_line(text: &str) -> String {
     clean(text)

@@ -69,7 +69,8 @@ pub struct Suspicion {
 }
 
 /// Returns the suspicious texts of a definition: at most one of each kind in each text, and eight
-/// in total. Also examines names of members.
+/// in total. Also examines names of members. Skips ASCII texts of less than ten bytes without
+/// control characters.
 #[must_use]
 pub fn suspicions(definition: &Json) -> Vec<Suspicion> {
     let mut found = Vec::new();
@@ -106,8 +107,8 @@ fn check(text: &str, path: &[&str], found: &mut Vec<Suspicion>) {
     }
 }
 
-/// Returns about 60 characters of the text around the byte range of a match, on one line and
-/// without hidden characters.
+/// Returns the text around the byte range of a match, with 20 bytes on each side and about 100 in
+/// all. It is on one line, with hidden characters as escapes.
 fn excerpt(text: &str, from: usize, to: usize) -> String {
     const CONTEXT_BYTES: usize = 20;
     const MAX_BYTES: usize = 100;

@@ -212,7 +212,8 @@ impl Splitter {
         terms
     }
 
-    /// Returns the stem of a word in lower case.
+    /// Returns the stem of a word in lower case. A word with other characters than ASCII is its own
+    /// stem.
     pub fn stem(&mut self, word: &str) -> String {
         if !word.is_ascii() {
             return word.to_owned();

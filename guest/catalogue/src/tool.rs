@@ -70,8 +70,8 @@ impl<'a> Tool<'a> {
         split_first(self.description()).0
     }
 
-    /// Returns the searched texts: name, server, first sentence, rest of the description, names of
-    /// parameters, descriptions of parameters.
+    /// Returns the searched texts: name, server, first sentence, rest of the description with the
+    /// title, names of parameters, descriptions of parameters.
     #[must_use]
     pub fn fields(&self) -> [String; FIELD_COUNT] {
         let (first, rest) = split_first(self.description());

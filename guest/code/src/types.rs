@@ -16,7 +16,8 @@ use self::tokens::{Token, TokenKind, tokens};
 /// Words before `(` that are not names of functions.
 const CONTROL: [&str; 6] = ["if", "for", "while", "switch", "with", "await"];
 
-/// Returns a program without its types. `None` if it has no types that can be removed.
+/// Returns a program without its types. `None` if it has no types that can be removed, or if a
+/// text, a template or a comment is not closed.
 pub(crate) fn without_types(program: &str) -> Option<String> {
     let tokens = tokens(program)?;
     let mut remover = Remover { tokens: &tokens, removed: Vec::new() };

@@ -25,7 +25,8 @@ const EMPTY_RESULT_METHODS: [&str; 4] =
 /// The state of an upstream's answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AnswerCheck {
-    /// A valid response. The interior of its result is not checked.
+    /// A valid response. The interior of its result is not checked. Also a message that cannot be
+    /// read at all, which the guard presents as a text.
     Valid,
     /// The corrected response, which the upstream meant.
     Repaired(Vec<u8>),
@@ -64,7 +65,8 @@ pub fn is_valid_json(message: &[u8]) -> bool {
 /// Checks the answer `message` to a request with the id `id` (raw JSON) and this method.
 ///
 /// Repairs a missing or wrong `jsonrpc`, an id in another form or null, and `null` beside a result
-/// or an error. Also repairs members of a request, and `null` as an empty result.
+/// or an error. Also repairs members of a request, and `null` as the result of a method whose
+/// result is empty.
 #[must_use]
 pub fn check_answer(message: &[u8], id: &str, method: &str) -> AnswerCheck {
     if let Some((head, has_version)) = Head::scan_ends(message) {
@@ -119,8 +121,8 @@ pub fn check_answer(message: &[u8], id: &str, method: &str) -> AnswerCheck {
 }
 
 /// Returns the id of a message that cannot be parsed, as raw JSON. The id is a string or a number
-/// near the start or the end of the message, outside of `result` and `error`. `None` if there is
-/// none.
+/// near the start or the end of the message, outside of `result` and `error`. An `id` in the last
+/// 256 bytes counts even inside the result. `None` if there is none.
 #[must_use]
 pub fn find_id(message: &[u8]) -> Option<&str> {
     let scalar_after = |at: usize| {
@@ -161,8 +163,8 @@ pub fn quote(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns true if a JSON text is an error object of JSON-RPC 2.0, section 5.1: with a numeric code
-/// and a message.
+/// Returns true if a JSON text is an error object of JSON-RPC 2.0, section 5.1: with an integer
+/// code and a message.
 fn is_error_object(error: &str) -> bool {
     serde_json::from_str::<Value>(error).is_ok_and(|error| {
         let has_code = error.get("code").is_some_and(|code| code.is_i64() || code.is_u64());

@@ -31,7 +31,8 @@ pub const ARGUMENT_NAMES: [&str; 18] = [
 ];
 
 /// Aliases of the guard's arguments, from other tools, each with the argument's name. The read tool
-/// and the object [`ARGUMENTS_OBJECT`] accept them.
+/// and the object [`ARGUMENTS_OBJECT`] accept them. With the prefix [`ARGUMENT_PREFIX`], every tool
+/// does.
 pub const ARGUMENT_ALIASES: [(&str, &str); 30] = [
     ("nextCursor", "cursor"),
     ("next_cursor", "cursor"),

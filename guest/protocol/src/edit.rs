@@ -17,8 +17,8 @@ pub fn replace_invalid_utf8(message: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// Returns `message` with its slice `part` replaced by the text `by`. Unchanged if `part` is not a
-/// slice of `message`.
+/// Returns `message` with its slice `part` replaced by the text `by`. `part` must be a slice of
+/// `message`.
 #[must_use]
 pub fn splice(message: &[u8], part: &str, by: &str) -> Vec<u8> {
     // The parser returns slices of its input, so the offset is the distance of the two pointers.
@@ -31,7 +31,7 @@ pub fn splice(message: &[u8], part: &str, by: &str) -> Vec<u8> {
 }
 
 /// Returns a JSON-RPC message with its id replaced by `id`, which is raw JSON. Returns a message
-/// without an id unchanged.
+/// without an id, or with the id `null`, unchanged.
 #[must_use]
 pub fn with_id(message: &[u8], id: &str) -> Vec<u8> {
     match Head::read(message).and_then(|head| head.id) {
@@ -101,7 +101,8 @@ pub fn object<'a>(members: impl IntoIterator<Item = (String, &'a str)>) -> Strin
 }
 
 /// Returns the JSON object `json` with its member `name` set to the JSON text `value`, or removed
-/// if `value` is `None`. All other members keep their order and text.
+/// if `value` is `None`. All other members keep their order and the text of their values. A text
+/// that is not an object counts as `{}`.
 #[must_use]
 pub fn with_member(json: &str, name: &str, value: Option<&str>) -> String {
     let mut found = false;

@@ -281,7 +281,8 @@ fn is_mcp(settings: &Settings, head: &RequestHead<'_>, path: &str) -> bool {
 }
 
 /// Returns the caller of a request. `header` returns the value of a header by its lower-case name.
-/// The identity is the configured principal, or else a digest of the caller's credentials.
+/// The identity is the configured principal, or else a digest of the caller's credentials. Without
+/// credentials, it is `anonymous`.
 #[must_use]
 pub fn identify_caller(settings: &Settings, header: &dyn Fn(&str) -> Option<String>) -> Caller {
     let header = |name: &str| header(name).unwrap_or_default();

@@ -24,7 +24,7 @@ pub enum OnFault {
     Pass,
     /// Sends an answer within the byte limit unchanged. Cuts and labels a longer one.
     Limit,
-    /// Sends an error text instead of every answer.
+    /// Sends an error text instead of every result of a tool or resource.
     Block,
 }
 
@@ -72,7 +72,7 @@ impl Block {
 /// bytes, or about 1,600 if `limit` is lower. Returns `None` if `message` passes unchanged.
 ///
 /// Only results of tools and resources are replaced, because a part of any other message is
-/// useless.
+/// useless. A result without `content` or `contents` passes unchanged, too.
 #[must_use]
 pub fn limit(message: &[u8], on_fault: OnFault, limit: usize) -> Option<Vec<u8>> {
     if on_fault == OnFault::Pass || (message.len() <= limit && on_fault == OnFault::Limit) {

@@ -63,7 +63,8 @@ pub struct Envelope<'a> {
 
 impl<'a> Envelope<'a> {
     /// Reads the id and the method of a message. Returns `None` if the message is not a JSON
-    /// object.
+    /// object, or its method not a string. Unlike [`Head::read`], does not accept numbers such as
+    /// `NaN` in short messages.
     #[must_use]
     pub fn read(message: &'a [u8]) -> Option<Self> {
         if !is_object(message) {
@@ -104,8 +105,8 @@ pub struct Head<'a> {
 }
 
 impl<'a> Head<'a> {
-    /// Reads the members of a message. Returns `None` if the message is not a JSON object. O(n),
-    /// but only checks that a long result is UTF-8.
+    /// Reads the members of a message. Returns `None` if the message is not a JSON object, or its
+    /// method not a string. O(n), but only checks that a long result is UTF-8.
     #[must_use]
     pub fn read(message: &'a [u8]) -> Option<Self> {
         if !is_object(message) {
@@ -136,8 +137,9 @@ impl<'a> Head<'a> {
     }
 
     /// Reads the members of a long response from its two ends, without parsing the result in
-    /// between. Returns `None` for a short message. Also returns `None` unless the result is an
-    /// object, and `jsonrpc` and `id` are the only other members.
+    /// between. Returns `None` for a short message. Also returns `None` unless the result begins
+    /// like an object, and `jsonrpc` and `id` are the only other members. A later member whose
+    /// value is an object is not noticed, and counts as a part of the result.
     #[must_use]
     pub fn read_ends(message: &'a [u8]) -> Option<Self> {
         Self::scan_ends(message).map(|(head, _)| head)
@@ -218,7 +220,7 @@ impl<'a> Head<'a> {
     }
 
     /// Returns the members of `params` that are needed for routing. A member is `None` if it is
-    /// absent or invalid, or if `params` is.
+    /// absent. All are `None` if `params` or any of these members is invalid.
     #[must_use]
     pub fn parameters(&self) -> Parameters<'a> {
         let params = self.params.filter(|params| is_object(params.get().as_bytes()));

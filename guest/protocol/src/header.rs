@@ -25,13 +25,14 @@ pub const WHOLE_BODY_HEADERS: [&str; 7] = [
     "repr-digest",
 ];
 
-/// Returns true if a media type is JSON.
+/// Returns true if a media type begins with `application/json`, such as that of JSON with
+/// parameters.
 #[must_use]
 pub fn is_json(content_type: &str) -> bool {
     has_prefix(content_type, "application/json")
 }
 
-/// Returns true if a media type is an event stream.
+/// Returns true if a media type begins with `text/event-stream`.
 #[must_use]
 pub fn is_event_stream(content_type: &str) -> bool {
     has_prefix(content_type, "text/event-stream")

@@ -30,7 +30,8 @@ const MAX_WRITTEN_ZEROS: i64 = 30;
 pub struct RequestId(String);
 
 impl RequestId {
-    /// Parses an id from its JSON text. Returns `None` for `null`, which identifies no request.
+    /// Parses an id from its JSON text. Returns `None` for `null`, which identifies no request, and
+    /// for an empty text.
     #[must_use]
     pub fn parse(raw: &str) -> Option<Self> {
         let raw = raw.trim_ascii();

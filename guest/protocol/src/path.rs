@@ -6,9 +6,9 @@ use std::fmt;
 /// The reason why a path is refused: servers interpret it differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathError {
-    /// An encoded or plain separator, backslash or control character within a segment.
+    /// An encoded slash, or a backslash or control character, encoded or not.
     Separator,
-    /// A dot segment that leaves the root, has parameters, or is next to an empty segment.
+    /// A dot segment that leaves the root, has parameters, or is in a path with an empty segment.
     DotSegment,
     /// A percent sign without two hexadecimal digits after it.
     Encoding,

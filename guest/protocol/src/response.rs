@@ -73,7 +73,8 @@ impl FailedRequest {
     }
 }
 
-/// Returns the failure response to the raw request `request`. See [`FailedRequest::response`].
+/// Returns the failure response to the raw request `request`. See [`FailedRequest::response`]. If
+/// the request cannot be read, it is a JSON-RPC error with the id `null`.
 #[must_use]
 pub fn failure(request: &[u8], code: i64, reason: &str) -> Vec<u8> {
     match Head::read(request) {

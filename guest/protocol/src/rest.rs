@@ -182,8 +182,8 @@ pub fn problem(status: u16, code: &str, detail: &str) -> HttpResponse {
     }
 }
 
-/// Returns the reason phrase (RFC 9110) of a status code. Empty for codes that this project does
-/// not send.
+/// Returns the usual reason phrase of a status code. RFC 9110 has new ones for 413 and 422. Empty
+/// for codes that this project does not send.
 fn reason_phrase(status: u16) -> &'static str {
     match status {
         400 => "Bad Request",

@@ -48,7 +48,7 @@ pub struct IndexedTool<'a> {
 
 impl<'a> Index<'a> {
     /// Opens an index. Returns `None` if the bytes are not an index of this version, or if a
-    /// section is out of bounds.
+    /// section is out of bounds. Also if the lengths of sections do not fit each other.
     #[must_use]
     pub fn open(bytes: &'a [u8]) -> Option<Self> {
         let table = bytes.strip_prefix(&MAGIC)?.get(..HEADER_BYTES - MAGIC.len())?;

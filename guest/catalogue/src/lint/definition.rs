@@ -136,8 +136,8 @@ impl Checked<'_> {
     }
 }
 
-/// Returns true if neither a schema nor a schema to which it refers has a description. Constants
-/// and enumerations need none.
+/// Returns true if a schema has no description. A title, a reference, a constant or an enumeration
+/// counts as one.
 fn is_undescribed(schema: &Json) -> bool {
     !["description", "$ref", "enum", "const", "title"]
         .iter()

@@ -11,8 +11,9 @@ const MAX_CORRECTIONS: usize = 2;
 /// Maximum length, in bytes, of a word that is corrected.
 const MAX_LENGTH: usize = 32;
 
-/// Returns the most frequent terms that differ from a misspelled word by one edit, or by two for
-/// long words. An edit inserts, removes or replaces a letter, or swaps adjacent letters.
+/// Returns at most two terms that differ from a misspelled word by one edit, or by two for long
+/// words. The nearest come first, then the most frequent. They begin with the letter of the word.
+/// An edit inserts, removes or replaces a letter, or swaps adjacent letters.
 pub(super) fn corrections(index: &Index<'_>, word: &str, stem: &str) -> Vec<u32> {
     let is_letters = word.bytes().all(|byte| byte.is_ascii_alphabetic());
     if !is_letters || !(MIN_LENGTH..=MAX_LENGTH).contains(&word.len()) {
@@ -38,7 +39,8 @@ pub(super) fn corrections(index: &Index<'_>, word: &str, stem: &str) -> Vec<u32>
 /// A row of the table of edit distances.
 type Row = [u8; MAX_LENGTH + 3];
 
-/// Returns the number of edits between two words. `None` if the number exceeds `limit`.
+/// Returns the number of edits between two words. `None` if the number exceeds `limit`, or if a
+/// word is too long.
 fn distance(left: &[u8], right: &[u8], limit: usize) -> Option<usize> {
     if left.len().max(right.len()) > MAX_LENGTH + 2 {
         return None;
