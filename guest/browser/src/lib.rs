@@ -159,7 +159,8 @@ impl Step {
         self.must_be_stored
     }
 
-    /// Returns the telemetry record of the decision as JSON. `undefined` for `load` and `forward`.
+    /// Returns the telemetry record of the decision as JSON. `undefined` for `load`, `forward` and
+    /// `jq`.
     #[wasm_bindgen(getter)]
     pub fn record(&self) -> Option<String> {
         serde_json::to_string(self.record.as_ref()?).ok()

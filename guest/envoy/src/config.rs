@@ -1,4 +1,4 @@
-//! The configuration of the filter: a JSON document. Reports all its errors at once.
+//! The configuration of the filter: a JSON document. Reports the errors of all its parts at once.
 
 use context_guard_core::policy::{self, Policy};
 use context_guard_core::snapshot::Keys;
@@ -118,7 +118,8 @@ impl GatewayMembers {
 }
 
 impl Config {
-    /// Parses a configuration from JSON. Fails with all issues of the configuration.
+    /// Parses a configuration from JSON. Fails with all issues of the policy, and the first issue
+    /// of each other part.
     pub(crate) fn read(json: &[u8]) -> Result<Self, Vec<String>> {
         let json = if json.trim_ascii().is_empty() { b"{}" } else { json };
         let document: Map<String, Value> = serde_json::from_slice(json)

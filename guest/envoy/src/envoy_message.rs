@@ -28,7 +28,7 @@ pub(crate) fn replace_body(
 }
 
 /// Replaces status and content type of the upstream's response by those of `head`, and adds the
-/// other headers of `head`.
+/// other headers of `head`. Removes the headers that describe the upstream's body.
 pub(crate) fn change_head(head: &HttpResponse) {
     let map = MapType::HttpResponseHeaders;
     headers::WHOLE_BODY_HEADERS.iter().for_each(|name| remove(map, name));

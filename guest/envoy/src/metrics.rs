@@ -71,12 +71,13 @@ impl Metrics {
         let _ = increment_metric(self.faults, 1);
     }
 
-    /// Counts an entry that the store rejected because it is full.
+    /// Counts a write that the store rejected because it is full.
     pub(crate) fn store_full(&self) {
         let _ = increment_metric(self.store_full, 1);
     }
 
-    /// Counts an exchange for which the store of the gateway could not be used.
+    /// Counts an entry that was not found, or a write, while the store of the gateway cannot be
+    /// used.
     pub(crate) fn store_unavailable(&self) {
         let _ = increment_metric(self.store_unavailable, 1);
     }

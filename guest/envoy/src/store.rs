@@ -1,9 +1,9 @@
 //! A cursor store in Envoy's shared data, which neither removes nor expires values.
 //!
 //! The store is a set-associative cache. A key belongs to one set. A set has a directory, which is
-//! changed by compare-and-swap, and a slot for each value. A new entry evicts the oldest of its
-//! set. The store therefore never exceeds its size, a read costs a directory and a value, and
-//! workers need no lock.
+//! changed by compare-and-swap, and a slot for each value. If a set has no room for a new entry,
+//! the entry evicts the oldest ones. The store therefore never exceeds its size, a read costs a
+//! directory and a value, and workers need no lock.
 
 use proxy_wasm::hostcalls::{get_shared_data, set_shared_data};
 use xxhash_rust::xxh3::xxh3_128;

@@ -193,7 +193,7 @@ fn respond<O>(response: HttpResponse) -> Response<ForwardedBody<O>> {
 }
 
 /// Replaces status and content type of `head` by those of `response`, and adds the other headers of
-/// `response`.
+/// `response`. Removes the headers that describe the upstream's body.
 fn change_head(head: &mut http::response::Parts, response: &HttpResponse) {
     headers::WHOLE_BODY_HEADERS.iter().for_each(|name| drop(head.headers.remove(*name)));
     if let Ok(status) = StatusCode::from_u16(response.status) {
