@@ -79,7 +79,7 @@ pub enum ArgumentOwner<'f> {
 ///
 /// # Errors
 /// Returns a message for the caller if one of the guard's arguments has an invalid value, or is
-/// given under two names. The read tool also refuses arguments that it does not have.
+/// repeated by a later alias. The read tool also refuses arguments that it does not have.
 pub fn split(
     bytes: &[u8],
     span: &Span,
