@@ -11,6 +11,7 @@ mod date;
 mod decimal;
 mod field;
 pub mod grep;
+mod ids;
 mod input;
 #[cfg(feature = "jq")]
 mod jq;
@@ -34,6 +35,7 @@ pub mod response_mode;
 mod result;
 mod rewrite;
 mod scale;
+mod statement;
 mod table;
 mod text_query;
 #[cfg(feature = "yaml")]
@@ -398,10 +400,12 @@ impl Query {
             None => records.ids.clone(),
         };
         if !self.filter_ids.is_empty() {
-            let keys = response_mode::RecordKeys::detect(records, limits);
-            ids.retain(|id| {
-                keys.id_of(records, *id).is_some_and(|own| self.filter_ids.contains(&own))
-            });
+            let (chosen, field) = self.by_ids(records, limits, ids)?;
+            ids = chosen;
+            note = match (note, field) {
+                (Some(note), Some(field)) => Some(format!("{note}; {field}")),
+                (note, field) => note.or(field),
+            };
         }
         if let Some(least) = &self.min_score {
             let keys = response_mode::RecordKeys::detect(records, limits);

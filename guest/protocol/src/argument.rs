@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 /// The names of the guard's own arguments, each accepted with the prefix [`ARGUMENT_PREFIX`].
 ///
 /// Stored tool information refers to them by index, so add new names at the end.
-pub const ARGUMENT_NAMES: [&str; 18] = [
+pub const ARGUMENT_NAMES: [&str; 19] = [
     "cursor",
     "limit",
     "pages",
@@ -28,12 +28,13 @@ pub const ARGUMENT_NAMES: [&str; 18] = [
     "jq",
     "since",
     "sort",
+    "offset",
 ];
 
 /// Aliases of the guard's arguments, from other tools, each with the argument's name. The read tool
 /// and the object [`ARGUMENTS_OBJECT`] accept them. With the prefix [`ARGUMENT_PREFIX`], every tool
 /// does.
-pub const ARGUMENT_ALIASES: [(&str, &str); 30] = [
+pub const ARGUMENT_ALIASES: [(&str, &str); 31] = [
     ("nextCursor", "cursor"),
     ("next_cursor", "cursor"),
     ("max_results", "limit"),
@@ -64,6 +65,7 @@ pub const ARGUMENT_ALIASES: [(&str, &str); 30] = [
     ("order_by", "sort"),
     ("orderBy", "sort"),
     ("orderby", "sort"),
+    ("skip", "offset"),
 ];
 
 /// Number of names, from the start of [`ARGUMENT_NAMES`], that need no prefix if the tool or
@@ -85,7 +87,7 @@ pub const ARGUMENTS_OBJECT: &str = "_guard";
 
 /// The guard arguments whose values are evaluated over a whole answer. The caller thus determines
 /// the cost of the evaluation.
-const QUERY_NAMES: [&str; 11] = [
+const QUERY_NAMES: [&str; 12] = [
     "fields",
     "response_mode",
     "filter_ids",
@@ -97,6 +99,7 @@ const QUERY_NAMES: [&str; 11] = [
     "jq",
     "since",
     "sort",
+    "offset",
 ];
 
 /// Returns the name of the guard argument for `name`: the argument of an alias, or `name` itself.

@@ -4,12 +4,12 @@ mod values;
 
 pub use context_guard_protocol::argument::ARGUMENTS_OBJECT;
 use context_guard_protocol::argument::{
-    ARGUMENT_NAMES, ARGUMENT_PREFIX, PLAIN_NAME_COUNT, resolve_alias,
+    ARGUMENT_ALIASES, ARGUMENT_NAMES, ARGUMENT_PREFIX, PLAIN_NAME_COUNT, resolve_alias,
 };
 use serde_json::{Map, Value};
 
 use self::values::{
-    jq_program, parse_expression, parse_number, parse_order, parse_text, parse_texts,
+    jq_program, parse_expression, parse_number, parse_offset, parse_order, parse_text, parse_texts,
 };
 use super::tool_info::ToolInfo;
 use crate::json::Span;
@@ -79,7 +79,7 @@ pub enum ArgumentOwner<'f> {
 ///
 /// # Errors
 /// Returns a message for the caller if one of the guard's arguments has an invalid value, or is
-/// repeated by a later alias. The read tool also refuses arguments that it does not have.
+/// given twice. The read tool also refuses arguments that it does not have.
 pub fn split(
     bytes: &[u8],
     span: &Span,
@@ -95,10 +95,9 @@ pub fn split(
         match guarded_name(&name, owner, settings) {
             Some(guarded) => {
                 let value = serde_json::from_slice(scanner.bytes(&value)).unwrap_or(Value::Null);
-                if taken.contains_key(guarded) && guarded != name {
-                    twice = Some(name.clone());
+                if taken.insert(guarded.to_owned(), value).is_some() {
+                    twice = Some(guarded.to_owned());
                 }
-                taken.insert(guarded.to_owned(), value);
             }
             None => {
                 if matches!(owner, ArgumentOwner::ReadTool) && unknown.is_none() {
@@ -110,9 +109,11 @@ pub fn split(
         Ok(())
     });
     if let Some(name) = twice {
+        let other = ARGUMENT_ALIASES.iter().filter(|(_, known)| *known == name);
+        let other: Vec<String> = other.map(|(alias, _)| format!(" or {alias}")).collect();
         return Err(format!(
-            "{name} is another name of {}, which is given too",
-            resolve_alias(&name)
+            "{name} is given twice: give one of {name}, {ARGUMENT_PREFIX}{name}{}",
+            other.concat()
         ));
     }
     if let Some(name) = unknown {
@@ -198,6 +199,7 @@ impl GuardArguments {
         let mut parsed = Self::default();
         parsed.set_all(values, advertised, settings)?;
         parsed.check_since(owner)?;
+        parsed.query.separate_statement()?;
         parsed.query.separate_condition();
         parsed.query.validate().map(|()| parsed)
     }
@@ -213,8 +215,16 @@ impl GuardArguments {
         let has_all = advertised.iter().all(|name| values.contains_key(*name));
         let mut present = values.iter().filter(|(_, value)| !is_unset(value, has_all));
         present.try_for_each(|(name, value)| self.set(name, value, settings))?;
-        match values.get("sort").filter(|value| !is_unset(value, has_all)) {
-            Some(order) => self.query.add_order(&parse_order(order)?),
+        let given = |name: &str| values.get(name).filter(|value| !is_unset(value, has_all));
+        let (order, offset) = (given("sort"), given("offset"));
+        if order.is_some() || offset.is_some() {
+            self.query.separate_statement()?;
+        }
+        if let Some(order) = order {
+            self.query.add_order(&parse_order(order)?)?;
+        }
+        match offset {
+            Some(value) => self.query.add_offset(parse_offset(value)?),
             None => Ok(()),
         }
     }
@@ -325,8 +335,8 @@ impl GuardArguments {
                     if value.as_u64() == Some(0) { 0 } else { parse_number(name, value, 50)? }
             }
             "grep" => self.query.grep = Some(parse_text(name, value)?),
-            // It belongs to the other arguments, and is added after them.
-            "sort" => {}
+            // They belong to the other arguments, and are added after them.
+            "sort" | "offset" => {}
             "aggregate" => self.query.aggregate = Some(parse_expression(name, value)?),
             _ => {
                 let condition = parse_expression(name, value)?;
@@ -360,8 +370,9 @@ fn unknown_argument(owner: &str, name: &str) -> String {
         "order" | "sortorder" | "desc" | "ascending" => {
             "; to sort, write sort: \"-price\" or sort: \"price desc\"".to_owned()
         }
-        "offset" | "skip" | "page" | "start" | "from" => {
-            "; for the next page, give the nextCursor of the answer as cursor".to_owned()
+        "page" | "start" | "from" => {
+            "; for the next page, give the nextCursor of the answer as cursor; offset skips records"
+                .to_owned()
         }
         "tail" | "last" => "; for the end of a text, give startLine; for the last items of a list, path: $[-1] or jq: .[-5:]".to_owned(),
         "head" | "first" | "top" | "n" | "count" | "size" => "; for the number of items give limit; to count, aggregate: count".to_owned(),

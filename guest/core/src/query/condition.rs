@@ -20,6 +20,7 @@ mod lucene;
 mod operator;
 mod parse;
 mod pattern;
+mod pipe;
 mod totals;
 mod wrapper;
 
@@ -179,12 +180,28 @@ impl Condition {
         if !known.order.is_empty() || known.limit.is_some() {
             return Err("where has an order or a limit already: leave out sort".to_owned());
         }
+        Ok(format!("{} order by {order}", known.plain(text)?))
+    }
+
+    /// Returns the condition `text`, without the first `count` records that it chooses.
+    ///
+    /// # Errors
+    /// Returns a message for the caller if the condition is invalid, or skips records already.
+    pub fn with_offset(text: &str, count: u64) -> Result<String, String> {
+        let known = Self::parse(text)?;
+        if known.offset > 0 {
+            return Err("where has an offset already: leave out offset".to_owned());
+        }
+        Ok(format!("{} offset {count}", known.plain(text)?))
+    }
+
+    /// Returns the condition, parsed from `text`, in the syntax of this language.
+    fn plain(&self, text: &str) -> Result<String, String> {
         let plain = rewritten(text)?.unwrap_or_else(|| text.to_owned());
-        let from = match known.list.is_empty() || plain == text {
-            true => String::new(),
-            false => format!("from {} where ", known.list.join(".")),
-        };
-        Ok(format!("{from}{plain} order by {order}"))
+        Ok(match self.list.is_empty() || plain == text {
+            true => plain,
+            false => format!("from {} where {plain}", self.list.join(".")),
+        })
     }
 
     /// Returns true if the condition names a list inside an object. That list may be outside of the

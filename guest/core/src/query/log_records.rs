@@ -6,7 +6,8 @@
 //! | a time with its year, or a number of seconds | `time`, as in ISO 8601 if it is known |
 //! | a time without a year, or without a date | `timeOfYear`, `timeOfDay` |
 //! | `host process[12]: …` after the time (syslog) | `host`, `process`, `pid` |
-//! | `name: …` after time and level | `source` |
+//! | `name: …` after time and level, `name - …` | `source` |
+//! | `[main]` before such a name | `thread` |
 //! | `key=value`, `key="value"`, also between bars | each key |
 //! | an access log, a request in quotes | `client`, `method`, `path`, `status`, `bytes`, … |
 //! | `[pid 12] [client a]`, `client: a, host: b` | each label |
@@ -21,6 +22,7 @@ mod diagnostics;
 mod json_lines;
 mod run;
 mod time;
+mod writer;
 
 use std::borrow::Cow;
 
@@ -219,7 +221,8 @@ impl<'l> LogRecord<'l> {
         if !self.level.is_empty() {
             members.push(("level", self.level.into()));
         }
-        let rest = self.rest.trim_start_matches(SEPARATORS);
+        let (thread, rest) = writer::thread(self.between, self.rest);
+        let rest = rest.trim_start_matches(SEPARATORS);
         let is_syslog = self.level.is_empty() && time.is_of_syslog();
         let message = match is_syslog {
             true => origin(rest, true, &mut members),
@@ -241,7 +244,15 @@ impl<'l> LogRecord<'l> {
             let key = key.filter(|key| is_key(key) && *key != time.name());
             members.extend(key.map(|key| (key, Cow::Owned(time.text().to_owned()))));
             pairs(self.between, &mut members);
-            let message = if is_syslog { message } else { origin(rest, false, &mut members) };
+            let message = match writer::source(self.between, rest, thread.is_some()) {
+                Some((name, message)) => {
+                    members.extend(thread.map(|thread| ("thread", thread.into())));
+                    members.push(("source", name.into()));
+                    message
+                }
+                None if is_syslog => message,
+                None => origin(rest, false, &mut members),
+            };
             // The parameters of a request are no pairs, unless it is the value of one.
             match access::quoted_request(message).filter(|(head, ..)| !head.ends_with('=')) {
                 Some((head, _, after)) => {

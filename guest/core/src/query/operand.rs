@@ -2,8 +2,10 @@
 
 mod apply;
 mod arithmetic;
+mod names;
 
 use self::arithmetic::Expression;
+use self::names::{FUNCTIONS, method, part_named};
 use super::date::{DatePart, DayOrder};
 use super::field::{FieldName, FieldPath};
 use super::literal::Literal;
@@ -35,35 +37,6 @@ pub(super) enum FieldFunction {
 
 /// The maximum number of decimals for rounding, because a double has 15 significant digits.
 const MAX_DECIMALS: u32 = 15;
-
-/// The names of the functions.
-const FUNCTIONS: &[(&str, FieldFunction)] = &[
-    ("length", FieldFunction::Length),
-    ("len", FieldFunction::Length),
-    ("size", FieldFunction::Length),
-    ("json_array_length", FieldFunction::Length),
-    ("cardinality", FieldFunction::Length),
-    ("lower", FieldFunction::Lower),
-    ("lcase", FieldFunction::Lower),
-    ("upper", FieldFunction::Upper),
-    ("ucase", FieldFunction::Upper),
-    ("trim", FieldFunction::Trim),
-    ("abs", FieldFunction::Absolute),
-    ("round", FieldFunction::Round(0)),
-    ("floor", FieldFunction::Floor),
-    ("ceil", FieldFunction::Ceiling),
-    ("ceiling", FieldFunction::Ceiling),
-    ("year", FieldFunction::Date(DatePart::Year)),
-    ("quarter", FieldFunction::Date(DatePart::Quarter)),
-    ("month", FieldFunction::Date(DatePart::Month)),
-    ("week", FieldFunction::Date(DatePart::Week)),
-    ("date", FieldFunction::Date(DatePart::Day)),
-    ("day", FieldFunction::Date(DatePart::Day)),
-    ("hour", FieldFunction::Date(DatePart::Hour)),
-    ("minute", FieldFunction::Date(DatePart::Minute)),
-    ("weekday", FieldFunction::Date(DatePart::Weekday)),
-    ("dayofweek", FieldFunction::Date(DatePart::Weekday)),
-];
 
 /// A field of a record, or a function of it.
 #[derive(Clone, Debug)]
@@ -243,6 +216,10 @@ impl Operand {
             Some(computed) => computed,
             None => Self::new(FieldName::read(reader)?),
         };
+        // The dimension of an array in PostgreSQL: `array_length(tags, 1)`.
+        if word == "array_length" && reader.eat(",") && Self::number(reader)? != 1 {
+            return Err(reader.error("array_length counts the first dimension: array_length(x, 1)"));
+        }
         let mut function = *function;
         if matches!(function, FieldFunction::Round(_)) && reader.eat(",") {
             let decimals = u32::try_from(Self::number(reader)?).unwrap_or(u32::MAX);
@@ -396,26 +373,6 @@ impl Operand {
         }
         self.field.visit(outline, id, &mut |value| visit(function.apply(&value, self.order)));
     }
-}
-
-/// Returns the part of a date with this name. `None` if it is unknown.
-fn part_named(name: &str) -> Option<DatePart> {
-    let (_, function) = FUNCTIONS.iter().find(|(known, _)| *known == name)?;
-    if let FieldFunction::Date(part) = function { Some(*part) } else { None }
-}
-
-/// Returns the function that a method without arguments computes. `None` if it is unknown.
-fn method(word: &str) -> Option<FieldFunction> {
-    Some(match word {
-        "len" | "length" | "size" | "count" => FieldFunction::Length,
-        "lower" | "toLowerCase" | "ToLower" => FieldFunction::Lower,
-        "upper" | "toUpperCase" | "ToUpper" => FieldFunction::Upper,
-        "trim" | "strip" | "Trim" => FieldFunction::Trim,
-        "abs" => FieldFunction::Absolute,
-        "round" => FieldFunction::Round(0),
-        "year" | "getFullYear" => FieldFunction::Date(DatePart::Year),
-        _ => return None,
-    })
 }
 
 impl std::fmt::Display for Operand {

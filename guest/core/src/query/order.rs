@@ -34,6 +34,11 @@ impl Order {
             let operand = Operand::read(reader)?;
             let position = reader.position();
             let is_descending = read_direction(reader) || descending;
+            // Records without a value come last anyway.
+            if reader.keyword(&["nulls first"]).is_some() {
+                return Err(reader.error("records without a value come last: leave out NULLS FIRST, or choose them with IS NULL"));
+            }
+            let _ = reader.keyword(&["nulls last"]);
             // Without a direction, languages with stages sort from the greatest, others do not.
             if is_piped && reader.since(position).is_empty() {
                 return Err(reader.error("write asc or desc after the field of a sort stage"));

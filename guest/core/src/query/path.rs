@@ -96,6 +96,35 @@ impl Path {
         };
         Evaluation::new(outline, root).select(segments, root)
     }
+
+    /// Returns the values that a path of names selects from `root` through the elements of each
+    /// list on the way: `zones.sensors` selects those of `$.zones[*].sensors[*]`. Empty if there
+    /// are none, or if the path has other steps. O(values).
+    #[must_use]
+    pub fn follow_through_lists(&self, outline: &Outline<'_>, root: NodeId) -> Vec<NodeId> {
+        let is_list = |id: NodeId| outline.node(id).is_some_and(|node| node.kind == Kind::Array);
+        let elements = |ids: Vec<NodeId>| -> Vec<NodeId> {
+            let each = |id: NodeId| match is_list(id) {
+                true => outline.children(id).map(|(id, _)| id).collect(),
+                false => vec![id],
+            };
+            ids.into_iter().flat_map(each).collect()
+        };
+        let mut ids = vec![root];
+        for segment in &self.query.segments {
+            let [PathSelector::Name(name) | PathSelector::Token(name)] =
+                segment.selectors.as_slice()
+            else {
+                return Vec::new();
+            };
+            if segment.is_deep {
+                return Vec::new();
+            }
+            let member = |id: NodeId| outline.member(id, name).map(|(id, _)| id);
+            ids = elements(ids).into_iter().filter_map(member).collect();
+        }
+        elements(ids)
+    }
 }
 
 impl Segment {

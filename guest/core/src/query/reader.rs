@@ -126,6 +126,11 @@ impl<'t> Reader<'t> {
         self.text.get(start.0..self.at).unwrap_or_default().trim()
     }
 
+    /// Returns the whole text.
+    pub(super) fn whole(&self) -> &'t str {
+        self.text
+    }
+
     /// Returns the text after the current position.
     pub(super) fn rest(&self) -> &'t str {
         self.text.get(self.at..).unwrap_or_default()
@@ -227,8 +232,12 @@ impl<'t> Reader<'t> {
             self.skip_space();
             self.at += word.len();
         }
-        // `order.id` is a name. A word before any other sign, such as `count:`, is a keyword.
-        if self.peek().is_some_and(|next| is_word_character(next) || next == '.') {
+        // `order.id` and `not-found` are names. A word before any other sign, such as `count:`, is
+        // a keyword.
+        let mut rest = self.rest().chars();
+        let next = rest.next();
+        let is_hyphened = next == Some('-') && rest.next().is_some_and(char::is_alphabetic);
+        if is_hyphened || next.is_some_and(|next| is_word_character(next) || next == '.') {
             self.at = start;
             return false;
         }
@@ -289,7 +298,10 @@ mod tests {
         assert_eq!(reader.keyword(&["order by"]), Some("order by"));
         assert_eq!(reader.keyword(&["and"]), None);
         assert_eq!(reader.peek_word(), "android");
-        assert_eq!(Reader::new("where", "order.id=1").unwrap().keyword(&["order"]), None);
+        for name in ["order.id=1", "order-id=1"] {
+            assert_eq!(Reader::new("where", name).unwrap().keyword(&["order"]), None);
+        }
+        assert_eq!(Reader::new("where", "not -x").unwrap().keyword(&["not"]), Some("not"));
     }
 
     #[test]

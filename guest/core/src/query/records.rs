@@ -202,14 +202,14 @@ impl<'a> RecordSet<'a> {
         let found = path.follow(&self.outline, self.root)?;
         let Some((id, node)) = found.first().and_then(|id| Some((*id, self.outline.node(*id)?)))
         else {
-            return Err(self.leads_to_nothing());
+            let found = path.follow_through_lists(&self.outline, self.root);
+            if found.is_empty() {
+                return Err(self.leads_to_nothing());
+            }
+            return Ok(PathTarget::Records(self.selection(found)));
         };
         if path.is_many(&self.outline, self.root) {
-            self.is_selection = true;
-            self.ids = found;
-            self.is_list = true;
-            self.around = None;
-            return Ok(PathTarget::Records(self));
+            return Ok(PathTarget::Records(self.selection(found)));
         }
         match node.kind {
             Kind::String => Ok(PathTarget::Text(self.outline.decoded(&node.span))),
@@ -228,6 +228,11 @@ impl<'a> RecordSet<'a> {
                 Ok(PathTarget::Records(self))
             }
         }
+    }
+
+    /// Returns the values `ids`, which a path selects, as the records.
+    fn selection(self, ids: Vec<NodeId>) -> Self {
+        Self { is_selection: true, ids, is_list: true, around: None, ..self }
     }
 
     /// Returns the error for a path that selects nothing, with the existing members.

@@ -42,6 +42,24 @@ impl Query {
         Ok(())
     }
 
+    /// Skips the first `count` records that the query chooses, after sorting.
+    ///
+    /// # Errors
+    /// Returns a message for the caller if the query has no records to skip, or already skips some.
+    pub fn add_offset(&mut self, count: u64) -> Result<(), String> {
+        let other = [(&self.jq, "jq"), (&self.grep, "grep"), (&self.aggregate, "aggregate")];
+        if let Some((_, name)) = other.iter().find(|(argument, _)| argument.is_some()) {
+            return Err(format!(
+                "offset skips records, and has no effect with {name}: for its next page give the nextCursor of the answer as cursor"
+            ));
+        }
+        self.condition = Some(match self.condition.take() {
+            Some(condition) => Condition::with_offset(&condition, count)?,
+            None => format!("offset {count}"),
+        });
+        Ok(())
+    }
+
     /// Returns a query for the complete records that this query selects, from record number `first`
     /// on. Returns `None` if this query returns complete records already.
     #[must_use]

@@ -28,16 +28,27 @@ pub(super) fn parse_order(value: &Value) -> Result<String, String> {
     let invalid = || INVALID.to_owned();
     let key = |text: &str| {
         let text = text.trim();
-        match text.strip_prefix('-') {
-            Some(field) => format!("{field} desc"),
-            None => match text.rsplit_once([':', ' ', '-']) {
-                Some((field, direction @ ("asc" | "desc"))) => format!("{field} {direction}"),
-                _ => text.trim_start_matches('+').to_owned(),
-            },
+        if let Some(field) = text.strip_prefix('-') {
+            return format!("{} desc", field_name(field));
+        }
+        let lower = text.to_lowercase();
+        match lower.rsplit_once([':', ' ', '-']) {
+            Some((field, direction @ ("asc" | "desc" | "ascending" | "descending"))) => {
+                let field = text.get(..field.len()).unwrap_or(text);
+                format!("{} {direction}", field_name(field))
+            }
+            // Clauses of SQL follow the field.
+            _ if lower.contains(" limit ") || lower.contains(" nulls ") => text.to_owned(),
+            _ => field_name(text.trim_start_matches('+')),
         }
     };
     let keys: Vec<String> = match value {
-        Value::String(text) => text.split(',').map(key).collect(),
+        Value::String(text) => {
+            let start = text.get(.."order by ".len());
+            let is_clause = start.is_some_and(|start| start.eq_ignore_ascii_case("order by "));
+            let text = if is_clause { text.split_at("order by ".len()).1 } else { text };
+            text.split(',').map(key).collect()
+        }
         Value::Array(list) => {
             let texts: Option<Vec<&str>> = list.iter().map(Value::as_str).collect();
             texts.ok_or_else(invalid)?.into_iter().map(key).collect()
@@ -58,6 +69,25 @@ pub(super) fn parse_order(value: &Value) -> Result<String, String> {
     };
     let is_empty = keys.is_empty() || keys.iter().any(String::is_empty);
     if is_empty { Err(invalid()) } else { Ok(keys.join(", ")) }
+}
+
+/// Returns the name of a field for an order. A name of several words, such as `Length (m)`, is put
+/// into quotes. Expressions remain.
+fn field_name(text: &str) -> String {
+    let text = text.trim();
+    let has_words = text.contains(char::is_whitespace)
+        && !text.contains(['"', '\'', '`', '[', '+', '*', '/'])
+        && !text.contains(" - ");
+    let is_call = text.find('(').is_some_and(|at| {
+        text.get(..at).is_some_and(|before| before.ends_with(|c: char| c.is_alphanumeric()))
+    });
+    if has_words && !is_call { format!("\"{text}\"") } else { text.to_owned() }
+}
+
+/// Parses a number of records to skip.
+pub(super) fn parse_offset(value: &Value) -> Result<u64, String> {
+    let number = value.as_u64().or_else(|| value.as_str()?.trim().parse().ok());
+    number.ok_or_else(|| "offset must be a whole number from 0: the records to skip".to_owned())
 }
 
 /// Parses an argument that must be a string and not blank.

@@ -168,6 +168,11 @@ pub(super) fn left_out(
             quote(&sample.unwrap_or_default())
         ));
     }
+    if with == 0 && without > 0 && whole.is_computed() {
+        return Err(format!(
+            "aggregate: {whole} is a number in no record; + - * / and % take numbers, so compute with other values, such as dates, in jq"
+        ));
+    }
     // Texts have a lowest and a highest one, too.
     if without == 0 || with == 0 {
         return Ok(None);

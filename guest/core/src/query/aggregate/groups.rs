@@ -93,7 +93,8 @@ impl GroupedTotals {
                         .iter()
                         .map(move |next| [key.as_slice(), std::slice::from_ref(next)].concat())
                 })
-                .take(MAX_GROUPS)
+                // One more is an error.
+                .take(MAX_GROUPS + 1)
                 .collect();
         }
         keys

@@ -118,6 +118,11 @@ fn numbers_are_computed_from_totals() {
         ),
         ("PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY p) AS x", r#""x":0.2"#),
         ("percentile_cont(0.9) within group (order by p desc) as x", r#""x":0.12"#),
+        (
+            r#"{"group_by": "s", "sum": "p"}"#,
+            r#""sum(p) by s":{"open":10.1,"done":0.2,"null":null}"#,
+        ),
+        (r#"{"sum": ["p"], "count": true}"#, r#""count":4,"sum(p)":10.3"#),
     ] {
         assert_eq!(totals(text), expected, "{text}");
     }
@@ -125,6 +130,8 @@ fn numbers_are_computed_from_totals() {
         ("max(s) - min(s)", "computes with numbers, and min(s) is none"),
         ("argmax(p) / 2", "computes with numbers"),
         ("5 * 3", "a total"),
+        (r#"{"avg": {"field": "p", "missing": 0}}"#, "not known"),
+        (r#"[{"$group": {"_id": "$s", "x": {"$sum": "$p", "$avg": "$p"}}}]"#, "not known"),
         ("sum(p) /", "the name of a total is expected"),
         ("percentile_cont(95) within group (order by q)", "q"),
     ] {

@@ -224,6 +224,11 @@ impl Leaf {
         if matches!(self.check, Check::IsNull) {
             return Ok(());
         }
+        if field.is_computed() && present == 0 {
+            return Err(format!(
+                "where: {field} is a number in no record; + - * / and % take numbers, so compute with other values, such as dates, in jq"
+            ));
+        }
         if values.objects > 0 && present == 0 {
             return Err(format!("where: {}", not_a_value(records, all, &field.to_string())));
         }

@@ -29,7 +29,8 @@ const VARIABLES: [(&str, &str); 3] = [("$true", "true"), ("$false", "false"), ("
 /// dialects.
 pub(super) fn condition(text: &str) -> Option<String> {
     let text = text.trim();
-    shell(text)
+    formula(text)
+        .or_else(|| shell(text))
         .or_else(|| matchers(text))
         .or_else(|| sorted(text))
         .or_else(|| closure(text))
@@ -37,6 +38,39 @@ pub(super) fn condition(text: &str) -> Option<String> {
         .or_else(|| conditional(text))
         .or_else(|| columns(text))
         .or_else(|| modules(text))
+}
+
+/// Converts formulas of spreadsheets: `=AND([Length (m)]>300, OR(a=1, NOT(b=2)))`.
+fn formula(text: &str) -> Option<String> {
+    let plain = text.strip_prefix('=').unwrap_or(text).trim_start();
+    let converted = calls(plain)?;
+    // A name in brackets: `[Length (m)]`.
+    let named = replaced(&converted, |before, rest| {
+        let name = rest.strip_prefix('[')?;
+        let name = name.get(..name.find(']')?)?.trim_start_matches('@');
+        let is_name = name.starts_with(char::is_alphabetic) && !name.contains(['\'', '"', '[']);
+        let is_start = !before.ends_with(|c| is_word_character(c) || ")].".contains(c));
+        (is_name && is_start)
+            .then(|| (rest.find(']').unwrap_or_default() + 1, format!("\"{name}\"")))
+    });
+    Some(named.unwrap_or(converted))
+}
+
+/// Converts a call of `AND`, `OR` or `NOT` that is the whole text. `None` for other texts.
+fn calls(text: &str) -> Option<String> {
+    let (word, rest) = text.split_once('(')?;
+    let inner = rest.get(..end_of_group(rest)?)?;
+    if inner.len() + 1 != rest.trim_end().len() {
+        return None;
+    }
+    let part = |part: &str| format!("({})", calls(part).unwrap_or_else(|| part.to_owned()));
+    let conditions: Vec<String> = parts(inner, ",").into_iter().map(part).collect();
+    match word.trim().to_uppercase().as_str() {
+        "AND" if conditions.len() > 1 => Some(conditions.join(" AND ")),
+        "OR" if conditions.len() > 1 => Some(conditions.join(" OR ")),
+        "NOT" if conditions.len() == 1 => Some(format!("NOT {}", conditions.concat())),
+        _ => None,
+    }
 }
 
 /// Converts columns of Polars and Spark: `pl.col("a") > 5`, `F.col('b') == 'x'`.

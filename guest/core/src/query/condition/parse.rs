@@ -13,11 +13,12 @@ use super::literal::{ENDS, qualifier_follows, read_literal, read_literals, regex
 use super::lucene;
 use super::operator::{SYMBOLS, Sign, is_comparison, parse_operator};
 use super::pattern::TextPattern;
+use super::pipe::{check_pipe, eat_alternative, eat_or};
 use super::{Check, Operator, Test};
 use crate::query::field::FieldName;
 use crate::query::literal::Literal;
 use crate::query::operand::Operand;
-use crate::query::order::{eat_pipe, stage_follows};
+use crate::query::order::eat_pipe;
 use crate::query::reader::Reader;
 use crate::query::value::{Number, quote};
 
@@ -60,7 +61,7 @@ impl Parser {
 
     fn or(&mut self, reader: &mut Reader<'_>) -> Result<Test, String> {
         let mut tests = vec![self.and(reader)?];
-        while reader.keyword(&["or"]).is_some() || reader.eat("||") || eat_alternative(reader) {
+        while reader.keyword(&["or"]).is_some() || reader.eat("||") || eat_or(reader)? {
             tests.push(self.and(reader)?);
         }
         Ok(single(tests, Test::Any))
@@ -300,7 +301,14 @@ impl Parser {
             }
             Sign::Is => {
                 let is_not = reader.keyword(&["not"]).is_some();
-                let test = if reader.keyword(&["empty", "blank"]).is_some() {
+                let test = if reader.keyword(&["distinct from"]).is_some() {
+                    // A comparison in which null is a value.
+                    let literal = read_literal(reader, false)?;
+                    let is_null = literal.is_null();
+                    let test = equal(operand.clone(), literal)?;
+                    let is_known = negate(Test::leaf(operand, Check::IsNull));
+                    negate(if is_null { test } else { Test::All(vec![is_known, test]) })
+                } else if reader.keyword(&["empty", "blank"]).is_some() {
                     empty(operand)
                 } else {
                     let literal = read_literal(reader, false)?;
@@ -382,6 +390,7 @@ impl Parser {
         first: Literal,
     ) -> Result<Test, String> {
         if is_comparison(&mut reader.clone()) {
+            check_pipe(reader, Some(&operand))?;
             let left = equal(operand, first)?;
             return Ok(Test::Any(vec![left, self.and(reader)?]));
         }
@@ -392,6 +401,7 @@ impl Parser {
                 break;
             }
             if is_comparison(&mut reader.clone()) {
+                check_pipe(reader, Some(&operand))?;
                 let left = Test::leaf(operand, Check::In(list));
                 return Ok(Test::Any(vec![left, self.and(reader)?]));
             }
@@ -423,12 +433,6 @@ impl Parser {
         }
         Ok(single(tests, Test::Any))
     }
-}
-
-/// Reads `|` between alternatives. False if there is none, or if the `|` begins a stage.
-fn eat_alternative(reader: &mut Reader<'_>) -> bool {
-    let is_other = reader.rest().trim_start().starts_with("||") || stage_follows(reader);
-    !is_other && reader.eat("|")
 }
 
 /// Returns an error if something follows the condition.

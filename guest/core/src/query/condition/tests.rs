@@ -135,3 +135,56 @@ fn conditions_that_always_hold_are_skipped_before_an_order() {
         assert!(select(json, text).is_err(), "{text}");
     }
 }
+
+#[test]
+fn pipes_with_two_meanings_are_refused() {
+    let json = r#"[{"a":"x","b":1},{"a":"y","b":5}]"#;
+    for (text, expected) in [
+        ("a = x | a = y", Some(2)),
+        ("a == 'x' | b > 3", Some(2)),
+        ("(a = 'x') | (b > 3)", Some(2)),
+        ("a = 'x' | b > 3", None),
+        ("a=\"x\" | b >= 1 | b < 3", None),
+    ] {
+        match (select(json, text), expected) {
+            (Ok((count, _)), Some(expected)) => assert_eq!(count, expected, "{text}"),
+            (Err(reason), None) => assert!(reason.contains("write OR, or AND"), "{reason}"),
+            (other, _) => panic!("{text}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn computed_values_are_numbers() {
+    let json =
+        r#"[{"a":"2025-01-05","b":"2025-01-01","c":3},{"a":"2025-02-05","b":"2025-01-01","c":4}]"#;
+    assert!(select(json, "a - b > 3").unwrap_err().contains("is a number in no record"));
+    assert_eq!(select(json, "c * 2 > 7").unwrap().0, 1);
+}
+
+#[test]
+fn null_is_a_value_for_distinct_from() {
+    let json = r#"[{"a":"x"},{"a":"y"},{"a":null}]"#;
+    for (text, expected) in [
+        ("a IS DISTINCT FROM 'x'", 2),
+        ("a IS NOT DISTINCT FROM 'x'", 1),
+        ("a IS DISTINCT FROM null", 2),
+        ("a IS NOT DISTINCT FROM null", 1),
+        ("a != 'x'", 1),
+    ] {
+        assert_eq!(select(json, text).unwrap().0, expected, "{text}");
+    }
+}
+
+#[test]
+fn formulas_are_conditions() {
+    let json = r#"[{"Length (m)":5,"a":"x","not-found":1},{"Length (m)":1,"a":"y","not-found":0}]"#;
+    for text in [
+        "=AND([Length (m)]>2, OR(a=\"x\", a=\"z\"))",
+        "AND(a = 'x', NOT([Length (m)] < 2))",
+        "not-found = 1",
+        "array_length(a, 1) = 1 AND a = 'x'",
+    ] {
+        assert_eq!(select(json, text).unwrap().0, 1, "{text}");
+    }
+}

@@ -30,7 +30,8 @@ impl FieldPath {
     }
 
     /// Calls `visit` with each value of the field in the node `id`. An absent field has the value
-    /// null, and an empty list has no value.
+    /// null, and an empty list has no value. The value of an XML element with attributes is its
+    /// text.
     pub(in crate::query) fn visit<'o>(
         &self,
         outline: &'o Outline<'_>,
@@ -38,7 +39,7 @@ impl FieldPath {
         visit: &mut impl FnMut(Value<'o>),
     ) {
         visit_nodes(outline, id, &self.steps, false, &mut |id| {
-            let node = id.and_then(|id| outline.node(id));
+            let node = id.and_then(|id| outline.node(own_text(outline, id)));
             visit(node.map_or(Value::Null, |node| Value::new(outline, node)));
         });
     }
@@ -155,6 +156,19 @@ impl std::fmt::Display for FieldPath {
         }
         if self.steps.is_empty() { write!(f, "value") } else { Ok(()) }
     }
+}
+
+/// Returns the text of an XML element that has attributes and a text only. Returns other nodes
+/// unchanged.
+fn own_text(outline: &Outline<'_>, id: NodeId) -> NodeId {
+    if outline.node(id).is_none_or(|node| node.kind != Kind::Object) {
+        return id;
+    }
+    let is_plain = outline.children(id).all(|(_, node)| {
+        let key = outline.decoded(&node.key);
+        key == "#text" || key.starts_with('@')
+    });
+    outline.member(id, "#text").filter(|_| is_plain).map_or(id, |(text, _)| text)
 }
 
 /// Calls `visit` with the node of each value at `steps`, or with `None` if it is absent. Visits the

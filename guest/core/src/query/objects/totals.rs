@@ -1,0 +1,210 @@
+//! Totals in the JSON syntax of document databases and search engines: `{"terms": {"field":
+//! "kind"}}`, `[{"$group": …}]`, `{"group_by": "city", "sum": "price"}`.
+
+use serde_json::{Map, Value};
+
+use super::{field_name, is_pipeline, parse};
+use crate::query::value::quote;
+
+/// Converts totals such as `{"terms": {"field": "kind"}}` and `{"$group": …}`.
+///
+/// # Errors
+/// Returns a message for the caller if the totals are invalid or unknown.
+pub(in crate::query) fn totals(text: &str) -> Result<String, String> {
+    let example = "count by status, or sum(price) by city";
+    if is_pipeline(text) {
+        return stages(text, example);
+    }
+    let members = parse("aggregate", text, example)?;
+    if let Some(text) = keyed(&members) {
+        return Ok(text);
+    }
+    let unknown = || format!("aggregate: this object is not known; write {example}");
+    let mut parts = members.iter();
+    let (Some((name, value)), None) = (parts.next(), parts.next()) else { return Err(unknown()) };
+    let object = value.as_object().ok_or_else(unknown)?;
+    match name.as_str() {
+        "$group" => group(object),
+        "aggs" | "aggregations" => {
+            let parts: Result<Vec<String>, String> =
+                object.values().map(|total| totals(&total.to_string())).collect();
+            Ok(parts?.join(", "))
+        }
+        _ => {
+            let known = ["field", "size", "calendar_interval", "interval", "fixed_interval"];
+            if object.keys().any(|name| !known.contains(&name.as_str())) {
+                return Err(unknown());
+            }
+            let field = object.get("field").and_then(Value::as_str).ok_or_else(unknown)?;
+            let field = field_name(field);
+            let interval = ["calendar_interval", "interval", "fixed_interval"];
+            let interval = interval.iter().find_map(|name| object.get(*name)?.as_str());
+            match (name.as_str(), interval) {
+                ("terms", _) => {
+                    let size = object.get("size").and_then(Value::as_u64);
+                    let top = size.map(|size| format!(" order by count desc limit {size}"));
+                    Ok(format!("count by {field}{}", top.unwrap_or_default()))
+                }
+                ("avg" | "sum" | "min" | "max", _) => Ok(format!("{name}({field})")),
+                ("value_count", _) => Ok(format!("count({field})")),
+                ("cardinality", _) => Ok(format!("count(distinct {field})")),
+                (
+                    "date_histogram",
+                    Some(part @ ("year" | "quarter" | "month" | "week" | "day" | "hour")),
+                ) => Ok(format!("count by {part}({field})")),
+                _ => Err(unknown()),
+            }
+        }
+    }
+}
+
+/// Converts an object of functions with their fields: `{"group_by": "city", "sum": "price"}`.
+/// `None` for other objects.
+fn keyed(members: &Map<String, Value>) -> Option<String> {
+    let names = |value: &Value| -> Option<Vec<String>> {
+        match value {
+            Value::String(name) => Some(vec![field_name(name)]),
+            Value::Array(names) => names.iter().map(|name| name.as_str().map(field_name)).collect(),
+            _ => None,
+        }
+    };
+    let (mut by, mut totals) = (Vec::new(), Vec::new());
+    for (name, value) in members {
+        let plain = name.to_lowercase().replace('_', "");
+        match (plain.as_str(), value) {
+            ("groupby" | "by" | "group", value) => by.extend(names(value)?),
+            ("count", Value::Bool(true)) => totals.push("count".to_owned()),
+            ("count", Value::String(of)) if of == "*" => totals.push("count".to_owned()),
+            ("sum" | "avg" | "mean" | "min" | "max" | "median" | "count", value) => {
+                totals.extend(names(value)?.iter().map(|field| format!("{plain}({field})")));
+            }
+            _ => return None,
+        }
+    }
+    if totals.is_empty() {
+        totals.push("count".to_owned());
+    }
+    let by = if by.is_empty() { String::new() } else { format!(" by {}", by.join(", ")) };
+    Some(format!("{}{by}", totals.join(", ")))
+}
+
+/// Converts a pipeline that begins with `$group`.
+fn stages(text: &str, example: &str) -> Result<String, String> {
+    let invalid = |reason: &str| format!("aggregate: {reason}; write {example}");
+    let sort_by_one = "$sort accepts one total, 1 or -1";
+    let stages: Vec<Map<String, Value>> = serde_json::from_str(text)
+        .map_err(|error| format!("aggregate: invalid pipeline: {error}"))?;
+    let mut totals = String::new();
+    for (at, stage) in stages.iter().enumerate() {
+        let mut members = stage.iter();
+        let (Some((name, value)), None) = (members.next(), members.next()) else {
+            return Err(invalid("each stage of a pipeline has one member"));
+        };
+        match (name.as_str(), value) {
+            ("$match", _) => {
+                return Err(
+                    "aggregate: put the filter of $match into the argument where".to_owned()
+                );
+            }
+            ("$group", Value::Object(members)) if at == 0 => totals = group(members)?,
+            ("$sort", Value::Object(keys)) if at == 1 => {
+                let mut keys = keys.iter();
+                let (Some((key, direction)), None) = (keys.next(), keys.next()) else {
+                    return Err(invalid(sort_by_one));
+                };
+                // The keys of a group are known by the names of their fields.
+                let order = match direction.as_i64() {
+                    _ if key == "_id" => return Err(invalid(sort_by_one)),
+                    Some(1) => "",
+                    Some(-1) => " desc",
+                    _ => return Err(invalid(sort_by_one)),
+                };
+                totals = format!("{totals} order by {}{order}", field_name(key));
+            }
+            ("$limit", Value::Number(limit)) if at > 0 => {
+                totals = format!("{totals} limit {limit}")
+            }
+            (name, _) => {
+                let reason = format!("a pipeline has $group, then $sort and $limit, not {name}");
+                return Err(invalid(&reason));
+            }
+        }
+    }
+    Ok(totals)
+}
+
+/// Converts the stage `$group` of a pipeline.
+fn group(members: &Map<String, Value>) -> Result<String, String> {
+    let path =
+        |value: &Value| -> Option<String> { value.as_str()?.strip_prefix('$').map(field_name) };
+    let mut totals = Vec::new();
+    let mut by = Vec::new();
+    for (name, value) in members {
+        if name == "_id" {
+            match value {
+                Value::Null => {}
+                Value::Object(keys) => by.extend(keys.values().filter_map(path)),
+                key => by.extend(path(key)),
+            }
+            let count = value.as_object().map_or(usize::from(!value.is_null()), Map::len);
+            if by.len() != count {
+                return Err("aggregate: _id of $group is a field such as \"$status\"; for parts of dates write count by month(created_at)".to_owned());
+            }
+            continue;
+        }
+        let total = value.as_object().filter(|total| total.len() == 1);
+        let total = total.and_then(|total| total.iter().next());
+        let total = total.and_then(|(function, of)| {
+            let function = function.strip_prefix('$')?;
+            let is_count = function == "count" || (function == "sum" && of.as_i64() == Some(1));
+            match (function, path(of)) {
+                _ if is_count => Some("count".to_owned()),
+                ("sum" | "avg" | "min" | "max", Some(field)) => {
+                    Some(format!("{function}({field})"))
+                }
+                _ => None,
+            }
+        });
+        let total = total.ok_or_else(|| {
+            format!("aggregate: {name} of $group is not known; write sum(price) by city, with sum, avg, min, max, count or median")
+        })?;
+        totals.push(format!("{total} as {}", quote(name)));
+    }
+    if totals.is_empty() {
+        totals.push("count".to_owned());
+    }
+    let by = if by.is_empty() { String::new() } else { format!(" by {}", by.join(", ")) };
+    Ok(format!("{}{by}", totals.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn totals_are_rewritten() {
+        for (text, expected) in [
+            (
+                r#"{"terms": {"field": "kind", "size": 5}}"#,
+                "count by kind order by count desc limit 5",
+            ),
+            (r#"{"aggs": {"x": {"avg": {"field": "a b"}}}}"#, "avg('a b')"),
+            (
+                r#"{"$group": {"_id": "$c", "n": {"$sum": 1}, "t": {"$sum": "$p"}}}"#,
+                "count as 'n', sum(p) as 't' by c",
+            ),
+            (
+                r#"{"date_histogram": {"field": "at", "calendar_interval": "month"}}"#,
+                "count by month(at)",
+            ),
+        ] {
+            assert_eq!(totals(text).unwrap(), expected, "{text}");
+        }
+        let pipeline = r#"[{"$group": {"_id": "$c", "t": {"$sum": "$p"}}}, {"$sort": {"t": -1}}, {"$limit": 3}]"#;
+        assert_eq!(totals(pipeline).unwrap(), "sum(p) as 't' by c order by t desc limit 3");
+        assert!(totals(r#"[{"$match": {"a": 1}}]"#).unwrap_err().contains("where"));
+        assert!(totals(r#"[{"$limit": 3}, {"$group": {"_id": "$c"}}]"#).is_err());
+        assert!(totals(r#"{"$group": {"_id": {"$month": 1}}}"#).is_err());
+        assert!(totals(r#"{"histogram": {"field": "a"}}"#).is_err());
+    }
+}

@@ -1,0 +1,216 @@
+//! Statements of SQL without totals: `SELECT name, price FROM items WHERE price > 5 ORDER BY price
+//! LIMIT 3`.
+
+use super::Query;
+use super::code::{keyword, parts};
+use super::reader::is_word_character;
+
+/// The parts of a statement that selects records.
+#[derive(Debug, PartialEq, Eq)]
+struct Statement {
+    /// The fields, separated by commas. `None` for all.
+    fields: Option<String>,
+    /// The condition, with the order and the limit. `None` if there is none.
+    condition: Option<String>,
+}
+
+impl Query {
+    /// Replaces a statement of SQL in the condition, the totals or the program of the query by its
+    /// parts. Statements with totals become the totals. O(arguments).
+    ///
+    /// # Errors
+    /// Returns a message for the caller if the query has one of these parts already.
+    pub fn separate_statement(&mut self) -> Result<(), String> {
+        // `fields: "id, price WHERE price > 5"`
+        if let Some(fields) = self.fields.take() {
+            let clauses = ["where", "order by"].iter().filter_map(|word| keyword(&fields, 1, word));
+            let (names, condition) = fields.split_at(clauses.min().unwrap_or(fields.len()));
+            self.fields = Some(names.trim().to_owned());
+            if !condition.is_empty() {
+                let is_where = keyword(condition, 0, "where") == Some(0);
+                let start = if is_where { "where".len() } else { 0 };
+                let condition = condition.get(start..).map(|text| text.trim().to_owned());
+                set(&mut self.condition, condition, "where")?;
+            }
+        }
+        let own = [&mut self.condition, &mut self.aggregate, &mut self.jq];
+        let Some((slot, name)) = own
+            .into_iter()
+            .zip(["where", "aggregate", "jq"])
+            .find(|(slot, _)| slot.as_deref().is_some_and(is_statement))
+        else {
+            return self.separate_comparison();
+        };
+        let text = slot.as_deref().unwrap_or_default();
+        let Some(statement) = read(text) else {
+            // The totals read the whole statement.
+            if name != "aggregate" {
+                let text = slot.take();
+                set(&mut self.aggregate, text, "aggregate")?;
+            }
+            return Ok(());
+        };
+        *slot = None;
+        set(&mut self.fields, statement.fields, "fields")?;
+        set(&mut self.condition, statement.condition, "where")
+    }
+
+    /// Moves a condition of SQL from the program to the condition: a program has no single quotes.
+    fn separate_comparison(&mut self) -> Result<(), String> {
+        let is_comparison = |text: &str| {
+            text.contains('\'')
+                && text.starts_with(|c: char| c.is_alphabetic() || c == '_')
+                && keyword(text, 0, "select").is_none()
+                && !text.contains(['|', '{', ';'])
+                && super::condition::Condition::parse(text).is_ok()
+        };
+        if self.jq.as_deref().is_some_and(is_comparison) {
+            let text = self.jq.take();
+            set(&mut self.condition, text, "where")?;
+        }
+        Ok(())
+    }
+}
+
+/// Sets a part of a query.
+///
+/// # Errors
+/// Returns a message for the caller if the part is set already.
+fn set(slot: &mut Option<String>, text: Option<String>, name: &str) -> Result<(), String> {
+    if text.is_some() && slot.is_some() {
+        return Err(format!(
+            "{name} is given as an argument and in the SQL statement: give it once"
+        ));
+    }
+    *slot = text.or(slot.take());
+    Ok(())
+}
+
+/// Returns true if a text is a statement: `SELECT … FROM …`. The function `select(…)` of jq is
+/// none.
+fn is_statement(text: &str) -> bool {
+    keyword(text.trim(), 0, "select") == Some(0)
+        && text.trim().get("select".len()..).is_some_and(|rest| !rest.trim().starts_with('('))
+        && keyword(text.trim(), 0, "from").is_some()
+}
+
+/// Returns the parts of a statement. `None` if it has totals or groups, or a form that this
+/// language lacks.
+fn read(text: &str) -> Option<Statement> {
+    let text = text.trim().trim_end_matches(';').trim_end();
+    let from = keyword(text, 0, "from")?;
+    let (mut columns, rest) =
+        (text.get("select".len()..from)?.trim(), text.get(from + "from".len()..)?.trim());
+    let is_total = keyword(columns, 0, "distinct") == Some(0)
+        || keyword(rest, 0, "group by").is_some()
+        || keyword(rest, 0, "join").is_some();
+    if is_total {
+        return None;
+    }
+    let mut limit = String::new();
+    if keyword(columns, 0, "top") == Some(0) {
+        let number = columns.get("top".len()..)?.trim_start();
+        let number = number.strip_prefix('(').unwrap_or(number);
+        let end = number.find(|c: char| !c.is_ascii_digit()).filter(|end| *end > 0)?;
+        limit = format!(" limit {}", number.get(..end)?);
+        columns = number.get(end..)?.trim_start_matches(')').trim();
+    }
+    let clauses = ["where", "order by", "limit", "offset"];
+    let start = clauses.iter().filter_map(|clause| keyword(rest, 0, clause)).min();
+    let (table, rest) = rest.split_at_checked(start.unwrap_or(rest.len()))?;
+    let mut names = table.split_whitespace().filter(|word| !word.eq_ignore_ascii_case("as"));
+    let (table, alias) = (names.next()?, names.next());
+    if names.next().is_some() || table.contains([',', '(']) {
+        return None;
+    }
+    let prefixes: Vec<String> =
+        [Some(table), alias].into_iter().flatten().map(|name| format!("{name}.")).collect();
+    let mut fields = Vec::new();
+    for column in parts(columns, ",") {
+        let column =
+            keyword(column, 0, "as").map_or(column, |at| column.get(..at).unwrap_or(column));
+        let column = column.trim();
+        let plain = prefixes.iter().find_map(|prefix| column.strip_prefix(prefix.as_str()));
+        let plain = plain.unwrap_or(column).trim_matches(['"', '`', '[', ']']);
+        let is_name = |c: char| is_word_character(c) || "*.-@$ ".contains(c);
+        if plain.is_empty() || !plain.chars().all(is_name) {
+            return None;
+        }
+        fields.push(plain.to_owned());
+    }
+    let condition = rest.get("where".len()..).filter(|_| keyword(rest, 0, "where") == Some(0));
+    let mut condition = format!("{}{limit}", condition.unwrap_or(rest).trim());
+    if let Some(alias) = alias {
+        condition = super::code::replaced(&condition, |before, rest| {
+            let prefix = format!("{alias}.");
+            let is_start = !before.ends_with(|c| is_word_character(c) || c == '.');
+            (is_start && rest.starts_with(&prefix)).then(|| (prefix.len(), String::new()))
+        })
+        .unwrap_or(condition);
+    }
+    let all = fields.iter().any(|field| field == "*");
+    let condition = condition.trim().to_owned();
+    Some(Statement {
+        fields: (!all).then(|| fields.join(",")),
+        condition: (!condition.is_empty()).then_some(condition),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn separated(query: Query) -> (Option<String>, Option<String>, Option<String>) {
+        let mut query = query;
+        query.separate_statement().unwrap();
+        assert_eq!(query.jq, None);
+        (query.fields, query.condition, query.aggregate)
+    }
+
+    #[test]
+    fn statements_become_arguments() {
+        let owned = |text: &str| Some(text.to_owned());
+        for (text, fields, condition) in [
+            ("SELECT * FROM t WHERE a > 5", None, Some("a > 5")),
+            (
+                "select a, t.b AS c from t where a = 'x from y' order by b desc limit 3;",
+                Some("a,b"),
+                Some("a = 'x from y' order by b desc limit 3"),
+            ),
+            ("SELECT TOP 3 a FROM t ORDER BY b DESC", Some("a"), Some("ORDER BY b DESC limit 3")),
+            ("SELECT x.a FROM t AS x WHERE x.b = 1", Some("a"), Some("b = 1")),
+            ("SELECT a FROM t", Some("a"), None),
+        ] {
+            let expected = (fields.and_then(owned), condition.and_then(owned), None);
+            for query in [
+                Query { condition: owned(text), ..Query::default() },
+                Query { jq: owned(text), ..Query::default() },
+                Query { aggregate: owned(text), ..Query::default() },
+            ] {
+                assert_eq!(separated(query), expected, "{text}");
+            }
+        }
+        let totals = "SELECT a, count(*) FROM t WHERE b > 5 GROUP BY a";
+        let query = Query { condition: owned(totals), ..Query::default() };
+        assert_eq!(separated(query), (None, None, owned(totals)));
+        let query = Query { fields: owned("a, b WHERE b > 5"), ..Query::default() };
+        assert_eq!(separated(query), (owned("a, b"), owned("b > 5"), None));
+        let query = Query { jq: owned("a = 'x' AND b < 5"), ..Query::default() };
+        assert_eq!(separated(query), (None, owned("a = 'x' AND b < 5"), None));
+    }
+
+    #[test]
+    fn other_texts_remain() {
+        for text in [".[] | select(.a == 5)", "select(.from)", "map(select(.a))", "length"] {
+            let mut query = Query { jq: Some(text.to_owned()), ..Query::default() };
+            query.separate_statement().unwrap();
+            assert_eq!(query.jq.as_deref(), Some(text));
+        }
+        let mut query = Query {
+            condition: Some("SELECT a FROM t WHERE b = 1".to_owned()),
+            fields: Some("c".to_owned()),
+            ..Query::default()
+        };
+        assert!(query.separate_statement().unwrap_err().contains("fields is given"));
+    }
+}
