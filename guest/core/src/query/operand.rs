@@ -168,6 +168,9 @@ impl Operand {
             let function = Some(FieldFunction::Date(part));
             return Ok(Some(Self { function, ..Self::new(name) }));
         }
+        if matches!(word, "datediff" | "date_diff" | "timestampdiff") {
+            return Self::days(reader, word).map(Some);
+        }
         if word == "bin" {
             return Self::bin(reader).map(Some);
         }
@@ -198,8 +201,11 @@ impl Operand {
             reader.close()?;
             return Ok(Some(Self { function, ..Self::new(name) }));
         }
-        if matches!(word, "float" | "int" | "number" | "parsefloat" | "parseint" | "tonumber") {
-            // Texts with numbers compare as numbers.
+        if matches!(
+            word,
+            "float" | "int" | "number" | "parsefloat" | "parseint" | "tonumber" | "julianday"
+        ) {
+            // Texts with numbers compare as numbers, and differences of dates are days.
             let name = FieldName::read(reader)?;
             reader.close()?;
             return Ok(Some(Self::new(name)));
@@ -245,6 +251,33 @@ impl Operand {
         }
         reader.close()?;
         Ok(Some(Self { function: Some(function), ..operand }))
+    }
+
+    /// Reads the arguments of `DATEDIFF(later, earlier)`, or of `DATEDIFF(day, earlier, later)`.
+    /// Returns the operand for the days between them, without their times of day.
+    fn days(reader: &mut Reader<'_>, word: &str) -> Result<Self, String> {
+        let start = reader.position();
+        let unit = reader.quoted()?.or_else(|| {
+            let word = reader.peek_word();
+            (["day", "days", "d", "dd"].contains(&word.to_lowercase().as_str()) && reader.eat(word))
+                .then(|| word.to_owned())
+        });
+        let has_unit =
+            unit.is_some_and(|unit| unit.to_lowercase().starts_with('d')) && reader.eat(",");
+        if !has_unit {
+            reader.reset(start);
+        }
+        let first = Self::read(reader)?;
+        let second = if reader.eat(",") { Some(Self::read(reader)?) } else { None };
+        let (Some(second), true) = (second, reader.eat(")")) else {
+            return Err(reader.error(&format!(
+                "write {word}(later, earlier) or {word}('day', earlier, later), which is a number of days"
+            )));
+        };
+        let (later, earlier) = if has_unit { (second, first) } else { (first, second) };
+        let name = FieldName::of_key(reader.since(start).trim_end_matches(')'));
+        let days = Expression::Days(Box::new(later), Box::new(earlier), true);
+        Ok(Self { computed: Some(Box::new(days)), ..Self::new(name) })
     }
 
     /// Reads the arguments of `bin(created, 1d)`. Returns the operand for that period of the date.
@@ -378,6 +411,9 @@ impl Operand {
 impl std::fmt::Display for Operand {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let field = match &self.computed {
+            Some(expression) if expression.has_days() => {
+                format!("{} (days)", self.name.verbatim)
+            }
             Some(_) => self.name.verbatim.clone(),
             None => self.field.to_string(),
         };

@@ -75,6 +75,9 @@ pub(super) fn choose_scale(
         operand.visit(&records.outline, *id, &mut |value| item.survey.add(&value));
     }
     let name = operand.to_string();
+    if needs && name.ends_with(" (days)") {
+        return Some(format!("{} is a number of days", item.verbatim));
+    }
     let (scale, note) = match needs {
         true => item.survey.money_scale(&name)?,
         false => item.survey.scale(&name),

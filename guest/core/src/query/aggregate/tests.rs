@@ -50,6 +50,15 @@ fn conditions_of_totals_do_not_choose_elements() {
     assert!(run("sum(t.x) filter (where s = 'open') by s").is_ok());
 }
 
+#[test]
+fn totals_of_dates_are_days() {
+    let json = br#"[{"a":"2025-01-05","b":"2025-01-01"},{"a":"2025-01-03","b":"2025-01-01"}]"#;
+    let records = RecordSet::locate(json, &EndpointSettings::default()).unwrap();
+    let totals = Aggregates::parse("avg(a - b)").unwrap().run(&records, &records.ids, 0).unwrap();
+    let expected = r#"{"records":2,"avg(a - b)":3,"notes":["avg(a - b) is a number of days"]}"#;
+    assert_eq!(String::from_utf8(totals).unwrap(), expected);
+}
+
 /// Returns the totals of `run` without the number of records and the notes.
 fn totals(aggregate: &str) -> String {
     let text = run(aggregate);

@@ -156,10 +156,29 @@ fn pipes_with_two_meanings_are_refused() {
 
 #[test]
 fn computed_values_are_numbers() {
-    let json =
-        r#"[{"a":"2025-01-05","b":"2025-01-01","c":3},{"a":"2025-02-05","b":"2025-01-01","c":4}]"#;
+    let json = r#"[{"a":"x-1","b":"2025-01-01","c":3},{"a":"y","b":"2025-01-01","c":4}]"#;
     assert!(select(json, "a - b > 3").unwrap_err().contains("is a number in no record"));
     assert_eq!(select(json, "c * 2 > 7").unwrap().0, 1);
+}
+
+#[test]
+fn differences_of_dates_are_days() {
+    let json = r#"[{"a":"2025-01-05","b":"2025-01-01","t":"2025-01-02T12:00:00Z","u":"2025-01-01T23:00:00Z"},{"a":"2025-03-01","b":"2025-02-01","t":null,"u":"2025-01-01T00:00:00Z"}]"#;
+    for (text, expected) in [
+        ("a - b > 4", 1),
+        ("a - b >= 4", 2),
+        ("DATEDIFF(a, b) = 28", 1),
+        ("DATEDIFF('day', b, a) < 5", 1),
+        ("TIMESTAMPDIFF(DAY, b, a) >= 28", 1),
+        ("julianday(a) - julianday(b) = 4", 1),
+        ("t - u > 0.5 AND t - u < 0.6", 1),
+        ("DATEDIFF(t, u) = 1", 1),
+    ] {
+        let (count, note) = select(json, text).unwrap();
+        assert_eq!(count, expected, "{text}");
+        assert!(note.contains("(days)"), "{note}");
+    }
+    assert!(select(json, "DATEDIFF(a) > 3").unwrap_err().contains("number of days"));
 }
 
 #[test]

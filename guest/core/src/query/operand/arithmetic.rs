@@ -10,6 +10,7 @@
 
 use super::Operand;
 use crate::json::outline::{NodeId, Outline};
+use crate::query::date::{DateTime, DayOrder};
 use crate::query::field::FieldName;
 use crate::query::reader::Reader;
 use crate::query::records::RecordSet;
@@ -21,6 +22,8 @@ pub(in crate::query) enum Expression {
     Number(f64),
     Field(Box<Operand>),
     Binary(char, Box<Expression>, Box<Expression>),
+    /// The days from the second date to the first. If true, the times of day do not count.
+    Days(Box<Operand>, Box<Operand>, bool),
 }
 
 impl Expression {
@@ -39,7 +42,7 @@ impl Expression {
     fn has_field(&self) -> bool {
         match self {
             Expression::Number(_) => false,
-            Expression::Field(_) => true,
+            Expression::Field(_) | Expression::Days(..) => true,
             Expression::Binary(_, left, right) => left.has_field() || right.has_field(),
         }
     }
@@ -87,7 +90,17 @@ impl Expression {
         Operand::read(reader).map(|operand| Expression::Field(Box::new(operand)))
     }
 
-    /// Finds the paths of the fields in the records.
+    /// Returns true if a part of the expression is a number of days between dates.
+    pub(in crate::query) fn has_days(&self) -> bool {
+        match self {
+            Expression::Number(_) | Expression::Field(_) => false,
+            Expression::Days(..) => true,
+            Expression::Binary(_, left, right) => left.has_days() || right.has_days(),
+        }
+    }
+
+    /// Finds the paths of the fields in the records. A difference of fields becomes a number of days
+    /// if their first values are dates.
     ///
     /// # Errors
     /// Returns a message for the caller if no record has a field.
@@ -95,9 +108,30 @@ impl Expression {
         match self {
             Expression::Number(_) => Ok(()),
             Expression::Field(operand) => operand.bind(records, all),
-            Expression::Binary(_, left, right) => {
+            Expression::Days(left, right, _) => {
                 left.bind(records, all)?;
                 right.bind(records, all)
+            }
+            Expression::Binary(operator, left, right) => {
+                left.bind(records, all)?;
+                right.bind(records, all)?;
+                let difference = match (left.as_ref(), right.as_ref()) {
+                    (Expression::Field(left), Expression::Field(right)) if *operator == '-' => {
+                        let is_date = |operand: &Operand| {
+                            all.iter().find_map(|id| {
+                                let value = text_of(operand, &records.outline, *id)?;
+                                Some(DateTime::read(&value, DayOrder::Unknown).is_some())
+                            })
+                        };
+                        (is_date(left) == Some(true) && is_date(right) == Some(true))
+                            .then(|| Expression::Days(left.clone(), right.clone(), false))
+                    }
+                    _ => None,
+                };
+                if let Some(difference) = difference {
+                    *self = difference;
+                }
+                Ok(())
             }
         }
     }
@@ -107,6 +141,10 @@ impl Expression {
         match self {
             Expression::Number(_) => {}
             Expression::Field(operand) => visit(operand),
+            Expression::Days(left, right, _) => {
+                visit(left);
+                visit(right);
+            }
             Expression::Binary(_, left, right) => {
                 left.each_field(visit);
                 right.each_field(visit);
@@ -119,6 +157,10 @@ impl Expression {
         match self {
             Expression::Number(_) => {}
             Expression::Field(operand) => operand.strip(depth),
+            Expression::Days(left, right, _) => {
+                left.strip(depth);
+                right.strip(depth);
+            }
             Expression::Binary(_, left, right) => {
                 left.strip(depth);
                 right.strip(depth);
@@ -131,6 +173,10 @@ impl Expression {
         match self {
             Expression::Number(_) => {}
             Expression::Field(operand) => visit(&operand.name),
+            Expression::Days(left, right, _) => {
+                visit(&left.name);
+                visit(&right.name);
+            }
             Expression::Binary(_, left, right) => {
                 left.each_name(visit);
                 right.each_name(visit);
@@ -151,6 +197,24 @@ impl Expression {
                 });
                 number.filter(|_| count == 1)
             }
+            Expression::Days(left, right, is_whole) => {
+                let date = |operand: &Operand| {
+                    DateTime::read(&text_of(operand, outline, id)?, DayOrder::Unknown)
+                };
+                let (left, right) = (date(left)?, date(right)?);
+                // A time without a zone may be in any.
+                let has_zone = left.has_zone() && right.has_zone();
+                if !is_whole && left.has_zone() != right.has_zone() {
+                    return None;
+                }
+                let days = |date: DateTime| {
+                    let (seconds, nanoseconds) = date.instant(has_zone && !is_whole);
+                    #[allow(clippy::cast_precision_loss, reason = "seconds of a calendar date")]
+                    let days = (seconds as f64 + nanoseconds as f64 * 1e-9) / 86_400.0;
+                    if *is_whole { days.floor() } else { days }
+                };
+                Some(days(left) - days(right))
+            }
             Expression::Binary(operator, left, right) => {
                 let (left, right) = (left.evaluate(outline, id)?, right.evaluate(outline, id)?);
                 let result = match operator {
@@ -164,6 +228,15 @@ impl Expression {
             }
         }
     }
+}
+
+/// Returns the only value of an operand in the node `id`, as text. `None` if it has none or several.
+fn text_of(operand: &Operand, outline: &Outline<'_>, id: NodeId) -> Option<String> {
+    let mut values = Vec::new();
+    operand.visit(outline, id, &mut |value: Value<'_>| {
+        values.push(value.text().map(str::to_owned));
+    });
+    values.pop().flatten().filter(|_| values.is_empty())
 }
 
 /// Reads one of `operators`. `None` if none of them is next.
@@ -196,7 +269,7 @@ mod tests {
         let expression = Expression::read(&mut reader);
         fn bound(expression: &mut Expression) {
             match expression {
-                Expression::Number(_) => {}
+                Expression::Number(_) | Expression::Days(..) => {}
                 Expression::Field(operand) => {
                     let keys = operand.name.keys().map(|key| key.to_owned());
                     operand.field = crate::query::field::FieldPath::of_keys(keys);
