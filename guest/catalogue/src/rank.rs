@@ -108,7 +108,10 @@ impl Index<'_> {
     #[must_use]
     pub fn search(&self, request: &SearchRequest<'_>) -> Found {
         let mut splitter = Splitter::default();
-        let accepted: Vec<bool> = self.tools().map(|tool| request.filter.accepts(&tool)).collect();
+        // Without restrictions, the records of the tools need not be read.
+        let is_restricted = request.filter != Filter::default();
+        let accepted: Option<Vec<bool>> =
+            is_restricted.then(|| self.tools().map(|tool| request.filter.accepts(&tool)).collect());
         let mut scratch = Scratch::new(self);
         let mut ranked: Vec<Vec<Hit>> = Vec::new();
         let mut found = Found::default();
@@ -116,8 +119,9 @@ impl Index<'_> {
         for (number, query) in request.queries.iter().enumerate() {
             let mut hits = self.rank(query, number, &mut splitter, &mut scratch);
             hits.retain(|hit| {
-                accepted.get(hit.tool as usize).copied().unwrap_or_default()
-                    && (hit.is_exact || hit.score >= request.min_score)
+                accepted.as_ref().is_none_or(|accepted| {
+                    accepted.get(hit.tool as usize).copied().unwrap_or_default()
+                }) && (hit.is_exact || hit.score >= request.min_score)
             });
             for hit in &hits {
                 if let Some(matched) = matched.get_mut(hit.tool as usize) {
