@@ -1,8 +1,11 @@
 //! Ranks the tools of an index by their relevance for queries.
 
+mod common;
 mod correct;
+mod edits;
 mod query;
 mod scorer;
+mod spaces;
 
 use std::collections::HashSet;
 

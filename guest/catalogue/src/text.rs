@@ -155,6 +155,16 @@ const STOP_WORDS: &[&str] = &[
     "yours",
 ];
 
+/// Returns the function words that are no terms.
+pub(crate) fn stop_words() -> impl Iterator<Item = &'static str> {
+    STOP_WORDS.iter().copied()
+}
+
+/// Returns true for a function word in lower case.
+pub(crate) fn is_stop_word(word: &str) -> bool {
+    STOP_WORDS.binary_search(&word).is_ok()
+}
+
 /// A term, with the original word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Term {
@@ -279,7 +289,7 @@ impl Splitter {
     }
 
     fn push_word(&mut self, word: &str, terms: &mut Vec<Term>) {
-        if word.len() > MAX_TERM_BYTES || STOP_WORDS.binary_search(&word).is_ok() {
+        if word.len() > MAX_TERM_BYTES || is_stop_word(word) {
             return;
         }
         if word.chars().all(char::is_numeric) {

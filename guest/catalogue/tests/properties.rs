@@ -136,11 +136,35 @@ fn misspelled_words_are_corrected() {
     let tools: Vec<Tool<'_>> = tools.into_iter().flatten().collect();
     let bytes = index::compile(&tools, &Settings::default());
     let index = Index::open(&bytes).unwrap();
-    for query in ["weahter", "forcast", "lettre"] {
+    for query in ["weahter", "forcast", "lettre", "getforecast", "we ather", "sned mial", "citty"] {
         let found = index.search(&SearchRequest::new(query));
-        let expected = u32::from(query == "lettre");
+        let expected = u32::from(["lettre", "sned mial"].contains(&query));
         assert_eq!(found.hits.first().map(|hit| hit.tool), Some(expected), "{query}");
     }
+}
+
+#[test]
+fn corrected_words_count_like_correct_ones() {
+    let tools = [
+        Tool::parse("w", "w__a", r#"{"name":"get_forecast","description":"Weather of a city"}"#),
+        Tool::parse("w", "w__b", r#"{"name":"send_mail","description":"Sends a letter"}"#),
+    ];
+    let tools: Vec<Tool<'_>> = tools.into_iter().flatten().collect();
+    let bytes = index::compile(&tools, &Settings::default());
+    let index = Index::open(&bytes).unwrap();
+    let score = |query: &str| index.search(&SearchRequest::new(query)).hits[0].score;
+    for (correct, misspelled) in [
+        ("weather city", "waether city"),
+        ("weather city", "weathercity"),
+        ("sends letters", "sends lettres"),
+        // A word that occurs in both spellings is a repetition.
+        ("letters letter", "letters leter"),
+    ] {
+        let difference = score(correct) - score(misspelled);
+        assert!(difference.abs() < 1e-5, "{misspelled}: {difference}");
+    }
+    // A capitalized word inside a sentence is probably a name.
+    assert!(score("weather for Lettre") > score("weather for lettre"));
 }
 
 #[test]

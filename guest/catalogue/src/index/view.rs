@@ -129,27 +129,21 @@ impl<'a> Index<'a> {
         None
     }
 
-    /// Returns the numbers and texts of the terms with a common first byte.
-    pub(crate) fn terms_with_first(
+    /// Returns the numbers and texts of the terms that begin with `prefix`, in their order.
+    pub(crate) fn terms_with_prefix<'p>(
         &self,
-        first: u8,
-    ) -> impl Iterator<Item = (u32, &'a [u8])> + use<'a> {
+        prefix: &'p [u8],
+    ) -> impl Iterator<Item = (u32, &'a [u8])> + use<'a, 'p> {
         let index = *self;
-        let starts_before = |at: &usize| {
-            let text = index.term_text(*at).unwrap_or_default();
-            text.first().is_none_or(|byte| *byte < first)
-        };
-        let (mut low, mut high) = (0, self.term_count());
-        while low < high {
-            let middle = low.midpoint(high);
-            if starts_before(&middle) { low = middle + 1 } else { high = middle }
-        }
-        (low..self.term_count())
+        let is_before = |at| index.term_text(at).is_some_and(|text| text < prefix);
+        let first = partition(self.term_count(), is_before);
+        (first..self.term_count())
             .map_while(move |at| Some((u32::try_from(at).ok()?, index.term_text(at)?)))
-            .take_while(move |(_, text)| text.first() == Some(&first))
+            .take_while(move |(_, text)| text.starts_with(prefix))
     }
 
-    fn term_text(&self, term: usize) -> Option<&'a [u8]> {
+    /// Returns the text of the term with the index `term`. `None` if there is none.
+    pub(crate) fn term_text(&self, term: usize) -> Option<&'a [u8]> {
         let range = self.range(Section::TermOffsets, term)?;
         self.section(Section::TermText).get(range)
     }

@@ -18,7 +18,7 @@ const QUOTED_WEIGHT: f32 = 0.8;
 /// The weight of numbers.
 const NUMBER_WEIGHT: f32 = 0.08;
 /// The weight that each repetition of a term adds.
-const REPETITION_WEIGHT: f32 = 0.5;
+pub(super) const REPETITION_WEIGHT: f32 = 0.5;
 /// The maximum weight of a repeated term.
 const MAX_REPETITION: f32 = 2.0;
 
@@ -41,6 +41,15 @@ pub(super) struct QueryTerm {
     pub(super) word: String,
     pub(super) kind: TermKind,
     pub(super) weight: f32,
+    /// True if the word is a capitalized name inside a sentence.
+    pub(super) is_name: bool,
+}
+
+/// A part of a query.
+struct Piece {
+    text: String,
+    weight: f32,
+    is_name: bool,
 }
 
 /// The distinct terms of a query in the order of their first occurrence. `sequence` has all words,
@@ -61,7 +70,7 @@ pub(super) fn shortened(query: &str) -> &str {
 pub(super) fn read(query: &str, splitter: &mut Splitter) -> QueryTerms {
     let mut counted: Vec<(QueryTerm, f32)> = Vec::new();
     let mut sequence = Vec::new();
-    for (text, weight) in pieces(shortened(query)) {
+    for Piece { text, weight, is_name } in pieces(shortened(query)) {
         for term in splitter.split(&text) {
             let weight = match term.kind {
                 TermKind::Number => NUMBER_WEIGHT,
@@ -73,10 +82,11 @@ pub(super) fn read(query: &str, splitter: &mut Splitter) -> QueryTerms {
                 Some((known, count)) => {
                     *count += 1.0;
                     known.weight = known.weight.max(weight);
+                    known.is_name &= is_name;
                 }
                 None => {
                     let (text, word, kind) = (term.text, term.word, term.kind);
-                    counted.push((QueryTerm { text, word, kind, weight }, 1.0));
+                    counted.push((QueryTerm { text, word, kind, weight, is_name }, 1.0));
                 }
             }
             if term.kind != TermKind::Compound {
@@ -92,27 +102,43 @@ pub(super) fn read(query: &str, splitter: &mut Splitter) -> QueryTerms {
 }
 
 /// Splits a query into texts with weights. Replaces addresses and paths by words for their type.
-fn pieces(query: &str) -> Vec<(String, f32)> {
+fn pieces(query: &str) -> Vec<Piece> {
     let mut pieces = Vec::new();
     for (text, is_quoted) in split_quotes(query) {
         let weight = if is_quoted { QUOTED_WEIGHT } else { 1.0 };
         let mut plain = String::new();
+        let mut push = |text, is_name| pieces.push(Piece { text, weight, is_name });
+        let mut previous = None;
         for word in text.split_whitespace() {
-            match typed(word) {
-                Some(kind) => {
-                    pieces.push((std::mem::take(&mut plain), weight));
-                    pieces.push((kind, 1.0));
-                }
+            let typed = typed(word);
+            let is_name = is_name(previous.replace(word), word);
+            if typed.is_some() || is_name {
+                push(std::mem::take(&mut plain), false);
+            }
+            match typed {
+                Some(kind) => push(kind, false),
+                None if is_name => push(word.to_owned(), true),
                 None => {
                     plain.push_str(word);
                     plain.push(' ');
                 }
             }
         }
-        pieces.push((plain, weight));
+        push(plain, false);
     }
-    pieces.retain(|(text, _)| !text.is_empty());
+    pieces.retain(|piece| !piece.text.is_empty());
     pieces
+}
+
+/// Returns true if a word is probably a name: it has a capital letter, and follows a word that has
+/// none and does not end a sentence.
+fn is_name(previous: Option<&str>, word: &str) -> bool {
+    let mut letters = word.chars().skip_while(|letter| !letter.is_alphanumeric());
+    letters.next().is_some_and(char::is_uppercase)
+        && letters.next().is_some_and(char::is_lowercase)
+        && previous.is_some_and(|previous| {
+            previous.ends_with(|end: char| end.is_alphanumeric() || end == ',')
+        })
 }
 
 /// Splits a query at quotation marks. The boolean is true for text inside the marks.

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use super::correct::corrections;
 use super::query::{self, QueryTerms};
+use super::spaces;
 use crate::index::Index;
 use crate::text::{Splitter, TermKind};
 
@@ -30,6 +31,8 @@ const SYNONYM: f32 = 0.39;
 const VERB_SYNONYM: f32 = 0.6;
 /// The factor for synonyms and corrections of a term that no tool contains.
 const UNKNOWN_TERM: f32 = 2.0;
+/// The factor for a correction of a name, which is rarely a misspelled word.
+const CORRECTED_NAME: f32 = 0.4;
 /// The weight of the best need of a query relative to the whole query.
 const NEED: f32 = 0.3;
 /// The weight of the score of usage.
@@ -66,17 +69,25 @@ struct Sums {
     pairs: f32,
 }
 
-/// The index terms for a term of a query, and the common inverse document frequency of these terms.
+/// The index terms for a term of a query.
+#[derive(Default)]
 struct Resolved {
     related: Vec<Related>,
+    /// The common inverse document frequency of these terms.
     idf: f32,
+    /// The term of the index that the query means. `None` if it has only synonyms of it.
+    meant: Option<u32>,
+    /// The factor for the weight of the term if it is a name.
+    name_weight: f32,
 }
 
 /// A term to look up, with its weight.
+#[derive(Clone, Copy)]
 struct Related {
     term: u32,
     weight: f32,
-    is_own: bool,
+    /// The probability that the query means this term. 0 for synonyms.
+    own: f32,
 }
 
 impl Scratch {
@@ -101,6 +112,7 @@ impl Scorer<'_> {
         splitter: &mut Splitter,
         scratch: &mut Scratch,
     ) -> Vec<(u32, f32)> {
+        let query = &*spaces::corrected(self.index, query::shortened(query), splitter);
         let mut scores = vec![None; self.index.tool_count()];
         let mut add = |tool: u32, score: f32| {
             if let Some(sum) = scores.get_mut(tool as usize) {
@@ -137,69 +149,97 @@ impl Scorer<'_> {
     ) -> Vec<(u32, f32)> {
         let query = query::read(text, splitter);
         let mut total = 0.0;
+        let mut meant = Vec::with_capacity(query.terms.len());
         for term in &query.terms {
             let resolved = match scratch.resolved.get(&term.text) {
                 Some(known) => Rc::clone(known),
                 None => {
-                    let resolved = Rc::new(self.resolve(&term.text, &term.word, term.kind));
+                    let resolved = self.resolve(&term.text, &term.word, term.kind, splitter);
+                    let resolved = Rc::new(resolved);
                     scratch.resolved.insert(term.text.clone(), Rc::clone(&resolved));
                     resolved
                 }
             };
+            // A word that is also spelled correctly is a repetition.
+            let is_repeated = resolved.meant.is_some() && meant.contains(&resolved.meant);
+            meant.push(resolved.meant);
             if !resolved.related.is_empty() {
-                let weight = term.weight * resolved.idf;
+                let factor = if term.is_name { resolved.name_weight } else { 1.0 };
+                let factor = if is_repeated { factor * query::REPETITION_WEIGHT } else { factor };
+                let weight = term.weight * factor * resolved.idf;
                 total += weight;
                 self.add_term(&resolved.related, weight, scratch);
             }
         }
-        self.add_pairs(&query, scratch);
+        self.add_pairs(&query, &meant, scratch);
         let scores = self.finish(total, scratch);
         scratch.clear();
         scores
     }
 
     /// Finds the index terms for a term of a query.
-    fn resolve(&self, stem: &str, word: &str, kind: TermKind) -> Resolved {
-        let number = self.index.term(stem);
-        if let Some(number) = number.filter(|number| self.index.frequency(*number) > 0) {
-            return Resolved { related: self.with_synonyms(number), idf: self.index.idf(number) };
+    fn resolve(&self, stem: &str, word: &str, kind: TermKind, splitter: &mut Splitter) -> Resolved {
+        if let Some(number) = self.index.term(stem) {
+            return self.resolve_known(number);
         }
-        let related = self.replacements(number, kind, word, stem);
+        match kind {
+            TermKind::Word => self.resolve_misspelled(word, splitter),
+            _ => Resolved::default(),
+        }
+    }
+
+    /// Finds the index terms for a term of the index, which perhaps no tool contains.
+    fn resolve_known(&self, number: u32) -> Resolved {
+        if self.index.frequency(number) > 0 {
+            let (related, idf) = (self.with_synonyms(number), self.index.idf(number));
+            return Resolved { related, idf, meant: Some(number), name_weight: 1.0 };
+        }
+        let related =
+            |(term, factor)| Related { term, weight: SYNONYM * factor * UNKNOWN_TERM, own: 0.0 };
+        let related: Vec<Related> = self.synonyms(number).into_iter().map(related).collect();
         let idf = related.iter().map(|related| self.index.idf(related.term));
-        Resolved { idf: idf.fold(f32::INFINITY, f32::min), related }
+        let idf = idf.fold(f32::INFINITY, f32::min);
+        Resolved { idf, related, meant: None, name_weight: 1.0 }
+    }
+
+    /// Finds the index terms for a word that is not in the index, from its corrections.
+    fn resolve_misspelled(&self, word: &str, splitter: &mut Splitter) -> Resolved {
+        let mut resolved = Resolved::default();
+        for correction in corrections(self.index, word, splitter) {
+            let known = self.resolve_known(correction.term);
+            let share = correction.share;
+            if resolved.related.is_empty() {
+                resolved.idf = known.idf * confidence(word, correction.cost);
+                resolved.meant = known.meant;
+                let mut postings = self.index.postings(correction.term);
+                let names_server = postings.any(|posting| posting.names_server);
+                resolved.name_weight = if names_server { 1.0 } else { CORRECTED_NAME };
+            }
+            for one in known.related {
+                let scaled = Related { weight: one.weight * share, own: one.own * share, ..one };
+                match resolved.related.iter_mut().find(|known| known.term == one.term) {
+                    Some(known) => {
+                        known.weight = known.weight.max(scaled.weight);
+                        known.own = known.own.max(scaled.own);
+                    }
+                    None => resolved.related.push(scaled),
+                }
+            }
+        }
+        resolved
     }
 
     /// Returns a term and its synonyms.
     fn with_synonyms(&self, term: u32) -> Vec<Related> {
         let idf = self.index.idf(term);
-        let mut related = vec![Related { term, weight: 1.0, is_own: true }];
+        let mut related = vec![Related { term, weight: 1.0, own: 1.0 }];
         for (synonym, factor) in self.synonyms(term) {
             // A rarer synonym must not count more than the term itself.
             let rarity = (self.index.idf(synonym) / idf.max(f32::MIN_POSITIVE)).min(1.0);
             let weight = SYNONYM * factor * rarity * rarity;
-            related.push(Related { term: synonym, weight, is_own: false });
+            related.push(Related { term: synonym, weight, own: 0.0 });
         }
         related
-    }
-
-    /// Returns the replacements of a term that no tool contains: its synonyms, or corrections.
-    fn replacements(
-        &self,
-        number: Option<u32>,
-        kind: TermKind,
-        word: &str,
-        stem: &str,
-    ) -> Vec<Related> {
-        let related = |(term, factor)| Related {
-            term,
-            weight: SYNONYM * factor * UNKNOWN_TERM,
-            is_own: false,
-        };
-        let synonyms: Vec<_> = number.map_or(Vec::new(), |number| self.synonyms(number));
-        if !synonyms.is_empty() || number.is_some() || kind != TermKind::Word {
-            return synonyms.into_iter().map(related).collect();
-        }
-        corrections(self.index, word, stem).into_iter().map(|term| related((term, 1.0))).collect()
     }
 
     /// Returns the synonyms of a term that occur in tools, with the factor of their group.
@@ -222,7 +262,7 @@ impl Scorer<'_> {
         let mut tools: Vec<u32> = Vec::new();
         for one in related {
             if let Some(covered) = scratch.covered.get_mut(one.term as usize) {
-                *covered = covered.max(if one.is_own { 1.0 } else { one.weight.min(SYNONYM) });
+                *covered = covered.max(one.own).max(one.weight.min(SYNONYM));
                 scratch.covering.push(one.term);
             }
             for posting in self.index.postings(one.term) {
@@ -236,11 +276,11 @@ impl Scorer<'_> {
                     tools.push(posting.tool);
                 }
                 *frequency += one.weight * posting.x;
-                if one.is_own && posting.is_strong {
-                    sums.strong += weight;
+                if posting.is_strong {
+                    sums.strong += weight * one.own;
                 }
-                if one.is_own && posting.names_server {
-                    sums.server += weight;
+                if posting.names_server {
+                    sums.server += weight * one.own;
                 }
             }
         }
@@ -260,8 +300,9 @@ impl Scorer<'_> {
     }
 
     /// Adds the pairs of adjacent terms of the query that are adjacent in a tool.
-    fn add_pairs(&self, query: &QueryTerms, scratch: &mut Scratch) {
-        let number = |at: &usize| query.terms.get(*at).and_then(|term| self.index.term(&term.text));
+    /// `meant` has the index term of each term of the query.
+    fn add_pairs(&self, query: &QueryTerms, meant: &[Option<u32>], scratch: &mut Scratch) {
+        let number = |at: &usize| meant.get(*at).copied().flatten();
         let numbers: Vec<Option<u32>> = query.sequence.iter().map(number).collect();
         let mut seen = BTreeSet::new();
         for pair in numbers.windows(2) {
@@ -298,6 +339,12 @@ impl Scorer<'_> {
         };
         if total > 0.0 { scratch.touched.iter().filter_map(score).collect() } else { Vec::new() }
     }
+}
+
+/// Returns the probability that a correction of a word is right.
+fn confidence(word: &str, cost: u8) -> f32 {
+    let length = if word.len() < 6 { 0.9 } else { 1.0 };
+    if cost > 13 { 0.7 * length } else { length }
 }
 
 /// Returns the weight for a query that names the tool's server. `server` is the weight of the words
