@@ -26,6 +26,8 @@ mod payload;
 mod policy;
 mod replay;
 mod revisions;
+#[cfg(target_os = "linux")]
+mod run_sandboxed;
 mod runtime;
 mod serve;
 mod server_process;
@@ -157,6 +159,10 @@ enum Command {
     /// Run the example server of `demo`: MCP over stdio, with long answers.
     #[command(hide = true)]
     ExampleServer,
+    /// Run a command in a sandbox, for upstreams with `sandbox`.
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    RunSandboxed(run_sandboxed::RunSandboxed),
 }
 
 impl Command {
@@ -261,6 +267,8 @@ impl Arguments {
                 context_guard_property_server::serve(std::io::stdin().lock(), std::io::stdout())?;
                 Ok(ExitCode::SUCCESS)
             }
+            #[cfg(target_os = "linux")]
+            Command::RunSandboxed(run) => Ok(run.run()),
         }
     }
 }

@@ -65,6 +65,8 @@ mod replay;
 mod rest;
 mod rollback;
 mod rollout;
+#[cfg(target_os = "linux")]
+mod sandboxes;
 mod search;
 mod security_docs;
 mod servers;

@@ -34,6 +34,7 @@ mod timeouts;
 mod tls;
 mod tls_rules;
 mod upstream;
+mod upstream_sandbox;
 
 pub use alert_rules::alert_rules;
 pub use alerts::{
@@ -66,6 +67,7 @@ pub use upstream::{
     Authorization, HttpTransport, Isolation, OAuth, ProtocolModeSetting, Rest, RestEndpoint,
     StderrLevel, Upstream, UpstreamLimits,
 };
+pub use upstream_sandbox::{SystemCalls, UpstreamSandbox};
 
 use std::path::{Path, PathBuf};
 

@@ -1,13 +1,16 @@
-//! The rules for the resource limits of upstream processes.
+//! The rules for the resource limits and the sandboxes of upstream processes.
 
 use crate::document::Issue;
 use crate::gateway_file::Config;
-use crate::upstream::UpstreamLimits;
+use crate::upstream::{Upstream, UpstreamLimits};
 
-/// Returns the errors in the resource limits of all upstreams.
+/// Returns the errors in the resource limits and sandboxes of all upstreams.
 pub(crate) fn process_errors(config: &Config) -> Vec<Issue> {
     let mut issues = Vec::new();
     for (at, upstream) in config.upstreams.iter().enumerate() {
+        if let Some(reason) = sandbox_fault(upstream) {
+            issues.push(Issue::new(&["upstreams", &at.to_string(), "sandbox"], reason));
+        }
         let mut has_limits = false;
         for member in members(&upstream.limits) {
             has_limits = true;
@@ -28,6 +31,18 @@ pub(crate) fn process_errors(config: &Config) -> Vec<Issue> {
         }
     }
     issues
+}
+
+/// Returns the reason why the sandbox of an upstream is refused. `None` if it is not.
+fn sandbox_fault(upstream: &Upstream) -> Option<&'static str> {
+    upstream.sandbox.as_ref()?;
+    if upstream.command.is_empty() {
+        Some("only a `command` runs in a sandbox")
+    } else if !cfg!(target_os = "linux") {
+        Some("only Linux has the sandbox: remove the setting, or run the command in a container")
+    } else {
+        None
+    }
 }
 
 /// Returns the names of the resource limits that an upstream sets.
@@ -78,6 +93,22 @@ mod tests {
             assert!(found.contains(&format!("upstreams[0].limits.{member}:")), "{limit}: {found}");
             let found = fault(&format!("command: [cat], limits: {{{limit}}}"));
             assert_eq!(found.is_empty(), super::is_supported(member), "{limit}: {found}");
+        }
+    }
+
+    #[test]
+    fn sandboxes_without_effect_are_refused() {
+        let found = fault("url: 'http://a.example', sandbox: {}");
+        assert!(found.contains("upstreams[0].sandbox: only a `command`"), "{found}");
+        let found = fault("command: [cat], sandbox: {read: [/srv], connect: [443]}");
+        assert_eq!(found.is_empty(), cfg!(target_os = "linux"), "{found}");
+        for (sandbox, member) in [
+            ("{connect: [0]}", "connect[0]"),
+            ("{systemCalls: some}", "systemCalls"),
+            ("{reads: [/srv]}", "reads"),
+        ] {
+            let found = fault(&format!("command: [cat], sandbox: {sandbox}"));
+            assert!(found.contains(&format!("upstreams[0].sandbox.{member}:")), "{found}");
         }
     }
 

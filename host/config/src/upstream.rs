@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::secret::Secret;
 use super::tls::UpstreamTls;
+use super::upstream_sandbox::UpstreamSandbox;
 
 /// An upstream: one of `command`, `url` and `rest`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -36,6 +37,9 @@ pub struct Upstream {
     pub stderr_level: StderrLevel,
     /// The working folder of the command. It may contain `${env:NAME}`.
     pub cwd: Option<PathBuf>,
+    /// The sandbox of the command. Without it, the command may do what the account of the gateway
+    /// may do. It is refused on other systems than Linux.
+    pub sandbox: Option<UpstreamSandbox>,
     /// The callers that share a process, or a session of an HTTP server.
     pub isolation: Isolation,
     /// An MCP server over HTTP. The URL may contain `${env:NAME}` and `${file:PATH}`.
@@ -86,6 +90,7 @@ impl Default for Upstream {
             withheld_env: Vec::new(),
             stderr_level: StderrLevel::default(),
             cwd: None,
+            sandbox: None,
             isolation: Isolation::default(),
             url: None,
             transport: HttpTransport::default(),
@@ -113,11 +118,19 @@ impl Upstream {
         if let Some(rest) = &mut self.rest {
             see(&["rest", "url"], &mut rest.url);
         }
+        // A path that is not Unicode cannot come from a gateway file.
+        let mut see_path = |at: &[&str], path: &mut PathBuf| {
+            let mut text = path.to_string_lossy().into_owned();
+            see(at, &mut text);
+            *path = PathBuf::from(text);
+        };
         if let Some(cwd) = &mut self.cwd {
-            // A path that is not Unicode cannot come from a gateway file.
-            let mut text = cwd.to_string_lossy().into_owned();
-            see(&["cwd"], &mut text);
-            *cwd = PathBuf::from(text);
+            see_path(&["cwd"], cwd);
+        }
+        if let Some(sandbox) = &mut self.sandbox {
+            sandbox.each_path(&mut |member, index, path| {
+                see_path(&["sandbox", member, &index.to_string()], path);
+            });
         }
     }
 }

@@ -2,6 +2,7 @@
 //! upstreams.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use axum::response::Response;
@@ -239,6 +240,14 @@ impl Gateway {
     #[must_use]
     pub fn with_sources(self: Arc<Self>, sources: Arc<Sources>) -> Arc<Self> {
         let _ = self.sources.set(sources);
+        self
+    }
+
+    /// Sets the program `context-guard` that starts the upstreams with a sandbox. Without it, they
+    /// do not start. A second call has no effect.
+    #[must_use]
+    pub fn with_sandbox_launcher(self: Arc<Self>, program: PathBuf) -> Arc<Self> {
+        self.processes.set_launcher(program);
         self
     }
 

@@ -19,6 +19,7 @@ pub(crate) mod processes;
 pub(crate) mod request_table;
 pub(crate) mod resource_subscriptions;
 mod resumption;
+mod sandbox;
 pub(crate) mod server;
 pub(crate) mod statuses;
 mod streamable_http;

@@ -251,6 +251,10 @@ impl GatewayParts {
         let fleet = self.config.fleet.clone();
         let gateway = Gateway::new(self.config, filter, self.clock, sandbox)?;
         let gateway = gateway.with_sources(Arc::clone(&self.sources));
+        let gateway = match std::env::current_exe() {
+            Ok(program) => gateway.with_sandbox_launcher(program),
+            Err(_) => gateway,
+        };
         if let Some(sampler) = &self.sampler {
             gateway.record_samples(sampler);
         }

@@ -1,5 +1,6 @@
 //! The stdio transport: an upstream that is a child process, one message per line.
 
+use std::ffi::OsString;
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -17,7 +18,7 @@ use super::error_output::LastLines;
 use super::inbox::Inbox;
 use super::processes::ProcessPlace;
 use super::server::UpstreamServer;
-use super::{Failure, environment, error_output, process_limits};
+use super::{Failure, environment, error_output, process_limits, sandbox};
 use crate::config::Isolation;
 use crate::lines::{Lines, Piece};
 use crate::message::{Head, replace_invalid_utf8, split_batch};
@@ -62,7 +63,7 @@ impl ChildProcess {
         };
         let place = server.processes.enter(name, owner, inbox).await;
         let place = place.map_err(|reason| Failure::Refused(failed(reason).to_string()))?;
-        let mut command = command(server).ok_or_else(|| failed("no command".to_owned()))?;
+        let mut command = command(server).map_err(failed)?;
         let mut tree = ProcessTree::spawn(&mut command).map_err(|error| {
             failed(format!("`{}`: {error}", command.as_std().get_program().display()))
         })?;
@@ -113,18 +114,29 @@ impl ChildProcess {
     }
 }
 
-/// Returns the command of an upstream with its environment, or `None` if it has no command.
-fn command(server: &UpstreamServer) -> Option<Command> {
+/// Returns the command of an upstream with its environment. The shell that sets limits executes the
+/// launcher of the sandbox, which executes the command.
+///
+/// # Errors
+/// The reason why the upstream has no command.
+fn command(server: &UpstreamServer) -> Result<Command, String> {
     let config = &server.config;
-    let (program, arguments) = config.command.split_first()?;
-    let mut command = match process_limits::script(&config.limits) {
-        Some(script) => {
-            let mut shell = Command::new(process_limits::SHELL);
-            shell.args(["-c", &script, program]);
-            shell
-        }
-        None => Command::new(program),
-    };
+    if config.command.is_empty() {
+        return Err("no command".to_owned());
+    }
+    let mut line: Vec<OsString> = Vec::new();
+    if let Some(script) = process_limits::script(&config.limits) {
+        line.extend([process_limits::SHELL.into(), "-c".into(), script.into()]);
+    }
+    if let Some(sandbox) = &config.sandbox {
+        let launcher = server.processes.launcher();
+        let launcher = launcher.ok_or("this program has no launcher for `sandbox`")?;
+        let launcher = sandbox::launcher(launcher, sandbox, &server.folder);
+        line.extend(launcher.map_err(|error| format!("`sandbox`: {error}"))?);
+    }
+    line.extend(config.command.iter().map(OsString::from));
+    let (program, arguments) = line.split_first().ok_or("no command")?;
+    let mut command = Command::new(program);
     command
         .args(arguments)
         .env_clear()
@@ -136,7 +148,7 @@ fn command(server: &UpstreamServer) -> Option<Command> {
     if let Some(cwd) = &config.cwd {
         command.current_dir(server.folder.join(cwd));
     }
-    Some(command)
+    Ok(command)
 }
 
 /// Waits for the end of an upstream process, or ends the process.

@@ -2,7 +2,8 @@
 //! each upstream and owner.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
@@ -37,6 +38,8 @@ pub(crate) struct Processes {
     exited: Notify,
     /// The permits of starting processes.
     starting: Semaphore,
+    /// The program that starts commands in a sandbox. Unset if there is none.
+    launcher: OnceLock<PathBuf>,
 }
 
 #[derive(Default)]
@@ -92,7 +95,18 @@ impl Processes {
                 std::thread::available_parallelism().map_or(1, usize::from)
                     * STARTING_PER_PROCESSOR,
             ),
+            launcher: OnceLock::new(),
         })
+    }
+
+    /// Sets the program that starts commands in a sandbox. A second call has no effect.
+    pub(crate) fn set_launcher(&self, program: PathBuf) {
+        let _ = self.launcher.set(program);
+    }
+
+    /// Returns the program that starts commands in a sandbox. `None` if there is none.
+    pub(super) fn launcher(&self) -> Option<&Path> {
+        self.launcher.get().map(PathBuf::as_path)
     }
 
     /// Waits for a start permit, which is returned when the result is dropped.

@@ -12,6 +12,8 @@ use context_guard::config::{self, Config};
 
 use super::Check;
 use crate::cli::config_files::missing_program;
+#[cfg(target_os = "linux")]
+use crate::cli::run_sandboxed;
 use crate::cli::runtime::{self, GatewayFiles};
 
 /// The time limit of the connection, and of each read, in the health check of a program that
@@ -52,6 +54,17 @@ pub(super) fn checks(file: &Path, checks: &mut Vec<Check>) {
     for upstream in &config.upstreams {
         if let Some(reason) = missing_program(upstream, &config.folder) {
             checks.push(Check::failed("command", format!("{subject}: {}", upstream.name), reason));
+        }
+        #[cfg(target_os = "linux")]
+        if let Some(sandbox) = &upstream.sandbox {
+            let subject = format!("{subject}: {}", upstream.name);
+            checks.push(match run_sandboxed::check(sandbox, &config.folder) {
+                Ok(()) => Check::ok("sandbox", subject, "the kernel can enforce its sandbox"),
+                Err(reason) => {
+                    let message = format!("its sandbox cannot be entered: {reason}");
+                    Check::failed("sandbox", subject, message)
+                }
+            });
         }
     }
     checks.extend(ports(&config));
