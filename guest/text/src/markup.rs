@@ -1,6 +1,9 @@
 //! A scanner for HTML and XML that accepts any input. It finds tags, texts and their positions, and
 //! builds no tree.
 
+/// The maximum length, in bytes, of the name of a decoded character reference, such as `#x1F600`.
+const MAX_REFERENCE_BYTES: usize = 8;
+
 /// A part of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece<'t> {
@@ -179,15 +182,14 @@ pub fn plain_text(text: &str) -> String {
 }
 
 /// Decodes the character references of XML and the most frequent ones of HTML. Other references
-/// remain.
+/// remain. O(n).
 #[must_use]
 pub fn decode_references(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('&') {
         out.push_str(before);
-        let reference = after.split_once(';').filter(|(name, _)| name.len() <= 8);
-        match reference.and_then(|(name, rest)| Some((character(name)?, rest))) {
+        match first_reference(after) {
             Some((character, after)) => {
                 out.push(character);
                 rest = after;
@@ -200,6 +202,15 @@ pub fn decode_references(text: &str) -> String {
     }
     out.push_str(rest);
     out
+}
+
+/// Decodes the character reference at the start of `text`, the text after its `&`. Returns the
+/// character and the rest of the text. `None` if the reference is unknown.
+fn first_reference(text: &str) -> Option<(char, &str)> {
+    // A search of the whole text for each `&` would take quadratic time.
+    let near = text.as_bytes().get(..=MAX_REFERENCE_BYTES).unwrap_or(text.as_bytes());
+    let (name, rest) = text.split_at_checked(memchr::memchr(b';', near)?)?;
+    Some((character(name)?, rest.strip_prefix(';')?))
 }
 
 /// Returns the character of a reference, such as `amp` or `#x27`. `None` if it is unknown.
@@ -278,6 +289,14 @@ mod tests {
             plain_text("a &lt;b&gt;\n  &#39;c&#x27; &unknown; d & e"),
             "a <b> 'c' &unknown; d & e"
         );
+    }
+
+    #[test]
+    fn ampersands_without_end_are_read_in_linear_time() {
+        // A quadratic scan of this text takes about a minute.
+        let text = "&".repeat(1_000_000);
+        assert_eq!(decode_references(&text), text);
+        assert_eq!(decode_references("&#128512;&#1234567;&é;x;"), "😀&#1234567;&é;x;");
     }
 
     proptest! {
