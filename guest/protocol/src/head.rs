@@ -63,8 +63,7 @@ pub struct Envelope<'a> {
 
 impl<'a> Envelope<'a> {
     /// Reads the id and the method of a message. Returns `None` if the message is not a JSON
-    /// object, or its method not a string. Unlike [`Head::read`], does not accept numbers such as
-    /// `NaN` in short messages.
+    /// object, or its method not a string. Accepts numbers such as `NaN`. O(n).
     #[must_use]
     pub fn read(message: &'a [u8]) -> Option<Self> {
         if !is_object(message) {
@@ -72,8 +71,20 @@ impl<'a> Envelope<'a> {
         }
         match Head::read_ends(message) {
             Some(head) => Some(Self { id: head.id, method: None }),
-            None => serde_json::from_slice(message).ok(),
+            None => serde_json::from_slice(message).ok().or_else(|| Self::read_non_finite(message)),
         }
+    }
+
+    /// Reads the id and the method of a message with numbers such as `NaN`. Returns `None` for
+    /// other invalid messages.
+    fn read_non_finite(message: &'a [u8]) -> Option<Self> {
+        let valid = non_finite::replaced(message)?;
+        let envelope: Envelope<'_> = serde_json::from_slice(&valid).ok()?;
+        let id = envelope.id.and_then(|id| non_finite::verbatim(message, &valid, id.get()));
+        Some(Self {
+            id: id.and_then(|id| serde_json::from_str(id).ok()),
+            method: envelope.method.map(|method| Cow::Owned(method.into_owned())),
+        })
     }
 
     /// Returns the id of the message. `None` if it is absent or null.
@@ -122,10 +133,7 @@ impl<'a> Head<'a> {
     fn read_non_finite(message: &'a [u8]) -> Option<Self> {
         let valid = non_finite::replaced(message)?;
         let head: Head<'_> = serde_json::from_slice(&valid).ok()?;
-        let verbatim = |text: &str| {
-            let start = text.as_ptr().addr().checked_sub(valid.as_ptr().addr())?;
-            std::str::from_utf8(message.get(start..start + text.len())?).ok()
-        };
+        let verbatim = |text: &str| non_finite::verbatim(message, &valid, text);
         let raw = |value: &RawValue| serde_json::from_str(verbatim(value.get())?).ok();
         Some(Self {
             id: head.id.and_then(raw),
@@ -385,7 +393,11 @@ mod tests {
         let head = Head::read(message).unwrap();
         assert_eq!((head.kind(), head.raw_id()), (Some(Kind::Response), "\"x\""));
         assert_eq!(head.result, Some(r#"{"structuredContent":{"a":NaN}}"#));
-        assert!(Head::read(br#"{"id":1,"result":[nan]}"#).is_none());
+        let envelope = Envelope::read(message).unwrap();
+        assert_eq!((envelope.id(), envelope.method), (RequestId::parse("\"x\""), None));
+        for invalid in [br#"{"id":1,"result":[nan]}"#.as_slice(), br#"{"id":1,"x":[NaN}"#] {
+            assert!(Head::read(invalid).is_none() && Envelope::read(invalid).is_none());
+        }
     }
 
     #[test]

@@ -36,6 +36,14 @@ pub(crate) fn replaced(message: &[u8]) -> Option<Vec<u8>> {
     found.then_some(valid)
 }
 
+/// Returns the part of `message` at the offset that `part` has in `valid`, the copy of `message`
+/// from [`replaced`]. `part` must be a slice of `valid`. `None` if it is not, or if the part of
+/// `message` is not UTF-8.
+pub(crate) fn verbatim<'m>(message: &'m [u8], valid: &[u8], part: &str) -> Option<&'m str> {
+    let start = part.as_ptr().addr().checked_sub(valid.as_ptr().addr())?;
+    std::str::from_utf8(message.get(start..start.checked_add(part.len())?)?).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
