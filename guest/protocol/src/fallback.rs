@@ -1,8 +1,10 @@
 //! The answer to the client when the guard fails. The upstream's answer is not shaped, but cut to a
 //! byte limit, with a text that reports the failure.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
@@ -35,66 +37,79 @@ struct Answer<'a> {
     #[serde(borrow)]
     id: &'a RawValue,
     #[serde(borrow)]
-    result: AnswerResult<'a>,
+    result: BTreeMap<String, &'a RawValue>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct AnswerResult<'a> {
-    content: Option<Vec<Block>>,
-    contents: Option<Vec<Block>>,
-    structured_content: Option<IgnoredAny>,
-    #[serde(borrow)]
-    is_error: Option<&'a RawValue>,
-    #[serde(borrow)]
-    result_type: Option<&'a RawValue>,
-    #[serde(borrow)]
-    ttl_ms: Option<&'a RawValue>,
-    #[serde(borrow)]
-    cache_scope: Option<&'a RawValue>,
-}
-
-/// A content block of a tool result, or one of the contents of a resource.
-#[derive(Deserialize)]
+/// A content block of a tool result, or one of the contents of a resource. Members of another type
+/// count as absent, so that an invalid block cannot evade the limit.
+#[derive(Default, Deserialize)]
 struct Block {
+    #[serde(default, deserialize_with = "lenient")]
     text: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     uri: Option<String>,
-    resource: Option<Box<Block>>,
+    #[serde(default, deserialize_with = "lenient")]
+    resource: Option<EmbeddedResource>,
+}
+
+/// The resource in a content block.
+#[derive(Deserialize)]
+struct EmbeddedResource {
+    text: Option<String>,
 }
 
 impl Block {
     fn text(&self) -> Option<&str> {
-        self.text.as_deref().or_else(|| self.resource.as_ref()?.text())
+        self.text.as_deref().or_else(|| self.resource.as_ref()?.text.as_deref())
     }
+}
+
+/// Parses a value. Values of another type become `None`.
+fn lenient<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: DeserializeOwned,
+{
+    Ok(serde_json::from_str(<&RawValue>::deserialize(from)?.get()).ok())
+}
+
+/// Parses the blocks of a result. A value that is no list counts as one block.
+fn read_blocks(content: &RawValue) -> Vec<Block> {
+    let blocks: Vec<&RawValue> =
+        serde_json::from_str(content.get()).unwrap_or_else(|_| vec![content]);
+    blocks.iter().map(|block| serde_json::from_str(block.get()).unwrap_or_default()).collect()
 }
 
 /// Returns the answer to send instead of `message`, the upstream's answer. It has at most `limit`
 /// bytes, or about 1,600 if `limit` is lower. Returns `None` if `message` passes unchanged.
 ///
 /// Only results of tools and resources are replaced, because a part of any other message is
-/// useless. A result without `content` or `contents` passes unchanged, too.
+/// useless. They are recognized by their members `content`, `contents` or `structuredContent`. O(n).
 #[must_use]
 pub fn limit(message: &[u8], on_fault: OnFault, limit: usize) -> Option<Vec<u8>> {
     if on_fault == OnFault::Pass || (message.len() <= limit && on_fault == OnFault::Limit) {
         return None;
     }
-    let valid = non_finite::replaced(message);
-    let Answer { id, result } = serde_json::from_slice(valid.as_deref().unwrap_or(message)).ok()?;
-    let blocks = result.content.as_ref().or(result.contents.as_ref())?;
-    let is_resource = result.content.is_none();
+    let text = String::from_utf8_lossy(message);
+    let valid = non_finite::replaced(text.as_bytes());
+    let valid = valid.as_deref().unwrap_or(text.as_bytes());
+    let Answer { id, result } = serde_json::from_slice(valid).ok()?;
+    let member = |name: &str| result.get(name).filter(|value| value.get() != "null");
+    let structured = member("structuredContent");
+    let is_resource = member("content").is_none() && member("contents").is_some();
+    let content = member("content").or(member("contents"));
+    content.or(structured)?;
+    let blocks = content.map(|content| read_blocks(content)).unwrap_or_default();
     let mut reply = if on_fault == OnFault::Block {
         let text = "[context-guard] This answer could not be shaped, and the policy blocks what is not shaped (onFault: block). Ask for less, or tell the operator.";
-        write_texts(&[text], is_resource, blocks)
+        write_texts(&[text], is_resource, &blocks)
     } else {
-        cut(&result, blocks, is_resource, message.len(), limit)
+        let structured =
+            structured.and_then(|value| non_finite::verbatim(text.as_bytes(), valid, value.get()));
+        cut(structured, &blocks, is_resource, message.len(), limit)
     };
-    for (name, value) in [
-        ("isError", result.is_error),
-        ("resultType", result.result_type),
-        ("ttlMs", result.ttl_ms),
-        ("cacheScope", result.cache_scope),
-    ] {
-        let value = value.filter(|value| value.get().len() <= MAX_MEMBER_BYTES);
+    for name in ["isError", "resultType", "ttlMs", "cacheScope"] {
+        let value = member(name).filter(|value| value.get().len() <= MAX_MEMBER_BYTES);
         if let Some(value) = value.and_then(|value| serde_json::from_str(value.get()).ok()) {
             reply.insert(name.to_owned(), value);
         }
@@ -106,20 +121,23 @@ pub fn limit(message: &[u8], on_fault: OnFault, limit: usize) -> Option<Vec<u8>>
     Some(format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{reply}}}"#).into_bytes())
 }
 
+/// Returns a result with the beginning and the end of the texts in `blocks`, or of `structured`, the
+/// structured content, if there are no texts. `bytes` is the size of the upstream's answer.
 fn cut(
-    result: &AnswerResult<'_>,
+    structured: Option<&str>,
     blocks: &[Block],
     is_resource: bool,
     bytes: usize,
     limit: usize,
 ) -> Map<String, Value> {
-    let text: Vec<&str> = blocks.iter().filter_map(Block::text).collect();
-    let text = text.join("\n");
+    let texts: Vec<&str> = blocks.iter().filter_map(Block::text).collect();
+    let joined = texts.join("\n");
+    let text = if texts.is_empty() { structured.unwrap_or_default() } else { &joined };
     let room = limit.saturating_sub(RESERVED_BYTES);
-    let (head, tail) = if escaped_bytes(&text) <= room {
-        (text.as_str(), "")
+    let (head, tail) = if escaped_bytes(text) <= room {
+        (text, "")
     } else {
-        let head = head(&text, room / 4 * 3);
+        let head = head(text, room / 4 * 3);
         (head, tail(text.get(head.len()..).unwrap_or_default(), room / 4))
     };
     let shown = head.len() + tail.len();
@@ -127,11 +145,12 @@ fn cut(
         "[context-guard] PARTIAL: the guard failed on this answer of {bytes} bytes, so only {shown} bytes of its text are shown, from its beginning and end. \
          The rest is NOT shown and was not kept. Ask for less, or repeat the call."
     );
-    let shown = if shown < text.len() { format!("{head}\n[…]\n{tail}") } else { text };
-    let mut reply = write_texts(&[&shown, &note], is_resource, blocks);
+    let cut = format!("{head}\n[…]\n{tail}");
+    let shown = if shown < text.len() { &cut } else { text };
+    let mut reply = write_texts(&[shown, &note], is_resource, blocks);
     // A client that has seen an output schema insists on structured content. The guard has relaxed
     // the schema to accept this member.
-    if result.structured_content.is_some() {
+    if structured.is_some() {
         reply.insert("structuredContent".to_owned(), json!({"context_guard": {"note": note}}));
     }
     reply
@@ -246,6 +265,33 @@ mod tests {
         );
         let cut = limit(message.as_bytes(), OnFault::Limit, 10_240).unwrap();
         assert!(cut.len() <= 10_240, "{}", cut.len());
+    }
+
+    #[test]
+    fn invalid_blocks_do_not_evade_the_limit() {
+        let text = "x".repeat(20_000);
+        for result in [
+            json!({"structuredContent": {"a": text}}),
+            json!({"content": null, "structuredContent": {"a": text}}),
+            json!({"content": [], "structuredContent": {"a": text}}),
+            json!({"content": [{"type": "text", "text": 7}, {"type": "text", "text": text}]}),
+            json!({"content": ["y", 1, {"type": "text", "text": text, "uri": {}, "resource": 5}]}),
+            json!({"content": text, "structuredContent": [text]}),
+            json!({"contents": {"text": text}}),
+        ] {
+            let message = json!({"id": 1, "result": result}).to_string();
+            let cut = limit(message.as_bytes(), OnFault::Limit, 10_240).unwrap();
+            assert!(cut.len() <= 10_240, "{}", cut.len());
+            assert!(String::from_utf8_lossy(&cut).contains(&"x".repeat(5_000)), "{result:.60}");
+        }
+        let message = br#"{"id":1,"result":{"structuredContent":{"a":1}}}"#;
+        let blocked = limit(message, OnFault::Block, 10_240).unwrap();
+        let blocked: Value = serde_json::from_slice(&blocked).unwrap();
+        assert_eq!(blocked["result"]["isError"], true);
+        let invalid =
+            [br#"{"id":1,"result":{"structuredContent":[NaN,""#, &[0xff; 20_000][..], b"\"]}}"];
+        let cut = limit(&invalid.concat(), OnFault::Limit, 10_240).unwrap();
+        assert!(cut.len() <= 10_240 && String::from_utf8_lossy(&cut).contains("[NaN,"));
     }
 
     #[test]
