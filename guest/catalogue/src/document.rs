@@ -38,12 +38,16 @@ impl Json {
     }
 
     /// Returns the value to which a local JSON Schema reference such as `#/$defs/Node` points.
-    /// `None` if there is no such value. Without a slash, as in `#name`, returns the whole
-    /// document.
+    /// `None` if there is no such value, and for references such as `#name`, which name an
+    /// `$anchor`.
     #[must_use]
     pub fn resolve(&self, reference: &str) -> Option<&Json> {
         let mut value = self;
-        for step in reference.strip_prefix('#')?.split('/').skip(1) {
+        let pointer = reference.strip_prefix('#')?;
+        if !pointer.is_empty() && !pointer.starts_with('/') {
+            return None;
+        }
+        for step in pointer.split('/').skip(1) {
             let step = step.replace("~1", "/").replace("~0", "~");
             value = match value {
                 Json::Array(elements) => elements.get(step.parse::<usize>().ok()?)?,
@@ -179,6 +183,16 @@ mod tests {
     fn order_of_members_remains() {
         let text = r#"{"z":[1,-2,0.5,null,true],"a":{"ü":"\"x"}}"#;
         assert_eq!(Json::parse(text).unwrap().to_string(), text);
+    }
+
+    #[test]
+    fn references_are_pointers() {
+        let root = Json::parse(r##"{"$defs":{"a/b":[{"x":1},7]}}"##).unwrap();
+        assert_eq!(root.resolve("#"), Some(&root));
+        assert_eq!(root.resolve("#/$defs/a~1b/0/x").unwrap().to_string(), "1");
+        for other in ["#anchor", "$defs", "#/$defs/c", "https://x.example/#"] {
+            assert_eq!(root.resolve(other), None, "{other}");
+        }
     }
 
     #[test]
