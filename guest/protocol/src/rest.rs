@@ -7,10 +7,13 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
-use crate::argument::{ARGUMENT_PREFIX, is_plain_name};
+use crate::argument::{ARGUMENT_PREFIX, is_plain_name, resolve_alias};
 use crate::header;
 use crate::http::{HttpResponse, ResponseHead};
 
+/// The guard's arguments that are numbers.
+const NUMERIC_ARGUMENTS: [&str; 6] =
+    ["limit", "pages", "startLine", "endLine", "min_score", "context"];
 /// JSON pointer to the result metadata in a message that the guard wrote.
 const RESULT_METADATA: &str = "/result/_meta/dev.context-guard~1result";
 /// Members of the result metadata that are copied into the response body if the content is not
@@ -52,9 +55,10 @@ impl RestRequest {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let (name, value) = (decode(name), decode(value));
             if let Some(name) = name.strip_prefix(ARGUMENT_PREFIX) {
-                guard_arguments.insert(name.to_owned(), argument(value));
+                guard_arguments.insert(name.to_owned(), argument(name, value));
             } else if is_plain_name(&name) && !is_own(&name) {
-                guard_arguments.insert(name, argument(value));
+                let value = argument(&name, value);
+                guard_arguments.insert(name, value);
             } else {
                 query.push(pair);
                 own_arguments.insert(name, value.into());
@@ -95,10 +99,14 @@ impl RestRequest {
     }
 
     /// Converts `answer`, a JSON-RPC message of the guard, to an HTTP response for the client.
-    /// `status` is the status of the upstream's response, or 200 if there was none.
+    /// `status` is the status of the upstream's response, or 200 if there was none. Errors of the
+    /// guard become problem documents with a status of 400 or more.
     #[must_use]
     pub fn response(&self, status: u16, answer: &[u8]) -> HttpResponse {
         let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
+        if let Some(error) = answer.get("error") {
+            return error_response(error);
+        }
         let blocks = answer.pointer("/result/content").and_then(Value::as_array);
         let texts: Vec<&str> =
             blocks.into_iter().flatten().filter_map(|block| block.get("text")?.as_str()).collect();
@@ -165,6 +173,16 @@ fn refusal(detail: &str) -> HttpResponse {
     problem(status, code, detail)
 }
 
+/// Returns the response to a request that the guard answered with a JSON-RPC error. An error of the
+/// request (JSON-RPC 2.0, section 5.1) is a refusal, any other error the fault of the guard.
+fn error_response(error: &Value) -> HttpResponse {
+    let detail = error.get("message").and_then(Value::as_str).unwrap_or_default();
+    match error.get("code").and_then(Value::as_i64) {
+        Some(-32602..=-32600) => refusal(detail),
+        _ => problem(500, "guard_error", detail),
+    }
+}
+
 /// Returns an error response with a problem document (RFC 9457). `code` identifies the error for
 /// programs.
 #[must_use]
@@ -203,9 +221,12 @@ fn reason_phrase(status: u16) -> &'static str {
     }
 }
 
-/// Converts the value of a query parameter to a JSON argument for the guard: a number if possible,
-/// else a string.
-fn argument(value: String) -> Value {
+/// Converts the value of a query parameter to a JSON value of the guard's argument `name`. The value
+/// of a numeric argument becomes a number if possible, any other value a string.
+fn argument(name: &str, value: String) -> Value {
+    if !NUMERIC_ARGUMENTS.contains(&resolve_alias(name)) {
+        return value.into();
+    }
     let number = value.parse::<i64>().map(Value::from);
     let number = number.or_else(|_| value.parse::<f64>().map(Value::from));
     // `inf` and `NaN` parse as floating-point numbers, but JSON cannot hold them.
@@ -252,6 +273,11 @@ mod tests {
         let guard = json!({"limit": 5, "fields": "id,name", "where": "a=1", "min_score": 0.5, "pages": "inf"});
         let arguments = json!({"q": "x y", "z": " ", "_guard": guard});
         assert_eq!(call["params"], json!({"name": "GET /a/b", "arguments": arguments}));
+        let texts = "/a?filter_ids=007&fields=1e3&_guard_grep=404&_guard_max_results=3";
+        assert_eq!(
+            Value::from(RestRequest::parse("GET", texts, &[]).guard_arguments),
+            json!({"filter_ids": "007", "fields": "1e3", "grep": "404", "max_results": 3})
+        );
         let own = ["limit".to_owned(), "cursor".to_owned()];
         let request = RestRequest::parse("GET", "/a?limit=5&_guard_limit=2&cursor=x", &own);
         assert_eq!(request.target(), "/a?limit=5&cursor=x");
@@ -283,6 +309,13 @@ mod tests {
             let problem: Value = serde_json::from_slice(&refused.body).unwrap();
             assert_eq!((refused.status, &problem["code"]), (status, &json!(code)));
             assert!(problem["title"].as_str().is_some_and(|title| !title.is_empty()));
+        }
+        for (code, status, name) in [(-32602, 400, "bad_request"), (-32603, 500, "guard_error")] {
+            let error = json!({"id": 1, "error": {"code": code, "message": "not possible"}});
+            let failed = request.response(200, error.to_string().as_bytes());
+            let problem: Value = serde_json::from_slice(&failed.body).unwrap();
+            assert_eq!((failed.status, &problem["code"]), (status, &json!(name)));
+            assert_eq!(problem["detail"], "not possible");
         }
         // The endpoint's own `cursor` would otherwise receive the guard's.
         let own = RestRequest::parse("GET", "/a", &["cursor".to_owned()]);
