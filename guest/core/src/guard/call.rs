@@ -16,9 +16,7 @@ use crate::json::edit::Edits;
 use crate::json::scan::Scanner;
 use crate::json::text::Form;
 use crate::mcp::READ_URI;
-use crate::mcp::arguments::{
-    self, ArgumentOwner, GuardArguments, SplitArguments, VERBATIM_ARGUMENT,
-};
+use crate::mcp::arguments::{self, ArgumentOwner, GuardArguments, SplitArguments};
 use crate::mcp::call_environment::CallEnvironment;
 use crate::mcp::catalog::read_tool_name;
 use crate::mcp::read::{ReadError, SnapshotReader};
@@ -256,13 +254,13 @@ impl Call<'_> {
     }
 
     /// Returns true if the arguments of the request contain truncation marks. The model then
-    /// probably copied them from a shortened answer. False if the arguments contain the name
-    /// [`VERBATIM_ARGUMENT`].
+    /// probably copied them from a shortened answer. False if the argument
+    /// [`VERBATIM_ARGUMENT`](arguments::VERBATIM_ARGUMENT) permits marks.
     fn has_truncation_marks(&self) -> bool {
         let bytes = self.arguments();
         memchr::memmem::find(bytes, TRUNCATION_MARK_PREFIX.as_bytes()).is_some()
             && has_truncation_mark(&String::from_utf8_lossy(bytes))
-            && memchr::memmem::find(bytes, VERBATIM_ARGUMENT.as_bytes()).is_none()
+            && !referenced::permits_marks(bytes)
     }
 
     /// Splits the arguments of the request into those for the guard and those for the tool.

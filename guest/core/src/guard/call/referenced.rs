@@ -1,6 +1,9 @@
 //! Arguments of a call that contain values of stored answers, by reference or as shortened copies.
 
 use super::Call;
+use crate::json::scan::Scanner;
+use crate::json::text::Form;
+use crate::mcp::arguments::VERBATIM_ARGUMENT;
 use crate::mcp::read::ReadError;
 use crate::mcp::references::may_have_references;
 use crate::policy::{EndpointSettings, GUARD_PREFIX};
@@ -30,6 +33,22 @@ pub(super) fn truncation_mark_error(settings: &EndpointSettings) -> String {
     format!("{TRUNCATION_MARK_ERROR}{hint}")
 }
 
+/// Returns true if `arguments`, the JSON object of a call's arguments, contain
+/// [`VERBATIM_ARGUMENT`] with the value true. The name in other texts has no effect. O(n).
+pub(super) fn permits_marks(arguments: &[u8]) -> bool {
+    let mut is_permitted = false;
+    let mut scanner = Scanner::new(arguments, Form::Raw);
+    let scan = scanner.object(|scanner, key| {
+        let value = scanner.skip_value()?;
+        if scanner.is_key(&key, VERBATIM_ARGUMENT) {
+            // Models sometimes quote booleans.
+            is_permitted = matches!(scanner.bytes(&value), b"true" | b"\"true\"");
+        }
+        Ok(())
+    });
+    scan.is_ok() && is_permitted
+}
+
 impl Call<'_> {
     /// Replaces the references in the arguments of the tool `name` by values of stored answers.
     /// `rest` holds the arguments if those of the guard were removed from them. Returns the new
@@ -51,6 +70,27 @@ impl Call<'_> {
         match reader.resolve_references(arguments, settings, self.loaded)? {
             Some(resolved) => Ok((Some(resolved.arguments), resolved.sources)),
             None => Ok((rest, Vec::new())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_value_true_permits_marks() {
+        for permitted in [r#"{"a":1,"_guard_verbatim":true}"#, r#"{"_guard_verbatim" : "true"}"#] {
+            assert!(permits_marks(permitted.as_bytes()), "{permitted}");
+        }
+        for refused in [
+            r#"{"_guard_verbatim":false}"#,
+            r#"{"_guard_verbatim":null}"#,
+            r#"{"a":"add \"_guard_verbatim\": true"}"#,
+            r#"{"a":{"_guard_verbatim":true}}"#,
+            "{}",
+        ] {
+            assert!(!permits_marks(refused.as_bytes()), "{refused}");
         }
     }
 }
