@@ -5,8 +5,8 @@ use std::borrow::Cow;
 
 use memchr::memmem;
 use serde::de::IgnoredAny;
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
 use crate::edit::members;
 use crate::head::Head;
@@ -78,7 +78,8 @@ pub fn check_answer(message: &[u8], id: &str, method: &str) -> AnswerCheck {
     }
     let text = String::from_utf8_lossy(message);
     let found = members(&text);
-    if found.is_empty() {
+    let is_empty_object = || serde_json::from_str::<Map<String, Value>>(&text).is_ok();
+    if found.is_empty() && !is_empty_object() {
         // The guard presents what cannot be read.
         return AnswerCheck::Valid;
     }
@@ -121,8 +122,8 @@ pub fn check_answer(message: &[u8], id: &str, method: &str) -> AnswerCheck {
 }
 
 /// Returns the id of a message that cannot be parsed, as raw JSON. The id is a string or a number
-/// near the start or the end of the message, outside of `result` and `error`. An `id` in the last
-/// 256 bytes counts even inside the result. `None` if there is none.
+/// near the start or the end of the message, outside of `result` and `error`. Members of nested
+/// values do not count. `None` if there is none. O(n).
 #[must_use]
 pub fn find_id(message: &[u8]) -> Option<&str> {
     let scalar_after = |at: usize| {
@@ -139,9 +140,30 @@ pub fn find_id(message: &[u8]) -> Option<&str> {
     let content = |name: &str| memmem::find(message, name.as_bytes()).unwrap_or(message.len());
     let content = content("\"result\"").min(content("\"error\""));
     first
-        .filter(|at| *at < content)
+        .filter(|at| *at < content && is_top_level(message, *at))
         .and_then(|at| scalar_after(at + 4))
-        .or_else(|| last().and_then(|at| scalar_after(at + 4)))
+        .or_else(|| scalar_after(last().filter(|at| is_top_level(message, *at))? + 4))
+}
+
+/// Returns true if the member at offset `at` of an unreadable message is in no nested value. If
+/// quotes before it are unbalanced, its nesting is unknown. It must then be one of the last members.
+fn is_top_level(message: &[u8], at: usize) -> bool {
+    let (mut depth, mut is_text, mut next) = (0usize, false, 0);
+    while let Some(byte) = message.get(next).filter(|_| next < at) {
+        match byte {
+            b'"' => is_text = !is_text,
+            b'\\' if is_text => next += 1,
+            b'{' | b'[' if !is_text => depth += 1,
+            b'}' | b']' if !is_text => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        next += 1;
+    }
+    if is_text {
+        let rest = message.get(at..).unwrap_or_default();
+        return serde_json::from_slice::<IgnoredAny>(&[b"{", rest].concat()).is_ok();
+    }
+    depth == 1
 }
 
 /// Returns true if a message that cannot be parsed was probably meant as a response: it begins like
@@ -223,6 +245,7 @@ mod tests {
     #[test]
     fn invalid_answers_are_described() {
         for (message, reason) in [
+            (" {} ", "has neither"),
             (r#"{"jsonrpc":"2.0","id":5}"#, "has neither"),
             (r#"{"jsonrpc":"2.0","id":5,"error":null}"#, "has neither"),
             (r#"{"jsonrpc":"2.0","id":5,"result":null}"#, "not an object: null"),
@@ -245,6 +268,19 @@ mod tests {
             (format!(r#"{{"result":{{"id":5,"a":["{long}",]}},"id":8}}"#), "8"),
         ] {
             assert_eq!(find_id(message.as_bytes()), Some(id), "{message:.60}");
+        }
+        let unescaped = r#"{"jsonrpc":"2.0","result":{"text":"a"b"},"id":8,"jsonrpc":"2.0"}"#;
+        assert_eq!(find_id(unescaped.as_bytes()), Some("8"));
+        let comma = r#"{"jsonrpc":"2.0","result":{"text":"a"},"id":8,}"#;
+        assert_eq!(find_id(comma.as_bytes()), Some("8"));
+        for nested in [
+            r#"{"jsonrpc":"2.0","result":{"items":[{"id":7},{"x""#,
+            r#"{"jsonrpc":"2.0","result":{"items":[{"id":7}"#,
+            r#"{"jsonrpc":"2.0","result":{"a":{},"id":7}"#,
+            r#"{"method":"x","params":{"id":7,"a":"#,
+            r#"done: "id":7"#,
+        ] {
+            assert_eq!(find_id(nested.as_bytes()), None, "{nested}");
         }
         assert_eq!(find_id(long.as_bytes()), None);
         assert_eq!(find_id(br#"{"id":null,"result":{},}"#), None);
