@@ -3,6 +3,8 @@
 
 use std::borrow::Cow;
 
+use context_guard_json::scan::Scanner;
+use context_guard_json::text::Form;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -145,9 +147,9 @@ impl<'a> Head<'a> {
     }
 
     /// Reads the members of a long response from its two ends, without parsing the result in
-    /// between. Returns `None` for a short message. Also returns `None` unless the result begins
-    /// like an object, and `jsonrpc` and `id` are the only other members. A later member whose
-    /// value is an object is not noticed, and counts as a part of the result.
+    /// between: only its brackets and quotes are read. Returns `None` for a short message. Also
+    /// returns `None` unless the result has the form of one object, and `jsonrpc` and `id` are the
+    /// only other members. O(n).
     #[must_use]
     pub fn read_ends(message: &'a [u8]) -> Option<Self> {
         Self::scan_ends(message).map(|(head, _)| head)
@@ -188,7 +190,7 @@ impl<'a> Head<'a> {
             has_version |= read_side_member(result.get(comma + 1..)?, &mut id)?;
             result = result.get(..comma)?;
         }
-        let (id, result) = (Some(id?), Some(result).filter(|result| result.starts_with('{')));
+        let (id, result) = (Some(id?), Some(result).filter(|result| is_one_object(result)));
         result?;
         Some((Self { id, method: None, params: None, result, error: None }, has_version))
     }
@@ -268,6 +270,13 @@ impl<'a> Head<'a> {
 /// the members of a struct from an array, by their position.
 fn is_object(json: &[u8]) -> bool {
     json.trim_ascii_start().first() == Some(&b'{')
+}
+
+/// Returns true if a text has the form of exactly one JSON object, by its brackets and quotes. Text
+/// such as `{},"error":{}` is a part of an object with more members. O(n).
+fn is_one_object(text: &str) -> bool {
+    let end = Scanner::new(text.as_bytes(), Form::Raw).skip_unchecked();
+    text.starts_with('{') && end.is_ok_and(|span| span.end == text.len())
 }
 
 /// Returns the text after `"name":` in `member`, where `name` is the parameter. `None` if `member`
@@ -372,6 +381,8 @@ mod tests {
             format!(r#"{{"result":{result}}}"#),
             format!(r#"{{"id":1,"result":"{long}"}}"#),
             format!(r#"{{"id":1,"error":{result}}}"#),
+            format!(r#"{{"id":1,"result":{result},"error":{{"code":1,"message":"x"}}}}"#),
+            format!(r#"{{"id":1,"result":{result},"x":{{}},"jsonrpc":"2.0"}}"#),
             format!("[{result}]"),
             long,
         ] {
