@@ -230,7 +230,8 @@ impl<'a> Head<'a> {
     }
 
     /// Returns the members of `params` that are needed for routing. A member is `None` if it is
-    /// absent. All are `None` if `params` or any of these members is invalid.
+    /// absent or of another type. All are `None` if `params` is no object or repeats one of these
+    /// members.
     #[must_use]
     pub fn parameters(&self) -> Parameters<'a> {
         let params = self.params.filter(|params| is_object(params.get().as_bytes()));
@@ -304,21 +305,31 @@ fn raw_text<'de: 'a, 'a, D: serde::Deserializer<'de>>(
     Ok(Option::<&RawValue>::deserialize(from)?.map(RawValue::get))
 }
 
+/// Reads a string. Values of another type become `None`.
+fn text_or_none<'de: 'a, 'a, D: serde::Deserializer<'de>>(
+    from: D,
+) -> Result<Option<Cow<'a, str>>, D::Error> {
+    #[derive(Deserialize)]
+    struct Text<'t>(#[serde(borrow)] Cow<'t, str>);
+    let value = <&RawValue>::deserialize(from)?;
+    Ok(serde_json::from_str(value.get()).ok().map(|Text(text)| text))
+}
+
 /// The members of `params` that are needed for routing.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Parameters<'a> {
     /// The name of a tool or prompt.
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
     pub name: Option<Cow<'a, str>>,
     /// The URI of a resource.
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
     pub uri: Option<Cow<'a, str>>,
     /// The id of a task.
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
     pub task_id: Option<Cow<'a, str>>,
     /// The cursor of a list request.
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
     pub cursor: Option<Cow<'a, str>>,
     /// The id of the request that a cancellation refers to.
     #[serde(borrow, default)]
@@ -422,6 +433,11 @@ mod tests {
         let head = Head::read(call).unwrap();
         assert_eq!((head.kind(), head.is_stateless()), (Some(Kind::Request), true));
         assert_eq!(head.subject().as_deref(), Some("x"));
+        let odd = br#"{"method":"x","params":{"name":"\u0061","uri":7,"taskId":{"a":1},"cursor":null,"requestId":2}}"#;
+        let parameters = Head::read(odd).unwrap().parameters();
+        assert_eq!(parameters.name.as_deref(), Some("a"));
+        assert_eq!(parameters.request_id.map(RawValue::get), Some("2"));
+        assert!(parameters.uri.or(parameters.task_id).or(parameters.cursor).is_none());
     }
 
     #[test]
