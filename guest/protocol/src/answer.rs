@@ -146,7 +146,8 @@ pub fn find_id(message: &[u8]) -> Option<&str> {
 }
 
 /// Returns true if the member at offset `at` of an unreadable message is in no nested value. If
-/// quotes before it are unbalanced, its nesting is unknown. It must then be one of the last members.
+/// quotes before it are unbalanced, its nesting is unknown. It must then be one of the last
+/// members.
 fn is_top_level(message: &[u8], at: usize) -> bool {
     let (mut depth, mut is_text, mut next) = (0usize, false, 0);
     while let Some(byte) = message.get(next).filter(|_| next < at) {

@@ -84,7 +84,8 @@ fn read_blocks(content: &RawValue) -> Vec<Block> {
 /// bytes, or about 1,600 if `limit` is lower. Returns `None` if `message` passes unchanged.
 ///
 /// Only results of tools and resources are replaced, because a part of any other message is
-/// useless. They are recognized by their members `content`, `contents` or `structuredContent`. O(n).
+/// useless. They are recognized by their members `content`, `contents` or `structuredContent`.
+/// O(n).
 #[must_use]
 pub fn limit(message: &[u8], on_fault: OnFault, limit: usize) -> Option<Vec<u8>> {
     if on_fault == OnFault::Pass || (message.len() <= limit && on_fault == OnFault::Limit) {
@@ -121,8 +122,8 @@ pub fn limit(message: &[u8], on_fault: OnFault, limit: usize) -> Option<Vec<u8>>
     Some(format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{reply}}}"#).into_bytes())
 }
 
-/// Returns a result with the beginning and the end of the texts in `blocks`, or of `structured`, the
-/// structured content, if there are no texts. `bytes` is the size of the upstream's answer.
+/// Returns a result with the beginning and the end of the texts in `blocks`, or of `structured`,
+/// the structured content, if there are no texts. `bytes` is the size of the upstream's answer.
 fn cut(
     structured: Option<&str>,
     blocks: &[Block],

@@ -221,8 +221,8 @@ fn reason_phrase(status: u16) -> &'static str {
     }
 }
 
-/// Converts the value of a query parameter to a JSON value of the guard's argument `name`. The value
-/// of a numeric argument becomes a number if possible, any other value a string.
+/// Converts the value of a query parameter to a JSON value of the guard's argument `name`. The
+/// value of a numeric argument becomes a number if possible, any other value a string.
 fn argument(name: &str, value: String) -> Value {
     if !NUMERIC_ARGUMENTS.contains(&resolve_alias(name)) {
         return value.into();
