@@ -47,12 +47,21 @@ fn collect(outline: &Outline<'_>, id: NodeId, keys: &[String], found: &mut Vec<S
 /// compared by value and come before text; `NaN` comes after `Infinity`.
 #[must_use]
 pub fn compare_values(left: &str, right: &str) -> Ordering {
-    match (left.parse::<f64>(), right.parse::<f64>()) {
-        (Ok(left), Ok(right)) => left.total_cmp(&right),
-        (Ok(_), Err(_)) => Ordering::Less,
-        (Err(_), Ok(_)) => Ordering::Greater,
-        (Err(_), Err(_)) => left.cmp(right),
+    match (number(left), number(right)) {
+        (Some(left), Some(right)) => left.total_cmp(&right),
+        (Some(_), None) => Ordering::Less,
+        (None, Some(_)) => Ordering::Greater,
+        (None, None) => left.cmp(right),
     }
+}
+
+/// Returns the value of a number in the spelling of JSON, or of `NaN`, `Infinity` or `-Infinity`.
+fn number(text: &str) -> Option<f64> {
+    // Rust also parses names such as `inf`, `nan` and `infinity`.
+    let has_digits =
+        text.strip_prefix('-').unwrap_or(text).starts_with(|c: char| c.is_ascii_digit());
+    let is_number = has_digits || matches!(text, "NaN" | "Infinity" | "-Infinity");
+    is_number.then(|| text.parse().ok()).flatten()
 }
 
 #[cfg(test)]
@@ -65,5 +74,8 @@ mod tests {
         values.sort_by(|left, right| compare_values(left, right));
         let sorted = ["-Infinity", "-1", "2", "9", "10", "Infinity", "NaN", "1a", "a"];
         assert_eq!(values, sorted);
+        let mut names = ["zoe", "infinity", "5", "nan", "adam", "+1", "inf"];
+        names.sort_by(|left, right| compare_values(left, right));
+        assert_eq!(names, ["5", "+1", "adam", "inf", "infinity", "nan", "zoe"]);
     }
 }
