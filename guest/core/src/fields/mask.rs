@@ -30,8 +30,7 @@ impl Mask {
         Self::from_paths(fields.split([',', ';']))
     }
 
-    /// Creates a mask from dotted paths. A path into a value narrows it: of `a` and `a.b`, only
-    /// `a.b` is selected.
+    /// Creates a mask from dotted paths. Of `a` and `a.b`, the whole `a` is selected.
     ///
     /// # Errors
     /// Returns a message for the caller if a path is empty or has more than 64 names.
@@ -46,16 +45,18 @@ impl Mask {
             }
             for name in path.trim().split('.') {
                 let name = name.trim().trim_end_matches("[]").trim_end_matches("[*]");
-                if name.is_empty() && !path.trim().starts_with("[]") {
+                if name.is_empty() && !path.trim().starts_with('[') {
                     return Err(format!(
                         "fields has an empty path in {path:?}: give names separated by commas, such as \"id,status,price.total\""
                     ));
                 }
-                if !name.is_empty() {
+                // A selected value includes its members.
+                if !name.is_empty() && !at.whole {
                     at = at.members.entry(name.to_owned()).or_default();
                 }
             }
             at.whole = true;
+            at.members.clear();
         }
         Ok(mask)
     }
@@ -65,7 +66,7 @@ impl Mask {
     pub fn holds(&self, keys: &[&str]) -> bool {
         let mut at = self;
         for key in keys {
-            if at.whole && at.members.is_empty() {
+            if at.whole {
                 return true;
             }
             match at.members.get(*key) {
@@ -200,6 +201,12 @@ mod tests {
             project(json, "price").unwrap(),
             r#"{"price":{"base":90.50,"total":1e2,"tax":3}}"#
         );
+        for both in ["price,price.base", "price.base;price", "price { base } price"] {
+            assert_eq!(project(json, both), project(json, "price"), "{both}");
+        }
+        for list in ["[].id", "[*].id"] {
+            assert_eq!(project(r#"[{"id":1,"x":2}]"#, list).unwrap(), r#"[{"id":1}]"#);
+        }
         assert_eq!(project(json, "nothing,note.deeper"), None);
     }
 
@@ -229,6 +236,10 @@ mod tests {
         assert_eq!(
             project(r#"[{"a":1},{"b":2},{"a":3}]"#, "a").unwrap(),
             r#"[{"a":1},{},{"a":3}]"#
+        );
+        assert_eq!(
+            project(r#"{"tags":["x",7,null,{"name":"y","z":1},["w"]]}"#, "tags.name").unwrap(),
+            r#"{"tags":["x",7,null,{"name":"y"},["w"]]}"#
         );
     }
 

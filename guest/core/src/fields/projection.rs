@@ -50,8 +50,8 @@ impl<'m> Projection<'m> {
 
     /// Appends the selected fields of the JSON value at offset `at` of `bytes` to `out`. Returns
     /// false, and appends nothing, if the value has none of them. A list that is not empty keeps
-    /// its elements, with `{}` for each that has none of the fields. Values deeper than 64 levels
-    /// are left out. O(value).
+    /// its elements: strings, numbers and the like whole, and `{}` for each object or list that has
+    /// none of the fields. Values deeper than 64 levels are left out. O(value).
     ///
     /// # Errors
     /// Returns an error if the JSON that was read is invalid. `out` may then end with a part of the
@@ -146,6 +146,10 @@ impl<'m> Projection<'m> {
         scanner.array(|scanner| {
             if self.out.len() > start + 1 {
                 self.out.push(b',');
+            }
+            // An empty object would misrepresent an element that can have no fields.
+            if !matches!(scanner.kind()?, Kind::Object | Kind::Array) {
+                return self.whole(scanner);
             }
             // `{}` keeps the position of an element without any of the fields.
             if !self.value(scanner, node)? {
