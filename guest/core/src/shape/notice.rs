@@ -157,11 +157,18 @@ impl Coverage {
         };
         let what = match self {
             Coverage::Page { condensed: Some(_), .. } | Coverage::Summary(_) => "CONDENSED",
+            Coverage::Page { shown, total, .. } if shown == total => "COMPLETE",
+            Coverage::Chunk { total: 0 | 1, range: false, .. } => "COMPLETE",
+            Coverage::Lossless { .. } => "COMPLETE",
             _ => "PARTIAL",
         };
         match cursor {
             Some(cursor) => {
-                let name = if more { "rest" } else { "whole" };
+                let name = match self {
+                    _ if more => "rest",
+                    Coverage::Lossless { .. } => "as it came",
+                    _ => "whole",
+                };
                 format!(
                     "[context-guard] {what}{count}; {name}: {read_tool} {{\"cursor\":{}}}",
                     quoted_cursor(cursor)
@@ -251,6 +258,20 @@ mod tests {
         ] {
             assert!(text.contains(word), "{word} in {text}");
         }
+    }
+
+    #[test]
+    fn brief_notice_is_labelled_by_coverage() {
+        let brief = |coverage: Coverage| coverage.brief_text(Some("C"), false, READ_TOOL);
+        let lossless = Coverage::Lossless { what: "without nulls".to_owned() };
+        assert_eq!(
+            brief(lossless),
+            r#"[context-guard] COMPLETE; as it came: context_guard_read {"cursor":"C"}"#
+        );
+        assert!(brief(page(0, 276, None)).starts_with("[context-guard] COMPLETE 276 of 276;"));
+        assert!(brief(page(0, 50, None)).starts_with("[context-guard] PARTIAL 50 of 276;"));
+        let condensed = page(0, 276, Some(FieldCoverage::default()));
+        assert!(brief(condensed).starts_with("[context-guard] CONDENSED 276 of 276;"));
     }
 
     #[test]
