@@ -7,6 +7,8 @@ use regex_lite::{Regex, RegexBuilder};
 
 use super::literal_search::LiteralSearch;
 
+/// Maximum length of a regular expression, in characters.
+pub(super) const MAX_PATTERN_CHARS: usize = 1_000;
 /// Maximum number of bytes that one query searches with an engine of regular expressions. Plain
 /// texts are searched further.
 pub(super) const MAX_SEARCHED_BYTES: usize = 8 * 1024 * 1024;

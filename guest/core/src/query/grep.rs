@@ -14,7 +14,7 @@ use self::command_line::unwrap_pattern;
 pub use self::command_line::{check_empty, search_hint};
 use self::readings::{from_basic_syntax, member_name, with_literal_signs};
 
-use super::compiled_regex::{CompiledRegex, MAX_SEARCHED_BYTES};
+use super::compiled_regex::{CompiledRegex, MAX_PATTERN_CHARS, MAX_SEARCHED_BYTES};
 use super::names::join_names;
 use crate::json::text::{Form, boundary};
 use crate::text::lines::LineSpans;
@@ -333,8 +333,10 @@ impl Pattern {
 
 /// Returns the pattern inside a command line, and true if the command ignores case.
 fn unwrapped(pattern: &str) -> Result<(Cow<'_, str>, bool), String> {
-    if pattern.is_empty() || pattern.len() > 1_000 {
-        return Err("grep takes a regular expression of 1 to 1000 characters".to_owned());
+    if pattern.is_empty() || pattern.chars().nth(MAX_PATTERN_CHARS).is_some() {
+        return Err(format!(
+            "grep takes a regular expression of 1 to {MAX_PATTERN_CHARS} characters"
+        ));
     }
     Ok(unwrap_pattern(pattern)?.unwrap_or((Cow::Borrowed(pattern), false)))
 }
@@ -394,6 +396,14 @@ mod tests {
             grep(2).0,
             "1-one\n2-two\n3:ERROR three\n4-four\n5-five\n6-six\n7:ERROR seven\n"
         );
+    }
+
+    #[test]
+    fn length_of_patterns_is_counted_in_characters() {
+        for pattern in ["ж".repeat(1_000), "a".repeat(1_000)] {
+            assert!(Pattern::for_search(&pattern, None).is_ok(), "{pattern:.8}");
+            assert!(Pattern::for_search(&(pattern + "a"), None).is_err());
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Regular expressions of `match` and `search` (RFC 9485).
 
-use crate::query::compiled_regex::CompiledRegex;
+use crate::query::compiled_regex::{CompiledRegex, MAX_PATTERN_CHARS};
 
 /// A regular expression of a JSONPath.
 #[derive(Debug)]
@@ -44,8 +44,8 @@ impl PathRegex {
 
     /// Compiles `translated`. Errors show `pattern`, which the caller wrote.
     fn compile(pattern: &str, translated: &str) -> Result<Self, String> {
-        if pattern.len() > 1_000 {
-            return Err("a regular expression has at most 1000 characters".to_owned());
+        if pattern.chars().nth(MAX_PATTERN_CHARS).is_some() {
+            return Err(format!("a regular expression has at most {MAX_PATTERN_CHARS} characters"));
         }
         CompiledRegex::new(translated, false, false)
             .map(Self)
@@ -60,5 +60,17 @@ impl PathRegex {
     /// Returns true if the text matches.
     pub(super) fn is_match(&self, text: &str) -> bool {
         self.0.is_match(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn length_is_counted_in_characters() {
+        let pattern = "ж".repeat(1_000);
+        assert!(PathRegex::new(&pattern, true).is_ok());
+        assert!(PathRegex::search(&(pattern + "ж")).is_err());
     }
 }
