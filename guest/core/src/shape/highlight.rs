@@ -325,7 +325,8 @@ fn shortened(line: &[u8], max_bytes: usize) -> String {
     let end = boundary(line, max_bytes, Form::Raw);
     let head = String::from_utf8_lossy(line.get(..end).unwrap_or(line)).into_owned();
     if end < line.len() {
-        format!("{head}{}", truncation_mark(line.len() - end, "characters"))
+        let rest = String::from_utf8_lossy(line.get(end..).unwrap_or_default());
+        format!("{head}{}", truncation_mark(rest.chars().count(), "characters"))
     } else {
         head
     }
@@ -417,6 +418,11 @@ mod tests {
             );
         }
         assert!(!found.contains("E   assert"), "{found}");
+    }
+
+    #[test]
+    fn marks_count_characters() {
+        assert_eq!(shortened("жжжжж".as_bytes(), 4), "жж ... [3 more characters]");
     }
 
     #[test]
