@@ -166,7 +166,7 @@ impl Writer<'_, '_> {
         let (head, tail) = if shown < total && shown > 2 { (shown - 1, 1) } else { (shown, 0) };
         let opening = out.len();
         out.push(if array { b'[' } else { b'{' });
-        let (start, mut any) = (out.len(), false);
+        let (start, mut any, mut dropped) = (out.len(), false, 0usize);
         for (at, (child, element)) in outline.children(id).enumerate() {
             if at == head && shown < total {
                 self.omitted += (total - shown) as u64;
@@ -193,7 +193,14 @@ impl Writer<'_, '_> {
                 any = true;
             } else {
                 out.truncate(before);
+                dropped += 1;
             }
+        }
+        // Without a mark, the list would appear to have fewer elements.
+        if any && array && dropped > 0 {
+            self.omitted += dropped as u64;
+            out.push(b',');
+            out.extend(quoted(&truncation_mark(dropped, "items")));
         }
         if any {
             out.push(if array { b']' } else { b'}' });
@@ -278,5 +285,31 @@ impl Writer<'_, '_> {
                 truncation_mark(length, "characters")
             )));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{CondenseOptions, DocumentCondenser};
+    use crate::fields::Mask;
+    use crate::json::outline::Outline;
+    use crate::json::text::Form;
+    use crate::tokens::Estimator;
+
+    #[test]
+    fn elements_without_selected_fields_have_a_mark() {
+        let record = r#"{"id":1,"tags":[{"a":"x"},{"b":"y"},{"b":"z"},{"a":"w"}]}"#;
+        let text = format!(r#"{{"rows":[{record},{record}]}}"#);
+        let outline = Outline::parse(text.as_bytes(), Form::Raw, &(0..text.len())).unwrap();
+        let (estimator, map) = (Estimator::default(), Mask::parse("rows.id,rows.tags.a").unwrap());
+        let options = CondenseOptions { estimator: &estimator, map: Some(&map), keywords: &[] };
+        let condensed =
+            DocumentCondenser::new(&outline, options, &[]).unwrap().condense(1_000).unwrap();
+        let shown = r#"{"id":1,"tags":[{"a":"x"},{"a":"w"}," ... [2 more items]"]}"#;
+        assert_eq!(
+            String::from_utf8_lossy(&condensed.values[0]),
+            format!(r#"{{"rows":[{shown},{shown}]}}"#)
+        );
+        assert_eq!(condensed.omitted, 4);
     }
 }
