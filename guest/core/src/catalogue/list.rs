@@ -133,11 +133,23 @@ fn hundredths(score: f64) -> u64 {
     (score * 100.0).round() as u64
 }
 
-/// Returns the definition with the member of `_meta` by which clients always load it. `None` if its
-/// `_meta` is not an object, or the definition is invalid.
+/// Returns the definition with the member of `_meta` by which clients always load it, instead of
+/// the upstream's. `None` if its `_meta` is not an object, or the definition is invalid.
 fn always_loaded(definition: &str) -> Option<String> {
-    const LOADED: &[u8] = br#""anthropic/alwaysLoad":true"#;
     let bytes = definition.as_bytes();
+    if let Some(meta) = meta_object(bytes)
+        && let Some(own) = member(bytes, &meta, "anthropic/alwaysLoad").ok()?
+    {
+        let mut edits = crate::json::edit::Edits::default();
+        edits.replace(own, b"");
+        return with_always_load(&edits.apply(bytes));
+    }
+    with_always_load(bytes)
+}
+
+/// Returns the definition with the member added to its `_meta`.
+fn with_always_load(bytes: &[u8]) -> Option<String> {
+    const LOADED: &[u8] = br#""anthropic/alwaysLoad":true"#;
     let mut scanner = Scanner::new(bytes, Form::Raw);
     let root = scanner.skip_value().ok()?;
     let meta = meta_object(bytes);
@@ -171,4 +183,22 @@ fn meta_object(definition: &[u8]) -> Option<crate::json::Span> {
         })
         .ok()?;
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loaded_definition_has_the_member_once() {
+        let loaded = r#"{"name":"x","_meta":{"a":1,"anthropic/alwaysLoad":true}}"#;
+        for definition in [
+            r#"{"name":"x","_meta":{"a":1}}"#,
+            r#"{"name":"x","_meta":{"anthropic/alwaysLoad":false,"a":1}}"#,
+            r#"{"name":"x","_meta":{"a":1,"anthropic/alwaysLoad":true}}"#,
+        ] {
+            assert_eq!(always_loaded(definition).as_deref(), Some(loaded), "{definition}");
+        }
+        assert_eq!(always_loaded(r#"{"name":"x","_meta":1}"#), None);
+    }
 }
