@@ -29,7 +29,9 @@ pub(super) fn as_text(message: &[u8], fault: &Fault, uri: &str) -> Option<Vec<u8
     );
     let text = quoted(std::str::from_utf8(message).ok()?);
     let has = |name: &str| memmem::find(message, name.as_bytes()).is_some();
-    let (name, member) = if has("\"contents\"") && !has("\"content\"") {
+    // The name of a tool is no URI. An answer with a missing end may lack its `contents`.
+    let is_resource = uri.contains("://") || (has("\"contents\"") && !has("\"content\""));
+    let (name, member) = if is_resource {
         ("contents", [b"\"uri\":".as_slice(), &quoted(uri)].concat())
     } else {
         ("content", b"\"type\":\"text\"".to_vec())
@@ -134,6 +136,10 @@ mod tests {
         assert!(read["result"]["structuredContent"]["context_guard"]["note"].is_string());
         let resource = br#"{"id":1,"result":{"contents":[{"uri":"x://y","text":"z"},]}}"#;
         let message = as_text(resource, &Fault::Malformed(9), "x://y").unwrap();
+        let read: serde_json::Value = serde_json::from_slice(&message).unwrap();
+        assert_eq!(read["result"]["contents"][0]["uri"], "x://y");
+        let cut = br#"{"id":1,"result":{"ttlMs":1,"content":"#;
+        let message = as_text(cut, &Fault::Malformed(9), "x://y").unwrap();
         let read: serde_json::Value = serde_json::from_slice(&message).unwrap();
         assert_eq!(read["result"]["contents"][0]["uri"], "x://y");
     }
