@@ -49,8 +49,9 @@ pub(super) fn replaced(
 }
 
 /// Reads a regular expression between slashes, such as `/^ne/i`, at the start of a text. Returns
-/// the expression, true if it ignores case, and the rest of the text. The flags `g`, `m`, `s` and
-/// `u` have no effect. `None` if there is no expression, or it has another flag.
+/// the expression, true if it ignores case, and the rest of the text. The flags `m` and `s` become
+/// a part of the expression, such as `(?m)`; `g` and `u` have no effect. `None` if there is no
+/// expression, or it has another flag.
 pub(super) fn regex_literal(text: &str) -> Option<(String, bool, &str)> {
     let inner = text.strip_prefix('/')?;
     let mut is_escaped = false;
@@ -63,7 +64,9 @@ pub(super) fn regex_literal(text: &str) -> Option<(String, bool, &str)> {
     let (flags, rest) =
         rest.split_at_checked(rest.find(|c| !is_word_character(c)).unwrap_or(rest.len()))?;
     let is_known = flags.chars().all(|flag| "igmsu".contains(flag));
-    is_known.then(|| (pattern.replace("\\/", "/"), flags.contains('i'), rest))
+    let inline: String = ['m', 's'].into_iter().filter(|flag| flags.contains(*flag)).collect();
+    let prefix = if inline.is_empty() { inline } else { format!("(?{inline})") };
+    is_known.then(|| (prefix + &pattern.replace("\\/", "/"), flags.contains('i'), rest))
 }
 
 /// Returns the byte position of the bracket that closes the one before the start of the text.
@@ -139,6 +142,7 @@ mod tests {
             regex_literal(r"/a\/b\d/i.test(x)"),
             Some((r"a/b\d".to_owned(), true, ".test(x)"))
         );
+        assert_eq!(regex_literal("/^a.b/gsmi, x"), Some(("(?ms)^a.b".to_owned(), true, ", x")));
         assert_eq!(regex_literal("/usr/bin"), None);
         let outside: String = outside_quotes("a'b'c\"d\"e").map(|(_, c)| c).collect();
         assert_eq!(outside, "ace");
