@@ -158,6 +158,10 @@ fn browse_lists_categories_and_tools() {
         host.text(META[2], json!({"server": "store1", "page": 3})),
         "page 3 does not exist; pages: 1 to 2"
     );
+    assert_eq!(
+        host.text(META[2], json!({"server": "store1", "page": 0})),
+        "page 0 does not exist; pages: 1 to 2"
+    );
 }
 
 #[test]

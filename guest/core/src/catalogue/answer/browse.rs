@@ -34,9 +34,9 @@ impl Catalogue<'_> {
             .map(|(number, tool)| (number, tool.tier_score))
             .collect();
         tools.sort_by(|left, right| right.1.total_cmp(&left.1).then(left.0.cmp(&right.0)));
-        let page = arguments.page.unwrap_or(1).max(1);
+        let page = arguments.page.unwrap_or(1);
         let pages = tools.len().div_ceil(PAGE_TOOLS).max(1);
-        if page > pages {
+        if !(1..=pages).contains(&page) {
             return Err(
                 self.bad_request(format!("page {page} does not exist; pages: 1 to {pages}"))
             );
