@@ -37,7 +37,7 @@ pub(super) fn corrected<'t>(
     splitter: &mut Splitter,
 ) -> Cow<'t, str> {
     let words = words(text);
-    let mut vocabulary = Vocabulary { index, splitter };
+    let mut vocabulary = IndexWords { index, splitter };
     let unknown: Vec<bool> = words.iter().map(|word| vocabulary.is_unknown(&word.lower)).collect();
     let is_unknown = |at: usize| unknown.get(at).copied().unwrap_or_default();
     let mut corrected = String::new();
@@ -80,7 +80,7 @@ pub(super) fn corrected<'t>(
 }
 
 /// A word of ASCII letters in a text.
-struct Word {
+struct PlainWord {
     start: usize,
     /// The word in lower case.
     lower: String,
@@ -88,7 +88,7 @@ struct Word {
 
 /// Returns the words between white space that consist of ASCII letters only, and are not in camel
 /// case. Punctuation may surround them.
-fn words(text: &str) -> Vec<Word> {
+fn words(text: &str) -> Vec<PlainWord> {
     let mut words = Vec::new();
     let mut start = 0;
     for token in text.split_inclusive(char::is_whitespace) {
@@ -102,19 +102,19 @@ fn words(text: &str) -> Vec<Word> {
         });
         if !word.is_empty() && !is_camel_case && word.bytes().all(|byte| byte.is_ascii_alphabetic())
         {
-            words.push(Word { start: at, lower: word.to_ascii_lowercase() });
+            words.push(PlainWord { start: at, lower: word.to_ascii_lowercase() });
         }
     }
     words
 }
 
 /// The words of an index.
-struct Vocabulary<'i, 's> {
+struct IndexWords<'i, 's> {
     index: &'i Index<'i>,
     splitter: &'s mut Splitter,
 }
 
-impl Vocabulary<'_, '_> {
+impl IndexWords<'_, '_> {
     /// Returns true if a tool has the word.
     fn has_tools(&mut self, word: &str) -> bool {
         let stem = self.splitter.stem(word);

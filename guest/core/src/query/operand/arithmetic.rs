@@ -99,8 +99,8 @@ impl Expression {
         }
     }
 
-    /// Finds the paths of the fields in the records. A difference of fields becomes a number of days
-    /// if their first values are dates.
+    /// Finds the paths of the fields in the records. A difference of fields becomes a number of
+    /// days if their first values are dates.
     ///
     /// # Errors
     /// Returns a message for the caller if no record has a field.
@@ -230,7 +230,8 @@ impl Expression {
     }
 }
 
-/// Returns the only value of an operand in the node `id`, as text. `None` if it has none or several.
+/// Returns the only value of an operand in the node `id`, as text. `None` if it has none or
+/// several.
 fn text_of(operand: &Operand, outline: &Outline<'_>, id: NodeId) -> Option<String> {
     let mut values = Vec::new();
     operand.visit(outline, id, &mut |value: Value<'_>| {
