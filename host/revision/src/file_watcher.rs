@@ -21,11 +21,11 @@ const MAX_WAIT: Duration = Duration::from_millis(60);
 /// The interval at which the files are read even without file events, because some file systems
 /// report no events.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
-/// The maximum interval at which trials advance. A file event advances them earlier.
-const TRIAL_INTERVAL: Duration = Duration::from_secs(1);
+/// The maximum time to wait for a file event after which the thread checks if it must end.
+const EVENT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Starts the thread that watches the files of `sources`, reloads them, and advances trials. The
-/// thread ends within a second after `revisions` is dropped.
+/// Starts the thread that watches the files of `sources` and reloads them. The thread ends within a
+/// second after `revisions` is dropped.
 ///
 /// It watches folders instead of files, because editors replace files, and Kubernetes replaces a
 /// symlink some levels up. It therefore watches the folder of every link on the way to a file.
@@ -52,12 +52,12 @@ pub fn watch(revisions: &Arc<Revisions>, sources: Arc<Sources>) -> Result<()> {
         let mut read = Instant::now();
         loop {
             follow(watcher.as_mut(), &mut watched, &sources);
-            let changed = match told.recv_timeout(TRIAL_INTERVAL) {
+            let changed = match told.recv_timeout(EVENT_TIMEOUT) {
                 Ok(()) => settle(&told),
                 Err(RecvTimeoutError::Timeout) => false,
                 // Without a watcher, only the poll interval remains.
                 Err(RecvTimeoutError::Disconnected) => {
-                    std::thread::sleep(TRIAL_INTERVAL);
+                    std::thread::sleep(EVENT_TIMEOUT);
                     false
                 }
             };
@@ -66,7 +66,6 @@ pub fn watch(revisions: &Arc<Revisions>, sources: Arc<Sources>) -> Result<()> {
                 read = Instant::now();
                 sources.reload_changed(&revisions);
             }
-            revisions.tick();
         }
     })?;
     Ok(())

@@ -25,6 +25,7 @@ mod shadow;
 mod signature;
 mod sources;
 mod stats;
+mod ticker;
 mod trial;
 mod validation;
 
@@ -43,6 +44,7 @@ pub use shadow::ShadowExchange;
 pub use signature::VerificationPolicy;
 pub use sources::Sources;
 pub use stats::{RevisionStats, StatsSnapshot};
+pub use ticker::tick_regularly;
 pub use trial::{Trial, session_percentile};
 pub use validation::Candidate;
 

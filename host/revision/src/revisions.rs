@@ -387,7 +387,7 @@ impl Revisions {
     /// Advances the running trial to its next step, its promotion or its end. Also drops removed
     /// keys whose cursors have expired. Only a canary advances by itself.
     ///
-    /// The file watcher calls this at least every second. Without a file watcher, nothing calls it.
+    /// The thread of [`crate::tick_regularly`] calls this every second.
     pub fn tick(&self) {
         if self.ledger().keys.expire(self.services.now_ms()) {
             self.rekey(&self.table.turn());

@@ -170,6 +170,7 @@ impl GuardOptions {
         let options = self.clone();
         let sources = Arc::new(Sources::new(move || Ok(options.layout())));
         if !sources.files().is_empty() {
+            revision::tick_regularly(filter.revisions())?;
             revision::watch(filter.revisions(), sources)?;
         }
         Ok(())

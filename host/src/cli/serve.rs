@@ -259,6 +259,7 @@ impl GatewayParts {
             gateway.record_samples(sampler);
         }
         let _ = self.running.set(Arc::downgrade(&gateway));
+        revision::tick_regularly(&self.revisions)?;
         if is_watched {
             revision::watch(&self.revisions, Arc::clone(&self.sources))?;
         }
