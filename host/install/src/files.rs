@@ -181,17 +181,22 @@ impl Journal {
     }
 
     /// Removes the records of edits that an undo has reverted: all, or those of the servers in
-    /// `names`. Deletes the backup of each edit that has no servers left.
-    ///
-    /// The records of servers that the undo could not restore are removed, too.
+    /// `names`. Keeps those of the servers in `unfinished`, which a later undo can restore. Deletes
+    /// the backup of each edit that has no servers left.
     ///
     /// # Errors
     /// [`Error::File`].
-    pub fn finish(&self, state: &FileState, names: Option<&[String]>) -> Result<()> {
+    pub fn finish(
+        &self,
+        state: &FileState,
+        names: Option<&[String]>,
+        unfinished: &[String],
+    ) -> Result<()> {
         let folder = self.folder_of(&state.target);
         let mut records = read_records(&folder)?;
         for record in &mut records {
-            let is_undone = |name: &String| names.is_none_or(|names| names.contains(name));
+            let is_selected = |name: &String| names.is_none_or(|names| names.contains(name));
+            let is_undone = |name: &String| is_selected(name) && !unfinished.contains(name);
             record.servers.retain(|server| !is_undone(&server.name));
             record.removed.retain(|server| !is_undone(&server.name));
         }

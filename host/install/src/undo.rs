@@ -24,6 +24,8 @@ pub struct UndoResult {
     pub restored: Vec<String>,
     /// The names of the servers that were not restored, with the reasons.
     pub left: Vec<(String, String)>,
+    /// The names in `left` that a later undo can still restore. The others are no longer guarded.
+    pub unfinished: Vec<String>,
 }
 
 /// Undoes the edits in `steps`, the newest first, on `current`, the contents of a file. Restores
@@ -45,6 +47,7 @@ pub fn undo(
         is_exact: true,
         restored: Vec::new(),
         left: Vec::new(),
+        unfinished: Vec::new(),
     };
     for Step { record, backup } in steps {
         let names = record.servers.iter().map(|server| &server.name);
@@ -91,7 +94,27 @@ pub fn undo(
         }
     }
     result.restored = unique;
+    result.unfinished = unfinished(client, &result, steps)?;
     Ok(result)
+}
+
+/// Returns the names of the servers in `result.left` that are still guarded, or that an endpoint
+/// replaced.
+fn unfinished(client: Client, result: &UndoResult, steps: &[Step]) -> Result<Vec<String>> {
+    if result.left.is_empty() {
+        return Ok(Vec::new());
+    }
+    let document = Document::parse(client, &result.bytes)?;
+    let servers = document.servers();
+    let is_guarded = |name: &str| {
+        let mut own = servers.iter().filter(|server| server.name == name);
+        own.any(|server| matches!(server.state, ServerState::Guarded(_)))
+    };
+    let is_removed = |name: &str| {
+        steps.iter().flat_map(|step| &step.record.removed).any(|server| server.name == name)
+    };
+    let names = result.left.iter().map(|(name, _)| name);
+    Ok(names.filter(|name| is_guarded(name) || is_removed(name)).cloned().collect())
 }
 
 impl UndoResult {

@@ -251,7 +251,10 @@ fn write(mut edit: FileEdit, journal: &Journal) -> FileEdit {
                 Err(error) => journal.cancel(&state).and(Err(error)),
             }),
         edits::Outcome::Undo(undone) => write_file(&state, &undone.bytes)
-            .and_then(|()| journal.finish(&state, edit.undone_names.as_deref()))
+            .and_then(|()| {
+                let names = edit.undone_names.as_deref();
+                journal.finish(&state, names, &undone.unfinished)
+            })
             .map(|()| None),
         edits::Outcome::Failed(_) => Ok(None),
     };

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use context_guard_install::{
-    Client, Document, Environment, Journal, Platform, Scope, find_files, read_file, undo, wrap,
-    write_file,
+    Client, Document, Endpoint, Environment, Journal, Platform, Scope, find_files, read_file,
+    replace_servers, undo, wrap, write_file,
 };
 
 use crate::check::guard;
@@ -124,10 +124,54 @@ fn journal_undoes_what_was_written() {
     let steps = journal.steps(&state.target).unwrap();
     let undone = undo(Client::Cursor, &state.bytes, &steps, None).unwrap();
     write_file(&state, &undone.bytes).unwrap();
-    journal.finish(&state, None).unwrap();
+    journal.finish(&state, None, &undone.unfinished).unwrap();
     assert_eq!(fs::read_to_string(&path).unwrap(), TEXT);
     assert!(journal.steps(&state.target).unwrap().is_empty());
     assert_eq!(fs::read_dir(home.path().join("state/install")).unwrap().count(), 0);
+}
+
+#[test]
+fn journal_keeps_servers_that_were_not_restored() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("mcp.json");
+    create(&path);
+    let journal = Journal::new(home.path().join("state"));
+    let state = read_file(&path, &[]).unwrap();
+    let document = Document::parse(Client::Cursor, &state.bytes).unwrap();
+    let endpoint = Endpoint::Url("http://127.0.0.1:8808/mcp".to_owned());
+    let plan = replace_servers(&document, &endpoint, &|_| true).unwrap();
+    let backup = journal.add(Client::Cursor, &state, &plan, 1).unwrap();
+    // The user adds another server with the name of the replaced one.
+    let other = r#"{"mcpServers": {"a": {"command": "uvx", "args": ["y"]}}}"#;
+    let undo_in = |text: &str| {
+        fs::write(&path, text).unwrap();
+        let state = read_file(&path, &[]).unwrap();
+        let steps = journal.steps(&state.target).unwrap();
+        let undone = undo(Client::Cursor, &state.bytes, &steps, None).unwrap();
+        journal.finish(&state, None, &undone.unfinished).unwrap();
+        (undone.left.len(), String::from_utf8(undone.bytes).unwrap())
+    };
+    assert_eq!(undo_in(other).0, 1);
+    assert_eq!(fs::read_to_string(&backup).unwrap(), TEXT);
+    let (left, text) = undo_in(r#"{"mcpServers": {}}"#);
+    assert!(left == 0 && text.contains(r#"{"command": "npx", "args": ["x"]}"#), "{text}");
+    assert!(!backup.exists());
+}
+
+#[test]
+fn wrapped_server_without_guard_leaves_no_record() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("mcp.json");
+    create(&path);
+    let journal = Journal::new(home.path().join("state"));
+    let state = read_file(&path, &[]).unwrap();
+    let document = Document::parse(Client::Cursor, &state.bytes).unwrap();
+    let plan = wrap(&document, &guard(), &|_| true).unwrap();
+    journal.add(Client::Cursor, &state, &plan, 1).unwrap();
+    // The user removed the guard by hand.
+    let steps = journal.steps(&state.target).unwrap();
+    let undone = undo(Client::Cursor, &state.bytes, &steps, None).unwrap();
+    assert_eq!((undone.left.len(), undone.unfinished.len()), (1, 0));
 }
 
 #[test]
