@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use http::HeaderMap;
 use tracing::info;
@@ -28,6 +28,9 @@ use crate::telemetry::{Outcome, Recorder};
 use crate::upstream::Failure;
 use crate::upstream::connection::UpstreamRequest;
 use crate::upstream::request_table::UpstreamReply;
+
+/// The interval at which the gateway checks that the client has answered an upstream's question.
+const QUESTION_POLL: Duration = Duration::from_secs(1);
 
 /// Sends clients' requests to upstreams, through the guard.
 pub(super) struct Forwarder {
@@ -327,11 +330,15 @@ impl Forwarder {
 /// Waits for the upstream's next message within the time limits. They are suspended while the
 /// client has a question to answer, because a person may have to answer it.
 async fn next_reply(in_flight: &mut InFlightRequest) -> UpstreamReply {
-    if in_flight.questions.is_waiting() {
-        let reply = in_flight.call.next().await;
+    while in_flight.questions.is_waiting() {
+        let since = Instant::now();
+        let reply = tokio::time::timeout(QUESTION_POLL, in_flight.call.next()).await;
         // The time of a person to answer is no latency of the upstream.
         in_flight.exchange.upstream_admitted();
-        return reply;
+        in_flight.started += since.elapsed();
+        if let Ok(reply) = reply {
+            return reply;
+        }
     }
     let server = Arc::clone(&in_flight.call.connection().server);
     let limit = server.config.limits.call();

@@ -22,7 +22,8 @@ pub(super) struct InFlightRequest {
     /// The permit of the request at the upstream. `None` while the upstream waits for the client's
     /// input.
     pub(super) turn: Option<Place>,
-    /// The time at which the request was first sent to the upstream.
+    /// The time at which the request was first sent to the upstream, plus the time in which the
+    /// client had a question to answer. The limit on the duration of the call starts here.
     pub(super) started: Instant,
     /// The number of times that the upstream has requested input from the client.
     pub(super) input_rounds: usize,

@@ -4,6 +4,8 @@
 //! answers `input_required` and expects the original request again, with the input. For a client of
 //! the other mode, the gateway converts between the two forms.
 
+use std::time::Instant;
+
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -46,6 +48,7 @@ impl Forwarder {
         };
         // The upstream has nothing to do until it gets the request again.
         in_flight.turn = None;
+        let asked = Instant::now();
         let mut responses = Vec::new();
         for (name, question) in &input.questions {
             let question = members(question);
@@ -68,6 +71,7 @@ impl Forwarder {
             };
             responses.push(format!("{}:{result}", Value::from(name.as_str())));
         }
+        in_flight.started += asked.elapsed();
         let mut added = format!(r#""inputResponses":{{{}}}"#, responses.join(","));
         if let Some(state) = &input.state {
             added.push_str(&format!(r#","requestState":{state}"#));
@@ -156,6 +160,7 @@ impl Forwarder {
             return self.refuse(&exchange, &id, reply::INVALID_PARAMS, reason);
         };
         let mut in_flight = pending.request;
+        in_flight.started += pending.since.elapsed();
         let params = Head::read(request).and_then(|head| head.params);
         let responses = params.and_then(|params| member(params.get(), "inputResponses"));
         let response = responses.and_then(|responses| member(responses.get(), QUESTION));

@@ -74,7 +74,8 @@ pub(super) struct PendingInput<R = InFlightRequest> {
     /// The caller in whose share the request counts.
     owner: Arc<str>,
     bytes: usize,
-    since: Instant,
+    /// The time at which the request was suspended.
+    pub(super) since: Instant,
 }
 
 /// All suspended requests, by their `requestState`. Their number and bytes are limited in total and
