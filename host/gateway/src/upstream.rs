@@ -14,6 +14,7 @@ mod http_connector;
 pub(crate) mod http_upstream;
 mod inbox;
 mod legacy_sse;
+mod line_writer;
 mod process_limits;
 pub(crate) mod processes;
 pub(crate) mod request_table;

@@ -6,9 +6,8 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use context_guard_protocol::answer::{resembles_answer, trim_padding};
-use tokio::io::{AsyncWriteExt, BufReader};
-use tokio::process::{ChildStdin, ChildStdout, Command};
-use tokio::sync::Mutex;
+use tokio::io::BufReader;
+use tokio::process::{ChildStdout, Command};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -16,6 +15,7 @@ use tracing::{debug, warn};
 
 use super::error_output::LastLines;
 use super::inbox::Inbox;
+use super::line_writer::{LineWriter, PongSender, WriteError};
 use super::processes::ProcessPlace;
 use super::server::UpstreamServer;
 use super::{Failure, environment, error_output, process_limits, sandbox};
@@ -30,13 +30,12 @@ const REPORT_DELAY: Duration = Duration::from_millis(300);
 /// The number of leading bytes of an oversized message that are searched for its id.
 const ID_SEARCH_BYTES: usize = 200;
 
-/// The standard input of an upstream process. `None` after it was closed.
-type Input = Mutex<Option<ChildStdin>>;
-
 /// Sends messages to an upstream process. Dropping it ends the process.
 pub(super) struct ChildProcess {
     name: String,
-    input: Arc<Input>,
+    input: LineWriter,
+    /// The maximum time until the process has read a message.
+    send_limit: Duration,
     /// A token that is cancelled to end the process.
     end: CancellationToken,
 }
@@ -74,12 +73,8 @@ impl ChildProcess {
             return Err(failed("it has no standard input or output".to_owned()));
         };
         server.started();
-        let input = Arc::new(Mutex::new(Some(input)));
-        let reader = OutputReader {
-            inbox: Arc::clone(inbox),
-            input: Arc::downgrade(&input),
-            server: Arc::clone(server),
-        };
+        let (input, pongs, writer) = LineWriter::start(input);
+        let reader = OutputReader { inbox: Arc::clone(inbox), pongs, server: Arc::clone(server) };
         let (upstream, level) = (name.clone(), server.config.stderr_level);
         let last_lines = Arc::new(LastLines::default());
         let supervisor = Supervisor {
@@ -87,7 +82,7 @@ impl ChildProcess {
             end: place.end.clone(),
             _place: place,
             inbox: Arc::clone(inbox),
-            input: Arc::downgrade(&input),
+            writer,
             server: Arc::downgrade(server),
             name: name.clone(),
             last_lines: Arc::clone(&last_lines),
@@ -97,20 +92,22 @@ impl ChildProcess {
         };
         let end = supervisor.end.clone();
         server.processes.spawn(supervisor.run(tokio::spawn(reader.run(output))));
-        Ok(Self { name: name.clone(), input, end })
+        Ok(Self { name: name.clone(), input, send_limit: server.timeout(), end })
     }
 
-    /// Sends a message to the standard input of the process.
-    pub(super) async fn send(&self, message: &[u8]) -> Result<(), Failure> {
-        let failed = |reason: &str| {
-            Failure::Unavailable(format!("The upstream `{}` no longer reads: {reason}.", self.name))
-        };
-        match self.input.lock().await.as_mut() {
-            Some(input) => {
-                write_line(input, message).await.map_err(|error| failed(&error.to_string()))
+    /// Sends a message to the standard input of the process. Waits until the process has read it,
+    /// or its pipe contains it.
+    pub(super) async fn send(&self, message: Vec<u8>) -> Result<(), Failure> {
+        let (name, limit) = (&self.name, self.send_limit);
+        self.input.send(message, limit).await.map_err(|error| match error {
+            WriteError::Slow => Failure::Timeout(format!(
+                "The upstream `{name}` did not read a message within {} s.",
+                limit.as_secs()
+            )),
+            error => {
+                Failure::Unavailable(format!("The upstream `{name}` no longer reads: {error}."))
             }
-            None => Err(failed("its input was closed")),
-        }
+        })
     }
 }
 
@@ -159,7 +156,8 @@ struct Supervisor {
     end: CancellationToken,
     _place: ProcessPlace,
     inbox: Arc<Inbox>,
-    input: Weak<Input>,
+    /// The task that writes to the standard input of the process.
+    writer: JoinHandle<()>,
     server: Weak<UpstreamServer>,
     name: String,
     last_lines: Arc<LastLines>,
@@ -178,12 +176,8 @@ impl Supervisor {
         // Pending requests fail now rather than after the process has exited.
         let ended = Failure::Unavailable(format!("The upstream `{}` ended.", self.name));
         self.inbox.requests.end(&ended);
-        // A blocked write holds the lock. Then the signals end the process.
-        if let Some(input) = self.input.upgrade()
-            && let Ok(mut input) = input.try_lock()
-        {
-            input.take();
-        }
+        // This closes the input, at which most servers exit.
+        self.writer.abort();
         if is_unexpected && let Some(server) = self.server.upgrade() {
             // Descendants may hold the standard error open after the process has exited.
             let ended = async { tokio::join!(self.tree.child().wait(), &mut self.errors).0 };
@@ -212,27 +206,10 @@ fn describe_exit(status: Option<ExitStatus>, lines: &str) -> String {
     }
 }
 
-/// Writes a message as one line. Replaces line breaks between its JSON tokens with spaces, because
-/// they would end the line.
-async fn write_line(to: &mut ChildStdin, message: &[u8]) -> std::io::Result<()> {
-    let is_line_break = |byte: &u8| matches!(byte, b'\n' | b'\r');
-    if message.iter().any(is_line_break) {
-        let line: Vec<u8> =
-            message.iter().map(|byte| if is_line_break(byte) { b' ' } else { *byte }).collect();
-        to.write_all(&line).await?;
-    } else {
-        to.write_all(message).await?;
-    }
-    to.write_all(b"\n").await?;
-    to.flush().await
-}
-
 /// Reads the standard output of an upstream process into the inbox of its connection.
 struct OutputReader {
     inbox: Arc<Inbox>,
-    /// The standard input, for replies to pings. Weak, so that the input closes when the connection
-    /// is dropped.
-    input: Weak<Input>,
+    pongs: PongSender,
     server: Arc<UpstreamServer>,
 }
 
@@ -283,10 +260,8 @@ impl OutputReader {
         // must not wait for a slow one.
         let can_wait = self.server.isolation == Isolation::Session;
         let reply = self.inbox.receive(message.to_vec(), None, can_wait).await;
-        if let (Some(reply), Some(input)) = (reply, self.input.upgrade())
-            && let Some(input) = input.lock().await.as_mut()
-        {
-            let _ = write_line(input, &reply).await;
+        if let Some(reply) = reply {
+            self.pongs.send(reply);
         }
     }
 

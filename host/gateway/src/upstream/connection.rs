@@ -279,7 +279,7 @@ impl UpstreamConnection {
         // Built first: if sending fails, its drop removes the request from the table.
         let mut request = UpstreamRequest { connection: Arc::clone(self), started, reader: None };
         match &self.transport {
-            Transport::Process(process) => process.send(&message).await?,
+            Transport::Process(process) => process.send(message).await?,
             Transport::Http(http) => {
                 request.reader = Some(http.request(id, message, headers, is_call));
             }
@@ -294,7 +294,7 @@ impl UpstreamConnection {
     pub(crate) async fn send(&self, message: Vec<u8>) -> Result<(), Failure> {
         self.inbox.requests.notified();
         match &self.transport {
-            Transport::Process(process) => process.send(&message).await,
+            Transport::Process(process) => process.send(message).await,
             Transport::Http(http) => http.send(message).await,
             Transport::LegacySse(session) => session.send(message).await,
         }
