@@ -3,6 +3,8 @@
 //!
 //! A separate thread exchanges the board, so that no call waits for the store.
 
+mod follow;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::stats::WindowReport;
-use super::{Actor, Mode, Revision, Revisions};
+use super::{Revision, Revisions};
 use crate::{Error, Result};
 
 /// The time between two exchanges of the board. A rollback reaches all replicas within two
@@ -115,6 +117,8 @@ struct BoardState {
     address: Option<String>,
     /// The records that are not on the board yet.
     pending: Vec<(String, Record)>,
+    /// The names of the records that an exchange writes now.
+    in_flight: Vec<String>,
     /// The names of fields to remove from the board.
     removed: Vec<String>,
     rollbacks: BTreeMap<String, Record>,
@@ -157,24 +161,13 @@ impl FleetState {
     }
 
     fn forget_promotions(&self, is_removed: impl Fn(&str) -> bool) {
-        let mut state = self.state();
-        let BoardState { promotions, removed, .. } = &mut *state;
-        promotions.retain(|id, _| {
-            let is_removed = is_removed(id);
-            if is_removed {
-                removed.push(format!("{PROMOTION}{id}"));
-            }
-            !is_removed
-        });
+        self.state().forget(PROMOTION, is_removed);
     }
 
     /// Removes the record of the rollback of the revision `id`, because an operator deploys it
-    /// again. A record that is not on the board yet remains.
+    /// again.
     pub(super) fn forget_rollback(&self, id: &str) {
-        let mut state = self.state();
-        if state.rollbacks.remove(id).is_some() {
-            state.removed.push(format!("{ROLLBACK}{id}"));
-        }
+        self.state().forget(ROLLBACK, |one| one == id);
     }
 
     /// Returns the fleet's rollback of the revision with the identity `id`. `None` if the board had
@@ -270,6 +263,7 @@ impl Replica {
         let status = self.status(revisions);
         let (pending, removed) = {
             let mut state = revisions.fleet.state();
+            state.in_flight = state.pending.iter().map(|(name, _)| name.clone()).collect();
             (std::mem::take(&mut state.pending), std::mem::take(&mut state.removed))
         };
         let field = |name: &str, value: Vec<u8>| (name.to_owned(), value);
@@ -286,11 +280,7 @@ impl Replica {
                 revisions.fleet.state().read(&fields);
                 revisions.follow_fleet();
             }
-            Err(_) => {
-                let mut state = revisions.fleet.state();
-                state.pending.extend(pending);
-                state.removed.extend(removed);
-            }
+            Err(_) => revisions.fleet.state().retry(pending, removed),
         }
     }
 
@@ -322,12 +312,43 @@ impl Replica {
 }
 
 impl BoardState {
-    /// Reads the fields of the board. Ignores fields of an unknown format.
+    /// Removes the records of a kind that `is_removed` selects by the identity of their revision.
+    /// They may be on the board, about to be written, or both.
+    fn forget(&mut self, kind: &str, is_removed: impl Fn(&str) -> bool) {
+        let is_removed = |name: &str| name.strip_prefix(kind).is_some_and(&is_removed);
+        self.pending.retain(|(name, _)| !is_removed(name));
+        let records = if kind == ROLLBACK { &mut self.rollbacks } else { &mut self.promotions };
+        let written = records.keys().map(|id| format!("{kind}{id}"));
+        let written = written.chain(self.in_flight.iter().cloned());
+        let forgotten: Vec<String> = written.filter(|name| is_removed(name)).collect();
+        records.retain(|id, _| !is_removed(&format!("{kind}{id}")));
+        for name in forgotten {
+            if !self.removed.contains(&name) {
+                self.removed.push(name);
+            }
+        }
+    }
+
+    /// Queues the changes of an exchange that failed again. Records that were forgotten meanwhile
+    /// are dropped.
+    fn retry(&mut self, mut pending: Vec<(String, Record)>, removed: Vec<String>) {
+        self.in_flight.clear();
+        pending.retain(|(name, _)| !self.removed.contains(name));
+        // Later records of the same revision must win.
+        pending.append(&mut self.pending);
+        self.pending = pending;
+        self.removed.extend(removed);
+    }
+
+    /// Reads the fields of the board after an exchange. Ignores fields of an unknown format, and
+    /// records that were forgotten during the exchange.
     fn read(&mut self, fields: &[(String, bytes::Bytes)]) {
         let mut members = BTreeMap::new();
+        self.in_flight.clear();
         self.rollbacks.clear();
         self.promotions.clear();
-        for (name, value) in fields {
+        let forgotten = self.removed.clone();
+        for (name, value) in fields.iter().filter(|(name, _)| !forgotten.contains(name)) {
             if let Some(id) = name.strip_prefix(REPLICA) {
                 let Ok(status) = serde_json::from_slice::<ReplicaStatus>(value) else { continue };
                 let before = self.members.remove(id);
@@ -379,58 +400,51 @@ impl BoardState {
     }
 }
 
-impl Revisions {
-    /// Follows the decisions of other replicas. Also withdraws a revision that failed too often at
-    /// all replicas together.
-    fn follow_fleet(&self) {
-        let current = self.table.current_full();
-        let trial = current.trial.as_ref();
-        for revision in trial.map(|trial| &trial.revision).into_iter().chain([&current.active]) {
-            if let Some(record) = self.fleet.rollback(revision.id()) {
-                self.follow_rollback(revision, &record);
-                continue;
-            }
-            let windows = self.fleet.state().windows(revision.id());
-            if let Some(reason) = super::stats::judge(&windows, &self.options.limits) {
-                let reason = format!("at {} replicas, {reason}", windows.len());
-                self.withdraw(&self.table.turn(), revision.number, &reason, true);
-            }
-        }
-        let Some(trial) = &self.trial() else { return };
-        let id = trial.revision.id();
-        let (step, promotion) = {
-            let state = self.fleet.state();
-            (state.step(id), state.promotions.get(id).cloned())
-        };
-        if let Some(promotion) = promotion {
-            let reason = format!("replica {} promoted it: {}", promotion.by, promotion.reason);
-            self.follow_promotion(trial.revision.number, &reason);
-        } else if let Some(step) = step.filter(|_| trial.mode == Mode::Canary)
-            && trial.join_step(step, &self.options)
-        {
-            self.report_step(&current.active, trial, ", as at another replica");
-        }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIELD: &str = "rollback-r";
+
+    fn record() -> Record {
+        Record { reason: "r".to_owned(), by: "a".to_owned(), at: 1, target: Target::default() }
     }
 
-    fn follow_rollback(&self, revision: &Arc<Revision>, record: &Record) {
-        let reason = format!("replica {} rolled it back: {}", record.by, record.reason);
-        if self.withdraw(&self.table.turn(), revision.number, &reason, false) {
-            return;
-        }
-        // A replica that started after the rollback has no earlier revision.
-        let target = &record.target;
-        if target.component != revision.origin.component || target.policy == revision.policy {
-            return;
-        }
-        let policy = serde_json::from_str(&target.policy).ok();
-        let candidate = super::Candidate {
-            source: format!("rollback of replica {}", record.by),
-            policy: Some(crate::policy::Source::inline(policy)),
-            mode: Some(Mode::Swap),
-            actor: Actor::Gateway,
-            ..super::Candidate::default()
-        };
-        // The refusal is reported.
-        let _ = self.deploy(&candidate);
+    fn board(names: &[&str]) -> Vec<(String, bytes::Bytes)> {
+        let value = bytes::Bytes::from(serde_json::to_vec(&record()).unwrap());
+        names.iter().map(|name| ((*name).to_owned(), value.clone())).collect()
+    }
+
+    #[test]
+    fn forgotten_rollback_is_not_written() {
+        let mut state = BoardState::default();
+        state.pending.push((FIELD.to_owned(), record()));
+        state.pending.push(("rollback-other".to_owned(), record()));
+        state.forget(ROLLBACK, |id| id == "r");
+        assert_eq!(state.pending, [("rollback-other".to_owned(), record())]);
+        assert!(state.removed.is_empty());
+    }
+
+    #[test]
+    fn rollback_forgotten_during_an_exchange_is_removed() {
+        let mut state = BoardState { in_flight: vec![FIELD.to_owned()], ..Default::default() };
+        state.forget(ROLLBACK, |id| id == "r");
+        state.read(&board(&[FIELD, "rollback-other"]));
+        assert_eq!(state.rollbacks.keys().collect::<Vec<_>>(), ["other"]);
+        assert_eq!(state.removed, [FIELD]);
+        // The exchange may also have failed.
+        let mut state = BoardState { in_flight: vec![FIELD.to_owned()], ..Default::default() };
+        state.forget(ROLLBACK, |id| id == "r");
+        state.retry(vec![(FIELD.to_owned(), record())], Vec::new());
+        assert!(state.pending.is_empty() && state.in_flight.is_empty());
+    }
+
+    #[test]
+    fn forgotten_promotion_is_not_written() {
+        let mut state = BoardState::default();
+        state.pending.push(("promotion-r".to_owned(), record()));
+        state.pending.push((FIELD.to_owned(), record()));
+        state.forget(PROMOTION, |id| id != "s");
+        assert_eq!(state.pending, [(FIELD.to_owned(), record())]);
     }
 }

@@ -93,11 +93,11 @@ impl Revisions {
 
     /// Rejects a revision that the fleet has rolled back, unless an operator deploys it.
     fn respect_fleet(&self, candidate: &Candidate, revision: &Revision) -> Result<()> {
-        let Some(rollback) = self.fleet.rollback(revision.id()) else { return Ok(()) };
         if candidate.actor == Actor::Operator || candidate.overrides_rollback {
             self.fleet.forget_rollback(revision.id());
             return Ok(());
         }
+        let Some(rollback) = self.fleet.rollback(revision.id()) else { return Ok(()) };
         let error = Error::Refused(format!(
             "replica {} rolled it back: {}; `context-guard revisions reload` deploys it nevertheless",
             rollback.by, rollback.reason
