@@ -109,17 +109,11 @@ impl<R: Numbered, T: Numbered> DeploymentTable<R, T> {
     /// Makes a revision the active one, and ends a running trial. If `before_is_sound` is true, the
     /// previous one becomes the standby, otherwise an earlier one does. Requests in flight complete
     /// on the revision that began them.
-    pub(super) fn activate(&self, _: &ChangeTurn<'_>, revision: &Arc<R>, before_is_sound: bool) {
+    pub(super) fn activate(&self, turn: &ChangeTurn<'_>, revision: &Arc<R>, before_is_sound: bool) {
         let standby = if before_is_sound {
             Some(Arc::clone(&self.current.load().active))
         } else {
-            // The standby is the latest revision before the new one that was never rolled back.
-            let kept = self.lock_kept();
-            let mut sound = kept
-                .iter()
-                .rev()
-                .filter(|(kept, sound)| *sound && kept.number() < revision.number());
-            sound.next().map(|(kept, _)| Arc::clone(kept))
+            self.earlier_sound(turn, revision)
         };
         let active = Arc::clone(revision);
         self.current.store(Arc::new(Deployment { active, standby, trial: None }));
@@ -178,10 +172,33 @@ impl<R: Numbered, T: Numbered> DeploymentTable<R, T> {
 
     /// Rolls back from the active revision `bad` to `target`, and marks `bad` as rolled back.
     pub(super) fn take_back(&self, turn: &ChangeTurn<'_>, bad: u64, target: &Arc<R>) {
+        self.mark_rolled_back(bad);
+        self.activate(turn, target, false);
+    }
+
+    /// Marks the revision `bad` as rolled back. If it is the standby, an earlier one replaces it.
+    pub(super) fn discard(&self, turn: &ChangeTurn<'_>, bad: u64) {
+        self.mark_rolled_back(bad);
+        let current = self.current.load_full();
+        if current.standby.as_ref().is_some_and(|standby| standby.number() == bad) {
+            let standby = self.earlier_sound(turn, &current.active);
+            let (active, trial) = (Arc::clone(&current.active), current.trial.clone());
+            self.current.store(Arc::new(Deployment { active, standby, trial }));
+        }
+    }
+
+    fn mark_rolled_back(&self, bad: u64) {
         for (kept, sound) in self.lock_kept().iter_mut() {
             *sound &= kept.number() != bad;
         }
-        self.activate(turn, target, false);
+    }
+
+    /// Returns the latest revision before `revision` that was never rolled back.
+    fn earlier_sound(&self, _: &ChangeTurn<'_>, revision: &R) -> Option<Arc<R>> {
+        let kept = self.lock_kept();
+        let mut sound =
+            kept.iter().rev().filter(|(kept, sound)| *sound && kept.number() < revision.number());
+        sound.next().map(|(kept, _)| Arc::clone(kept))
     }
 
     /// Withdraws the failed revision `number`: ends its trial, or rolls back to the standby.

@@ -4,6 +4,8 @@
 //! A separate thread exchanges the board, so that no call waits for the store.
 
 mod follow;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -51,6 +53,9 @@ pub(super) struct Record {
 /// A revision, identified by its contents.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Target {
+    /// The identity of the revision at the replica that decided.
+    #[serde(default)]
+    id: String,
     /// The digest of the component.
     pub(super) component: String,
     /// The policy in JSON.
@@ -123,6 +128,9 @@ struct BoardState {
     removed: Vec<String>,
     rollbacks: BTreeMap<String, Record>,
     promotions: BTreeMap<String, Record>,
+    /// The revision whose rollback this replica followed last by a deployment, and the target. It
+    /// is tried once, because a refusal takes seconds and would be repeated at each exchange.
+    tried: Option<(String, Target)>,
     /// The replicas on the board, by id.
     members: BTreeMap<String, Member>,
 }
@@ -135,8 +143,11 @@ impl FleetState {
     fn add(&self, kind: &str, revision: &Revision, target: &Revision, reason: &str, at: u64) {
         let mut state = self.state();
         let Some(by) = state.address.clone() else { return };
-        let target =
-            Target { component: target.origin.component.clone(), policy: target.policy.clone() };
+        let target = Target {
+            id: target.id().to_owned(),
+            component: target.origin.component.clone(),
+            policy: target.policy.clone(),
+        };
         let record = Record { reason: reason.to_owned(), by, at, target };
         state.pending.push((format!("{kind}{}", revision.id()), record));
     }
@@ -174,6 +185,19 @@ impl FleetState {
     /// no such record at the last exchange.
     pub(super) fn rollback(&self, id: &str) -> Option<Record> {
         self.state().rollbacks.get(id).cloned()
+    }
+
+    /// Returns the revision to deploy instead of the one with the identity `id`, which `record`
+    /// rolled back. `None` if the fleet rolled back all that followed it, or the revision was
+    /// returned before.
+    fn next_target(&self, id: &str, record: &Record) -> Option<Target> {
+        let mut state = self.state();
+        let next = (id.to_owned(), state.final_target(record)?);
+        if state.tried.as_ref() == Some(&next) {
+            return None;
+        }
+        state.tried = Some(next.clone());
+        Some(next.1)
     }
 
     /// Returns a report of all replicas and records as JSON. Null without a fleet.
@@ -378,6 +402,17 @@ impl BoardState {
         }
     }
 
+    /// Returns the revision that serves after the rollback in `record`. Follows targets that were
+    /// later rolled back themselves. `None` if they form a cycle.
+    fn final_target(&self, record: &Record) -> Option<Target> {
+        let mut target = &record.target;
+        for _ in 0..=self.rollbacks.len() {
+            let Some(next) = self.rollbacks.get(&target.id) else { return Some(target.clone()) };
+            target = &next.target;
+        }
+        None
+    }
+
     fn live(&self) -> impl Iterator<Item = &ReplicaStatus> {
         self.members.values().filter(|member| !member.is_gone()).map(|member| &member.status)
     }
@@ -397,54 +432,5 @@ impl BoardState {
     fn step(&self, id: &str) -> Option<usize> {
         let trials = self.live().filter_map(|status| status.trial.as_ref());
         trials.filter(|trial| trial.revision.id == id).map(|trial| trial.step).max()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const FIELD: &str = "rollback-r";
-
-    fn record() -> Record {
-        Record { reason: "r".to_owned(), by: "a".to_owned(), at: 1, target: Target::default() }
-    }
-
-    fn board(names: &[&str]) -> Vec<(String, bytes::Bytes)> {
-        let value = bytes::Bytes::from(serde_json::to_vec(&record()).unwrap());
-        names.iter().map(|name| ((*name).to_owned(), value.clone())).collect()
-    }
-
-    #[test]
-    fn forgotten_rollback_is_not_written() {
-        let mut state = BoardState::default();
-        state.pending.push((FIELD.to_owned(), record()));
-        state.pending.push(("rollback-other".to_owned(), record()));
-        state.forget(ROLLBACK, |id| id == "r");
-        assert_eq!(state.pending, [("rollback-other".to_owned(), record())]);
-        assert!(state.removed.is_empty());
-    }
-
-    #[test]
-    fn rollback_forgotten_during_an_exchange_is_removed() {
-        let mut state = BoardState { in_flight: vec![FIELD.to_owned()], ..Default::default() };
-        state.forget(ROLLBACK, |id| id == "r");
-        state.read(&board(&[FIELD, "rollback-other"]));
-        assert_eq!(state.rollbacks.keys().collect::<Vec<_>>(), ["other"]);
-        assert_eq!(state.removed, [FIELD]);
-        // The exchange may also have failed.
-        let mut state = BoardState { in_flight: vec![FIELD.to_owned()], ..Default::default() };
-        state.forget(ROLLBACK, |id| id == "r");
-        state.retry(vec![(FIELD.to_owned(), record())], Vec::new());
-        assert!(state.pending.is_empty() && state.in_flight.is_empty());
-    }
-
-    #[test]
-    fn forgotten_promotion_is_not_written() {
-        let mut state = BoardState::default();
-        state.pending.push(("promotion-r".to_owned(), record()));
-        state.pending.push((FIELD.to_owned(), record()));
-        state.forget(PROMOTION, |id| id != "s");
-        assert_eq!(state.pending, [(FIELD.to_owned(), record())]);
     }
 }

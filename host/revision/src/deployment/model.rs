@@ -138,3 +138,18 @@ fn failure_withdraws_a_trial_or_its_promotion() {
         assert_eq!((active(&table), table.current().trial.is_none()), (1, true));
     });
 }
+
+#[test]
+fn discarded_revision_is_no_standby() {
+    loom::model(|| {
+        let table = table(2);
+        table.discard(&table.turn(), 1);
+        assert!(table.current().standby.is_none());
+        deploy(&table, 3);
+        // Only a standby is replaced.
+        table.discard(&table.turn(), 3);
+        let current = table.current();
+        let standby = current.standby.as_ref().map(|standby| standby.number());
+        assert_eq!((current.active.number(), standby), (3, Some(2)));
+    });
+}

@@ -44,7 +44,7 @@ impl Revisions {
             return;
         }
         // A replica that started after the rollback has no earlier revision.
-        let target = &record.target;
+        let Some(target) = self.fleet.next_target(revision.id(), record) else { return };
         if target.component != revision.origin.component || target.policy == revision.policy {
             return;
         }
@@ -57,6 +57,8 @@ impl Revisions {
             ..Candidate::default()
         };
         // The refusal is reported.
-        let _ = self.deploy(&candidate);
+        if let Ok(Some(_)) = self.deploy(&candidate) {
+            self.table.discard(&self.table.turn(), revision.number);
+        }
     }
 }

@@ -65,6 +65,7 @@ impl Revisions {
         ledger.rolled_back.add(bad, target, reason, now);
         drop(ledger);
         if is_shared {
+            self.fleet.forget_rollback(target.id());
             self.fleet.add_rollback(bad, target, reason, now);
         }
         self.tell(&Change::between(ChangeEvent::RolledBack, actor, bad, target, reason));
