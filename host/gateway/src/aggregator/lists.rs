@@ -21,6 +21,7 @@ use super::connections::{Connections, SLOW_UPSTREAM_TIMEOUT};
 use super::definitions::Definitions;
 use super::forward::Forwarder;
 use super::list_kinds::{LIST_KINDS, ListKind, TOOLS};
+use super::param_headers::DeclaredHeaders;
 use super::router::Router;
 use super::translate::stateless_result;
 use super::upstream_list::{ListEntry, UpstreamList};
@@ -324,7 +325,7 @@ impl Lists {
         // Messages of the upstream in the course of these requests are not for the client.
         let (out, _ignored) = byte_channel(MAX_WAITING_BYTES);
         let origin = Origin { out: &out, ..*origin };
-        let mut seen_cursors = HashSet::new();
+        let (mut seen_cursors, mut headers) = (HashSet::new(), DeclaredHeaders::default());
         for _ in 0..MAX_UPSTREAM_PAGES {
             let request = list_request(kind, cursor.as_deref(), meta);
             let answer = self.forwarder.forward(&origin, server, request).await;
@@ -360,9 +361,7 @@ impl Lists {
                 } else {
                     let mut json = None;
                     if kind.method == TOOLS.method {
-                        let (headers, scope) =
-                            (&self.forwarder.param_headers, &origin.client.scope);
-                        headers.learn(scope, server, &key, entry.get());
+                        headers.add(&key, entry.get());
                         // Clients refuse a whole list for one invalid definition.
                         json = repair::tool(entry.get());
                     }
@@ -382,6 +381,7 @@ impl Lists {
         let list = last.unwrap_or_else(|| Arc::new(list));
         known.learn_list(origin.client, server, kind, &list);
         if kind.method == TOOLS.method {
+            self.forwarder.param_headers.learn(&origin.client.scope, server, headers);
             let source = list_source(origin.client, &connection, server, revision);
             self.learn_tools(server, &source, &list, changes);
         }

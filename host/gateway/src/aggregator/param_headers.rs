@@ -13,6 +13,11 @@ use serde_json::Value;
 use crate::headers::PARAM_PREFIX;
 use crate::message::{Head, member};
 
+/// The maximum number of headers of the tools of an upstream. Those of further tools are ignored.
+const MAX_UPSTREAM_HEADERS: usize = 20_000;
+/// The maximum number of headers of all owners and upstreams. Beyond it, those of the pair that was
+/// used least recently are removed.
+const MAX_HEADERS: usize = 400_000;
 /// The maximum nesting depth of declared parameters.
 const MAX_DEPTH: usize = 16;
 
@@ -27,35 +32,66 @@ struct ParamHeader {
 /// The owner of stored answers, and the index of an upstream.
 type Key = (Arc<str>, usize);
 
-/// The declared headers of the tools of an upstream, by the tool's own name.
-type Declared = HashMap<String, Vec<ParamHeader>>;
+/// The declared headers of the tools of an upstream.
+#[derive(Default)]
+pub(super) struct DeclaredHeaders {
+    /// The headers by the tool's own name.
+    tools: HashMap<String, Vec<ParamHeader>>,
+    /// The number of headers of all tools.
+    count: usize,
+}
+
+impl DeclaredHeaders {
+    /// Adds the headers that a tool (raw JSON) declares. Does nothing if there are too many.
+    pub(super) fn add(&mut self, name: &str, tool: &str) {
+        if memchr::memmem::find(tool.as_bytes(), b"\"x-mcp-header\"").is_none() {
+            return;
+        }
+        let headers = parse(tool);
+        if headers.is_empty() || self.count + headers.len() > MAX_UPSTREAM_HEADERS {
+            return;
+        }
+        self.count += headers.len();
+        let replaced = self.tools.insert(name.to_owned(), headers);
+        self.count -= replaced.map_or(0, |replaced| replaced.len());
+    }
+}
 
 /// The parameter headers that the tools of upstreams declare, by owner and upstream.
-pub(super) struct ParamHeaders(Mutex<LruCache<Key, Declared>>);
+pub(super) struct ParamHeaders(Mutex<HeaderTable>);
+
+struct HeaderTable {
+    upstreams: LruCache<Key, DeclaredHeaders>,
+    /// The number of headers of all upstreams.
+    count: usize,
+}
 
 impl ParamHeaders {
     /// Creates an empty table for at most `max` pairs of owner and upstream.
     pub(super) fn new(max: NonZeroUsize) -> Self {
-        Self(Mutex::new(LruCache::new(max)))
+        Self(Mutex::new(HeaderTable { upstreams: LruCache::new(max), count: 0 }))
     }
 
-    fn declared(&self) -> MutexGuard<'_, LruCache<Key, Declared>> {
+    fn table(&self) -> MutexGuard<'_, HeaderTable> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stores the headers that a tool (raw JSON) of an upstream declares.
-    pub(super) fn learn(&self, scope: &Arc<str>, server: usize, name: &str, tool: &str) {
-        let is_declared = memchr::memmem::find(tool.as_bytes(), b"\"x-mcp-header\"").is_some();
-        let headers = if is_declared { parse(tool) } else { Vec::new() };
-        let mut declared = self.declared();
+    /// Replaces the headers of an upstream by those that its current tools declare.
+    pub(super) fn learn(&self, scope: &Arc<str>, server: usize, declared: DeclaredHeaders) {
+        let mut table = self.table();
         let key = (Arc::clone(scope), server);
-        if headers.is_empty() {
-            if let Some(tools) = declared.get_mut(&key) {
-                tools.remove(name);
-            }
-            return;
+        let replaced = if declared.count == 0 {
+            table.upstreams.pop(&key)
+        } else {
+            table.count += declared.count;
+            // Either the value of the key, or that of the least recent one.
+            table.upstreams.push(key, declared).map(|(_, replaced)| replaced)
+        };
+        table.count -= replaced.map_or(0, |replaced| replaced.count);
+        while table.count > MAX_HEADERS {
+            let Some((_, removed)) = table.upstreams.pop_lru() else { return };
+            table.count -= removed.count;
         }
-        declared.get_or_insert_mut(key, Declared::new).insert(name.to_owned(), headers);
     }
 
     /// Returns the declared headers of the tool that a request calls, with the values of their
@@ -66,7 +102,8 @@ impl ParamHeaders {
         };
         let name = head.parameters().name.unwrap_or_default();
         let key = (Arc::clone(scope), server);
-        let headers = self.declared().get(&key).and_then(|tools| tools.get(&*name).cloned());
+        let headers =
+            self.table().upstreams.get(&key).and_then(|own| own.tools.get(&*name).cloned());
         let Some(headers) = headers else { return Vec::new() };
         let arguments = head.params.and_then(|params| member(params.get(), "arguments"));
         let arguments: Value = arguments
@@ -180,10 +217,16 @@ mod tests {
         .into_bytes()
     }
 
+    fn declared(name: &str, tool: &str) -> DeclaredHeaders {
+        let mut declared = DeclaredHeaders::default();
+        declared.add(name, tool);
+        declared
+    }
+
     fn learned() -> (ParamHeaders, Arc<str>) {
         let headers = ParamHeaders::new(NonZeroUsize::MIN);
         let scope: Arc<str> = "p".into();
-        headers.learn(&scope, 0, "t", TOOL);
+        headers.learn(&scope, 0, declared("t", TOOL));
         (headers, scope)
     }
 
@@ -201,8 +244,30 @@ mod tests {
         );
         assert_eq!(built(r#"{"region":null}"#), (0, None, None));
         assert!(headers.build(&scope, 1, &call(r#"{"region":"x"}"#)).is_empty());
-        headers.learn(&scope, 0, "t", r#"{"name":"t"}"#);
+        headers.learn(&scope, 0, declared("t", r#"{"name":"t"}"#));
         assert_eq!(built(r#"{"region":"x"}"#), (0, None, None));
+    }
+
+    #[test]
+    fn headers_of_vanished_tools_are_removed() {
+        let (headers, scope) = learned();
+        headers.learn(&scope, 0, declared("other", TOOL));
+        assert!(headers.build(&scope, 0, &call(r#"{"region":"x"}"#)).is_empty());
+        assert_eq!(headers.table().count, 2);
+    }
+
+    #[test]
+    fn number_of_headers_is_limited() {
+        let mut many =
+            DeclaredHeaders { count: MAX_UPSTREAM_HEADERS - 3, ..DeclaredHeaders::default() };
+        ["a", "b"].iter().for_each(|name| many.add(name, TOOL));
+        assert_eq!((many.count, many.tools.len()), (MAX_UPSTREAM_HEADERS - 1, 1));
+        let headers = ParamHeaders::new(NonZeroUsize::new(2).unwrap());
+        let scopes = ["a", "b", "c"].map(Arc::from);
+        for scope in &scopes {
+            headers.learn(scope, 0, declared("t", TOOL));
+        }
+        assert_eq!((headers.table().count, headers.table().upstreams.len()), (4, 2));
     }
 
     #[test]
