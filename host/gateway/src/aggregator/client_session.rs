@@ -12,7 +12,7 @@ use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::event_streams::{COMMON_STREAM, EventStreams};
-use super::subscription_filter::RESOURCE_UPDATED;
+use super::subscription_filter::{RESOURCE_UPDATED, SubscriptionFilter};
 use crate::fair_queue::Caller;
 use crate::fleet::OwnerTag;
 use crate::message::{Head, Kind, with_id};
@@ -317,7 +317,11 @@ impl ClientSession {
                             let Some(connection) = upstream.upgrade() else { continue };
                             session.relay_message(&connection, &message, is_shared);
                         }
-                        Err(RecvError::Lagged(_)) => {}
+                        Err(RecvError::Lagged(_)) => {
+                            let Some(session) = session.upgrade() else { return };
+                            let Some(connection) = upstream.upgrade() else { continue };
+                            session.report_all_changes(&connection.server.name);
+                        }
                         Err(RecvError::Closed) => is_open = false,
                     },
                     changed = current.changed() => {
@@ -338,6 +342,18 @@ impl ClientSession {
         relays.insert(connection.server.name.clone(), (weak, AbortOnDrop(task)));
         drop(relays);
         self.renew_subscriptions(connection, caller);
+    }
+
+    /// Reports all lists, and the resources of the upstream to which the client subscribes, as
+    /// changed. The upstream's messages about changes were lost.
+    fn report_all_changes(&self, upstream: &str) {
+        let subscriptions = lock(&self.subscriptions);
+        let own = subscriptions.keys().filter(|(name, _)| name == upstream);
+        let uris = own.map(|(_, uri)| uri.clone()).collect();
+        drop(subscriptions);
+        for changed in SubscriptionFilter::lists_and(uris).all_changes() {
+            self.streams.send(COMMON_STREAM, changed, true);
+        }
     }
 
     fn relay_message(&self, connection: &Arc<UpstreamConnection>, message: &[u8], is_shared: bool) {

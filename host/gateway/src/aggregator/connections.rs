@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use super::audience::Audience;
 use super::client::Client;
 use super::known_lists::KnownLists;
+use super::subscription_filter::SubscriptionFilter;
 use crate::config::Isolation;
 use crate::filter::Filter;
 use crate::fleet::UpstreamSessionId;
@@ -399,15 +400,20 @@ async fn pass_notifications(
     server: usize,
     mut unrelated: Receiver<Arc<Vec<u8>>>,
 ) {
+    let pass = |message: &[u8]| {
+        if let Some(head) = Head::read(message) {
+            known.forget(server, head.method(), upstream.is_common());
+            filter.on_notification(&upstream.name, &head);
+        }
+    };
     loop {
         match unrelated.recv().await {
-            Ok(message) => {
-                if let Some(head) = Head::read(&message) {
-                    known.forget(server, head.method(), upstream.is_common());
-                    filter.on_notification(&upstream.name, &head);
-                }
+            Ok(message) => pass(&message),
+            // The lost notifications may report any change. A changed list also removes the cached
+            // answers with resources.
+            Err(RecvError::Lagged(_)) => {
+                SubscriptionFilter::lists().list_changes().for_each(|changed| pass(&changed));
             }
-            Err(RecvError::Lagged(_)) => {}
             Err(RecvError::Closed) => return,
         }
     }

@@ -64,6 +64,11 @@ impl SubscriptionFilter {
         Self { lists: Vec::new(), uris: vec![uri.to_owned()] }
     }
 
+    /// Returns a filter for changes of all lists, and of the resources with these URIs.
+    pub(super) fn lists_and(uris: Vec<String>) -> Self {
+        Self { uris, ..Self::lists() }
+    }
+
     /// Returns a filter for changes of all lists.
     pub(super) fn lists() -> Self {
         let lists = LIST_CHANGES.into_iter().map(|(_, method)| method).collect();
@@ -80,6 +85,18 @@ impl SubscriptionFilter {
     pub(super) fn list_change(&self, method: &str) -> Option<Vec<u8>> {
         let changed = format!(r#"{{"jsonrpc":"2.0","method":"{method}"}}"#);
         self.lists.contains(&method).then(|| changed.into_bytes())
+    }
+
+    /// Returns the messages of all selected notifications. They replace those that a slow receiver
+    /// has lost, because nobody knows what changed.
+    pub(super) fn all_changes(&self) -> impl Iterator<Item = Vec<u8>> {
+        let updated = self.uris.iter().map(|uri| {
+            let params = json!({"uri": uri});
+            json!({"jsonrpc": "2.0", "method": RESOURCE_UPDATED, "params": params})
+                .to_string()
+                .into_bytes()
+        });
+        self.list_changes().chain(updated)
     }
 
     pub(super) fn uris(&self) -> &[String] {
@@ -168,6 +185,18 @@ mod tests {
         uris.push("x://more".to_owned());
         assert!(parse(&uris).unwrap_err().contains("64 resources"));
         assert!(parse(&["x".repeat(MAX_SUBSCRIBED_BYTES + 1)]).is_err());
+    }
+
+    #[test]
+    fn all_changes_are_selected() {
+        let filter = SubscriptionFilter::lists_and(vec!["x://1".to_owned(), "x://2".to_owned()]);
+        let changes: Vec<Vec<u8>> = filter.all_changes().collect();
+        assert_eq!(changes.len(), 5);
+        assert!(changes.iter().all(|message| filter.matches(&Head::read(message).unwrap())));
+        let other = SubscriptionFilter::resource("x://1");
+        let changes: Vec<Vec<u8>> = other.all_changes().collect();
+        assert_eq!(changes.len(), 1);
+        assert!(other.matches(&Head::read(&changes[0]).unwrap()));
     }
 
     #[test]

@@ -141,15 +141,16 @@ impl Subscriptions {
         let (filter, changes) = (filter.clone(), changes.clone());
         AbortOnDrop(tokio::spawn(async move {
             loop {
-                let wanted = match late.recv().await {
+                let wanted: Vec<Vec<u8>> = match late.recv().await {
                     Ok((audience, changed)) if audiences.contains(&audience) => {
-                        filter.list_change(changed)
+                        filter.list_change(changed).into_iter().collect()
                     }
-                    Ok(_) => None,
-                    Err(RecvError::Lagged(_)) => None,
+                    Ok(_) => Vec::new(),
+                    // The lost changes may be those of any list.
+                    Err(RecvError::Lagged(_)) => filter.list_changes().collect(),
                     Err(RecvError::Closed) => return,
                 };
-                if let Some(changed) = wanted {
+                for changed in wanted {
                     changes.try_send(changed.len(), changed);
                 }
                 if changes.is_closed() {
@@ -220,7 +221,12 @@ impl Subscriptions {
                         return;
                     }
                 }
-                Err(RecvError::Lagged(_)) => {}
+                // The lost messages may report any change.
+                Err(RecvError::Lagged(_)) => {
+                    if !filter.all_changes().all(|changed| sinks.send(changed)) {
+                        return;
+                    }
+                }
                 Err(RecvError::Closed) => return,
             }
         }
