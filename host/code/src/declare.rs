@@ -8,12 +8,16 @@ const MAX_DEPTH: usize = 6;
 const MAX_MEMBERS: usize = 60;
 /// The maximum number of values of an enumeration that are declared.
 const MAX_VALUES: usize = 30;
+/// The maximum length of a single value in a declaration, in bytes of JSON. A longer value is
+/// declared as its kind.
+const MAX_VALUE_BYTES: usize = 200;
+/// The maximum number of different members of a union that are declared.
+const MAX_CHOICES: usize = 30;
 /// The maximum length of a description in a declaration, in characters.
 const MAX_DESCRIPTION_CHARACTERS: usize = 200;
 
 /// Returns the declaration of a tool of `server`, given its MCP definition. `server` is empty for a
-/// tool under the name that clients see. O(definition), but quadratic in the number of different
-/// members of a union.
+/// tool under the name that clients see. O(definition).
 ///
 /// ```
 /// let tool = serde_json::json!({"name": "list", "description": "Lists orders.", "inputSchema":
@@ -61,19 +65,22 @@ fn is_identifier(name: &str) -> bool {
         && characters.all(|character| character.is_ascii_alphanumeric() || "_$".contains(character))
 }
 
-/// Returns a TypeScript type that includes all values which a JSON Schema accepts. Of a long
-/// enumeration, it includes all texts in place of the values that are not shown.
+/// Returns a TypeScript type that includes all values which a JSON Schema accepts. A long
+/// enumeration ends with the kinds of the values that are not shown, a long union with `unknown`.
 fn type_of(schema: &Value, depth: usize) -> String {
     if depth == 0 {
         return "unknown".to_owned();
     }
     if let Some(value) = schema.get("const") {
-        return value.to_string();
+        return literal(value);
     }
     if let Some(values) = schema["enum"].as_array() {
-        let shown: Vec<String> = values.iter().take(MAX_VALUES).map(Value::to_string).collect();
-        let more = if values.len() > MAX_VALUES { " | string" } else { "" };
-        return format!("{}{more}", shown.join(" | "));
+        let shown: Vec<String> = values.iter().take(MAX_VALUES).map(literal).collect();
+        if values.len() <= MAX_VALUES {
+            return shown.join(" | ");
+        }
+        let kinds = union_of(values.iter().skip(MAX_VALUES).map(|value| kind(value).to_owned()));
+        return format!("{} | {kinds}", shown.join(" | "));
     }
     for union in ["anyOf", "oneOf"] {
         if let Some(choices) = schema[union].as_array() {
@@ -91,12 +98,35 @@ fn type_of(schema: &Value, depth: usize) -> String {
     }
 }
 
+/// Returns the type of a single value: the value itself, or its kind if it is long.
+fn literal(value: &Value) -> String {
+    let text = value.to_string();
+    if text.len() <= MAX_VALUE_BYTES { text } else { kind(value).to_owned() }
+}
+
+/// Returns the type of all values of the same kind.
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "unknown[]",
+        Value::Object(_) => "{[name: string]: unknown}",
+    }
+}
+
 fn union_of(types: impl Iterator<Item = String>) -> String {
     let mut distinct: Vec<String> = Vec::new();
     for one in types {
-        if !distinct.contains(&one) {
-            distinct.push(one);
+        if distinct.contains(&one) {
+            continue;
         }
+        if distinct.len() == MAX_CHOICES {
+            distinct.push("unknown".to_owned());
+            break;
+        }
+        distinct.push(one);
     }
     if distinct.is_empty() { "unknown".to_owned() } else { distinct.join(" | ") }
 }
@@ -158,6 +188,21 @@ mod tests {
             type_of(&schema, MAX_DEPTH),
             r#"{deep?: unknown; ids?: Array<number | null>; state: "open" | "closed"; "x-y"?: string | number}"#
         );
+    }
+
+    #[test]
+    fn long_schemas_are_bounded() {
+        let numbers: Vec<u32> = (0..100).collect();
+        let declared = type_of(&json!({"enum": numbers}), MAX_DEPTH);
+        assert!(declared.starts_with("0 | 1") && declared.ends_with("29 | number"), "{declared}");
+        let mixed: Vec<Value> =
+            (0..100).map(|at| if at % 2 == 0 { json!(at) } else { Value::Null }).collect();
+        assert!(type_of(&json!({"enum": mixed}), MAX_DEPTH).ends_with(" | number | null"));
+        assert_eq!(type_of(&json!({"const": "x".repeat(1_000)}), MAX_DEPTH), "string");
+        assert_eq!(type_of(&json!({"const": "x"}), MAX_DEPTH), "\"x\"");
+        let choices: Vec<Value> = (0..1_000).map(|at| json!({"const": at})).collect();
+        let declared = type_of(&json!({"anyOf": choices}), MAX_DEPTH);
+        assert!(declared.ends_with("28 | 29 | unknown"), "{declared}");
     }
 
     #[test]
