@@ -46,7 +46,8 @@ pub(super) use self::tools::{MergedTools, ProgramTool};
 /// The time after which the gateway lists an upstream's tools again for the guard. It is shorter
 /// than the lifetime of the definitions that the guard stores.
 const TOOLS_SEEN_FOR: Duration = Duration::from_secs(600);
-/// The pause before an upstream is asked again for the tools of a guard of its own.
+/// The pause before an upstream is asked again for the tools of a guard of its own, or after it
+/// failed to list its tools.
 const GUARD_PAUSE: Duration = Duration::from_secs(60);
 /// The maximum number of pages that are read from one upstream, in case its cursors never end.
 const MAX_UPSTREAM_PAGES: usize = 200;
@@ -69,8 +70,8 @@ pub(super) struct Lists {
     router: Arc<Router>,
     definitions: Arc<Definitions>,
     page_size: usize,
-    /// For each owner of stored answers and upstream index, the time of the last answer to a
-    /// request for the upstream's tools, which may be an error.
+    /// For each owner of stored answers and upstream index, the time at which the upstream's tools
+    /// are listed again for the guard.
     tools_seen: Mutex<LruCache<(Arc<str>, usize), Instant>>,
     /// The lists that are being fetched after an answer without them.
     refetching: Mutex<HashSet<RefetchKey>>,
@@ -253,13 +254,13 @@ impl Lists {
     }
 
     /// Lists the upstream's tools, so that the guard knows their arguments before the first call.
-    /// Does nothing if they were listed within [`TOOLS_SEEN_FOR`]. Waits for at most
-    /// [`SLOW_UPSTREAM_TIMEOUT`]. The client may know a tool from an earlier session, and not list
+    /// Does nothing if they were listed within [`TOOLS_SEEN_FOR`], or failed to be listed within
+    /// [`GUARD_PAUSE`]. Waits for at most [`SLOW_UPSTREAM_TIMEOUT`]. The client may know a tool from an earlier session, and not list
     /// it.
     pub(super) async fn ensure_tools_seen(&self, origin: &Origin<'_>, server: usize) {
         let client = origin.client;
         let key = (Arc::clone(&client.scope), server);
-        if self.tools_seen().get(&key).is_some_and(|since| since.elapsed() < TOOLS_SEEN_FOR) {
+        if self.tools_seen().get(&key).is_some_and(|until| Instant::now() < *until) {
             return;
         }
         let meta = request_meta(client);
@@ -329,12 +330,14 @@ impl Lists {
         for _ in 0..MAX_UPSTREAM_PAGES {
             let request = list_request(kind, cursor.as_deref(), meta);
             let answer = self.forwarder.forward(&origin, server, request).await;
+            let head = Head::read(&answer);
+            let result = head.as_ref().and_then(|head| head.result);
             if kind.method == TOOLS.method {
                 let key = (Arc::clone(&origin.client.scope), server);
-                self.tools_seen().put(key, Instant::now());
+                let pause = if result.is_some() { TOOLS_SEEN_FOR } else { GUARD_PAUSE };
+                self.tools_seen().put(key, Instant::now() + pause);
             }
-            let head = Head::read(&answer);
-            let Some(result) = head.as_ref().and_then(|head| head.result) else {
+            let Some(result) = result else {
                 let error = head.and_then(|head| head.error).map_or("no answer", RawValue::get);
                 return Err(Failure::Unavailable(error.to_owned()));
             };
