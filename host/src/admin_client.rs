@@ -1,5 +1,7 @@
 //! An HTTP client for the admin endpoint of a running gateway.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::Request;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
@@ -10,6 +12,11 @@ pub use http::Method;
 
 use crate::access::{HttpClient, http_client};
 use crate::{Error, Result};
+
+/// The maximum time for a request that reads.
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
+/// The maximum time for a request that changes the gateway, which compiles and tests a component.
+const CHANGE_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// A client of the admin endpoint of one gateway.
 pub struct AdminClient {
@@ -30,12 +37,34 @@ impl AdminClient {
     /// Sends a request to `path` of the admin endpoint, and returns the answer as JSON. An answer
     /// that is not JSON becomes a string. The request has no body if `body` is null.
     ///
-    /// Waits for the answer without a limit.
+    /// Waits for at most 30 s for an answer to a `GET`, and five minutes for that to another
+    /// request, because a gateway compiles and tests a component before it answers.
     ///
     /// # Errors
-    /// [`Error::Setup`] if the URL is invalid, or the gateway cannot be reached. [`Error::Refused`]
-    /// with the gateway's reason.
+    /// [`Error::Setup`] if the URL is invalid, the gateway cannot be reached, or it does not answer
+    /// in time. [`Error::Refused`] with the gateway's reason.
     pub async fn ask(&self, method: Method, path: &str, body: &Value) -> Result<Value> {
+        let limit = if method == Method::GET { READ_TIMEOUT } else { CHANGE_TIMEOUT };
+        self.ask_within(limit, method, path, body).await
+    }
+
+    async fn ask_within(
+        &self,
+        limit: Duration,
+        method: Method,
+        path: &str,
+        body: &Value,
+    ) -> Result<Value> {
+        tokio::time::timeout(limit, self.exchange(method, path, body)).await.unwrap_or_else(|_| {
+            Err(Error::Setup(format!(
+                "the gateway at {}{path} did not answer within {} s",
+                self.base,
+                limit.as_secs()
+            )))
+        })
+    }
+
+    async fn exchange(&self, method: Method, path: &str, body: &Value) -> Result<Value> {
         let url = format!("{}{path}", self.base);
         let setup = |error: &dyn std::fmt::Display| {
             Error::Setup(format!("cannot reach the gateway at {url}: {error}"))
@@ -57,5 +86,20 @@ impl AdminClient {
         }
         let detail = answer.get("detail").unwrap_or(&answer);
         Err(Error::Refused(detail.as_str().map_or_else(|| detail.to_string(), str::to_owned)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn silent_gateway_is_an_error() {
+        // The system accepts the connection, but nobody answers.
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let client = AdminClient::new(&url, None);
+        let asked = client.ask_within(Duration::ZERO, Method::GET, "/admin", &Value::Null).await;
+        assert!(asked.unwrap_err().to_string().contains("did not answer within 0 s"));
     }
 }
