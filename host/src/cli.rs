@@ -277,8 +277,13 @@ impl Arguments {
 pub(crate) fn say(text: std::fmt::Arguments<'_>) {
     use std::io::Write;
     let mut out = std::io::stdout().lock();
-    if writeln!(out, "{text}").and_then(|()| out.flush()).is_err() {
-        std::process::exit(0);
+    if let Err(error) = writeln!(out, "{text}").and_then(|()| out.flush()) {
+        // The reader, such as `head`, may have read enough. Any other error loses output.
+        if error.kind() == std::io::ErrorKind::BrokenPipe {
+            std::process::exit(0);
+        }
+        eprintln!("context-guard: cannot write to standard output: {error}");
+        std::process::exit(1);
     }
 }
 

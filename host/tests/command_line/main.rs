@@ -90,3 +90,12 @@ fn program_without_arguments_shows_three_commands() {
     }
     assert!(text.lines().count() < 10, "{text}");
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn full_disk_is_reported() {
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = Home::new().command(&["config", "schema"]).stdout(full).output().unwrap();
+    assert_eq!(code(&output), 1);
+    assert!(errors(&output).contains("cannot write to standard output"), "{}", errors(&output));
+}
