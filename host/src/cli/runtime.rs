@@ -235,12 +235,7 @@ impl GatewayFiles {
 /// too short.
 pub(crate) fn keys_or_random(keys: Option<Vec<SigningKey>>) -> Result<Vec<SigningKey>> {
     match keys {
-        Some(keys) if keys.iter().any(|key| key.secret.len() < keys::MIN_KEY_BYTES) => bail!(
-            "signing keys need at least {} bytes each (signingKeys or {})",
-            keys::MIN_KEY_BYTES,
-            keys::VARIABLE
-        ),
-        Some(keys) => Ok(keys),
+        Some(keys) => long_enough(keys, &format!("signingKeys or {}", keys::VARIABLE)),
         None => {
             warn!(
                 "no signing key is configured (signingKeys or {}): cursors become invalid when this process ends",
@@ -251,15 +246,24 @@ pub(crate) fn keys_or_random(keys: Option<Vec<SigningKey>>) -> Result<Vec<Signin
     }
 }
 
-/// Returns the signing keys in the environment, otherwise the key in the user's state folder. Does
-/// not check their length. Creates that key if it is missing. If that fails, returns a random key
-/// for this run.
+/// Returns the signing keys. Fails if one is too short. `place` is their source, for the message.
+fn long_enough(keys: Vec<SigningKey>, place: &str) -> Result<Vec<SigningKey>> {
+    if keys.iter().any(|key| key.secret.len() < keys::MIN_KEY_BYTES) {
+        bail!("signing keys need at least {} bytes each ({place})", keys::MIN_KEY_BYTES);
+    }
+    Ok(keys)
+}
+
+/// Returns the signing keys in the environment, otherwise the key in the user's state folder.
+/// Creates that key if it is missing. If that fails, returns a random key for this run. Fails if a
+/// key is too short.
 pub(crate) fn user_keys() -> Result<Vec<SigningKey>> {
     if let Some(keys) = keys::from_environment() {
-        return Ok(keys);
+        return long_enough(keys, keys::VARIABLE);
     }
-    match keys::from_file(&config::state_folder().join("signing-key")) {
-        Ok(key) => Ok(vec![key]),
+    let file = config::state_folder().join("signing-key");
+    match keys::from_file(&file) {
+        Ok(key) => long_enough(vec![key], &file.display().to_string()),
         Err(error) => {
             warn!(
                 "the signing key cannot be stored: {error}; cursors become invalid when this process ends. Set {} or XDG_STATE_HOME",
@@ -281,4 +285,18 @@ pub(crate) fn store(config: &Config, clock: &Arc<dyn Clock>) -> Result<Arc<dyn C
         local_bytes: config.store.local_bytes,
     };
     Ok(store::open(&options, clock)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_keys_are_refused() {
+        let key = |secret: &str| SigningKey { id: "0".to_owned(), secret: secret.into() };
+        let long = key("0123456789abcdef");
+        assert!(long_enough(vec![long.clone()], "here").is_ok());
+        let error = long_enough(vec![long, key("0123456789abcde")], "here").unwrap_err();
+        assert!(error.to_string().contains("16 bytes each (here)"), "{error}");
+    }
 }
