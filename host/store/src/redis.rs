@@ -302,9 +302,12 @@ impl CursorStore for RedisStore {
     }
 
     fn read_foreign(&self, key: &str, start: usize, length: usize) -> Result<Bytes, StoreError> {
+        if length == 0 {
+            return Ok(Bytes::new());
+        }
         let mut range = redis::pipe();
         // The last byte is part of the range.
-        let end = start.saturating_add(length).saturating_sub(1);
+        let end = start.saturating_add(length - 1);
         range.cmd("GETRANGE").arg(key).arg(start).arg(end);
         let (value,) = self.run::<(Vec<u8>,)>(&tag(FLEET_PRINCIPAL), range)?;
         Ok(value.into())
