@@ -15,10 +15,11 @@ pub struct Secret(
     #[serde(skip)]
     #[schemars(skip)]
     Vec<PathBuf>,
-    /// The text with its references, from which it is resolved again.
+    /// The text with its references, from which it is resolved again. `None` if it was never
+    /// resolved.
     #[serde(skip)]
     #[schemars(skip)]
-    String,
+    Option<String>,
 );
 
 impl std::fmt::Debug for Secret {
@@ -31,7 +32,7 @@ impl Secret {
     /// Returns a secret with this value. References in it are not replaced.
     #[must_use]
     pub fn new(value: &str) -> Self {
-        Self(value.to_owned(), Vec::new(), String::new())
+        Self(value.to_owned(), Vec::new(), None)
     }
 
     /// Returns the text of the secret, for use but not for printing.
@@ -47,13 +48,14 @@ impl Secret {
     }
 
     /// Returns the secret with its references resolved again, because files may have changed. A
-    /// secret that was not read from a resolved gateway file becomes empty. Relative paths refer to
-    /// `folder`.
+    /// secret that was not read from a resolved gateway file remains the same. Relative paths refer
+    /// to `folder`.
     ///
     /// # Errors
     /// A message with the reference that cannot be resolved, without resolved values.
     pub fn resolved_again(&self, folder: &Path) -> Result<Self, String> {
-        let mut again = Self(self.2.clone(), Vec::new(), String::new());
+        let Some(text) = &self.2 else { return Ok(self.clone()) };
+        let mut again = Self::new(text);
         again.resolve(folder)?;
         Ok(again)
     }
@@ -70,7 +72,7 @@ impl Secret {
     /// # Errors
     /// A message with the reference that cannot be resolved, without resolved values.
     pub(super) fn resolve(&mut self, folder: &Path) -> Result<(), String> {
-        self.2.clone_from(&self.0);
+        self.2 = Some(self.0.clone());
         let (resolved, files) = replace_references(&self.0, folder, true)?;
         self.0 = resolved;
         self.1.extend(files);
@@ -135,5 +137,28 @@ fn variable(reference: &str) -> Result<String, String> {
         (Ok(value), Some(_)) if !value.is_empty() => Ok(value),
         (_, Some(default)) => Ok(default.to_owned()),
         (Err(_), None) => Err(format!("the environment variable {name} is not set")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("key");
+        std::fs::write(&file, "old\n").unwrap();
+        let mut secret = Secret::new("${file:key}");
+        secret.resolve(folder.path()).unwrap();
+        assert_eq!(secret.expose(), "old");
+        std::fs::write(&file, "new\n").unwrap();
+        assert_eq!(secret.resolved_again(folder.path()).unwrap().expose(), "new");
+    }
+
+    #[test]
+    fn plain_secret_remains() {
+        let secret = Secret::new("${env:NONE}");
+        assert_eq!(secret.resolved_again(Path::new("/")).unwrap(), secret);
     }
 }
