@@ -80,7 +80,7 @@ impl Revisions {
             Ok(revision) => {
                 if let Some(revision) = &revision {
                     self.respect_fleet(candidate, revision)?;
-                    self.begin(&turn, revision, candidate);
+                    self.begin(&turn, revision, candidate)?;
                 }
                 Ok(revision)
             }
@@ -183,8 +183,19 @@ impl Revisions {
         })
     }
 
-    fn begin(&self, turn: &ChangeTurn<'_>, revision: &Arc<Revision>, candidate: &Candidate) {
+    /// Starts the rollout of a valid revision. Changes nothing if the thread of a shadow cannot
+    /// start.
+    fn begin(
+        &self,
+        turn: &ChangeTurn<'_>,
+        revision: &Arc<Revision>,
+        candidate: &Candidate,
+    ) -> Result<()> {
         let (mode, actor) = (candidate.mode.unwrap_or(self.options.mode), candidate.actor);
+        let shadow = (mode == Mode::Shadow)
+            .then(|| Shadow::start(Arc::clone(revision), &self.services))
+            .transpose()
+            .inspect_err(|error| self.refuse(actor, &candidate.source, error))?;
         let before = self.table.current_full();
         if let Some(running) = &before.trial {
             self.end_trial(turn, running, actor, "another candidate was deployed", false);
@@ -198,11 +209,8 @@ impl Revisions {
                 revision,
                 "",
             ));
-            return;
+            return Ok(());
         }
-        let shadow = (mode == Mode::Shadow)
-            .then(|| Shadow::start(Arc::clone(revision), &self.services))
-            .and_then(Result::ok);
         let options = super::RolloutOptions { mode, ..self.options.clone() };
         let trial = Trial::new(Arc::clone(revision), &options, &before.active.stats, shadow);
         let reason = match mode {
@@ -217,5 +225,6 @@ impl Revisions {
             revision,
             &reason,
         ));
+        Ok(())
     }
 }
