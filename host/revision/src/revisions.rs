@@ -278,7 +278,7 @@ impl Revisions {
 
     /// Rolls back to the retained revision with the number `to`. With `None`, ends the running
     /// trial. If there is no trial, rolls back to the standby. A rollback to a number also ends the
-    /// trial, without a report. Returns the active revision.
+    /// trial. Returns the active revision.
     ///
     /// # Errors
     /// [`Error::Refused`] if there is no such revision, or it is active already.
@@ -307,6 +307,9 @@ impl Revisions {
                     kept.join(", ")
                 ))
             })?;
+        if let Some(trial) = &current.trial {
+            self.end_trial(&turn, trial, actor, reason, false);
+        }
         self.table.take_back(&turn, current.active.number, &target);
         self.report_rollback(&current.active, &target, actor, reason, true);
         Ok(target)
