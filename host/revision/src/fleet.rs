@@ -319,7 +319,10 @@ impl Replica {
                 source: revision.origin.source.clone(),
                 calls: stats.calls,
                 faults: stats.faults,
-                window: revision.stats.window(revisions.fleet.state().has_faults(revision.id())),
+                window: {
+                    let is_listed = revisions.fleet.state().has_faults(revision.id());
+                    revision.stats.window(is_listed, revisions.window())
+                },
             }
         };
         ReplicaStatus {

@@ -57,6 +57,13 @@ impl Window {
     /// Returns the current counts of a principal. Starts a new time span if the current one is
     /// older than `span`. `None` if the maximum number of principals is reached.
     fn principal(&mut self, hash: PrincipalHash, span: Duration) -> Option<&mut PrincipalCalls> {
+        self.advance(span);
+        let is_new = !self.now.contains_key(&hash);
+        (!is_new || self.now.len() < MAX_PRINCIPALS).then(|| self.now.entry(hash).or_default())
+    }
+
+    /// Starts a new time span if the current one is older than `span`.
+    fn advance(&mut self, span: Duration) {
         let now = Instant::now();
         let age = self.since.map_or(Duration::MAX, |since| now.saturating_duration_since(since));
         if age > span {
@@ -64,8 +71,6 @@ impl Window {
             self.before = if age > span * 2 { HashMap::new() } else { current };
             self.since = Some(now);
         }
-        let is_new = !self.now.contains_key(&hash);
-        (!is_new || self.now.len() < MAX_PRINCIPALS).then(|| self.now.entry(hash).or_default())
     }
 
     /// Returns the counts of each principal over both time spans.
@@ -210,10 +215,15 @@ impl RevisionStats {
         judge_tally(&window, 0, limits)
     }
 
-    /// Returns the calls in the window, for other replicas. They remain in it until a later call
-    /// begins a new time span. Lists principals if `is_listed` is true, or there are failures.
-    pub(super) fn window(&self, is_listed: bool) -> WindowReport {
-        let window = self.window.lock().unwrap_or_else(PoisonError::into_inner).total();
+    /// Returns the calls in the window, for other replicas. `span` is the time for which calls
+    /// count. Lists principals if `is_listed` is true, or there are failures.
+    pub(super) fn window(&self, is_listed: bool, span: Duration) -> WindowReport {
+        let window = {
+            let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
+            // Without calls, nothing else ends the time span.
+            window.advance(span);
+            window.total()
+        };
         let faults: u64 = window.values().map(|own| own.faults).sum();
         let principals = window.len() as u64;
         let mut listed: Vec<(PrincipalHash, u64, u64)> = Vec::new();
@@ -340,7 +350,7 @@ mod tests {
         // One principal: each replica alone has too few of its failures.
         replicas.iter().for_each(|replica| fail(replica, 1, 1));
         assert!(replicas.iter().all(|replica| replica.is_bad(&limits()).is_none()));
-        let windows = || [0, 1, 2].map(|at: usize| replicas[at].window(true));
+        let windows = || [0, 1, 2].map(|at: usize| replicas[at].window(true, SPAN));
         assert!(judge(&windows()[..2], &limits()).is_none());
         assert!(judge(&windows(), &limits()).is_some());
         // A principal counts once, at however many replicas.
@@ -351,7 +361,7 @@ mod tests {
         assert!(judge(&windows(), &limits()).is_some());
         let healthy = RevisionStats::default();
         (100..200).for_each(|principal| succeed(&healthy, principal, 1));
-        let all = [windows().to_vec(), vec![healthy.window(false)]].concat();
+        let all = [windows().to_vec(), vec![healthy.window(false, SPAN)]].concat();
         assert!(judge(&all, &limits()).is_none());
     }
 
@@ -374,6 +384,8 @@ mod tests {
         stats.blame(1, span);
         assert!(stats.is_bad(&limits).is_some());
         std::thread::sleep(span * 5);
+        // Other replicas do not count them either, even if no later call is made.
+        assert_eq!(stats.window(true, span), WindowReport::default());
         stats.called(Some(1), Duration::ZERO, false, span);
         assert_eq!(stats.is_bad(&limits), None);
     }
