@@ -5,6 +5,8 @@ use std::time::Duration;
 use oauth2::url::Url;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use crate::{Error, Result};
 
@@ -14,6 +16,8 @@ const PATH: &str = "/callback";
 const MAX_REQUEST_BYTES: usize = 16 << 10;
 /// The maximum time for one request to the page.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// The maximum number of connections whose requests are read at the same time.
+const MAX_CONNECTIONS: usize = 16;
 
 /// The parameters of an authorization response (RFC 6749, 4.1.2; RFC 9207).
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -57,21 +61,37 @@ impl RedirectPage {
     /// Waits for the authorization response, and returns its code. Requests that do not belong to
     /// this login are answered with 400 or 404, and have no effect.
     pub(crate) async fn code(&self, expected: &Expected<'_>) -> Result<String> {
+        // Browsers open connections in advance and send nothing on them.
+        let mut reading = JoinSet::new();
         loop {
-            let (mut stream, _) = self.listener.accept().await?;
-            let handled = tokio::time::timeout(REQUEST_TIMEOUT, handle(&mut stream, expected));
-            if let Ok(Some(outcome)) = handled.await {
-                return outcome;
+            tokio::select! {
+                accepted = self.listener.accept(), if reading.len() < MAX_CONNECTIONS => {
+                    let (mut stream, _) = accepted?;
+                    reading.spawn(async move {
+                        let target = timeout(REQUEST_TIMEOUT, request_target(&mut stream));
+                        Some((target.await.ok().flatten()?, stream))
+                    });
+                }
+                Some(read) = reading.join_next() => {
+                    let Ok(Some((target, mut stream))) = read else { continue };
+                    let answered = timeout(REQUEST_TIMEOUT, handle(&mut stream, &target, expected));
+                    if let Ok(Some(outcome)) = answered.await {
+                        return outcome;
+                    }
+                }
             }
         }
     }
 }
 
-/// Answers one request. Returns the outcome of the login. `None` if the request does not determine
-/// it.
-async fn handle(stream: &mut TcpStream, expected: &Expected<'_>) -> Option<Result<String>> {
-    let target = request_target(stream).await?;
-    let url = Url::parse("http://127.0.0.1").ok()?.join(&target).ok()?;
+/// Answers the request for `target`. Returns the outcome of the login. `None` if the request does
+/// not determine it.
+async fn handle(
+    stream: &mut TcpStream,
+    target: &str,
+    expected: &Expected<'_>,
+) -> Option<Result<String>> {
+    let url = Url::parse("http://127.0.0.1").ok()?.join(target).ok()?;
     if url.path() != PATH {
         respond(stream, "404 Not Found", "Nothing is here.").await;
         return None;
@@ -175,6 +195,19 @@ mod tests {
         let url = Url::parse(&format!("http://127.0.0.1/callback?{query}")).unwrap();
         let expected = Expected { state: "s", issuer: "https://id.example", names_issuer };
         check(parse(&url), &expected).map(|found| found.map_err(|error| error.to_string()))
+    }
+
+    #[tokio::test]
+    async fn idle_connection_does_not_delay_the_login() {
+        let page = RedirectPage::open(0).await.unwrap();
+        let address = page.listener.local_addr().unwrap();
+        let _idle = TcpStream::connect(address).await.unwrap();
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let request = b"GET /callback?code=c&state=s HTTP/1.1\r\n\r\n";
+        stream.write_all(request).await.unwrap();
+        let expected = Expected { state: "s", issuer: "https://id.example", names_issuer: false };
+        let code = timeout(REQUEST_TIMEOUT / 2, page.code(&expected)).await;
+        assert_eq!(code.unwrap().unwrap(), "c");
     }
 
     #[test]
