@@ -71,33 +71,50 @@ pub(super) fn checks(file: &Path, checks: &mut Vec<Check>) {
     checks.push(store(&config));
 }
 
-/// Checks all addresses at which a gateway with this configuration listens. A gateway with TLS that
-/// runs counts as another program.
+/// An address of the gateway file.
+#[derive(Clone, Copy)]
+struct ListenAddress<'a> {
+    setting: &'static str,
+    address: &'a str,
+    uses_tls: bool,
+}
+
+impl<'a> ListenAddress<'a> {
+    fn new(setting: &'static str, address: &'a str, uses_tls: bool) -> Self {
+        Self { setting, address, uses_tls }
+    }
+}
+
+/// Checks all addresses at which a gateway with this configuration listens.
 fn ports(config: &Config) -> Vec<Check> {
-    let external = config.external.as_ref().map(|one| ("external.listen", one.listen.as_str()));
-    let fleet = config.fleet.as_ref().map(|one| ("fleet.listen", one.listen.as_str()));
-    let filters = config.filter_store.as_ref().map(|one| ("filterStore.listen", &*one.listen));
-    let main = external.is_none().then_some(("listen", config.listen.as_str()));
-    let admin = config.admin.as_ref().map(|one| ("admin.listen", one.listen.as_str()));
+    let plain = |setting, address| ListenAddress::new(setting, address, false);
+    let external = config.external.as_ref().map(|one| plain("external.listen", &one.listen));
+    let fleet = config.fleet.as_ref().map(|one| plain("fleet.listen", &one.listen));
+    let filters = config.filter_store.as_ref().map(|one| plain("filterStore.listen", &one.listen));
+    let main = external
+        .is_none()
+        .then(|| ListenAddress::new("listen", &config.listen, config.tls.is_some()));
+    let admin = config.admin.as_ref();
+    let admin = admin.map(|one| ListenAddress::new("admin.listen", &one.listen, one.tls.is_some()));
     let answering: Vec<_> = [main, admin].into_iter().flatten().collect();
     // These do not answer the health check, or only while the store is up: the other addresses tell
     // if a gateway runs. ext-proc and ext-mcp start no fleet and no store for filters.
     let others = if external.is_some() { [external, None] } else { [fleet, filters] };
-    let is_running = answering.iter().any(|(_, address)| is_gateway(address));
-    let answering = answering.iter().map(|(setting, address)| port(setting, address, false));
-    let others =
-        others.iter().flatten().map(|(setting, address)| port(setting, address, is_running));
+    let is_running = answering.iter().any(|address| is_gateway(*address));
+    let answering = answering.iter().map(|address| port(*address, false));
+    let others = others.iter().flatten().map(|address| port(*address, is_running));
     answering.chain(others).collect()
 }
 
 /// Checks that an address is free, or that a gateway has it. `is_running` is true if the gateway is
 /// known to run.
-fn port(setting: &str, address: &str, is_running: bool) -> Check {
+fn port(listen: ListenAddress<'_>, is_running: bool) -> Check {
+    let ListenAddress { setting, address, .. } = listen;
     let subject = format!("{setting} {address}");
     match TcpListener::bind(address) {
         Ok(_) => Check::ok("port", subject, "free"),
         Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
-            if is_gateway(address) {
+            if is_gateway(listen) {
                 return Check::ok("port", subject, "a gateway is running");
             }
             if is_running {
@@ -113,23 +130,32 @@ fn port(setting: &str, address: &str, is_running: bool) -> Check {
 }
 
 /// Returns true if the program at the first address of a name answers a gateway's health check over
-/// HTTP. A gateway with TLS does not answer it.
-fn is_gateway(address: &str) -> bool {
-    address.to_socket_addrs().ok().and_then(|mut all| all.next()).is_some_and(is_healthy)
+/// HTTP. If the address uses TLS, any TLS server counts, because the check has no certificate.
+fn is_gateway(listen: ListenAddress<'_>) -> bool {
+    let mut addresses = listen.address.to_socket_addrs().into_iter().flatten();
+    let answer = addresses.next().and_then(|address| ask(address).ok()).unwrap_or_default();
+    is_healthy(&answer) || listen.uses_tls && is_tls_alert(&answer)
 }
 
-/// Returns true if the program at an address answers a gateway's health check.
-fn is_healthy(address: SocketAddr) -> bool {
-    let ask = || -> std::io::Result<String> {
-        let mut stream = TcpStream::connect_timeout(&address, PROBE_TIMEOUT)?;
-        stream.set_read_timeout(Some(PROBE_TIMEOUT))?;
-        stream
-            .write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
-        let mut answer = String::new();
-        stream.take(4096).read_to_string(&mut answer)?;
-        Ok(answer)
-    };
-    ask().is_ok_and(|answer| answer.starts_with("HTTP/1.1 200"))
+/// Sends a health check over plain HTTP, and returns the start of the answer.
+fn ask(address: SocketAddr) -> std::io::Result<Vec<u8>> {
+    let mut stream = TcpStream::connect_timeout(&address, PROBE_TIMEOUT)?;
+    stream.set_read_timeout(Some(PROBE_TIMEOUT))?;
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+    let mut answer = Vec::new();
+    // What arrives before an error counts, because a TLS server may reset the connection.
+    let _ = stream.take(4096).read_to_end(&mut answer);
+    Ok(answer)
+}
+
+fn is_healthy(answer: &[u8]) -> bool {
+    answer.starts_with(b"HTTP/1.1 200")
+}
+
+/// Returns true if an answer is an alert, with which a TLS server answers plain HTTP (RFC 8446,
+/// section 6).
+fn is_tls_alert(answer: &[u8]) -> bool {
+    answer.starts_with(&[21, 3])
 }
 
 /// Checks that the store accepts and returns a value.
@@ -166,6 +192,14 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+
+    #[test]
+    fn answers_of_gateways_are_known() {
+        assert!(is_healthy(b"HTTP/1.1 200 OK\r\n") && !is_healthy(b"HTTP/1.1 404 Not Found\r\n"));
+        // A fatal alert in TLS 1.2 framing: decode error.
+        assert!(is_tls_alert(&[21, 3, 3, 0, 2, 2, 50]));
+        assert!(!is_tls_alert(b"HTTP/1.1 400 Bad Request\r\n") && !is_tls_alert(b""));
+    }
 
     #[test]
     fn all_listen_addresses_are_checked() {
