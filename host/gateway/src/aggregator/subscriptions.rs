@@ -272,8 +272,8 @@ impl Subscriptions {
     }
 
     /// Relays list changes of all stateless upstreams to a stateful client's session, because
-    /// stateless upstreams report changes only to subscribers. Omits upstreams to which no
-    /// connection opens now. Dropping the returned task ends the relay.
+    /// stateless upstreams report changes only to subscribers. An HTTP upstream that is unreachable
+    /// now is tried again. Dropping the returned task ends the relay.
     pub(super) fn subscribe_to_lists(
         &self,
         session: &Arc<ClientSession>,
@@ -289,9 +289,12 @@ impl Subscriptions {
                 {
                     continue;
                 }
-                if let Ok(connection) = subscriptions.connections.get(&client, server).await
-                    && connection.mode == ProtocolMode::Stateless
-                {
+                let is_relayed = match subscriptions.connections.get(&client, server).await {
+                    Ok(connection) => connection.mode == ProtocolMode::Stateless,
+                    // The relay ends if the upstream turns out to be stateful.
+                    Err(_) => upstream.http.is_some(),
+                };
+                if is_relayed {
                     let Some(session) = session.upgrade() else { return };
                     let filter = SubscriptionFilter::lists();
                     tasks.push(
