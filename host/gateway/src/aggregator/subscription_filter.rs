@@ -1,10 +1,10 @@
 //! The notifications that a subscription selects, and subscription ids in notifications.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use crate::message::{Head, SUBSCRIPTION_KEY, with_member};
+use crate::message::{Head, SUBSCRIPTION_KEY, member, with_member};
 
 /// The notification that confirms a subscription.
 pub(super) const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
@@ -24,6 +24,8 @@ pub(super) struct SubscriptionFilter {
     /// The methods of the selected list-change notifications.
     lists: Vec<&'static str>,
     uris: Vec<String>,
+    /// For URIs of an upstream that clients see under another one, the URI of the client.
+    client_uris: BTreeMap<String, String>,
 }
 
 /// The maximum number of resources that a subscription selects. The gateway sends a separate
@@ -56,12 +58,13 @@ impl SubscriptionFilter {
                 "Invalid params: a subscription may name {MAX_URIS} resources, whose URIs have at most {MAX_SUBSCRIBED_BYTES} bytes."
             ));
         }
-        Ok(Self { lists, uris: uris.into_iter().map(str::to_owned).collect() })
+        let uris = uris.into_iter().map(str::to_owned).collect();
+        Ok(Self { lists, uris, ..Self::default() })
     }
 
     /// Returns a filter for changes of the resource with this URI.
     pub(super) fn resource(uri: &str) -> Self {
-        Self { lists: Vec::new(), uris: vec![uri.to_owned()] }
+        Self { uris: vec![uri.to_owned()], ..Self::default() }
     }
 
     /// Returns a filter for changes of all lists, and of the resources with these URIs.
@@ -72,7 +75,7 @@ impl SubscriptionFilter {
     /// Returns a filter for changes of all lists.
     pub(super) fn lists() -> Self {
         let lists = LIST_CHANGES.into_iter().map(|(_, method)| method).collect();
-        Self { lists, uris: Vec::new() }
+        Self { lists, ..Self::default() }
     }
 
     /// Returns the messages of the selected notifications that lists have changed.
@@ -103,10 +106,32 @@ impl SubscriptionFilter {
         &self.uris
     }
 
-    /// Returns the filter with only those resource URIs for which `is_retained` returns true.
-    pub(super) fn retain_uris(&self, is_retained: impl Fn(&str) -> bool) -> Self {
-        let uris = self.uris.iter().filter(|uri| is_retained(uri)).cloned().collect();
-        Self { lists: self.lists.clone(), uris }
+    /// Returns the filter for an upstream. `own_uri` returns the upstream's own URI for one of the
+    /// client, or `None` if the resource belongs to another upstream.
+    pub(super) fn for_upstream<'u>(&'u self, own_uri: impl Fn(&'u str) -> Option<&'u str>) -> Self {
+        let mut filter = Self { lists: self.lists.clone(), ..Self::default() };
+        for uri in &self.uris {
+            let Some(own) = own_uri(uri) else { continue };
+            filter.uris.push(own.to_owned());
+            if own != uri {
+                filter.client_uris.insert(own.to_owned(), uri.clone());
+            }
+        }
+        filter
+    }
+
+    /// Returns an upstream's notification with the URI that the client knows.
+    pub(super) fn for_client(&self, message: Vec<u8>) -> Vec<u8> {
+        if self.client_uris.is_empty() {
+            return message;
+        }
+        let uri = Head::read(&message)
+            .filter(|head| head.method() == RESOURCE_UPDATED)
+            .and_then(|head| self.client_uris.get(&*head.parameters().uri?));
+        match uri {
+            Some(uri) => edit_param(&message, "uri", |_| Value::from(uri.as_str()).to_string()),
+            None => message,
+        }
     }
 
     /// Returns true if the subscription selects this notification.
@@ -146,11 +171,16 @@ pub(super) fn with_subscription_id(message: &[u8], subscription: &str) -> Vec<u8
 }
 
 fn edit_meta(message: &[u8], edit: impl Fn(&str) -> String) -> Vec<u8> {
+    edit_param(message, "_meta", |meta| edit(meta.unwrap_or("{}")))
+}
+
+/// Returns a notification in which `edit` has replaced a member of its parameters (raw JSON).
+fn edit_param(message: &[u8], name: &str, edit: impl Fn(Option<&str>) -> String) -> Vec<u8> {
     let text = String::from_utf8_lossy(message);
     let Some(head) = Head::read(message) else { return message.to_vec() };
     let params = head.params.map_or("{}", |params| params.get());
-    let meta = head.parameters().meta.map_or("{}", |meta| meta.get());
-    let params = with_member(params, "_meta", Some(&edit(meta)));
+    let edited = edit(member(params, name).map(|value| value.get()));
+    let params = with_member(params, name, Some(&edited));
     with_member(&text, "params", Some(&params)).into_bytes()
 }
 
@@ -169,6 +199,28 @@ mod tests {
         assert!(
             !String::from_utf8(without_subscription_id(&own)).unwrap().contains("subscriptionId")
         );
+    }
+
+    #[test]
+    fn aliases_are_translated() {
+        let client = SubscriptionFilter::lists_and(
+            ["alias/x://1", "x://2", "x://3"].map(str::to_owned).to_vec(),
+        );
+        let own = client.for_upstream(|uri| match uri {
+            "x://3" => None,
+            _ => Some(uri.trim_start_matches("alias/")),
+        });
+        assert_eq!(own.uris(), ["x://1", "x://2"]);
+        let updated = |uri: &str| {
+            let change = json!({"method": RESOURCE_UPDATED, "params": {"uri": uri}});
+            let message = change.to_string().into_bytes();
+            assert!(own.matches(&Head::read(&message).unwrap()), "{uri}");
+            let message = own.for_client(message);
+            let head = Head::read(&message).unwrap();
+            head.parameters().uri.unwrap().into_owned()
+        };
+        assert_eq!(updated("x://1"), "alias/x://1");
+        assert_eq!(updated("x://2"), "x://2");
     }
 
     #[test]

@@ -160,10 +160,13 @@ impl Subscriptions {
         }))
     }
 
-    /// Returns the filter reduced to the resources that may belong to the upstream at index
-    /// `server`.
+    /// Returns the filter for the upstream at index `server`. It selects the resources that may
+    /// belong to that upstream.
     fn filter_for(&self, filter: &SubscriptionFilter, server: usize) -> SubscriptionFilter {
-        filter.retain_uris(|uri| self.router.uri_owner(uri).0.is_none_or(|owner| owner == server))
+        filter.for_upstream(|uri| {
+            let (owner, own_uri) = self.router.uri_owner(uri);
+            owner.is_none_or(|owner| owner == server).then_some(own_uri)
+        })
     }
 
     /// Sends the changes that an upstream connection reports to `sinks`, until the connection ends.
@@ -198,7 +201,6 @@ impl Subscriptions {
         // Dropped with this future, which ends the subscriptions at the upstream.
         let mut subscribed = Vec::new();
         for uri in filter.uris() {
-            let (_, uri) = self.router.uri_owner(uri);
             let Ok(_turn) = connection.server.turns.take(&client.caller, 1).await else { continue };
             subscribed.push(connection.subscribe(uri));
             let request = json!({"jsonrpc": "2.0", "id": 0, "method": "resources/subscribe", "params": {"uri": uri}});
@@ -217,13 +219,14 @@ impl Subscriptions {
             match received {
                 Ok(message) => {
                     let is_wanted = Head::read(&message).is_some_and(|head| filter.matches(&head));
-                    if is_wanted && !sinks.send(message.to_vec()) {
+                    if is_wanted && !sinks.send(filter.for_client(message.to_vec())) {
                         return;
                     }
                 }
                 // The lost messages may report any change.
                 Err(RecvError::Lagged(_)) => {
-                    if !filter.all_changes().all(|changed| sinks.send(changed)) {
+                    let mut lost = filter.all_changes().map(|changed| filter.for_client(changed));
+                    if !lost.all(|changed| sinks.send(changed)) {
                         return;
                     }
                 }
@@ -265,7 +268,9 @@ impl Subscriptions {
             }
             if head.method() == ACKNOWLEDGED {
                 sinks.confirm();
-            } else if filter.matches(&head) && !sinks.send(without_subscription_id(&message)) {
+            } else if filter.matches(&head)
+                && !sinks.send(filter.for_client(without_subscription_id(&message)))
+            {
                 return true;
             }
         }
