@@ -36,11 +36,13 @@ use crate::upstream::Failure;
 mod fresh;
 mod late;
 mod named;
+mod pages;
 mod repair;
 mod tools;
 
 use self::fresh::list_source;
 use self::late::{Fetching, RefetchKey};
+use self::pages::page_start;
 pub(super) use self::tools::{MergedTools, ProgramTool};
 
 /// The time after which the gateway lists an upstream's tools again for the guard. It is shorter
@@ -255,8 +257,8 @@ impl Lists {
 
     /// Lists the upstream's tools, so that the guard knows their arguments before the first call.
     /// Does nothing if they were listed within [`TOOLS_SEEN_FOR`], or failed to be listed within
-    /// [`GUARD_PAUSE`]. Waits for at most [`SLOW_UPSTREAM_TIMEOUT`]. The client may know a tool from an earlier session, and not list
-    /// it.
+    /// [`GUARD_PAUSE`]. Waits for at most [`SLOW_UPSTREAM_TIMEOUT`]. The client may know a tool from
+    /// an earlier session, and not list it.
     pub(super) async fn ensure_tools_seen(&self, origin: &Origin<'_>, server: usize) {
         let client = origin.client;
         let key = (Arc::clone(&client.scope), server);
@@ -440,38 +442,4 @@ fn entry_key(entry: &RawValue, kind: &ListKind) -> String {
     member(entry.get(), kind.key)
         .and_then(|key| serde_json::from_str(key.get()).ok())
         .unwrap_or_default()
-}
-
-/// Returns the index of the first entry of a page: after the entry that the cursor names or, if
-/// that no longer exists, the cursor's index. `None` for an invalid cursor. Of several entries with
-/// the name, the one before the cursor's index counts.
-fn page_start(cursor: &str, entries: &[ListEntry]) -> Option<usize> {
-    let (index, key): (usize, Option<String>) =
-        serde_json::from_slice(&URL_SAFE_NO_PAD.decode(cursor).ok()?).ok()?;
-    let is_named = |entry: &ListEntry| Some(&entry.key) == key.as_ref();
-    // The first of several entries with one name would repeat pages without end.
-    if index.checked_sub(1).and_then(|last| entries.get(last)).is_some_and(is_named) {
-        return Some(index);
-    }
-    let found = entries.iter().position(is_named);
-    Some(found.map_or(index, |found| found + 1))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn page_starts_after_last_entry_even_if_moved() {
-        let entries = |keys: &[&str]| -> Vec<ListEntry> {
-            keys.iter().map(|key| ListEntry { key: (*key).into(), json: String::new() }).collect()
-        };
-        let cursor = URL_SAFE_NO_PAD.encode(r#"[2,"b"]"#);
-        assert_eq!(page_start(&cursor, &entries(&["a", "b", "c"])), Some(2));
-        assert_eq!(page_start(&cursor, &entries(&["new", "a", "b", "c"])), Some(3));
-        assert_eq!(page_start(&cursor, &entries(&["a", "c"])), Some(2));
-        assert_eq!(page_start("!", &[]), None);
-        let cursor = URL_SAFE_NO_PAD.encode(r#"[3,"b"]"#);
-        assert_eq!(page_start(&cursor, &entries(&["a", "b", "b", "c"])), Some(3));
-    }
 }
