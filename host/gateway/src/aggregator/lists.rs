@@ -257,8 +257,8 @@ impl Lists {
 
     /// Lists the upstream's tools, so that the guard knows their arguments before the first call.
     /// Does nothing if they were listed within [`TOOLS_SEEN_FOR`], or failed to be listed within
-    /// [`GUARD_PAUSE`]. Waits for at most [`SLOW_UPSTREAM_TIMEOUT`]. The client may know a tool from
-    /// an earlier session, and not list it.
+    /// [`GUARD_PAUSE`]. Waits for at most [`SLOW_UPSTREAM_TIMEOUT`]. The client may know a tool
+    /// from an earlier session, and not list it.
     pub(super) async fn ensure_tools_seen(&self, origin: &Origin<'_>, server: usize) {
         let client = origin.client;
         let key = (Arc::clone(&client.scope), server);
