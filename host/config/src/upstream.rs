@@ -280,7 +280,8 @@ fn yes() -> bool {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct UpstreamLimits {
-    /// Seconds until an answer must begin, and between its parts.
+    /// Seconds until a command must read a request, until an answer must begin, and between its
+    /// parts.
     #[schemars(range(min = 1))]
     pub timeout_seconds: u64,
     /// Seconds until a call must be finished, however often the upstream sends something. The time
