@@ -151,6 +151,9 @@ fn sandbox_restricts_connections() -> Result<()> {
             ("open_socket", socket(2, 1, 262), "EPERM"),
             ("open_socket", socket(10, 5, 0), "EPERM"),
             ("open_socket", socket(1, 1, 0), "EPERM"),
+            // A stream, and datagrams, which reach any Unix socket.
+            ("pair", json!({"kind": 1}), "ok"),
+            ("pair", json!({"kind": 2}), "EPERM"),
         ])?;
         start(json!([]), system_calls)?.expect(&[
             ("connect", allowed.clone(), "EPERM"),
@@ -189,6 +192,15 @@ fn sandbox_restricts_system_calls() -> Result<()> {
         // `unshare` by its number of x32.
         let x32 = json!({"number": 0x4000_0000 + 272, "arguments": [0]});
         start("restricted")?.expect(&[("call", x32, "ENOSYS")])?;
+    }
+    for system_calls in ["restricted", "all"] {
+        let mut server = start(system_calls)?;
+        let gateway = json!({"pid": server.gateway.process.pid()});
+        server.expect(&[
+            ("set_limit", gateway, "EPERM"),
+            ("set_limit", json!({"pid": 0}), "ok"),
+            ("pair", json!({"kind": 2}), "ok"),
+        ])?;
     }
     start("all")?.expect(&[
         ("call", unshare(), "ok"),

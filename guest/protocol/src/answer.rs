@@ -146,25 +146,28 @@ pub fn find_id(message: &[u8]) -> Option<&str> {
 }
 
 /// Returns true if the member at offset `at` of an unreadable message is in no nested value. If
-/// quotes before it are unbalanced, its nesting is unknown. It must then be one of the last
-/// members.
+/// quotes or brackets before it do not match, its nesting is unknown. It must then be one of the
+/// last members. O(n).
 fn is_top_level(message: &[u8], at: usize) -> bool {
-    let (mut depth, mut is_text, mut next) = (0usize, false, 0);
+    let (mut open, mut is_text, mut is_damaged, mut next) = (Vec::new(), false, false, 0);
     while let Some(byte) = message.get(next).filter(|_| next < at) {
         match byte {
             b'"' => is_text = !is_text,
             b'\\' if is_text => next += 1,
-            b'{' | b'[' if !is_text => depth += 1,
-            b'}' | b']' if !is_text => depth = depth.saturating_sub(1),
+            b'{' | b'[' if !is_text => open.push(*byte),
+            b'}' | b']' if !is_text => {
+                // `{` and `}` differ by 2, and so do `[` and `]`.
+                is_damaged |= open.pop().is_none_or(|begin| begin + 2 != *byte);
+            }
             _ => {}
         }
         next += 1;
     }
-    if is_text {
+    if is_text || is_damaged {
         let rest = message.get(at..).unwrap_or_default();
         return serde_json::from_slice::<IgnoredAny>(&[b"{", rest].concat()).is_ok();
     }
-    depth == 1
+    open.len() == 1
 }
 
 /// Returns true if a message that cannot be parsed was probably meant as a response: it begins like
@@ -272,6 +275,8 @@ mod tests {
         }
         let unescaped = r#"{"jsonrpc":"2.0","result":{"text":"a"b"},"id":8,"jsonrpc":"2.0"}"#;
         assert_eq!(find_id(unescaped.as_bytes()), Some("8"));
+        let mismatched = r#"{"jsonrpc":"2.0","result":{"items":[1,2},"id":8}"#;
+        assert_eq!(find_id(mismatched.as_bytes()), Some("8"));
         let comma = r#"{"jsonrpc":"2.0","result":{"text":"a"},"id":8,}"#;
         assert_eq!(find_id(comma.as_bytes()), Some("8"));
         for nested in [

@@ -30,15 +30,9 @@ pub enum OnFault {
     Block,
 }
 
-/// The members of an upstream's answer that are needed to cut it. Parsing skips deeper values, so
-/// that deep nesting cannot make it fail.
-#[derive(Deserialize)]
-struct Answer<'a> {
-    #[serde(borrow)]
-    id: &'a RawValue,
-    #[serde(borrow)]
-    result: BTreeMap<String, &'a RawValue>,
-}
+/// The members of an object. Of members with one name, the last one counts, as for clients. Parsing
+/// skips deeper values, so that deep nesting cannot make it fail.
+type Members<'a> = BTreeMap<String, &'a RawValue>;
 
 /// A content block of a tool result, or one of the contents of a resource. Members of another type
 /// count as absent, so that an invalid block cannot evade the limit.
@@ -94,7 +88,9 @@ pub fn limit(message: &[u8], on_fault: OnFault, limit: usize) -> Option<Vec<u8>>
     let text = String::from_utf8_lossy(message);
     let valid = non_finite::replaced(text.as_bytes());
     let valid = valid.as_deref().unwrap_or(text.as_bytes());
-    let Answer { id, result } = serde_json::from_slice(valid).ok()?;
+    let answer: Members<'_> = serde_json::from_slice(valid).ok()?;
+    let (id, result) = (answer.get("id")?, answer.get("result")?);
+    let result: Members<'_> = serde_json::from_str(result.get()).ok()?;
     let member = |name: &str| result.get(name).filter(|value| value.get() != "null");
     let structured = member("structuredContent");
     let is_resource = member("content").is_none() && member("contents").is_some();
@@ -233,6 +229,18 @@ mod tests {
         assert_eq!(limit(&answer(&"x".repeat(50_000)), OnFault::Pass, 10_240), None);
         assert_eq!(limit(b"not JSON at all", OnFault::Limit, 5), None);
         assert_eq!(limit(br#"{"id":1,"result":{"tools":[]}}"#, OnFault::Block, 5), None);
+    }
+
+    #[test]
+    fn repeated_members_do_not_evade_the_limit() {
+        let long = "x".repeat(50_000);
+        let text = |text: &str| format!(r#"{{"content":[{{"type":"text","text":"{text}"}}]}}"#);
+        let message =
+            format!(r#"{{"id":1,"result":{},"id":2,"result":{}}}"#, text("a"), text(&long));
+        let cut = limit(message.as_bytes(), OnFault::Limit, 10_240).unwrap();
+        let cut: Value = serde_json::from_slice(&cut).unwrap();
+        assert_eq!(cut["id"], json!(2));
+        assert!(cut["result"]["content"][0]["text"].as_str().unwrap().contains("PARTIAL"));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use crate::edit::{Edit, apply, comma_after, slice};
 use crate::members;
 use crate::record::{RemovedServer, ServerRecord, Step, digest};
 use crate::server::{Server, ServerState, StdioServer};
+use crate::tables;
 use crate::tree::{Syntax, Value};
 use crate::{Error, Result};
 
@@ -242,8 +243,22 @@ fn unwrapped(
     Some(edits)
 }
 
-/// Adds the servers that an endpoint replaced, and removes the endpoint. Returns the new contents,
-/// and the servers that were not restored, with the reasons.
+/// Returns the text of a server, without white space around it. `None` if it has no text of its own.
+fn text_of(document: &Document, server: &Server<'_>) -> Option<String> {
+    let text = match document.syntax() {
+        Syntax::Json => slice(&document.text, server.member.node.span.clone()).to_owned(),
+        Syntax::Toml => {
+            let path: Vec<String> =
+                server.container.iter().chain([&server.name]).cloned().collect();
+            tables::text_of(document, &path)?
+        }
+    };
+    Some(text.trim().to_owned())
+}
+
+/// Adds the servers that an endpoint replaced, and removes the endpoint. A server that is in the
+/// file as it was counts as restored. Returns the new contents, and the servers that were not
+/// restored, with the reasons.
 #[allow(clippy::type_complexity, reason = "the bytes, and the servers that are left out")]
 fn restore_removed(
     client: Client,
@@ -255,11 +270,14 @@ fn restore_removed(
     let mut left = Vec::new();
     for server in removed {
         let document = Document::parse(client, &bytes)?;
-        let exists = document
-            .servers()
-            .iter()
-            .any(|one| one.container == server.container && one.name == server.name);
-        if exists {
+        let servers = document.servers();
+        let existing =
+            servers.iter().find(|one| one.container == server.container && one.name == server.name);
+        if let Some(existing) = existing {
+            // An undo of another server, or the user, has restored it.
+            if text_of(&document, existing).as_deref() == Some(server.text.trim()) {
+                continue;
+            }
             let reason = "another server has its name now".to_owned();
             left.push((server.name.clone(), reason));
             continue;

@@ -252,8 +252,10 @@ fn write(mut edit: FileEdit, journal: &Journal) -> FileEdit {
             }),
         edits::Outcome::Undo(undone) => write_file(&state, &undone.bytes)
             .and_then(|()| {
-                let names = edit.undone_names.as_deref();
-                journal.finish(&state, names, &undone.unfinished)
+                // The end of an endpoint restores all servers that it replaced.
+                let names = edit.undone_names.as_ref();
+                let names = names.map(|names| [names.as_slice(), &undone.restored].concat());
+                journal.finish(&state, names.as_deref(), &undone.unfinished)
             })
             .map(|()| None),
         edits::Outcome::Failed(_) => Ok(None),

@@ -56,6 +56,17 @@ def signal(pid):
     os.kill(pid, 0)
 
 
+def pair(kind):
+    for end in socket.socketpair(socket.AF_UNIX, kind):
+        end.close()
+
+
+def set_limit(pid):
+    """Sets a limit of a process to its value."""
+    limits = resource.prlimit(pid, resource.RLIMIT_CORE)
+    resource.prlimit(pid, resource.RLIMIT_CORE, limits)
+
+
 def call(number, arguments):
     """Makes a system call."""
     ctypes.set_errno(0)
@@ -68,8 +79,8 @@ def file_limit():
 
 
 TOOLS = [
-    read, write, truncate, make_device, execute, connect, open_socket, fast_open, signal, call,
-    file_limit,
+    read, write, truncate, make_device, execute, connect, open_socket, fast_open, signal, pair,
+    set_limit, call, file_limit,
 ]  # fmt: skip
 TOOLS = {tool.__name__: tool for tool in TOOLS}
 

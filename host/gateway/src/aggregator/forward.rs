@@ -148,7 +148,16 @@ impl Forwarder {
         exchange.upstream_admitted();
         let (call, repeatable) = match self.send(origin, server, message).await {
             Ok(sent) => sent,
-            Err(failure) => return self.fail(&exchange, request, &failure),
+            Err(failure) => {
+                // A process that no longer reads is as unavailable as one that does not answer.
+                if matches!(failure, Failure::Timeout(_))
+                    && let Some(server) = self.connections.servers.get(server)
+                    && server.http.is_none()
+                {
+                    server.failed(&failure);
+                }
+                return self.fail(&exchange, request, &failure);
+            }
         };
         let in_flight = InFlightRequest {
             server,

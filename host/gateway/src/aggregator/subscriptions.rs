@@ -22,6 +22,7 @@ use crate::message::Head;
 use crate::protocol_mode::ProtocolMode;
 use crate::stream_limits::OpenStream;
 use crate::tasks::AbortOnDrop;
+use crate::upstream::Failure;
 use crate::upstream::connection::UpstreamConnection;
 use crate::upstream::request_table::UpstreamReply;
 
@@ -29,6 +30,8 @@ use crate::upstream::request_table::UpstreamReply;
 const CONFIRM_TIMEOUT: Duration = Duration::from_secs(5);
 /// The pause before the gateway subscribes again after an upstream's connection has ended.
 const RESUBSCRIBE_PAUSE: Duration = Duration::from_secs(5);
+/// The maximum pause before the gateway connects again to an upstream that is unreachable.
+const MAX_RESUBSCRIBE_PAUSE: Duration = Duration::from_secs(320);
 
 /// Subscribes to changes at upstreams on behalf of clients. Clones share the same state. The
 /// subscription tasks hold clones.
@@ -334,21 +337,33 @@ impl Subscriptions {
             let (confirmed, _ignored) = mpsc::channel(1);
             let sinks = Sinks { changes, confirmed };
             let following = async {
+                let mut pause = RESUBSCRIBE_PAUSE;
                 loop {
                     let connection = {
                         let Some(session) = session.upgrade() else { return };
                         let client = Client { session: Some(session), ..client.clone() };
                         subscriptions.connections.get(&client, server).await
                     };
-                    if let Ok(connection) = connection {
-                        let is_stateless = connection.mode == ProtocolMode::Stateless;
-                        let follow =
-                            subscriptions.follow_stateless(&client, &connection, &filter, &sinks);
-                        if !is_stateless || !follow.await {
-                            return;
+                    match connection {
+                        Ok(connection) => {
+                            pause = RESUBSCRIBE_PAUSE;
+                            let is_stateless = connection.mode == ProtocolMode::Stateless;
+                            let follow = subscriptions.follow_stateless(
+                                &client,
+                                &connection,
+                                &filter,
+                                &sinks,
+                            );
+                            if !is_stateless || !follow.await {
+                                return;
+                            }
                         }
+                        // It refuses this client, such as one without a token.
+                        Err(Failure::Refused(_)) => return,
+                        // Many sessions may wait for one upstream.
+                        Err(_) => pause = (pause * 2).min(MAX_RESUBSCRIBE_PAUSE),
                     }
-                    tokio::time::sleep(RESUBSCRIBE_PAUSE).await;
+                    tokio::time::sleep(pause).await;
                 }
             };
             let relaying = async {

@@ -171,6 +171,8 @@ impl Supervisor {
     async fn run(mut self, mut output: JoinHandle<()>) {
         let is_unexpected = tokio::select! {
             _ = &mut output => !self.end.is_cancelled(),
+            // The process has closed its input: it can answer no further request.
+            _ = &mut self.writer => !self.end.is_cancelled(),
             () = self.end.cancelled() => false,
         };
         // Pending requests fail now rather than after the process has exited.

@@ -33,7 +33,8 @@ struct QueuedLine {
 }
 
 /// Sends messages to the task that writes them. The task writes each message as a whole, even if
-/// its sender is dropped meanwhile. Dropping the writer closes the input.
+/// its sender is dropped meanwhile. It does not begin to write one whose sender was dropped.
+/// Dropping the writer closes the input.
 pub(super) struct LineWriter(mpsc::Sender<QueuedLine>);
 
 /// Sends replies to pings to the task that writes them. Does not keep the input open.
@@ -50,8 +51,8 @@ impl LineWriter {
         (Self(lines), PongSender(pongs), task)
     }
 
-    /// Writes a message as a line. If the process does not read it within `limit`, fails, and may
-    /// still write it later.
+    /// Writes a message as a line. If the process does not read it within `limit`, fails. The rest of
+    /// a line that was begun is still written later.
     pub(super) async fn send(&self, message: Vec<u8>, limit: Duration) -> Result<(), WriteError> {
         let (written, result) = oneshot::channel();
         let sent = async {
@@ -87,6 +88,10 @@ async fn write_queued(
             }
             line = lines.recv() => {
                 let Some(QueuedLine { message, written }) = line else { return };
+                // Its sender has given up, and may have reported that.
+                if written.is_closed() {
+                    continue;
+                }
                 let result = write_line(&mut input, &message).await;
                 let is_failed = result.is_err();
                 let _ = written.send(result);
@@ -146,12 +151,36 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn given_up_messages_are_not_written() {
+        let (input, output) = duplex(8);
+        let (writer, _, _) = LineWriter::start(input);
+        let first = writer.send(vec![b'a'; 100], LIMIT);
+        let second = async {
+            tokio::task::yield_now().await;
+            let given_up = writer.send(b"b".to_vec(), Duration::ZERO).await;
+            assert!(matches!(given_up, Err(WriteError::Slow)));
+            let mut output = BufReader::new(output);
+            let (sent, first, last) =
+                tokio::join!(writer.send(b"c".to_vec(), LIMIT), line(&mut output), async {
+                    tokio::task::yield_now().await
+                });
+            let () = last;
+            sent.unwrap();
+            assert_eq!((first.len(), line(&mut output).await), (101, "c\n".to_owned()));
+        };
+        let (first, ()) = tokio::join!(first, second);
+        first.unwrap();
+    }
+
+    #[tokio::test]
     async fn full_pipe_limits_sends_and_blocks_no_pong() {
         let (input, output) = duplex(8);
         let (writer, pongs, task) = LineWriter::start(input);
         let slow = writer.send(vec![b'a'; 100], Duration::ZERO).await;
         assert!(matches!(slow, Err(WriteError::Slow)));
         (0..100).for_each(|_| pongs.send(b"pong".to_vec()));
+        let given_up = writer.send(b"given up".to_vec(), Duration::ZERO).await;
+        assert!(matches!(given_up, Err(WriteError::Slow)));
         let mut waiting = Box::pin(writer.send(b"b".to_vec(), LIMIT));
         assert!(waiting.as_mut().now_or_never().is_none());
         drop(output);

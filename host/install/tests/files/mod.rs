@@ -159,6 +159,33 @@ fn journal_keeps_servers_that_were_not_restored() {
 }
 
 #[test]
+fn undo_of_one_replaced_server_finishes_the_edit() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("mcp.json");
+    let both = r#"{"mcpServers": {"a": {"command": "npx"}, "b": {"command": "uvx"}}}"#;
+    fs::write(&path, both).unwrap();
+    let journal = Journal::new(home.path().join("state"));
+    let state = read_file(&path, &[]).unwrap();
+    let document = Document::parse(Client::Cursor, &state.bytes).unwrap();
+    let endpoint = Endpoint::Url("http://127.0.0.1:8808/mcp".to_owned());
+    let plan = replace_servers(&document, &endpoint, &|_| true).unwrap();
+    journal.add(Client::Cursor, &state, &plan, 1).unwrap();
+    write_file(&state, &plan.bytes).unwrap();
+    let state = read_file(&path, &[]).unwrap();
+    let steps = journal.steps(&state.target).unwrap();
+    let selected = ["a".to_owned()];
+    let undone = undo(Client::Cursor, &state.bytes, &steps, Some(&selected)).unwrap();
+    assert_eq!((undone.restored.len(), undone.left.len()), (2, 0));
+    write_file(&state, &undone.bytes).unwrap();
+    // Without the end of the record, a further undo finds both servers as they were.
+    let state = read_file(&path, &[]).unwrap();
+    let again = undo(Client::Cursor, &state.bytes, &steps, None).unwrap();
+    assert_eq!((again.left.len(), again.unfinished.len()), (0, 0));
+    journal.finish(&state, Some(&undone.restored), &undone.unfinished).unwrap();
+    assert!(journal.steps(&state.target).unwrap().is_empty());
+}
+
+#[test]
 fn wrapped_server_without_guard_leaves_no_record() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("mcp.json");

@@ -101,7 +101,8 @@ const NAMESPACE_FLAGS: [i32; 7] = [
     libc::CLONE_NEWNET,
 ];
 
-/// The bits of the second argument of `socket` that are its type. The others are flags.
+/// The bits of the second argument of `socket` and `socketpair` that are the type. The others are
+/// flags.
 const SOCKET_TYPE_MASK: u64 = 0xf;
 /// The types of Internet sockets that need neither TCP nor UDP: raw, RDM, sequenced packets (SCTP),
 /// DCCP and packets (include/linux/net.h).
@@ -111,17 +112,15 @@ const OTHER_SOCKET_TYPES: [i32; 5] = [3, 4, 5, 6, 10];
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
 /// Restricts the system calls of this thread, and of the program that it executes, as `run` says.
+/// Limits of other processes cannot be set in any case.
 ///
 /// # Errors
 /// The kernel or the machine has no such restriction.
 pub(super) fn restrict(run: &RunSandboxed) -> Result<(), String> {
-    if !run.restrict_system_calls && !run.restrict_network {
-        return Ok(());
-    }
     let failed = |error: &dyn std::fmt::Display| {
         format!(
             "system calls cannot be restricted (seccomp: {error}): a kernel with seccomp filters \
-             is needed; `systemCalls: all` without `connect` does without them"
+             is needed"
         )
     };
     for program in programs(run).map_err(|error| failed(&error))? {
@@ -133,7 +132,11 @@ pub(super) fn restrict(run: &RunSandboxed) -> Result<(), String> {
 /// Returns the filters.
 fn programs(run: &RunSandboxed) -> Result<Vec<BpfProgram>, BackendError> {
     let mut programs = Vec::new();
-    let mut rules = Rules::new();
+    // A limit of processor time ends a process, and the kernel compares accounts only. C libraries
+    // call it for the own process, whose id they write as 0.
+    let sets_limit = SeccompCondition::new(2, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, 0)?;
+    let limits = vec![SeccompRule::new(vec![is_not(0, 0)?, sets_limit])?];
+    let mut rules = Rules::from([(libc::SYS_prlimit64, limits)]);
     if run.restrict_system_calls {
         let refused = REFUSED.iter().chain(REFUSED_ON_THIS_MACHINE);
         rules.extend(refused.map(|call| (*call, Vec::new())));
@@ -154,8 +157,14 @@ fn programs(run: &RunSandboxed) -> Result<Vec<BpfProgram>, BackendError> {
             let flag = has_bits(argument, libc::MSG_FASTOPEN)?;
             rules.insert(call, vec![SeccompRule::new(vec![flag])?]);
         }
+        // A datagram socket of a pair can send to any Unix socket. Those of a stream cannot.
+        let mask = SeccompCmpOp::MaskedEq(SOCKET_TYPE_MASK);
+        let is_datagram = condition(1, mask, libc::SOCK_DGRAM)?;
+        rules.insert(libc::SYS_socketpair, vec![SeccompRule::new(vec![is_datagram])?]);
     }
-    rules.insert(libc::SYS_socket, sockets(run)?);
+    if run.restrict_system_calls || run.restrict_network {
+        rules.insert(libc::SYS_socket, sockets(run)?);
+    }
     programs.push(program(rules, libc::EPERM)?);
     Ok(programs)
 }
