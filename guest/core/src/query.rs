@@ -225,7 +225,10 @@ impl Query {
             None => records,
         };
         check_range(input)?;
-        let aggregates = self.aggregate.as_deref().map(Aggregates::parse).transpose()?;
+        let mut aggregates = self.aggregate.as_deref().map(Aggregates::parse).transpose()?;
+        if self.ignore_case == Some(true) {
+            aggregates = aggregates.map(Aggregates::in_any_case);
+        }
         if self.filters() || aggregates.is_some() {
             self.require_list(&mut records, aggregates.as_ref())?;
         }

@@ -32,7 +32,7 @@ pub enum OnFault {
 
 /// The members of an object. Of members with one name, the last one counts, as for clients. Parsing
 /// skips deeper values, so that deep nesting cannot make it fail.
-type Members<'a> = BTreeMap<String, &'a RawValue>;
+type LastMembers<'a> = BTreeMap<String, &'a RawValue>;
 
 /// A content block of a tool result, or one of the contents of a resource. Members of another type
 /// count as absent, so that an invalid block cannot evade the limit.
@@ -88,9 +88,9 @@ pub fn limit(message: &[u8], on_fault: OnFault, limit: usize) -> Option<Vec<u8>>
     let text = String::from_utf8_lossy(message);
     let valid = non_finite::replaced(text.as_bytes());
     let valid = valid.as_deref().unwrap_or(text.as_bytes());
-    let answer: Members<'_> = serde_json::from_slice(valid).ok()?;
+    let answer: LastMembers<'_> = serde_json::from_slice(valid).ok()?;
     let (id, result) = (answer.get("id")?, answer.get("result")?);
-    let result: Members<'_> = serde_json::from_str(result.get()).ok()?;
+    let result: LastMembers<'_> = serde_json::from_str(result.get()).ok()?;
     let member = |name: &str| result.get(name).filter(|value| value.get() != "null");
     let structured = member("structuredContent");
     let is_resource = member("content").is_none() && member("contents").is_some();

@@ -243,7 +243,8 @@ fn unwrapped(
     Some(edits)
 }
 
-/// Returns the text of a server, without white space around it. `None` if it has no text of its own.
+/// Returns the text of a server, without white space around it. `None` if it has no text of its
+/// own.
 fn text_of(document: &Document, server: &Server<'_>) -> Option<String> {
     let text = match document.syntax() {
         Syntax::Json => slice(&document.text, server.member.node.span.clone()).to_owned(),

@@ -316,8 +316,10 @@ impl GuardArguments {
                     .as_str()
                     .ok_or("path must be a string, such as /items/0 or $.items[*].name")?;
                 match jq_program(path) {
-                    Some(program) => self.query.jq = Some(program),
-                    None if path.starts_with('.') => self.query.jq = Some(path.to_owned()),
+                    Some(program) => set_once(&mut self.query.jq, program, "jq")?,
+                    None if path.starts_with('.') => {
+                        set_once(&mut self.query.jq, path.to_owned(), "jq")?;
+                    }
                     None => self.query.path = Some(path.to_owned()),
                 }
             }
@@ -341,9 +343,11 @@ impl GuardArguments {
             _ => {
                 let condition = parse_expression(name, value)?;
                 match jq_program(&condition) {
-                    Some(program) => self.query.jq = Some(program),
-                    None if is_jq_filter(&condition) => self.query.jq = Some(condition),
-                    None => self.query.condition = Some(condition),
+                    Some(program) => set_once(&mut self.query.jq, program, "jq")?,
+                    None if is_jq_filter(&condition) => {
+                        set_once(&mut self.query.jq, condition, "jq")?;
+                    }
+                    None => set_once(&mut self.query.condition, condition, "where")?,
                 }
             }
         }
@@ -355,6 +359,20 @@ impl GuardArguments {
         }
         Ok(())
     }
+}
+
+/// Sets a part of the query.
+///
+/// # Errors
+/// Returns a message for the caller if another argument has set it.
+fn set_once(slot: &mut Option<String>, text: String, name: &str) -> Result<(), String> {
+    if slot.is_some() {
+        return Err(format!(
+            "two arguments set {name}: give it once, and sort and offset beside it"
+        ));
+    }
+    *slot = Some(text);
+    Ok(())
 }
 
 /// Returns true if a condition is a jq program: it begins with a dot, and cannot be parsed as a
@@ -421,6 +439,21 @@ mod tests {
     fn unknown_tools_need_prefixed_names() {
         assert!(sorted(r#"{"limit":5,"cursor":"theirs"}"#, None).unwrap().rest.is_none());
         assert_eq!(sorted(r#"{"_guard":{"limit":5}}"#, None).unwrap().rest.unwrap(), b"{}");
+    }
+
+    #[test]
+    fn arguments_are_given_once() {
+        for (arguments, reason) in [
+            (r#"{"_guard":{"path":".a.b","jq":"map(.c)"}}"#, "two arguments set jq"),
+            (r#"{"_guard":{"filter":"id = 2","where":"id = 1"}}"#, "where twice"),
+            (r#"{"_guard":{"offset":2,"filter_ids":["a"]}}"#, "offset skips"),
+            (r#"{"_guard":{"offset":2,"aggregate":"count"}}"#, "offset skips"),
+        ] {
+            let refusal = sorted(arguments, None).unwrap_err();
+            assert!(refusal.contains(reason), "{arguments}: {refusal}");
+        }
+        let zero = sorted(r#"{"_guard":{"offset":0,"aggregate":"count"}}"#, None).unwrap();
+        assert_eq!(zero.guarded.query.condition, None);
     }
 
     #[test]

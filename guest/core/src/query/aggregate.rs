@@ -1,8 +1,6 @@
 //! Totals (aggregates) over all records, such as `count by status, sum(price.total),
 //! distinct(city)`. They cover all records, including those that an excerpt hides.
 
-use std::collections::BTreeSet;
-
 mod check;
 mod expression;
 mod filtered;
@@ -19,10 +17,11 @@ use self::check::{check_dates, check_scalar, choose_scale, left_out};
 use self::expression::TotalExpression;
 pub(crate) use self::filtered::split;
 use self::groups::{Column, GroupTable};
-use self::lists::SharedLists;
+use self::lists::{SharedLists, outer_list};
 use self::total::{AggregateFunction, Key, Total};
+use super::code::outside_quotes;
 use super::condition::{Condition, TotalsCondition};
-use super::field::FieldName;
+use super::field::{FieldName, FieldPath};
 use super::names::join_names;
 use super::objects;
 use super::operand::Operand;
@@ -64,8 +63,9 @@ struct Aggregate {
     /// The condition on the records of this total. `None` once `chosen` has them, or if there is no
     /// condition.
     condition: Option<Condition>,
-    /// The records that meet the condition. `None` without a condition.
-    chosen: Option<BTreeSet<NodeId>>,
+    /// The records that meet the condition, in the order of the document. `None` without a
+    /// condition.
+    chosen: Option<Vec<NodeId>>,
     /// The scale on which values are compared. `survey` has the forms of the values that determine
     /// it.
     scale: Scale,
@@ -85,6 +85,8 @@ struct SortKey {
 struct Group {
     key: Vec<Key>,
     totals: Vec<Total>,
+    /// The number of records or, with a shared list, of its elements.
+    rows: u64,
 }
 
 impl Aggregate {
@@ -99,16 +101,38 @@ impl Aggregate {
     /// Returns a message for the caller if the condition does not apply to the records.
     fn choose(&mut self, records: &RecordSet<'_>) -> Result<Option<String>, String> {
         let Some(condition) = self.condition.take() else { return Ok(None) };
+        if let Some(list) = self.operand.as_ref().and_then(|own| outer_list(own, records)) {
+            let mut is_shared = false;
+            condition.each_name(&mut |name| {
+                let path = name.find(records, &records.ids);
+                is_shared |= path.is_some_and(|path| {
+                    let own = FieldPath::shared_list(&[&path], &records.outline, &records.ids);
+                    own.as_ref() == Some(&list)
+                });
+            });
+            if is_shared {
+                return Err(format!(
+                    "aggregate: the condition of {} chooses records, and its field and that of the total are of elements of {list}: choose the list with path, or use jq",
+                    self.verbatim
+                ));
+            }
+        }
         let chosen = condition.select(records)?;
-        self.chosen = Some(chosen.ids.into_iter().collect());
-        // The first part states the condition, which the caller knows.
-        let notes = chosen.description.split_once("; ").map(|(_, notes)| notes.to_owned());
-        Ok(notes.map(|notes| format!("{}: {notes}", self.label())))
+        let mut ids = chosen.ids;
+        ids.sort_unstable();
+        self.chosen = Some(ids);
+        let notes = (!chosen.notes.is_empty()).then(|| chosen.notes.join("; "));
+        Ok(notes.map(|notes| format!("{}: {notes}", self.verbatim)))
     }
 
     /// Returns true if the total covers the record `id`.
     fn covers(&self, id: NodeId) -> bool {
-        self.chosen.as_ref().is_none_or(|chosen| chosen.contains(&id))
+        self.chosen.as_ref().is_none_or(|chosen| chosen.binary_search(&id).is_ok())
+    }
+
+    /// Returns true if the total is of all records, and not computed from others.
+    fn is_plain(&self) -> bool {
+        self.expression.is_none() && self.condition.is_none() && self.chosen.is_none()
     }
 
     /// Returns the name of the total in the result: the alias, or the expression.
@@ -116,17 +140,27 @@ impl Aggregate {
         self.alias.as_deref().unwrap_or(&self.verbatim)
     }
 
-    /// Returns true if `name`, without white space, names this total.
+    /// Returns true if `name`, as [`plain_name`] returns it, is the alias or the text of this
+    /// total.
     fn has_name(&self, name: &str) -> bool {
-        let plain: String = self.verbatim.split_whitespace().collect();
-        let is_computed = self.expression.is_some();
-        let function = plain.split('(').next().filter(|_| !is_computed).unwrap_or_default();
-        let is_count = self.operand.is_none() && !is_computed && self.chosen.is_none();
+        let is_all = self.is_plain() && self.operand.is_none();
         self.alias.as_ref().is_some_and(|alias| alias.eq_ignore_ascii_case(name))
-            || plain.eq_ignore_ascii_case(name)
-            || function.eq_ignore_ascii_case(name)
-            || (is_count && self.condition.is_none() && name.eq_ignore_ascii_case("count(*)"))
+            || plain_name(&self.verbatim).eq_ignore_ascii_case(name)
+            || (is_all && name.eq_ignore_ascii_case("count(*)"))
     }
+
+    /// Returns true if `name` is that of the function of this total.
+    fn has_function(&self, name: &str) -> bool {
+        let function = self.verbatim.split('(').next().unwrap_or_default();
+        self.is_plain() && function.trim().eq_ignore_ascii_case(name)
+    }
+}
+
+/// Returns the text of a total without white space outside of quotes.
+fn plain_name(text: &str) -> String {
+    let outside: Vec<usize> = outside_quotes(text).map(|(at, _)| at).collect();
+    let is_space = |at: usize, c: char| c.is_whitespace() && outside.binary_search(&at).is_ok();
+    text.char_indices().filter(|(at, c)| !is_space(*at, *c)).map(|(_, c)| c).collect()
 }
 
 impl Aggregates {
@@ -157,6 +191,15 @@ impl Aggregates {
             let conditions = segment.items.iter().filter_map(|item| item.condition.as_ref());
             conditions.for_each(|condition| condition.each_name(visit));
         }
+    }
+
+    /// Makes comparisons of texts in the conditions of totals ignore case.
+    #[must_use]
+    pub fn in_any_case(mut self) -> Self {
+        for item in self.0.iter_mut().flat_map(|segment| &mut segment.items) {
+            item.condition = item.condition.take().map(Condition::in_any_case);
+        }
+        self
     }
 
     /// Returns true if some totals are grouped.
@@ -243,12 +286,15 @@ impl GroupedTotals {
     /// Returns the column that `name` refers to: a field of the groups, a total, a column number
     /// from 1, or a word such as `value` or `key`. `None` if there is no such column.
     fn column(&self, name: &str) -> Option<Column> {
-        if let Some(at) = self.by.iter().position(|field| {
-            field.name.verbatim.split_whitespace().collect::<String>().eq_ignore_ascii_case(name)
-        }) {
+        let name = plain_name(name);
+        let name = name.as_str();
+        let is_key = |field: &Operand| plain_name(&field.name.verbatim).eq_ignore_ascii_case(name);
+        if let Some(at) = self.by.iter().position(is_key) {
             return Some(Column::Key(at));
         }
-        if let Some(at) = self.items.iter().position(|item| item.has_name(name)) {
+        let named = self.items.iter().position(|item| item.has_name(name));
+        let by_function = || self.items.iter().position(|item| item.has_function(name));
+        if let Some(at) = named.or_else(by_function) {
             return Some(Column::Total(at));
         }
         if let Ok(number) = name.parse::<usize>() {
@@ -317,7 +363,7 @@ impl GroupedTotals {
             && !lists.is_empty()
         {
             return Err(format!(
-                "aggregate: {} chooses records, and the groups are elements of a list: choose the list with path, or use jq",
+                "aggregate: {} chooses records, and the groups are elements of a list: give the condition as where, choose the list with path, or use jq",
                 item.verbatim
             ));
         }

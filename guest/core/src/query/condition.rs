@@ -118,6 +118,8 @@ pub struct ChosenRecords {
     pub ids: Vec<NodeId>,
     /// The condition in words, with the number of records that could not be compared.
     pub description: String,
+    /// The part of the description after the condition, for each note.
+    pub notes: Vec<String>,
 }
 
 /// Returns true if an order or a page is next. Skips a condition that is always true, such as
@@ -177,7 +179,7 @@ impl Condition {
     /// Returns a message for the caller if the condition is invalid, or has an order or a limit.
     pub fn with_order(text: &str, order: &str) -> Result<String, String> {
         let known = Self::parse(text)?;
-        if !known.order.is_empty() || known.limit.is_some() {
+        if !known.order.is_empty() || known.limit.is_some() || known.offset > 0 {
             return Err("where has an order or a limit already: leave out sort".to_owned());
         }
         Ok(format!("{} order by {order}", known.plain(text)?))
@@ -202,6 +204,18 @@ impl Condition {
             true => plain,
             false => format!("from {} where {plain}", self.list.join(".")),
         })
+    }
+
+    /// Returns true if the condition has no order, no page and no list of its own.
+    pub(super) fn is_plain(&self) -> bool {
+        self.order.is_empty() && self.offset == 0 && self.limit.is_none() && self.list.is_empty()
+    }
+
+    /// Returns the number of comparisons.
+    pub(super) fn comparisons(&self) -> usize {
+        let mut count = 0;
+        self.test.each_leaf(&mut |_| count += 1);
+        count
     }
 
     /// Returns true if the condition names a list inside an object. That list may be outside of the
@@ -263,7 +277,9 @@ impl Condition {
             notes.push(format!("the first {} of {all}", ids.len()));
         }
         notes.retain(|note| !note.is_empty());
-        Ok(ChosenRecords { ids, description: notes.join("; ") })
+        let description = notes.join("; ");
+        notes.drain(..notes.len().min(1));
+        Ok(ChosenRecords { ids, description, notes })
     }
 }
 

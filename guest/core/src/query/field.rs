@@ -259,7 +259,8 @@ impl FieldName {
         let [NameSegment::Key(name)] = self.segments.as_slice() else { return None };
         let name = name.trim_start_matches('@').to_lowercase().replace(['_', '-'], "");
         let is_entry = |id: NodeId| {
-            ["line", "message"].iter().all(|key| records.outline.member(id, key).is_some())
+            let has = |key: &str| records.outline.member(id, key).is_some();
+            has("line") && has("message") && (has("time") || has("timeOfYear") || has("timeOfDay"))
         };
         if !all.first().is_some_and(|id| is_entry(*id)) {
             return None;
@@ -283,7 +284,7 @@ const LOG_MEMBERS: [(&[&str], &[&str]); 12] = [
     (&["msg", "text", "body"], &["message"]),
     (&["logger", "loggername", "component", "module", "class", "name"], &["source", "process"]),
     (&["ip", "clientip", "remoteaddr", "remoteip", "sourceip", "srcip", "addr"], &["client"]),
-    (&["url", "uri", "request", "requesturi", "endpoint", "route"], &["path"]),
+    (&["url", "uri", "requesturi", "endpoint", "route"], &["path"]),
     (&["verb", "requestmethod", "httpmethod"], &["method"]),
     (&["statuscode", "code", "httpstatus", "responsecode", "response"], &["status"]),
     (&["size", "bytessent", "bodybytessent", "length", "responsesize"], &["bytes"]),

@@ -1,5 +1,7 @@
 //! Records that are chosen by their ids.
 
+use std::collections::{BTreeMap, HashSet};
+
 use super::Query;
 use super::records::RecordSet;
 use super::response_mode::RecordKeys;
@@ -26,38 +28,34 @@ impl Query {
         if !chosen.is_empty() || ids.is_empty() {
             return Ok((chosen, None));
         }
-        if let Some((note, chosen)) = self.by_other_id(records, &ids) {
-            return Ok((chosen, Some(note)));
+        if records.ids.iter().any(|id| own(id).is_some()) {
+            return Ok((chosen, None));
         }
-        if ids.iter().all(|id| own(id).is_none()) {
-            return Err("filter_ids: the records have no ids, and no field has one of these values; write where, or name the field in policy as itemFields.id".to_owned());
-        }
-        Ok((chosen, None))
+        let (field, chosen) = self.by_other_id(records, &ids).ok_or_else(|| {
+            "filter_ids: the records have no ids, and no field has one of these values; write where, or name the field in policy as itemFields.id".to_owned()
+        })?;
+        Ok((chosen, Some(format!("ids are at {field}"))))
     }
 
-    /// Returns the records in which the first field with one of the ids has one, with a note that
-    /// names the field. `None` if no field has one. O(values).
+    /// Returns the field in which most records have one of the ids, and these records. `None` if no
+    /// field has one. O(values).
     fn by_other_id(
         &self,
         records: &RecordSet<'_>,
         ids: &[NodeId],
     ) -> Option<(String, Vec<NodeId>)> {
         let outline = &records.outline;
-        let first = *ids.first()?;
-        let names = outline.children(first).map(|(_, node)| outline.decoded(&node.key));
-        names.filter(|name| !name.is_empty()).find_map(|name| {
-            let is_chosen = |id: &NodeId| {
-                let value = outline.member(*id, &name).and_then(|(id, _)| outline.node(id));
-                let value =
-                    value.filter(|node| node.children == 0).map(|node| Value::new(outline, node));
-                value
-                    .as_ref()
-                    .and_then(Value::text)
-                    .is_some_and(|text| self.filter_ids.iter().any(|id| id == text))
-            };
-            let chosen: Vec<NodeId> = ids.iter().copied().filter(is_chosen).collect();
-            (!chosen.is_empty()).then(|| (format!("ids are at {name}"), chosen))
-        })
+        let wanted: HashSet<&str> = self.filter_ids.iter().map(String::as_str).collect();
+        let mut found: BTreeMap<String, Vec<NodeId>> = BTreeMap::new();
+        for id in ids {
+            for (_, node) in outline.children(*id).filter(|(_, node)| node.children == 0) {
+                let value = Value::new(outline, node);
+                if value.text().is_some_and(|text| wanted.contains(text)) {
+                    found.entry(outline.decoded(&node.key)).or_default().push(*id);
+                }
+            }
+        }
+        found.into_iter().rev().max_by_key(|(_, chosen)| chosen.len())
     }
 }
 
@@ -78,5 +76,10 @@ mod tests {
         let (chosen, note) = by(&["M2", "M7"]).unwrap();
         assert_eq!((chosen.len(), note.as_deref()), (1, Some("ids are at Bib")));
         assert!(by(&["M7"]).unwrap_err().contains("no ids"));
+        // A value of another field is no id if the records have ids.
+        let json = br#"[{"id":1,"qty":5},{"id":2,"qty":9}]"#;
+        let records = RecordSet::locate(json, &limits).unwrap();
+        let query = Query { filter_ids: vec!["5".to_owned()], ..Query::default() };
+        assert_eq!(query.by_ids(&records, &limits, records.ids.clone()), Ok((Vec::new(), None)));
     }
 }

@@ -221,8 +221,10 @@ impl<'l> LogRecord<'l> {
         if !self.level.is_empty() {
             members.push(("level", self.level.into()));
         }
-        let (thread, rest) = writer::thread(self.between, self.rest);
-        let rest = rest.trim_start_matches(SEPARATORS);
+        let (thread, after) = writer::thread(self.between, self.rest);
+        let after = after.trim_start_matches(SEPARATORS);
+        let source = writer::source(self.between, after, thread.is_some());
+        let rest = self.rest.trim_start_matches(SEPARATORS);
         let is_syslog = self.level.is_empty() && time.is_of_syslog();
         let message = match is_syslog {
             true => origin(rest, true, &mut members),
@@ -244,7 +246,7 @@ impl<'l> LogRecord<'l> {
             let key = key.filter(|key| is_key(key) && *key != time.name());
             members.extend(key.map(|key| (key, Cow::Owned(time.text().to_owned()))));
             pairs(self.between, &mut members);
-            let message = match writer::source(self.between, rest, thread.is_some()) {
+            let message = match source {
                 Some((name, message)) => {
                     members.extend(thread.map(|thread| ("thread", thread.into())));
                     members.push(("source", name.into()));

@@ -197,6 +197,10 @@ fn comparisons(field: &str, value: &Value) -> Result<String, String> {
 /// Returns the plain name of an operator such as `$gte`, `_gte` or `gte`. `None` if it is unknown.
 fn operator(name: &str) -> Option<&str> {
     let plain = name.strip_prefix(['$', '_']).unwrap_or(name);
+    // Without the sign, it is rather the name of a field.
+    if name == "all" {
+        return None;
+    }
     let known = [
         "eq",
         "ne",

@@ -35,6 +35,8 @@ pub(super) enum FieldFunction {
     Slice(usize, usize),
 }
 
+/// The names of the unit of a difference of dates.
+const DAYS: [&str; 4] = ["day", "days", "d", "dd"];
 /// The maximum number of decimals for rounding, because a double has 15 significant digits.
 const MAX_DECIMALS: u32 = 15;
 
@@ -259,16 +261,20 @@ impl Operand {
         let start = reader.position();
         let unit = reader.quoted()?.or_else(|| {
             let word = reader.peek_word();
-            (["day", "days", "d", "dd"].contains(&word.to_lowercase().as_str()) && reader.eat(word))
+            (DAYS.contains(&word.to_lowercase().as_str()) && reader.eat(word))
                 .then(|| word.to_owned())
         });
-        let has_unit =
-            unit.is_some_and(|unit| unit.to_lowercase().starts_with('d')) && reader.eat(",");
+        let is_day = |unit: &String| DAYS.contains(&unit.to_lowercase().as_str());
+        let has_unit = unit.as_ref().is_some_and(is_day) && reader.eat(",");
         if !has_unit {
             reader.reset(start);
         }
         let first = Self::read(reader)?;
         let second = if reader.eat(",") { Some(Self::read(reader)?) } else { None };
+        // The unit comes last in BigQuery.
+        if !has_unit && reader.eat(",") && reader.keyword(&["day", "days"]).is_none() {
+            return Err(reader.error("the unit is day"));
+        }
         let (Some(second), true) = (second, reader.eat(")")) else {
             return Err(reader.error(&format!(
                 "write {word}(later, earlier) or {word}('day', earlier, later), which is a number of days"

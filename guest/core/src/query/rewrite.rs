@@ -47,6 +47,15 @@ impl Query {
     /// # Errors
     /// Returns a message for the caller if the query has no records to skip, or already skips some.
     pub fn add_offset(&mut self, count: u64) -> Result<(), String> {
+        if count == 0 {
+            return Ok(());
+        }
+        if !self.filter_ids.is_empty() || self.min_score.is_some() {
+            return Err(
+                "offset skips records before filter_ids and min_score choose: leave it out"
+                    .to_owned(),
+            );
+        }
         let other = [(&self.jq, "jq"), (&self.grep, "grep"), (&self.aggregate, "aggregate")];
         if let Some((_, name)) = other.iter().find(|(argument, _)| argument.is_some()) {
             return Err(format!(

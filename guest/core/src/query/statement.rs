@@ -2,7 +2,8 @@
 //! LIMIT 3`.
 
 use super::Query;
-use super::code::{keyword, parts};
+use super::code::{keyword, parts, replaced};
+use super::condition::Condition;
 use super::reader::is_word_character;
 
 /// The parts of a statement that selects records.
@@ -23,8 +24,19 @@ impl Query {
     pub fn separate_statement(&mut self) -> Result<(), String> {
         // `fields: "id, price WHERE price > 5"`
         if let Some(fields) = self.fields.take() {
+            let is_clause = |at: &usize| {
+                let (before, after) = fields.split_at(*at);
+                let condition = after
+                    .strip_prefix(['w', 'W'])
+                    .map_or(after, |_| after.get("where".len()..).unwrap_or_default());
+                before.ends_with(char::is_whitespace)
+                    && !before.trim_end().ends_with(',')
+                    && condition.starts_with([' ', 'o', 'O'])
+                    && Condition::parse(condition.trim()).is_ok()
+            };
             let clauses = ["where", "order by"].iter().filter_map(|word| keyword(&fields, 1, word));
-            let (names, condition) = fields.split_at(clauses.min().unwrap_or(fields.len()));
+            let clause = clauses.filter(is_clause).min();
+            let (names, condition) = fields.split_at(clause.unwrap_or(fields.len()));
             self.fields = Some(names.trim().to_owned());
             if !condition.is_empty() {
                 let is_where = keyword(condition, 0, "where") == Some(0);
@@ -42,7 +54,8 @@ impl Query {
             return self.separate_comparison();
         };
         let text = slot.as_deref().unwrap_or_default();
-        let Some(statement) = read(text) else {
+        let is_count = |column: &str| name == "aggregate" && column.eq_ignore_ascii_case("count");
+        let Some(statement) = read(text, &is_count) else {
             // The totals read the whole statement.
             if name != "aggregate" {
                 let text = slot.take();
@@ -62,7 +75,7 @@ impl Query {
                 && text.starts_with(|c: char| c.is_alphabetic() || c == '_')
                 && keyword(text, 0, "select").is_none()
                 && !text.contains(['|', '{', ';'])
-                && super::condition::Condition::parse(text).is_ok()
+                && Condition::parse(text).is_ok()
         };
         if self.jq.as_deref().is_some_and(is_comparison) {
             let text = self.jq.take();
@@ -95,16 +108,16 @@ fn is_statement(text: &str) -> bool {
 }
 
 /// Returns the parts of a statement. `None` if it has totals or groups, or a form that this
-/// language lacks.
-fn read(text: &str) -> Option<Statement> {
+/// language lacks. `is_total` returns true for further columns that are totals.
+fn read(text: &str, is_total: &dyn Fn(&str) -> bool) -> Option<Statement> {
     let text = text.trim().trim_end_matches(';').trim_end();
     let from = keyword(text, 0, "from")?;
     let (mut columns, rest) =
         (text.get("select".len()..from)?.trim(), text.get(from + "from".len()..)?.trim());
-    let is_total = keyword(columns, 0, "distinct") == Some(0)
+    let has_groups = keyword(columns, 0, "distinct") == Some(0)
         || keyword(rest, 0, "group by").is_some()
         || keyword(rest, 0, "join").is_some();
-    if is_total {
+    if has_groups {
         return None;
     }
     let mut limit = String::new();
@@ -125,11 +138,15 @@ fn read(text: &str) -> Option<Statement> {
     }
     let prefixes: Vec<String> =
         [Some(table), alias].into_iter().flatten().map(|name| format!("{name}.")).collect();
-    let mut fields = Vec::new();
+    let (mut fields, mut aliases) = (Vec::new(), Vec::new());
     for column in parts(columns, ",") {
-        let column =
-            keyword(column, 0, "as").map_or(column, |at| column.get(..at).unwrap_or(column));
-        let column = column.trim();
+        let (column, alias) = match keyword(column, 1, "as") {
+            Some(at) => (column.get(..at)?.trim(), column.get(at + "as".len()..)?.trim()),
+            None => (column.trim(), ""),
+        };
+        if is_total(column) {
+            return None;
+        }
         let plain = prefixes.iter().find_map(|prefix| column.strip_prefix(prefix.as_str()));
         let plain = plain.unwrap_or(column).trim_matches(['"', '`', '[', ']']);
         let is_name = |c: char| is_word_character(c) || "*.-@$ ".contains(c);
@@ -137,19 +154,40 @@ fn read(text: &str) -> Option<Statement> {
             return None;
         }
         fields.push(plain.to_owned());
+        aliases.extend((!alias.is_empty()).then_some((alias, plain)));
     }
     let condition = rest.get("where".len()..).filter(|_| keyword(rest, 0, "where") == Some(0));
     let mut condition = format!("{}{limit}", condition.unwrap_or(rest).trim());
     if let Some(alias) = alias {
-        condition = super::code::replaced(&condition, |before, rest| {
+        condition = replaced(&condition, |before, rest| {
             let prefix = format!("{alias}.");
             let is_start = !before.ends_with(|c| is_word_character(c) || c == '.');
             (is_start && rest.starts_with(&prefix)).then(|| (prefix.len(), String::new()))
         })
         .unwrap_or(condition);
     }
+    // An alias names its column in the rest of the statement.
+    for (alias, column) in aliases {
+        let is_end = |rest: &str| !rest.starts_with(|c| is_word_character(c) || c == '.');
+        condition = replaced(&condition, |before, rest| {
+            let is_start = !before.ends_with(|c| is_word_character(c) || c == '.');
+            let after = rest.strip_prefix(alias)?;
+            (is_start && is_end(after)).then(|| (alias.len(), column.to_owned()))
+        })
+        .unwrap_or(condition);
+    }
     let all = fields.iter().any(|field| field == "*");
-    let condition = condition.trim().to_owned();
+    let condition = condition.trim();
+    // The name of the table may be that of a list.
+    let is_list = table.chars().all(|c| c.is_alphanumeric() || "_-.$".contains(c));
+    let is_where = keyword(rest, 0, "where") == Some(0);
+    let condition = match (is_list, is_where, condition) {
+        (false, _, "") => String::new(),
+        (false, _, condition) => condition.to_owned(),
+        (true, true, condition) => format!("from {table} where {condition}"),
+        (true, false, "") => format!("from {table} where true offset 0"),
+        (true, false, condition) => format!("from {table} where true {condition}"),
+    };
     Some(Statement {
         fields: (!all).then(|| fields.join(",")),
         condition: (!condition.is_empty()).then_some(condition),
@@ -171,15 +209,24 @@ mod tests {
     fn statements_become_arguments() {
         let owned = |text: &str| Some(text.to_owned());
         for (text, fields, condition) in [
-            ("SELECT * FROM t WHERE a > 5", None, Some("a > 5")),
+            ("SELECT * FROM t WHERE a > 5", None, Some("from t where a > 5")),
             (
                 "select a, t.b AS c from t where a = 'x from y' order by b desc limit 3;",
                 Some("a,b"),
-                Some("a = 'x from y' order by b desc limit 3"),
+                Some("from t where a = 'x from y' order by b desc limit 3"),
             ),
-            ("SELECT TOP 3 a FROM t ORDER BY b DESC", Some("a"), Some("ORDER BY b DESC limit 3")),
-            ("SELECT x.a FROM t AS x WHERE x.b = 1", Some("a"), Some("b = 1")),
-            ("SELECT a FROM t", Some("a"), None),
+            (
+                "SELECT TOP 3 a FROM t ORDER BY b DESC",
+                Some("a"),
+                Some("from t where true ORDER BY b DESC limit 3"),
+            ),
+            ("SELECT x.a FROM t AS x WHERE x.b = 1", Some("a"), Some("from t where b = 1")),
+            (
+                "SELECT a AS n, b FROM t ORDER BY n",
+                Some("a,b"),
+                Some("from t where true ORDER BY a"),
+            ),
+            ("SELECT a FROM t", Some("a"), Some("from t where true offset 0")),
         ] {
             let expected = (fields.and_then(owned), condition.and_then(owned), None);
             for query in [
@@ -195,6 +242,13 @@ mod tests {
         assert_eq!(separated(query), (None, None, owned(totals)));
         let query = Query { fields: owned("a, b WHERE b > 5"), ..Query::default() };
         assert_eq!(separated(query), (owned("a, b"), owned("b > 5"), None));
+        for fields in ["id,where", "id,where,title", "event.where.city", "id, order by"] {
+            let query = Query { fields: owned(fields), ..Query::default() };
+            assert_eq!(separated(query), (owned(fields), None, None));
+        }
+        let count = "select city, count from t";
+        let query = Query { aggregate: owned(count), ..Query::default() };
+        assert_eq!(separated(query), (None, None, owned(count)));
         let query = Query { jq: owned("a = 'x' AND b < 5"), ..Query::default() };
         assert_eq!(separated(query), (None, owned("a = 'x' AND b < 5"), None));
     }

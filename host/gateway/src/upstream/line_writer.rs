@@ -51,8 +51,8 @@ impl LineWriter {
         (Self(lines), PongSender(pongs), task)
     }
 
-    /// Writes a message as a line. If the process does not read it within `limit`, fails. The rest of
-    /// a line that was begun is still written later.
+    /// Writes a message as a line. If the process does not read it within `limit`, fails. The rest
+    /// of a line that was begun is still written later.
     pub(super) async fn send(&self, message: Vec<u8>, limit: Duration) -> Result<(), WriteError> {
         let (written, result) = oneshot::channel();
         let sent = async {
@@ -137,11 +137,8 @@ mod tests {
     async fn dropped_send_leaves_no_part_of_a_line() {
         let (input, output) = duplex(8);
         let (writer, _, _) = LineWriter::start(input);
-        let first = writer.send(vec![b'a'; 100], LIMIT);
         // The pipe is full in the middle of the line when the request is cancelled.
-        assert!(
-            tokio::select! { biased; _ = first => false, () = tokio::task::yield_now() => true }
-        );
+        begin(&writer).await;
         let mut output = BufReader::new(output);
         let (sent, read) = tokio::join!(writer.send(b"b\nc".to_vec(), LIMIT), async {
             (line(&mut output).await, line(&mut output).await)
@@ -150,37 +147,37 @@ mod tests {
         assert_eq!(read, (format!("{}\n", "a".repeat(100)), "b c\n".to_owned()));
     }
 
+    /// Begins to write a line of 100 bytes, and gives up in the middle of it.
+    async fn begin(writer: &LineWriter) {
+        let first = writer.send(vec![b'a'; 100], LIMIT);
+        assert!(
+            tokio::select! { biased; _ = first => false, () = tokio::task::yield_now() => true }
+        );
+    }
+
     #[tokio::test]
     async fn given_up_messages_are_not_written() {
         let (input, output) = duplex(8);
         let (writer, _, _) = LineWriter::start(input);
-        let first = writer.send(vec![b'a'; 100], LIMIT);
-        let second = async {
-            tokio::task::yield_now().await;
-            let given_up = writer.send(b"b".to_vec(), Duration::ZERO).await;
-            assert!(matches!(given_up, Err(WriteError::Slow)));
-            let mut output = BufReader::new(output);
-            let (sent, first, last) =
-                tokio::join!(writer.send(b"c".to_vec(), LIMIT), line(&mut output), async {
-                    tokio::task::yield_now().await
-                });
-            let () = last;
-            sent.unwrap();
-            assert_eq!((first.len(), line(&mut output).await), (101, "c\n".to_owned()));
-        };
-        let (first, ()) = tokio::join!(first, second);
-        first.unwrap();
+        begin(&writer).await;
+        let given_up = writer.send(b"b".to_vec(), Duration::ZERO).await;
+        assert!(matches!(given_up, Err(WriteError::Slow)));
+        let mut output = BufReader::new(output);
+        let (sent, read) = tokio::join!(writer.send(b"c".to_vec(), LIMIT), async {
+            (line(&mut output).await, line(&mut output).await)
+        });
+        sent.unwrap();
+        assert_eq!(read, (format!("{}\n", "a".repeat(100)), "c\n".to_owned()));
     }
 
     #[tokio::test]
     async fn full_pipe_limits_sends_and_blocks_no_pong() {
         let (input, output) = duplex(8);
         let (writer, pongs, task) = LineWriter::start(input);
-        let slow = writer.send(vec![b'a'; 100], Duration::ZERO).await;
+        begin(&writer).await;
+        let slow = writer.send(b"slow".to_vec(), Duration::ZERO).await;
         assert!(matches!(slow, Err(WriteError::Slow)));
         (0..100).for_each(|_| pongs.send(b"pong".to_vec()));
-        let given_up = writer.send(b"given up".to_vec(), Duration::ZERO).await;
-        assert!(matches!(given_up, Err(WriteError::Slow)));
         let mut waiting = Box::pin(writer.send(b"b".to_vec(), LIMIT));
         assert!(waiting.as_mut().now_or_never().is_none());
         drop(output);

@@ -71,7 +71,9 @@ pub(super) fn choose_scale(
 ) -> Option<String> {
     let needs = item.function.needs_numbers();
     let operand = item.operand.as_ref().filter(|_| needs || item.function.compares())?;
-    for id in chosen.iter().filter(|id| item.chosen.as_ref().is_none_or(|own| own.contains(id))) {
+    let covered = item.chosen.as_ref();
+    let covers = |id: &NodeId| covered.is_none_or(|own| own.binary_search(id).is_ok());
+    for id in chosen.iter().filter(|id| covers(id)) {
         operand.visit(&records.outline, *id, &mut |value| item.survey.add(&value));
     }
     let name = operand.to_string();
@@ -171,7 +173,14 @@ pub(super) fn left_out(
             quote(&sample.unwrap_or_default())
         ));
     }
-    if with == 0 && without > 0 && whole.is_computed() {
+    let has_number = || {
+        records.ids.iter().any(|id| {
+            let mut found = false;
+            whole.visit(&records.outline, *id, &mut |value| found |= value.number().is_some());
+            found
+        })
+    };
+    if with == 0 && without > 0 && whole.is_computed() && lists.is_empty() && !has_number() {
         return Err(format!(
             "aggregate: {whole} is a number in no record; + - * / and % take numbers, so compute with other values, such as dates, in jq"
         ));

@@ -89,8 +89,7 @@ impl TotalExpression {
     fn factor(reader: &mut Reader<'_>, items: &mut Vec<Aggregate>) -> Result<Self, String> {
         let value = Self::plain(reader, items)?;
         while reader.eat("::") {
-            let kind = reader.peek_word();
-            reader.eat(kind);
+            number_type(reader)?;
         }
         Ok(value)
     }
@@ -144,11 +143,7 @@ impl TotalExpression {
             if reader.keyword(&["as"]).is_none() {
                 return Err(reader.error("write CAST(total AS float)"));
             }
-            // The type has no effect on numbers.
-            while !reader.peek_word().is_empty() {
-                let word = reader.peek_word();
-                reader.eat(word);
-            }
+            number_type(reader)?;
             reader.close()?;
             return Ok(inner);
         }
@@ -197,6 +192,40 @@ impl TotalExpression {
             }
         };
         result.map_or(Value::Null, float)
+    }
+
+    /// Returns the currency of the value for a group. `None` if it is a plain number.
+    pub(super) fn currency<'g>(&self, group: &'g Group) -> Option<&'g str> {
+        match self {
+            Self::Number(_) => None,
+            Self::Total(at) => group.totals.get(*at)?.currency().ok()?,
+            Self::Round(inner, _) | Self::OrElse(inner, _) | Self::NullIf(inner, _) => {
+                inner.currency(group)
+            }
+            Self::Binary(operator, left, right) => {
+                match (operator, left.currency(group), right.currency(group)) {
+                    // A ratio, or a price times a price.
+                    ('*' | '/', Some(_), Some(_)) | ('/', None, Some(_)) => None,
+                    (_, left, right) => left.or(right),
+                }
+            }
+        }
+    }
+
+    /// Returns two currencies whose amounts are added for a group. `None` if there are none.
+    fn mixed<'g>(&self, group: &'g Group) -> Option<(&'g str, &'g str)> {
+        match self {
+            Self::Number(_) | Self::Total(_) => None,
+            Self::Round(inner, _) | Self::OrElse(inner, _) | Self::NullIf(inner, _) => {
+                inner.mixed(group)
+            }
+            Self::Binary(_, left, right) => {
+                let both = left.currency(group).zip(right.currency(group));
+                both.filter(|(left, right)| left != right)
+                    .or_else(|| left.mixed(group))
+                    .or_else(|| right.mixed(group))
+            }
+        }
     }
 
     /// Calls `visit` with each total.
@@ -253,9 +282,35 @@ impl GroupedTotals {
                 }
             });
             result?;
+            if let Some((one, other)) = groups.iter().find_map(|group| expression.mixed(group)) {
+                return Err(format!(
+                    "aggregate: {} computes with amounts in {one} and {other}: ask for each total alone",
+                    item.verbatim
+                ));
+            }
         }
         Ok(())
     }
+}
+
+/// Reads the type of a cast, such as `float` or `decimal(10, 2)`, which does not change a number.
+fn number_type(reader: &mut Reader<'_>) -> Result<(), String> {
+    let word = reader.peek_word();
+    let known = ["float", "float8", "float64", "real", "double", "decimal", "numeric", "number"];
+    if !known.contains(&word.to_lowercase().as_str()) {
+        return Err(reader.error(
+            "a type such as float or numeric is expected here; to round, write round(total)",
+        ));
+    }
+    reader.eat(word);
+    let _ = reader.keyword(&["precision"]);
+    if reader.eat("(") {
+        while reader.peek().is_some_and(|c| c.is_ascii_digit() || ", ".contains(c)) {
+            reader.next();
+        }
+        reader.close()?;
+    }
+    Ok(())
 }
 
 /// Reads a number such as `100.0`. `None`, with nothing read, if none is next.

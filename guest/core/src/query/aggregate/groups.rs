@@ -11,12 +11,12 @@ use crate::query::condition::Source;
 use crate::query::field::FieldPath;
 use crate::query::operand::Operand;
 use crate::query::records::RecordSet;
-use crate::query::scale::{Scale, ScaleSurvey, SortPosition};
+use crate::query::scale::{Scale, ScaleSurvey, SortPosition, with_currency};
 use crate::query::value::Value;
 
 impl GroupedTotals {
     pub(super) fn group(&self, key: Vec<Key>) -> Group {
-        Group { key, totals: self.items.iter().map(|_| Total::default()).collect() }
+        Group { key, totals: self.items.iter().map(|_| Total::default()).collect(), rows: 0 }
     }
 
     /// Returns the groups of the records `chosen`, with their totals.
@@ -42,6 +42,7 @@ impl GroupedTotals {
                         groups.insert(key.clone(), self.group(key.clone()));
                     }
                     let Some(group) = groups.get_mut(&key) else { continue };
+                    group.rows += 1;
                     let items = self.items.iter().zip(&mut group.totals).enumerate();
                     for (at, (item, total)) in items {
                         if !item.covers(*id) {
@@ -116,7 +117,11 @@ impl GroupedTotals {
                 Column::Total(at) => Some((self.by.len() + at, key.descending)),
             })
             .collect();
-        let size = |group: &Group| group.totals.first().map_or(0, |total| total.count);
+        let counted = self.visible().find(|(_, item)| item.is_plain()).map(|(at, _)| at);
+        let size = |group: &Group| {
+            let total = counted.and_then(|at| group.totals.get(at));
+            total.map_or(group.rows, |total| total.count)
+        };
         let rows: Vec<Vec<Value<'static>>> = groups.iter().map(values).collect();
         let scales: Vec<(Scale, usize, bool)> = columns
             .iter()
@@ -165,7 +170,15 @@ impl GroupedTotals {
     ) {
         let Some((item, total)) = self.items.get(at).zip(group.totals.get(at)) else { return };
         match &item.expression {
-            Some(_) => write_value(&self.value(group, at), out),
+            Some(expression) => {
+                let value = self.value(group, at);
+                match (expression.currency(group), value.text()) {
+                    (Some(currency), Some(number)) => {
+                        out.extend(quoted(&with_currency(number, currency)));
+                    }
+                    _ => write_value(&value, out),
+                }
+            }
             None => total.write(item.function, records, limit, out),
         }
     }

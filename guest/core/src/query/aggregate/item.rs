@@ -3,7 +3,7 @@
 use super::Aggregate;
 use super::spreadsheet;
 use super::total::AggregateFunction;
-use crate::query::code::{end_of_group, keyword, parts};
+use crate::query::code::{end_of_group, keyword, outside_quotes, parts};
 use crate::query::condition::Condition;
 use crate::query::operand::Operand;
 use crate::query::order::read_direction;
@@ -87,13 +87,6 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Result<Reading, String> {
     }
     total.condition = filter.or(total.condition.take());
     total.verbatim = reader.since(start).to_owned();
-    if matches!(reading, Reading::Share(..))
-        && reader.since(start).to_lowercase().contains("filter")
-    {
-        return Err(
-            reader.error("a share has one condition: write count(*) FILTER (WHERE …) / count(*)")
-        );
-    }
     Ok(reading)
 }
 
@@ -149,10 +142,13 @@ fn plain(reader: &mut Reader<'_>) -> Result<Reading, String> {
 }
 
 fn argument(reader: &mut Reader<'_>, function: AggregateFunction) -> Result<Operand, String> {
-    Ok(match (present(reader, function)?, Operand::computed(reader)) {
-        (Some(operand), _) | (None, Some(operand)) => operand,
-        (None, None) => field(reader)?,
-    })
+    if let Some(operand) = present(reader, function)? {
+        return Ok(operand);
+    }
+    match Operand::computed(reader) {
+        Some(operand) => Ok(operand),
+        None => field(reader),
+    }
 }
 
 /// Reads `0.9) WITHIN GROUP (ORDER BY x`, the arguments of a percentile in SQL. Returns the share
@@ -193,9 +189,13 @@ fn with_criteria(reader: &mut Reader<'_>) -> Result<Option<Aggregate>, String> {
     };
     rest.eat(inside.trim());
     rest.close()?;
+    let condition = read_condition(&condition, &mut rest)?;
     let Reading::Total(total) = plain(&mut rest.inner(&total))? else { return Ok(None) };
+    if total.condition.is_some() {
+        return Err(rest.error("a total has one condition: join both with AND"));
+    }
     *reader = rest;
-    Ok(Some(Aggregate { condition: Some(Condition::parse(&condition)?), ..total }))
+    Ok(Some(Aggregate { condition: Some(condition), ..total }))
 }
 
 /// Reads `FILTER (WHERE a > 5)`. `None` if no such clause is next.
@@ -209,11 +209,21 @@ fn filter(reader: &mut Reader<'_>) -> Result<Option<Condition>, String> {
     let Some(inside) = inside else {
         return Err(rest.error("a closing parenthesis is missing after FILTER"));
     };
-    let condition = Condition::parse(inside.trim())?;
+    let condition = read_condition(inside.trim(), &mut rest)?;
     rest.eat(inside.trim());
     rest.close()?;
     *reader = rest;
     Ok(Some(condition))
+}
+
+/// Parses the condition of a total, whose comparisons count as parts of the expression of `reader`.
+fn read_condition(text: &str, reader: &mut Reader<'_>) -> Result<Condition, String> {
+    let condition = Condition::parse(text)?;
+    if !condition.is_plain() {
+        return Err(reader.error("the condition of a total has no order, limit or list of its own"));
+    }
+    (0..condition.comparisons()).try_for_each(|_| reader.count_part())?;
+    Ok(condition)
 }
 
 /// A value for the records that meet a condition, and a value for the others: `CASE WHEN a > 5 THEN
@@ -228,7 +238,7 @@ impl<'t> Branches<'t> {
     /// Reads the whole argument of a total. `None` if it has another form.
     fn read(text: &'t str) -> Result<Option<Self>, String> {
         let text = text.trim();
-        if keyword(text, 0, "case") == Some(0) {
+        if keyword(text, 0, "case") == Some(0) && keyword(text, 0, "when").is_some() {
             return Self::case(text).map(Some).ok_or_else(|| {
                 "write CASE WHEN condition THEN value ELSE 0 END, with one WHEN; for several conditions write one total each".to_owned()
             });
@@ -246,8 +256,15 @@ impl<'t> Branches<'t> {
                 _ => Err("write if(condition, value, 0)".to_owned()),
             };
         }
+        // `Time in minutes` is a name, and so is anything in quotes.
+        let plain: String = outside_quotes(text).map(|(_, sign)| sign).collect();
+        let plain = plain.to_lowercase();
+        let words = [" is null", " is not null", " in (", " like '"];
+        let is_condition = (plain.contains(['=', '<', '>', '~'])
+            || words.iter().any(|word| plain.contains(word)))
+            && Condition::parse(text).is_ok();
         let condition = text.to_owned();
-        Ok(spreadsheet::is_condition(text).then_some(Self { condition, value: "1", other: "0" }))
+        Ok(is_condition.then_some(Self { condition, value: "1", other: "0" }))
     }
 
     fn case(text: &'t str) -> Option<Self> {
@@ -273,8 +290,12 @@ impl<'t> Branches<'t> {
     }
 
     /// Returns the total of a function over these values.
-    fn total(&self, function: AggregateFunction, reader: &Reader<'_>) -> Result<Reading, String> {
-        let condition = Condition::parse(&self.condition)?;
+    fn total(
+        &self,
+        function: AggregateFunction,
+        reader: &mut Reader<'_>,
+    ) -> Result<Reading, String> {
+        let condition = read_condition(&self.condition, reader)?;
         let counted = Aggregate {
             condition: Some(condition),
             ..Aggregate::new(AggregateFunction::Count, None)

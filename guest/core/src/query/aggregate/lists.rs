@@ -149,7 +149,7 @@ impl Row {
 
 /// Returns the outermost list through which all fields of an operand lead. `None` if there is no
 /// such list.
-fn outer_list(operand: &Operand, records: &RecordSet<'_>) -> Option<FieldPath> {
+pub(super) fn outer_list(operand: &Operand, records: &RecordSet<'_>) -> Option<FieldPath> {
     if operand.function == Some(FieldFunction::Length) {
         return None;
     }

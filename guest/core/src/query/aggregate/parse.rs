@@ -174,7 +174,7 @@ fn sorts(reader: &Reader<'_>) -> bool {
     total_name(&mut rest).is_ok() && rest.keyword(&["asc", "desc", "limit"]).is_some()
 }
 
-/// Reads the name of a total or of a group's field. Returns it without white space.
+/// Reads the name of a total or of a group's field.
 fn total_name(reader: &mut Reader<'_>) -> Result<String, String> {
     reader.skip_space();
     let start = reader.position();
@@ -183,7 +183,7 @@ fn total_name(reader: &mut Reader<'_>) -> Result<String, String> {
     } else {
         Operand::read(reader)?;
     }
-    Ok(reader.since(start).split_whitespace().collect())
+    Ok(reader.since(start).to_owned())
 }
 
 /// Returns true if a total is next: a function with its parenthesis, or `count`.
@@ -237,7 +237,7 @@ fn grouped(reader: &mut Reader<'_>, start: Position) -> Result<Option<GroupedTot
             }
             let mut items = Vec::new();
             let total = expression::read(reader, &mut items)?;
-            let name = total.verbatim.split_whitespace().collect();
+            let name = total.verbatim.clone();
             totals.order.push(SortKey { name, descending: true });
             items.push(total);
             totals.items = items;

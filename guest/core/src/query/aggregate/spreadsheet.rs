@@ -43,8 +43,12 @@ pub(super) fn split(text: &str) -> Option<(String, String)> {
         (Some(_), [field, pairs @ ..]) if !is_count => (*field, pairs),
         (Some(_), pairs) => ("", pairs),
         (None, [condition]) if is_count => return found(condition, "", total, rest),
+        (None, [first, second]) if is_count && is_condition(first) && is_condition(second) => {
+            return found(&format!("({first}) AND ({second})"), "", total, rest);
+        }
         (None, pair @ [_, criterion]) if is_count && !is_condition(criterion) => ("", pair),
-        (None, [field, condition]) if is_condition(condition) => {
+        (None, [field, ..]) if !is_count && is_condition(field) => return None,
+        (None, [field, condition]) if !is_count && is_condition(condition) => {
             return found(condition, field, total, rest);
         }
         // `SUMIF(qty, ">5")` adds what it tests.
@@ -75,9 +79,10 @@ fn found(condition: &str, field: &str, total: &str, rest: &str) -> Option<(Strin
 
 /// Returns true if a text is a comparison by itself: it has an operator outside of quotes.
 pub(super) fn is_condition(text: &str) -> bool {
-    let word = [" in ", " like ", " contains ", " is ", " has "];
-    outside_quotes(text).any(|(_, sign)| "=<>~".contains(sign))
-        || word.iter().any(|word| text.to_lowercase().contains(word))
+    let words = [" in ", " like ", " contains ", " is ", " has "];
+    let plain: String = outside_quotes(text).map(|(_, sign)| sign).collect();
+    let plain = plain.to_lowercase();
+    plain.contains(['=', '<', '>', '~']) || words.iter().any(|word| plain.contains(word))
 }
 
 /// Returns the comparison of the field `range` with a criterion such as `">5"`, `"<>x"`, `"a*"` or

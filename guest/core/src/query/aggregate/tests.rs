@@ -148,3 +148,71 @@ fn numbers_are_computed_from_totals() {
         assert!(refusal.contains(reason), "{text}: {refusal}");
     }
 }
+
+fn totals_of(json: &str, aggregate: &str) -> String {
+    let records = RecordSet::locate(json.as_bytes(), &EndpointSettings::default()).unwrap();
+    let totals = Aggregates::parse(aggregate);
+    let totals = totals.and_then(|totals| totals.run(&records, &records.ids, 0));
+    totals.map_or_else(|reason| reason, |bytes| String::from_utf8(bytes).unwrap())
+}
+
+#[test]
+fn conditions_of_totals_keep_their_texts() {
+    let json = r#"[{"c":"A","s":"done"},{"c":"B","s":"in progress"},{"c":"A","s":"done"}]"#;
+    for text in [
+        "count by c order by countif(s = 'in progress') desc limit 1",
+        "count by c having countif(s = 'in progress') > 0",
+        "count(*) FILTER (WHERE s = 'in progress') AS open, count by c order by count limit 1",
+        "count by c order by sum(CASE WHEN s = 'in progress' THEN 1 ELSE 0 END) desc limit 1",
+    ] {
+        let found = totals_of(json, text);
+        assert!(found.contains(r#"{"B":1}"#) || found.contains(r#""c":"B""#), "{text}: {found}");
+        assert!(!found.contains(r#""A""#), "{text}: {found}");
+    }
+}
+
+#[test]
+fn conditions_of_totals_and_elements_are_refused() {
+    let json = r#"[{"items":[{"sku":"x","qty":1},{"sku":"y","qty":10}]}]"#;
+    for text in [
+        "sumif(items.qty, items.sku = 'x')",
+        "sum(items.qty) FILTER (WHERE items.sku = 'x')",
+        "sum(CASE WHEN items.sku = 'x' THEN items.qty ELSE 0 END)",
+    ] {
+        assert!(totals_of(json, text).contains("are of elements of items"), "{text}");
+    }
+}
+
+#[test]
+fn names_are_no_conditions_of_totals() {
+    let json = r#"[{"Cost in USD":5,"case":"a","is new":1,"status":"x","n":7}]"#;
+    for (text, expected) in [
+        (r#"sum("Cost in USD")"#, "5"),
+        ("max(case)", "\"a\""),
+        ("countif(status = 'x', n > 8) as k", "\"k\":0"),
+        ("countif(status = 'x', n > 6) as k", "\"k\":1"),
+        ("countif(status, n > 3)", "takes a condition"),
+        ("sumif(n > 5, n < 9)", "takes a condition"),
+        ("countif(n > 5, n < 3) as k", "\"k\":0"),
+        ("avg(status = 'filter') as k", "\"k\":0"),
+        ("{}", "not known"),
+    ] {
+        let found = totals_of(json, text);
+        assert!(found.contains(expected), "{text}: {found}");
+    }
+}
+
+#[test]
+fn computed_totals_have_currencies() {
+    let json = r#"[{"fee":"10 EUR","tip":"5 USD","n":2},{"fee":"20 EUR","tip":"5 USD","n":2}]"#;
+    for (text, expected) in [
+        ("round(sum(fee), 1) as k", r#""k":"€30""#),
+        ("sum(fee) / sum(n) as k", r#""k":"€7.5""#),
+        ("sum(fee) + sum(tip)", "amounts in € and USD"),
+        ("avg(n)::int", "to round, write round(total)"),
+        ("avg(n)::decimal(10, 2) as k", r#""k":2"#),
+    ] {
+        let found = totals_of(json, text);
+        assert!(found.contains(expected), "{text}: {found}");
+    }
+}

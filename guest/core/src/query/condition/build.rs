@@ -1,10 +1,12 @@
 //! Builds tests from their parts.
 
+use super::literal::read_literal;
 use super::operator::Sign;
 use super::pattern::TextPattern;
 use super::{Check, Operator, Test};
 use crate::query::literal::Literal;
 use crate::query::operand::{FieldFunction, Operand};
+use crate::query::reader::Reader;
 use crate::query::value::quote;
 
 /// Creates the pattern for an operator and its value.
@@ -114,4 +116,23 @@ pub(super) fn single(mut tests: Vec<Test>, several: fn(Vec<Test>) -> Test) -> Te
         }
         None => several(tests),
     }
+}
+
+/// Reads the value after `IS DISTINCT FROM`, a comparison in which null is a value, and returns the
+/// test.
+pub(super) fn distinct_from(operand: Operand, reader: &mut Reader<'_>) -> Result<Test, String> {
+    let literal = read_literal(reader, false)?;
+    let is_value = literal.is_quoted
+        || literal.is_null()
+        || literal.number().is_some()
+        || literal.boolean().is_some();
+    if !is_value {
+        return Err(reader.error(
+            "IS DISTINCT FROM takes a value, with texts in quotes; for two fields write a != b",
+        ));
+    }
+    let is_null = literal.is_null();
+    let test = equal(operand.clone(), literal)?;
+    let is_known = negate(Test::leaf(operand, Check::IsNull));
+    Ok(negate(if is_null { test } else { Test::All(vec![is_known, test]) }))
 }

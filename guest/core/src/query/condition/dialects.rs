@@ -43,15 +43,21 @@ pub(super) fn condition(text: &str) -> Option<String> {
 /// Converts formulas of spreadsheets: `=AND([Length (m)]>300, OR(a=1, NOT(b=2)))`.
 fn formula(text: &str) -> Option<String> {
     let plain = text.strip_prefix('=').unwrap_or(text).trim_start();
+    let is_call = |name: &str| plain.starts_with(name);
+    if plain.len() == text.len() && !(is_call("AND(") || is_call("OR(")) {
+        return None;
+    }
     let converted = calls(plain)?;
-    // A name in brackets: `[Length (m)]`.
+    // A name in brackets, before an operator: `[Length (m)]`.
     let named = replaced(&converted, |before, rest| {
-        let name = rest.strip_prefix('[')?;
-        let name = name.get(..name.find(']')?)?.trim_start_matches('@');
-        let is_name = name.starts_with(char::is_alphabetic) && !name.contains(['\'', '"', '[']);
-        let is_start = !before.ends_with(|c| is_word_character(c) || ")].".contains(c));
-        (is_name && is_start)
-            .then(|| (rest.find(']').unwrap_or_default() + 1, format!("\"{name}\"")))
+        let (name, after) = rest.strip_prefix('[')?.split_once(']')?;
+        let length = name.len() + 2;
+        let name = name.trim_start_matches('@');
+        let is_name =
+            name.starts_with(char::is_alphabetic) && !name.contains(['\'', '"', '[', ',', '/']);
+        let is_operand = before.trim_end().ends_with(['(', ','])
+            && after.trim_start().starts_with(['=', '<', '>', '!']);
+        (is_name && is_operand).then(|| (length, format!("\"{name}\"")))
     });
     Some(named.unwrap_or(converted))
 }

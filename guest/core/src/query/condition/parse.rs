@@ -8,13 +8,14 @@
 //! comparison = operand operator value | number operator operand [ operator number ]
 //! ```
 
-use super::build::{empty, equal, has_wildcards, negate, numbered, pattern, single};
+use super::build::{distinct_from, empty, equal, has_wildcards, negate, numbered, pattern, single};
 use super::literal::{ENDS, qualifier_follows, read_literal, read_literals, regex_literal};
 use super::lucene;
 use super::operator::{SYMBOLS, Sign, is_comparison, parse_operator};
 use super::pattern::TextPattern;
 use super::pipe::{check_pipe, eat_alternative, eat_or};
 use super::{Check, Operator, Test};
+use crate::query::code::end_of_group;
 use crate::query::field::FieldName;
 use crate::query::literal::Literal;
 use crate::query::operand::Operand;
@@ -50,7 +51,10 @@ impl Parser {
         let mut tests = vec![self.or(reader)?];
         while self.names == Names::Fields && (reader.eat(",") || reader.eat(";")) {
             let is_end = reader.is_at_end()
-                || reader.clone().keyword(&["order by", "sort by", "limit"]).is_some();
+                || reader
+                    .clone()
+                    .keyword(&["order by", "sort by", "limit", "offset", "skip"])
+                    .is_some();
             if is_end {
                 break;
             }
@@ -172,9 +176,10 @@ impl Parser {
             return Operand::read(reader);
         }
         // The name of a total is its text.
-        while reader.next().is_some_and(|next| next != ')') {}
-        let text: String = reader.since(start).split_whitespace().collect();
-        Ok(Operand::new(FieldName::of_key(&text)))
+        let rest = reader.rest().len();
+        let inside = end_of_group(reader.rest()).map_or(rest, |end| end + 1);
+        while rest - reader.rest().len() < inside && reader.next().is_some() {}
+        Ok(Operand::new(FieldName::of_key(reader.since(start))))
     }
 
     /// Reads a total with its parenthesis. `None` if no total is next.
@@ -302,12 +307,7 @@ impl Parser {
             Sign::Is => {
                 let is_not = reader.keyword(&["not"]).is_some();
                 let test = if reader.keyword(&["distinct from"]).is_some() {
-                    // A comparison in which null is a value.
-                    let literal = read_literal(reader, false)?;
-                    let is_null = literal.is_null();
-                    let test = equal(operand.clone(), literal)?;
-                    let is_known = negate(Test::leaf(operand, Check::IsNull));
-                    negate(if is_null { test } else { Test::All(vec![is_known, test]) })
+                    distinct_from(operand, reader)?
                 } else if reader.keyword(&["empty", "blank"]).is_some() {
                     empty(operand)
                 } else {

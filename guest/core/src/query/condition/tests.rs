@@ -179,6 +179,13 @@ fn differences_of_dates_are_days() {
         assert!(note.contains("(days)"), "{note}");
     }
     assert!(select(json, "DATEDIFF(a) > 3").unwrap_err().contains("number of days"));
+    let json = r#"[{"a":"12/26/2023","b":"12/25/2023"},{"a":"03/05/2024","b":"03/04/2024"}]"#;
+    for text in ["DATEDIFF(a, b) = 1", "a - b = 1", "DATE_DIFF(a, b, DAY) = 1"] {
+        assert_eq!(select(json, text).unwrap().0, 2, "{text}");
+    }
+    for text in ["month(a) - month(b) = 0", "DATEDIFF(decade, a, b) = 1"] {
+        assert!(select(json, text).is_err(), "{text}");
+    }
 }
 
 #[test]
@@ -191,8 +198,28 @@ fn null_is_a_value_for_distinct_from() {
         ("a IS NOT DISTINCT FROM null", 1),
         ("a != 'x'", 1),
     ] {
+        assert!(select(json, "a IS DISTINCT FROM b").unwrap_err().contains("texts in quotes"));
         assert_eq!(select(json, text).unwrap().0, expected, "{text}");
     }
+}
+
+#[test]
+fn brackets_of_other_syntax_remain() {
+    let json = r#"[{"code":"AB","status":"open"},{"code":"a1","status":"done"}]"#;
+    for (text, expected) in [
+        ("NOT (code =~ /^[A-Z]{2}$/)", 1),
+        ("NOT (status IN [open, closed])", 1),
+        ("NOT (code =~ '^[A-Z]')", 1),
+    ] {
+        assert_eq!(select(json, text).unwrap().0, expected, "{text}");
+    }
+}
+
+#[test]
+fn elements_have_their_units() {
+    let json = r##"[{"p":{"@currency":"EUR","#text":5},"q":{"@id":1,"#text":7}},{"p":{"@currency":"EUR","#text":9},"q":{"@id":2,"#text":8}}]"##;
+    assert_eq!(select(json, "p > 6").unwrap().0, 1);
+    assert_eq!(select(json, "q > 7").unwrap().0, 1);
 }
 
 #[test]

@@ -31,7 +31,7 @@ impl FieldPath {
 
     /// Calls `visit` with each value of the field in the node `id`. An absent field has the value
     /// null, and an empty list has no value. The value of an XML element with attributes is its
-    /// text.
+    /// text, with its unit or currency.
     pub(in crate::query) fn visit<'o>(
         &self,
         outline: &'o Outline<'_>,
@@ -39,8 +39,12 @@ impl FieldPath {
         visit: &mut impl FnMut(Value<'o>),
     ) {
         visit_nodes(outline, id, &self.steps, false, &mut |id| {
-            let node = id.and_then(|id| outline.node(own_text(outline, id)));
-            visit(node.map_or(Value::Null, |node| Value::new(outline, node)));
+            let node = id.and_then(|id| outline.node(id));
+            let of_element = id.filter(|_| node.is_some_and(|node| node.kind == Kind::Object));
+            let text = of_element.and_then(|id| own_text(outline, id));
+            visit(
+                text.unwrap_or_else(|| node.map_or(Value::Null, |node| Value::new(outline, node))),
+            );
         });
     }
 
@@ -158,17 +162,28 @@ impl std::fmt::Display for FieldPath {
     }
 }
 
-/// Returns the text of an XML element that has attributes and a text only. Returns other nodes
-/// unchanged.
-fn own_text(outline: &Outline<'_>, id: NodeId) -> NodeId {
-    if outline.node(id).is_none_or(|node| node.kind != Kind::Object) {
-        return id;
-    }
-    let is_plain = outline.children(id).all(|(_, node)| {
+/// Returns the value of an XML element that has attributes and a text only: the text, with its unit
+/// or currency if an attribute states it. `None` for other values.
+fn own_text<'o>(outline: &'o Outline<'_>, id: NodeId) -> Option<Value<'o>> {
+    let (text, _) = outline.member(id, "#text")?;
+    let mut unit = None;
+    for (child, node) in outline.children(id) {
         let key = outline.decoded(&node.key);
-        key == "#text" || key.starts_with('@')
-    });
-    outline.member(id, "#text").filter(|_| is_plain).map_or(id, |(text, _)| text)
+        let name = key.strip_prefix('@').map(str::to_lowercase);
+        match name.as_deref() {
+            Some("currency" | "currencyid" | "currencycode" | "unit" | "units" | "uom") => {
+                unit = outline.node(child).map(|node| Value::new(outline, node));
+            }
+            None if key != "#text" => return None,
+            _ => {}
+        }
+    }
+    let value = Value::new(outline, outline.node(text)?);
+    let unit = unit.as_ref().and_then(Value::text);
+    Some(match value.text().zip(unit) {
+        Some((text, unit)) => Value::Text(format!("{text} {unit}").into()),
+        None => value,
+    })
 }
 
 /// Calls `visit` with the node of each value at `steps`, or with `None` if it is absent. Visits the

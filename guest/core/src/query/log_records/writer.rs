@@ -37,9 +37,7 @@ fn is_thread(name: &str) -> bool {
     let name = name.trim();
     (1..=MAX_NAME_BYTES).contains(&name.len())
         && name.contains(|c: char| c.is_ascii_alphabetic())
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-.#/$@: ".contains(c))
-        && !name.contains(": ")
-        && name.split(' ').count() <= 3
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-.#/$@".contains(c))
 }
 
 /// Returns the module that wrote an entry, and the message. `None` if none is stated.
@@ -60,7 +58,9 @@ pub(super) fn source<'l>(
         .min_by_key(|(name, _)| name.len())?;
     let name = name.trim_end();
     let has_dot = name.contains(['.', '/']) && !name.starts_with(|c: char| c.is_ascii_digit());
-    (is_module(name) && (has_thread || has_dot)).then_some((name, message))
+    // `[db] timeout - retrying` has a word of the message there.
+    let is_class = has_thread && name.contains(char::is_uppercase);
+    (is_module(name) && (is_class || has_dot)).then_some((name, message))
 }
 
 fn is_module(name: &str) -> bool {
@@ -91,6 +91,8 @@ mod tests {
             (" - root - ", " - started", (None, Some(("root", "started")))),
             ("", " shop.pay: failed", (None, Some(("shop.pay", "failed")))),
             ("", " Started - done", (None, None)),
+            ("", " [db] timeout - retrying", (Some("db"), None)),
+            ("", " [pid 12] [client 10.0.0.1:80] File is absent: /x", (None, None)),
             ("", " [12] 10.0.0.1 - gone", (None, None)),
             ("", " nothing to report", (None, None)),
         ] {

@@ -69,6 +69,10 @@ fn keyed(members: &Map<String, Value>) -> Option<String> {
         }
     };
     let (mut by, mut totals) = (Vec::new(), Vec::new());
+    let has_empty = members.values().any(|value| value.as_array().is_some_and(Vec::is_empty));
+    if members.is_empty() || has_empty {
+        return None;
+    }
     for (name, value) in members {
         let plain = name.to_lowercase().replace('_', "");
         match (plain.as_str(), value) {

@@ -8,12 +8,13 @@
 //!
 //! `-`, `/` and `%` need white space on both sides, because names, dates and patterns contain them.
 
-use super::Operand;
+use super::{FieldFunction, Operand};
 use crate::json::outline::{NodeId, Outline};
-use crate::query::date::{DateTime, DayOrder};
+use crate::query::date::{DatePart, DateTime};
 use crate::query::field::FieldName;
 use crate::query::reader::Reader;
 use crate::query::records::RecordSet;
+use crate::query::scale::{Scale, ScaleSurvey};
 use crate::query::value::{Number, Value};
 
 /// An expression whose value is a number.
@@ -110,21 +111,21 @@ impl Expression {
             Expression::Field(operand) => operand.bind(records, all),
             Expression::Days(left, right, _) => {
                 left.bind(records, all)?;
-                right.bind(records, all)
+                right.bind(records, all)?;
+                for operand in [left, right] {
+                    if let Some(dated) = dated(operand, records, all) {
+                        *operand = dated;
+                    }
+                }
+                Ok(())
             }
             Expression::Binary(operator, left, right) => {
                 left.bind(records, all)?;
                 right.bind(records, all)?;
                 let difference = match (left.as_ref(), right.as_ref()) {
                     (Expression::Field(left), Expression::Field(right)) if *operator == '-' => {
-                        let is_date = |operand: &Operand| {
-                            all.iter().find_map(|id| {
-                                let value = text_of(operand, &records.outline, *id)?;
-                                Some(DateTime::read(&value, DayOrder::Unknown).is_some())
-                            })
-                        };
-                        (is_date(left) == Some(true) && is_date(right) == Some(true))
-                            .then(|| Expression::Days(left.clone(), right.clone(), false))
+                        let (left, right) = (dated(left, records, all), dated(right, records, all));
+                        left.zip(right).map(|(left, right)| Expression::Days(left, right, false))
                     }
                     _ => None,
                 };
@@ -199,16 +200,11 @@ impl Expression {
             }
             Expression::Days(left, right, is_whole) => {
                 let date = |operand: &Operand| {
-                    DateTime::read(&text_of(operand, outline, id)?, DayOrder::Unknown)
+                    DateTime::read(&text_of(operand, outline, id)?, operand.order)
                 };
                 let (left, right) = (date(left)?, date(right)?);
-                // A time without a zone may be in any.
-                let has_zone = left.has_zone() && right.has_zone();
-                if !is_whole && left.has_zone() != right.has_zone() {
-                    return None;
-                }
                 let days = |date: DateTime| {
-                    let (seconds, nanoseconds) = date.instant(has_zone && !is_whole);
+                    let (seconds, nanoseconds) = date.instant(!is_whole);
                     #[allow(clippy::cast_precision_loss, reason = "seconds of a calendar date")]
                     let days = (seconds as f64 + nanoseconds as f64 * 1e-9) / 86_400.0;
                     if *is_whole { days.floor() } else { days }
@@ -228,6 +224,21 @@ impl Expression {
             }
         }
     }
+}
+
+/// Returns a field of dates with the order of day and month in them. `None` if most values are no
+/// dates, or if the operand is a part of one, such as its month.
+fn dated(operand: &Operand, records: &RecordSet<'_>, all: &[NodeId]) -> Option<Box<Operand>> {
+    let is_whole = matches!(operand.function, None | Some(FieldFunction::Date(DatePart::Day)));
+    if !is_whole || operand.is_computed() {
+        return None;
+    }
+    let mut survey = ScaleSurvey::default();
+    for id in all {
+        operand.visit(&records.outline, *id, &mut |value| survey.add(&value));
+    }
+    let Scale::Time { order, .. } = survey.scale("").0 else { return None };
+    Some(Box::new(Operand { order, ..operand.clone() }))
 }
 
 /// Returns the only value of an operand in the node `id`, as text. `None` if it has none or
