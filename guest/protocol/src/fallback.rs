@@ -240,7 +240,7 @@ mod tests {
         let cut = limit(message.as_bytes(), OnFault::Limit, 10_240).unwrap();
         let cut: Value = serde_json::from_slice(&cut).unwrap();
         assert_eq!(cut["id"], json!(2));
-        assert!(cut["result"]["content"][0]["text"].as_str().unwrap().contains("PARTIAL"));
+        assert!(cut["result"].to_string().contains("PARTIAL"), "{cut}");
     }
 
     #[test]
