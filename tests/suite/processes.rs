@@ -272,7 +272,7 @@ fn wrap_passes_the_environment_of_the_client() -> Result<()> {
             .arg("wrap")
             .args(flags)
             .args(["--", "env"])
-            .env("CONTEXT_GUARD_SIGNING_KEYS", "a secret signing key, number 1")
+            .env("CONTEXT_GUARD_SIGNING_KEYS", "a secret signing key of a test")
             .env("CONTEXT_GUARD_LOG", "error")
             .env("GITHUB_TOKEN", "of the client")
             .output()?;
