@@ -267,7 +267,8 @@ mod tests {
         for scope in &scopes {
             headers.learn(scope, 0, declared("t", TOOL));
         }
-        assert_eq!((headers.table().count, headers.table().upstreams.len()), (4, 2));
+        let table = headers.table();
+        assert_eq!((table.count, table.upstreams.len()), (4, 2));
     }
 
     #[test]
