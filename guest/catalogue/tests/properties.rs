@@ -127,14 +127,19 @@ fn filters_are_hard() {
     assert_eq!(names(Filter { min_success_rate: Some(76.0), ..Filter::default() }), [""; 0]);
 }
 
-#[test]
-fn misspelled_words_are_corrected() {
+/// Returns the index of a tool for the weather and one for letters.
+fn weather_and_mail() -> Vec<u8> {
     let tools = [
         Tool::parse("w", "w__a", r#"{"name":"get_forecast","description":"Weather of a city"}"#),
         Tool::parse("w", "w__b", r#"{"name":"send_mail","description":"Sends a letter"}"#),
     ];
     let tools: Vec<Tool<'_>> = tools.into_iter().flatten().collect();
-    let bytes = index::compile(&tools, &Settings::default());
+    index::compile(&tools, &Settings::default())
+}
+
+#[test]
+fn misspelled_words_are_corrected() {
+    let bytes = weather_and_mail();
     let index = Index::open(&bytes).unwrap();
     for query in ["weahter", "forcast", "lettre", "getforecast", "we ather", "sned mial", "citty"] {
         let found = index.search(&SearchRequest::new(query));
@@ -145,12 +150,7 @@ fn misspelled_words_are_corrected() {
 
 #[test]
 fn corrected_words_count_like_correct_ones() {
-    let tools = [
-        Tool::parse("w", "w__a", r#"{"name":"get_forecast","description":"Weather of a city"}"#),
-        Tool::parse("w", "w__b", r#"{"name":"send_mail","description":"Sends a letter"}"#),
-    ];
-    let tools: Vec<Tool<'_>> = tools.into_iter().flatten().collect();
-    let bytes = index::compile(&tools, &Settings::default());
+    let bytes = weather_and_mail();
     let index = Index::open(&bytes).unwrap();
     let score = |query: &str| index.search(&SearchRequest::new(query)).hits[0].score;
     for (correct, misspelled) in [

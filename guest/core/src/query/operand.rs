@@ -136,12 +136,7 @@ impl Operand {
         };
         reader.eat(verbatim);
         // `decimal(10,2)`, `double precision`, `unsigned integer`
-        if reader.eat("(") {
-            while reader.peek().is_some_and(|c| c.is_ascii_digit() || ", ".contains(c)) {
-                reader.next();
-            }
-            reader.close()?;
-        }
+        reader.type_size()?;
         let _ = reader.keyword(&["precision", "integer"]);
         Ok(function)
     }
@@ -338,15 +333,22 @@ impl Operand {
             self.field = self.name.resolve(records, all)?;
         }
         if let Some(FieldFunction::Date(_)) = self.function {
-            let mut survey = ScaleSurvey::default();
-            for id in all {
-                self.field.visit(&records.outline, *id, &mut |value| survey.add(&value));
-            }
-            if let Scale::Time { order, .. } = survey.scale("").0 {
-                self.order = order;
-            }
+            self.order = self.day_order(records, all).unwrap_or(self.order);
         }
         Ok(())
+    }
+
+    /// Returns the order of day and month in the dates of the field. `None` if most of its values
+    /// are no dates.
+    fn day_order(&self, records: &RecordSet<'_>, all: &[NodeId]) -> Option<DayOrder> {
+        let mut survey = ScaleSurvey::default();
+        for id in all {
+            self.field.visit(&records.outline, *id, &mut |value| survey.add(&value));
+        }
+        match survey.scale("").0 {
+            Scale::Time { order, .. } => Some(order),
+            _ => None,
+        }
     }
 
     /// Returns the paths of the fields that the operand reads.

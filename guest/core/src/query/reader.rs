@@ -190,6 +190,20 @@ impl<'t> Reader<'t> {
         Err(self.error("a closing parenthesis is missing here"))
     }
 
+    /// Reads the size of a type, such as `(10, 2)`, if it is next.
+    ///
+    /// # Errors
+    /// Returns a message for the caller if the parenthesis is not closed after the numbers.
+    pub(super) fn type_size(&mut self) -> Result<(), String> {
+        if !self.eat("(") {
+            return Ok(());
+        }
+        while self.peek().is_some_and(|c| c.is_ascii_digit() || ", ".contains(c)) {
+            self.next();
+        }
+        self.close()
+    }
+
     /// Returns the next word after white space, without reading it. Empty if no word follows.
     pub(super) fn peek_word(&self) -> &'t str {
         let rest = self.rest().trim_start();

@@ -304,13 +304,7 @@ fn number_type(reader: &mut Reader<'_>) -> Result<(), String> {
     }
     reader.eat(word);
     let _ = reader.keyword(&["precision"]);
-    if reader.eat("(") {
-        while reader.peek().is_some_and(|c| c.is_ascii_digit() || ", ".contains(c)) {
-            reader.next();
-        }
-        reader.close()?;
-    }
-    Ok(())
+    reader.type_size()
 }
 
 /// Reads a number such as `100.0`. `None`, with nothing read, if none is next.

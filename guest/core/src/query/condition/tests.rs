@@ -180,7 +180,9 @@ fn differences_of_dates_are_days() {
     }
     assert!(select(json, "DATEDIFF(a) > 3").unwrap_err().contains("number of days"));
     let json = r#"[{"a":"12/26/2023","b":"12/25/2023"},{"a":"03/05/2024","b":"03/04/2024"}]"#;
-    for text in ["DATEDIFF(a, b) = 1", "a - b = 1", "DATE_DIFF(a, b, DAY) = 1"] {
+    for text in
+        ["DATEDIFF(a, b) = 1", "a - b = 1", "DATE_DIFF(a, b, DAY) = 1", "date(a) - date(b) = 1"]
+    {
         assert_eq!(select(json, text).unwrap().0, 2, "{text}");
     }
     for text in ["month(a) - month(b) = 0", "DATEDIFF(decade, a, b) = 1"] {

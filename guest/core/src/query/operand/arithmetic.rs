@@ -14,7 +14,6 @@ use crate::query::date::{DatePart, DateTime};
 use crate::query::field::FieldName;
 use crate::query::reader::Reader;
 use crate::query::records::RecordSet;
-use crate::query::scale::{Scale, ScaleSurvey};
 use crate::query::value::{Number, Value};
 
 /// An expression whose value is a number.
@@ -233,11 +232,7 @@ fn dated(operand: &Operand, records: &RecordSet<'_>, all: &[NodeId]) -> Option<B
     if !is_whole || operand.is_computed() {
         return None;
     }
-    let mut survey = ScaleSurvey::default();
-    for id in all {
-        operand.visit(&records.outline, *id, &mut |value| survey.add(&value));
-    }
-    let Scale::Time { order, .. } = survey.scale("").0 else { return None };
+    let order = operand.day_order(records, all)?;
     Some(Box::new(Operand { order, ..operand.clone() }))
 }
 
