@@ -224,6 +224,9 @@ impl Query {
             },
             None => records,
         };
+        if self.reads_records() {
+            records.open_lists();
+        }
         check_range(input)?;
         let mut aggregates = self.aggregate.as_deref().map(Aggregates::parse).transpose()?;
         if self.ignore_case == Some(true) {

@@ -9,7 +9,8 @@ use context_guard_protocol::argument::{
 use serde_json::{Map, Value};
 
 use self::values::{
-    jq_program, parse_expression, parse_number, parse_offset, parse_order, parse_text, parse_texts,
+    jq_path, jq_program, parse_expression, parse_number, parse_offset, parse_order, parse_text,
+    parse_texts,
 };
 use super::tool_info::ToolInfo;
 use crate::json::Span;
@@ -317,10 +318,13 @@ impl GuardArguments {
                     .ok_or("path must be a string, such as /items/0 or $.items[*].name")?;
                 match jq_program(path) {
                     Some(program) => set_once(&mut self.query.jq, program, "jq")?,
-                    None if path.starts_with('.') => {
-                        set_once(&mut self.query.jq, path.to_owned(), "jq")?;
-                    }
-                    None => self.query.path = Some(path.to_owned()),
+                    None => match jq_path(path) {
+                        Some(plain) => self.query.path = Some(plain),
+                        None if path.starts_with('.') => {
+                            set_once(&mut self.query.jq, path.to_owned(), "jq")?;
+                        }
+                        None => self.query.path = Some(path.to_owned()),
+                    },
                 }
             }
             "jq" => {
@@ -442,9 +446,32 @@ mod tests {
     }
 
     #[test]
+    fn names_of_jq_are_paths() {
+        let query = |path: &str| {
+            let arguments = serde_json::json!({"_guard": {"path": path}}).to_string();
+            sorted(&arguments, None).unwrap().guarded.query
+        };
+        for (path, expected) in [
+            (".", "$"),
+            (".a.b_1", "$['a']['b_1']"),
+            (".items[0].\"a b\"", "$['items'][0]['a b']"),
+            (".items[].id", "$['items'][*]['id']"),
+            (".[\"x.y\"].z[-1]", "$[\"x.y\"]['z'][-1]"),
+            (".a.[2]", "$['a'][2]"),
+        ] {
+            let query = query(path);
+            assert_eq!((query.path.as_deref(), query.jq), (Some(expected), None), "{path}");
+        }
+        for program in ["..", ".a | length", ".a?", ".[1:2]", ".a // 1", ".a-.b", ".[.x]"] {
+            let query = query(program);
+            assert_eq!((query.path, query.jq.as_deref()), (None, Some(program)));
+        }
+    }
+
+    #[test]
     fn arguments_are_given_once() {
         for (arguments, reason) in [
-            (r#"{"_guard":{"path":".a.b","jq":"map(.c)"}}"#, "two arguments set jq"),
+            (r#"{"_guard":{"path":".a | .b","jq":"map(.c)"}}"#, "two arguments set jq"),
             (r#"{"_guard":{"filter":"id = 2","where":"id = 1"}}"#, "where twice"),
             (r#"{"_guard":{"offset":2,"filter_ids":["a"]}}"#, "offset skips"),
             (r#"{"_guard":{"offset":2,"aggregate":"count"}}"#, "offset skips"),

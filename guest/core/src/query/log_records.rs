@@ -387,15 +387,21 @@ fn pairs<'l>(message: &'l str, members: &mut Vec<LogMember<'l>>) {
     let (mut rest, mut found) = (message, 0);
     while let Some((before, after)) = rest.split_once('=').filter(|_| found < MAX_KEYS) {
         let key = before.rsplit([' ', ',', ';', '\t', '(', '{', '[']).next().unwrap_or_default();
-        let mut last = ' ';
+        let (mut last, mut open) = (' ', 0_usize);
         let end = after.char_indices().find(|(at, sign)| {
             let rest = after.get(at + 1..).unwrap_or_default();
             // A comma between digits is a part of a number, or of a list of them.
-            let is_inside = *sign == ','
+            let is_number = *sign == ','
                 && last.is_ascii_digit()
                 && rest.starts_with(|next: char| next.is_ascii_digit());
+            // A bracket that the value opens belongs to it: `bot[1]`.
+            let is_closed = open > 0 && [')', '}', ']'].contains(sign);
+            open = match sign {
+                '(' | '{' | '[' if *at > 0 => open + 1,
+                _ => open - usize::from(is_closed),
+            };
             last = *sign;
-            [' ', ',', ';', '\t', ')', '}', ']'].contains(sign) && !is_inside
+            [' ', ',', ';', '\t', ')', '}', ']'].contains(sign) && !is_number && !is_closed
         });
         let end = end.map_or(after.len(), |(at, _)| at);
         let (value, next) = match quoted_value(after) {
@@ -452,6 +458,10 @@ mod tests {
             (
                 "2024-05-01 10:00:00,123 ERROR db.pool: no connection to a=1\n  at x\n",
                 r#"{"line":1,"time":"2024-05-01 10:00:00,123","level":"ERROR","source":"db.pool","a":1,"message":"ERROR db.pool: no connection to a=1\n  at x"}"#,
+            ),
+            (
+                "2024-05-01 10:00:00 INFO [r1] user=bot[1] f(x=1) g=h(2)i tags=[a]\n",
+                r#"{"line":1,"time":"2024-05-01 10:00:00","level":"INFO","user":"bot[1]","x":1,"g":"h(2)i","tags":"[a","message":"INFO [r1] user=bot[1] f(x=1) g=h(2)i tags=[a]"}"#,
             ),
             (
                 "Jun 14 15:16:01 combo sshd(pam_unix)[19939]: failure; uid=0 ruser= rhost=218.188.2.4 \n",

@@ -54,6 +54,16 @@ impl Query {
         self.condition.is_some() || !self.filter_ids.is_empty() || self.min_score.is_some()
     }
 
+    /// Returns true if the query chooses, totals or reduces records, so that it does not return the
+    /// values of a path as they are.
+    pub(super) fn reads_records(&self) -> bool {
+        self.filters()
+            || self.aggregate.is_some()
+            || self.fields.is_some()
+            || self.mode.is_some()
+            || self.skip > 0
+    }
+
     /// Returns true if the query selects records: by a filter, or by `grep` if it returns records,
     /// not matches.
     pub(super) fn chooses(&self) -> bool {

@@ -235,6 +235,21 @@ impl<'a> RecordSet<'a> {
         Self { is_selection: true, ids, is_list: true, around: None, ..self }
     }
 
+    /// Replaces the records by their elements if a path selected lists of objects, and nothing else,
+    /// as `$.ports[*].calls` does. A condition on a list would be one on any of its elements.
+    pub(super) fn open_lists(&mut self) {
+        let is =
+            |id: NodeId, kind: Kind| self.outline.node(id).is_some_and(|node| node.kind == kind);
+        if !self.is_selection || !self.ids.iter().all(|id| is(*id, Kind::Array)) {
+            return;
+        }
+        let elements = self.ids.iter().flat_map(|id| self.outline.children(*id));
+        let elements: Vec<NodeId> = elements.map(|(id, _)| id).collect();
+        if !elements.is_empty() && elements.iter().all(|id| is(*id, Kind::Object)) {
+            self.ids = elements;
+        }
+    }
+
     /// Returns the error for a path that selects nothing, with the existing members.
     pub(super) fn leads_to_nothing(&self) -> String {
         let known = crate::fields::mask::names(&self.outline, self.root);

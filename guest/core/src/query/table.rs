@@ -139,6 +139,12 @@ mod tests {
         );
         assert_eq!(json("a\tb\n1\tx y\n"), r#"[{"a":1,"b":"x y"}]"#);
         assert_eq!(json("a;b\r\n\"x\ny\";2,5\r\n"), r#"[{"a":"x\ny","b":"2,5"}]"#);
+        // Columns without a name, or with that of another column.
+        assert_eq!(
+            json("id,tel,,tel\n1,2,3,4\n5,6,7,8\n"),
+            r#"[{"id":1,"tel":2,"column 3":3,"tel 2":4},{"id":5,"tel":6,"column 3":7,"tel 2":8}]"#
+        );
+        assert_eq!(json("so, so, well\nnow, then\nwhat, is, this, all\n"), "none");
         assert_eq!(json("a,b\n1\n2,3,4\n"), "none");
         for text in
             ["just words\n", "a,b\n", "1,2\n3,4\n", "Dear all, hello\nthis is, a letter, ok\n", ""]

@@ -21,6 +21,47 @@ pub(super) fn jq_program(text: &str) -> Option<String> {
     Some(inner.unwrap_or(rest).to_owned())
 }
 
+/// Converts a jq program that only follows names and indexes, such as `.data.items[0]."a b"`, to a
+/// JSONPath. `None` for other programs and other paths.
+pub(super) fn jq_path(text: &str) -> Option<String> {
+    let mut rest = text.trim().strip_prefix('.')?;
+    let mut path = "$".to_owned();
+    // A dot follows each step except the first, and may precede a bracket.
+    let mut is_dotted = true;
+    while !rest.is_empty() {
+        if let Some(after) = rest.strip_prefix('[') {
+            let (step, after) = after.split_once(']')?;
+            let is_key = step.len() > 1 && step.starts_with('"') && step.ends_with('"');
+            let is_index = step.strip_prefix('-').unwrap_or(step).parse::<u32>().is_ok();
+            let is_plain = !step.contains(['\\', '\'']) && step.matches('"').count() == 2;
+            match step {
+                "" => path.push_str("[*]"),
+                _ if is_index || is_key && is_plain => path.push_str(&format!("[{step}]")),
+                _ => return None,
+            }
+            rest = after;
+        } else {
+            if !is_dotted {
+                return None;
+            }
+            let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            let (name, after) = match rest.strip_prefix('"') {
+                Some(quoted) => quoted.split_once('"')?,
+                None => rest.split_at(rest.find(|c| !is_word(c)).unwrap_or(rest.len())),
+            };
+            let is_name = !name.is_empty() && !name.contains(['\\', '\'']);
+            if !is_name || rest.starts_with(|c: char| c.is_ascii_digit()) {
+                return None;
+            }
+            path.push_str(&format!("['{name}']"));
+            rest = after;
+        }
+        is_dotted = rest.strip_prefix('.').is_some_and(|after| !after.is_empty());
+        rest = if is_dotted { rest.strip_prefix('.')? } else { rest };
+    }
+    Some(path)
+}
+
 /// Parses an order: `-price`, `price desc, name`, `price:desc`, a list of these, or
 /// `{"price": -1}`.
 pub(super) fn parse_order(value: &Value) -> Result<String, String> {

@@ -12,6 +12,8 @@ use crate::query::records::RecordSet;
 const FEW_MATCHES: usize = 3;
 /// The number of context members before and after each match, if they are shown automatically.
 const FEW_MATCHES_CONTEXT: usize = 12;
+/// The maximum number of members that name the record of a match.
+const RECORD_MEMBERS: usize = 3;
 /// The maximum number of members in the result whose names match.
 const MAX_NAMES: usize = 20;
 
@@ -40,6 +42,7 @@ impl Pattern {
             parents: Vec::new(),
             shown: None,
             place: if self.name.is_some() { SearchTarget::Members } else { SearchTarget::Values },
+            has_records: is_filtered && records.is_list,
         };
         search.run(records, is_filtered);
         // A model may search the name of a member, or a member with its value.
@@ -201,6 +204,8 @@ struct Search<'s, 'a> {
     /// The object whose members were shown last.
     shown: Option<NodeId>,
     place: SearchTarget,
+    /// True if the outermost visited values are records.
+    has_records: bool,
 }
 
 impl Search<'_, '_> {
@@ -399,7 +404,38 @@ impl Search<'_, '_> {
         if !is_first {
             out.push(b'}');
         }
+        out.extend(self.record_of(object));
         out
+    }
+
+    /// Returns the JSON member `record`, with the first short scalars of the record that contains
+    /// the object: they say which record it is. Empty if the object is the record itself.
+    fn record_of(&self, object: NodeId) -> Vec<u8> {
+        let kind = |id: NodeId| self.outline.node(id).map(|node| node.kind);
+        let mut around: Option<NodeId> = None;
+        let record = self.parents.iter().map(|(id, _)| *id).find(|id| {
+            let is_element =
+                around.map_or(self.has_records, |list| kind(list) == Some(Kind::Array));
+            around = Some(*id);
+            is_element && kind(*id) == Some(Kind::Object)
+        });
+        let Some(record) = record.filter(|id| *id != object) else { return Vec::new() };
+        let members = self.outline.children(record).filter(|(_, member)| {
+            member.children == 0
+                && !matches!(member.kind, Kind::Object | Kind::Array)
+                && member.span.len() <= MAX_MEMBER_BYTES
+        });
+        let members: Vec<Vec<u8>> = members
+            .take(RECORD_MEMBERS)
+            .map(|(_, member)| {
+                let name = quoted(&self.outline.decoded(&member.key));
+                [name.as_slice(), b":", &minify(&self.outline.raw(member))].concat()
+            })
+            .collect();
+        if members.is_empty() {
+            return Vec::new();
+        }
+        [b",\"record\":{".as_slice(), &members.join(&b','), b"}"].concat()
     }
 }
 
@@ -409,6 +445,27 @@ mod tests {
     use crate::policy::EndpointSettings;
 
     const ALL: SearchOptions = SearchOptions { context: 0, from_line: 1, limit: 0 };
+
+    #[test]
+    fn nested_matches_name_their_record() {
+        let document = r#"[{"uid":"W-1","n":1,"alarm":{"code":3,"text":"hot"},"tags":[]},{"uid":"W-2","alarm":{"text":"cold"}}]"#;
+        let limits = EndpointSettings::default();
+        let search = |document: &str, is_filtered: bool| {
+            let records = RecordSet::locate(document.as_bytes(), &limits).unwrap();
+            let pattern = Pattern::compile("hot", None, false).unwrap();
+            String::from_utf8(pattern.search_json(&records, is_filtered, ALL).0).unwrap()
+        };
+        let expected = r#""beside":{"code":3},"record":{"uid":"W-1","n":1}}"#;
+        assert!(search(document, false).contains(expected), "{}", search(document, false));
+        assert!(search(document, true).contains(expected));
+        let wrapped = format!(r#"{{"total":2,"items":{document}}}"#);
+        assert!(
+            search(&wrapped, false).contains(expected) && search(&wrapped, true).contains(expected)
+        );
+        // The record itself is beside the match already, and a document is no record.
+        assert!(!search(r#"[{"uid":1,"text":"hot"}]"#, false).contains("record"));
+        assert!(!search(r#"{"uid":1,"alarm":{"text":"hot"}}"#, false).contains("record"));
+    }
 
     #[test]
     fn matching_members_have_their_neighbours() {

@@ -9,7 +9,8 @@ const SIGNS: [char; 4] = ['\t', ',', ';', '|'];
 const SAMPLED_ROWS: usize = 50;
 
 /// Returns the table in a text. `None` if more than a tenth of the first 50 rows have another
-/// number of cells than the header.
+/// number of cells than the header. A header with a missing or repeated name needs three columns
+/// and two rows, all of the same width.
 pub(super) fn parse(text: &str) -> Option<Table> {
     SIGNS.into_iter().find_map(|sign| parse_with(text, sign))
 }
@@ -18,11 +19,9 @@ fn parse_with(text: &str, sign: char) -> Option<Table> {
     let mut rows = Rows { rest: text, sign };
     let columns = rows.next()?;
     let width = columns.len();
-    // The index of a table of R or pandas has no name. A line that begins with a time is an entry
-    // of a log.
+    // A line that begins with a time is an entry of a log.
     let is_name = |(at, name): (usize, &String)| {
-        !(name.is_empty() && at > 0)
-            && Number::parse_plain(name).is_none()
+        Number::parse_plain(name).is_none()
             && (at > 0 || LogLine::parse(name.as_bytes()).time.is_none())
     };
     if !(2..=MAX_COLUMNS).contains(&width) || !columns.iter().enumerate().all(is_name) {
@@ -34,9 +33,14 @@ fn parse_with(text: &str, sign: char) -> Option<Table> {
     if regular * 10 < sampled.len() * 9 {
         return None;
     }
+    let is_even = width > 2 && sampled.len() > 1 && regular == sampled.len();
+    let is_named = columns.iter().filter(|name| !name.is_empty()).count() * 2 > width;
     let rows: Vec<Vec<String>> = sampled.into_iter().chain(rows).collect();
     let mut table = Table { columns, rows };
-    if table.columns.first().is_some_and(String::is_empty) {
+    // The index of a table of R or pandas has no name.
+    let has_index = table.columns.first().is_some_and(String::is_empty)
+        && table.columns.iter().skip(1).all(|name| !name.is_empty());
+    if has_index || is_even && is_named {
         table.name_columns();
     }
     table.is_valid().then_some(table)
