@@ -75,6 +75,7 @@ mod sources;
 mod stdio;
 mod stores;
 mod stories;
+mod subscriptions;
 mod summaries;
 mod swap;
 mod upstream_certificates;

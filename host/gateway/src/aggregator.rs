@@ -33,6 +33,7 @@ mod portable_sessions;
 mod programs;
 mod resource_requests;
 mod router;
+mod session_subscriptions;
 mod sessions;
 mod sse_connections;
 mod stateful_requests;

@@ -12,7 +12,8 @@ use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::event_streams::{COMMON_STREAM, EventStreams};
-use super::subscription_filter::{RESOURCE_UPDATED, SubscriptionFilter};
+use super::session_subscriptions::SessionSubscriptions;
+use super::subscription_filter::{RESOURCE_UPDATED, SubscriptionFilter, with_uri};
 use crate::fair_queue::Caller;
 use crate::fleet::OwnerTag;
 use crate::message::{Head, Kind, with_id};
@@ -20,7 +21,6 @@ use crate::protocol_mode::ClientInfo;
 use crate::reply;
 use crate::tasks::AbortOnDrop;
 use crate::upstream::connection::UpstreamConnection;
-use crate::upstream::resource_subscriptions::ResourceSubscription;
 
 /// The prefix of the ids of server-to-client requests. The number after it is unique in the
 /// session, unlike the ids that several upstreams choose.
@@ -28,17 +28,6 @@ pub(crate) const QUESTION_ID_PREFIX: &str = "cg-";
 /// The maximum number of unanswered server-to-client requests of a session. Further ones of
 /// upstreams are refused. The gateway's own requests count, but are not refused.
 const MAX_QUESTIONS: usize = 64;
-/// The maximum number of resources that a session subscribes to.
-pub(super) const MAX_SUBSCRIPTIONS: usize = 256;
-
-/// A subscription to a resource, which ends when it is dropped.
-pub(super) enum SubscriptionGuard {
-    /// A subscription at a stateful upstream, whose messages the session relays.
-    Stateful(ResourceSubscription),
-    /// A subscription at a stateless upstream: the task that relays the changes.
-    Stateless(AbortOnDrop),
-}
-
 /// The recipient of the client's answer to a server-to-client request, such as an elicitation.
 enum PendingReply {
     /// The upstream that sent the request, and its id of the request (raw JSON).
@@ -66,8 +55,8 @@ pub(super) struct ClientSession {
     /// For each upstream, the task that relays to the client those messages that belong to no
     /// request.
     relays: Mutex<HashMap<String, (Weak<UpstreamConnection>, AbortOnDrop)>>,
-    /// The subscriptions to resources, by the name of the upstream and the upstream's own URI.
-    subscriptions: Mutex<HashMap<(String, String), SubscriptionGuard>>,
+    /// The resources to which the client subscribes.
+    pub(super) subscriptions: SessionSubscriptions,
     log_level: Mutex<Option<&'static str>>,
     used: Mutex<Instant>,
     /// A token that is cancelled when the session ends, which cancels all its requests.
@@ -91,7 +80,7 @@ impl ClientSession {
             last_question: AtomicU64::new(0),
             running: Mutex::default(),
             relays: Mutex::default(),
-            subscriptions: Mutex::default(),
+            subscriptions: SessionSubscriptions::default(),
             log_level: Mutex::default(),
             used: Mutex::new(Instant::now()),
             ended: CancellationToken::new(),
@@ -120,52 +109,10 @@ impl ClientSession {
         *lock(&self.log_level) = Some(level);
     }
 
-    /// Adds the subscription to a resource of an upstream that `subscribe` creates. It replaces an
-    /// earlier one. Returns true if there was none, or `None` if the session has the maximum
-    /// number.
-    pub(super) fn add_subscription(
-        &self,
-        upstream: &str,
-        uri: &str,
-        subscribe: impl FnOnce() -> SubscriptionGuard,
-    ) -> Option<bool> {
-        let mut subscriptions = lock(&self.subscriptions);
-        let key = (upstream.to_owned(), uri.to_owned());
-        if subscriptions.len() >= MAX_SUBSCRIPTIONS && !subscriptions.contains_key(&key) {
-            return None;
-        }
-        Some(subscriptions.insert(key, subscribe()).is_none())
-    }
-
-    /// Returns true if a task relays the changes of a resource at a stateless upstream. The task
-    /// ends if the upstream refuses the subscription.
-    pub(super) fn is_relayed(&self, upstream: &str, uri: &str) -> bool {
-        let subscriptions = lock(&self.subscriptions);
-        let subscription = subscriptions.get(&(upstream.to_owned(), uri.to_owned()));
-        matches!(subscription, Some(SubscriptionGuard::Stateless(relay)) if !relay.0.is_finished())
-    }
-
-    /// Ends the subscription to a resource of an upstream. Returns false if there is none.
-    pub(super) fn remove_subscription(&self, upstream: &str, uri: &str) -> bool {
-        lock(&self.subscriptions).remove(&(upstream.to_owned(), uri.to_owned())).is_some()
-    }
-
     /// Repeats the subscriptions to resources of an upstream on a new connection, if their
     /// connection has ended. `caller` is the owner of the requests.
     fn renew_subscriptions(&self, connection: &Arc<UpstreamConnection>, caller: &Caller) {
-        let mut renewed = Vec::new();
-        for ((upstream, uri), subscription) in lock(&self.subscriptions).iter_mut() {
-            if *upstream == connection.server.name
-                && let SubscriptionGuard::Stateful(held) = subscription
-                && held.has_ended()
-            {
-                *held = connection.subscribe(uri);
-                // Another session of a shared connection has sent the request already.
-                if held.is_first() {
-                    renewed.push(uri.clone());
-                }
-            }
-        }
+        let renewed = self.subscriptions.renew(connection);
         if !renewed.is_empty() {
             let (connection, caller) = (Arc::downgrade(connection), caller.clone());
             let renewing = async move {
@@ -173,17 +120,6 @@ impl ClientSession {
             };
             tokio::spawn(renewing);
         }
-    }
-
-    /// Returns true if a notification reports the change of a resource to which only other clients
-    /// of the shared connection subscribe.
-    fn is_of_others(&self, upstream: &str, head: &Head<'_>) -> bool {
-        if head.method() != RESOURCE_UPDATED {
-            return false;
-        }
-        let uri = head.parameters().uri.unwrap_or_default().into_owned();
-        let subscriptions = lock(&self.subscriptions);
-        !subscriptions.keys().any(|(name, known)| name == upstream && is_part(&uri, known))
     }
 
     /// Registers a request of the client under its id (raw JSON). The returned token is cancelled
@@ -347,22 +283,44 @@ impl ClientSession {
     /// Reports all lists, and the resources of the upstream to which the client subscribes, as
     /// changed. The upstream's messages about changes were lost.
     fn report_all_changes(&self, upstream: &str) {
-        let subscriptions = lock(&self.subscriptions);
-        let own = subscriptions.keys().filter(|(name, _)| name == upstream);
-        let uris = own.map(|(_, uri)| uri.clone()).collect();
-        drop(subscriptions);
+        let uris = self.subscriptions.all_client_uris(upstream);
         for changed in SubscriptionFilter::lists_and(uris).all_changes() {
             self.streams.send(COMMON_STREAM, changed, true);
+        }
+    }
+
+    /// Sends an upstream's notification about a resource to which the client subscribes, with the
+    /// URIs that the client knows. Returns false if it is not about such a resource.
+    fn relay_update(&self, upstream: &str, head: &Head<'_>, message: &[u8]) -> bool {
+        if head.method() != RESOURCE_UPDATED {
+            return false;
+        }
+        let changed = head.parameters().uri.unwrap_or_default().into_owned();
+        let client_uris = self.subscriptions.client_uris(upstream, &changed);
+        for uri in &client_uris {
+            let update = if *uri == changed { message.to_vec() } else { with_uri(message, uri) };
+            self.streams.send(COMMON_STREAM, update, true);
+        }
+        !client_uris.is_empty()
+    }
+
+    /// Sends a change that a stateless upstream reports. `change` is its notification.
+    pub(super) fn relay_change(&self, upstream: &str, change: Vec<u8>) {
+        let is_sent =
+            Head::read(&change).is_some_and(|head| self.relay_update(upstream, &head, &change));
+        if !is_sent {
+            self.streams.send(COMMON_STREAM, change, true);
         }
     }
 
     fn relay_message(&self, connection: &Arc<UpstreamConnection>, message: &[u8], is_shared: bool) {
         let Some(head) = Head::read(message) else { return };
         if head.kind() != Some(Kind::Request) {
-            if is_shared && self.is_of_others(&connection.server.name, &head) {
-                return;
+            // Only other clients of the shared connection subscribe to the resource.
+            let is_shared_update = is_shared && head.method() == RESOURCE_UPDATED;
+            if !self.relay_update(&connection.server.name, &head, message) && !is_shared_update {
+                self.streams.send(COMMON_STREAM, message.to_vec(), true);
             }
-            self.streams.send(COMMON_STREAM, message.to_vec(), true);
             return;
         }
         // Other clients of a shared connection must not see or answer the question.
@@ -389,27 +347,12 @@ pub(super) fn no_client(id: &str) -> Vec<u8> {
         "There is no client that could be asked: the connection is shared, or the client speaks a revision without requests to clients.",
     )
 }
-/// Returns true if `uri` is `resource` or a part of it, because an update may name a part (MCP
-/// 2025-11-25, resource updated notification).
-fn is_part(uri: &str, resource: &str) -> bool {
-    uri.strip_prefix(resource).is_some_and(|rest| {
-        rest.is_empty() || resource.ends_with('/') || rest.starts_with(['/', '?', '#'])
-    })
-}
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::aggregator::session_subscriptions::{SubscribedResource, SubscriptionGuard};
     use crate::upstream::resource_subscriptions::tests::connect;
-
-    #[test]
-    fn updates_may_name_a_part_of_a_resource() {
-        for uri in ["file:///a", "file:///a/b", "file:///a#b"] {
-            assert!(is_part(uri, "file:///a"), "{uri}");
-        }
-        assert!(is_part("file:///a/b", "file:///a/"));
-        assert!(!is_part("file:///ab", "file:///a") && !is_part("file:///", "file:///a"));
-    }
 
     #[tokio::test]
     async fn session_subscribes_again_on_the_next_connection() {
@@ -420,15 +363,20 @@ mod tests {
         let (first, second) = (connect().await, connect().await);
         let current = watch::Sender::new(Arc::downgrade(&first));
         session.relay(&first, &current.subscribe(), &caller, false);
+        let resource = SubscribedResource {
+            upstream: "s",
+            own_uri: "x://1",
+            client_uri: "context-guard://server/s/x://1",
+        };
         let subscribe = || SubscriptionGuard::Stateful(first.subscribe("x://1"));
-        assert_eq!(session.add_subscription("s", "x://1", subscribe), Some(true));
+        assert_eq!(session.subscriptions.add(resource, subscribe), Some(true));
         let mut messages = second.unrelated();
         // A request of another client opens the next connection.
         drop(first);
         current.send_replace(Arc::downgrade(&second));
         let announced = String::from_utf8(messages.recv().await.unwrap().to_vec()).unwrap();
         assert!(announced.contains("resources/subscribe"), "{announced}");
-        assert!(session.remove_subscription("s", "x://1"));
+        assert!(session.subscriptions.remove(resource));
         let announced = String::from_utf8(messages.recv().await.unwrap().to_vec()).unwrap();
         assert!(announced.contains("resources/unsubscribe"), "{announced}");
     }

@@ -2,8 +2,8 @@
 
 use super::Aggregator;
 use super::client::Origin;
-use super::client_session::{MAX_SUBSCRIPTIONS, SubscriptionGuard};
 use super::dispatch::{RESOURCE_NOT_FOUND, error_code, with_param};
+use super::session_subscriptions::{MAX_SUBSCRIPTIONS, SubscribedResource, SubscriptionGuard};
 use super::subscription_filter::{MAX_SUBSCRIBED_BYTES, SubscriptionFilter};
 use crate::config::Isolation;
 use crate::message::Head;
@@ -20,14 +20,25 @@ impl Aggregator {
     ) -> Vec<u8> {
         let parameters = head.parameters();
         let uri = parameters.uri.as_deref().unwrap_or_default();
-        let (owner, own_uri) = self.router.uri_owner(uri);
+        let known = origin.client.session.as_ref().and_then(|session| {
+            let is_end = head.method() == "resources/unsubscribe";
+            session.subscriptions.find(uri).filter(|_| is_end)
+        });
+        // Another upstream may have listed the same URI since the client has subscribed.
+        let (owner, own_uri) = match &known {
+            Some((upstream, own_uri)) => {
+                (self.servers().iter().position(|server| server.name == *upstream), &**own_uri)
+            }
+            None => self.router.uri_owner(uri),
+        };
         let owner = owner.and_then(|owner| Some((owner, self.servers().get(owner)?)));
         let (Some((owner, server)), Some(session)) = (owner, &origin.client.session) else {
             let text = "Resource not found: list the resources first, so that it is known which server has it.";
             return reply::error(head.raw_id(), RESOURCE_NOT_FOUND, text);
         };
+        let resource = SubscribedResource { upstream: &server.name, own_uri, client_uri: uri };
         if head.method() == "resources/unsubscribe" {
-            let was_subscribed = session.remove_subscription(&server.name, own_uri);
+            let was_subscribed = session.subscriptions.remove(resource);
             // Another replica may have subscribed, in the upstream's session of this client alone.
             let may_be_elsewhere = server.http.is_some()
                 && server.isolation == Isolation::Session
@@ -57,7 +68,7 @@ impl Aggregator {
             }
         };
         let is_stateful = connection.mode == ProtocolMode::Stateful;
-        if !is_stateful && session.is_relayed(&server.name, own_uri) {
+        if !is_stateful && session.subscriptions.join(resource) {
             return reply::result(head.raw_id(), "{}");
         }
         // Each resource of a stateless upstream needs a stream of its own.
@@ -70,7 +81,7 @@ impl Aggregator {
                 return reply::error(head.raw_id(), reply::REFUSED, &text);
             }
         };
-        let added = session.add_subscription(&server.name, own_uri, || {
+        let added = session.subscriptions.add(resource, || {
             if is_stateful {
                 SubscriptionGuard::Stateful(connection.subscribe(own_uri))
             } else {
@@ -91,68 +102,8 @@ impl Aggregator {
         let request = with_param(request, "uri", own_uri);
         let answer = self.forwarder.forward(origin, owner, request).await;
         if is_new && error_code(&answer).is_some() {
-            session.remove_subscription(&server.name, own_uri);
+            session.subscriptions.remove(resource);
         }
         answer
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use tokio::sync::Semaphore;
-
-    use super::*;
-    use crate::aggregator::client_session::ClientSession;
-    use crate::fleet::OwnerTag;
-    use crate::protocol_mode::ClientInfo;
-    use crate::tasks::AbortOnDrop;
-
-    #[tokio::test]
-    async fn subscriptions_of_a_session_are_limited() {
-        let tag = OwnerTag::default();
-        let session = ClientSession::new("s".to_owned(), "p".into(), ClientInfo::gateway(), &tag);
-        // Each relay has one place until it ends.
-        let places = Arc::new(Semaphore::new(MAX_SUBSCRIPTIONS));
-        let add = |uri: &str| {
-            let place = Arc::clone(&places).try_acquire_owned();
-            let relay = async move {
-                let _place = place;
-                std::future::pending::<()>().await;
-            };
-            let guard = || SubscriptionGuard::Stateless(AbortOnDrop(tokio::spawn(relay)));
-            session.add_subscription("a", uri, guard)
-        };
-        for at in 0..MAX_SUBSCRIPTIONS {
-            assert_eq!(add(&format!("x://{at}")), Some(true));
-        }
-        assert_eq!(places.available_permits(), 0);
-        assert_eq!((add("x://more"), add("x://1")), (None, Some(false)));
-        // The relay that was replaced gives back its place.
-        drop(places.acquire().await.unwrap());
-        assert!(session.is_relayed("a", "x://1"));
-        assert!(session.remove_subscription("a", "x://1"));
-        assert!(!session.remove_subscription("a", "x://1"));
-        assert!(!session.is_relayed("a", "x://1"));
-        assert_eq!(add("x://more"), Some(true));
-        drop(session);
-        let all = u32::try_from(MAX_SUBSCRIPTIONS).unwrap();
-        drop(places.acquire_many(all).await.unwrap());
-    }
-
-    #[tokio::test]
-    async fn subscription_without_relay_begins_again() {
-        let tag = OwnerTag::default();
-        let session = ClientSession::new("s".to_owned(), "p".into(), ClientInfo::gateway(), &tag);
-        let (ended, has_ended) = tokio::sync::oneshot::channel::<()>();
-        let relay = tokio::spawn(async move { drop(ended) });
-        assert!(has_ended.await.is_err());
-        while !relay.is_finished() {
-            tokio::task::yield_now().await;
-        }
-        let guard = || SubscriptionGuard::Stateless(AbortOnDrop(relay));
-        assert_eq!(session.add_subscription("a", "x://1", guard), Some(true));
-        assert!(!session.is_relayed("a", "x://1"));
     }
 }

@@ -1,5 +1,6 @@
 //! The notifications that a subscription selects, and subscription ids in notifications.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
@@ -127,9 +128,15 @@ impl SubscriptionFilter {
         }
         let uri = Head::read(&message)
             .filter(|head| head.method() == RESOURCE_UPDATED)
-            .and_then(|head| self.client_uris.get(&*head.parameters().uri?));
+            .and_then(|head| head.parameters().uri.map(Cow::into_owned));
+        let uri = uri.and_then(|uri| {
+            // The longest one, if a part of a resource is selected too.
+            let known = self.client_uris.iter().rev();
+            let mut known = known.filter_map(|(own, known)| Some((known, part_of(&uri, own)?)));
+            known.next().map(|(known, part)| format!("{known}{part}"))
+        });
         match uri {
-            Some(uri) => edit_param(&message, "uri", |_| Value::from(uri.as_str()).to_string()),
+            Some(uri) => with_uri(&message, &uri),
             None => message,
         }
     }
@@ -138,7 +145,7 @@ impl SubscriptionFilter {
     pub(super) fn matches(&self, head: &Head<'_>) -> bool {
         if head.method() == RESOURCE_UPDATED {
             let uri = head.parameters().uri;
-            return uri.is_some_and(|uri| self.uris.iter().any(|own| *own == uri));
+            return uri.is_some_and(|uri| self.uris.iter().any(|own| part_of(&uri, own).is_some()));
         }
         self.lists.contains(&head.method())
     }
@@ -156,6 +163,19 @@ impl SubscriptionFilter {
         }
         filter.into()
     }
+}
+
+/// Returns the rest of `uri` after `resource` if it names that resource or a part of it, because an
+/// update may name a part (MCP 2025-11-25, resource updated notification).
+pub(super) fn part_of<'u>(uri: &'u str, resource: &str) -> Option<&'u str> {
+    uri.strip_prefix(resource).filter(|rest| {
+        rest.is_empty() || resource.ends_with('/') || rest.starts_with(['/', '?', '#'])
+    })
+}
+
+/// Returns a notification about the resource with this URI instead of its own.
+pub(super) fn with_uri(message: &[u8], uri: &str) -> Vec<u8> {
+    edit_param(message, "uri", |_| Value::from(uri).to_string())
 }
 
 /// Returns an upstream's notification without the id of the gateway's own subscription at the
@@ -202,6 +222,16 @@ mod tests {
     }
 
     #[test]
+    fn updates_may_name_a_part_of_a_resource() {
+        for uri in ["file:///a", "file:///a/b", "file:///a#b"] {
+            assert!(part_of(uri, "file:///a").is_some(), "{uri}");
+        }
+        assert_eq!(part_of("file:///a/b", "file:///a/"), Some("b"));
+        assert_eq!(part_of("file:///ab", "file:///a"), None);
+        assert_eq!(part_of("file:///", "file:///a"), None);
+    }
+
+    #[test]
     fn aliases_are_translated() {
         let client = SubscriptionFilter::lists_and(
             ["alias/x://1", "x://2", "x://3"].map(str::to_owned).to_vec(),
@@ -221,6 +251,7 @@ mod tests {
         };
         assert_eq!(updated("x://1"), "alias/x://1");
         assert_eq!(updated("x://2"), "x://2");
+        assert_eq!(updated("x://1/part"), "alias/x://1/part");
     }
 
     #[test]

@@ -13,7 +13,6 @@ use super::client::{Client, MAX_WAITING_BYTES};
 use super::client_session::ClientSession;
 use super::connections::Connections;
 use super::dispatch::error_code;
-use super::event_streams::COMMON_STREAM;
 use super::router::Router;
 use super::subscription_filter::{ACKNOWLEDGED, SubscriptionFilter, without_subscription_id};
 use crate::byte_channel::{ByteSender, byte_channel};
@@ -329,6 +328,8 @@ impl Subscriptions {
         stream: Option<OpenStream>,
     ) -> AbortOnDrop {
         let (subscriptions, session) = (self.clone(), Arc::downgrade(session));
+        let upstream = self.connections.servers.get(server).map(|server| server.name.clone());
+        let upstream = upstream.unwrap_or_default();
         // The task must not keep the session alive.
         let client = Client { session: None, ..client.in_background() };
         AbortOnDrop(tokio::spawn(async move {
@@ -369,7 +370,7 @@ impl Subscriptions {
             let relaying = async {
                 while let Some(change) = received.recv().await {
                     let Some(session) = session.upgrade() else { return };
-                    session.streams().send(COMMON_STREAM, change, true);
+                    session.relay_change(&upstream, change);
                 }
             };
             tokio::select! { () = following => {}, () = relaying => {} }
