@@ -76,3 +76,4 @@ pub(crate) use rest::problem;
 pub use serve::Gateway;
 pub use session::Session;
 pub use session_table::SessionTable;
+pub use upstream::process_command::upstream_command;

@@ -15,6 +15,7 @@ pub(crate) mod http_upstream;
 mod inbox;
 mod legacy_sse;
 mod line_writer;
+pub(crate) mod process_command;
 mod process_limits;
 pub(crate) mod processes;
 pub(crate) mod request_table;

@@ -19,9 +19,10 @@ const AFTER_HELP: &str = "\
 Examples:
   context-guard doctor                            check clients, commands and servers
   context-guard doctor --client cursor --no-start
-  context-guard doctor --config gateway.yaml      check a gateway file, its ports and its store, too
+  context-guard doctor --config gateway.yaml      check a gateway file, too: upstreams, ports, store
 
-The check starts every enabled stdio server once, asks for its tools, and ends it.
+The check starts every enabled stdio server once, asks for its tools, and ends it. It starts the
+upstreams of a gateway file as the gateway does, with their environment, limits and sandbox.
 The exit code is 1 if a check failed. Warnings do not change it.";
 
 /// Check the clients' configurations, their servers and the gateway, and say what to do.
@@ -121,19 +122,17 @@ impl Doctor {
         let environment = Environment::current(project)
             .context("the home folder is unknown: set the variable HOME")?;
         let mut checks = machine::checks();
-        let found = clients::checks(&environment, &self.client, &mut checks);
-        checks.extend(machine::runtimes(
-            found.iter().map(|server| server.command.command_line.as_slice()),
-        ));
+        let mut found = clients::checks(&environment, &self.client, &mut checks);
         if let Some(file) = &self.config {
-            gateway::checks(file, &mut checks);
+            found.extend(gateway::checks(file, &mut checks));
         }
+        checks.extend(machine::runtimes(found.iter().map(|server| server.command_line.as_slice())));
         if !self.no_start {
             let timeout = Duration::from_secs(self.timeout);
             if !self.json && !found.is_empty() {
                 eprintln!("context-guard: starting {} once", count(found.len(), "server"));
             }
-            checks.extend(probe::all(&found, timeout));
+            checks.extend(probe::all(found, timeout));
         }
         if self.json {
             let counts = |status| checks.iter().filter(|check| check.status == status).count();

@@ -14,7 +14,7 @@ use std::process::{Command, ExitCode};
 use clap::Args;
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 
-pub(crate) use access::check;
+pub(crate) use access::{check, may_read};
 
 /// The exit code if the sandbox or the command fails, as shells use it for a command that cannot be
 /// executed.

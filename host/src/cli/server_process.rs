@@ -54,26 +54,30 @@ pub(crate) struct ServerProcess {
     errors: Receiver<String>,
 }
 
+impl TryFrom<&ServerCommand> for Command {
+    type Error = std::io::Error;
+
+    fn try_from(server: &ServerCommand) -> std::io::Result<Self> {
+        let (program, arguments) = server
+            .command_line
+            .split_first()
+            .ok_or_else(|| std::io::Error::other("the command is empty"))?;
+        let mut command = Self::new(program);
+        command.args(arguments).envs(server.environment.iter().map(|(name, value)| (name, value)));
+        if let Some(folder) = &server.folder {
+            command.current_dir(folder);
+        }
+        Ok(command)
+    }
+}
+
 impl ServerProcess {
     /// Starts a server.
     ///
     /// # Errors
     /// The server's program cannot be started.
-    pub(crate) fn start(server: &ServerCommand) -> std::io::Result<Self> {
-        let (program, arguments) = server
-            .command_line
-            .split_first()
-            .ok_or_else(|| std::io::Error::other("the command is empty"))?;
-        let mut command = Command::new(program);
-        command
-            .args(arguments)
-            .envs(server.environment.iter().map(|(name, value)| (name, value)))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        if let Some(folder) = &server.folder {
-            command.current_dir(folder);
-        }
+    pub(crate) fn start(mut command: Command) -> std::io::Result<Self> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // Launchers such as npx start the server as a child, which must end with them.
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);

@@ -76,6 +76,35 @@ fn gateway_file_ports_and_store_are_checked() {
 
 #[cfg(unix)]
 #[test]
+fn upstreams_are_started_as_the_gateway_does() {
+    let home = Home::new();
+    let upstreams = format!(
+        r#"listen: 127.0.0.1:0
+upstreams:
+  - name: example
+    command: [{PROGRAM}, example-server]
+  - name: variables
+    command: [sh, -c, 'echo "client: $SECRET, own: $OWN" >&2; exit 3']
+    env: {{OWN: value}}
+  - name: web
+    url: http://127.0.0.1:9/mcp
+"#
+    );
+    home.write("project/gateway.yaml", &upstreams);
+    let arguments = ["doctor", "--json", "--config", "gateway.yaml"];
+    let output = home.command(&arguments).env("SECRET", "leaked").output().unwrap();
+    let report: Value = serde_json::from_str(&out(&output)).unwrap();
+    let all = report["checks"].as_array().unwrap();
+    assert_eq!(code(&output), 1);
+    let example = find(all, "start", "gateway.yaml: example");
+    assert!(example["message"].as_str().unwrap().starts_with("8 tools"), "{example}");
+    let variables = find(all, "start", "gateway.yaml: variables");
+    assert!(variables["message"].as_str().unwrap().contains("client: , own: value"), "{variables}");
+    assert_eq!(find(all, "server", "gateway.yaml: web")["status"], "skipped");
+}
+
+#[cfg(unix)]
+#[test]
 fn readable_keys_are_failures() {
     use std::os::unix::fs::PermissionsExt as _;
     let home = Home::new();

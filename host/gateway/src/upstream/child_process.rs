@@ -1,6 +1,5 @@
 //! The stdio transport: an upstream that is a child process, one message per line.
 
-use std::ffi::OsString;
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -18,7 +17,7 @@ use super::inbox::Inbox;
 use super::line_writer::{LineWriter, PongSender, WriteError};
 use super::processes::ProcessPlace;
 use super::server::UpstreamServer;
-use super::{Failure, environment, error_output, process_limits, sandbox};
+use super::{Failure, error_output, process_command};
 use crate::config::Isolation;
 use crate::lines::{Lines, Piece};
 use crate::message::{Head, replace_invalid_utf8, split_batch};
@@ -111,40 +110,15 @@ impl ChildProcess {
     }
 }
 
-/// Returns the command of an upstream with its environment. The shell that sets limits executes the
-/// launcher of the sandbox, which executes the command.
+/// Returns the command of an upstream, with pipes.
 ///
 /// # Errors
 /// The reason why the upstream has no command.
 fn command(server: &UpstreamServer) -> Result<Command, String> {
-    let config = &server.config;
-    if config.command.is_empty() {
-        return Err("no command".to_owned());
-    }
-    let mut line: Vec<OsString> = Vec::new();
-    if let Some(script) = process_limits::script(&config.limits) {
-        line.extend([process_limits::SHELL.into(), "-c".into(), script.into()]);
-    }
-    if let Some(sandbox) = &config.sandbox {
-        let launcher = server.processes.launcher();
-        let launcher = launcher.ok_or("this program has no launcher for `sandbox`")?;
-        let launcher = sandbox::launcher(launcher, sandbox, &server.folder);
-        line.extend(launcher.map_err(|error| format!("`sandbox`: {error}"))?);
-    }
-    line.extend(config.command.iter().map(OsString::from));
-    let (program, arguments) = line.split_first().ok_or("no command")?;
-    let mut command = Command::new(program);
-    command
-        .args(arguments)
-        .env_clear()
-        .envs(environment::inherited(&config.inherit_env, &config.withheld_env))
-        .envs(config.env.iter().map(|(name, value)| (name, value.expose())))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    if let Some(cwd) = &config.cwd {
-        command.current_dir(server.folder.join(cwd));
-    }
+    let launcher = server.processes.launcher();
+    let command = process_command::upstream_command(&server.config, &server.folder, launcher)?;
+    let mut command = Command::from(command);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     Ok(command)
 }
 

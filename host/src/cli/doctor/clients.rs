@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use context_guard_install::{
     Client, Document, Environment, Scope, ServerState, StdioServer, find_files, read_file,
@@ -14,7 +15,10 @@ use crate::cli::server_process::ServerCommand;
 /// A server that can be started.
 pub(super) struct FoundServer {
     pub(super) subject: String,
-    pub(super) command: ServerCommand,
+    /// The command line as it is configured.
+    pub(super) command_line: Vec<String>,
+    /// The command that is executed, with its environment.
+    pub(super) command: Command,
 }
 
 /// Checks the files of clients. Adds the results to `checks`. Returns the enabled servers whose
@@ -146,8 +150,9 @@ fn command(
         }));
         return None;
     }
-    let command = ServerCommand { command_line, environment, folder };
-    Some(FoundServer { subject, command })
+    let server = ServerCommand { command_line, environment, folder };
+    let command = Command::try_from(&server).ok()?;
+    Some(FoundServer { subject, command_line: server.command_line, command })
 }
 
 /// Returns the program that follows `context-guard wrap --`. `None` if the command is another one.

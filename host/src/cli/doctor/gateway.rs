@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use context_guard::Clock;
 use context_guard::clock::SystemClock;
-use context_guard::config::{self, Config};
+use context_guard::config::{self, Config, Upstream};
 
 use super::Check;
+use super::clients::FoundServer;
 use crate::cli::config_files::missing_program;
 #[cfg(target_os = "linux")]
 use crate::cli::run_sandboxed;
@@ -20,7 +21,9 @@ use crate::cli::runtime::{self, GatewayFiles};
 /// already uses the port.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 
-pub(super) fn checks(file: &Path, checks: &mut Vec<Check>) {
+/// Checks a gateway file. Adds the results to `checks`. Returns its upstreams that are programs and
+/// can be started.
+pub(super) fn checks(file: &Path, checks: &mut Vec<Check>) -> Vec<FoundServer> {
     let subject = file.display().to_string();
     let config = match config::read(file) {
         Ok(config) => config,
@@ -29,7 +32,7 @@ pub(super) fn checks(file: &Path, checks: &mut Vec<Check>) {
                 Check::failed("gateway", subject, error.to_string())
                     .advise(format!("context-guard config check {}", file.display())),
             );
-            return;
+            return Vec::new();
         }
     };
     let files = GatewayFiles { config: Some(file.to_owned()), component: None, bundle: None };
@@ -51,24 +54,60 @@ pub(super) fn checks(file: &Path, checks: &mut Vec<Check>) {
         },
         Err(error) => checks.push(Check::failed("gateway", subject.as_str(), format!("{error:#}"))),
     }
+    let mut found = Vec::new();
     for upstream in &config.upstreams {
+        let subject = format!("{subject}: {}", upstream.name);
         if let Some(reason) = missing_program(upstream, &config.folder) {
-            checks.push(Check::failed("command", format!("{subject}: {}", upstream.name), reason));
+            checks.push(Check::failed("command", subject, reason));
+            continue;
         }
         #[cfg(target_os = "linux")]
         if let Some(sandbox) = &upstream.sandbox {
-            let subject = format!("{subject}: {}", upstream.name);
-            checks.push(match run_sandboxed::check(sandbox, &config.folder) {
-                Ok(()) => Check::ok("sandbox", subject, "the kernel can enforce its sandbox"),
+            if run_sandboxed::may_read(sandbox, &config.folder, file) {
+                let message = "its sandbox can read the gateway file";
+                let advice = "move the gateway file to a folder that no upstream may read";
+                checks.push(Check::warning("sandbox", subject.as_str(), message).advise(advice));
+            }
+            match run_sandboxed::check(sandbox, &config.folder) {
+                Ok(()) => {
+                    let message = "the kernel can enforce its sandbox";
+                    checks.push(Check::ok("sandbox", subject.as_str(), message));
+                }
                 Err(reason) => {
                     let message = format!("its sandbox cannot be entered: {reason}");
-                    Check::failed("sandbox", subject, message)
+                    checks.push(Check::failed("sandbox", subject, message));
+                    continue;
                 }
-            });
+            }
         }
+        found.extend(server(upstream, &config.folder, subject, checks));
     }
     checks.extend(ports(&config));
     checks.push(store(&config));
+    found
+}
+
+/// Returns the upstream if it is a program that can be started, as the gateway starts it.
+fn server(
+    upstream: &Upstream,
+    folder: &Path,
+    subject: String,
+    checks: &mut Vec<Check>,
+) -> Option<FoundServer> {
+    if upstream.command.is_empty() {
+        checks.push(Check::skipped("server", subject, "over HTTP: not contacted"));
+        return None;
+    }
+    let launcher = std::env::current_exe().ok();
+    match context_guard::gateway::upstream_command(upstream, folder, launcher.as_deref()) {
+        Ok(command) => {
+            Some(FoundServer { subject, command_line: upstream.command.clone(), command })
+        }
+        Err(reason) => {
+            checks.push(Check::failed("command", subject, format!("cannot be started: {reason}")));
+            None
+        }
+    }
 }
 
 /// An address of the gateway file.

@@ -11,26 +11,34 @@ use crate::cli::server_process::ServerProcess;
 const PARALLEL: usize = 4;
 
 /// Starts all servers. Returns one check for each, in the order of `servers`.
-pub(super) fn all(servers: &[FoundServer], timeout: Duration) -> Vec<Check> {
+pub(super) fn all(servers: Vec<FoundServer>, timeout: Duration) -> Vec<Check> {
     let mut checks = Vec::new();
-    for chunk in servers.chunks(PARALLEL) {
-        thread::scope(|scope| {
-            let running: Vec<_> =
-                chunk.iter().map(|server| scope.spawn(|| one(server, timeout))).collect();
-            for (server, thread) in chunk.iter().zip(running) {
-                checks.push(thread.join().unwrap_or_else(|_| {
-                    Check::failed("start", server.subject.as_str(), "the check itself failed")
-                }));
-            }
-        });
+    let mut servers = servers.into_iter().peekable();
+    while servers.peek().is_some() {
+        let running: Vec<_> = servers
+            .by_ref()
+            .take(PARALLEL)
+            .map(|server| {
+                let subject = server.subject.clone();
+                (subject, thread::spawn(move || one(server, timeout)))
+            })
+            .collect();
+        for (subject, thread) in running {
+            checks.push(
+                thread
+                    .join()
+                    .unwrap_or_else(|_| Check::failed("start", subject, "the check itself failed")),
+            );
+        }
     }
     checks
 }
 
-fn one(server: &FoundServer, timeout: Duration) -> Check {
+fn one(server: FoundServer, timeout: Duration) -> Check {
     let started = Instant::now();
-    let subject = server.subject.as_str();
-    let mut process = match ServerProcess::start(&server.command) {
+    let FoundServer { subject, command_line, command } = server;
+    let subject = subject.as_str();
+    let mut process = match ServerProcess::start(command) {
         Ok(process) => process,
         Err(error) => {
             return Check::failed("start", subject, format!("cannot be started: {error}"))
@@ -56,7 +64,7 @@ fn one(server: &FoundServer, timeout: Duration) -> Check {
             };
             Check::failed("start", subject, message).advise(format!(
                 "run `{}` in a terminal",
-                crate::cli::install::command_line(&server.command.command_line)
+                crate::cli::install::command_line(&command_line)
             ))
         }
     }

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fmt::Display;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use context_guard::config::UpstreamSandbox;
 use landlock::{
@@ -184,9 +184,36 @@ pub(crate) fn check(sandbox: &UpstreamSandbox, folder: &Path) -> Result<(), Stri
     Ok(())
 }
 
+/// Returns true if commands in the sandbox may read a file. Relative paths of the sandbox refer to
+/// `folder`.
+pub(crate) fn may_read(sandbox: &UpstreamSandbox, folder: &Path, file: &Path) -> bool {
+    let resolve = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let own = sandbox.read.iter().chain(&sandbox.write).map(|path| folder.join(path));
+    let mut allowed = READABLE.map(PathBuf::from).into_iter().chain(own);
+    let file = resolve(file);
+    allowed.any(|path| file.starts_with(resolve(&path)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn readable_files_are_known() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().canonicalize().unwrap();
+        std::fs::create_dir(folder.join("data")).unwrap();
+        std::os::unix::fs::symlink("data", folder.join("link")).unwrap();
+        std::fs::write(folder.join("data/gateway.yaml"), "").unwrap();
+        let sandbox =
+            |read: &str| UpstreamSandbox { read: vec![read.into()], ..Default::default() };
+        let may_read =
+            |read: &str, file: &str| super::may_read(&sandbox(read), &folder, &folder.join(file));
+        assert!(may_read("data", "data/gateway.yaml"));
+        assert!(may_read("link", "data/gateway.yaml") && may_read("data", "link/gateway.yaml"));
+        assert!(!may_read("dat", "data/gateway.yaml") && !may_read("data", "gateway.yaml"));
+        assert!(super::may_read(&sandbox("data"), &folder, Path::new("/opt/guard/gateway.yaml")));
+    }
 
     #[test]
     fn system_paths_are_documented() {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
@@ -89,10 +90,11 @@ fn lines(name: &str, text: &str) -> Result<Vec<ListedServer>, String> {
 
 /// Starts a server, and returns its list of tools. `timeout` limits the time.
 pub(super) fn start(name: &str, command: Vec<String>, timeout: Duration) -> Result<ListedServer> {
-    let command = ServerCommand { command_line: command, ..ServerCommand::default() };
+    let server = ServerCommand { command_line: command, ..ServerCommand::default() };
     let deadline = Instant::now() + timeout;
-    let mut process = ServerProcess::start(&command).map_err(|source| Error::Spawn {
-        command: command.command_line.first().cloned().unwrap_or_default(),
+    let started = Command::try_from(&server).and_then(ServerProcess::start);
+    let mut process = started.map_err(|source| Error::Spawn {
+        command: server.command_line.first().cloned().unwrap_or_default(),
         source,
     })?;
     let listed = process.list_tools("context-guard tools lint", deadline);
