@@ -11,8 +11,10 @@ mod dates;
 mod defaults;
 mod diagnose;
 mod dialects;
+mod display;
 mod evaluate;
 mod filtered;
+mod flags;
 mod frame;
 mod literal;
 mod lookups;
@@ -21,6 +23,9 @@ mod operator;
 mod parse;
 mod pattern;
 mod pipe;
+mod predicates;
+mod prefix;
+mod reversed;
 mod totals;
 mod wrapper;
 
@@ -78,6 +83,8 @@ pub(super) struct Leaf {
     check: Check,
     /// True if the condition has the name of the field alone.
     is_flag: bool,
+    /// The element that the check looks for if the field is a list, as `includes` does.
+    member: Option<Literal>,
     /// True if the comparison of two fields ignores case.
     ignores_case: bool,
     /// The scale on which two fields are compared. `None` if the values determine it.
@@ -98,6 +105,8 @@ enum Check {
     In(Vec<Literal>),
     Matches(TextPattern),
     IsNull,
+    /// True if the value is neither null nor an empty text, or the reverse if false.
+    HasValue(bool),
     Field(Operator, Operand),
 }
 
@@ -244,6 +253,7 @@ impl Condition {
             ));
         }
         self.test.unwrap_filters(records);
+        let of_prefix = self.test.strip_prefix(records);
         self.test.bind(records, &records.ids)?;
         self.order.bind(records, &records.ids)?;
         let source = &records.outline;
@@ -256,6 +266,7 @@ impl Condition {
             }
         }
         let mut notes = self.test.diagnose(records)?;
+        notes.extend(of_prefix);
         if self.ignores_case {
             notes.push("texts were compared in any case".to_owned());
         }
@@ -298,6 +309,9 @@ fn rewritten(text: &str) -> Result<Option<String>, String> {
     if dialect.is_none() && objects::is_object(text) {
         return objects::condition(text).map(Some);
     }
+    if dialect.is_none() && objects::is_pipeline(text) {
+        return objects::filters(text).map(Some);
+    }
     let plain = dialect.as_deref().unwrap_or(text);
     Ok(frame::condition(plain).or_else(|| wrapper::condition(plain)).or(dialect))
 }
@@ -307,10 +321,18 @@ impl Test {
     fn leaf(operand: Operand, check: Check) -> Self {
         let (matched, unknown) = (Cell::new(0), Cell::new(0));
         let ignores_case = false;
-        let (scale, reading) = (None, None);
-        let leaf =
-            Leaf { operand, check, is_flag: false, ignores_case, scale, reading, matched, unknown };
-        Test::Leaf(Box::new(leaf))
+        let (scale, reading, member, is_flag) = (None, None, None, false);
+        Test::Leaf(Box::new(Leaf {
+            operand,
+            check,
+            is_flag,
+            member,
+            ignores_case,
+            scale,
+            reading,
+            matched,
+            unknown,
+        }))
     }
 
     /// Calls `visit` with each comparison.
@@ -370,62 +392,6 @@ impl Operator {
             Operator::AtMost => order.is_le(),
             Operator::More => order.is_gt(),
             Operator::Less => order.is_lt(),
-        }
-    }
-}
-
-impl std::fmt::Display for Test {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let join = |f: &mut std::fmt::Formatter<'_>, tests: &[Test], word: &str, is_any: bool| {
-            for (at, test) in tests.iter().enumerate() {
-                let between = if at > 0 { word } else { "" };
-                let has_parentheses = match test {
-                    Test::Any(tests) => !is_any && tests.len() > 1,
-                    Test::All(tests) => is_any && tests.len() > 1,
-                    _ => false,
-                };
-                if has_parentheses {
-                    write!(f, "{between}({test})")?;
-                } else {
-                    write!(f, "{between}{test}")?;
-                }
-            }
-            Ok(())
-        };
-        match self {
-            Test::All(tests) => join(f, tests, " AND ", false),
-            Test::Any(tests) => join(f, tests, " OR ", true),
-            Test::Not(test) => match test.as_ref() {
-                Test::Leaf(leaf) => leaf.write(f, true),
-                Test::Element(..) => write!(f, "NOT {test}"),
-                test => write!(f, "NOT ({test})"),
-            },
-            Test::Leaf(leaf) => leaf.write(f, false),
-            Test::Element(list, test) => write!(f, "any({list}; {test})"),
-        }
-    }
-}
-
-impl Leaf {
-    fn write(&self, f: &mut std::fmt::Formatter<'_>, is_negated: bool) -> std::fmt::Result {
-        let operand = &self.operand;
-        let not = if is_negated { "NOT " } else { "" };
-        match &self.check {
-            Check::Compare(Operator::Equal, to) => {
-                write!(f, "{operand} {} {to}", if is_negated { "!=" } else { "=" })
-            }
-            Check::Field(Operator::Equal, to) => {
-                write!(f, "{operand} {} {to}", if is_negated { "!=" } else { "=" })
-            }
-            Check::Compare(operator, to) => write!(f, "{not}{operand} {} {to}", operator.sign()),
-            Check::Field(operator, to) => write!(f, "{not}{operand} {} {to}", operator.sign()),
-            Check::Between(from, to) => write!(f, "{operand} {not}BETWEEN {from} AND {to}"),
-            Check::In(list) => {
-                let list: Vec<String> = list.iter().take(8).map(ToString::to_string).collect();
-                write!(f, "{operand} {not}IN ({})", list.join(", "))
-            }
-            Check::Matches(pattern) => write!(f, "{operand} {not}{pattern}"),
-            Check::IsNull => write!(f, "{operand} IS {not}NULL"),
         }
     }
 }

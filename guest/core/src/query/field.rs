@@ -1,5 +1,6 @@
 //! Names of fields in expressions, and the values that they have in records.
 
+mod log;
 mod path;
 
 pub(super) use self::path::FieldPath;
@@ -56,7 +57,9 @@ impl FieldName {
         // `$`, `@` and `.` are the record itself in other languages.
         let _ = reader.eat("$") || reader.eat("@.");
         loop {
-            if reader.eat(".") {
+            // `a?.b` and `a&.b`, as JavaScript and Ruby write paths through absent values.
+            let is_optional = ["?.", "&."].iter().any(|sign| reader.rest().starts_with(sign));
+            if (!segments.is_empty() && is_optional && reader.next().is_some()) || reader.eat(".") {
                 continue;
             }
             if reader.peek() == Some('[') && !Self::is_slice(reader.rest()) {
@@ -75,7 +78,9 @@ impl FieldName {
             if word.is_empty() {
                 break;
             }
-            segments.push(NameSegment::Key(word));
+            let is_get = word == "get" && !segments.is_empty();
+            let key = if is_get { Self::argument_of_get(reader) } else { None };
+            segments.push(NameSegment::Key(key.unwrap_or(word)));
         }
         let verbatim = reader.since(start).to_owned();
         if segments.is_empty() && !matches!(verbatim.as_str(), "$" | "." | "@") {
@@ -83,6 +88,16 @@ impl FieldName {
             return Err(reader.error("the name of a field is expected here"));
         }
         Ok(Self { segments, verbatim })
+    }
+
+    /// Reads `('key')`, the argument of Python's `get`. `None`, with nothing read, if something else
+    /// is next.
+    fn argument_of_get(reader: &mut Reader<'_>) -> Option<String> {
+        let mut rest = reader.clone();
+        let is_call = rest.rest().starts_with('(') && rest.eat("(");
+        let key = rest.quoted().ok().flatten().filter(|_| is_call && rest.eat(")"))?;
+        *reader = rest;
+        Some(key)
     }
 
     /// Returns true if a text begins with a slice of characters, such as `[:7]`.
@@ -111,6 +126,11 @@ impl FieldName {
             (Some(key), "") => Ok(Some(NameSegment::Key(key))),
             (None, "" | "*" | ":") => Ok(None),
             (None, index) => {
+                // Ruby writes `[:name]`.
+                let symbol = index
+                    .strip_prefix(':')
+                    .filter(|name| name.starts_with(|c: char| c.is_alphabetic() || c == '_'));
+                let index = symbol.unwrap_or(index);
                 // SQL Server writes `[Body Mass (g)]`.
                 let is_key = index.chars().all(|c| is_word_character(c) || " ()/%.#-".contains(c));
                 match index.parse() {
@@ -186,9 +206,20 @@ impl FieldName {
     /// key.
     pub(super) fn split_last(mut self) -> Option<(Self, String)> {
         let Some(NameSegment::Key(last)) = self.segments.pop() else { return None };
-        let verbatim = self.verbatim.strip_suffix(&last)?.trim_end_matches('.');
+        let verbatim = self.verbatim.strip_suffix(&last)?.trim_end_matches(['.', '?', '&']);
         self.verbatim = verbatim.to_owned();
         (!self.segments.is_empty()).then_some((self, last))
+    }
+
+    /// Splits off the first key, which may be the name of a record. `None` if the name has no other
+    /// key.
+    pub(super) fn split_first(&self) -> Option<(&str, Self)> {
+        let Some((NameSegment::Key(first), rest)) = self.segments.split_first() else {
+            return None;
+        };
+        let verbatim = self.verbatim.clone();
+        let rest = Self { segments: rest.to_vec(), verbatim };
+        (!rest.segments.is_empty()).then_some((first, rest))
     }
 
     /// Returns the name with the word `word` appended to its last key, as in `First Name`.
@@ -224,7 +255,9 @@ impl FieldName {
                 .is_some_and(|node| matches!(node.kind, Kind::Scalar | Kind::String))
         };
         let has_scalars = all.iter().any(is_scalar);
-        if matches!(self.verbatim.as_str(), "value" | "$" | "." | "@" | "item") && has_scalars {
+        let is_value = matches!(self.verbatim.as_str(), "value" | "$" | "." | "@" | "item")
+            || self.segments == [NameSegment::Key("@".to_owned())];
+        if is_value && has_scalars {
             return Some(FieldPath::new(Vec::new()));
         }
         // The names of an answer's list are not part of its records.
@@ -250,48 +283,38 @@ impl FieldName {
                 }
             }
         }
-        self.of_log(records, all)
+        let of_path = || {
+            let segments = self.split_keys()?;
+            let mut found = [false, true].into_iter().flat_map(|fold| {
+                let segments = &segments;
+                all.iter().filter_map(move |id| resolve(&records.outline, *id, segments, fold))
+            });
+            let mut steps = found.next()?;
+            steps.reverse();
+            Some(FieldPath::new(steps))
+        };
+        self.of_log(records, all).or_else(of_path)
     }
 
-    /// Returns the member of log entries that other tools call by this name. `None` if the records
-    /// are not the entries of a log, or have no such member.
-    fn of_log(&self, records: &RecordSet<'_>, all: &[NodeId]) -> Option<FieldPath> {
-        let [NameSegment::Key(name)] = self.segments.as_slice() else { return None };
-        let name = name.trim_start_matches('@').to_lowercase().replace(['_', '-'], "");
-        let is_entry = |id: NodeId| {
-            let has = |key: &str| records.outline.member(id, key).is_some();
-            has("line") && has("message") && (has("time") || has("timeOfYear") || has("timeOfDay"))
-        };
-        if !all.first().is_some_and(|id| is_entry(*id)) {
-            return None;
+    /// Returns the segments with their keys split at the separators of other languages: `cost__amount`
+    /// of Django, `orbit/@type` of XPath. `None` if it has none.
+    fn split_keys(&self) -> Option<Vec<NameSegment>> {
+        let mut segments = Vec::new();
+        for segment in &self.segments {
+            let NameSegment::Key(key) = segment else {
+                segments.push(segment.clone());
+                continue;
+            };
+            for part in key.split("__").flat_map(|part| part.split('/')) {
+                if part.is_empty() {
+                    return None;
+                }
+                segments.push(NameSegment::Key(part.to_owned()));
+            }
         }
-        let (_, own) = LOG_MEMBERS.iter().find(|(names, _)| names.contains(&name.as_str()))?;
-        let is_present =
-            |key: &&&str| all.iter().any(|id| records.outline.member(*id, key).is_some());
-        let key = own.iter().find(is_present)?;
-        Some(FieldPath::new(vec![FieldStep::Key((*key).to_owned())]))
+        (segments.len() > self.segments.len()).then_some(segments)
     }
 }
-
-/// Names of other tools for the members of log entries, without underscores, each with the members
-/// that they may be.
-const LOG_MEMBERS: [(&[&str], &[&str]); 12] = [
-    (
-        &["timestamp", "ts", "datetime", "date", "asctime", "eventtime", "timelocal", "when"],
-        &["time", "timeOfYear", "timeOfDay"],
-    ),
-    (&["severity", "loglevel", "lvl", "levelname", "priority"], &["level"]),
-    (&["msg", "text", "body"], &["message"]),
-    (&["logger", "loggername", "component", "module", "class", "name"], &["source", "process"]),
-    (&["ip", "clientip", "remoteaddr", "remoteip", "sourceip", "srcip", "addr"], &["client"]),
-    (&["url", "uri", "requesturi", "endpoint", "route"], &["path"]),
-    (&["verb", "requestmethod", "httpmethod"], &["method"]),
-    (&["statuscode", "code", "httpstatus", "responsecode", "response"], &["status"]),
-    (&["size", "bytessent", "bodybytessent", "length", "responsesize"], &["bytes"]),
-    (&["useragent", "httpuseragent", "ua"], &["agent"]),
-    (&["referrer", "httpreferer"], &["referer"]),
-    (&["username", "remoteuser"], &["user"]),
-];
 
 /// Returns true if an operator is next that cannot begin a value after a colon.
 fn is_sign(reader: &mut Reader<'_>) -> bool {

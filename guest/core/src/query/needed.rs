@@ -29,7 +29,12 @@ impl NeededFields {
     /// Adds the keys of a field name. Any of them may be the first key inside a record, because the
     /// name may also contain the path of the list.
     pub(super) fn add<'k>(&mut self, keys: impl Iterator<Item = &'k str>) {
-        self.keys.extend(keys.map(str::to_lowercase));
+        for key in keys.map(str::to_lowercase) {
+            // `cost__amount` and `orbit/@type` may be paths.
+            let parts = key.split("__").flat_map(|part| part.split('/'));
+            self.keys.extend(parts.filter(|part| *part != key).map(str::to_owned));
+            self.keys.push(key);
+        }
     }
 
     /// Returns a filter for a document in the form `form`, whose records are in the list at the

@@ -2,10 +2,12 @@
 //! {"$gt": 5}}`, `{"term": {"kind": "new"}}`. They are converted to the syntax of `where` and
 //! `aggregate`, which the answer shows.
 
+mod filters;
 mod totals;
 
 use serde_json::{Map, Value};
 
+pub(super) use self::filters::condition as filters;
 pub(super) use self::totals::totals;
 use super::reader::is_word_character;
 use super::value::quote;
@@ -50,6 +52,9 @@ fn all(members: &Map<String, Value>) -> Result<String, String> {
     if members.is_empty() {
         return Err("where: the filter is empty; leave where out for all records".to_owned());
     }
+    if let Some(text) = filters::comparison(members).or_else(|| filters::group(members)) {
+        return text;
+    }
     let parts: Result<Vec<String>, String> =
         members.iter().map(|(name, value)| member(name, value)).collect();
     Ok(join(parts?, " AND "))
@@ -84,6 +89,9 @@ fn member(name: &str, value: &Value) -> Result<String, String> {
         {
             several(name, value, " AND ")
         }
+        "and" | "or" if is_filters(value) => {
+            several(name, value, if name == "or" { " OR " } else { " AND " })
+        }
         "$or" | "should" | "OR" | "_or" if value.is_array() => several(name, value, " OR "),
         "$nor" | "must_not" | "NOT" | "_not" if value.is_array() || value.is_object() => {
             Ok(format!("NOT ({})", several(name, value, " OR ")?))
@@ -100,8 +108,14 @@ fn member(name: &str, value: &Value) -> Result<String, String> {
             Ok(format!("{} IS NOT NULL", field_name(field)))
         }
         _ if name.starts_with('$') => Err(unknown(name)),
-        _ => comparisons(&field_name(name), value),
+        _ => filters::lookup(name, value).unwrap_or_else(|| comparisons(&field_name(name), value)),
     }
+}
+
+/// Returns true if a value is a list of filters, not one of values.
+fn is_filters(value: &Value) -> bool {
+    let filters = value.as_array();
+    filters.is_some_and(|filters| !filters.is_empty() && filters.iter().all(Value::is_object))
 }
 
 /// Converts the clauses of a search engine. `should` beside `must` or `filter` selects nothing,

@@ -2,7 +2,12 @@
 
 mod apply;
 mod arithmetic;
+mod date_unit;
+mod difference;
 mod names;
+mod text_part;
+mod texts;
+mod units;
 
 use self::arithmetic::Expression;
 use self::names::{FUNCTIONS, method, part_named};
@@ -35,8 +40,6 @@ pub(super) enum FieldFunction {
     Slice(usize, usize),
 }
 
-/// The names of the unit of a difference of dates.
-const DAYS: [&str; 4] = ["day", "days", "d", "dd"];
 /// The maximum number of decimals for rounding, because a double has 15 significant digits.
 const MAX_DECIMALS: u32 = 15;
 
@@ -54,6 +57,8 @@ pub(super) struct Operand {
     pub(super) default: Option<Box<Literal>>,
     /// The order of day and month in the dates from which a function takes a part.
     pub(super) order: DayOrder,
+    /// The scale of a field of amounts in a computation. `None` for numbers.
+    pub(super) amounts: Option<Box<Scale>>,
 }
 
 impl Operand {
@@ -61,12 +66,15 @@ impl Operand {
     pub(super) fn new(name: FieldName) -> Self {
         let field = FieldPath::new(Vec::new());
         let order = DayOrder::Unknown;
-        Self { name, field, function: None, computed: None, default: None, order }
+        Self { name, field, function: None, computed: None, default: None, order, amounts: None }
     }
 
     /// Reads an operand that is computed, such as `price * quantity`. `None`, with nothing read, if
     /// no such operand is next.
     pub(super) fn computed(reader: &mut Reader<'_>) -> Option<Self> {
+        if let Some(text) = Self::concatenation(reader) {
+            return Some(text);
+        }
         let start = reader.position();
         let expression = Expression::read(reader)?;
         let name = FieldName::of_key(reader.since(start));
@@ -165,8 +173,11 @@ impl Operand {
             let function = Some(FieldFunction::Date(part));
             return Ok(Some(Self { function, ..Self::new(name) }));
         }
-        if matches!(word, "datediff" | "date_diff" | "timestampdiff") {
-            return Self::days(reader, word).map(Some);
+        if difference::FUNCTIONS.contains(&word) {
+            return Self::difference(reader, word).map(Some);
+        }
+        if matches!(word, "concat" | "concat_ws") {
+            return Self::concat(reader, word).map(Some);
         }
         if word == "bin" {
             return Self::bin(reader).map(Some);
@@ -215,7 +226,7 @@ impl Operand {
         else {
             return Ok(None);
         };
-        let operand = match Self::computed(reader) {
+        let operand = match Self::computed(reader).or_else(|| Self::quotient(reader)) {
             Some(computed) => computed,
             None => Self::new(FieldName::read(reader)?),
         };
@@ -248,37 +259,6 @@ impl Operand {
         }
         reader.close()?;
         Ok(Some(Self { function: Some(function), ..operand }))
-    }
-
-    /// Reads the arguments of `DATEDIFF(later, earlier)`, or of `DATEDIFF(day, earlier, later)`.
-    /// Returns the operand for the days between them, without their times of day.
-    fn days(reader: &mut Reader<'_>, word: &str) -> Result<Self, String> {
-        let start = reader.position();
-        let unit = reader.quoted()?.or_else(|| {
-            let word = reader.peek_word();
-            (DAYS.contains(&word.to_lowercase().as_str()) && reader.eat(word))
-                .then(|| word.to_owned())
-        });
-        let is_day = |unit: &String| DAYS.contains(&unit.to_lowercase().as_str());
-        let has_unit = unit.as_ref().is_some_and(is_day) && reader.eat(",");
-        if !has_unit {
-            reader.reset(start);
-        }
-        let first = Self::read(reader)?;
-        let second = if reader.eat(",") { Some(Self::read(reader)?) } else { None };
-        // The unit comes last in BigQuery.
-        if !has_unit && reader.eat(",") && reader.keyword(&["day", "days"]).is_none() {
-            return Err(reader.error("the unit is day"));
-        }
-        let (Some(second), true) = (second, reader.eat(")")) else {
-            return Err(reader.error(&format!(
-                "write {word}(later, earlier) or {word}('day', earlier, later), which is a number of days"
-            )));
-        };
-        let (later, earlier) = if has_unit { (second, first) } else { (first, second) };
-        let name = FieldName::of_key(reader.since(start).trim_end_matches(')'));
-        let days = Expression::Days(Box::new(later), Box::new(earlier), true);
-        Ok(Self { computed: Some(Box::new(days)), ..Self::new(name) })
     }
 
     /// Reads the arguments of `bin(created, 1d)`. Returns the operand for that period of the date.
@@ -394,6 +374,14 @@ impl Operand {
         visit: &mut dyn FnMut(Value<'_>),
     ) {
         if let Some(expression) = &self.computed {
+            if let Expression::Text(parts) = expression.as_ref() {
+                let text = text_part::joined(parts, outline, id);
+                let value = text.map_or(Value::Null, |text| Value::Text(text.into()));
+                return match self.function {
+                    Some(function) => visit(function.apply(&value, self.order)),
+                    None => visit(value),
+                };
+            }
             let number = expression.evaluate(outline, id);
             let value =
                 number.map_or(Value::Null, |number| Value::Number(number.to_string().into()));
@@ -419,10 +407,10 @@ impl Operand {
 impl std::fmt::Display for Operand {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let field = match &self.computed {
-            Some(expression) if expression.has_days() => {
-                format!("{} (days)", self.name.verbatim)
-            }
-            Some(_) => self.name.verbatim.clone(),
+            Some(expression) => match expression.date_unit() {
+                Some(unit) => format!("{} ({unit})", self.name.verbatim),
+                None => self.name.verbatim.clone(),
+            },
             None => self.field.to_string(),
         };
         if let Some(default) = &self.default {

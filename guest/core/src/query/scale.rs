@@ -5,7 +5,9 @@ mod amount;
 mod currency;
 mod duration;
 mod survey;
+mod unit;
 mod version;
+mod written;
 
 use std::cmp::Ordering;
 
@@ -35,6 +37,13 @@ pub(super) enum Scale {
     /// Amounts of money in any currency, for sums. True if a comma is the decimal separator, `None`
     /// if amounts differ in that.
     Currencies(Option<bool>),
+    /// Amounts of one unit, for computations.
+    Unit {
+        /// The unit, as it is written.
+        unit: String,
+        /// True if a comma is the decimal separator.
+        has_comma: bool,
+    },
     Version,
     /// Dates and times.
     Time {
@@ -133,7 +142,9 @@ impl Scale {
                 let is_read = *has_parentheses || !found.has_parentheses;
                 (is_same && is_read).then_some(ScalePosition::Number(found.number))
             }
-            Scale::Currencies(_) => self.amount_position(value).map(ScalePosition::Number),
+            Scale::Currencies(_) | Scale::Unit { .. } => {
+                self.amount_position(value).map(ScalePosition::Number)
+            }
             Scale::Version => Version::read(text).map(ScalePosition::Version),
             _ if is_number => None,
             Scale::Time { order, has_zone } => {
@@ -174,7 +185,7 @@ impl Scale {
     pub(super) fn name(&self) -> &'static str {
         match self {
             Scale::Number => "number",
-            Scale::Amount(_) => "amount",
+            Scale::Amount(_) | Scale::Unit { .. } => "amount",
             Scale::Money { currency, .. } if currency.is_empty() => "number",
             Scale::Money { .. } | Scale::Currencies(_) => "amount",
             Scale::Version => "version",

@@ -92,10 +92,12 @@ pub(super) fn empty(operand: Operand) -> Test {
     let text = Check::Compare(Operator::Equal, Literal::new(String::new(), true));
     let zero = Check::Compare(Operator::Equal, Literal::new("0".to_owned(), false));
     let length = Operand { function: Some(FieldFunction::Length), ..operand.clone() };
+    // A number has no length, and is not empty.
+    let has_length = negate(Test::leaf(length.clone(), Check::IsNull));
     Test::Any(vec![
         Test::leaf(operand.clone(), Check::IsNull),
         Test::leaf(operand, text),
-        Test::leaf(length, zero),
+        Test::All(vec![has_length, Test::leaf(length, zero)]),
     ])
 }
 

@@ -1,7 +1,7 @@
 //! Tests that are written as calls: `any(labels; name=bug)`, `tags.some(t => t.name == 'x')` and
 //! `/^new/i.test(kind)`.
 
-use super::build::{negate, pattern};
+use super::build::{empty, negate, pattern};
 use super::literal::{read_literal, regex_literal};
 use super::operator::{Sign, parse_operator};
 use super::parse::{Names, Parser, expect_end};
@@ -18,9 +18,12 @@ impl Parser {
     pub(super) fn call(&mut self, reader: &mut Reader<'_>) -> Result<Option<Test>, String> {
         let forms = [
             Self::filtered,
+            Self::list_first,
+            Self::question,
             Self::with_default,
             Self::expression_first,
             Self::function,
+            Self::chained,
             Self::method,
             Self::regex_test,
         ];
@@ -62,6 +65,11 @@ impl Parser {
             "exists",
             "has",
             "isnull",
+            "isnotnull",
+            "notnull",
+            "isempty",
+            "isnotempty",
+            "notempty",
             "contains",
             "icontains",
             "startswith",
@@ -90,6 +98,9 @@ impl Parser {
         let test = match word.as_str() {
             "exists" | "has" => negate(Test::leaf(operand, Check::IsNull)),
             "isnull" => Test::leaf(operand, Check::IsNull),
+            "isnotnull" | "notnull" => negate(Test::leaf(operand, Check::IsNull)),
+            "isempty" => empty(operand),
+            "isnotempty" | "notempty" => negate(empty(operand)),
             _ => {
                 if !reader.eat(",") {
                     return Err(reader.error(&format!("write {word}(field, 'text')")));
@@ -203,12 +214,12 @@ impl Parser {
             return Ok(None);
         }
         // Tables have their methods of texts in `str`.
-        let mut start = "";
+        let (mut start, mut is_column) = ("", false);
         if text_sign.is_some()
             && let Some((column, last)) = list.clone().split_last()
             && last == "str"
         {
-            list = column;
+            (list, is_column) = (column, true);
             // There, a match begins at the start of the text.
             start = if word == "match" { "^" } else { "" };
         }
@@ -216,20 +227,36 @@ impl Parser {
         *reader = rest;
         reader.eat("(");
         if let Some(sign) = text_sign {
-            let check = match regex_literal(reader, sign) {
-                Some((text, ignore_case)) => TextPattern::regex(&text, ignore_case)?,
-                None => {
-                    let text = read_literal(reader, false)?.text;
-                    let text = if start.is_empty() { text } else { format!("{start}(?:{text})") };
-                    pattern(sign, &Literal::new(text, true))?
-                }
-            };
-            reader.close()?;
-            return Ok(Some(Test::leaf(operand, Check::Matches(check))));
+            let is_member = matches!(word.as_str(), "includes" | "contains") && !is_column;
+            let member =
+                if is_member { read_literal(&mut reader.clone(), false).ok() } else { None };
+            let mut test = text_test(reader, operand, sign, start)?;
+            if let Test::Leaf(leaf) = &mut test {
+                leaf.member = member;
+            }
+            return Ok(Some(test));
         }
         let test = self.element_test(&word, operand, reader)?;
         reader.close()?;
         Ok(Some(test))
+    }
+
+    /// Reads a test by a method of a converted text: `name.lower().startswith('x')`. `None` if no
+    /// such test is next.
+    fn chained(&mut self, reader: &mut Reader<'_>) -> Result<Option<Test>, String> {
+        use crate::query::operand::FieldFunction::{Lower, Trim, Upper};
+        let mut rest = reader.clone();
+        let operand = Operand::read(&mut rest).ok();
+        let operand = operand.filter(|it| matches!(it.function, Some(Lower | Trim | Upper)));
+        let Some(operand) = operand.filter(|_| rest.rest().starts_with('.') && rest.eat("."))
+        else {
+            return Ok(None);
+        };
+        let word = rest.peek_word();
+        let sign = text_method(&word.to_lowercase()).filter(|_| rest.eat(word) && rest.eat("("));
+        let Some(sign) = sign else { return Ok(None) };
+        *reader = rest;
+        text_test(reader, operand, sign, "").map(Some)
     }
 
     /// Reads a call whose first argument is a regular expression: `grepl('^new', kind)`. `None` if
@@ -262,6 +289,26 @@ impl Parser {
         reader.close()?;
         Ok(Some(test))
     }
+}
+
+/// Reads the argument of a method of texts, after its opening parenthesis. `start` is the start of
+/// the regular expression that it completes.
+fn text_test(
+    reader: &mut Reader<'_>,
+    operand: Operand,
+    sign: Sign,
+    start: &str,
+) -> Result<Test, String> {
+    let check = match regex_literal(reader, sign) {
+        Some((text, ignore_case)) => TextPattern::regex(&text, ignore_case)?,
+        None => {
+            let text = read_literal(reader, false)?.text;
+            let text = if start.is_empty() { text } else { format!("{start}(?:{text})") };
+            pattern(sign, &Literal::new(text, true))?
+        }
+    };
+    reader.close()?;
+    Ok(Test::leaf(operand, Check::Matches(check)))
 }
 
 /// Returns true for a method that tests for null, and false for one that tests for a value. Also

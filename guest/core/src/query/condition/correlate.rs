@@ -252,11 +252,21 @@ fn operand_named_by(literal: &Literal) -> Option<Operand> {
 impl Leaf {
     fn bind(&mut self, records: &RecordSet<'_>, all: &[NodeId]) -> Result<(), String> {
         self.operand.bind(records, all)?;
+        let depth = self.operand.field.steps().len();
+        let is_list =
+            |id: &NodeId| self.operand.field.list_depth(&records.outline, *id) == Some(depth);
+        if self.member.is_some() && all.iter().any(is_list) {
+            let member = self.member.take().into_iter();
+            member.for_each(|element| self.check = Check::Compare(Operator::Equal, element));
+        }
         if let Check::Field(_, other) = &mut self.check {
             other.bind(records, all)?;
+        } else if self.is_flag {
+            self.bind_flag(records, all);
         } else {
             self.bind_word(records, all);
         }
+        self.check_units()?;
         self.choose_scale(records, all)
     }
 
@@ -281,7 +291,10 @@ impl Leaf {
                     found
                 })
             }),
-            Check::Compare(Operator::Equal, _) | Check::In(_) | Check::IsNull => None,
+            Check::Compare(Operator::Equal, _)
+            | Check::In(_)
+            | Check::IsNull
+            | Check::HasValue(_) => None,
             Check::Compare(..) | Check::Between(..) | Check::Field(..) => {
                 add(operand);
                 if let Check::Field(_, other) = &self.check {
@@ -290,7 +303,32 @@ impl Leaf {
                 self.fit(&survey, &field).map_err(explained)?
             }
         };
+        let units = self.operand.computed.as_ref().and_then(|expression| expression.units());
+        if let Some(units) = units {
+            let own = self.reading.take();
+            self.reading = Some(own.map_or(units.clone(), |own| format!("{own}; {units}")));
+        }
         Ok(())
+    }
+
+    /// Returns an error if a computation with units is compared with a field, whose units may
+    /// differ.
+    fn check_units(&self) -> Result<(), String> {
+        let Check::Field(_, other) = &self.check else { return Ok(()) };
+        let unit = |operand: &Operand| match &operand.computed {
+            Some(expression) => expression.units().map(|_| expression.unit()).transpose(),
+            None => Ok(None),
+        };
+        let (left, right) = (unit(&self.operand)?, unit(other)?);
+        let are_computed = self.operand.is_computed() && other.is_computed();
+        match (left, right) {
+            (None, None) => Ok(()),
+            (left, right) if are_computed && left == right => Ok(()),
+            _ => Err(format!(
+                "where: {} and {} have different units, or none; write one computation beside a number, such as a / b > 2",
+                self.operand.name.verbatim, other.name.verbatim
+            )),
+        }
     }
 
     /// Chooses the scale of an ordering comparison, or of a comparison of two fields, from the

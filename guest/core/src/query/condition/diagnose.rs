@@ -113,7 +113,8 @@ impl Leaf {
         if (self.matched.get() == 0 || is_list) && !all.is_empty() {
             let values = self.values(records, all);
             if is_list || !values.has_match {
-                if self.is_flag && values.booleans == 0 {
+                let has_flag = self.is_flag && !matches!(self.check, Check::HasValue(_));
+                if has_flag && values.booleans == 0 {
                     return Err(format!(
                         "where: {0} alone is a condition, but no record has true or false at {0}: compare it, such as {0} IS NULL",
                         self.operand
@@ -154,7 +155,7 @@ impl Leaf {
             Check::Compare(_, literal) => vec![literal],
             Check::Between(low, high) => vec![low, high],
             Check::In(list) => list.iter().collect(),
-            Check::Matches(_) | Check::IsNull | Check::Field(..) => Vec::new(),
+            Check::Matches(_) | Check::IsNull | Check::HasValue(_) | Check::Field(..) => Vec::new(),
         }
     }
 
@@ -221,7 +222,7 @@ impl Leaf {
     ) -> Result<(), String> {
         let field = &self.operand;
         let present = values.booleans + values.numbers + values.texts;
-        if matches!(self.check, Check::IsNull) {
+        if matches!(self.check, Check::IsNull | Check::HasValue(_)) {
             return Ok(());
         }
         if field.is_computed() && present == 0 {

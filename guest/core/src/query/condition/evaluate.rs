@@ -144,6 +144,10 @@ impl Check {
     pub(super) fn test(&self, value: &Value<'_>) -> Option<bool> {
         match self {
             Check::IsNull => Some(*value == Value::Null),
+            Check::HasValue(has_value) => {
+                let is_empty = *value == Value::Null || value.text() == Some("");
+                Some(is_empty != *has_value)
+            }
             Check::Compare(Operator::Equal, literal) => literal.equals(value),
             Check::Compare(operator, literal) => {
                 literal.order(value).map(|order| operator.accepts(order))

@@ -61,7 +61,6 @@ fn django(text: &str) -> Option<String> {
         if name.is_empty() || before.ends_with(is_word_character) {
             return None;
         }
-        let name = name.replace("__", ".");
         if word != "isnull" {
             return Some((rest.len() - value.len(), format!("{name} {operator} ")));
         }
@@ -178,7 +177,7 @@ mod tests {
     fn operators_in_names_and_values_are_separated() {
         for (text, expected) in [
             ("a__in=['x', 'y'], b__gte=4.5", Some("a IN ['x', 'y'], b >= 4.5")),
-            ("Q(a__b__lt=5) | ~Q(c='d__gt=1')", Some("(a.b < 5) | NOT (c='d__gt=1')")),
+            ("Q(a__b__lt=5) | ~Q(c='d__gt=1')", Some("(a__b < 5) | NOT (c='d__gt=1')")),
             ("a__isnull=False, b__range=(1, 2)", Some("a IS NOT NULL, b BETWEEN (1, 2)")),
             ("a__b = 5", None),
             ("a__gte == 5", None),

@@ -21,7 +21,7 @@ use crate::query::literal::Literal;
 use crate::query::operand::Operand;
 use crate::query::order::eat_pipe;
 use crate::query::reader::Reader;
-use crate::query::value::{Number, quote};
+use crate::query::value::quote;
 
 /// The kind of names in a condition.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub(super) fn parse(reader: &mut Reader<'_>, names: Names) -> Result<Test, Strin
 pub(super) struct Parser {
     pub(super) names: Names,
     /// The operand and the value of the last `=` comparison, for suggestions in errors.
-    last: Option<(String, String)>,
+    pub(super) last: Option<(String, String)>,
 }
 
 impl Parser {
@@ -72,7 +72,8 @@ impl Parser {
     }
 
     fn and(&mut self, reader: &mut Reader<'_>) -> Result<Test, String> {
-        let mut tests = vec![self.not(reader)?];
+        let first = self.leading_flag(reader);
+        let mut tests = vec![first.unwrap_or_else(|| self.not(reader))?];
         while reader.keyword(&["and"]).is_some()
             || reader.eat("&&")
             || reader.eat("&")
@@ -83,30 +84,6 @@ impl Parser {
             tests.push(flag.unwrap_or_else(|| self.not(reader))?);
         }
         Ok(single(tests, Test::All))
-    }
-
-    /// Reads a name alone after AND or NOT, which means that the field has this value: true or
-    /// false. `None` if a test of another form is next.
-    fn flag(&self, reader: &mut Reader<'_>, value: &str) -> Option<Result<Test, String>> {
-        let mut rest = reader.clone();
-        let operand = Operand::read(&mut rest).ok().filter(|operand| {
-            let name = operand.name.verbatim.as_str();
-            let is_word = |sign: char| sign.is_alphanumeric() || "_.-".contains(sign);
-            operand.function.is_none() && !operand.is_computed() && name.chars().all(is_word)
-        });
-        let is_end = rest.is_at_end()
-            || rest.clone().keyword(&ENDS).is_some()
-            || rest.rest().trim_start().starts_with([')', '&', '|', ',', ';']);
-        let operand = operand.filter(|_| is_end && self.names == Names::Fields)?;
-        *reader = rest;
-        if let Err(reason) = reader.count_part() {
-            return Some(Err(reason));
-        }
-        let mut test = equal(operand, Literal::new(value.to_owned(), false));
-        if let Ok(Test::Leaf(leaf)) = &mut test {
-            leaf.is_flag = true;
-        }
-        Some(test)
     }
 
     fn not(&mut self, reader: &mut Reader<'_>) -> Result<Test, String> {
@@ -235,50 +212,6 @@ impl Parser {
             ),
             _ => format!("an operator is expected after {name}"),
         }
-    }
-
-    /// Reads a comparison that begins with its value: `60 < age`, `1 <= x <= 5`, `'bug' in labels`.
-    /// `None` if no such comparison is next.
-    fn reversed(&mut self, reader: &mut Reader<'_>) -> Result<Option<Test>, String> {
-        let start = reader.position();
-        if let Some(text) = reader.quoted()? {
-            let is_member =
-                reader.keyword(&["in"]).is_some() && !reader.rest().trim_start().starts_with('(');
-            if is_member {
-                let operand = self.operand(reader)?;
-                let check = Check::Compare(Operator::Equal, Literal::new(text, true));
-                return Ok(Some(Test::leaf(operand, check)));
-            }
-            reader.reset(start);
-            return Ok(None);
-        }
-        let word: String = reader
-            .rest()
-            .trim_start()
-            .chars()
-            .take_while(|c| c.is_alphanumeric() || matches!(c, '.' | '-' | '_'))
-            .collect();
-        let literal = Literal::new(word.clone(), false);
-        let is_number = Number::parse_plain(&word).is_some() && reader.eat(&word);
-        let Some((Sign::Compare(operator), false)) =
-            (if is_number { parse_operator(reader) } else { None })
-        else {
-            reader.reset(start);
-            return Ok(None);
-        };
-        if Number::parse_plain(reader.peek_word()).is_some() {
-            // A field whose name is a number.
-            reader.reset(start);
-            return Ok(None);
-        }
-        let operand = self.operand(reader)?;
-        let first = Check::Compare(operator.flipped(), literal);
-        let mut tests = vec![Test::leaf(operand.clone(), first)];
-        if let Some((Sign::Compare(operator), false)) = parse_operator(reader) {
-            let literal = read_literal(reader, false)?;
-            tests.push(Test::leaf(operand, Check::Compare(operator, literal)));
-        }
-        Ok(Some(single(tests, Test::All)))
     }
 
     /// Reads the value after the operator `sign`, and returns the test.

@@ -2,7 +2,7 @@
 //! x.price > 5)`, `[x for x in items if x.price > 5]`, `filter(price > 5)`, `//item[price > 5]`.
 
 use super::frame::without_table;
-use crate::query::code::{end_of_group, outside_quotes, parts};
+use crate::query::code::{end_of_group, outside_quotes, parts, regex_literal, replaced};
 use crate::query::reader::is_word_character;
 
 /// Functions whose argument is a condition on an element.
@@ -69,7 +69,43 @@ pub(in crate::query) fn lambda(text: &str) -> Option<String> {
 /// not use the name.
 fn body_of(name: &str, body: &str) -> Option<String> {
     let name = name.trim();
-    is_name(name).then(|| without_table(body.trim(), name)).flatten()
+    is_name(name).then(|| of_element(body.trim(), name)).flatten()
+}
+
+/// Replaces the argument of a function by the element itself: `t > 70` becomes `@ > 70`, and
+/// `t.a > 70` becomes `a > 70`. `None` if the text does not name the argument.
+fn of_element(text: &str, name: &str) -> Option<String> {
+    let mut expression_end = 0;
+    replaced(text, |before, rest| {
+        let is_operand = before.trim_end().ends_with(['(', ',', '=', '~', '!', '&', '|']);
+        if rest.starts_with('/')
+            && (is_operand || before.trim().is_empty())
+            && let Some((_, _, after)) = regex_literal(rest)
+        {
+            expression_end = text.len() - after.len();
+        }
+        let is_start = !before.ends_with(|c| is_part(c) || c == '.');
+        let is_start = is_start && before.len() >= expression_end;
+        let after = rest.strip_prefix(name).filter(|_| is_start)?;
+        let after =
+            after.strip_prefix(['?', '&']).filter(|it| it.starts_with('.')).unwrap_or(after);
+        if after.starts_with('[') {
+            return Some((name.len(), String::new()));
+        }
+        let length = rest.len() - after.len();
+        let Some(member) = after.strip_prefix('.') else {
+            let is_end = !after.starts_with(|c| is_part(c) || "-:?(".contains(c));
+            return is_end.then(|| (name.len(), "@".to_owned()));
+        };
+        let end = member.find(|c| !is_part(c)).unwrap_or(member.len());
+        let is_method = member.get(end..).is_some_and(|after| after.starts_with('('));
+        // A method of the element, not one of a member.
+        let is_get = member.starts_with("get(");
+        Some(match is_method && !is_get {
+            true => (length, "['@']".to_owned()),
+            false => (length + 1, String::new()),
+        })
+    })
 }
 
 /// Extracts the condition of `items.filter(x => …)` and `items %>% filter(…)`.
@@ -192,7 +228,9 @@ fn dotted(text: &str) -> Option<String> {
 /// Converts the test of the elements of a list, `x.price > 5 for x in items`, to `items; price >
 /// 5`.
 pub(super) fn generator(text: &str) -> Option<String> {
-    let (body, rest) = text.rsplit_once(" for ")?;
+    let text = text.trim();
+    let inner = text.strip_prefix('[').and_then(|inner| inner.strip_suffix(']'));
+    let (body, rest) = inner.unwrap_or(text).rsplit_once(" for ")?;
     let (name, list) = rest.split_once(" in ")?;
     Some(format!("{}; {}", list.trim(), body_of(name, body)?))
 }
@@ -272,6 +310,8 @@ mod tests {
             ("//a[@b='1']/c", None),
             ("//a[@b='1'][@c='2']", None),
             ("items.filter(i => i.a == 1).map(i => i.b)", None),
+            ("x => x > 5 && x.startsWith('x')", Some("@ > 5 && ['@'].startsWith('x')")),
+            ("t => /t.d/.test(t?.a)", Some("/t.d/.test(a)")),
             ("age => 60", None),
             ("a -> 5", None),
             ("filter = 'x'", None),
@@ -284,5 +324,6 @@ mod tests {
             generator("t['company'] == 'x' for t in leads['tech']").as_deref(),
             Some("leads['tech']; ['company'] == 'x'")
         );
+        assert_eq!(generator("[t > 70 for t in a.temps]").as_deref(), Some("a.temps; @ > 70"));
     }
 }

@@ -8,6 +8,8 @@
 //!
 //! `-`, `/` and `%` need white space on both sides, because names, dates and patterns contain them.
 
+use super::date_unit::DateUnit;
+use super::text_part::{self, TextPart};
 use super::{FieldFunction, Operand};
 use crate::json::outline::{NodeId, Outline};
 use crate::query::date::{DatePart, DateTime};
@@ -22,8 +24,10 @@ pub(in crate::query) enum Expression {
     Number(f64),
     Field(Box<Operand>),
     Binary(char, Box<Expression>, Box<Expression>),
-    /// The days from the second date to the first. If true, the times of day do not count.
-    Days(Box<Operand>, Box<Operand>, bool),
+    /// The time from the second date to the first, in this unit.
+    Difference(Box<Operand>, Box<Operand>, DateUnit),
+    /// A text that is joined from parts, and no number.
+    Text(Vec<TextPart>),
 }
 
 impl Expression {
@@ -42,7 +46,7 @@ impl Expression {
     fn has_field(&self) -> bool {
         match self {
             Expression::Number(_) => false,
-            Expression::Field(_) | Expression::Days(..) => true,
+            Expression::Field(_) | Expression::Difference(..) | Expression::Text(_) => true,
             Expression::Binary(_, left, right) => left.has_field() || right.has_field(),
         }
     }
@@ -90,12 +94,12 @@ impl Expression {
         Operand::read(reader).map(|operand| Expression::Field(Box::new(operand)))
     }
 
-    /// Returns true if a part of the expression is a number of days between dates.
-    pub(in crate::query) fn has_days(&self) -> bool {
+    /// Returns the unit of a difference of dates in the expression. `None` if it has none.
+    pub(in crate::query) fn date_unit(&self) -> Option<DateUnit> {
         match self {
-            Expression::Number(_) | Expression::Field(_) => false,
-            Expression::Days(..) => true,
-            Expression::Binary(_, left, right) => left.has_days() || right.has_days(),
+            Expression::Number(_) | Expression::Field(_) | Expression::Text(_) => None,
+            Expression::Difference(_, _, unit) => Some(*unit),
+            Expression::Binary(_, left, right) => left.date_unit().or_else(|| right.date_unit()),
         }
     }
 
@@ -107,8 +111,12 @@ impl Expression {
     pub(super) fn bind(&mut self, records: &RecordSet<'_>, all: &[NodeId]) -> Result<(), String> {
         match self {
             Expression::Number(_) => Ok(()),
-            Expression::Field(operand) => operand.bind(records, all),
-            Expression::Days(left, right, _) => {
+            Expression::Text(parts) => text_part::bind(parts, records, all),
+            Expression::Field(operand) => {
+                operand.bind(records, all)?;
+                operand.bind_unit(records, all)
+            }
+            Expression::Difference(left, right, _) => {
                 left.bind(records, all)?;
                 right.bind(records, all)?;
                 for operand in [left, right] {
@@ -124,12 +132,15 @@ impl Expression {
                 let difference = match (left.as_ref(), right.as_ref()) {
                     (Expression::Field(left), Expression::Field(right)) if *operator == '-' => {
                         let (left, right) = (dated(left, records, all), dated(right, records, all));
-                        left.zip(right).map(|(left, right)| Expression::Days(left, right, false))
+                        left.zip(right).map(|(left, right)| {
+                            Expression::Difference(left, right, DateUnit::EXACT_DAYS)
+                        })
                     }
                     _ => None,
                 };
-                if let Some(difference) = difference {
-                    *self = difference;
+                match difference {
+                    Some(difference) => *self = difference,
+                    None => drop(self.unit()?),
                 }
                 Ok(())
             }
@@ -140,8 +151,11 @@ impl Expression {
     pub(super) fn each_field<'e>(&'e self, visit: &mut impl FnMut(&'e Operand)) {
         match self {
             Expression::Number(_) => {}
+            Expression::Text(parts) => {
+                parts.iter().filter_map(|part| part.field.as_deref()).for_each(visit);
+            }
             Expression::Field(operand) => visit(operand),
-            Expression::Days(left, right, _) => {
+            Expression::Difference(left, right, _) => {
                 visit(left);
                 visit(right);
             }
@@ -156,8 +170,12 @@ impl Expression {
     pub(super) fn strip(&mut self, depth: usize) {
         match self {
             Expression::Number(_) => {}
+            Expression::Text(parts) => {
+                let fields = parts.iter_mut().filter_map(|part| part.field.as_deref_mut());
+                fields.for_each(|field| field.strip(depth));
+            }
             Expression::Field(operand) => operand.strip(depth),
-            Expression::Days(left, right, _) => {
+            Expression::Difference(left, right, _) => {
                 left.strip(depth);
                 right.strip(depth);
             }
@@ -172,8 +190,12 @@ impl Expression {
     pub(super) fn each_name(&self, visit: &mut impl FnMut(&FieldName)) {
         match self {
             Expression::Number(_) => {}
+            Expression::Text(parts) => {
+                let fields = parts.iter().filter_map(|part| part.field.as_deref());
+                fields.for_each(|field| field.each_name(visit));
+            }
             Expression::Field(operand) => visit(&operand.name),
-            Expression::Days(left, right, _) => {
+            Expression::Difference(left, right, _) => {
                 visit(&left.name);
                 visit(&right.name);
             }
@@ -189,26 +211,20 @@ impl Expression {
     pub(super) fn evaluate(&self, outline: &Outline<'_>, id: NodeId) -> Option<f64> {
         match self {
             Expression::Number(number) => Some(*number),
+            Expression::Text(_) => None,
             Expression::Field(operand) => {
                 let (mut number, mut count) = (None, 0);
                 operand.visit(outline, id, &mut |value: Value<'_>| {
-                    number = value.number().map(|number| number.float);
+                    number = operand.number_of(&value);
                     count += 1;
                 });
                 number.filter(|_| count == 1)
             }
-            Expression::Days(left, right, is_whole) => {
+            Expression::Difference(left, right, unit) => {
                 let date = |operand: &Operand| {
                     DateTime::read(&text_of(operand, outline, id)?, operand.order)
                 };
-                let (left, right) = (date(left)?, date(right)?);
-                let days = |date: DateTime| {
-                    let (seconds, nanoseconds) = date.instant(!is_whole);
-                    #[allow(clippy::cast_precision_loss, reason = "seconds of a calendar date")]
-                    let days = (seconds as f64 + nanoseconds as f64 * 1e-9) / 86_400.0;
-                    if *is_whole { days.floor() } else { days }
-                };
-                Some(days(left) - days(right))
+                Some(unit.between(&date(left)?, &date(right)?))
             }
             Expression::Binary(operator, left, right) => {
                 let (left, right) = (left.evaluate(outline, id)?, right.evaluate(outline, id)?);
@@ -222,6 +238,23 @@ impl Expression {
                 result.is_finite().then_some(result)
             }
         }
+    }
+}
+
+impl Operand {
+    /// Reads a field that is divided by a number without white space, as in `floor(year/100)`.
+    /// Elsewhere, a slash may be a part of a name. `None`, with nothing read, if something else is
+    /// next.
+    pub(super) fn quotient(reader: &mut Reader<'_>) -> Option<Self> {
+        let rest = reader.rest();
+        let inside = rest.get(..rest.find(')')?)?;
+        let (name, number) = inside.split_once('/')?;
+        let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+        let text = format!("{name} / {number}");
+        let mut inner = reader.inner(&text);
+        let operand = Self::computed(&mut inner).filter(|_| is_number && inner.is_at_end())?;
+        reader.eat(inside);
+        Some(operand)
     }
 }
 
@@ -276,7 +309,7 @@ mod tests {
         let expression = Expression::read(&mut reader);
         fn bound(expression: &mut Expression) {
             match expression {
-                Expression::Number(_) | Expression::Days(..) => {}
+                Expression::Number(_) | Expression::Difference(..) | Expression::Text(_) => {}
                 Expression::Field(operand) => {
                     let keys = operand.name.keys().map(|key| key.to_owned());
                     operand.field = crate::query::field::FieldPath::of_keys(keys);

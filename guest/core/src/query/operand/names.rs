@@ -15,9 +15,12 @@ pub(super) const FUNCTIONS: &[(&str, FieldFunction)] = &[
     ("jsonb_array_length", FieldFunction::Length),
     ("char_length", FieldFunction::Length),
     ("count", FieldFunction::Length),
+    ("strlen", FieldFunction::Length),
     ("lower", FieldFunction::Lower),
+    ("tolower", FieldFunction::Lower),
     ("lcase", FieldFunction::Lower),
     ("upper", FieldFunction::Upper),
+    ("toupper", FieldFunction::Upper),
     ("ucase", FieldFunction::Upper),
     ("trim", FieldFunction::Trim),
     ("abs", FieldFunction::Absolute),
@@ -47,8 +50,8 @@ pub(super) fn part_named(name: &str) -> Option<DatePart> {
 pub(super) fn method(word: &str) -> Option<FieldFunction> {
     Some(match word {
         "len" | "length" | "size" | "count" => FieldFunction::Length,
-        "lower" | "toLowerCase" | "ToLower" => FieldFunction::Lower,
-        "upper" | "toUpperCase" | "ToUpper" => FieldFunction::Upper,
+        "lower" | "toLowerCase" | "ToLower" | "downcase" => FieldFunction::Lower,
+        "upper" | "toUpperCase" | "ToUpper" | "upcase" => FieldFunction::Upper,
         "trim" | "strip" | "Trim" => FieldFunction::Trim,
         "abs" => FieldFunction::Absolute,
         "round" => FieldFunction::Round(0),

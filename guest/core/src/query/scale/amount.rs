@@ -155,7 +155,9 @@ fn unit_name(unit: &str) -> Option<String> {
     let unit = unit.strip_suffix("/s").unwrap_or(unit);
     let is_unit = !unit.is_empty()
         && unit.chars().count() <= MAX_UNIT_CHARS
-        && unit.chars().all(|c| c.is_alphabetic() || "%\u{b0}".contains(c));
+        && !unit.starts_with('/')
+        && !unit.ends_with('/')
+        && unit.chars().all(|c| c.is_alphabetic() || "%\u{b0}\u{b2}\u{b3}/".contains(c));
     // `m` is a thousandth or a minute, `M` a million.
     let name = if unit == "M" { unit.to_owned() } else { unit.to_lowercase() };
     is_unit.then(|| if ORDINALS.contains(&name.as_str()) { "th".to_owned() } else { name })
@@ -348,6 +350,9 @@ mod tests {
             ("1.5 MB/s", Some((1.5, "mb"))),
             ("9:30 PM", Some((1_290.0, ":"))),
             ("21st", Some((21.0, "th"))),
+            ("300 m\u{b2}", Some((300.0, "m\u{b2}"))),
+            ("50 km/h", Some((50.0, "km/h"))),
+            ("5 /s", None),
             ("12 Main Street", None),
             ("v1", None),
             ("1.2.3", None),

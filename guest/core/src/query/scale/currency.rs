@@ -2,6 +2,7 @@
 
 use super::Scale;
 use super::amount::{decimal_comma, money};
+use super::written::number_in;
 use crate::query::value::{Number, Value};
 
 impl Scale {
@@ -9,6 +10,11 @@ impl Scale {
     /// if the value is neither a number nor, on this scale, an amount of money.
     pub(in crate::query) fn amount_of(&self, value: &Value<'_>) -> Option<(String, String)> {
         let number = value.number().and(value.text()).map(|text| (text.to_owned(), String::new()));
+        if let (Scale::Unit { unit, has_comma }, Value::Text(text)) = (self, value)
+            && number.is_none()
+        {
+            return number_in(text, unit, *has_comma).map(|number| (number, String::new()));
+        }
         let (Scale::Currencies(has_comma), Value::Text(text)) = (self, value) else {
             return number;
         };

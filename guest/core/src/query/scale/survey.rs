@@ -2,6 +2,7 @@
 
 use super::amount::{Units, amount, decimal_comma, money};
 use super::version::is_version;
+use super::written::WrittenUnits;
 use super::{DateTime, DayOrder, Scale, day_order};
 use crate::query::names::join_names;
 use crate::query::value::{Number, Value, quote};
@@ -43,6 +44,8 @@ pub(in crate::query) struct ScaleSurvey {
     /// The number of records that have several values.
     several: u64,
     samples: Vec<String>,
+    /// The units of amounts, as they are written.
+    pub(super) written: WrittenUnits,
 }
 
 /// Texts that begin with a number, such as `$5/mo`.
@@ -151,8 +154,19 @@ impl ScaleSurvey {
     fn add_amount(&mut self, text: &str) -> bool {
         amount(text).is_some_and(|(_, unit)| {
             count(&mut self.units, unit);
+            self.written.add(text);
             true
         })
+    }
+
+    /// Returns the number of amounts with a unit.
+    pub(super) fn amounts(&self) -> u64 {
+        sum(&self.units)
+    }
+
+    /// Returns the number of numbers without a unit.
+    pub(super) fn plain_numbers(&self) -> u64 {
+        self.numbers + self.plain
     }
 
     /// Returns true if all values are objects, which have no order.
@@ -180,7 +194,7 @@ impl ScaleSurvey {
         join_names(&self.samples, MAX_SAMPLES)
     }
 
-    fn texts(&self) -> u64 {
+    pub(super) fn texts(&self) -> u64 {
         let typed = self.versions + self.times + sum(&self.units) + sum(&self.currencies);
         self.plain + typed + self.others
     }
@@ -312,6 +326,7 @@ impl ScaleSurvey {
         let on_scale = match scale {
             Scale::Number => numbers,
             Scale::Amount(_) => sum(&self.units) + numbers,
+            Scale::Unit { .. } => sum(&self.units),
             Scale::Money { has_parentheses, .. } => {
                 let marks = if *has_parentheses { 0 } else { self.parentheses };
                 sum(&self.currencies) + numbers - marks

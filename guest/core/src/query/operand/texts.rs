@@ -1,0 +1,99 @@
+//! Texts that are joined from fields: `first || ' ' || last`, `[First Name] + ' ' + [Last Name]`,
+//! `CONCAT(first, ' ', last)`.
+
+use super::Operand;
+use super::arithmetic::Expression;
+use super::text_part::TextPart;
+use crate::query::field::FieldName;
+use crate::query::reader::Reader;
+
+impl Operand {
+    /// Reads parts that `||` or `+` joins, at least one of which is a text in quotes. Beside `+`, a
+    /// quoted text without letters and digits is needed, because quotes may enclose the name of a
+    /// field. `None`, with nothing read, if something else is next.
+    pub(super) fn concatenation(reader: &mut Reader<'_>) -> Option<Self> {
+        let start = reader.position();
+        let mut rest = reader.clone();
+        let mut parts = vec![part(&mut rest, false)?];
+        let sign = ["||", "+"].into_iter().find(|sign| rest.clone().eat(sign))?;
+        if sign == "||" {
+            parts = vec![part(&mut reader.clone(), true)?];
+        }
+        while rest.eat(sign) {
+            rest.count_part().ok()?;
+            parts.push(part(&mut rest, sign == "||")?);
+        }
+        let is_separator = |part: &TextPart| {
+            let is_text = part.field.is_none();
+            is_text && (sign == "||" || !part.text.iter().any(|text| has_letters(text)))
+        };
+        let has_field = parts.iter().any(|part| part.field.is_some());
+        // `a + b + ' '` adds numbers first in some languages.
+        let adds_fields = sign == "+" && parts.iter().take(2).all(|part| part.field.is_some());
+        if adds_fields || parts.len() < 2 || !has_field || !parts.iter().any(is_separator) {
+            return None;
+        }
+        *reader = rest;
+        Some(Self::joining(parts, reader.since(start)))
+    }
+
+    /// Reads the arguments of `CONCAT(first, ' ', last)` or `CONCAT_WS(' ', first, last)`, after the
+    /// opening parenthesis.
+    pub(super) fn concat(reader: &mut Reader<'_>, word: &str) -> Result<Self, String> {
+        let start = reader.position();
+        let mut parts = Vec::new();
+        loop {
+            reader.count_part()?;
+            let Some(part) = part(reader, true) else {
+                return Err(reader.error("a field or a text in quotes is expected here"));
+            };
+            parts.push(part);
+            if !reader.eat(",") {
+                break;
+            }
+        }
+        let name = format!("{word}({})", reader.since(start));
+        reader.close()?;
+        if word == "concat_ws" {
+            let separator = parts.remove(0);
+            let last = parts.pop();
+            parts = parts.into_iter().flat_map(|part| [part, separator.clone()]).collect();
+            parts.extend(last);
+        }
+        if !parts.iter().any(|part| part.field.is_some()) {
+            return Err(reader.error(&format!("{word} takes at least one field")));
+        }
+        Ok(Self::joining(parts, &name))
+    }
+
+    fn joining(parts: Vec<TextPart>, name: &str) -> Self {
+        let computed = Some(Box::new(Expression::Text(parts)));
+        Self { computed, ..Self::new(FieldName::of_key(name)) }
+    }
+}
+
+fn has_letters(text: &str) -> bool {
+    text.chars().any(char::is_alphanumeric)
+}
+
+/// Reads a field or a quoted text. If `is_text`, single quotes enclose texts only. `None` if neither
+/// is next.
+fn part(reader: &mut Reader<'_>, is_text: bool) -> Option<TextPart> {
+    reader.skip_space();
+    let mark = reader.peek()?;
+    let start = reader.position();
+    if let Some(text) = reader.quoted().ok()? {
+        let is_end = !reader.rest().starts_with(['.', '[']);
+        if is_end && (mark == '\'' && is_text || !has_letters(&text)) {
+            return Some(TextPart::of_text(text));
+        }
+        reader.reset(start);
+        let field = Some(Box::new(Operand::read(reader).ok()?));
+        // A backquote encloses names only.
+        let text = Some(text).filter(|_| is_end && mark != '`');
+        return Some(TextPart { text, field });
+    }
+    let is_name = mark.is_alphabetic() || "_[$@".contains(mark);
+    let field = Operand::read(reader).ok().filter(|_| is_name)?;
+    Some(TextPart { text: None, field: Some(Box::new(field)) })
+}

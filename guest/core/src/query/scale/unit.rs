@@ -1,0 +1,61 @@
+//! The unit that all amounts of a field have, for totals and computations: `3.3 km` and `12 km`.
+
+use super::Scale;
+use super::survey::ScaleSurvey;
+use super::written::MAX_UNITS;
+use crate::query::names::join_names;
+
+impl ScaleSurvey {
+    /// Returns the scale for computing with amounts that all have one unit. `None` if values are
+    /// numbers, have several units, or if a comma cannot be told from a decimal point.
+    pub(in crate::query) fn unit_scale(&self) -> Option<Scale> {
+        let written = &self.written;
+        let [unit] = written.names.as_slice() else { return None };
+        let is_most = written.count * 2 >= self.texts() && written.count == self.amounts();
+        let is_clear = written.commas.0 == 0 || written.commas.1 == 0;
+        let has_comma = written.commas.0 > 0;
+        (self.plain_numbers() == 0 && is_most && is_clear)
+            .then(|| Scale::Unit { unit: unit.clone(), has_comma })
+    }
+
+    /// Returns the units of amounts that have several units. `None` if there are none.
+    pub(in crate::query) fn several_units(&self) -> Option<String> {
+        let is_most = self.written.count * 2 >= self.texts();
+        let is_several = self.written.names.len() > 1 && self.plain_numbers() == 0 && is_most;
+        is_several.then(|| join_names(&self.written.names, MAX_UNITS))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::written::number_in;
+    use super::*;
+    use crate::query::value::Value;
+
+    fn scale(texts: &[&'static str]) -> Option<Scale> {
+        let mut survey = ScaleSurvey::default();
+        texts.iter().for_each(|text| survey.add(&Value::Text((*text).into())));
+        survey.unit_scale()
+    }
+
+    #[test]
+    fn amounts_of_one_unit_are_numbers() {
+        let unit = |unit: &str, has_comma| Some(Scale::Unit { unit: unit.to_owned(), has_comma });
+        assert_eq!(scale(&["3.3 km", "12 km", "n/a"]), unit("km", false));
+        assert_eq!(scale(&["3,3 km", "1.234 km"]), unit("km", true));
+        assert_eq!(scale(&["120 m\u{b2}", "1,200 m\u{b2}"]), unit("m\u{b2}", false));
+        for texts in [
+            ["3.3 km", "5 mi"].as_slice(),
+            &["3.3 km", "5"],
+            &["3,3 km", "5.5 km"],
+            &["5 MB", "5 MB/s"],
+            &["3d4h", "5 h"],
+            &["9:30", "10:30"],
+            &["1st", "2nd"],
+        ] {
+            assert_eq!(scale(texts), None, "{texts:?}");
+        }
+        assert_eq!(number_in("1.234 km", "km", true).as_deref(), Some("1234"));
+        assert_eq!(number_in("1.2 mi", "km", false), None);
+    }
+}

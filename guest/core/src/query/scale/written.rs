@@ -1,0 +1,53 @@
+//! Amounts as they are written: `3.3 km`.
+
+use super::amount::{amount, decimal_comma, grouped_number};
+
+/// The maximum number of distinct units that a survey holds, for errors.
+pub(super) const MAX_UNITS: usize = 5;
+
+/// The units of the amounts of a field, as they are written.
+#[derive(Debug, Default)]
+pub(super) struct WrittenUnits {
+    pub(super) names: Vec<String>,
+    pub(super) count: u64,
+    /// The number of amounts with a decimal comma, and of those with a decimal dot.
+    pub(super) commas: (u64, u64),
+}
+
+impl WrittenUnits {
+    /// Adds an amount.
+    pub(super) fn add(&mut self, text: &str) {
+        let Some((digits, unit)) = split(text) else { return };
+        match decimal_comma(digits) {
+            Some(true) => self.commas.0 += 1,
+            Some(false) => self.commas.1 += 1,
+            None => {}
+        }
+        self.count += 1;
+        if self.names.len() < MAX_UNITS && !self.names.iter().any(|known| known == unit) {
+            self.names.push(unit.to_owned());
+        }
+    }
+}
+
+/// Returns the number of an amount in `unit`, as JSON. `None` for other texts.
+pub(super) fn number_in(text: &str, unit: &str, has_comma: bool) -> Option<String> {
+    let (digits, own) = split(text)?;
+    (own == unit).then(|| grouped_number(digits, has_comma)).flatten()
+}
+
+/// Splits `3.3 km` into its digits and its unit. `None` for times of day, for durations of several
+/// units, and for other texts.
+fn split(text: &str) -> Option<(&str, &str)> {
+    let text = text.trim();
+    let end = text.find(|c: char| !c.is_ascii_digit() && !"-.,".contains(c))?;
+    let (digits, unit) = text.split_at_checked(end)?;
+    let unit = unit.trim_start();
+    let is_unit = !unit.is_empty()
+        && unit.chars().all(|c| !c.is_ascii_digit() && !":+".contains(c))
+        && !["ago", "st", "nd", "rd", "th", "am", "pm"]
+            .iter()
+            .any(|word| unit.to_lowercase().ends_with(&format!(" {word}")) || unit == *word);
+    let is_number = digits.ends_with(|c: char| c.is_ascii_digit());
+    (is_unit && is_number && amount(text).is_some()).then_some((digits, unit))
+}
