@@ -11,6 +11,7 @@ mod lists;
 mod parse;
 mod spreadsheet;
 mod total;
+mod unnest;
 
 pub(super) use self::check::no_field;
 use self::check::{check_dates, check_scalar, choose_scale, left_out};
@@ -46,6 +47,10 @@ pub struct Aggregates(Vec<GroupedTotals>);
 struct GroupedTotals {
     items: Vec<Aggregate>,
     by: Vec<Operand>,
+    /// The names of the keys in the result. `None` for the text of the field.
+    names: Vec<Option<String>>,
+    /// The list of which each element counts, instead of each record. `None` for records.
+    unwound: Option<Operand>,
     having: Option<TotalsCondition>,
     order: Vec<SortKey>,
     limit: Option<usize>,
@@ -173,7 +178,10 @@ impl Aggregates {
         let rewritten = if objects::is_object(text) || objects::is_pipeline(text) {
             Some(objects::totals(text)?)
         } else {
-            frame::totals(text)
+            let flat = unnest::rewritten(text)?;
+            let plain = flat.as_ref().map_or(text, |flat| flat.text.as_str());
+            let named = unnest::with_aliases(plain);
+            named.or(flat.map(|flat| flat.text)).or_else(|| frame::totals(text))
         };
         if let Some(rewritten) = &rewritten {
             reader = Reader::new("aggregate", rewritten)?;
@@ -187,7 +195,9 @@ impl Aggregates {
     pub(super) fn each_name(&self, visit: &mut impl FnMut(&FieldName)) {
         for segment in &self.0 {
             let items = segment.items.iter().filter_map(|item| item.operand.as_ref());
-            segment.by.iter().chain(items).for_each(|operand| operand.each_name(visit));
+            let lists = segment.unwound.iter();
+            let operands = segment.by.iter().chain(items).chain(lists);
+            operands.for_each(|operand| operand.each_name(visit));
             let conditions = segment.items.iter().filter_map(|item| item.condition.as_ref());
             conditions.for_each(|condition| condition.each_name(visit));
         }
@@ -212,7 +222,9 @@ impl Aggregates {
     #[must_use]
     pub fn has_no_fields(&self) -> bool {
         let has_field = |item: &Aggregate| item.operand.is_some() || item.condition.is_some();
-        !self.has_groups() && !self.0.iter().any(|segment| segment.items.iter().any(has_field))
+        !self.has_groups()
+            && !self.0.iter().any(|segment| segment.unwound.is_some())
+            && !self.0.iter().any(|segment| segment.items.iter().any(has_field))
     }
 
     /// Computes the totals over the records `chosen` of `records`. Returns a JSON object with a
@@ -288,6 +300,12 @@ impl GroupedTotals {
     fn column(&self, name: &str) -> Option<Column> {
         let name = plain_name(name);
         let name = name.as_str();
+        let is_name = |known: &Option<String>| {
+            known.as_ref().is_some_and(|known| plain_name(known).eq_ignore_ascii_case(name))
+        };
+        if let Some(at) = self.names.iter().position(is_name) {
+            return Some(Column::Key(at));
+        }
         let is_key = |field: &Operand| plain_name(&field.name.verbatim).eq_ignore_ascii_case(name);
         if let Some(at) = self.by.iter().position(is_key) {
             return Some(Column::Key(at));
@@ -320,6 +338,9 @@ impl GroupedTotals {
             self.by.iter_mut().chain(self.items.iter_mut().filter_map(|item| item.operand.as_mut()))
         {
             operand.bind(records, &records.ids)?;
+        }
+        if let Some(list) = &mut self.unwound {
+            list.bind(records, &records.ids)?;
         }
         for operand in &self.by {
             check_scalar(operand, true, records)?;
@@ -358,7 +379,10 @@ impl GroupedTotals {
             })?);
             self.having = Some(having);
         }
-        let lists = SharedLists::find(&self.by, &self.items, records);
+        let mut lists = SharedLists::find(&self.by, &self.items, records);
+        if let Some(list) = &self.unwound {
+            lists.unwind(list, (&self.by, &self.items), records)?;
+        }
         if let Some(item) = self.items.iter().find(|item| item.chosen.is_some())
             && !lists.is_empty()
         {

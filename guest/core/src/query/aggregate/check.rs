@@ -77,11 +77,22 @@ pub(super) fn choose_scale(
         operand.visit(&records.outline, *id, &mut |value| item.survey.add(&value));
     }
     let name = operand.to_string();
-    if needs && name.ends_with(" (days)") {
-        return Some(format!("{} is a number of days", item.verbatim));
+    let unit = operand.computed.as_ref().and_then(|expression| expression.date_unit());
+    if let Some(unit) = unit.filter(|_| needs) {
+        return Some(format!("{} is a number of {unit}", item.verbatim));
     }
+    let units = operand.computed.as_ref().and_then(|expression| expression.units());
+    if let Some(units) = units {
+        return Some(format!("{}: {units}", item.verbatim));
+    }
+    let of_unit = || {
+        let scale = item.survey.unit_scale()?;
+        let Scale::Unit { unit, .. } = &scale else { return None };
+        let note = format!("{} is in {unit}, the unit of the values at {name}", item.verbatim);
+        Some((scale, Some(note)))
+    };
     let (scale, note) = match needs {
-        true => item.survey.money_scale(&name)?,
+        true => item.survey.money_scale(&name).or_else(of_unit)?,
         false => item.survey.scale(&name),
     };
     item.scale = scale;
@@ -141,7 +152,7 @@ pub(super) fn left_out(
         return Ok(None);
     }
     // Among texts, numbers come first.
-    let is_money = matches!(item.scale, Scale::Currencies(_));
+    let is_money = matches!(item.scale, Scale::Currencies(_) | Scale::Unit { .. });
     let is_number = (needs && !is_money) || item.scale == Scale::Text;
     let scale = if is_number { &Scale::Number } else { &item.scale };
     let kind = scale.name();
@@ -165,6 +176,16 @@ pub(super) fn left_out(
             }
         }
         if has_number { with += 1 } else { without += 1 }
+    }
+    if needs
+        && with == 0
+        && let Some(units) = item.survey.several_units()
+    {
+        return Err(format!(
+            "aggregate: the values at {0} have different units ({units}): choose one with where, such as {0} LIKE '% {1}', or convert them with jq",
+            whole.field,
+            units.split(", ").next().unwrap_or_default().trim_matches('\'')
+        ));
     }
     if needs && with == 0 && other {
         return Err(format!(

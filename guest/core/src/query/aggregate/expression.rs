@@ -11,6 +11,7 @@ use super::item::{self, Reading, syntax};
 use super::total::{AggregateFunction, float};
 use super::{Aggregate, Group, GroupedTotals};
 use crate::query::reader::Reader;
+use crate::query::scale::Scale;
 use crate::query::value::{Number, Value};
 
 /// Functions of a number that is computed from totals.
@@ -228,6 +229,38 @@ impl TotalExpression {
         }
     }
 
+    /// Returns the unit of the value, which is empty for a number without one.
+    ///
+    /// # Errors
+    /// Returns two units whose amounts are added.
+    fn unit(&self, items: &[Aggregate]) -> Result<String, (String, String)> {
+        match self {
+            Self::Number(_) => Ok(String::new()),
+            Self::Total(at) => {
+                Ok(match items.get(*at).map(|item| (&item.scale, &item.expression)) {
+                    Some((_, Some(expression))) => expression.unit(items)?,
+                    Some((Scale::Unit { unit, .. }, _)) => unit.clone(),
+                    _ => String::new(),
+                })
+            }
+            Self::Round(inner, _) | Self::OrElse(inner, _) | Self::NullIf(inner, _) => {
+                inner.unit(items)
+            }
+            Self::Binary(operator, left, right) => {
+                let is_number = |side: &Self| matches!(side, Self::Number(_));
+                let has_number = is_number(left) || is_number(right);
+                let (left, right) = (left.unit(items)?, right.unit(items)?);
+                match operator {
+                    '+' | '-' if left != right && !has_number => Err((left, right)),
+                    '*' | '/' if !left.is_empty() && !right.is_empty() => {
+                        Ok(format!("{left} {operator} {right}"))
+                    }
+                    _ => Ok(if left.is_empty() { right } else { left }),
+                }
+            }
+        }
+    }
+
     /// Calls `visit` with each total.
     fn each_total(&self, visit: &mut impl FnMut(usize)) {
         match self {
@@ -282,6 +315,15 @@ impl GroupedTotals {
                 }
             });
             result?;
+            if let Err((one, other)) = expression.unit(&self.items) {
+                let name = |unit: String| if unit.is_empty() { "no unit".to_owned() } else { unit };
+                return Err(format!(
+                    "aggregate: {} adds amounts in {} and {}: ask for each total alone",
+                    item.verbatim,
+                    name(one),
+                    name(other)
+                ));
+            }
             if let Some((one, other)) = groups.iter().find_map(|group| expression.mixed(group)) {
                 return Err(format!(
                     "aggregate: {} computes with amounts in {one} and {other}: ask for each total alone",

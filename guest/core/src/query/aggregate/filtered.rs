@@ -2,8 +2,10 @@
 //! `filter(a > 5) %>% count(b)`, `df[df.a > 5].groupby('b').size()`,
 //! `where a > 5 | summarize count() by b`, `rows.filter(r => r.a > 5).length`.
 
+use super::unnest;
 use crate::query::code::{end_of_group, keyword, parts};
 use crate::query::condition::lambda;
+use crate::query::objects;
 use crate::query::reader::is_word_character;
 
 /// The clauses of SQL that may follow a condition.
@@ -15,11 +17,25 @@ const CLAUSES: [&str; 7] =
 #[must_use]
 pub(crate) fn split(text: &str) -> Option<(String, String)> {
     let text = text.trim();
-    piped(text)
+    pipeline(text)
+        .or_else(|| piped(text))
         .or_else(|| indexed(text))
         .or_else(|| staged(text))
         .or_else(|| methods(text))
         .or_else(|| sql(text))
+}
+
+/// Reads a pipeline of a document database that begins with `$match`. Returns the condition and the
+/// other stages.
+fn pipeline(text: &str) -> Option<(String, String)> {
+    if !objects::is_pipeline(text) {
+        return None;
+    }
+    let mut stages: Vec<serde_json::Value> = serde_json::from_str(text).ok()?;
+    let filter = stages.first()?.as_object().filter(|stage| stage.len() == 1)?.get("$match")?;
+    let condition = objects::condition(&filter.to_string()).ok()?;
+    stages.remove(0);
+    (!stages.is_empty()).then(|| (condition, serde_json::Value::Array(stages).to_string()))
 }
 
 /// Reads `where a > 5 | summarize count() by b`. Returns the condition and the totals.
@@ -96,7 +112,9 @@ fn sql(text: &str) -> Option<(String, String)> {
     let end = end.unwrap_or(text.len());
     let (before, after) = (text.get(..start)?.trim(), text.get(end..)?.trim());
     let condition = text.get(condition..end)?.trim();
-    let is_whole = !before.is_empty() && !condition.is_empty();
+    let is_whole = !before.is_empty()
+        && !condition.is_empty()
+        && !unnest::concerns_element(&format!("{before} {after}"), condition);
     is_whole.then(|| (condition.to_owned(), format!("{before} {after}").trim().to_owned()))
 }
 
@@ -141,6 +159,16 @@ mod tests {
                 Some(("df[df['a'] > 5]", "df.groupby('b').size()")),
             ),
             ("df.loc[df.a > 5, 'b'].sum()", Some(("df[df.a > 5]", "df['b'].sum()"))),
+            (
+                r#"[{"$match":{"a":1}},{"$group":{"_id":"$b"}}]"#,
+                Some(("a = 1", r#"[{"$group":{"_id":"$b"}}]"#)),
+            ),
+            (r#"[{"$group":{"_id":"$b"}},{"$match":{"a":1}}]"#, None),
+            (
+                "SELECT l.n, count(*) FROM t, UNNEST(ls) l WHERE a = 1 GROUP BY l.n",
+                Some(("a = 1", "SELECT l.n, count(*) FROM t, UNNEST(ls) l GROUP BY l.n")),
+            ),
+            ("SELECT l.n, count(*) FROM t, UNNEST(ls) l WHERE l.c = 1 GROUP BY l.n", None),
             ("df['a'].value_counts()", None),
             ("df[['a', 'b']].mean()", None),
             ("count(where)", None),

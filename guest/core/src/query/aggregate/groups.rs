@@ -50,13 +50,18 @@ impl GroupedTotals {
                         }
                         let Some(operand) = &item.operand else {
                             // A record counts once, however many of its elements are in a group.
-                            if lists.is_empty() || seen.insert((key.clone(), at, None)) {
+                            if lists.is_empty()
+                                || lists.counts_elements()
+                                || seen.insert((key.clone(), at, None))
+                            {
                                 total.count += 1;
                             }
                             continue;
                         };
                         let (operand, node) = lists.operand(self.by.len() + at, operand, &row);
-                        let is_new = lists.is_empty() || seen.insert((key.clone(), at, node));
+                        let is_new = lists.is_empty()
+                            || lists.counts_elements()
+                            || seen.insert((key.clone(), at, node));
                         if let Some(node) = node.filter(|_| is_new) {
                             operand.visit(outline, node, &mut |value| {
                                 total.add(item.function, &item.scale, &value, *id);
@@ -183,6 +188,15 @@ impl GroupedTotals {
         }
     }
 
+    /// Returns the name of key number `at` in the result. Parts of one field have the names of their
+    /// functions.
+    fn key_name(&self, at: usize, operand: &Operand) -> String {
+        let name = &operand.name.verbatim;
+        let is_same = self.by.iter().filter(|other| other.name.verbatim == *name).count() > 1;
+        let alias = self.names.get(at).cloned().flatten();
+        alias.unwrap_or_else(|| if is_same { operand.to_string() } else { name.clone() })
+    }
+
     /// Writes the groups as an object if each has one key and one visible total, and the keys
     /// differ as texts. Otherwise writes a list of objects. `smaller` is the number of smaller
     /// groups to report as omitted.
@@ -211,7 +225,7 @@ impl GroupedTotals {
                     if at > 0 {
                         out.push(b',');
                     }
-                    out.extend(quoted(&operand.name.verbatim));
+                    out.extend(quoted(&self.key_name(at, operand)));
                     out.push(b':');
                     write_value(&key.value(), out);
                 }

@@ -41,8 +41,19 @@ const FUNCTIONS: [(&str, AggregateFunction); 26] = [
 ];
 
 /// Words that follow the items of a segment.
-pub(super) const CLAUSES: [&str; 10] =
-    ["by", "group by", "grouped by", "per", "as", "having", "order by", "sort by", "limit", "from"];
+pub(super) const CLAUSES: [&str; 11] = [
+    "by",
+    "group by",
+    "grouped by",
+    "per",
+    "as",
+    "unnest",
+    "having",
+    "order by",
+    "sort by",
+    "limit",
+    "from",
+];
 
 /// The syntax of totals, as errors show it.
 pub(super) const SYNTAX: &str = "write \"count\", \"count by status\", \"sum(price.total) by city order by sum desc limit 3\", \"distinct(city)\", \"min(x)\", \"max(x)\", \"avg(x)\", \"median(x)\", \"percentile(x, 95)\" or \"argmax(x)\" for the record, separated by commas";

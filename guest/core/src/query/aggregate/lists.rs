@@ -20,6 +20,8 @@ pub(super) struct SharedLists {
     operands: Vec<Option<(usize, Operand)>>,
     /// The lists to which keys belong, if there are several lists.
     crossed: Vec<FieldPath>,
+    /// True if each element counts, instead of each record.
+    is_unwound: bool,
 }
 
 /// A record, with one element of each shared list. The element is `None` if the list is empty.
@@ -42,7 +44,7 @@ impl SharedLists {
             }
         }
         let operands = all.iter().map(|_| None).collect();
-        let mut found = Self { paths: Vec::new(), operands, crossed };
+        let mut found = Self { paths: Vec::new(), operands, crossed, is_unwound: false };
         let mut known: Vec<&FieldPath> = Vec::new();
         for list in lists.iter().flatten() {
             if known.contains(&list) {
@@ -82,6 +84,52 @@ impl SharedLists {
         found
     }
 
+    /// Makes each element of `list` one row, with the other fields of its record, as `UNNEST` and
+    /// `$unwind` do.
+    ///
+    /// # Errors
+    /// Returns a message for the caller if there is no such list, or if another list is grouped by
+    /// element.
+    pub(super) fn unwind(
+        &mut self,
+        list: &Operand,
+        (by, items): (&[Operand], &[Aggregate]),
+        records: &RecordSet<'_>,
+    ) -> Result<(), String> {
+        let path = &list.field;
+        let own = FieldPath::shared_list(&[path], &records.outline, &records.ids);
+        if own.as_ref() != Some(path) {
+            return Err(format!("aggregate: {path} is a list in no record: leave out unnest"));
+        }
+        let all = by.iter().map(Some).chain(items.iter().map(|item| item.operand.as_ref()));
+        let depth = path.steps().len();
+        let mut operands = Vec::new();
+        for operand in all {
+            let of_list = operand.filter(|operand| {
+                operand.paths().iter().all(|own| own.steps().starts_with(path.steps()))
+            });
+            let other = operand.filter(|_| of_list.is_none());
+            if let Some(other) = other.and_then(|other| outer_list(other, records)) {
+                return Err(format!(
+                    "aggregate: {path} and {other} are different lists: unnest one of them, and give path for the other, or use jq"
+                ));
+            }
+            operands.push(of_list.cloned().map(|mut operand| {
+                operand.strip(depth);
+                (0, operand)
+            }));
+        }
+        self.paths = vec![path.clone()];
+        self.operands = operands;
+        self.is_unwound = true;
+        Ok(())
+    }
+
+    /// Returns true if each element counts, instead of each record.
+    pub(super) fn counts_elements(&self) -> bool {
+        self.is_unwound
+    }
+
     /// Returns true if no list is grouped by element, so that each record is one row.
     pub(super) fn is_empty(&self) -> bool {
         self.paths.is_empty()
@@ -95,6 +143,9 @@ impl SharedLists {
                 "{first} and {second} are different lists: each pair of their values is a group"
             ));
         };
+        if self.is_unwound {
+            return Some(format!("each element of {path} counts, not each record"));
+        }
         let count = if has_count { "; count is the number of records" } else { "" };
         Some(format!("fields of {path} were taken from the same element{count}"))
     }
@@ -109,7 +160,9 @@ impl SharedLists {
         for path in &self.paths {
             let mut elements = Vec::new();
             path.visit_elements(outline, record, &mut |element| elements.push(element));
-            if elements.is_empty() {
+            if self.is_unwound {
+                elements.retain(Option::is_some);
+            } else if elements.is_empty() {
                 elements.push(None);
             }
             if rows.len().saturating_mul(elements.len()) > MAX_ROWS {

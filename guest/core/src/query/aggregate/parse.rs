@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! totals  = segment { "," segment }
-//! segment = item { "," item } [ "by" field { "," field } ] [ "having" condition ]
+//! segment = item { "," item } [ "by" field { "," field } ] [ "unnest" field ] [ "having" condition ]
 //!           [ "order by" total [ "desc" ] { "," … } ] [ "limit" number ]
 //! item    = expression [ "as" name ]
 //! total   = "count" | function "(" field ")" [ "filter" "(" condition ")" ]
@@ -68,7 +68,10 @@ fn segment(reader: &mut Reader<'_>) -> Result<GroupedTotals, String> {
         } else {
             reader.skip_space();
             let at = reader.position();
-            let field = Operand::read(reader).map_err(|reason| syntax(&reason))?;
+            let field = match Operand::computed(reader) {
+                Some(field) => field,
+                None => Operand::read(reader).map_err(|reason| syntax(&reason))?,
+            };
             fields.push((field, at, alias(reader)?));
         }
         if !reader.eat(",") {
@@ -89,14 +92,17 @@ fn segment(reader: &mut Reader<'_>) -> Result<GroupedTotals, String> {
         let _ = reader.eat(":");
         loop {
             reader.count_part()?;
-            let group = field(reader)?;
+            let group = match Operand::computed(reader) {
+                Some(group) => group,
+                None => field(reader)?,
+            };
             // `substr(date, 1, 4) AS year … GROUP BY year`
             let named = |alias: &Option<String>| {
                 let alias = alias.as_ref();
                 alias.is_some_and(|alias| alias.eq_ignore_ascii_case(&group.name.verbatim))
             };
             let of_alias = fields.iter().find(|(.., alias)| named(alias));
-            by.push(of_alias.map_or(group.clone(), |(field, ..)| field.clone()));
+            by.push(of_alias.map_or(group, |(field, ..)| field.clone()));
             let comma = reader.position();
             let more = (reader.eat(",") && !is_total(reader)) || {
                 reader.reset(comma);
@@ -118,9 +124,16 @@ fn segment(reader: &mut Reader<'_>) -> Result<GroupedTotals, String> {
     if by.is_empty() && !items.is_empty() && has_names {
         by.extend(fields.iter().map(|(field, ..)| field.clone()));
     }
-    if let Some((field, at, _)) =
-        fields.iter().find(|(field, ..)| !by.iter().any(|known| known.name == field.name))
-    {
+    if let Some((field, at, _)) = fields.iter().find(|(field, ..)| {
+        let is_same = |other: &&Operand| other.name == field.name;
+        let mut functions: Vec<_> = Vec::new();
+        for (other, ..) in fields.iter().filter(|(other, ..)| other.name == field.name) {
+            if !functions.contains(&other.function) {
+                functions.push(other.function);
+            }
+        }
+        by.iter().filter(is_same).count() < functions.len()
+    }) {
         reader.reset(*at);
         let name = &field.name.verbatim;
         let total = items.first().map_or("count", |item: &Aggregate| item.verbatim.as_str());
@@ -131,6 +144,18 @@ fn segment(reader: &mut Reader<'_>) -> Result<GroupedTotals, String> {
     if items.is_empty() {
         return Err(syntax(&reader.error("a total is expected before by")));
     }
+    let unwound = match reader.keyword(&["unnest"]) {
+        Some(_) => Some(field(reader)?),
+        None => None,
+    };
+    // A key has the name that the statement gives it.
+    let names = by.iter().map(|key| {
+        let is_key = |field: &Operand| field.name == key.name && field.function == key.function;
+        let alias =
+            fields.iter().find(|(field, ..)| is_key(field)).map(|(.., alias)| alias.clone());
+        alias.flatten()
+    });
+    let names = names.collect();
     let having = match reader.keyword(&["having"]) {
         Some(_) => Some(TotalsCondition::read(reader)?),
         None => None,
@@ -165,7 +190,7 @@ fn segment(reader: &mut Reader<'_>) -> Result<GroupedTotals, String> {
         ));
     }
     let limit = limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
-    Ok(GroupedTotals { items, by, having, order, limit, verbatim })
+    Ok(GroupedTotals { items, by, names, unwound, having, order, limit, verbatim })
 }
 
 /// Returns true if the next total is a sort key: `asc`, `desc` or `limit` follows it.
@@ -207,6 +232,8 @@ fn grouped(reader: &mut Reader<'_>, start: Position) -> Result<Option<GroupedTot
     let mut totals = GroupedTotals {
         items: vec![Aggregate { verbatim: "count".to_owned(), ..Aggregate::default() }],
         by: Vec::new(),
+        names: Vec::new(),
+        unwound: None,
         having: None,
         order: Vec::new(),
         limit: None,

@@ -216,3 +216,77 @@ fn computed_totals_have_currencies() {
         assert!(found.contains(expected), "{text}: {found}");
     }
 }
+
+#[test]
+fn keys_have_the_names_of_a_statement() {
+    let json =
+        br#"[{"d":"2021-02-01","y":1610,"l":[{"n":"a"},{"n":"a"},{"n":"b"}],"t":["x","y"],"c":"p"},
+        {"d":"2021-05-01","y":1699,"l":[{"n":"b"}],"t":["x"],"c":"p"},
+        {"d":"2022-05-01","y":1700,"l":[],"t":[],"c":"q"}]"#;
+    let records = RecordSet::locate(json, &EndpointSettings::default()).unwrap();
+    let run = |text: &str| {
+        let totals = Aggregates::parse(text)?.run(&records, &records.ids, 0)?;
+        Ok::<String, String>(String::from_utf8(totals).unwrap())
+    };
+    for (text, expected) in [
+        (
+            "SELECT YEAR(d) y, COUNT(*) n FROM t GROUP BY y HAVING n >= 2 ORDER BY n DESC",
+            r#":{"2021":2}}"#,
+        ),
+        (
+            "SELECT YEAR(d) AS y, QUARTER(d) AS q, COUNT(*) AS n FROM t GROUP BY y, q ORDER BY y, q",
+            r#":[{"y":2021,"q":"2021-Q1","n":1},{"y":2021,"q":"2021-Q2","n":1},{"y":2022,"q":"2022-Q2","n":1}]"#,
+        ),
+        (
+            "SELECT FLOOR(y / 100) * 100 AS century, COUNT(*) FROM t GROUP BY century ORDER BY century",
+            r#":{"1600":2,"1700":1}"#,
+        ),
+        (
+            "SELECT FLOOR(y/100)*100 AS c, COUNT(*) FROM t GROUP BY c ORDER BY c",
+            r#":{"1600":2,"1700":1}"#,
+        ),
+        ("count by y - y % 100", r#":{"1600":2,"1700":1}"#),
+        (r#"[{"$unwind":"$l"},{"$group":{"_id":"$l.n","k":{"$sum":1}}}]"#, r#":{"a":2,"b":2}"#),
+        ("SELECT e.n, COUNT(*) FROM t, UNNEST(l) AS e GROUP BY e.n", r#":{"a":2,"b":2}"#),
+        ("SELECT e, COUNT(*) FROM rows CROSS JOIN UNNEST(t) e GROUP BY e", r#":{"x":2,"y":1}"#),
+        ("SELECT c, COUNT(*) FROM rows, UNNEST(l) e GROUP BY c", r#":{"p":4}"#),
+        ("count unnest l", r#""count":4"#),
+        ("count by l.n", r#":{"b":2,"a":1,"null":1}"#),
+        (r#"{"count":"n","group_by":"c","having":"n >= 2"}"#, r#":{"p":2}"#),
+    ] {
+        assert!(run(text).unwrap().contains(expected), "{text}: {:?}", run(text));
+    }
+    for text in [
+        "SELECT YEAR(d) y, QUARTER(d) q, COUNT(*) FROM t GROUP BY y",
+        "SELECT e.n, COUNT(*) FROM t, UNNEST(c) AS e GROUP BY e.n",
+        "SELECT e.n, t, COUNT(*) FROM t, UNNEST(l) AS e GROUP BY e.n, t",
+        "SELECT YEAR(d) y, COUNT(*) FROM t GROUP BY z",
+    ] {
+        assert!(run(text).is_err(), "{text}: {:?}", run(text));
+    }
+}
+
+#[test]
+fn totals_of_amounts_have_their_unit() {
+    let json = br#"[{"d":"3.3 km","e":"5 km","a":"20 m","k":"x"},{"d":"1.2 km","e":"3 mi","a":"40 m","k":"x"}]"#;
+    let records = RecordSet::locate(json, &EndpointSettings::default()).unwrap();
+    let run = |text: &str| {
+        let totals = Aggregates::parse(text)?.run(&records, &records.ids, 0)?;
+        Ok::<String, String>(String::from_utf8(totals).unwrap())
+    };
+    for (text, expected) in [
+        ("sum(d)", r#""sum(d)":4.5"#),
+        ("sum(d)", "sum(d) is in km, the unit of the values at d"),
+        ("avg(d) by k", r#"{"x":2.25}"#),
+        ("percentile(a, 50)", r#""percentile(a, 50)":30"#),
+        ("max(d)", r#""max(d)":"3.3 km""#),
+        ("sum(a) / sum(d)", r#""sum(a) / sum(d)":13.3333"#),
+        ("sum(a * 2)", r#""sum(a * 2)":120"#),
+    ] {
+        assert!(run(text).unwrap().contains(expected), "{text}: {:?}", run(text));
+    }
+    assert!(run("sum(e)").unwrap_err().contains("different units"));
+    for text in ["sum(a) + sum(d)", "sum(a) - count(*)", "sum(a + d)"] {
+        assert!(run(text).is_err(), "{text}: {:?}", run(text));
+    }
+}

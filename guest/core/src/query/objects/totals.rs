@@ -4,6 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::{field_name, is_pipeline, parse};
+use crate::query::reader::is_word_character;
 use crate::query::value::quote;
 
 /// Converts totals such as `{"terms": {"field": "kind"}}` and `{"$group": …}`.
@@ -69,19 +70,42 @@ fn keyed(members: &Map<String, Value>) -> Option<String> {
         }
     };
     let (mut by, mut totals) = (Vec::new(), Vec::new());
+    let (mut having, mut order, mut limit) = (String::new(), String::new(), String::new());
     let has_empty = members.values().any(|value| value.as_array().is_some_and(Vec::is_empty));
     if members.is_empty() || has_empty {
         return None;
     }
+    let text = |names: [&str; 2]| names.into_iter().find_map(|name| members.get(name)?.as_str());
+    // `{"count": "n", "having": "n >= 4"}` names the count, `{"count": "price"}` a field.
+    let is_used = |name: &str| {
+        [text(["having", "HAVING"]), text(["order_by", "sort"])].into_iter().flatten().any(|used| {
+            used.trim_start_matches(['-', '+']).split(|c| !is_word_character(c)).next()
+                == Some(name)
+        })
+    };
     for (name, value) in members {
         let plain = name.to_lowercase().replace('_', "");
         match (plain.as_str(), value) {
             ("groupby" | "by" | "group", value) => by.extend(names(value)?),
             ("count", Value::Bool(true)) => totals.push("count".to_owned()),
             ("count", Value::String(of)) if of == "*" => totals.push("count".to_owned()),
+            ("count", Value::String(alias)) if is_used(alias) => {
+                totals.push(format!("count as {}", quote(alias)));
+            }
             ("sum" | "avg" | "mean" | "min" | "max" | "median" | "count", value) => {
                 totals.extend(names(value)?.iter().map(|field| format!("{plain}({field})")));
             }
+            (
+                "metrics" | "aggregations" | "aggregates" | "aggs" | "totals",
+                Value::Object(named),
+            ) => {
+                for (alias, total) in named {
+                    totals.push(format!("{} as {}", metric(total)?, quote(alias)));
+                }
+            }
+            ("having", Value::String(condition)) => having = format!(" having {condition}"),
+            ("orderby" | "sort", Value::String(key)) => order = format!(" order by {key}"),
+            ("limit" | "top", Value::Number(number)) => limit = format!(" limit {number}"),
             _ => return None,
         }
     }
@@ -89,28 +113,78 @@ fn keyed(members: &Map<String, Value>) -> Option<String> {
         totals.push("count".to_owned());
     }
     let by = if by.is_empty() { String::new() } else { format!(" by {}", by.join(", ")) };
-    Some(format!("{}{by}", totals.join(", ")))
+    Some(format!("{}{by}{having}{order}{limit}", totals.join(", ")))
+}
+
+/// Converts one total: `{"sum": "price"}`, `{"function": "sum", "field": "price"}` or
+/// `"sum(price)"`. `None` for other values.
+fn metric(total: &Value) -> Option<String> {
+    const FUNCTIONS: [&str; 7] = ["sum", "avg", "mean", "min", "max", "median", "count"];
+    if let Some(text) = total.as_str() {
+        let call = text.split('(').next()?.trim().to_lowercase();
+        return FUNCTIONS.contains(&call.as_str()).then(|| text.to_owned());
+    }
+    let members = total.as_object()?;
+    let text = |names: &[&str]| names.iter().find_map(|name| members.get(*name)?.as_str());
+    let (function, field) = match members.iter().collect::<Vec<_>>().as_slice() {
+        [(name, field)] => (name.as_str(), field.as_str()),
+        [_, _] => (text(&["function", "op", "agg", "type"])?, Some(text(&["field", "column"])?)),
+        _ => return None,
+    };
+    let function = function.trim_start_matches('$').to_lowercase();
+    let field = field.map(|field| field.strip_prefix('$').unwrap_or(field));
+    match (function.as_str(), field) {
+        ("count", None | Some("*" | "")) => Some("count".to_owned()),
+        (function, Some(field)) if FUNCTIONS.contains(&function) => {
+            Some(format!("{function}({})", field_name(field)))
+        }
+        _ => None,
+    }
 }
 
 /// Converts a pipeline that begins with `$group`.
 fn stages(text: &str, example: &str) -> Result<String, String> {
     let invalid = |reason: &str| format!("aggregate: {reason}; write {example}");
-    let sort_by_one = "$sort accepts one total, 1 or -1";
+    let sort_by_one = "$sort accepts one key, 1 or -1";
     let stages: Vec<Map<String, Value>> = serde_json::from_str(text)
         .map_err(|error| format!("aggregate: invalid pipeline: {error}"))?;
     let mut totals = String::new();
+    let mut stages = stages.as_slice();
+    let mut list = None;
+    if let Some((stage, rest)) = stages.split_first()
+        && let Some(value) = stage.get("$unwind").filter(|_| stage.len() == 1)
+    {
+        let path = match value {
+            Value::Object(members) if members.len() == 1 => members.get("path"),
+            value => Some(value),
+        };
+        let path = path.and_then(Value::as_str).and_then(|path| path.strip_prefix('$'));
+        let path = path.ok_or_else(|| invalid("$unwind takes a list such as \"$labels\""))?;
+        list = Some(field_name(path));
+        stages = rest;
+    }
     for (at, stage) in stages.iter().enumerate() {
         let mut members = stage.iter();
         let (Some((name, value)), None) = (members.next(), members.next()) else {
             return Err(invalid("each stage of a pipeline has one member"));
         };
         match (name.as_str(), value) {
+            ("$match", _) if list.is_some() => {
+                return Err(invalid(
+                    "$match after $unwind is about elements: choose the list with path, or use jq",
+                ));
+            }
             ("$match", _) => {
                 return Err(
                     "aggregate: put the filter of $match into the argument where".to_owned()
                 );
             }
-            ("$group", Value::Object(members)) if at == 0 => totals = group(members)?,
+            ("$group", Value::Object(members)) if at == 0 => {
+                totals = group(members)?;
+                if let Some(list) = &list {
+                    totals = format!("{totals} unnest {list}");
+                }
+            }
             ("$sort", Value::Object(keys)) if at == 1 => {
                 let mut keys = keys.iter();
                 let (Some((key, direction)), None) = (keys.next(), keys.next()) else {
@@ -129,7 +203,9 @@ fn stages(text: &str, example: &str) -> Result<String, String> {
                 totals = format!("{totals} limit {limit}")
             }
             (name, _) => {
-                let reason = format!("a pipeline has $group, then $sort and $limit, not {name}");
+                let reason = format!(
+                    "a pipeline has $unwind, $group, $sort and $limit, in this order, not {name}"
+                );
                 return Err(invalid(&reason));
             }
         }
@@ -203,6 +279,30 @@ mod tests {
             ),
         ] {
             assert_eq!(totals(text).unwrap(), expected, "{text}");
+        }
+        for (text, expected) in [
+            (
+                r#"{"count":"n","group_by":"name","having":"n >= 4"}"#,
+                "count as 'n' by name having n >= 4",
+            ),
+            (r#"{"count":"n","group_by":"name"}"#, "count(n) by name"),
+            (
+                r#"{"group_by":["a"],"metrics":{"t":{"sum":"p"},"n":{"count":"*"}}}"#,
+                "count as 'n', sum(p) as 't' by a",
+            ),
+            (
+                r#"[{"$unwind":"$x"},{"$group":{"_id":"$x.n","n":{"$sum":1}}},{"$sort":{"n":-1}}]"#,
+                "count as 'n' by x.n unnest x order by n desc",
+            ),
+        ] {
+            assert_eq!(totals(text).as_deref(), Ok(expected), "{text}");
+        }
+        for text in [
+            r#"{"group_by":["a"],"metrics":{"t":{"p":"sum"}}}"#,
+            r#"[{"$unwind":{"path":"$x","preserveNullAndEmptyArrays":true}},{"$group":{"_id":"$x"}}]"#,
+            r#"[{"$unwind":"$x"},{"$match":{"x.c":1}},{"$group":{"_id":"$x.n"}}]"#,
+        ] {
+            assert!(totals(text).is_err(), "{text}");
         }
         let pipeline = r#"[{"$group": {"_id": "$c", "t": {"$sum": "$p"}}}, {"$sort": {"t": -1}}, {"$limit": 3}]"#;
         assert_eq!(totals(pipeline).unwrap(), "sum(p) as 't' by c order by t desc limit 3");
