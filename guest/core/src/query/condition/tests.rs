@@ -262,6 +262,8 @@ fn membership_and_quantifiers_of_other_languages() {
         ("any(e['a'] == 1 and e['b'] > 2 for e in r['x'])", 1),
         ("x.any? { |e| e[:a] == 1 && e[:b] > 2 } && s == 'a'", 1),
         ("n.some(v => v.startsWith('p'))", 1),
+        ("n.any? { |v| v.start_with?('p') }", 1),
+        (r#"[{"field":"n","op":"contains","value":"p"}]"#, 1),
     ] {
         assert_eq!(select(json, text).map(|(count, _)| count), Ok(expected), "{text}");
     }

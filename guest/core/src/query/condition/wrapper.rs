@@ -98,7 +98,10 @@ fn of_element(text: &str, name: &str) -> Option<String> {
             return is_end.then(|| (name.len(), "@".to_owned()));
         };
         let end = member.find(|c| !is_part(c)).unwrap_or(member.len());
-        let is_method = member.get(end..).is_some_and(|after| after.starts_with('('));
+        let is_method = member.get(end..).is_some_and(|after| {
+            let is_question = after.starts_with('?') && !after.starts_with("?.");
+            after.starts_with('(') || is_question
+        });
         // A method of the element, not one of a member.
         let is_get = member.starts_with("get(");
         Some(match is_method && !is_get {

@@ -126,13 +126,18 @@ fn operation(
     Some(match operator {
         "eq" if has_value => comparisons(field, value),
         "ne" | "neq" | "notequals" | "notequal" | "isnot" => takes_value("neq"),
-        "gt" | "gte" | "lt" | "lte" | "in" | "contains" | "like" | "ilike" => takes_value(operator),
+        "gt" | "gte" | "lt" | "lte" | "in" | "like" | "ilike" => takes_value(operator),
+        // Of a list, an element, not a part of one.
+        "contains" | "notcontains" if has_value => literal(value).map(|text| match operator {
+            "contains" => format!("{field}.includes({text})"),
+            _ => format!("NOT ({field}.includes({text}))"),
+        }),
+        "contains" | "notcontains" => missing(),
         "icontains" => takes_value("contains"),
         "regex" if value.is_string() => compare(field, operator, value),
         "iregex" if value.is_string() => Ok(format!("{field} =~ /{}/i", between_slashes(value))),
         "iexact" if value.is_string() => literal(value).map(|text| format!("{field} ==* {text}")),
         "notin" | "nin" => negated("in"),
-        "notcontains" => negated("contains"),
         "notlike" => negated("like"),
         "startswith" | "istartswith" => takes_value("startsWith"),
         "endswith" | "iendswith" => takes_value("endsWith"),
@@ -186,6 +191,7 @@ mod tests {
                 "(a ^= 'x') OR (b = 1)",
             ),
             (r#"[{"a":1}]"#, "a = 1"),
+            (r#"[{"field":"a","op":"contains","value":"x"}]"#, "a.includes('x')"),
         ] {
             assert_eq!(objects::filters(filter).as_deref(), Ok(expected), "{filter}");
         }
