@@ -33,6 +33,9 @@ const SAMPLE_LINES: usize = 120;
 /// The number of later lines, evenly spaced, that are also examined, because a log may begin with
 /// other text.
 const SPREAD_LINES: usize = 80;
+/// The number of bytes of each of these lines that are examined. Objects may end with their
+/// severity.
+const SAMPLE_BYTES: usize = 4096;
 
 /// The length of the shortest time with seconds, in bytes.
 const SHORTEST_TIME_BYTES: usize = 7;
@@ -50,7 +53,8 @@ impl Kind {
         let stride = (text.len().saturating_sub(SAMPLE_LINES) / SPREAD_LINES).max(1);
         let spread = (SAMPLE_LINES..text.len()).step_by(stride);
         let sampled = (0..text.len().min(SAMPLE_LINES)).chain(spread);
-        let lines: Vec<_> = sampled.map(|at| without_colours(text.start(at))).collect();
+        let lines: Vec<_> =
+            sampled.map(|at| without_colours(text.start_within(at, SAMPLE_BYTES))).collect();
         let format = LogFormat::learn(&lines);
         let head = lines.get(..SAMPLE_LINES).unwrap_or(&lines);
         (Self::detect_in(head, &format), format)
@@ -130,9 +134,14 @@ fn has_columns(head: &[&[u8]], format: &LogFormat) -> bool {
     if has_heading && [b',', b'\t', b';'].into_iter().any(is_alike) {
         return true;
     }
+    // A tab before the message is no column that a heading names.
+    let is_named = |separator| {
+        fields(first, separator) >= 1 && fields(first, separator) == fields(second, separator)
+    };
+    let is_heading = has_heading && [b',', b'\t', b';', b'|'].into_iter().any(is_named);
     is_table(head)
         && !format.has_containers()
-        && (has_heading
+        && (is_heading
             || !format.has_severities() && first.is_some_and(|line| has_later_time(line)))
 }
 

@@ -78,7 +78,14 @@ impl<'t> IndexedText<'t> {
     /// terminator. O(1).
     #[must_use]
     pub fn start(&self, at: usize) -> Cow<'t, [u8]> {
-        trimmed(prefix(self.raw(at), START_BYTES, self.form))
+        self.start_within(at, START_BYTES)
+    }
+
+    /// Decodes the first `max_bytes` of line `at`, counted from 0, or the whole line without its
+    /// terminator. O(`max_bytes`).
+    #[must_use]
+    pub fn start_within(&self, at: usize, max_bytes: usize) -> Cow<'t, [u8]> {
+        trimmed(prefix(self.raw(at), max_bytes, self.form))
     }
 
     /// Decodes line `at`, counted from 0, without its terminator. O(line).

@@ -7,14 +7,21 @@ use wide::u8x16;
 use super::colours::without_colours;
 use super::kind::Kind;
 use super::lines::IndexedText;
+use super::log_field::message_range;
 use super::log_format::LogFormat;
-use super::severity::{Severity, crash_severity, line_severity};
+use super::log_prefix::is_indented;
+use super::severity::{Severity, crash_severity, has_origin, line_severity};
 use super::severity_prefilter::severity_prefilter;
 use super::test_failures::{FailedTest, test_failures};
 use context_guard_json::blocks::{copy_until, find_where, in_range};
 
 /// The maximum number of bytes of a quoted value that [`template`] replaces.
 const MAX_QUOTED_BYTES: usize = 200;
+
+/// The left side of a box around a message, as Terraform draws it.
+const BOX_SIDE: &[u8] = "│".as_bytes();
+/// The maximum number of lines of a message in a box.
+const MAX_BOX_LINES: usize = 40;
 
 /// An error or a warning in a log or another text.
 #[derive(Clone, Debug)]
@@ -25,21 +32,40 @@ pub struct LogEntry<'t> {
     pub line: usize,
     /// The number of lines of the entry, without blank lines.
     pub length: usize,
-    /// The first line of the entry, decoded and without ANSI escape sequences.
+    /// The first line of the entry, decoded and without ANSI escape sequences. The second line
+    /// follows if it has the message.
     pub says: Cow<'t, [u8]>,
+    /// The number of lines in `says`.
+    pub header_lines: usize,
     /// The byte offset in `says` of the message, after time and severity.
     pub message: usize,
+    /// The byte offset in `says` after the message, if it is the value of a named field. `None` if
+    /// the message takes the rest.
+    pub message_end: Option<usize>,
 }
 
 impl<'t> From<&FailedTest<'t>> for LogEntry<'t> {
     fn from(test: &FailedTest<'t>) -> Self {
         let FailedTest { line, length, says, message } = test;
-        let (level, says) = (Severity::Error, says.clone());
-        Self { level, line: *line, length: *length, says, message: *message }
+        let entry = Self::new(Severity::Error, *line, says.clone(), *message);
+        Self { length: *length, ..entry }
     }
 }
 
-impl LogEntry<'_> {
+impl<'t> LogEntry<'t> {
+    /// Creates an entry of one line. `message` is the byte offset of the message in `says`.
+    fn new(level: Severity, line: usize, says: Cow<'t, [u8]>, message: usize) -> Self {
+        Self { level, line, length: 1, says, header_lines: 1, message, message_end: None }
+    }
+
+    /// Appends the line after the first, which has the message.
+    fn join(&mut self, next: &[u8]) {
+        let says = self.says.to_mut();
+        says.push(b' ');
+        says.extend_from_slice(next.trim_ascii());
+        self.header_lines = 2;
+    }
+
     /// Returns the byte offset in the first line at which its severity begins. If the line does not
     /// name a severity, returns the offset of the message.
     #[must_use]
@@ -60,6 +86,8 @@ pub enum Masking {
     /// Numbers, ids, quoted values, paths, and everything before the message. In messages with
     /// JSON, quoted values and paths remain.
     Values,
+    /// All but the words of the message.
+    Words,
 }
 
 /// The kind of a text, with its most important entries.
@@ -150,7 +178,19 @@ fn entries<'t>(
             let head = format.read(&says);
             let level = if !head.is_start && !open { crash_severity(&says) } else { head.severity };
             if level != Severity::Other {
-                entries.push(LogEntry { level, line: at, length: 1, says, message: head.message });
+                let mut entry = LogEntry::new(level, at, says, head.message);
+                if let Some(message) = head.named_message {
+                    (entry.message, entry.message_end) = (message.start, Some(message.end));
+                }
+                if has_message_below(&entry) {
+                    let next = without_colours(text.line(at + 1));
+                    let is_own = is_indented(&next) || entry.says.ends_with(b"===");
+                    let is_own = is_own && !next.trim_ascii().is_empty();
+                    if is_own && !format.begins_entry(&next) {
+                        entry.join(&next);
+                    }
+                }
+                entries.push(entry);
                 open = true;
                 continue;
             }
@@ -167,14 +207,29 @@ fn entries<'t>(
     entries
 }
 
+/// Returns true if the first line of an entry ends with the name of its source, so that the message
+/// may be in the next line: `fail: Shop.Orders[0]`.
+fn has_message_below(entry: &LogEntry<'_>) -> bool {
+    let rest = entry.says.get(entry.message..).unwrap_or_default();
+    let rest = rest.trim_ascii_end();
+    let name = rest.trim_ascii_start();
+    let name = name.strip_prefix(b":").unwrap_or(name).trim_ascii_start();
+    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-$[]`+".contains(byte);
+    let is_source = name.ends_with(b"]") || name.contains(&b'.');
+    entry.message > 0
+        && entry.message_end.is_none()
+        && (name.is_empty() || name.ends_with(b"===") || is_source && name.iter().all(is_name))
+}
+
 /// Returns the lines of a text other than a log that begin like errors or warnings. Empty if more
-/// than half of all lines do. `candidates` has one element per line: true if the line needs to be
-/// checked.
+/// than half of all lines do, without an origin. `candidates` has one element per line: true if
+/// the line needs to be checked.
 fn error_lines<'t>(text: &IndexedText<'t>, candidates: &[bool]) -> Vec<LogEntry<'t>> {
     let mut found: Vec<LogEntry<'_>> = Vec::new();
+    let mut doubtful = 0;
     for (line, _) in candidates.iter().enumerate().filter(|(_, candidate)| **candidate) {
         let says = without_colours(text.line(line));
-        let level = line_severity(&says);
+        let level = line_severity(without_box(&says));
         if level == Severity::Other {
             continue;
         }
@@ -188,32 +243,121 @@ fn error_lines<'t>(text: &IndexedText<'t>, candidates: &[bool]) -> Vec<LogEntry<
             last.length += 1;
             continue;
         }
-        found.push(LogEntry { level, line, length: 1, says, message: 0 });
+        doubtful += usize::from(!has_origin(&says));
+        let mut entry = LogEntry::new(level, line, says, 0);
+        let is_in_box = |line: &usize| without_colours(text.start(*line)).starts_with(BOX_SIDE);
+        if entry.says.starts_with(BOX_SIDE) {
+            entry.length +=
+                (line + 1..text.len()).take(MAX_BOX_LINES).take_while(is_in_box).count();
+        }
+        found.push(entry);
     }
-    if found.len() * 2 > text.len() { Vec::new() } else { found }
+    if doubtful * 2 > text.len() { Vec::new() } else { found }
+}
+
+/// Returns a line without the side of a box and the symbol at its start.
+fn without_box(line: &[u8]) -> &[u8] {
+    let signs = [BOX_SIDE, "┃".as_bytes(), "✖".as_bytes(), "✗".as_bytes(), "❌".as_bytes()];
+    let inner = signs.iter().find_map(|sign| line.strip_prefix(*sign));
+    inner.and_then(|inner| inner.strip_prefix(b" ")).unwrap_or(line)
 }
 
 /// Returns the template of a log entry: its first line, with the parts of `masking` replaced.
-/// `message` is the byte offset of the message. Entries with equal templates are repetitions.
+/// Entries with equal templates are repetitions. O(line).
 #[must_use]
-pub fn template(line: &[u8], message: usize, masking: Masking) -> Vec<u8> {
-    let (header, message) = line.split_at_checked(message).unwrap_or((line, &[]));
+pub fn template(entry: &LogEntry<'_>, masking: Masking) -> Vec<u8> {
+    let line = &*entry.says;
+    let (header, rest) = line.split_at_checked(entry.message).unwrap_or((line, &[]));
+    let length = entry.message_end.map_or(rest.len(), |end| end.saturating_sub(header.len()));
+    let (message, after) = rest.split_at_checked(length).unwrap_or((rest, &[]));
     let mut out = Vec::with_capacity(line.len());
     match masking {
         Masking::Header => {
             // Most numbers of a header are short, so that a search for them would cost more.
             out.extend(header.iter().filter(|byte| !byte.is_ascii_digit()));
             out.extend_from_slice(message);
-            return out;
+            out.extend(after.iter().filter(|byte| !byte.is_ascii_digit()));
         }
-        Masking::Numbers => mask_numbers(&mut out, header),
-        Masking::Values => {}
+        Masking::Numbers => {
+            mask_numbers(&mut out, header);
+            mask_numbers(&mut out, message);
+            mask_numbers(&mut out, after);
+        }
+        Masking::Values => mask_message(&mut out, message),
+        Masking::Words => {
+            let mut masked = Vec::with_capacity(line.len());
+            mask_message(&mut masked, message);
+            keep_words(&mut out, &masked);
+        }
     }
-    let is_json = message.windows(2).any(|pair| pair == b"{\"");
-    if masking == Masking::Numbers || is_json {
-        mask_numbers(&mut out, message);
-        return out;
+    out
+}
+
+/// Appends a message to `out` with its values replaced. Of a JSON object after the message, only
+/// the text of the error remains.
+fn mask_message(out: &mut Vec<u8>, message: &[u8]) {
+    let message = without_source(message);
+    let Some(at) = memchr::memmem::find(message, b"{\"") else {
+        return mask_values(out, message);
+    };
+    let (words, object) = message.split_at_checked(at).unwrap_or((message, &[]));
+    if !has_words(words) {
+        return mask_numbers(out, message);
     }
+    mask_values(out, words);
+    if let Some(text) = message_range(object).and_then(|range| object.get(range)) {
+        mask_values(out, text);
+    }
+}
+
+/// Returns true if a text has at least two words.
+fn has_words(text: &[u8]) -> bool {
+    let words = text.split(u8::is_ascii_whitespace);
+    words.filter(|word| word.iter().filter(|byte| is_letter(byte)).count() > 1).count() > 1
+}
+
+fn is_letter(byte: &u8) -> bool {
+    byte.is_ascii_alphabetic() || *byte >= 0x80
+}
+
+/// Returns a message without the name of its source, such as a class, before a dash:
+/// `[main] shop.Orders - refused`.
+fn without_source(message: &[u8]) -> &[u8] {
+    let mut rest = message.trim_ascii_start();
+    loop {
+        if let Some(after) = rest.strip_prefix(b"- ") {
+            return after;
+        }
+        let end = match rest.first() {
+            Some(b'[') => memchr::memchr(b']', rest).map(|at| at + 1),
+            _ => memchr::memchr(b' ', rest),
+        };
+        let token = end.and_then(|end| rest.split_at_checked(end));
+        let Some((token, after)) = token else { return message };
+        let is_word = |byte: &u8| byte.is_ascii_digit() || b".:".contains(byte);
+        if !token.starts_with(b"[") && !token.iter().any(is_word) {
+            return message;
+        }
+        rest = after.trim_ascii_start();
+    }
+}
+
+/// Appends the words of a message to `out`, each followed by a space. Replaces names and values.
+fn keep_words(out: &mut Vec<u8>, message: &[u8]) {
+    for word in message.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()) {
+        let word = word.trim_ascii();
+        let inner = word.strip_suffix(b":").or(word.strip_suffix(b",")).unwrap_or(word);
+        let is_word = inner.iter().all(is_letter);
+        let kept = if is_word { word } else { b"*" };
+        if !(kept == b"*" && out.ends_with(b"* ")) {
+            out.extend_from_slice(kept);
+            out.push(b' ');
+        }
+    }
+}
+
+/// Appends `message` to `out`. Replaces numbers, ids, quoted values and paths.
+fn mask_values(out: &mut Vec<u8>, message: &[u8]) {
     let mut rest = message;
     loop {
         let plain = find_where(rest, 0, |part| {
@@ -221,8 +365,8 @@ pub fn template(line: &[u8], message: usize, masking: Masking) -> Vec<u8> {
             is(b'"') | is(b'\'') | is(b'/')
         });
         let (before, value) = rest.split_at_checked(plain).unwrap_or((rest, &[]));
-        mask_numbers(&mut out, before);
-        let Some(mark) = value.first() else { return out };
+        mask_numbers(out, before);
+        let Some(mark) = value.first() else { return };
         let is_first =
             before.last().or(out.last()).is_none_or(|byte| !byte.is_ascii_alphanumeric());
         let length = if is_first { value_length(value) } else { 1 };
@@ -276,7 +420,9 @@ mod tests {
     use super::*;
 
     fn masked(line: &str, message: usize, masking: Masking) -> String {
-        String::from_utf8(template(line.as_bytes(), message, masking)).unwrap()
+        let says = Cow::Borrowed(line.as_bytes());
+        let entry = LogEntry::new(Severity::Error, 0, says, message);
+        String::from_utf8(template(&entry, masking)).unwrap()
     }
 
     #[test]
@@ -305,5 +451,126 @@ mod tests {
         assert_eq!(masked(one, 24, Masking::Numbers), masked(two, 24, Masking::Numbers));
         let later = one.replace("10:00", "12:34");
         assert_eq!(masked(one, 24, Masking::Header), masked(&later, 24, Masking::Header));
+    }
+
+    /// Returns the first line, from the message on, and the number of lines of each severe entry.
+    fn severe(text: &str) -> Vec<(Severity, String, usize)> {
+        use context_guard_json::text::Form;
+        let text = IndexedText::new(text.as_bytes(), Form::Raw);
+        let read = |entry: &LogEntry<'_>| {
+            let end = entry.message_end.unwrap_or(entry.says.len());
+            let message = entry.says.get(entry.message..end).unwrap();
+            let message = String::from_utf8_lossy(message).trim().to_owned();
+            (entry.level, message, entry.length)
+        };
+        severe_entries(&text).entries.iter().map(read).collect()
+    }
+
+    #[test]
+    fn severities_after_a_tab_are_found() {
+        let mut log = "Set permissions for uid=1, gid=2 on a.log\n".to_owned();
+        for at in 0..40 {
+            let (level, message) = match at {
+                20 => ("warning", "Blind faith"),
+                30 => ("error", "Either configure some"),
+                _ => ("info", "Node is known"),
+            };
+            log.push_str(&format!(
+                "Feb 04 09:57:{at:02} node1 pcmk  [12] (f) \t{level}: {message}\n"
+            ));
+        }
+        let expected = [
+            (Severity::Warn, ": Blind faith".to_owned(), 1),
+            (Severity::Error, ": Either configure some".to_owned(), 1),
+        ];
+        assert_eq!(severe(&log), expected);
+    }
+
+    #[test]
+    fn codes_of_network_devices_are_severities() {
+        let mut log = "Jul  8 11:15:17.5: %SYS-5-CONFIG_I: Configured\n".repeat(10);
+        log.push_str(
+            "Jul  8 11:15:18.0: %LINK-3-UPDOWN: Interface Gi1/0/1, changed state to down\n",
+        );
+        log.push_str("Jul  8 11:15:18.1: %IFMIB-6-ERRDISABLE: error recovery timer set\n");
+        let message = "%LINK-3-UPDOWN: Interface Gi1/0/1, changed state to down".to_owned();
+        assert_eq!(severe(&log), [(Severity::Error, message, 1)]);
+    }
+
+    #[test]
+    fn severities_of_java_are_in_the_second_line() {
+        let mut log = String::new();
+        for at in 0..30 {
+            let line = match at {
+                7 => "SCHWERWIEGEND: Zugriff verweigert\n\tat a.b(C.java:1)",
+                9 => "WARNUNG: Zertifikat ist alt",
+                _ => "INFORMATION: 0 errors",
+            };
+            log.push_str(&format!("Mar 16, 2026 1:48:{at:02} AM de.amt.Lauf start\n{line}\n"));
+        }
+        let expected = [
+            (Severity::Error, ": Zugriff verweigert".to_owned(), 2),
+            (Severity::Warn, ": Zertifikat ist alt".to_owned(), 1),
+        ];
+        assert_eq!(severe(&log), expected);
+    }
+
+    #[test]
+    fn messages_of_dotnet_are_in_the_second_line() {
+        let mut log = "info: Shop.Web[0]\n      Request finished\n".repeat(10);
+        log.push_str("fail: Shop.Orders[5]\n      Order lost\n      System.Exception: x\n");
+        let expected = [(Severity::Error, ": Shop.Orders[5] Order lost".to_owned(), 3)];
+        assert_eq!(severe(&log), expected);
+    }
+
+    #[test]
+    fn entries_with_long_traces_are_found() {
+        let mut log = String::new();
+        for at in 0..6 {
+            log.push_str(&format!("[2026-05-15 18:19:{at:02}] local.ERROR: Unclosed '{{'\n"));
+            log.push_str(&"#0 /srv/vendor/Container.php(795): build()\n".repeat(40));
+        }
+        let found = severe(&log);
+        assert_eq!(found.len(), 6, "{found:?}");
+        let message = "] local.ERROR: Unclosed '{'".to_owned();
+        assert_eq!(found.first().unwrap(), &(Severity::Error, message, 41));
+    }
+
+    #[test]
+    fn messages_in_boxes_are_found() {
+        let mut text = "aws_iam_role.a: Refreshing state...\n".repeat(10);
+        text.push_str(
+            "╷\n│ Error: creating Subnet: Conflict\n│ \n│   on net.tf line 1\n╵\nok: [a]\n",
+        );
+        let message = "│ Error: creating Subnet: Conflict".to_owned();
+        assert_eq!(severe(&text), [(Severity::Error, message, 3)]);
+    }
+
+    #[test]
+    fn json_after_a_message_is_ignored() {
+        let one = r#"Target class X does not exist. {"exception":"at a.php:916"}"#;
+        let two = r#"Target class X does not exist. {"exception":"at b.php:1"}"#;
+        assert_eq!(masked(one, 0, Masking::Values), masked(two, 0, Masking::Values));
+        let other = r#"host FAILED to start => {"changed": false, "msg": "no route"}"#;
+        assert!(masked(other, 0, Masking::Values).ends_with("no route"));
+    }
+
+    #[test]
+    fn sources_are_no_part_of_values() {
+        for line in [
+            "c.a.StockClient - age 4 s",
+            "  [a b - 1] 2026-01-02 1:02:03,5  A.java:1 - age 7 s",
+            "[main] 2026-01-02 A.java:1 - age 7 s",
+        ] {
+            assert_eq!(masked(line, 0, Masking::Values), "age 0 s");
+        }
+        let prose = "login of a user - retrying";
+        assert_eq!(masked(prose, 0, Masking::Values), prose);
+    }
+
+    #[test]
+    fn words_remain_last() {
+        let line = "Class App.Orders of user_7 'x' is lost: Retry";
+        assert_eq!(masked(line, 0, Masking::Words), "Class * of * is lost: Retry ");
     }
 }

@@ -5,10 +5,13 @@
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
+use std::ops::Range;
 
+use super::log_field::{SeverityField, message_range, named_severity};
 use super::log_line::{Letters, LogLine, SeverityStyle, SeverityWord};
-use super::log_prefix::{begins_entry, container, is_continuation, is_indented, message, priority};
-use super::severity::{Severity, named_severity, strict_severity};
+use super::log_prefix::{begins_entry, is_continuation, is_indented, is_trace, message, priority};
+use super::log_sample::{SampleLine, has_long_entries, has_severity_lines, have_containers};
+use super::severity::{Severity, strict_severity};
 
 /// The maximum number of styles in which one log writes severities. Logs of several services have
 /// more than one.
@@ -25,6 +28,12 @@ pub struct LogFormat {
     styles: [Option<LearnedStyle>; MAX_STYLES],
     /// True if entries have a named severity, such as `level=error`.
     is_named: bool,
+    /// The field of named severities.
+    field: SeverityField,
+    /// True if the line after the time begins with the severity, as in `java.util.logging`.
+    has_severity_lines: bool,
+    /// True if severities may be words of another language than English.
+    is_translated: bool,
     /// True if entries begin with the priority of syslog: `<3>`.
     has_priority: bool,
     /// True if lines begin with the name of a container and `|`.
@@ -43,7 +52,7 @@ struct LearnedStyle {
 }
 
 /// The properties of one line of a log.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct EntryHead {
     /// True if the line begins an entry.
     pub is_start: bool,
@@ -51,17 +60,9 @@ pub struct EntryHead {
     pub severity: Severity,
     /// The byte offset of the message in the line, after time and severity. 0 if unknown.
     pub message: usize,
-}
-
-/// A line of the sample.
-struct SampleLine {
-    parsed: LogLine,
-    is_indented: bool,
-    is_named: bool,
-    has_priority: bool,
-    begins_entry: bool,
-    /// The name of the container before `|`.
-    container: Option<Vec<u8>>,
+    /// The range of the message in a severe entry, if it is the value of a named field such as
+    /// `"msg"`.
+    pub named_message: Option<Range<usize>>,
 }
 
 impl LogFormat {
@@ -71,13 +72,16 @@ impl LogFormat {
     #[inline(never)]
     pub fn learn(lines: &[Cow<'_, [u8]>]) -> Self {
         let lines = lines.iter().filter(|line| !line.trim_ascii().is_empty());
-        let sample: Vec<SampleLine> = lines.map(|line| SampleLine::read(line)).collect();
+        let field = SeverityField::learn(lines.clone().map(AsRef::as_ref));
+        let sample: Vec<SampleLine> = lines.map(|line| SampleLine::read(line, &field)).collect();
         let count = |test: &dyn Fn(&SampleLine) -> bool| sample.iter().filter(|x| test(x)).count();
         let is_third = |count: usize| count >= MIN_ENTRIES && count * 3 >= sample.len();
         let times = sample.iter().filter(|line| !line.is_indented);
         let time = common_last_field(times.filter_map(|line| line.parsed.time));
         let has_time = |line: &SampleLine| !line.is_indented && has_time(&line.parsed, time);
-        let time = time.filter(|_| is_third(count(&has_time)));
+        let has_severity_lines = time.is_some() && has_severity_lines(&sample);
+        let is_long = has_severity_lines || time.is_some() && has_long_entries(&sample);
+        let time = time.filter(|_| is_long || is_third(count(&has_time)));
         let is_entry = |line: &&SampleLine| {
             if time.is_some() { has_time(line) } else { !line.is_indented }
         };
@@ -90,6 +94,9 @@ impl LogFormat {
             is_named: is_third(count(&|line| line.is_named)),
             has_priority: most(&|line| line.has_priority),
             has_containers: have_containers(&sample),
+            has_severity_lines,
+            is_translated: sample.iter().any(SampleLine::is_translated),
+            field,
             is_log: time.is_some() || is_third(count(&|line| line.begins_entry)),
             ..Self::default()
         };
@@ -126,7 +133,10 @@ impl LogFormat {
     /// are not read as such.
     #[must_use]
     pub fn has_severities(&self) -> bool {
-        self.is_named || self.has_priority || self.styles.iter().any(Option::is_some)
+        self.is_named
+            || self.has_priority
+            || self.has_severity_lines
+            || self.styles.iter().any(Option::is_some)
     }
 
     /// Returns true if lines begin with the name of a container and `|`.
@@ -135,15 +145,20 @@ impl LogFormat {
         self.has_containers
     }
 
-    /// Returns true if entries may have severities without a word: letters, or syslog priorities.
+    /// Returns true if entries may have severities that no English word names: letters, numbers,
+    /// or words of other languages.
     #[must_use]
     pub fn has_short_severities(&self) -> bool {
         let is_short = |learned: &LearnedStyle| match learned.style.letters {
-            Letters::Single => true,
+            Letters::Single | Letters::Coded => true,
             Letters::Dated => learned.last > 0,
             _ => false,
         };
-        self.has_priority || self.styles.iter().flatten().any(is_short)
+        self.has_priority
+            || self.has_severity_lines
+            || self.is_translated
+            || self.field.is_unusual()
+            || self.styles.iter().flatten().any(is_short)
     }
 
     /// Returns true if a line of the log begins an entry. `head` is the beginning of the line,
@@ -153,33 +168,54 @@ impl LogFormat {
         let parsed = LogLine::parse_until(head, &|parsed| has_time(parsed, self.time));
         let is_timed = has_time(&parsed, self.time);
         if is_timed && !is_continuation(head, parsed.time_end) {
-            return true;
+            let rest = head.get(parsed.time_end..).unwrap_or_default();
+            return !is_trace(rest);
         }
         let parsed = if is_timed { LogLine::parse(head) } else { parsed };
+        if self.severity_line(&parsed, is_timed).is_some() {
+            return false;
+        }
         self.is_start(head, &parsed, self.hit(&parsed).is_some())
     }
 
     /// Reads the beginning of a decoded line without ANSI escape sequences.
     #[must_use]
     pub fn read(&self, line: &[u8]) -> EntryHead {
-        let named = if self.is_named { named_severity(line) } else { None };
+        let named = if self.is_named { self.field.severity(line) } else { None };
         let parsed = LogLine::parse_until(line, &|parsed| match named {
             Some(_) => parsed.time.is_some(),
             None => self.hit(parsed).is_some(),
         });
+        let is_timed = has_time(&parsed, self.time);
+        let head = |is_start, severity, message| EntryHead {
+            is_start,
+            severity,
+            message,
+            named_message: None,
+        };
         if let Some(severity) = named {
-            return EntryHead { is_start: true, severity, message: parsed.time_end };
+            let is_severe = severity != Severity::Other;
+            let named_message = is_severe.then(|| message_range(line)).flatten();
+            return EntryHead { named_message, ..head(true, severity, parsed.time_end) };
+        }
+        if let Some(word) = self.severity_line(&parsed, is_timed) {
+            return head(true, word.severity, word.end);
         }
         let hit = self.hit(&parsed);
         let is_start = self.is_start(line, &parsed, hit.is_some());
+        let is_trace = |word: &SeverityWord| is_trace(line.get(word.end..).unwrap_or_default());
         match hit {
-            _ if !is_start => EntryHead { is_start, severity: Severity::Other, message: 0 },
-            Some(word) => EntryHead { is_start, severity: word.severity, message: word.end },
-            None => {
-                let severity = self.severity(line, &parsed);
-                EntryHead { is_start, severity, message: parsed.time_end }
-            }
+            _ if !is_start || hit.is_some_and(is_trace) => head(false, Severity::Other, 0),
+            Some(word) => head(true, word.severity, word.end),
+            None => head(true, self.severity(line, &parsed), parsed.time_end),
         }
+    }
+
+    /// Returns the severity at the start of a line that follows the line with the time. `None` for
+    /// other lines.
+    fn severity_line<'p>(&self, parsed: &'p LogLine, is_timed: bool) -> Option<&'p SeverityWord> {
+        let first = parsed.words.first().filter(|word| word.begins_line);
+        first.filter(|_| self.has_severity_lines && !is_timed)
     }
 
     /// Returns the first severity word of `parsed` that has a learned style. `None` if there is
@@ -201,7 +237,7 @@ impl LogFormat {
             || is_hit && !is_indented(line)
             || begins_entry(line) && is_own
             || self.has_priority && priority(line).is_some()
-            || self.is_named && named_severity(line).is_some()
+            || self.is_named && self.field.severity(line).is_some()
             || self.has_containers && parsed.words.iter().any(|word| self.begins_container(word))
     }
 
@@ -219,6 +255,10 @@ impl LogFormat {
         let message = message(line, parsed.time_end);
         let strict = strict_severity(message).max(strict_severity(line));
         if strict != Severity::Other || self.has_severities() {
+            return strict;
+        }
+        // Values of objects are data.
+        if line.starts_with(b"{\"") {
             return strict;
         }
         // Without a severity in most entries, words in capitals count if no prose is before them.
@@ -244,19 +284,6 @@ impl LogFormat {
 impl LearnedStyle {
     fn includes(&self, word: &SeverityWord) -> bool {
         self.style == word.style && (self.first..=self.last).contains(&word.field)
-    }
-}
-
-impl SampleLine {
-    fn read(line: &[u8]) -> Self {
-        Self {
-            parsed: LogLine::parse(line),
-            is_indented: is_indented(line),
-            is_named: named_severity(line).is_some(),
-            has_priority: priority(line).is_some(),
-            begins_entry: begins_entry(line),
-            container: container(line).map(<[u8]>::to_vec),
-        }
     }
 }
 
@@ -338,6 +365,7 @@ fn learn_style(
     let is_stable = match style.letters {
         Letters::Single => (is_timed || style.right == b'/') && share(60) && is_narrow(80),
         Letters::Dated => share(30),
+        Letters::Coded => share(5),
         Letters::Upper if is_timed => share(30) || varies && share(5),
         Letters::Enclosed if is_timed => is_narrow(60) && (share(30) || varies && share(5)),
         Letters::Lower | Letters::Title if is_timed => {
@@ -357,17 +385,4 @@ fn learn_style(
         last: u8::try_from(last).unwrap_or(u8::MAX),
         needs_time: is_timed && timed * 20 >= count * 19,
     })
-}
-
-/// Returns true if most lines begin with the name of a container, and each name occurs repeatedly.
-fn have_containers(sample: &[SampleLine]) -> bool {
-    let mut names: Vec<&[u8]> = Vec::new();
-    let mut lines = 0;
-    for name in sample.iter().filter_map(|line| line.container.as_deref()) {
-        lines += 1;
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    lines >= 4 && lines * 10 >= sample.len() * 8 && names.len() * 4 <= lines
 }

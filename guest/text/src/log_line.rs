@@ -1,7 +1,11 @@
 //! Parses log lines before the message: timestamps, and words that name a severity.
 
+use super::log_prefix::{mark, mnemonic};
 use super::log_time::{run, time_end};
-use super::severity::{MAX_WORD_BYTES, Severity, severity_of_weak_word, severity_of_word};
+use super::severity::{
+    MAX_WORD_BYTES, Severity, severity_of_letter, severity_of_weak_word, severity_of_word,
+};
+use super::severity_translation::{MAX_TRANSLATION_BYTES, severity_of_translation};
 
 /// The number of bytes at the start of a line that are searched for time and severity.
 pub const HEADER_BYTES: usize = 192;
@@ -34,13 +38,15 @@ pub enum Letters {
     Single,
     /// A single letter before month and day, as in klog: `E0102`.
     Dated,
+    /// A digit in the code of a message of network devices, as in `%LINK-3-UPDOWN`, or a mark.
+    Coded,
 }
 
 impl Letters {
-    /// Returns true if the severity is a word, not a single letter.
+    /// Returns true if the severity is a word, not a single letter or digit.
     #[must_use]
     pub fn is_word(self) -> bool {
-        !matches!(self, Letters::Single | Letters::Dated)
+        !matches!(self, Letters::Single | Letters::Dated | Letters::Coded)
     }
 }
 
@@ -53,7 +59,8 @@ pub struct SeverityWord {
     pub style: SeverityStyle,
     /// The number of fields before the word.
     pub field: u8,
-    /// The byte offset in the line after the word.
+    /// The byte offset in the line after the word. The code of a network device is a part of the
+    /// message, so that this is its start.
     pub end: usize,
     /// True if the word is in capitals.
     pub is_upper: bool,
@@ -62,6 +69,28 @@ pub struct SeverityWord {
     /// True if the word is a label at the beginning of the message: `error:`, or `ERROR` after the
     /// time, a bracket or a colon.
     pub is_label: bool,
+    /// True if the word is the first of the line, and a colon follows it.
+    pub begins_line: bool,
+    /// True if the word is of another language than English.
+    pub is_translated: bool,
+}
+
+impl SeverityWord {
+    /// Creates a severity without a word. `left` is the first character of its code, and `end` the
+    /// byte offset of the code.
+    fn coded(severity: Severity, left: u8, field: u8, end: usize) -> Self {
+        Self {
+            severity,
+            style: SeverityStyle { left, right: b':', letters: Letters::Coded },
+            field,
+            end,
+            is_upper: true,
+            is_weak: false,
+            is_label: false,
+            begins_line: false,
+            is_translated: false,
+        }
+    }
 }
 
 /// The time and the words of a line that may name its severity.
@@ -98,6 +127,8 @@ impl LogLine {
                 let end = if is_time { time_end(line, at, length, field) } else { None };
                 if let Some(end) = end {
                     (found.time, found.time_end) = (Some(field), end);
+                    let mark = mark(line, end).map(|it| SeverityWord::coded(it, b'#', field, end));
+                    found.words.extend(mark);
                     if is_enough(&found) {
                         break;
                     }
@@ -115,6 +146,23 @@ impl LogLine {
                 at += length;
                 in_field = true;
                 continue;
+            }
+            if *byte >= 0x80
+                && at.checked_sub(1).and_then(|at| line.get(at)).is_none_or(u8::is_ascii)
+            {
+                let end = at + run(line, at, is_wide_letter);
+                found.words.extend(translated_word(line, at, end, field));
+                if !found.words.is_empty() && is_enough(&found) {
+                    break;
+                }
+            }
+            if *byte == b'%'
+                && let Some(severity) = line.get(at..).and_then(mnemonic)
+            {
+                found.words.push(SeverityWord::coded(severity, b'%', field, at));
+                if is_enough(&found) {
+                    break;
+                }
             }
             if matches!(byte, b' ' | b'\t' | b'|' | b',' | b';') {
                 if in_field && at >= group_end {
@@ -145,9 +193,41 @@ fn bracket_end(line: &[u8], at: usize) -> usize {
 /// `field` is the number of fields before it.
 fn severity_word(line: &[u8], start: usize, end: usize, field: u8) -> Option<SeverityWord> {
     let word = line.get(start..end)?;
-    if word.len() > MAX_WORD_BYTES || !word.first()?.is_ascii_alphabetic() {
+    if !word.first()?.is_ascii_alphabetic() {
         return None;
     }
+    if word.len() > MAX_WORD_BYTES || line.get(end).is_some_and(|next| *next >= 0x80) {
+        return translated_word(line, start, end + run(line, end, is_wide_letter), field);
+    }
+    let strong = severity_of_word(word);
+    word_at(line, start, end, field, strong)
+}
+
+/// Returns true for a byte of a word that may have letters beyond ASCII.
+fn is_wide_letter(byte: &u8) -> bool {
+    byte.is_ascii_alphanumeric() || *byte >= 0x80
+}
+
+/// Returns the word in `start..end`, if it names a severity in another language than English.
+fn translated_word(line: &[u8], start: usize, end: usize, field: u8) -> Option<SeverityWord> {
+    let word = line.get(start..end).filter(|word| word.len() <= MAX_TRANSLATION_BYTES)?;
+    let word = word_at(line, start, end, field, Some(severity_of_translation(word)?))?;
+    // In prose, words such as `attention` are usual.
+    let is_named = word.is_upper || word.is_label || word.style.right == b']';
+    is_named.then_some(SeverityWord { is_translated: true, ..word })
+}
+
+/// Returns the word in `start..end`, if it is not part of a longer name. `strong` is the severity
+/// that it names. If that is `None`, the word may also be a letter, an ambiguous word or a
+/// translation.
+fn word_at(
+    line: &[u8],
+    start: usize,
+    end: usize,
+    field: u8,
+    strong: Option<Severity>,
+) -> Option<SeverityWord> {
+    let word = line.get(start..end)?;
     let before = line.get(..start)?;
     let mut left = before.last().copied().unwrap_or(b' ');
     let mut right = line.get(end).copied().unwrap_or(b' ');
@@ -203,7 +283,7 @@ fn severity_word(line: &[u8], start: usize, end: usize, field: u8) -> Option<Sev
     }
     let is_bare = left == b' ' && right == b' ';
     let is_upper = word.iter().all(|byte| !byte.is_ascii_lowercase());
-    let strong = severity_of_word(word);
+    let mut is_translated = false;
     let (severity, letters) = match word {
         // Container runtimes mark whole and partial lines by a letter after the stream.
         [_] if trimmed.ends_with(b"stdout") || trimmed.ends_with(b"stderr") => return None,
@@ -216,29 +296,37 @@ fn severity_word(line: &[u8], start: usize, end: usize, field: u8) -> Option<Sev
         _ => {
             let allows_weak = is_upper || matches!(left, b'[' | b'(' | b'<');
             let weak = || allows_weak.then(|| severity_of_weak_word(word)).flatten();
+            let mut translated = || {
+                let is_named = is_upper || matches!(right, b':' | b']');
+                let severity = is_named.then(|| severity_of_translation(word)).flatten();
+                is_translated = severity.is_some();
+                severity
+            };
             let letters = match word {
                 _ if !is_bare => Letters::Enclosed,
                 _ if is_upper => Letters::Upper,
                 [first, ..] if first.is_ascii_uppercase() => Letters::Title,
                 _ => Letters::Lower,
             };
-            (strong.or_else(weak)?, letters)
+            (strong.or_else(weak).or_else(&mut translated)?, letters)
         }
     };
-    let is_weak = strong.is_none() && word.len() > 1 && letters != Letters::Dated;
+    let is_weak = strong.is_none() && !is_translated && word.len() > 1 && letters != Letters::Dated;
     let begins_message =
         matches!(trimmed.last(), None | Some(b':' | b']' | b')' | b'|' | b'[' | b'<' | b'('));
     let is_marked = matches!(right, b':' | b']' | b')' | b'>' | b'|') || letters == Letters::Upper;
     let is_label = begins_message && (is_marked || is_upper) && letters.is_word();
     let style = SeverityStyle { left, right, letters };
-    Some(SeverityWord { severity, style, field, end, is_upper, is_weak, is_label })
-}
-
-fn severity_of_letter(letter: u8) -> Option<Severity> {
-    match letter {
-        b'E' | b'F' | b'C' => Some(Severity::Error),
-        b'W' => Some(Severity::Warn),
-        b'I' | b'D' | b'V' | b'T' | b'N' => Some(Severity::Other),
-        _ => None,
-    }
+    let begins_line = start == 0 && right == b':' && letters.is_word();
+    Some(SeverityWord {
+        severity,
+        style,
+        field,
+        end,
+        is_upper,
+        is_weak,
+        is_label,
+        begins_line,
+        is_translated,
+    })
 }

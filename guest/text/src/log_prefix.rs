@@ -16,12 +16,53 @@ pub(super) fn priority(line: &[u8]) -> Option<Severity> {
         return None;
     }
     let number = rest.iter().take(digits).fold(0u16, |sum, byte| sum * 10 + u16::from(byte - b'0'));
-    // RFC 5424, section 6.2.1: the last three bits are the severity.
-    (number < 192).then_some(match number & 7 {
+    // The last three bits are the severity.
+    (number < 192).then_some(syslog_severity(number))
+}
+
+/// The maximum length of the code of a message of a network device, in bytes.
+const MAX_MNEMONIC_BYTES: usize = 64;
+
+/// Returns the severity in the code of a message of a network device at the start of `text`:
+/// facility, severity of syslog, and mnemonic, as in `%LINK-3-UPDOWN:` or `%%01IFNET/4/LINK(l):`.
+/// `None` without such a code.
+pub(super) fn mnemonic(text: &[u8]) -> Option<Severity> {
+    let text = text.get(..MAX_MNEMONIC_BYTES).unwrap_or(text);
+    let is_name = |byte: &u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_';
+    let signs = text.iter().take_while(|byte| **byte == b'%').count();
+    let code = text.get(signs..).filter(|code| code.first().is_some_and(&is_name))?;
+    let length = code.iter().take_while(|byte| is_name(byte) || b"-/".contains(byte)).count();
+    let (code, rest) = code.split_at_checked(length)?;
+    let mut parts = code.split(|byte| b"-/".contains(byte));
+    let facility = parts.next().filter(|name| name.iter().any(u8::is_ascii_uppercase));
+    let is_code = facility.is_some() && matches!(rest.first(), Some(b':' | b' ' | b'(' | b'['));
+    // A part of the facility may precede the severity: `%ROUTING-OSPF-5-ADJCHG`.
+    let digit = parts.find(|part| matches!(part, [b'0'..=b'7']))?;
+    let has_name = parts.next().is_some_and(|name| name.len() > 1) && is_code;
+    let digit = digit.first().filter(|_| has_name)?;
+    Some(syslog_severity(u16::from(digit - b'0')))
+}
+
+/// Returns the severity of the mark that Redis writes after the time: `1:M 2 Jan 2026 10:00:00.1 #
+/// text`. `None` for other lines. `time_end` is the byte offset after the time.
+pub(super) fn mark(line: &[u8], time_end: usize) -> Option<Severity> {
+    let pid = line.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let role = line.get(pid..).filter(|_| pid > 0)?;
+    let is_redis = matches!(role, [b':', b'M' | b'S' | b'C' | b'X', b' ', ..]);
+    match line.get(time_end..).filter(|_| is_redis)? {
+        [b' ', b'#', b' ', ..] => Some(Severity::Warn),
+        [b' ', b'.' | b'-' | b'*', b' ', ..] => Some(Severity::Other),
+        _ => None,
+    }
+}
+
+/// Returns the severity of a number of syslog: RFC 5424, section 6.2.1.
+fn syslog_severity(number: u16) -> Severity {
+    match number & 7 {
         0..=3 => Severity::Error,
         4 => Severity::Warn,
         _ => Severity::Other,
-    })
+    }
 }
 
 /// Returns the name of the container at the start of a line, as in `web_1  | started`. `None`
@@ -38,11 +79,21 @@ pub(super) fn container(line: &[u8]) -> Option<&[u8]> {
 /// without a time.
 pub(super) fn message(line: &[u8], time_end: usize) -> &[u8] {
     let rest = line.get(time_end..).unwrap_or_default();
+    let rest = without_zone(rest);
     let rest = rest.strip_prefix(b"]").unwrap_or(rest);
     let rest = rest.strip_prefix(b" ").unwrap_or(rest);
     // Container runtimes write the stream after the time.
     let streams = [b"stdout F ".as_slice(), b"stderr F "];
     streams.iter().find_map(|stream| rest.strip_prefix(*stream)).unwrap_or(rest)
+}
+
+/// Returns the text after the name of a time zone in brackets: `] PHP` of ` UTC] PHP`.
+fn without_zone(rest: &[u8]) -> &[u8] {
+    let is_name = |byte: &u8| byte.is_ascii_alphabetic() || b"/_".contains(byte);
+    let Some(name) = rest.strip_prefix(b" ") else { return rest };
+    let length = name.iter().take_while(|byte| is_name(byte)).count();
+    let after = name.get(length..).unwrap_or_default();
+    if after.starts_with(b"] ") { after } else { rest }
 }
 
 /// Returns true if the message of a line continues a stack trace, although it follows a time.
@@ -53,10 +104,30 @@ pub(super) fn is_continuation(line: &[u8], time_end: usize) -> bool {
     time_end > 0 && STARTS.iter().any(|start| message.starts_with(start))
 }
 
+/// The maximum number of bytes before the message of a line of a stack trace.
+const MAX_TAG_BYTES: usize = 120;
+
+/// Returns true if the message after a severity is a line of a stack trace, as in the logs of
+/// Android: `E/App( 12): \tat a.b.C(D.java:1)`. `rest` is the line after the severity.
+pub(super) fn is_trace(rest: &[u8]) -> bool {
+    let head = rest.get(..MAX_TAG_BYTES).unwrap_or(rest);
+    let Some(at) = memchr::memmem::find(head, b": ") else { return false };
+    let message = rest.get(at + 2..).unwrap_or_default().trim_ascii_start();
+    let is_call = |rest: &[u8]| {
+        let name = rest.iter().take_while(|byte| !matches!(byte, b'(' | b' '));
+        name.filter(|byte| **byte == b'.').count() > 0 && rest.contains(&b'(')
+    };
+    let is_more =
+        |rest: &[u8]| rest.first().is_some_and(u8::is_ascii_digit) && rest.ends_with(b" more");
+    message.strip_prefix(b"at ").is_some_and(is_call)
+        || message.strip_prefix(b"... ").is_some_and(is_more)
+        || message.starts_with(b"Caused by: ")
+}
+
 /// Returns true if the line begins a log entry: with a time, a level or a JSON object, possibly in
 /// brackets. False for continuation lines, which begin with white space, `at` or `Caused by`.
 pub(super) fn begins_entry(line: &[u8]) -> bool {
-    let line = line.strip_prefix(b"[").unwrap_or(line);
+    let line = line.strip_prefix(b"[").or(line.strip_prefix(b"=")).unwrap_or(line);
     starts_with_time(line) || starts_with_level(line) || line.starts_with(b"{\"")
 }
 
@@ -116,4 +187,27 @@ fn starts_with_level(line: &[u8]) -> bool {
             level.ends_with(b"=") || rest.first().is_none_or(|next| !next.is_ascii_alphanumeric())
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_of_network_devices_have_severities() {
+        for (text, expected) in [
+            ("%LINK-3-UPDOWN: Interface x", Some(Severity::Error)),
+            ("%SW_MATM-4-MACFLAP_NOTIF: Host x", Some(Severity::Warn)),
+            ("%SYS-5-CONFIG_I: Configured", Some(Severity::Other)),
+            ("%ASA-2-106001: Inbound", Some(Severity::Error)),
+            ("%ROUTING-OSPF-4-ADJCHG : x", Some(Severity::Warn)),
+            ("%%01IFNET/4/LINK_STATE(l)[2]:x", Some(Severity::Warn)),
+            ("%d-3-x", None),
+            ("%20-3-01", None),
+            ("%PATH%", None),
+            ("100%", None),
+        ] {
+            assert_eq!(mnemonic(text.as_bytes()), expected, "{text}");
+        }
+    }
 }

@@ -25,6 +25,9 @@ pub(super) fn time_end(line: &[u8], at: usize, length: usize, field: u8) -> Opti
     {
         let seconds = minutes + 3;
         let is_after_year = before == b':' && at >= 5 && number(at - 5) == 4;
+        // Erlang writes `3-Jan-2026::10:00:00`.
+        let is_after_year = is_after_year
+            || before == b':' && at >= 6 && byte(at - 2) == b':' && number(at - 6) == 4;
         let is_free = !matches!(before, b':' | b'.') || is_after_year;
         if byte(seconds) == b':' && number(seconds + 1) == 2 {
             let end = seconds + 3;
@@ -53,6 +56,11 @@ pub(super) fn time_end(line: &[u8], at: usize, length: usize, field: u8) -> Opti
         let is_uptime = byte(at + digits) == b'.'
             && number(at + digits + 1) >= 3
             && byte(at + digits + 1 + number(at + digits + 1)) == b']';
+        // ESP-IDF writes a letter and milliseconds: `I (312) boot: x`.
+        let is_letter = |at: usize| b"EWIDV".contains(&byte(at)) && byte(at + 1) == b' ';
+        if before == b'(' && at == 3 && is_letter(0) && byte(at + digits) == b')' {
+            return Some(at + digits);
+        }
         // `081109 203615`: date and time of six digits each.
         if digits == 6 && byte(at + 6) == b' ' && number(at + 7) == 6 {
             return Some(at + 13);

@@ -13,8 +13,6 @@ pub enum Severity {
 
 /// The length of the longest word that names a severity, in bytes.
 pub(super) const MAX_WORD_BYTES: usize = 13;
-/// The number of bytes at the start of a line that are searched for a named severity.
-pub const NAMED_BYTES: usize = 1024;
 
 /// The minimum number of words that follow a severity in a text other than a log.
 const MIN_MESSAGE_WORDS: usize = 2;
@@ -31,13 +29,18 @@ const ERROR_STARTS: &[&[u8]] = &[
     b"Traceback (",
     b"Exception in ",
     b"npm ERR!",
+    b"npm error",
     b"##[error]",
     b"thread '",
     b"E   ",
     b"FAILED ",
+    b"FAILURE: ",
+    b"BUILD FAILED",
+    b"PHP Fatal error:",
+    b"PHP Parse error:",
 ];
 const WARNING_STARTS: &[&[u8]] =
-    &[b"warning:", b"Warning:", b"WARN", b"##[warning]", b"npm WARN", b"npm warn"];
+    &[b"warning:", b"Warning:", b"WARN", b"##[warning]", b"npm WARN", b"npm warn", b"PHP Warning:"];
 
 /// Returns the severity of a line of any text, derived from the beginning of the line only.
 #[must_use]
@@ -76,6 +79,9 @@ pub fn line_severity(line: &[u8]) -> Severity {
     if words.take(MIN_MESSAGE_WORDS + 1).count() <= MIN_MESSAGE_WORDS {
         return Severity::Other;
     }
+    if let Some(severity) = bracketed_severity(line) {
+        return severity;
+    }
     let strict = strict_severity(line);
     if strict != Severity::Other {
         // An assignment to a constant is no report.
@@ -83,17 +89,35 @@ pub fn line_severity(line: &[u8]) -> Severity {
         let is_code = second.is_some_and(|byte| b"=({+?:".contains(byte));
         return if is_code { Severity::Other } else { strict };
     }
-    // Compilers write the position first: `a.c:12:5: error: expected ';'`.
-    let position = line.iter().take_while(|byte| !byte.is_ascii_whitespace()).count();
-    let (position, message) = line.split_at_checked(position).unwrap_or_default();
-    let is_position = position.ends_with(b":") && position.iter().any(u8::is_ascii_digit);
-    if !is_position {
-        return Severity::Other;
-    }
+    let Some(message) = after_position(line) else { return Severity::Other };
     match strict_severity(message) {
         Severity::Other => coded_severity(message.trim_ascii_start()),
         severity => severity,
     }
+}
+
+/// Returns the message after the position that compilers write first: `a.c:12:5: error: expected
+/// ';'`. `None` without a position.
+fn after_position(line: &[u8]) -> Option<&[u8]> {
+    let position = line.iter().take_while(|byte| !byte.is_ascii_whitespace()).count();
+    let (position, message) = line.split_at_checked(position)?;
+    let is_position = position.ends_with(b":") && position.iter().any(u8::is_ascii_digit);
+    is_position.then_some(message)
+}
+
+/// Returns true if a line with a severity names its origin: a program, or a position in a file.
+/// Such a line is a report, even if most lines of a text are.
+pub(super) fn has_origin(line: &[u8]) -> bool {
+    let starts = [b"npm ".as_slice(), b"##[", b"PHP "];
+    starts.iter().any(|start| line.starts_with(start)) || after_position(line).is_some()
+}
+
+/// Returns the severity in brackets at the start of a line: `[WARNING]: text`. `None` without one.
+fn bracketed_severity(line: &[u8]) -> Option<Severity> {
+    let rest = line.strip_prefix(b"[")?;
+    let end = memchr::memchr(b']', rest.get(..=MAX_WORD_BYTES).unwrap_or(rest))?;
+    let is_end = matches!(rest.get(end + 1), Some(b':' | b' '));
+    severity_of_word(rest.get(..end)?).filter(|_| is_end)
 }
 
 /// Returns the severity of a compiler message with a rule code: `warning CS0162: text`. `Other`
@@ -111,48 +135,6 @@ fn coded_severity(message: &[u8]) -> Severity {
     }
 }
 
-/// Returns the severity in a line's level field. `None` if the first [`NAMED_BYTES`] have no such
-/// field, or if it has another value than a severity. Examples are `level=error`,
-/// `"level":"error"`, `"severity": "WARNING"`, and the numbers of pino and bunyan.
-#[must_use]
-#[inline(never)]
-pub fn named_severity(line: &[u8]) -> Option<Severity> {
-    let look = line.get(..NAMED_BYTES).unwrap_or(line);
-    memchr::memchr(b'v', look)?;
-    let names = [(b"level".as_slice(), 2), (b"severity", 2), (b"levelname", 2), (b"lvl", 1)];
-    names.into_iter().find_map(|(name, letter)| {
-        let at = find(look, name, b'v', letter)?;
-        let rest = look.get(at + name.len()..)?;
-        let is_sign = |byte: &u8| matches!(byte, b'"' | b'\'' | b':' | b'=' | b' ');
-        let signs = rest.iter().take_while(|byte| is_sign(byte)).count();
-        let (signs, value) = rest.split_at_checked(signs)?;
-        let length = value.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
-        let value = value.get(..length)?;
-        if !signs.iter().any(|sign| matches!(sign, b':' | b'=')) {
-            return None;
-        }
-        match value {
-            b"50" | b"60" => Some(Severity::Error),
-            b"40" => Some(Severity::Warn),
-            b"10" | b"20" | b"30" => Some(Severity::Other),
-            _ => severity_of_word(value),
-        }
-    })
-}
-
-/// Returns the offset of `word` in `look`. `None` if it does not occur. Searches for `letter`, a
-/// rare letter at the offset `place` of the word. Lines are too short for search algorithms with a
-/// setup phase.
-fn find(look: &[u8], word: &[u8], letter: u8, place: usize) -> Option<usize> {
-    let is_free = |at: &usize| {
-        let before = at.checked_sub(1).and_then(|before| look.get(before));
-        before.is_none_or(|byte| !byte.is_ascii_alphanumeric() && !matches!(byte, b'_' | b'-'))
-    };
-    memchr::memchr_iter(letter, look)
-        .filter_map(|at| at.checked_sub(place))
-        .find(|at| is_free(at) && look.get(*at..).is_some_and(|rest| rest.starts_with(word)))
-}
-
 /// Returns the severity that a word names, ignoring case. `None` for other words.
 #[must_use]
 #[inline(never)]
@@ -162,12 +144,13 @@ pub fn severity_of_word(word: &[u8]) -> Option<Severity> {
         return None;
     }
     match lower_case(word)?.get(..word.len())? {
-        b"error" | b"err" | b"fatal" | b"ftl" | b"critical" | b"crit" | b"severe" | b"panic"
-        | b"emerg" | b"emergency" | b"alert" | b"fail" => Some(Severity::Error),
+        b"error" | b"erro" | b"eror" | b"err" | b"fatal" | b"fata" | b"ftl" | b"critical"
+        | b"crit" | b"severe" | b"panic" | b"dpanic" | b"pani" | b"emerg" | b"emergency"
+        | b"alert" | b"fail" => Some(Severity::Error),
         b"warn" | b"warning" | b"wrn" => Some(Severity::Warn),
-        b"info" | b"inf" | b"information" | b"informational" | b"debug" | b"dbg" | b"dbug"
-        | b"trace" | b"trce" | b"trc" | b"verbose" | b"vrb" | b"notice" | b"fine" | b"finer"
-        | b"finest" => Some(Severity::Other),
+        b"info" | b"inf" | b"information" | b"informational" | b"debug" | b"debu" | b"dbg"
+        | b"dbug" | b"trace" | b"trce" | b"trc" | b"verbose" | b"vrb" | b"notice" | b"fine"
+        | b"finer" | b"finest" => Some(Severity::Other),
         _ => None,
     }
 }
@@ -178,6 +161,17 @@ pub(super) fn severity_of_weak_word(word: &[u8]) -> Option<Severity> {
         b"failure" | b"failed" => Some(Severity::Error),
         b"log" | b"note" | b"config" | b"system" | b"detail" | b"hint" | b"statement"
         | b"context" | b"default" | b"success" => Some(Severity::Other),
+        _ => None,
+    }
+}
+
+/// Returns the severity of a single letter, as in logs of Android and klog. `None` for other
+/// letters.
+pub(super) fn severity_of_letter(letter: u8) -> Option<Severity> {
+    match letter {
+        b'A' | b'E' | b'F' | b'C' => Some(Severity::Error),
+        b'W' => Some(Severity::Warn),
+        b'I' | b'D' | b'V' | b'T' | b'N' => Some(Severity::Other),
         _ => None,
     }
 }
@@ -197,19 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn named_severities_are_detected() {
-        for (line, expected) in [
-            ("ts=1 level=error msg=x", Some(Severity::Error)),
-            (r#"{"time":1,"level":"warning","msg":"ERROR in text"}"#, Some(Severity::Warn)),
-            (r#"{"level":50,"msg":"x"}"#, Some(Severity::Error)),
-            (r#"{"log.level": "ERROR"}"#, Some(Severity::Error)),
-            (r#"{"level":"info","msg":"no ERROR"}"#, Some(Severity::Other)),
-            ("the level of error is low", None),
-            ("--log_level=error", None),
-            ("logging.level.root=ERROR", None),
-        ] {
-            assert_eq!(named_severity(line.as_bytes()), expected, "{line}");
-        }
+    fn prose_has_no_severity() {
         assert_eq!(strict_severity(b"An ERROR in prose"), Severity::Other);
     }
 
@@ -219,6 +201,8 @@ mod tests {
             ("a.c:12:5: error: expected ';' here", Severity::Error),
             (r"C:\a\P.cs(12,17): warning CS0162: Unreachable code", Severity::Warn),
             ("src/a.ts(1,2): error TS2304: Cannot find name", Severity::Error),
+            ("[WARNING]: Platform linux is new", Severity::Warn),
+            ("[error](a.md) is a link", Severity::Other),
             ("a.c:12: a warning about C12: text", Severity::Other),
             ("step 1: error handling: C12: text", Severity::Other),
         ] {

@@ -92,7 +92,7 @@ const HAS_BYTE_SHUFFLE: bool =
 /// The three-letter prefixes of words such as `error` and `warning` that are searched. Each of the
 /// eight sets is one bit in [`NIBBLE_TABLES`]. The grouping keeps accidental matches rare.
 const WORDS: [&[&[u8; 3]]; 8] = [
-    &[b"err", b"thr"],
+    &[b"err", b"thr", b"ero"],
     &[b"war", b"wrn", b"ale"],
     &[b"fat", b"ftl", b"fai"],
     &[b"cri"],
@@ -174,6 +174,7 @@ mod tests {
             "\"severity\": \"WARNING\"",
             "lvl=err",
             "WRN x",
+            "EROR [06-05] x",
             "10:00:00 FTL x",
             "FATAL",
             "x CRITICAL y",

@@ -187,6 +187,10 @@ fn letters_and_numbers() {
     check("Android", |at, level, says| {
         format!("03-17 16:13:{at:02}.811  1702  2395 {} Window: {says}", letter(level))
     });
+    check("Android with fatal errors", |at, level, says| {
+        let letter = letter(level).replace('E', "A");
+        format!("03-17 16:13:{at:02}.811  1702  2395 {letter} libc: {says}")
+    });
     check("Android in short", |at, level, says| format!("{}/Tag( {at}): {says}", letter(level)));
     check("klog", |at, level, says| {
         let letter = letter(level).replace('D', "I");
@@ -205,6 +209,122 @@ fn letters_and_numbers() {
 }
 
 #[test]
+fn fields_of_objects() {
+    let late = "x".repeat(1_500);
+    check("Cloud Logging", |at, level, says| {
+        let level = upper(level).replace("DEBUG", "DEFAULT");
+        let labels = if at % 3 == 0 { r#","labels":{"level":"7","errors":"0"}"# } else { "" };
+        format!(r#"{{"message":"{says}","timestamp":"{at}"{labels},"severity":"{level}"}}"#)
+    });
+    check("late severity", |_, level, says| {
+        format!(r#"{{"message":"{says}","data":"{late}","level":"{level}"}}"#)
+    });
+    check("MongoDB", |at, level, says| {
+        let letter = letter(level).replace('D', "D1");
+        format!(r#"{{"t":{{"$date":"2026-01-02T10:00:{at:02}"}},"s":"{letter}","msg":"{says}"}}"#)
+    });
+    check("journald", |at, level, says| {
+        let number = number(level, [3, 4, 6, 7]);
+        format!(r#"{{"__REALTIME":"{at}","PRIORITY":"{number}","MESSAGE":"{says}"}}"#)
+    });
+    check("GELF", |_, level, says| {
+        let number = number(level, [3, 4, 6, 7]);
+        format!(r#"{{"version":"1.1","short_message":"{says}","level":{number}}}"#)
+    });
+    check("OpenTelemetry", |_, level, says| {
+        let number = number(level, [17, 13, 9, 5]);
+        format!(r#"{{"body":"{says}","severityNumber":{number}}}"#)
+    });
+    check("Datadog", |_, level, says| format!(r#"{{"body":"{says}","status":"{level}"}}"#));
+    check("log15", |at, level, says| {
+        let level = level.replace("error", "eror").replace("debug", "dbug");
+        format!("t=2026-01-02T10:00:{at:02} lvl={level} msg=\"{says}\"")
+    });
+}
+
+#[test]
+fn short_words_and_marks() {
+    check("logrus", |at, level, says| {
+        let level = upper(level).replace("ERROR", "ERRO").replace("DEBUG", "DEBU");
+        format!("{level}[{at:04}] {says}")
+    });
+    check("geth", |at, level, says| {
+        let level = upper(level).replace("ERROR", "EROR");
+        format!("{level} [06-05|19:20:{at:02}.007] {says}")
+    });
+    check("ESP-IDF", |at, level, says| {
+        format!("\x1b[0;32m{} ({at}1) boot: {says}\x1b[0m", letter(level))
+    });
+    check("DB2", |at, level, says| {
+        format!("2026-01-02-10.00.{at:02}.123456+060 I123E456 LEVEL: {} {says}", title(level))
+    });
+    let mark = |level: &str| [".", "-", "*", "#"][usize::from(number(level, [2, 3, 0, 1]))];
+    let redis: String = (0..20)
+        .map(|at| {
+            let mark = mark(if at == 7 { "warn" } else { "info" });
+            format!("1234:M 02 Jan 2026 10:00:{at:02}.123 {mark} Ready\n")
+        })
+        .collect();
+    assert_eq!(severe(&redis), (Kind::Log, vec![('W', 8, 1)]));
+}
+
+#[test]
+fn reports_of_erlang() {
+    let mut log = String::new();
+    for at in 0..20 {
+        let level = if at == 7 { "ERROR" } else { "INFO" };
+        log.push_str(&format!(
+            "={level} REPORT==== 3-Jan-2026::10:00:{at:02} ===\nGeneric server {at}\nReason: x\n\n"
+        ));
+    }
+    assert_eq!(severe(&log), (Kind::Log, vec![('E', 29, 3)]));
+}
+
+#[test]
+fn codes_of_network_devices() {
+    let code = |level: &str| number(level, [3, 4, 6, 7]);
+    check("Cisco IOS", |at, level, says| {
+        format!("Jul  8 11:15:{at:02}.357: %LINK-{}-UPDOWN: {says}", code(level))
+    });
+    check("Cisco ASA behind syslog", |at, level, says| {
+        format!("Jul  8 11:15:{at:02} fw1 %ASA-{}-106001: {says}", code(level))
+    });
+    check("Huawei", |at, level, says| {
+        format!(
+            "Jul  8 2026 11:15:{at:02} sw1 %%01IFNET/{}/LINK_STATE(l)[{at}]:{says}",
+            code(level)
+        )
+    });
+}
+
+#[test]
+fn severities_after_a_tab() {
+    check("Pacemaker", |at, level, says| {
+        format!("Feb 04 09:57:{at:02} node1 pcmk  [12] (get_peer) \t{level}: {says}")
+    });
+}
+
+#[test]
+fn severities_of_other_languages() {
+    let languages = [
+        ["SCHWERWIEGEND", "WARNUNG", "INFORMATION", "FEIN"],
+        ["GRAVE", "ADVERTENCIA", "INFORMACIÓN", "DETALLADO"],
+        ["GRAVE", "AVERTISSEMENT", "INFOS", "PRÉCIS"],
+        ["重大", "警告", "情報", "詳細"],
+        ["严重", "警告", "信息", "详细"],
+    ];
+    for names in languages {
+        let name = |level: &str| names[usize::from(number(level, [0, 1, 2, 3]))];
+        check("Tomcat", |at, level, says| {
+            format!("02-Jan-2026 10:00:{at:02}.123 {} [main] a.b.C.d {says}", name(level))
+        });
+        check("one line", |at, level, says| {
+            format!("2026-01-02 10:00:{at:02} {}: {says}", name(level))
+        });
+    }
+}
+
+#[test]
 fn stack_traces_belong_to_their_entries() {
     let trace = "java.lang.IllegalState: ERROR x\n\tat a.B(C.java:1)\nCaused by: Error: y\n";
     let python = "Traceback (most recent call last):\n  File \"x\", line 1\nKeyError: ERROR\n";
@@ -219,6 +339,23 @@ fn stack_traces_belong_to_their_entries() {
     }
     let timed = "2026-01-02T10:00:00Z ERROR x\n2026-01-02T10:00:00Z     at a.B(C.java:1)\n2026-01-02T10:00:01Z INFO y\n";
     assert_eq!(severe(timed).1, [('E', 1, 2)]);
+}
+
+#[test]
+fn stack_traces_may_repeat_the_severity() {
+    let mut log = String::new();
+    for at in 0..30 {
+        let head = |letter| format!("03-17 16:13:{at:02}.811 {letter}/App( 12): ");
+        log.push_str(&format!("{}all is well\r\n", head('I')));
+        if at == 9 {
+            for line in ["FATAL EXCEPTION: main", "java.lang.Error: x", "\tat a.b.C(D.java:1)"] {
+                log.push_str(&format!("{}{line}\r\n", head('E')));
+            }
+            log.push_str(&format!("{}Caused by: java.lang.Error: y\r\n", head('E')));
+            log.push_str(&format!("{}\t... 9 more\r\n", head('E')));
+        }
+    }
+    assert_eq!(severe(&log), (Kind::Log, vec![('E', 11, 1), ('E', 12, 4)]));
 }
 
 #[test]
@@ -281,6 +418,26 @@ fn other_texts_have_no_errors() {
 fn errors_of_compilers_are_found() {
     let lines = "   Compiling a v0.1.0\nwarning: unused variable: `x`\n --> a.rs:1:2\n\nerror[E0308]: mismatched types\n --> a.rs:3:4\n\na.c:12:5: error: expected ';' before '}'\na.c:13:5: warning: unused variable 'y'\nnote: x\nnote: y\nnote: z\nnote: w\n";
     assert_eq!(severe(lines).1, [('W', 2, 1), ('E', 5, 1), ('E', 8, 1), ('W', 9, 1)]);
+}
+
+#[test]
+fn reports_may_be_most_lines() {
+    let npm = "npm WARN deprecated a@1.0.0: use b\n".repeat(9) + "npm error code ERESOLVE found\n";
+    let found = severe(&npm).1;
+    assert_eq!((found.len(), found.last()), (10, Some(&('E', 10, 1))));
+    let compiler = "src/a.ts:1:2: error: no such name\n".repeat(9);
+    assert_eq!(severe(&compiler).1.len(), 9);
+}
+
+#[test]
+fn errors_of_php_are_found() {
+    let log = "[02-Jan-2026 10:00:00 UTC] PHP Notice:  a in /b.php\n".repeat(5)
+        + "[02-Jan-2026 10:00:01 UTC] PHP Warning:  a in /b.php\n"
+        + "[02-Jan-2026 10:00:02 UTC] PHP Fatal error:  Uncaught Exception: x\n";
+    assert_eq!(severe(&log), (Kind::Log, vec![('W', 6, 1), ('E', 7, 1)]));
+    let others = "[02-Jan-2026 10:00:00 Europe/Berlin] PHP Deprecated:  a in /b.php\n".repeat(5)
+        + "[02-Jan-2026 10:00:01 Europe/Berlin] PHP Warning:  a in /b.php\n";
+    assert_eq!(severe(&others), (Kind::Log, vec![('W', 6, 1)]));
 }
 
 #[test]

@@ -104,7 +104,7 @@ impl<'t> Highlights<'t> {
         let most = token_limit * 6 / 10;
         let mut errors = 0;
         for entry in self.errors.iter().filter(|entry| entry.line >= from) {
-            errors += estimator.cost(self.entry(entry, &FULL_DETAIL).as_bytes()) + 1;
+            errors += estimator.cost(self.entry(entry, &FULL_DETAIL, "").as_bytes()) + 1;
             if errors >= most {
                 break;
             }
@@ -173,19 +173,22 @@ impl<'t> Highlights<'t> {
         shortened(&without_colours(self.text.line(at)), MAX_LINE_BYTES)
     }
 
-    /// Formats a log entry with as many of its lines and bytes as `detail` allows.
-    fn entry(&self, entry: &LogEntry<'_>, detail: &EntryDetail) -> String {
-        let shown = entry.length.min(detail.lines.max(1));
+    /// Formats a log entry with as many of its lines and bytes as `detail` allows. `count` follows
+    /// the first line.
+    fn entry(&self, entry: &LogEntry<'_>, detail: &EntryDetail, count: &str) -> String {
+        let below = (entry.length + 1).saturating_sub(entry.header_lines).max(1);
+        let shown = below.min(detail.lines.max(1));
         let says = shortened(shown_part(entry, detail), detail.bytes);
-        let mut text = format!("{}: {says}", entry.line + 1);
+        let mut text = format!("{}: {says}{count}", entry.line + 1);
         // Blank lines and rules say nothing.
-        let lines = (entry.line + 1..entry.line + entry.length.max(shown)).map(|at| self.line(at));
+        let from = entry.line + entry.header_lines;
+        let lines = (from..entry.line + entry.length).map(|at| self.line(at));
         for line in lines.filter(|line| line.contains(char::is_alphanumeric)).take(shown - 1) {
             text.push_str("\n  ");
             text.push_str(&line);
         }
-        if shown < entry.length {
-            text.push_str(&format!(" (+{} lines)", entry.length - shown));
+        if shown < below {
+            text.push_str(&format!(" (+{} lines)", below - shown));
         }
         text
     }
@@ -394,6 +397,42 @@ mod tests {
             assert!(found.contains(part), "{part} in\n{found}");
         }
         assert!(Estimator::default().cost(found.as_bytes()) <= 600);
+    }
+
+    #[test]
+    fn late_messages_of_objects_are_shown() {
+        let stack = "at render (/srv/app.js:1:2) ".repeat(30);
+        let log: String = (0..200)
+            .map(|at| match at % 10 {
+                3 => format!(
+                    "{{\"level\":50,\"id\":{at},\"err\":{{\"message\":\"x\",\
+                     \"stack\":\"{stack}\"}},\"msg\":\"page {at} failed\"}}\n"
+                ),
+                _ => format!("{{\"level\":30,\"id\":{at},\"msg\":\"page {at} done, 0 errors\"}}\n"),
+            })
+            .collect();
+        let found = excerpt(&log, 10, 600);
+        assert!(found.contains("19 errors, 0 warnings (in all lines 20 and 0)"), "{found}");
+        let first = "14: page 13 failed\"} (20 alike in all lines)\n24: page 23 failed\"}\n";
+        assert!(found.contains(first), "{found}");
+    }
+
+    #[test]
+    fn entries_with_the_same_words_are_counted() {
+        let mut log = String::new();
+        for at in 0..100 {
+            let line = match at % 10 {
+                3 => format!("ERROR no answer from {}-db\n", ["red", "blue"][at / 10 % 2]),
+                _ => "INFO all is well\n".to_owned(),
+            };
+            log.push_str(&format!("2026-01-02 10:00:{:02} {line}", at % 60));
+        }
+        let found = excerpt(&log, 5, 600);
+        assert!(
+            found.contains("from blue-db (x5, last in line 94; 10 alike in all lines)"),
+            "{found}"
+        );
+        assert!(found.contains("from red-db (x4, last in line 84; 5 in all lines)"), "{found}");
     }
 
     #[test]

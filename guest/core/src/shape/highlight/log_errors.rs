@@ -1,7 +1,7 @@
 //! The errors and warnings of a log, with repeated entries merged.
 
 use std::cell::OnceCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -37,10 +37,10 @@ const fn detail(masking: Masking, lines: usize, bytes: usize, is_brief: bool) ->
 pub(super) const FULL_DETAIL: EntryDetail =
     detail(Masking::Header, MAX_TRACE_LINES, MAX_LINE_BYTES, false);
 /// The least amount of detail.
-const LEAST_DETAIL: EntryDetail = detail(Masking::Values, 1, 80, true);
+const LEAST_DETAIL: EntryDetail = detail(Masking::Words, 1, 80, true);
 
 /// The amounts of detail to try, in falling order.
-const DETAILS: [EntryDetail; 8] = [
+const DETAILS: [EntryDetail; 10] = [
     FULL_DETAIL,
     detail(Masking::Header, 2, MAX_LINE_BYTES, false),
     detail(Masking::Header, 1, MAX_LINE_BYTES, false),
@@ -48,6 +48,8 @@ const DETAILS: [EntryDetail; 8] = [
     detail(Masking::Numbers, 1, 160, true),
     detail(Masking::Values, 1, MAX_LINE_BYTES, true),
     detail(Masking::Values, 1, 160, true),
+    detail(Masking::Values, 1, 80, true),
+    detail(Masking::Words, 1, 160, true),
     LEAST_DETAIL,
 ];
 
@@ -60,7 +62,49 @@ pub struct LogErrors<'h> {
     /// The numbers of errors and warnings in the whole text.
     totals: (usize, usize),
     /// The errors and warnings, merged by each [`Masking`] in turn. Computed on first use.
-    merged: [OnceCell<Vec<MergedEntries<'h>>>; 3],
+    merged: [OnceCell<Vec<MergedEntries<'h>>>; 4],
+    /// The entries in the lines before the selected ones.
+    before: Vec<&'h LogEntry<'h>>,
+    /// The number of entries of each template in the whole text. Computed on first use.
+    template_counts: OnceCell<BTreeMap<TemplateKey, usize>>,
+}
+
+/// The severity of entries, and the hash of their template.
+type TemplateKey = (Severity, u128);
+
+/// Returns the severity of an entry, and the hash of its template.
+fn template_key(entry: &LogEntry<'_>, masking: Masking) -> TemplateKey {
+    (entry.level, xxh3_128(&template(entry, masking)))
+}
+
+/// The numbers of entries in the whole text, for groups that are written in order.
+struct Totals<'c> {
+    masking: Masking,
+    /// The number of entries before the selected lines, by the template of a group.
+    before: BTreeMap<TemplateKey, usize>,
+    /// The number of entries in the whole text that have the same words.
+    /// `None` if they are not written.
+    alike: Option<&'c BTreeMap<TemplateKey, usize>>,
+    /// The templates whose number is written.
+    counted: BTreeSet<TemplateKey>,
+}
+
+impl Totals<'_> {
+    /// Returns the number of entries that a group has in the whole text, and the number of entries
+    /// with the same words if no group before it has the same. 0 if a number says nothing new.
+    fn next(&mut self, group: &MergedEntries<'_>) -> (usize, usize) {
+        let before = match self.before.is_empty() {
+            true => &0,
+            false => self.before.get(&template_key(group.entry, self.masking)).unwrap_or(&0),
+        };
+        let total = group.count + before;
+        let total_if_new = if *before > 0 { total } else { 0 };
+        let Some(alike) = self.alike else { return (total_if_new, 0) };
+        let words = template_key(group.entry, Masking::Words);
+        let alike = *alike.get(&words).unwrap_or(&0);
+        let is_new = alike > total && self.counted.insert(words);
+        (total_if_new, if is_new { alike } else { 0 })
+    }
 }
 
 /// Log entries that are shown once with their number, because they differ only in time or numbers.
@@ -82,9 +126,10 @@ fn counts<'h>(entries: impl Iterator<Item = &'h LogEntry<'h>> + Clone) -> (usize
 impl<'h> LogErrors<'h> {
     /// Selects the `errors` of a text that are in line `from`, counted from 0, or later.
     pub(super) fn new(errors: &'h [LogEntry<'h>], from: usize, subject: Subject) -> Self {
-        let entries: Vec<_> = errors.iter().filter(|entry| entry.line >= from).collect();
+        let (entries, before) = errors.iter().partition(|entry| entry.line >= from);
         let totals = counts(errors.iter());
-        Self { entries, subject, totals, merged: Default::default() }
+        let (merged, template_counts) = Default::default();
+        Self { entries, subject, totals, merged, before, template_counts }
     }
 
     /// Writes the errors and warnings: all of them if they fit, else with shorter stack traces,
@@ -121,8 +166,9 @@ impl<'h> LogErrors<'h> {
                 return None;
             }
             let mut whole = head.clone();
+            let mut totals = self.totals_of(detail.masking);
             for group in folded {
-                whole.push_str(&group.format(highlights, detail));
+                whole.push_str(&group.format(highlights, detail, totals.next(group)));
                 whole.push('\n');
                 if whole.len() as u64 > most {
                     return None;
@@ -134,13 +180,15 @@ impl<'h> LogErrors<'h> {
             return text.push(&whole);
         }
         // Not all fit: the most severe come first.
-        let coarse = self.merged(Masking::Values);
+        let coarse = self.merged(Masking::Words);
         let mut kept: Vec<String> = Vec::new();
         let mut spent = text.estimator.cost(head.as_bytes()) + 8;
         let mut omitted = 0;
+        let mut totals = self.totals_of(Masking::Words);
         for group in coarse {
             // Formatting and pricing stop once nothing can fit.
-            let line = (spent < room).then(|| group.format(highlights, &LEAST_DETAIL));
+            let line =
+                (spent < room).then(|| group.format(highlights, &LEAST_DETAIL, totals.next(group)));
             let cost = line.as_ref().map_or(room, |line| text.estimator.cost(line.as_bytes()) + 1);
             match line.filter(|_| spent + cost <= room) {
                 Some(line) => {
@@ -150,16 +198,42 @@ impl<'h> LogErrors<'h> {
                 None => omitted += group.count,
             }
         }
+        let kinds = coarse.len() - kept.len();
         text.push(&format!(
-            "{head}{}\n({omitted} more of them have no room here)\n",
+            "{head}{}\n({omitted} more of them have no room here, of {kinds} kinds: use grep)\n",
             kept.join("\n")
         ));
+    }
+
+    /// Returns the totals of the groups that `masking` merges.
+    fn totals_of(&self, masking: Masking) -> Totals<'_> {
+        let mut before = BTreeMap::new();
+        for entry in &self.before {
+            *before.entry(template_key(entry, masking)).or_default() += 1;
+        }
+        // The name of each failed test matters.
+        let alike = (self.subject == Subject::Errors).then(|| self.template_counts());
+        Totals { masking, before, alike, counted: BTreeSet::new() }
+    }
+
+    /// Returns the number of entries in the whole text for each template that has words only.
+    fn template_counts(&self) -> &BTreeMap<TemplateKey, usize> {
+        self.template_counts.get_or_init(|| {
+            let groups =
+                self.merged(Masking::Header).iter().map(|group| (group.entry, group.count));
+            let before = self.before.iter().map(|entry| (*entry, 1));
+            let mut counts = BTreeMap::new();
+            for (entry, count) in groups.chain(before) {
+                *counts.entry(template_key(entry, Masking::Words)).or_default() += count;
+            }
+            counts
+        })
     }
 
     /// Returns the entries, merged by `masking`: errors first, each severity in the order of the
     /// log.
     fn merged(&self, masking: Masking) -> &[MergedEntries<'h>] {
-        let [header, numbers, values] = &self.merged;
+        let [header, numbers, values, words] = &self.merged;
         // Each masking hides more than the one before, so that it only has to merge its groups.
         match masking {
             Masking::Header => header.get_or_init(|| {
@@ -171,6 +245,7 @@ impl<'h> LogErrors<'h> {
                 numbers.get_or_init(|| merge(self.merged(Masking::Header), masking))
             }
             Masking::Values => values.get_or_init(|| merge(self.merged(Masking::Numbers), masking)),
+            Masking::Words => words.get_or_init(|| merge(self.merged(Masking::Values), masking)),
         }
     }
 }
@@ -179,13 +254,12 @@ impl<'h> LogErrors<'h> {
 fn merge<'h>(entries: &[MergedEntries<'h>], masking: Masking) -> Vec<MergedEntries<'h>> {
     let mut groups: Vec<MergedEntries<'h>> = Vec::new();
     // Templates are long and share their first half, so comparing hashes is faster.
-    let mut known: BTreeMap<u128, usize> = BTreeMap::new();
+    let mut known: BTreeMap<TemplateKey, usize> = BTreeMap::new();
     for merged in entries {
-        let entry = merged.entry;
-        let key = xxh3_128(&template(&entry.says, entry.message, masking));
+        // The words of a message do not tell its severity.
+        let key = template_key(merged.entry, masking);
         match known.get(&key).and_then(|at| groups.get_mut(*at)) {
-            // The words of a message do not tell its severity.
-            Some(group) if group.entry.level == entry.level => {
+            Some(group) => {
                 group.count += merged.count;
                 group.last = group.last.max(merged.last);
             }
@@ -208,19 +282,35 @@ impl MergedEntries<'_> {
         shown_part(self.entry, detail).len().min(detail.bytes - MAX_CHAR_BYTES) as u64
     }
 
-    /// Formats the first of the merged entries, followed by the number of merged entries.
-    fn format(&self, highlights: &Highlights<'_>, detail: &EntryDetail) -> String {
-        let text = highlights.entry(self.entry, detail);
+    /// Formats the first of the merged entries, with their number after its first line. `total` is
+    /// the number of these entries in the whole text, and `alike` that of entries with the same
+    /// words. 0 if it is not written.
+    fn format(
+        &self,
+        highlights: &Highlights<'_>,
+        detail: &EntryDetail,
+        (total, alike): (usize, usize),
+    ) -> String {
+        let mut notes = Vec::new();
         if self.count > 1 {
-            format!("{text} (x{}, last in line {})", self.count, self.last + 1)
-        } else {
-            text
+            notes.push(format!("x{}, last in line {}", self.count, self.last + 1));
         }
+        match (total, alike) {
+            (0, 0) => {}
+            (0, alike) => notes.push(format!("{alike} alike in all lines")),
+            (total, 0) => notes.push(format!("{total} in all lines")),
+            (total, alike) => notes.push(format!("{total} in all lines, {alike} alike")),
+        }
+        let notes = notes.join("; ");
+        let count = if notes.is_empty() { notes } else { format!(" ({notes})") };
+        highlights.entry(self.entry, detail, &count)
     }
 }
 
 /// Returns the part of an entry's first line that is shown.
 pub(super) fn shown_part<'e>(entry: &'e LogEntry<'_>, detail: &EntryDetail) -> &'e [u8] {
-    let start = if detail.is_brief { entry.severity_start() } else { 0 };
+    // The message of a JSON object may be after other long members.
+    let is_late = entry.message_end.is_some_and(|end| end > detail.bytes);
+    let start = if detail.is_brief || is_late { entry.severity_start() } else { 0 };
     entry.says.get(start..).unwrap_or_default()
 }
