@@ -13,6 +13,9 @@ use crate::text::{Splitter, TermKind};
 const SATURATION: f32 = 0.6;
 /// The weight of the share of a tool's name that the query mentions.
 const NAME_COVERAGE: f32 = 0.225;
+/// The weight, in inverse document frequency, of what a name leaves unsaid. The coverage of a name
+/// of common words only, such as `search`, is therefore low.
+const UNNAMED: f32 = 2.0;
 /// The weight of the share of the query that occurs in name, server or first sentence.
 const QUERY_COVERAGE: f32 = 0.15;
 /// The weight that is added if the query names the tool's server.
@@ -329,7 +332,7 @@ impl Scorer<'_> {
                 all += idf;
                 covered += idf * scratch.covered.get(term as usize).copied().unwrap_or_default();
             }
-            let name = if all > 0.0 { covered / all } else { 0.0 };
+            let name = covered / (all + UNNAMED);
             let score = sums.base / total
                 + NAME_COVERAGE * name
                 + QUERY_COVERAGE * sums.strong / total
