@@ -44,3 +44,17 @@ fn names_of_common_words_score_low() {
     assert!(score("news__search") - score("mail__search_mail") < 0.05, "{found:?}");
     assert_eq!(found.first().unwrap().0, "music__list_events");
 }
+
+#[test]
+fn everyday_words_find_tools() {
+    for (query, tool) in [
+        ("reimburse it", "payments__create_refund"),
+        ("is she busy", "calendar__query_freebusy"),
+        ("censor the face", "pictures__blur"),
+        ("undo it", "vcs__reset"),
+        ("is it a virus", "security__scan_ip"),
+    ] {
+        let found = found(query);
+        assert_eq!(found.first().map(|(name, _)| name.as_str()), Some(tool), "{query}");
+    }
+}

@@ -29,7 +29,7 @@ const MAX_PAIRS: f32 = 3.0;
 /// The divisor of the sum of adjacent terms.
 const PAIR_SCALE: f32 = 5.0;
 /// The weight of a synonym relative to the term itself.
-const SYNONYM: f32 = 0.39;
+const SYNONYM: f32 = 0.45;
 /// The factor for synonyms in groups of verbs.
 const VERB_SYNONYM: f32 = 0.6;
 /// The factor for synonyms and corrections of a term that no tool contains.
