@@ -24,6 +24,7 @@ mod http;
 mod in_flight;
 mod input_exchange;
 mod input_requests;
+mod instructions;
 mod known_lists;
 mod legacy_sse;
 mod list_kinds;

@@ -90,31 +90,6 @@ impl Aggregator {
         insert_instructions(&mut result, instructions);
         reply::result(head.raw_id(), &stateless_result("server/discover", &result.to_string()))
     }
-
-    fn instructions(&self, described: &[Described]) -> String {
-        let mut text = format!(
-            "A gateway to several servers. {}",
-            if self.router.is_prefixed() {
-                "Names of tools and prompts begin with the server's: server__tool."
-            } else {
-                ""
-            }
-        );
-        for (server, info) in described {
-            let Some(server) = self.connections.servers.get(*server) else { continue };
-            match info {
-                Ok(info) => {
-                    if let Some(instructions) = &info.instructions {
-                        text.push_str(&format!("\n\n# {}\n{instructions}", server.name));
-                    }
-                }
-                Err(failure) => {
-                    text.push_str(&format!("\n\n# {}\nNot available now: {failure}", server.name));
-                }
-            }
-        }
-        text
-    }
 }
 
 /// Returns the result of `initialize` for a stateful client whose only upstream is stateless.
