@@ -75,7 +75,7 @@ impl Gateway {
         let listener = listener::bind(&external.listen).await?;
         let address = listener.local_addr()?;
         let (admin_address, admin_server) = self.start_admin().await?;
-        let background = self.spawn_background();
+        let background = (self.spawn_background(), self.spawn_watchers());
         let listener = GrpcListener {
             socket: listener,
             tls: tls.as_ref().map(Certificates::acceptor),

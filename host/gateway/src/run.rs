@@ -20,14 +20,19 @@ use super::tasks::AbortOnDrop;
 use crate::{Error, Result, admin, alerts, filter_store, fleet_front, probe};
 
 impl Gateway {
-    /// Starts the background tasks that every front needs. Dropping the result ends them.
+    /// Starts the background tasks that requests in flight need. Dropping the result ends them.
     pub(crate) fn spawn_background(self: &Arc<Self>) -> Vec<AbortOnDrop> {
         let memory = Arc::clone(&self.memory).run(Arc::clone(&self.recorder));
+        let tasks = [tokio::spawn(Arc::clone(&self.aggregator).sweep()), tokio::spawn(memory)];
+        tasks.into_iter().map(AbortOnDrop).collect()
+    }
+
+    /// Starts the background tasks that end when the gateway begins to stop: those that start and
+    /// watch upstreams. Dropping the result ends them.
+    pub(crate) fn spawn_watchers(self: &Arc<Self>) -> Vec<AbortOnDrop> {
         let tasks = [
-            tokio::spawn(Arc::clone(&self.aggregator).sweep()),
             tokio::spawn(probe::run(Arc::clone(self))),
             tokio::spawn(Arc::clone(&self.aggregator).warm()),
-            tokio::spawn(memory),
             tokio::spawn(alerts::run(Arc::clone(self))),
         ];
         tasks.into_iter().map(AbortOnDrop).collect()
@@ -128,7 +133,7 @@ impl Gateway {
         }
         let acceptor = tls.as_ref().map(Certificates::acceptor);
         let filters = self.start_filter_store(acceptor.clone()).await?;
-        let background = self.spawn_background();
+        let (background, watchers) = (self.spawn_background(), self.spawn_watchers());
         let gateway = Arc::clone(self);
         let key_refresh = tokio::spawn(async move { gateway.access.refresh_keys().await });
         let certificates = tls.map(|tls| tokio::spawn(tls.watch()));
@@ -143,6 +148,7 @@ impl Gateway {
             stop.await;
             info!("stopping: requests in flight have {} s to finish", drain.as_secs());
             self.closing.cancel();
+            drop(watchers);
         };
         let router = router::router(Arc::clone(self));
         let gateway = Arc::clone(self);

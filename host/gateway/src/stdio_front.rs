@@ -70,7 +70,7 @@ impl Gateway {
             return Err(Error::Setup(reason.to_owned()));
         }
         self.recorder.set_uses_pipe();
-        let background = self.spawn_background();
+        let (background, watchers) = (self.spawn_background(), self.spawn_watchers());
         let front = Arc::new(Front {
             gateway: Arc::clone(self),
             output: tokio::sync::Mutex::new(Box::new(output)),
@@ -87,6 +87,7 @@ impl Gateway {
                 Ok(())
             }
         };
+        drop(watchers);
         let drained = async { while requests.join_next().await.is_some() {} };
         if timeout(DRAIN_TIMEOUT, drained).await.is_err() {
             warn!("requests in flight had {} s to finish", DRAIN_TIMEOUT.as_secs());

@@ -17,7 +17,7 @@ use crate::protocol_mode::{ClientInfo, ProtocolMode};
 /// authenticated callers begin with their kind, such as `key:`.
 const EVERYBODY: &str = "all callers";
 
-/// The maximum time for which a starting process holds its start permit.
+/// The time after which a starting process exchanges its start permit for that of a slow one.
 const MAX_START_TURN: Duration = Duration::from_secs(5);
 
 impl UpstreamServer {
@@ -48,7 +48,7 @@ impl UpstreamServer {
                     self.failed(failure);
                 }
                 // No process runs, for any client. HTTP upstreams may refuse one client.
-                if self.http.is_none() {
+                if self.http.is_none() && !self.processes.are_ending() {
                     self.circuit.availability.down(&failure.to_string());
                 }
             }
@@ -103,12 +103,18 @@ impl UpstreamServer {
                 let handshake =
                     UpstreamConnection::handshake(server, mode, client, transport, inbox);
                 let mut handshake = pin!(timeout(limits.start(), handshake));
-                match timeout(MAX_START_TURN, &mut handshake).await {
-                    Ok(opened) => opened,
-                    Err(_) => {
-                        // Servers that start slowly must not delay all others.
+                // Servers that start slowly must not delay all others.
+                let slow_turn = async {
+                    tokio::time::sleep(MAX_START_TURN).await;
+                    self.processes.starting_slowly().await
+                };
+                tokio::select! {
+                    opened = &mut handshake => opened,
+                    slow_turn = slow_turn => {
                         drop(turn);
-                        handshake.await
+                        let opened = handshake.await;
+                        drop(slow_turn);
+                        opened
                     }
                 }
             }

@@ -25,6 +25,10 @@ const MIN_IDLE: Duration = Duration::from_millis(500);
 /// The number of processes per processor that may start at one time. More would delay each other
 /// beyond the time limit of their handshakes.
 const STARTING_PER_PROCESSOR: usize = 4;
+/// The number of processes per processor that may start in addition, after they have not finished
+/// their handshake within a turn. Servers that never finish must not delay all others, but a loaded
+/// machine makes all of them slow.
+const SLOW_PER_PROCESSOR: usize = 12;
 
 /// The running upstream processes of a gateway. All of them end before the gateway does.
 pub(crate) struct Processes {
@@ -38,6 +42,8 @@ pub(crate) struct Processes {
     exited: Notify,
     /// The permits of starting processes.
     starting: Semaphore,
+    /// The permits of processes that start slowly.
+    starting_slowly: Semaphore,
     /// The program that starts commands in a sandbox. Unset if there is none.
     launcher: OnceLock<PathBuf>,
 }
@@ -84,6 +90,7 @@ impl Processes {
     /// Creates an empty set for at most `max` processes in total, and `max_per_owner` for each
     /// upstream and owner.
     pub(crate) fn new(max: usize, max_per_owner: usize) -> Arc<Self> {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
         Arc::new(Self {
             max,
             max_per_owner,
@@ -91,10 +98,8 @@ impl Processes {
             stop: CancellationToken::new(),
             running: Mutex::default(),
             exited: Notify::new(),
-            starting: Semaphore::new(
-                std::thread::available_parallelism().map_or(1, usize::from)
-                    * STARTING_PER_PROCESSOR,
-            ),
+            starting: Semaphore::new(processors * STARTING_PER_PROCESSOR),
+            starting_slowly: Semaphore::new(processors * SLOW_PER_PROCESSOR),
             launcher: OnceLock::new(),
         })
     }
@@ -113,6 +118,18 @@ impl Processes {
     pub(super) async fn starting(&self) -> Option<SemaphorePermit<'_>> {
         // The semaphore is never closed.
         self.starting.acquire().await.ok()
+    }
+
+    /// Waits for the permit of a process that starts slowly. It is returned when the result is
+    /// dropped.
+    pub(super) async fn starting_slowly(&self) -> Option<SemaphorePermit<'_>> {
+        // The semaphore is never closed.
+        self.starting_slowly.acquire().await.ok()
+    }
+
+    /// Returns true if the gateway stops, so that no process may start.
+    pub(super) fn are_ending(&self) -> bool {
+        self.stop.is_cancelled()
     }
 
     fn running(&self) -> MutexGuard<'_, RunningProcesses> {
@@ -141,11 +158,12 @@ impl Processes {
                 Ok(place) => return Ok(place),
                 Err(reason) => reason,
             };
-            if Instant::now() >= deadline {
+            if Instant::now() >= deadline || self.are_ending() {
                 return Err(reason);
             }
             tokio::select! {
                 () = exited => {}
+                () = self.stop.cancelled() => {}
                 () = tokio::time::sleep(SEARCH_PAUSE) => {}
             }
         }
@@ -157,6 +175,9 @@ impl Processes {
         owner: &Arc<str>,
         inbox: &Arc<Inbox>,
     ) -> Result<ProcessPlace, String> {
+        if self.are_ending() {
+            return Err("the gateway stops".to_owned());
+        }
         let mut running = self.running();
         let is_own = |process: &&RunningProcess| process.owner == *owner;
         let is_same = |process: &&RunningProcess| is_own(process) && process.upstream == upstream;
@@ -277,6 +298,8 @@ mod tests {
         drop(place);
         processes.end().await;
         assert!(processes.running().entries.is_empty());
+        let refused = processes.enter("web", &"one".into(), &inbox(false)).await;
+        assert!(refused.is_err_and(|reason| reason.contains("stops")));
     }
 
     #[tokio::test]
