@@ -13,6 +13,8 @@ use crate::policy::{CatalogueMode, CatalogueSettings};
 const DEFAULT_THRESHOLD: u64 = 6_000;
 /// The category of the tools of an upstream without a name.
 const UNNAMED_CATEGORY: &str = "tools";
+/// The number of servers without a list from which on the full list has the tools to find others.
+const MANY_MISSING: usize = 5;
 /// The maximum number of tools in the full list for clients that load tools on demand themselves.
 const MAX_DEFERRED_TOOLS: usize = 500;
 
@@ -80,6 +82,8 @@ fn compile_list(
 ) -> CompiledCatalogue {
     // Only page 1 of a long list reaches some clients: it starts with the tools to find the rest.
     let has_pages = merged.tools.len() > merged.page_size;
+    // Clients that ignore changes of the list find the tools of servers that are late.
+    let is_partial = merged.missing >= MANY_MISSING;
     let tools: Vec<Tool<'_>> =
         merged.tools.iter().filter_map(|tool| self::tool(request, tool, settings)).collect();
     let WrittenList { list, tools: listed } = write_list(&TierList {
@@ -91,7 +95,7 @@ fn compile_list(
         held: &review.held,
         suspicious: &review.suspicious,
         is_tiered,
-        has_meta_tools: is_tiered || has_pages,
+        has_meta_tools: is_tiered || has_pages || is_partial,
     });
     // Tools that the catalogue alone makes callable need it in full mode, too: an unknown name is
     // answered with similar ones.

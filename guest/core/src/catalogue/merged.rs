@@ -39,6 +39,9 @@ struct MergedFacts {
     usage: BTreeMap<String, Usage>,
     /// The maximum number of tools on a page.
     page_size: usize,
+    /// The number of servers that have not listed their tools yet.
+    #[serde(default)]
+    missing: usize,
     /// The tools, as `server::tool`, whose definitions the upstream changed.
     #[serde(default)]
     changed: BTreeSet<String>,
@@ -75,6 +78,8 @@ impl MergedTool<'_> {
 pub(super) struct MergedList<'m> {
     pub(super) tools: Vec<MergedTool<'m>>,
     pub(super) page_size: usize,
+    /// The number of servers that have not listed their tools yet.
+    pub(super) missing: usize,
     /// The tools, as `server::tool`, whose definitions the upstream changed.
     pub(super) changed: BTreeSet<String>,
     /// The tools, as `server::tool`, whose current definitions the operator approved.
@@ -128,6 +133,7 @@ impl<'m> MergedList<'m> {
             usage: BTreeMap::new(),
             // The client gets all of it on one page.
             page_size: usize::MAX,
+            missing: 0,
             changed: BTreeSet::new(),
             approved: BTreeSet::new(),
         };
@@ -157,6 +163,7 @@ impl<'m> MergedList<'m> {
         Self {
             tools: merged,
             page_size: facts.page_size,
+            missing: facts.missing,
             changed: facts.changed,
             approved: facts.approved,
         }

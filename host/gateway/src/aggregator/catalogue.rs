@@ -17,7 +17,7 @@ use super::lists::MergedTools;
 use super::usage::tool_usage;
 use crate::catalogue_tools::{redirected_call, version_of};
 use crate::exchange::{Exchange, NextStep};
-use crate::message::Head;
+use crate::message::{Head, member, with_member};
 use crate::protocol_mode::ProtocolMode;
 use crate::reply;
 use crate::tasks::{GuardInput, run_blocking};
@@ -26,6 +26,9 @@ use crate::telemetry::{Outcome, Recorder};
 /// The maximum number of cached lists: one for each version of the catalogue, revision of the guard
 /// and, in stateful mode, client name.
 const MAX_LISTS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
+
+/// The maximum number of upstreams without a list that a text names.
+const MAX_NAMED: usize = 20;
 
 /// The maximum number of owners of stored answers whose last list is cached.
 const MAX_OWNERS: NonZeroUsize = NonZeroUsize::new(4_096).unwrap();
@@ -115,6 +118,7 @@ impl Catalogues {
     fn version(&self, merged: &MergedTools) -> String {
         let mut hash = Sha256::new();
         hash.update(&lock(&self.usage).digest);
+        hash.update((merged.unlisted.len() as u64).to_le_bytes());
         for (name, list) in &merged.lists {
             hash.update((name.len() as u64).to_le_bytes());
             hash.update(name.as_bytes());
@@ -302,6 +306,7 @@ impl Aggregator {
             });
         let answer = match next.await {
             NextStep::Answer(answer, decision) => {
+                let answer = with_unlisted(answer, &merged.unlisted);
                 exchange.record(&self.recorder, Some(&decision), answer.len(), Outcome::Passed);
                 return answer;
             }
@@ -312,12 +317,13 @@ impl Aggregator {
             }
         };
         let Some(answer) = answer else {
-            let reason = "The catalogue of tools is not available now. Call a tool by its name.";
+            let reason = "The catalogue of tools is not available now. Repeat the call, or call a tool by its name.";
             return reply::failure(request, reply::UPSTREAM_UNAVAILABLE, reason);
         };
         if let Some(call) = redirected_call(&answer, head.raw_id()) {
             return self.redirected(origin, &call).await;
         }
+        let answer = with_unlisted(answer, &merged.unlisted);
         exchange.record(&self.recorder, None, answer.len(), Outcome::Passed);
         answer
     }
@@ -331,6 +337,56 @@ impl Aggregator {
     }
 }
 
+/// Adds a text to the result of a catalogue tool that names the upstreams whose tools it does not
+/// know. Errors of the protocol remain unchanged.
+fn with_unlisted(answer: Vec<u8>, unlisted: &[String]) -> Vec<u8> {
+    if unlisted.is_empty() {
+        return answer;
+    }
+    let named = unlisted.iter().take(MAX_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let more = match unlisted.len().saturating_sub(MAX_NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let note = format!(
+        "Not searched, because they have not listed their tools yet: {named}{more}. Repeat the call later."
+    );
+    let block = json!({"type": "text", "text": note}).to_string();
+    let edited = std::str::from_utf8(&answer).ok().and_then(|text| {
+        let result = member(text, "result")?.get();
+        let content = member(result, "content")?.get().trim_end().strip_suffix(']')?;
+        let separator = if content.trim_end().ends_with('[') { "" } else { "," };
+        let content = format!("{content}{separator}{block}]");
+        let result = with_member(result, "content", Some(&content));
+        Some(with_member(text, "result", Some(&result)).into_bytes())
+    });
+    edited.unwrap_or(answer)
+}
+
 fn list_request(id: &str) -> Vec<u8> {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/list","params":{{}}}}"#).into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unlisted_upstreams_are_named() {
+        let names: Vec<String> = (0..25).map(|at| format!("s{at}")).collect();
+        let found =
+            br#"{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"a"}],"x":1}}"#;
+        let answer = with_unlisted(found.to_vec(), &names);
+        let answer: Value = serde_json::from_slice(&answer).unwrap();
+        let content = answer["result"]["content"].as_array().unwrap();
+        assert!(content.len() == 2 && content[0]["text"] == "a" && answer["result"]["x"] == 1);
+        let note = content[1]["text"].as_str().unwrap();
+        assert!(note.contains("s0, s1, ") && note.contains("s19 and 5 more."), "{note}");
+        assert_eq!(with_unlisted(found.to_vec(), &[]), found);
+        let error = br#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"m"}}"#;
+        assert_eq!(with_unlisted(error.to_vec(), &names), error);
+        let empty = br#"{"id":1,"result":{"content":[ ]}}"#;
+        let answer: Value = serde_json::from_slice(&with_unlisted(empty.to_vec(), &names)).unwrap();
+        assert_eq!(answer["result"]["content"].as_array().unwrap().len(), 1);
+    }
 }

@@ -106,7 +106,7 @@ pub(super) fn start(name: &str, command: Vec<String>, timeout: Duration) -> Resu
             let last = last.map(|line| format!("; its last line of errors: {}", line.trim()));
             bail!(
                 "the tools of `{}` cannot be listed: {reason}{}",
-                command_line(&command.command_line),
+                command_line(&server.command_line),
                 last.unwrap_or_default()
             )
         }

@@ -39,6 +39,8 @@ pub(in crate::aggregator) struct MergedTools {
     servers: Vec<usize>,
     /// Descriptions of the upstreams that did not answer.
     missing: Vec<Value>,
+    /// The names of all upstreams without a list.
+    pub(in crate::aggregator) unlisted: Vec<String>,
     /// The tools, as `server::tool`, whose definitions an upstream has changed.
     pub(in crate::aggregator) changed: Vec<String>,
     /// The tools whose current definitions the operator approved.
@@ -122,8 +124,10 @@ impl Lists {
             changed.extend(facts.changed.into_iter().map(endpoint));
             approved.extend(facts.approved.into_iter().map(endpoint));
         }
+        let all = 0..self.connections.servers.len();
+        let unlisted = all.filter(|server| !servers.contains(server)).map(name).collect();
         let lists = lists.into_iter().map(|(server, list)| (name(server), list)).collect();
-        MergedTools { lists, servers, missing, changed, approved }
+        MergedTools { lists, servers, missing, unlisted, changed, approved }
     }
 
     /// Returns true if an upstream is known to have a tool with this client-visible name.
@@ -175,6 +179,7 @@ impl Lists {
             "servers": servers,
             "usage": usage,
             "pageSize": self.page_size,
+            "missing": merged.unlisted.len(),
             "changed": merged.changed,
             "approved": merged.approved,
         });
