@@ -65,12 +65,49 @@ pub(super) fn component(
     if let Some(component) = mapped(engine, &path) {
         return Ok(component);
     }
+    let lock = Lock::wait(&path);
+    // Another process may have compiled it in the meantime.
+    if lock.is_some()
+        && let Some(component) = mapped(engine, &path)
+    {
+        return Ok(component);
+    }
     let bytes = bytes.read()?;
     let artifact = engine.precompile_component(&bytes)?;
     match store(folder, &path, &artifact) {
         Ok(()) => mapped(engine, &path).map_or_else(|| Component::new(engine, &bytes), Ok),
         // The folder is full or read-only.
         Err(_) => Component::new(engine, &bytes),
+    }
+}
+
+/// The right to compile a component. Clients start several guarded servers at once: one process
+/// compiles, and the others wait for its file. The system returns the lock if the process ends.
+struct Lock {
+    path: PathBuf,
+    _file: std::fs::File,
+}
+
+impl Lock {
+    /// Waits for the lock of the component at `path` in the cache. `None` if the file system has no
+    /// locks.
+    fn wait(path: &Path) -> Option<Self> {
+        let path = path.with_extension("lock");
+        let mut options = std::fs::OpenOptions::new();
+        options.write(true).create(true).truncate(false);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let file = options.open(&path).ok()?;
+        file.lock().ok()?;
+        Some(Self { path, _file: file })
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Those that wait for this file find the compiled component. A process that creates the
+        // file again does, too, or compiles for itself.
+        let _ = std::fs::remove_file(&self.path);
     }
 }
 
@@ -137,4 +174,35 @@ fn is_own(path: &Path) -> bool {
 #[cfg(not(unix))]
 fn is_own(_: &Path) -> bool {
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_process_compiles_for_those_that_wait() {
+        let folder = std::env::temp_dir().join(format!("compiled-lock-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let engine = wasmtime::Engine::default();
+        let mut hasher = DefaultHasher::new();
+        engine.precompile_compatibility_hash().hash(&mut hasher);
+        let path = folder.join(format!("digest-{:016x}.{ENDING}", hasher.finish()));
+        let lock = Lock::wait(&path).unwrap();
+        let waiting = {
+            let (engine, folder) = (engine.clone(), folder.clone());
+            // It could not compile these bytes itself.
+            let bytes = ComponentBytes::Shared(b"no component".as_slice().into());
+            std::thread::spawn(move || component(&engine, Some(&folder), &bytes, "digest").is_ok())
+        };
+        // An empty component (component model, binary format: magic, version and layer).
+        let artifact = engine.precompile_component(b"\0asm\x0d\0\x01\0").unwrap();
+        store(&folder, &path, &artifact).unwrap();
+        drop(lock);
+        assert!(waiting.join().unwrap());
+        assert!(!path.with_extension("lock").exists());
+        let bytes = ComponentBytes::Shared(b"no component".as_slice().into());
+        assert!(component(&engine, Some(&folder), &bytes, "other").is_err());
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
 }
