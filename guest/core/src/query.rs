@@ -297,7 +297,9 @@ impl Query {
             return Ok(QueryResult { envelope, ..QueryResult::new(records.whole(), false, what) });
         };
         let mask = Mask::parse(fields)?;
-        match records.project(&mask, self.chooses() || self.skip > 0) {
+        let are_chosen = self.chooses() || self.skip > 0;
+        let projected = records.project(&mask, are_chosen);
+        match records.project_attributes(fields, projected, are_chosen) {
             Some(projected) => {
                 projected.check_names()?;
                 let of = if projected.of_document { "the document" } else { of.as_str() };

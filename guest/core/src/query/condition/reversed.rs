@@ -4,6 +4,7 @@ use super::build::{numbered, single};
 use super::literal::read_literal;
 use super::operator::{Sign, parse_operator};
 use super::parse::{Names, Parser};
+use super::pattern::TextPattern;
 use super::{Check, Operator, Test};
 use crate::query::date::{DateTime, DayOrder};
 use crate::query::literal::Literal;
@@ -21,8 +22,12 @@ impl Parser {
                 reader.keyword(&["in"]).is_some() && !reader.rest().trim_start().starts_with('(');
             if is_member {
                 let operand = self.operand(reader)?;
-                let check = Check::Compare(Operator::Equal, Literal::new(text, true));
-                return Ok(Some(Test::leaf(operand, check)));
+                // An element of a list, or a part of a text.
+                let mut test = Test::leaf(operand, Check::Matches(TextPattern::contains(&text)));
+                if let Test::Leaf(leaf) = &mut test {
+                    leaf.member = Some(Literal::new(text, true));
+                }
+                return Ok(Some(test));
             }
             is_date(&text).then(|| Literal::new(text, true))
         } else {
