@@ -112,6 +112,8 @@ pub(crate) fn all(times: &Times) -> Vec<Goal> {
     let absolute = [
         ("an answer of 1 kB that fits", time(("fits-1kB", "component")), 10_000.0),
         ("a new sandbox, added to 100 kB", added, 15_000.0),
+        ("a search in 1,000 tools", time(("search-of-1000-tools", "component")), 1_000_000.0),
+        ("a search in 10,000 tools", time(("search-of-10000-tools", "component")), 10_000_000.0),
         // At 200 MB/s, in addition to everything else that a call does.
         (
             "pricing all of 60 kB in the component, whole call",

@@ -138,6 +138,50 @@ pub(crate) fn catalogue(tools: usize) -> Vec<u8> {
     json!({"jsonrpc": "2.0", "id": 1, "result": {"tools": tools}}).to_string().into_bytes()
 }
 
+/// Returns the merged list of `tools` tools of 40 servers, and a query for the second tool of server
+/// 1. Descriptions have 25 words of a vocabulary of 4,000, few of which are frequent, as in
+/// languages.
+pub(crate) fn tool_servers(tools: usize) -> (Vec<u8>, String) {
+    const SYLLABLES: [&str; 16] = [
+        "ra", "to", "mi", "sel", "dor", "ken", "pla", "vu", "gri", "no", "fas", "le", "bor", "ti",
+        "quo", "zan",
+    ];
+    let mut numbers = Numbers(0x5151_2323_9F9F);
+    let vocabulary: Vec<String> = (0..4_000_usize)
+        .map(|at| [at % 16, at / 16 % 16, at / 256].map(|part| SYLLABLES[part]).concat())
+        .collect();
+    let mut word = || {
+        // The product of two numbers makes the first words frequent.
+        let at = numbers.below(4_000) * numbers.below(4_000) / 4_000;
+        vocabulary[usize::try_from(at).unwrap_or(0)].as_str()
+    };
+    let (mut definitions, mut query) = (Vec::new(), String::new());
+    let mut servers: Vec<Vec<String>> = vec![Vec::new(); 40];
+    for at in 0..tools {
+        let name = format!("{}_{}_{at}", word(), word());
+        let words: Vec<&str> = (0..25).map(|_| word()).collect();
+        if at == 41 {
+            query = format!("{} {}", name.replace('_', " "), words[..4].join(" "));
+        }
+        definitions.push(json!({
+            "name": format!("server_{}__{name}", at % 40),
+            "description": words.join(" "),
+            "inputSchema": {"type": "object", "properties": {
+                word(): {"type": "string", "description": word()},
+                word(): {"type": "integer"},
+            }},
+        }));
+        servers[at % 40].push(name);
+    }
+    let servers = (0..)
+        .zip(servers)
+        .map(|(at, tools): (usize, _)| json!({"name": format!("server_{at}"), "tools": tools}));
+    let facts = json!({"servers": servers.collect::<Vec<_>>(), "usage": {}, "pageSize": 1_000});
+    let result = json!({"tools": definitions, "_meta": {"dev.context-guard/catalogue": facts}});
+    let list = json!({"jsonrpc": "2.0", "id": 1, "result": result});
+    (list.to_string().into_bytes(), query)
+}
+
 /// Returns an answer with a document as structured content only.
 pub(crate) fn structured(document: &str) -> Vec<u8> {
     format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{{\"content\":[],\"structuredContent\":{document}}}}}").into_bytes()

@@ -15,6 +15,7 @@ mod inputs;
 mod parts;
 mod readings;
 mod report;
+mod searches;
 mod sides;
 mod turns;
 
@@ -31,6 +32,7 @@ fn main() -> Result<()> {
         turns::Turns { measures: is("--bench") && !is("--test"), times: turns::Times::new() };
     answers::run(&mut turns)?;
     readings::run(&mut turns)?;
+    searches::run(&mut turns)?;
     parts::run(&mut turns)?;
     if turns.measures { report::run(turns.times, &answers::alike()) } else { Ok(()) }
 }

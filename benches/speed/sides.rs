@@ -58,19 +58,26 @@ fn context() -> Context<'static> {
 pub(crate) struct Core {
     guard: Guard,
     store: Arc<MemoryStore>,
+    context: Context<'static>,
 }
 
 impl Core {
     pub(crate) fn new(policy: &str) -> Result<Self> {
         let compiled = policy::compile(policy).map_err(|issues| anyhow!("{issues:?}"))?;
         let guard = Guard::new(compiled.policy, keys()?);
-        Ok(Self { guard, store: store() })
+        Ok(Self { guard, store: store(), context: context() })
+    }
+
+    /// Sets the version of the catalogue, so that calls are for the tools of all upstreams.
+    pub(crate) fn with_catalogue(mut self, version: &'static str) -> Self {
+        self.context.catalogue_version = version;
+        self
     }
 
     fn plan(&self, message: &[u8]) -> Result<Plan> {
         let mut loaded = Loaded::new();
         loop {
-            match self.guard.on_request(&context(), message, &loaded, NOW_MS)? {
+            match self.guard.on_request(&self.context, message, &loaded, NOW_MS)? {
                 Plan::Load(keys) => {
                     let values = self.store.get(PRINCIPAL, &keys)?;
                     let values = values.into_iter().map(|value| value.map(|value| value.to_vec()));
@@ -118,7 +125,7 @@ impl Side for Core {
     }
 
     fn shape(&self, ticket: &Vec<u8>, message: &[u8]) -> Result<Option<Vec<u8>>> {
-        let shaped = self.guard.on_response(&context(), ticket, message, NOW_MS)?;
+        let shaped = self.guard.on_response(&self.context, ticket, message, NOW_MS)?;
         self.store(shaped.entries, shaped.ttl_ms)?;
         Ok(shaped.message)
     }
@@ -142,6 +149,12 @@ impl Sandbox {
         let policy = component.compile_policy(&services, policy)?.resolved;
         let settings = Settings { policy, keys: signing() };
         Ok(Self { component, services, settings, caller: caller() })
+    }
+
+    /// Sets the version of the catalogue, so that calls are for the tools of all upstreams.
+    pub(crate) fn with_catalogue(mut self, version: &str) -> Self {
+        self.caller.catalog_version = Some(version.to_owned());
+        self
     }
 
     fn ask(&self, message: &[u8]) -> Result<RequestVerdict> {
@@ -187,6 +200,12 @@ impl Side for Sandbox {
 pub(crate) struct Whole(pub(crate) Filter, CallContext);
 
 impl Whole {
+    /// Sets the version of the catalogue, so that calls are for the tools of all upstreams.
+    pub(crate) fn with_catalogue(mut self, version: &str) -> Self {
+        self.1.catalog_version = Some(version.to_owned());
+        self
+    }
+
     pub(crate) fn new(policy: &str) -> Result<Self> {
         Ok(Self(Filter::new(component()?, services(), policy, signing())?, caller()))
     }
