@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use context_guard_core::json::text::Form;
 use context_guard_core::text::kind::Kind;
 use context_guard_core::text::lines::IndexedText;
-use context_guard_core::text::log_entry::{Masking, template};
 use context_guard_core::text::severity::Severity;
 
 /// The limits of the metric, printed with it.
@@ -79,6 +78,7 @@ fn without_number(line: &str) -> &str {
 /// Returns the beginning of a line without the digits of its time, which folded entries share.
 fn normal(line: &str) -> String {
     let line = line.trim().split(" (x").next().unwrap_or_default();
-    let masked = template(line.as_bytes(), MAX_TIME_BYTES, Masking::Header);
-    String::from_utf8_lossy(&masked).chars().take(MAX_CHARS).collect()
+    let is_shared = |(at, char): &(usize, char)| *at >= MAX_TIME_BYTES || !char.is_ascii_digit();
+    let shared = line.char_indices().filter(is_shared).map(|(_, char)| char);
+    shared.take(MAX_CHARS).collect()
 }

@@ -138,9 +138,8 @@ pub(crate) fn catalogue(tools: usize) -> Vec<u8> {
     json!({"jsonrpc": "2.0", "id": 1, "result": {"tools": tools}}).to_string().into_bytes()
 }
 
-/// Returns the merged list of `tools` tools of 40 servers, and a query for the second tool of server
-/// 1. Descriptions have 25 words of a vocabulary of 4,000, few of which are frequent, as in
-/// languages.
+/// Returns the merged list of `tools` tools of 40 servers, and a query for one of them.
+/// Descriptions have 25 words of a vocabulary of 4,000, few of which are frequent, as in languages.
 pub(crate) fn tool_servers(tools: usize) -> (Vec<u8>, String) {
     const SYLLABLES: [&str; 16] = [
         "ra", "to", "mi", "sel", "dor", "ken", "pla", "vu", "gri", "no", "fas", "le", "bor", "ti",

@@ -90,8 +90,8 @@ impl FieldName {
         Ok(Self { segments, verbatim })
     }
 
-    /// Reads `('key')`, the argument of Python's `get`. `None`, with nothing read, if something else
-    /// is next.
+    /// Reads `('key')`, the argument of Python's `get`. `None`, with nothing read, if something
+    /// else is next.
     fn argument_of_get(reader: &mut Reader<'_>) -> Option<String> {
         let mut rest = reader.clone();
         let is_call = rest.rest().starts_with('(') && rest.eat("(");
@@ -296,8 +296,8 @@ impl FieldName {
         self.of_log(records, all).or_else(of_path)
     }
 
-    /// Returns the segments with their keys split at the separators of other languages: `cost__amount`
-    /// of Django, `orbit/@type` of XPath. `None` if it has none.
+    /// Returns the segments with their keys split at the separators of other languages:
+    /// `cost__amount` of Django, `orbit/@type` of XPath. `None` if it has none.
     fn split_keys(&self) -> Option<Vec<NameSegment>> {
         let mut segments = Vec::new();
         for segment in &self.segments {

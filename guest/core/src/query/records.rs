@@ -1,5 +1,6 @@
 //! The records of a payload: the elements of its list, the lines of NDJSON, or the document itself.
 
+mod attributes;
 mod lists;
 mod map;
 
@@ -235,21 +236,6 @@ impl<'a> RecordSet<'a> {
         Self { is_selection: true, ids, is_list: true, around: None, ..self }
     }
 
-    /// Replaces the records by their elements if a path selected lists of objects, and nothing else,
-    /// as `$.ports[*].calls` does. A condition on a list would be one on any of its elements.
-    pub(super) fn open_lists(&mut self) {
-        let is =
-            |id: NodeId, kind: Kind| self.outline.node(id).is_some_and(|node| node.kind == kind);
-        if !self.is_selection || !self.ids.iter().all(|id| is(*id, Kind::Array)) {
-            return;
-        }
-        let elements = self.ids.iter().flat_map(|id| self.outline.children(*id));
-        let elements: Vec<NodeId> = elements.map(|(id, _)| id).collect();
-        if !elements.is_empty() && elements.iter().all(|id| is(*id, Kind::Object)) {
-            self.ids = elements;
-        }
-    }
-
     /// Returns the error for a path that selects nothing, with the existing members.
     pub(super) fn leads_to_nothing(&self) -> String {
         let known = crate::fields::mask::names(&self.outline, self.root);
@@ -405,28 +391,6 @@ impl<'a> RecordSet<'a> {
         [b"[".as_slice(), &records.join(&b','), b"]"].concat()
     }
 
-    /// Returns a projection in which missing fields are attributes of XML: `id` is `@id` then, as it
-    /// is in conditions. Returns `projected` if no field is one.
-    #[must_use]
-    pub(super) fn project_attributes(
-        &self,
-        fields: &str,
-        projected: Option<Projected>,
-        are_chosen: bool,
-    ) -> Option<Projected> {
-        let is_missing = |name: &str| {
-            projected.as_ref().is_none_or(|found| found.missing.iter().any(|other| other == name))
-        };
-        let missing = projected.as_ref().map_or(usize::MAX, |found| found.missing.len());
-        if missing == 0 {
-            return projected;
-        }
-        let mask = Mask::parse(&with_attributes(fields, is_missing)).ok();
-        let attributes = mask.and_then(|mask| self.project(&mask, are_chosen));
-        let attributes = attributes.filter(|found| found.missing.len() < missing);
-        attributes.or(projected)
-    }
-
     /// Copies the fields in `mask` from the document or, if it lacks them, from each record. If
     /// `are_chosen`, copies them from the records only. Returns `None` if no field is found.
     #[must_use]
@@ -444,20 +408,6 @@ impl<'a> RecordSet<'a> {
         }
         .project(mask, names, &mut |_| false)
     }
-}
-
-/// Returns the fields with the sign of XML attributes before the last key of those that are missing.
-fn with_attributes(fields: &str, is_missing: impl Fn(&str) -> bool) -> String {
-    let names = fields.split(',').map(str::trim).map(|name| {
-        if !is_missing(name) || name.contains(['@', '(', '[', '/', '*']) {
-            return name.to_owned();
-        }
-        match name.rsplit_once('.') {
-            Some((path, key)) => format!("{path}.@{key}"),
-            None => format!("@{name}"),
-        }
-    });
-    names.collect::<Vec<_>>().join(",")
 }
 
 /// Returns the list whose elements are the records. That is the list that policy names, or the

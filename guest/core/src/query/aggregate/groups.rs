@@ -188,8 +188,8 @@ impl GroupedTotals {
         }
     }
 
-    /// Returns the name of key number `at` in the result. Parts of one field have the names of their
-    /// functions.
+    /// Returns the name of key number `at` in the result. Parts of one field have the names of
+    /// their functions.
     fn key_name(&self, at: usize, operand: &Operand) -> String {
         let name = &operand.name.verbatim;
         let is_same = self.by.iter().filter(|other| other.name.verbatim == *name).count() > 1;

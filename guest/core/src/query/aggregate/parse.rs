@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! totals  = segment { "," segment }
-//! segment = item { "," item } [ "by" field { "," field } ] [ "unnest" field ] [ "having" condition ]
-//!           [ "order by" total [ "desc" ] { "," … } ] [ "limit" number ]
+//! segment = item { "," item } [ "by" field { "," field } ] [ "unnest" field ]
+//!           [ "having" condition ] [ "order by" total [ "desc" ] { "," … } ] [ "limit" number ]
 //! item    = expression [ "as" name ]
 //! total   = "count" | function "(" field ")" [ "filter" "(" condition ")" ]
 //! ```

@@ -159,8 +159,8 @@ impl TextPattern {
         Self::new(PatternKind::EndsWith(text.to_lowercase()), text)
     }
 
-    /// Creates a pattern of SQL `LIKE`, ignoring case: `%` matches any text, `_` any character. In a
-    /// pattern with `*` and without `%`, `*` matches any text, as in some databases.
+    /// Creates a pattern of SQL `LIKE`, ignoring case: `%` matches any text, `_` any character. In
+    /// a pattern with `*` and without `%`, `*` matches any text, as in some databases.
     pub(super) fn like(text: &str) -> Result<Self, String> {
         if text.contains('*') && !text.contains(['%', '\\']) {
             return Self::search(text);

@@ -37,8 +37,8 @@ impl Operand {
         Some(Self::joining(parts, reader.since(start)))
     }
 
-    /// Reads the arguments of `CONCAT(first, ' ', last)` or `CONCAT_WS(' ', first, last)`, after the
-    /// opening parenthesis.
+    /// Reads the arguments of `CONCAT(first, ' ', last)` or `CONCAT_WS(' ', first, last)`, after
+    /// the opening parenthesis.
     pub(super) fn concat(reader: &mut Reader<'_>, word: &str) -> Result<Self, String> {
         let start = reader.position();
         let mut parts = Vec::new();
@@ -76,8 +76,8 @@ fn has_letters(text: &str) -> bool {
     text.chars().any(char::is_alphanumeric)
 }
 
-/// Reads a field or a quoted text. If `is_text`, single quotes enclose texts only. `None` if neither
-/// is next.
+/// Reads a field or a quoted text. If `is_text`, single quotes enclose texts only. `None` if
+/// neither is next.
 fn part(reader: &mut Reader<'_>, is_text: bool) -> Option<TextPart> {
     reader.skip_space();
     let mark = reader.peek()?;

@@ -8,6 +8,21 @@ use crate::json::scan::Kind;
 const MAX_NAMED_LISTS: usize = 8;
 
 impl RecordSet<'_> {
+    /// Replaces the records by their elements if a path selected lists of objects, and nothing
+    /// else, as `$.ports[*].calls` does. A condition on a list would be one on any of its elements.
+    pub(in crate::query) fn open_lists(&mut self) {
+        let is =
+            |id: NodeId, kind: Kind| self.outline.node(id).is_some_and(|node| node.kind == kind);
+        if !self.is_selection || !self.ids.iter().all(|id| is(*id, Kind::Array)) {
+            return;
+        }
+        let elements = self.ids.iter().flat_map(|id| self.outline.children(*id));
+        let elements: Vec<NodeId> = elements.map(|(id, _)| id).collect();
+        if !elements.is_empty() && elements.iter().all(|id| is(*id, Kind::Object)) {
+            self.ids = elements;
+        }
+    }
+
     /// Returns the JSONPath of the list to which `names` lead, if the records belong to another
     /// list. `None` if there is no such list, or if a path selected the records.
     #[must_use]

@@ -1,0 +1,217 @@
+//! Tests of conditions in the syntax of other languages.
+
+use super::*;
+
+#[test]
+fn membership_and_quantifiers_of_other_languages() {
+    let json = r#"[{"s":"a","t":[71,80],"x":[{"a":1,"b":3},{"a":2,"b":1}],"n":["p","q"]},
+        {"s":"b","t":[60,80],"x":[{"a":1,"b":1},{"a":2,"b":9}],"n":["r"]},
+        {"s":"c","t":[],"x":[],"n":[]}]"#;
+    for (text, expected) in [
+        ("['a','b'].includes(s)", 2),
+        ("!['a','b'].includes(s)", 1),
+        ("['a'].include?(s)", 1),
+        ("n.includes('p')", 1),
+        ("s.includes('a')", 1),
+        ("t.includes(80) && s == 'a'", 1),
+        ("t.every(v => v > 70)", 2),
+        ("t.some(v => v < 70)", 1),
+        ("all(v > 70 for v in t)", 2),
+        ("any([v < 70 for v in t])", 1),
+        ("x.some(e => e.a === 1 && e.b > 2)", 1),
+        ("any(e['a'] == 1 and e['b'] > 2 for e in r['x'])", 1),
+        ("x.any? { |e| e[:a] == 1 && e[:b] > 2 } && s == 'a'", 1),
+        ("n.some(v => v.startsWith('p'))", 1),
+        ("n.any? { |v| v.start_with?('p') }", 1),
+        (r#"[{"field":"n","op":"contains","value":"p"}]"#, 1),
+    ] {
+        assert_eq!(select(json, text).map(|(count, _)| count), Ok(expected), "{text}");
+    }
+    for text in [
+        // An element of objects is no value, and has no text.
+        "x.some(e => e > 5)",
+        "x.some(e => e.startsWith('a'))",
+        "t.every(v => w > 70)",
+        "['a', s].includes('a')",
+        "all(v > 70 for v in t if v)",
+    ] {
+        assert!(select(json, text).is_err(), "{text}");
+    }
+    // A part of an element is no element.
+    let json = r#"[{"n":["pool","sea"],"s":"pool"},{"n":["poolside"],"s":"poolside"}]"#;
+    assert_eq!(select(json, "n.includes('pool')").unwrap().0, 1);
+    assert_eq!(select(json, "s.includes('pool')").unwrap().0, 2);
+    assert_eq!(select(json, "n ~ 'pool'").unwrap().0, 2);
+    // A list of one key is the name of a field.
+    let json = r#"[{"n":["p","q"]},{"n":["r"]}]"#;
+    assert_eq!(select(json, "['n'].includes('p')").unwrap().0, 1);
+}
+
+#[test]
+fn rows_have_variables() {
+    let json = r#"[{"City":"Rome","Energy class":"A","m":{"title":"x","due":null},"p":5,"f":true,"y":"no","l":[1]},
+        {"City":"Oslo","Energy class":"","m":null,"p":9,"f":false,"y":"yes","l":[]},
+        {"City":"Oslo","m":{"title":"y","due":"2020"},"p":0,"f":true,"y":"no","l":[]}]"#;
+    for (text, expected) in [
+        ("not r['Energy class'] and r['City'] == 'Oslo'", 2),
+        ("i['m'] && i['m']['title'] == 'x' && i['m']['due'].nil?", 1),
+        ("r.get('City') == 'Oslo' and r.f", 1),
+        ("m?.title == 'y' && m?.due >= 2020", 1),
+        ("m&.title.start_with?('x')", 1),
+        ("City.lower().startswith('os')", 2),
+        ("City.include?('sl')", 2),
+        ("isnotempty(['Energy class'])", 1),
+        ("isempty(['Energy class'])", 2),
+        ("isnotempty(p)", 3),
+        ("strlen(City) == 4 and tolower(City) == 'rome'", 1),
+        ("f && p > 1", 1),
+    ] {
+        assert_eq!(select(json, text).map(|(count, _)| count), Ok(expected), "{text}");
+    }
+    for text in ["not r['p']", "not y", "not l", "City.nil?.x", "q.include?('x')", "City.include?"]
+    {
+        assert!(select(json, text).is_err(), "{text}");
+    }
+    let (_, note) = select(json, "not r['Energy class']").unwrap();
+    assert!(note.contains("\"Energy class\" IS EMPTY"), "{note}");
+}
+
+#[test]
+fn comparisons_have_two_bounds() {
+    let json = r#"[{"x":10,"d":"1950-01-01","a b":3},{"x":19.5,"d":"1955-12-31","a b":5},{"x":20,"d":"1960-05-05","a b":9}]"#;
+    for (text, expected) in [
+        ("10 <= x < 20", 2),
+        ("20 > x > 10", 1),
+        ("1950-01-01 <= d <= 1955-12-31", 2),
+        ("'1951-01-01' <= d <= '1955-12-31'", 1),
+        ("1951-01-01 < d", 2),
+        ("1 <= month(d) <= 5", 2),
+        ("0 < x - 10 < 10 and x > 1", 1),
+    ] {
+        assert_eq!(select(json, text).map(|(count, _)| count), Ok(expected), "{text}");
+    }
+    for text in ["10 <= x != 20", "'zz' < d", "10 <= x < y < 20", "1950-01-01 <= q <= 1955-12-31"] {
+        assert!(select(json, text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn separators_of_other_languages_are_paths() {
+    let json = r#"[{"c":{"a":5,"u":"x"},"o":{"@t":"G"},"p":8,"q":2},{"c":{"a":7,"u":"y"},"o":{"@t":"H"},"p":9,"q":3}]"#;
+    for (text, expected) in [
+        ("c__a__gt=5, c__u='y'", 1),
+        ("c__a > 5", 1),
+        ("o/@t = 'G'", 1),
+        ("o/@t in ('G', 'H')", 2),
+        ("c/a >= 7", 1),
+        ("p / q = 4", 1),
+        (r#"{"c__a__gte": 5, "c__u": "x"}"#, 1),
+        (r#"[{"field":"c.u","op":"eq","value":"y"},{"field":"p","op":"gt","value":8}]"#, 1),
+    ] {
+        assert_eq!(select(json, text).map(|(count, _)| count), Ok(expected), "{text}");
+    }
+    for text in ["p/q = 4", "c__z > 5", "o/@x = 'G'", "c__ > 5"] {
+        assert!(select(json, text).is_err(), "{text}");
+    }
+    // A field of the name takes precedence.
+    let json = r#"[{"c__a":1,"c":{"a":5},"o/t":1,"o":{"t":9}}]"#;
+    assert_eq!(select(json, "c__a = 1 and o/t = 1").unwrap().0, 1);
+}
+
+#[test]
+fn differences_of_dates_have_units() {
+    let json = r#"[{"a":"2024-05-01T00:30:00Z","b":"2024-05-01T02:00:00Z"},
+        {"a":"2024-05-01T23:59:30Z","b":"2024-05-02T00:00:10Z"},
+        {"a":"2024-05-03T00:00:00Z","b":"2024-05-01T00:00:00Z"}]"#;
+    for (text, expected) in [
+        ("TIMESTAMPDIFF(MINUTE, a, b) = 90", 1),
+        ("TIMESTAMPDIFF(MINUTE, a, b) = 0", 1),
+        ("TIMESTAMPDIFF(HOUR, a, b) < 0", 1),
+        ("TIMESTAMPDIFF(HOUR, a, b) = 1", 1),
+        ("timestamp_diff(b, a, second) = 40", 1),
+        ("TIMESTAMPDIFF(DAY, a, b) = 0", 2),
+        ("DATEDIFF(day, a, b) = 1", 1),
+        // A unit that begins between the dates.
+        ("DATEDIFF('hour', a, b) = 1", 1),
+        ("DATEDIFF('hour', a, b) = 2", 1),
+        ("date_diff('hour', a, b) = 1", 1),
+        ("date_diff('minute', a, b) / 60 > 1", 1),
+    ] {
+        assert_eq!(select(json, text).map(|(count, _)| count), Ok(expected), "{text}");
+    }
+    let named = r#"[{"s":"2024-05-05","h":"2024-05-01"}]"#;
+    assert_eq!(select(named, "DATEDIFF(s, h) = 4").unwrap().0, 1);
+    let (_, note) = select(json, "TIMESTAMPDIFF(HOUR, a, b) > 0").unwrap();
+    assert!(note.contains("(complete hours)"), "{note}");
+    let (_, note) = select(json, "DATEDIFF('hour', a, b) > 0").unwrap();
+    assert!(note.contains("(hours that begin between the dates)"), "{note}");
+    for text in [
+        "TIMESTAMPDIFF(MONTH, a, b) > 1",
+        "DATEDIFF(a, b, HOUR) > 1",
+        "TIMESTAMPDIFF(MINUTE, a) > 1",
+    ] {
+        assert!(select(json, text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn texts_are_joined() {
+    let json = r#"[{"First Name":"Ann","l":"Lee","n":5},{"First Name":"Bob","l":"Lee","n":6},{"First Name":"Cy","l":null,"n":7}]"#;
+    for (text, expected) in [
+        ("[First Name] + ' ' + l = 'Ann Lee'", 1),
+        ("'First Name' + ' ' + 'l' IN ('Ann Lee', 'Bob Lee')", 2),
+        ("CONCAT(\"First Name\", ' ', l) = 'Bob Lee'", 1),
+        ("concat_ws(' ', `First Name`, l) LIKE '%Lee'", 2),
+        ("n = 5 AND l || ', ' || [First Name] = 'Lee, Ann'", 1),
+        ("l || '-' || n = 'Lee-6' OR n = 7", 2),
+        ("lower(l) || ' x' = 'lee x'", 2),
+    ] {
+        assert_eq!(select(json, text).map(|(count, _)| count), Ok(expected), "{text}");
+    }
+    for text in [
+        "n + n + ' ' = '10 '",
+        // `||` is OR in other languages.
+        "l || n = 'Lee5'",
+        "[First Name] + l = 'AnnLee'",
+        "q || ' ' || l = 'x'",
+        "CONCAT('a', 'b') = 'ab'",
+        "'a' + ' ' + 'b' = 'a b'",
+    ] {
+        assert!(select(json, text).is_err(), "{text}: {:?}", select(json, text));
+    }
+    assert_eq!(select(json, "n + 1 = 6").unwrap().0, 1);
+    assert_eq!(select(json, "n = 5 || n = 6").unwrap().0, 2);
+}
+
+#[test]
+fn amounts_of_one_unit_are_computed_with() {
+    let json = r#"[{"a":"900 m","d":"2 km","m":"5 km","x":3},{"a":"100 m","d":"1.5 km","m":"3 mi","x":4}]"#;
+    let (count, note) = select(json, "a / d > 400").unwrap();
+    assert_eq!(count, 1);
+    assert!(note.contains("a is in m, d is in km"), "{note}");
+    for (text, expected) in
+        [("d * x >= 6", 2), ("d > '1.8 km'", 1), ("a >= 900 m", 1), ("d - 1 > 0.9", 1)]
+    {
+        assert_eq!(select(json, text).map(|(count, _)| count), Ok(expected), "{text}");
+    }
+    for text in ["a + d > 5", "m * 2 > 5", "d + x > 2", "a > d * 400", "d > 2"] {
+        assert!(select(json, text).is_err(), "{text}: {:?}", select(json, text));
+    }
+}
+
+#[test]
+fn records_have_names() {
+    let json = r#"[{"city":"Rome","price":5},{"city":"Oslo","price":9}]"#;
+    let (count, note) = select(json, "listing.city = 'Rome' and listing['price'] > 1").unwrap();
+    assert_eq!(count, 1);
+    assert!(note.contains("listing was read as the name of a record"), "{note}");
+    for text in [
+        // One field may be that of an absent object.
+        "owner.city = 'Rome'",
+        "listing.city = 'Rome' and price > 1",
+        "listing.city = 'Rome' and listing.size > 1",
+        "listing.city = 'Rome' and listing.price = listing.city",
+    ] {
+        assert!(select(json, text).is_err(), "{text}: {:?}", select(json, text));
+    }
+}
