@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use context_guard_test_support::audit::wait_for_audit;
 use context_guard_test_support::faulty_server::faulty_script;
 use context_guard_test_support::gateway::{
     ConformanceServer, Gateway, HttpClient, StreamedResponse, get, post, signal,
@@ -11,8 +10,6 @@ use context_guard_test_support::peers::{self, Server};
 use context_guard_test_support::wait::wait_until;
 use context_guard_test_support::{Context, Result, artifacts, ensure};
 use serde_json::{Value, json};
-
-use crate::access::with_two_keys;
 
 /// Returns the servers as upstreams, and the folder that they serve.
 fn servers() -> Result<(Value, std::path::PathBuf)> {
