@@ -54,7 +54,10 @@ impl SeverityField {
         let named = lines.clone().filter(|line| named_severity(line).is_some()).count();
         let objects = lines.clone().filter(|line| is_object(line)).count();
         let numbers: Vec<u8> = lines.clone().filter_map(named_number).collect();
-        let is_syslog = named * 2 < numbers.len() && are_syslog(&numbers);
+        // Texts have other levels: those of tanks, games and nesting.
+        let is_syslog = objects * 2 >= lines.clone().count()
+            && named * 2 < numbers.len()
+            && are_syslog(&numbers);
         let scale = if is_syslog { NumberScale::Syslog } else { NumberScale::Tens };
         if objects < 2 || named * 2 > objects || is_syslog {
             return Self { scale, ..Self::default() };
@@ -140,7 +143,13 @@ impl<'l> FieldValues<'l> {
         let is_common = self.count * 2 >= objects;
         // Serilog leaves out the level of information.
         let is_serilog = self.name == b"@l" && self.count > 0 && self.words == self.count;
-        if is_serilog || is_common && self.harmless > 0 && is_most(self.words.max(self.letters)) {
+        let lower = self.name.to_ascii_lowercase();
+        let is_level = [b"lev".as_slice(), b"lvl", b"sev", b"pri"]
+            .iter()
+            .any(|part| lower.windows(part.len()).any(|window| window == *part))
+            || lower.len() == 1;
+        let letters = if is_level { self.letters } else { 0 };
+        if is_serilog || is_common && self.harmless > 0 && is_most(self.words.max(letters)) {
             return Some(NumberScale::Tens);
         }
         if !is_common || !is_most(self.numbers.len()) {
@@ -237,13 +246,13 @@ fn number(text: &[u8]) -> Option<u8> {
 fn severity_of_number(text: &[u8], scale: NumberScale) -> Option<Severity> {
     let number = number(text)?;
     Some(match (scale, number) {
-        (NumberScale::Tens, 50..=100)
+        (NumberScale::Tens, 50 | 60)
         | (NumberScale::Syslog, 0..=3)
         | (NumberScale::OpenTelemetry, 17..=24) => Severity::Error,
-        (NumberScale::Tens, 40..=49)
+        (NumberScale::Tens, 40)
         | (NumberScale::Syslog, 4)
         | (NumberScale::OpenTelemetry, 13..=16) => Severity::Warn,
-        (NumberScale::Tens, 10..=39)
+        (NumberScale::Tens, 10 | 20 | 30)
         | (NumberScale::Syslog, 5..=7)
         | (NumberScale::OpenTelemetry, 1..=12) => Severity::Other,
         _ => return None,

@@ -169,7 +169,7 @@ pub(super) fn severity_of_weak_word(word: &[u8]) -> Option<Severity> {
 /// letters.
 pub(super) fn severity_of_letter(letter: u8) -> Option<Severity> {
     match letter {
-        b'A' | b'E' | b'F' | b'C' => Some(Severity::Error),
+        b'E' | b'F' | b'C' => Some(Severity::Error),
         b'W' => Some(Severity::Warn),
         b'I' | b'D' | b'V' | b'T' | b'N' => Some(Severity::Other),
         _ => None,

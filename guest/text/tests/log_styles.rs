@@ -188,7 +188,7 @@ fn letters_and_numbers() {
         format!("03-17 16:13:{at:02}.811  1702  2395 {} Window: {says}", letter(level))
     });
     check("Android with fatal errors", |at, level, says| {
-        let letter = letter(level).replace('E', "A");
+        let letter = letter(level).replace('E', "F");
         format!("03-17 16:13:{at:02}.811  1702  2395 {letter} libc: {says}")
     });
     check("Android in short", |at, level, says| format!("{}/Tag( {at}): {says}", letter(level)));

@@ -5,12 +5,14 @@ mod arithmetic;
 mod date_unit;
 mod difference;
 mod names;
+mod nesting;
 mod text_part;
 mod texts;
 mod units;
 
 use self::arithmetic::Expression;
 use self::names::{FUNCTIONS, method, part_named};
+use self::nesting::is_too_deep;
 use super::date::{DatePart, DayOrder};
 use super::field::{FieldName, FieldPath};
 use super::literal::Literal;
@@ -72,6 +74,9 @@ impl Operand {
     /// Reads an operand that is computed, such as `price * quantity`. `None`, with nothing read, if
     /// no such operand is next.
     pub(super) fn computed(reader: &mut Reader<'_>) -> Option<Self> {
+        if is_too_deep(reader.rest()) {
+            return None;
+        }
         if let Some(text) = Self::concatenation(reader) {
             return Some(text);
         }
@@ -152,6 +157,9 @@ impl Operand {
     /// Reads the arguments of the function `word`, after the opening parenthesis. `None` if there
     /// is no such function.
     fn call(reader: &mut Reader<'_>, word: &str) -> Result<Option<Self>, String> {
+        if is_too_deep(reader.rest()) {
+            return Err(reader.error("too many functions are nested"));
+        }
         if matches!(word, "date_trunc" | "strftime") {
             let Some(part) = reader.quoted()? else {
                 return Err(reader.error(&format!("{word} begins with a text in quotes")));

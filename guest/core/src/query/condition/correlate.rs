@@ -252,9 +252,7 @@ fn operand_named_by(literal: &Literal) -> Option<Operand> {
 impl Leaf {
     fn bind(&mut self, records: &RecordSet<'_>, all: &[NodeId]) -> Result<(), String> {
         self.operand.bind(records, all)?;
-        let depth = self.operand.field.steps().len();
-        let is_list =
-            |id: &NodeId| self.operand.field.list_depth(&records.outline, *id) == Some(depth);
+        let is_list = |id: &NodeId| self.operand.field.list_depth(&records.outline, *id).is_some();
         if self.member.is_some() && all.iter().any(is_list) {
             let member = self.member.take().into_iter();
             member.for_each(|element| self.check = Check::Compare(Operator::Equal, element));

@@ -159,11 +159,14 @@ impl TextPattern {
         Self::new(PatternKind::EndsWith(text.to_lowercase()), text)
     }
 
-    /// Creates a pattern of SQL `LIKE`, ignoring case: `%` matches any text, `_` any character. In
-    /// a pattern with `*` and without `%`, `*` matches any text, as in some databases.
+    /// Creates a pattern of SQL `LIKE`, ignoring case: `%` matches any text, `_` any character.
+    /// Fails for a pattern with `*` and without `%`: databases differ in the meaning of `*`.
     pub(super) fn like(text: &str) -> Result<Self, String> {
         if text.contains('*') && !text.contains(['%', '\\']) {
-            return Self::search(text);
+            let any = text.replace('*', "%");
+            return Err(format!(
+                "where: in LIKE, % is any text: write LIKE '{any}', or = for {text} itself"
+            ));
         }
         Self::with_wildcards(text, '%', '_')
     }
@@ -399,7 +402,6 @@ mod tests {
     fn patterns_are_stated_with_their_wildcards() {
         for (pattern, expected) in [
             (TextPattern::like("a%"), "LIKE 'a%'"),
-            (TextPattern::like("*b"), "LIKE '%b'"),
             (TextPattern::like("%a%b"), "LIKE '%a%b'"),
             (TextPattern::search("*a*"), "LIKE '%a%'"),
             (TextPattern::search("a*b?"), "LIKE 'a%b_'"),

@@ -1,7 +1,7 @@
 //! Tests in the form of methods and functions of other languages: `['a', 'b'].includes(kind)`,
 //! `due.nil?`, `tags.any? { |tag| tag == 'x' }`, `isnotempty(kind)`.
 
-use super::build::{empty, negate};
+use super::build::empty;
 use super::parse::{Parser, expect_end};
 use super::{Check, Test};
 use crate::query::code::{end_of_group, parts};
@@ -49,8 +49,7 @@ impl Parser {
         let operand = Operand::new(field);
         let test = match word.as_str() {
             "nil" => Test::leaf(operand, Check::IsNull),
-            "empty" | "blank" => empty(operand),
-            "present" => negate(empty(operand)),
+            "empty" => empty(operand),
             "include" | "start_with" | "end_with" | "match" | "between" => {
                 if !rest.rest().starts_with('(') {
                     return Err(rest.error(&format!("{word}? takes a value in parentheses")));

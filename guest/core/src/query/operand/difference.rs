@@ -50,7 +50,9 @@ impl Operand {
                 "write {word}(later, earlier), a number of days, or {word}('day', earlier, later); {known}"
             )));
         };
-        let (later, earlier) = if unit.is_some() { (second, first) } else { (first, second) };
+        // KQL subtracts the second date, with the unit first.
+        let is_reversed = unit.is_some() && word != "datetime_diff";
+        let (later, earlier) = if is_reversed { (second, first) } else { (first, second) };
         let (name, seconds) = unit.or(last).unwrap_or(("days", 86_400));
         let rounding = match word {
             "datediff" => Rounding::Boundaries,
