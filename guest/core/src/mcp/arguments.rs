@@ -1,5 +1,6 @@
 //! The guard's own arguments of a tool call: separates, parses and removes them.
 
+mod unknown;
 mod values;
 
 pub use context_guard_protocol::argument::ARGUMENTS_OBJECT;
@@ -8,6 +9,7 @@ use context_guard_protocol::argument::{
 };
 use serde_json::{Map, Value};
 
+use self::unknown::unknown_argument;
 use self::values::{
     jq_path, jq_program, parse_expression, parse_number, parse_offset, parse_order, parse_text,
     parse_texts,
@@ -383,38 +385,6 @@ fn set_once(slot: &mut Option<String>, text: String, name: &str) -> Result<(), S
 /// condition.
 fn is_jq_filter(text: &str) -> bool {
     text.trim_start().starts_with('.') && Condition::parse(text).is_err()
-}
-
-/// Returns the error for an argument that `owner` does not have, with the argument to use instead.
-fn unknown_argument(owner: &str, name: &str) -> String {
-    let lower = name.to_lowercase().replace(['_', '-'], "");
-    let hint = match lower.as_str() {
-        "order" | "sortorder" | "desc" | "ascending" => {
-            "; to sort, write sort: \"-price\" or sort: \"price desc\"".to_owned()
-        }
-        "page" | "start" | "from" => {
-            "; for the next page, give the nextCursor of the answer as cursor; offset skips records"
-                .to_owned()
-        }
-        "tail" | "last" => "; for the end of a text, give startLine; for the last items of a list, path: $[-1] or jq: .[-5:]".to_owned(),
-        "head" | "first" | "top" | "n" | "count" | "size" => "; for the number of items give limit; to count, aggregate: count".to_owned(),
-        "groupby" | "having" | "sum" | "avg" | "min" | "max" => {
-            "; for totals, write aggregate: \"count by status\"".to_owned()
-        }
-        "query" | "q" | "sql" | "expression" | "expr" => {
-            "; write where, aggregate, grep or jq".to_owned()
-        }
-        _ => {
-            let near = ARGUMENT_NAMES.iter().max_by(|left, right| {
-                let score = |known: &str| strsim::jaro_winkler(&known.to_lowercase(), &lower);
-                score(left).total_cmp(&score(right))
-            });
-            let is_near = |near: &&&str| strsim::jaro_winkler(&near.to_lowercase(), &lower) > 0.84;
-            let near = near.filter(is_near);
-            near.map_or_else(String::new, |near| format!(" (did you mean {near}?)"))
-        }
-    };
-    format!("{owner} has no argument {name}{hint}; it takes {}", ARGUMENT_NAMES.join(", "))
 }
 
 #[cfg(test)]

@@ -179,9 +179,8 @@ impl Aggregates {
             Some(objects::totals(text)?)
         } else {
             let flat = unnest::rewritten(text)?;
-            let plain = flat.as_ref().map_or(text, |flat| flat.text.as_str());
-            let named = unnest::with_aliases(plain);
-            named.or(flat.map(|flat| flat.text)).or_else(|| frame::totals(text))
+            let named = unnest::with_aliases(flat.as_deref().unwrap_or(text));
+            named.or(flat).or_else(|| frame::totals(text))
         };
         if let Some(rewritten) = &rewritten {
             reader = Reader::new("aggregate", rewritten)?;

@@ -13,6 +13,7 @@ use sha2::{Digest, Sha256};
 use super::Aggregator;
 use super::catalogue_list::{CatalogueList, DEFAULT_RECOMPUTE, parse_list};
 use super::client::{Client, Origin};
+use super::instructions::first_names;
 use super::lists::MergedTools;
 use super::usage::tool_usage;
 use crate::catalogue_tools::{redirected_call, version_of};
@@ -26,9 +27,6 @@ use crate::telemetry::{Outcome, Recorder};
 /// The maximum number of cached lists: one for each version of the catalogue, revision of the guard
 /// and, in stateful mode, client name.
 const MAX_LISTS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
-
-/// The maximum number of upstreams without a list that a text names.
-const MAX_NAMED: usize = 20;
 
 /// The maximum number of owners of stored answers whose last list is cached.
 const MAX_OWNERS: NonZeroUsize = NonZeroUsize::new(4_096).unwrap();
@@ -343,13 +341,9 @@ fn with_unlisted(answer: Vec<u8>, unlisted: &[String]) -> Vec<u8> {
     if unlisted.is_empty() {
         return answer;
     }
-    let named = unlisted.iter().take(MAX_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
-    let more = match unlisted.len().saturating_sub(MAX_NAMED) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
+    let named = first_names(unlisted);
     let note = format!(
-        "Not searched, because they have not listed their tools yet: {named}{more}. Repeat the call later."
+        "Not searched, because they have not listed their tools yet: {named}. Repeat the call later."
     );
     let block = json!({"type": "text", "text": note}).to_string();
     let edited = std::str::from_utf8(&answer).ok().and_then(|text| {

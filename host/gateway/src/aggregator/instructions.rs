@@ -6,7 +6,7 @@ use super::connections::Described;
 
 /// The maximum total length of the upstreams' instructions, in bytes: about 4,000 tokens.
 const MAX_BYTES: usize = 16 << 10;
-/// The maximum number of missing upstreams that are named.
+/// The maximum number of missing upstreams that a text names.
 const MAX_NAMES: usize = 20;
 
 impl Aggregator {
@@ -63,14 +63,19 @@ fn missing_note(missing: &[&str]) -> String {
     if missing.is_empty() {
         return String::new();
     }
-    let named = missing.iter().take(MAX_NAMES).copied().collect::<Vec<_>>().join(", ");
-    let more = match missing.len().saturating_sub(MAX_NAMES) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    format!(
-        "\n\nNot available when this session began: {named}{more}. Their tools may appear later."
-    )
+    let named = first_names(missing);
+    format!("\n\nNot available when this session began: {named}. Their tools may appear later.")
+}
+
+/// Returns the names of missing upstreams, separated by commas. Of many, returns the first few and
+/// the number of the others.
+pub(super) fn first_names(names: &[impl AsRef<str>]) -> String {
+    let shown: Vec<&str> = names.iter().take(MAX_NAMES).map(AsRef::as_ref).collect();
+    let shown = shown.join(", ");
+    match names.len().saturating_sub(MAX_NAMES) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
 }
 
 #[cfg(test)]

@@ -20,10 +20,9 @@ impl Aggregator {
     ) -> Vec<u8> {
         let parameters = head.parameters();
         let uri = parameters.uri.as_deref().unwrap_or_default();
-        let known = origin.client.session.as_ref().and_then(|session| {
-            let is_end = head.method() == "resources/unsubscribe";
-            session.subscriptions.find(uri).filter(|_| is_end)
-        });
+        let is_end = head.method() == "resources/unsubscribe";
+        let session = origin.client.session.as_ref().filter(|_| is_end);
+        let known = session.and_then(|session| session.subscriptions.find(uri));
         // Another upstream may have listed the same URI since the client has subscribed.
         let (owner, own_uri) = match &known {
             Some((upstream, own_uri)) => {
@@ -37,7 +36,7 @@ impl Aggregator {
             return reply::error(head.raw_id(), RESOURCE_NOT_FOUND, text);
         };
         let resource = SubscribedResource { upstream: &server.name, own_uri, client_uri: uri };
-        if head.method() == "resources/unsubscribe" {
+        if is_end {
             let was_subscribed = session.subscriptions.remove(resource);
             // Another replica may have subscribed, in the upstream's session of this client alone.
             let may_be_elsewhere = server.http.is_some()

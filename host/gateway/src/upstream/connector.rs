@@ -110,11 +110,9 @@ impl UpstreamServer {
                 };
                 tokio::select! {
                     opened = &mut handshake => opened,
-                    slow_turn = slow_turn => {
+                    _slow_turn = slow_turn => {
                         drop(turn);
-                        let opened = handshake.await;
-                        drop(slow_turn);
-                        opened
+                        handshake.await
                     }
                 }
             }

@@ -18,7 +18,9 @@ impl RecordSet<'_> {
             projected.as_ref().is_none_or(|found| found.missing.iter().any(|other| other == name))
         };
         let missing = projected.as_ref().map_or(usize::MAX, |found| found.missing.len());
-        if missing == 0 {
+        // A second projection costs as much as the first.
+        let has_attributes = || memchr::memmem::find(self.outline.bytes(), b"\"@").is_some();
+        if missing == 0 || !has_attributes() {
             return projected;
         }
         let mask = Mask::parse(&with_attributes(fields, is_missing)).ok();

@@ -53,18 +53,22 @@ const DETAILS: [EntryDetail; 10] = [
     LEAST_DETAIL,
 ];
 
-/// The errors and warnings of a log. Repetitions are merged on first use, and the result is reused
-/// for all token limits.
+/// Entries of a log, merged by each [`Masking`] in turn. They are merged on first use, and the
+/// result is reused for all token limits.
+struct MaskedEntries<'h> {
+    all: Vec<&'h LogEntry<'h>>,
+    merged: [OnceCell<Vec<MergedEntries<'h>>>; 4],
+}
+
+/// The errors and warnings of a log.
 pub struct LogErrors<'h> {
-    entries: Vec<&'h LogEntry<'h>>,
+    entries: MaskedEntries<'h>,
     /// The name of the entries, for headings.
     subject: Subject,
     /// The numbers of errors and warnings in the whole text.
     totals: (usize, usize),
-    /// The errors and warnings, merged by each [`Masking`] in turn. Computed on first use.
-    merged: [OnceCell<Vec<MergedEntries<'h>>>; 4],
     /// The entries in the lines before the selected ones.
-    before: Vec<&'h LogEntry<'h>>,
+    before: MaskedEntries<'h>,
     /// The number of entries of each template in the whole text. Computed on first use.
     template_counts: OnceCell<BTreeMap<TemplateKey, usize>>,
 }
@@ -128,17 +132,17 @@ impl<'h> LogErrors<'h> {
     pub(super) fn new(errors: &'h [LogEntry<'h>], from: usize, subject: Subject) -> Self {
         let (entries, before) = errors.iter().partition(|entry| entry.line >= from);
         let totals = counts(errors.iter());
-        let (merged, template_counts) = Default::default();
-        Self { entries, subject, totals, merged, before, template_counts }
+        let (entries, before) = (MaskedEntries::new(entries), MaskedEntries::new(before));
+        Self { entries, subject, totals, before, template_counts: OnceCell::new() }
     }
 
     /// Writes the errors and warnings: all of them if they fit, else with shorter stack traces,
     /// else only the most severe.
     pub(super) fn write(&self, highlights: &Highlights<'_>, text: &mut HighlightWriter<'_>) {
-        if self.entries.is_empty() {
+        if self.entries.all.is_empty() {
             return;
         }
-        let (errors, warnings) = counts(self.entries.iter().copied());
+        let (errors, warnings) = counts(self.entries.all.iter().copied());
         let (all_errors, all_warnings) = self.totals;
         let is_all = self.totals == (errors, warnings);
         let tests = match self.subject {
@@ -157,7 +161,7 @@ impl<'h> LogErrors<'h> {
         };
         let room = text.room * 9 / 10;
         let whole = |detail: &EntryDetail| {
-            let folded = self.merged(detail.masking);
+            let folded = self.entries.merged(detail.masking);
             let most = room.saturating_mul(MAX_TOKEN_BYTES);
             let least: u64 = folded.iter().map(|group| group.min_bytes(detail)).sum();
             // Each group takes at least a token. Both bounds are cheap, and avoid pricing
@@ -180,7 +184,7 @@ impl<'h> LogErrors<'h> {
             return text.push(&whole);
         }
         // Not all fit: the most severe come first.
-        let coarse = self.merged(Masking::Words);
+        let coarse = self.entries.merged(Masking::Words);
         let mut kept: Vec<String> = Vec::new();
         let mut spent = text.estimator.cost(head.as_bytes()) + 8;
         let mut omitted = 0;
@@ -207,10 +211,9 @@ impl<'h> LogErrors<'h> {
 
     /// Returns the totals of the groups that `masking` merges.
     fn totals_of(&self, masking: Masking) -> Totals<'_> {
-        let mut before = BTreeMap::new();
-        for entry in &self.before {
-            *before.entry(template_key(entry, masking)).or_default() += 1;
-        }
+        let before = self.before.merged(masking).iter();
+        let before = before.map(|group| (template_key(group.entry, masking), group.count));
+        let before = before.collect();
         // The name of each failed test matters.
         let alike = (self.subject == Subject::Errors).then(|| self.template_counts());
         Totals { masking, before, alike, counted: BTreeSet::new() }
@@ -219,15 +222,21 @@ impl<'h> LogErrors<'h> {
     /// Returns the number of entries in the whole text for each template that has words only.
     fn template_counts(&self) -> &BTreeMap<TemplateKey, usize> {
         self.template_counts.get_or_init(|| {
-            let groups =
-                self.merged(Masking::Header).iter().map(|group| (group.entry, group.count));
-            let before = self.before.iter().map(|entry| (*entry, 1));
             let mut counts = BTreeMap::new();
-            for (entry, count) in groups.chain(before) {
-                *counts.entry(template_key(entry, Masking::Words)).or_default() += count;
+            for group in
+                [&self.entries, &self.before].iter().flat_map(|all| all.merged(Masking::Words))
+            {
+                *counts.entry(template_key(group.entry, Masking::Words)).or_default() +=
+                    group.count;
             }
             counts
         })
+    }
+}
+
+impl<'h> MaskedEntries<'h> {
+    fn new(all: Vec<&'h LogEntry<'h>>) -> Self {
+        Self { all, merged: Default::default() }
     }
 
     /// Returns the entries, merged by `masking`: errors first, each severity in the order of the
@@ -239,7 +248,7 @@ impl<'h> LogErrors<'h> {
             Masking::Header => header.get_or_init(|| {
                 let single =
                     |entry: &&'h LogEntry<'h>| MergedEntries { entry, last: entry.line, count: 1 };
-                merge(&self.entries.iter().map(single).collect::<Vec<_>>(), masking)
+                merge(&self.all.iter().map(single).collect::<Vec<_>>(), masking)
             }),
             Masking::Numbers => {
                 numbers.get_or_init(|| merge(self.merged(Masking::Header), masking))
