@@ -134,10 +134,17 @@ impl Lists {
         // A failure of this request is no failure of a call.
         let client = origin.client.in_background();
         let origin = Origin { client: &client, ..*origin };
-        join_all(due.into_iter().map(|server| self.ensure_tools_seen(&origin, server))).await;
-        let guards = lock(&self.guards);
-        let present = guards.iter().filter(|(_, guard)| matches!(guard, InnerGuard::Present));
-        present.map(|(server, _)| *server).collect()
+        join_all(due.into_iter().map(|server| self.see_tools(&origin, server))).await;
+        let present: Vec<usize> = lock(&self.guards)
+            .iter()
+            .filter(|(_, guard)| matches!(guard, InnerGuard::Present))
+            .map(|(server, _)| *server)
+            .collect();
+        // The guard passes calls of such a tool only to an upstream whose list it has seen for this
+        // caller.
+        let seeing = present.iter().map(|server| self.ensure_tools_seen(&origin, *server));
+        join_all(seeing).await;
+        present
     }
 
     /// Answers a list request: with the first page of the merged list, or the page at the
@@ -260,12 +267,16 @@ impl Lists {
     /// [`GUARD_PAUSE`]. Waits for at most [`SLOW_UPSTREAM_TIMEOUT`]. The client may know a tool
     /// from an earlier session, and not list it.
     pub(super) async fn ensure_tools_seen(&self, origin: &Origin<'_>, server: usize) {
-        let client = origin.client;
-        let key = (Arc::clone(&client.scope), server);
+        let key = (Arc::clone(&origin.client.scope), server);
         if self.tools_seen().get(&key).is_some_and(|until| Instant::now() < *until) {
             return;
         }
-        let meta = request_meta(client);
+        self.see_tools(origin, server).await;
+    }
+
+    /// Lists the upstream's tools. Waits for at most [`SLOW_UPSTREAM_TIMEOUT`].
+    async fn see_tools(&self, origin: &Origin<'_>, server: usize) {
+        let meta = request_meta(origin.client);
         let fetch = self.fetch(origin, server, &TOOLS, meta.as_deref());
         // A failure is reported by the call that follows.
         let _ = tokio::time::timeout(SLOW_UPSTREAM_TIMEOUT, fetch).await;
@@ -351,10 +362,13 @@ impl Lists {
                 .unwrap_or_default();
             let names: Vec<String> = entries.iter().map(|entry| entry_key(entry, kind)).collect();
             // With both names, one tool is the upstream's own: it is `context-guard wrap`, say.
-            let is_present = READ_TOOLS.iter().all(|tool| names.iter().any(|name| name == tool));
-            if kind.method == TOOLS.method && (is_present || cursor.is_none()) {
-                let guard = if is_present { InnerGuard::Present } else { InnerGuard::Absent };
-                lock(&self.guards).insert(server, guard);
+            // Without any, the guard has not seen this list.
+            let read_tools =
+                READ_TOOLS.iter().filter(|tool| names.iter().any(|name| name == *tool)).count();
+            if kind.method == TOOLS.method && read_tools == READ_TOOLS.len() {
+                lock(&self.guards).insert(server, InnerGuard::Present);
+            } else if kind.method == TOOLS.method && cursor.is_none() && read_tools > 0 {
+                lock(&self.guards).insert(server, InnerGuard::Absent);
             }
             for (entry, key) in entries.into_iter().zip(names) {
                 // The guard adds its tool to the first page of every upstream. The merged list
