@@ -215,7 +215,9 @@ fn cursor_of_an_inner_guard_is_read() -> Result<()> {
         {"name": "inner", "command": wrapped},
         {"name": "plain", "command": [houses]},
     ]);
-    let gateway = Gateway::start(upstreams, json!({}))?;
+    // Both guards compile their component at the start, so that the list of tools arrives late.
+    let cache = folder.display().to_string();
+    let gateway = Gateway::start_with(upstreams, json!({}), &[("XDG_CACHE_HOME", &cache)])?;
     let mut client = HttpClient::open(&gateway.url(), &[], json!({}))?;
     let mut answer = client.call("inner__list_bookings", json!({"limit": 50}))?;
     let mut found = Vec::new();
