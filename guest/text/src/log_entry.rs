@@ -1,22 +1,16 @@
-//! Errors and warnings of a log, and templates that group similar entries.
+//! Errors and warnings of a log.
 
 use std::borrow::Cow;
-
-use wide::u8x16;
+use std::ops::Range;
 
 use super::colours::without_colours;
 use super::kind::Kind;
 use super::lines::IndexedText;
-use super::log_field::message_range;
-use super::log_format::LogFormat;
-use super::log_prefix::is_indented;
+use super::log_format::{EntryHead, LogFormat};
+use super::log_prefix::{is_indented, tag_of_cause};
 use super::severity::{Severity, crash_severity, has_origin, line_severity};
 use super::severity_prefilter::severity_prefilter;
 use super::test_failures::{FailedTest, test_failures};
-use context_guard_json::blocks::{copy_until, find_where, in_range};
-
-/// The maximum number of bytes of a quoted value that [`template`] replaces.
-const MAX_QUOTED_BYTES: usize = 200;
 
 /// The left side of a box around a message, as Terraform draws it.
 const BOX_SIDE: &[u8] = "│".as_bytes();
@@ -42,6 +36,8 @@ pub struct LogEntry<'t> {
     /// The byte offset in `says` after the message, if it is the value of a named field. `None` if
     /// the message takes the rest.
     pub message_end: Option<usize>,
+    /// The range in `says` of the cause that a named field has beside the message.
+    pub cause: Option<Range<usize>>,
 }
 
 impl<'t> From<&FailedTest<'t>> for LogEntry<'t> {
@@ -54,8 +50,17 @@ impl<'t> From<&FailedTest<'t>> for LogEntry<'t> {
 
 impl<'t> LogEntry<'t> {
     /// Creates an entry of one line. `message` is the byte offset of the message in `says`.
-    fn new(level: Severity, line: usize, says: Cow<'t, [u8]>, message: usize) -> Self {
-        Self { level, line, length: 1, says, header_lines: 1, message, message_end: None }
+    pub(super) fn new(level: Severity, line: usize, says: Cow<'t, [u8]>, message: usize) -> Self {
+        Self {
+            level,
+            line,
+            length: 1,
+            says,
+            header_lines: 1,
+            message,
+            message_end: None,
+            cause: None,
+        }
     }
 
     /// Appends the line after the first, which has the message.
@@ -74,20 +79,6 @@ impl<'t> LogEntry<'t> {
         let word = header.iter().rev().take_while(|byte| byte.is_ascii_alphabetic()).count();
         self.message - word
     }
-}
-
-/// The parts of a log entry that [`template`] replaces, so that repetitions are equal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Masking {
-    /// Numbers before the message: times, processes and threads.
-    Header,
-    /// Numbers and ids, including those in the message.
-    Numbers,
-    /// Numbers, ids, quoted values, paths, and everything before the message. In messages with
-    /// JSON, quoted values and paths remain.
-    Values,
-    /// All but the words of the message.
-    Words,
 }
 
 /// The kind of a text, with its most important entries.
@@ -176,11 +167,17 @@ fn entries<'t>(
         if *candidate {
             let says = without_colours(text.line(at));
             let head = format.read(&says);
-            let level = if !head.is_start && !open { crash_severity(&says) } else { head.severity };
+            let last = entries.last().filter(|_| open && head.may_continue);
+            let level = match last {
+                Some(last) if continues(last, &says, &head) => Severity::Other,
+                _ if !head.is_start && !open => crash_severity(&says),
+                _ => head.severity,
+            };
             if level != Severity::Other {
                 let mut entry = LogEntry::new(level, at, says, head.message);
                 if let Some(message) = head.named_message {
                     (entry.message, entry.message_end) = (message.start, Some(message.end));
+                    entry.cause = head.cause;
                 }
                 if has_message_below(&entry) {
                     let next = without_colours(text.line(at + 1));
@@ -207,6 +204,14 @@ fn entries<'t>(
     entries
 }
 
+/// Returns true if a line with the cause of an exception has the severity and the tag of the entry
+/// before it.
+fn continues(last: &LogEntry<'_>, line: &[u8], head: &EntryHead) -> bool {
+    let message = last.says.get(last.message..).unwrap_or_default();
+    let tag = tag_of_cause(line.get(head.message..).unwrap_or_default());
+    last.level == head.severity && tag.is_some_and(|tag| message.starts_with(tag))
+}
+
 /// Returns true if the first line of an entry ends with the name of its source, so that the message
 /// may be in the next line: `fail: Shop.Orders[0]`.
 fn has_message_below(entry: &LogEntry<'_>) -> bool {
@@ -230,7 +235,8 @@ fn error_lines<'t>(text: &IndexedText<'t>, candidates: &[bool]) -> Vec<LogEntry<
     for (line, _) in candidates.iter().enumerate().filter(|(_, candidate)| **candidate) {
         let says = without_colours(text.line(line));
         let level = line_severity(without_box(&says));
-        if level == Severity::Other {
+        let is_inside = |last: &LogEntry<'_>| last.line + last.length > line;
+        if level == Severity::Other || found.last().is_some_and(is_inside) {
             continue;
         }
         // pytest repeats its mark on all lines of one report.
@@ -255,203 +261,21 @@ fn error_lines<'t>(text: &IndexedText<'t>, candidates: &[bool]) -> Vec<LogEntry<
     if doubtful * 2 > text.len() { Vec::new() } else { found }
 }
 
-/// Returns a line without the side of a box and the symbol at its start.
+/// Returns a line without the side of a box and the symbol at its start. Rows of tables have more
+/// than one side, and remain.
 fn without_box(line: &[u8]) -> &[u8] {
-    let signs = [BOX_SIDE, "┃".as_bytes(), "✖".as_bytes(), "✗".as_bytes(), "❌".as_bytes()];
-    let inner = signs.iter().find_map(|sign| line.strip_prefix(*sign));
+    let sides = [BOX_SIDE, "┃".as_bytes()];
+    let signs = ["✖".as_bytes(), "✗".as_bytes(), "❌".as_bytes()];
+    let is_only =
+        |inner: &&[u8]| sides.iter().all(|side| memchr::memmem::find(inner, side).is_none());
+    let boxed = sides.iter().find_map(|sign| line.strip_prefix(*sign)).filter(is_only);
+    let inner = boxed.or_else(|| signs.iter().find_map(|sign| line.strip_prefix(*sign)));
     inner.and_then(|inner| inner.strip_prefix(b" ")).unwrap_or(line)
-}
-
-/// Returns the template of a log entry: its first line, with the parts of `masking` replaced.
-/// Entries with equal templates are repetitions. O(line).
-#[must_use]
-pub fn template(entry: &LogEntry<'_>, masking: Masking) -> Vec<u8> {
-    let line = &*entry.says;
-    let (header, rest) = line.split_at_checked(entry.message).unwrap_or((line, &[]));
-    let length = entry.message_end.map_or(rest.len(), |end| end.saturating_sub(header.len()));
-    let (message, after) = rest.split_at_checked(length).unwrap_or((rest, &[]));
-    let mut out = Vec::with_capacity(line.len());
-    match masking {
-        Masking::Header => {
-            // Most numbers of a header are short, so that a search for them would cost more.
-            out.extend(header.iter().filter(|byte| !byte.is_ascii_digit()));
-            out.extend_from_slice(message);
-            out.extend(after.iter().filter(|byte| !byte.is_ascii_digit()));
-        }
-        Masking::Numbers => {
-            mask_numbers(&mut out, header);
-            mask_numbers(&mut out, message);
-            mask_numbers(&mut out, after);
-        }
-        Masking::Values => mask_message(&mut out, message),
-        Masking::Words => {
-            let mut masked = Vec::with_capacity(line.len());
-            mask_message(&mut masked, message);
-            keep_words(&mut out, &masked);
-        }
-    }
-    out
-}
-
-/// Appends a message to `out` with its values replaced. Of a JSON object after the message, only
-/// the text of the error remains.
-fn mask_message(out: &mut Vec<u8>, message: &[u8]) {
-    let message = without_source(message);
-    let Some(at) = memchr::memmem::find(message, b"{\"") else {
-        return mask_values(out, message);
-    };
-    let (words, object) = message.split_at_checked(at).unwrap_or((message, &[]));
-    if !has_words(words) {
-        return mask_numbers(out, message);
-    }
-    mask_values(out, words);
-    if let Some(text) = message_range(object).and_then(|range| object.get(range)) {
-        mask_values(out, text);
-    }
-}
-
-/// Returns true if a text has at least two words.
-fn has_words(text: &[u8]) -> bool {
-    let words = text.split(u8::is_ascii_whitespace);
-    words.filter(|word| word.iter().filter(|byte| is_letter(byte)).count() > 1).count() > 1
-}
-
-fn is_letter(byte: &u8) -> bool {
-    byte.is_ascii_alphabetic() || *byte >= 0x80
-}
-
-/// Returns a message without the name of its source, such as a class, before a dash:
-/// `[main] shop.Orders - refused`.
-fn without_source(message: &[u8]) -> &[u8] {
-    let mut rest = message.trim_ascii_start();
-    loop {
-        if let Some(after) = rest.strip_prefix(b"- ") {
-            return after;
-        }
-        let end = match rest.first() {
-            Some(b'[') => memchr::memchr(b']', rest).map(|at| at + 1),
-            _ => memchr::memchr(b' ', rest),
-        };
-        let token = end.and_then(|end| rest.split_at_checked(end));
-        let Some((token, after)) = token else { return message };
-        let is_word = |byte: &u8| byte.is_ascii_digit() || b".:".contains(byte);
-        if !token.starts_with(b"[") && !token.iter().any(is_word) {
-            return message;
-        }
-        rest = after.trim_ascii_start();
-    }
-}
-
-/// Appends the words of a message to `out`, each followed by a space. Replaces names and values.
-fn keep_words(out: &mut Vec<u8>, message: &[u8]) {
-    for word in message.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()) {
-        let word = word.trim_ascii();
-        let inner = word.strip_suffix(b":").or(word.strip_suffix(b",")).unwrap_or(word);
-        let is_word = inner.iter().all(is_letter);
-        let kept = if is_word { word } else { b"*" };
-        if !(kept == b"*" && out.ends_with(b"* ")) {
-            out.extend_from_slice(kept);
-            out.push(b' ');
-        }
-    }
-}
-
-/// Appends `message` to `out`. Replaces numbers, ids, quoted values and paths.
-fn mask_values(out: &mut Vec<u8>, message: &[u8]) {
-    let mut rest = message;
-    loop {
-        let plain = find_where(rest, 0, |part| {
-            let is = |byte| part.simd_eq(u8x16::splat(byte));
-            is(b'"') | is(b'\'') | is(b'/')
-        });
-        let (before, value) = rest.split_at_checked(plain).unwrap_or((rest, &[]));
-        mask_numbers(out, before);
-        let Some(mark) = value.first() else { return };
-        let is_first =
-            before.last().or(out.last()).is_none_or(|byte| !byte.is_ascii_alphanumeric());
-        let length = if is_first { value_length(value) } else { 1 };
-        out.push(*mark);
-        rest = value.get(length..).unwrap_or_default();
-    }
-}
-
-/// Returns the length, in bytes, of the quoted text or path at the start of `value`. 1 if no quote
-/// closes the text.
-fn value_length(value: &[u8]) -> usize {
-    let rest = value.get(1..).unwrap_or_default();
-    if value.first() == Some(&b'/') {
-        let is_end = |byte: &u8| byte.is_ascii_whitespace() || b",;:()[]\"'".contains(byte);
-        return 1 + rest.iter().position(is_end).unwrap_or(rest.len());
-    }
-    let look = rest.get(..MAX_QUOTED_BYTES).unwrap_or(rest);
-    value.first().and_then(|quote| memchr::memchr(*quote, look)).map_or(1, |at| at + 2)
-}
-
-/// Appends `text` to `out`. Replaces each number and each hexadecimal id with `0`.
-#[inline(never)]
-fn mask_numbers(out: &mut Vec<u8>, text: &[u8]) {
-    let digit = |part| in_range(part, b'0', b'9');
-    let not_id = |part: u8x16| {
-        let is_dash = part.simd_eq(u8x16::splat(b'-'));
-        !(digit(part) | is_dash | in_range(part | u8x16::splat(0x20), b'a', b'f'))
-    };
-    let mut rest = text;
-    loop {
-        let plain = copy_until(out, rest, digit);
-        rest = rest.get(plain..).unwrap_or_default();
-        if rest.is_empty() {
-            return;
-        }
-        // An id may begin with letters.
-        let is_id = |byte: &u8| byte.is_ascii_hexdigit() || *byte == b'-';
-        let letters = out.iter().rev().take(plain).take_while(|byte| is_id(byte)).count();
-        let start = out.len() - letters;
-        let before = start.checked_sub(1).and_then(|at| out.get(at));
-        if before.is_none_or(|byte| !byte.is_ascii_alphanumeric()) {
-            out.truncate(start);
-        }
-        out.push(b'0');
-        rest = rest.get(find_where(rest, 0, not_id)..).unwrap_or_default();
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn masked(line: &str, message: usize, masking: Masking) -> String {
-        let says = Cow::Borrowed(line.as_bytes());
-        let entry = LogEntry::new(Severity::Error, 0, says, message);
-        String::from_utf8(template(&entry, masking)).unwrap()
-    }
-
-    #[test]
-    fn numbers_and_ids_become_zero() {
-        let line = "order 123 of 0xBEEF7 by ab12cd-9fz: 1A.2 and 77 for blk_-5";
-        let expected = "order 0 of 0xBEEF0 by 0z: 0.0 and 0 for blk_0";
-        assert_eq!(masked(line, 0, Masking::Numbers), expected);
-        let uuid = "id beefcafe-1b2c-4d5e-8f90-a1b2c3d4e5f6 lost";
-        assert_eq!(masked(uuid, 0, Masking::Numbers), "id 0 lost");
-    }
-
-    #[test]
-    fn quoted_values_and_paths_are_masked_last() {
-        let line = "can't read '/etc/a.conf' of \"x y\" in /var/b: no \"z\"";
-        assert_eq!(masked(line, 0, Masking::Numbers), line);
-        assert_eq!(masked(line, 0, Masking::Values), "can't read ' of \" in /: no \"");
-        let json = r#"{"msg":"failed 7"}"#;
-        assert_eq!(masked(json, 0, Masking::Values), r#"{"msg":"failed 0"}"#);
-    }
-
-    #[test]
-    fn repeats_differ_in_time_or_in_numbers() {
-        let one = "2026-01-02 10:00:00 WARN attempt 5 of upstream a1b2";
-        let two = "2026-01-02 11:30:09 WARN attempt 6 of upstream a1b3";
-        assert_ne!(masked(one, 24, Masking::Header), masked(two, 24, Masking::Header));
-        assert_eq!(masked(one, 24, Masking::Numbers), masked(two, 24, Masking::Numbers));
-        let later = one.replace("10:00", "12:34");
-        assert_eq!(masked(one, 24, Masking::Header), masked(&later, 24, Masking::Header));
-    }
 
     /// Returns the first line, from the message on, and the number of lines of each severe entry.
     fn severe(text: &str) -> Vec<(Severity, String, usize)> {
@@ -544,33 +368,5 @@ mod tests {
         );
         let message = "│ Error: creating Subnet: Conflict".to_owned();
         assert_eq!(severe(&text), [(Severity::Error, message, 3)]);
-    }
-
-    #[test]
-    fn json_after_a_message_is_ignored() {
-        let one = r#"Target class X does not exist. {"exception":"at a.php:916"}"#;
-        let two = r#"Target class X does not exist. {"exception":"at b.php:1"}"#;
-        assert_eq!(masked(one, 0, Masking::Values), masked(two, 0, Masking::Values));
-        let other = r#"host FAILED to start => {"changed": false, "msg": "no route"}"#;
-        assert!(masked(other, 0, Masking::Values).ends_with("no route"));
-    }
-
-    #[test]
-    fn sources_are_no_part_of_values() {
-        for line in [
-            "c.a.StockClient - age 4 s",
-            "  [a b - 1] 2026-01-02 1:02:03,5  A.java:1 - age 7 s",
-            "[main] 2026-01-02 A.java:1 - age 7 s",
-        ] {
-            assert_eq!(masked(line, 0, Masking::Values), "age 0 s");
-        }
-        let prose = "login of a user - retrying";
-        assert_eq!(masked(prose, 0, Masking::Values), prose);
-    }
-
-    #[test]
-    fn words_remain_last() {
-        let line = "Class App.Orders of user_7 'x' is lost: Retry";
-        assert_eq!(masked(line, 0, Masking::Words), "Class * of * is lost: Retry ");
     }
 }

@@ -1,7 +1,4 @@
-//! Named fields of log entries: the severity and the message of JSON objects and of `key=value`
-//! pairs.
-
-use std::ops::Range;
+//! Named severities of log entries, in members of JSON objects and in `key=value` pairs.
 
 use super::log_time::run;
 use super::severity::{Severity, severity_of_letter, severity_of_word};
@@ -12,21 +9,6 @@ const NAMED_BYTES: usize = 8192;
 const MAX_NAME_BYTES: usize = 24;
 /// The maximum number of names that are examined to learn the field of severities.
 const MAX_NAMES: usize = 64;
-/// The names of messages, those of the best messages first.
-const MESSAGES: [&str; 11] = [
-    "message",
-    "msg",
-    "short_message",
-    "@m",
-    "@mt",
-    "body",
-    "event",
-    "text",
-    "error",
-    "err",
-    "log",
-];
-
 /// The meaning of a number that states a severity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum NumberScale {
@@ -62,6 +44,10 @@ impl SeverityField {
         if objects < 2 || named * 2 > objects || is_syslog {
             return Self { scale, ..Self::default() };
         }
+        // Serilog leaves out the level of information, so that a sample may have none.
+        if lines.clone().filter(|line| is_serilog(line)).count() * 2 > objects {
+            return Self::with_name(b"@l", scale);
+        }
         Self::learn_name(lines, objects).unwrap_or_default()
     }
 
@@ -84,9 +70,18 @@ impl SeverityField {
         }
         let scales = names.iter().filter_map(|values| Some((values, values.scale(objects)?)));
         let (best, scale) = scales.max_by_key(|(values, _)| values.words + values.letters)?;
-        let mut field = Self { scale, length: best.name.len(), ..Self::default() };
-        field.name.iter_mut().zip(best.name).for_each(|(to, from)| *to = *from);
-        Some(field)
+        Some(Self::with_name(best.name, scale))
+    }
+
+    fn with_name(name: &[u8], scale: NumberScale) -> Self {
+        let mut field = Self { scale, length: name.len(), ..Self::default() };
+        field.name.iter_mut().zip(name).for_each(|(to, from)| *to = *from);
+        field
+    }
+
+    /// Returns true if the field has another name than the usual ones. Entries may leave it out.
+    pub(super) fn has_own_name(&self) -> bool {
+        self.length > 0
     }
 
     /// Returns true if the field has another name than the usual ones, or values of syslog.
@@ -141,15 +136,13 @@ impl<'l> FieldValues<'l> {
     fn scale(&self, objects: usize) -> Option<NumberScale> {
         let is_most = |count: usize| count >= 2 && count * 20 >= self.count * 19;
         let is_common = self.count * 2 >= objects;
-        // Serilog leaves out the level of information.
-        let is_serilog = self.name == b"@l" && self.count > 0 && self.words == self.count;
         let lower = self.name.to_ascii_lowercase();
         let is_level = [b"lev".as_slice(), b"lvl", b"sev", b"pri"]
             .iter()
             .any(|part| lower.windows(part.len()).any(|window| window == *part))
             || lower.len() == 1;
         let letters = if is_level { self.letters } else { 0 };
-        if is_serilog || is_common && self.harmless > 0 && is_most(self.words.max(letters)) {
+        if is_common && self.harmless > 0 && is_most(self.words.max(letters)) {
             return Some(NumberScale::Tens);
         }
         if !is_common || !is_most(self.numbers.len()) {
@@ -269,41 +262,47 @@ fn severity_of_initial(text: &[u8]) -> Option<Severity> {
     }
 }
 
-fn is_object(line: &[u8]) -> bool {
+pub(super) fn is_object(line: &[u8]) -> bool {
     line.starts_with(b"{\"")
 }
 
-fn unquoted(value: &[u8]) -> &[u8] {
+/// Returns true if a line is an entry of Serilog's compact format.
+fn is_serilog(line: &[u8]) -> bool {
+    let mut names = Members::new(line).take(3).map(|member| member.name);
+    line.starts_with(b"{\"@t\"") && names.any(|name| matches!(name, b"@m" | b"@mt" | b"@i"))
+}
+
+pub(super) fn unquoted(value: &[u8]) -> &[u8] {
     let Some(inner) = value.strip_prefix(b"\"") else { return value };
     inner.strip_suffix(b"\"").unwrap_or(inner)
 }
 
 /// A member of a JSON object.
-struct Member<'l> {
-    name: &'l [u8],
+pub(super) struct Member<'l> {
+    pub(super) name: &'l [u8],
     /// The raw value. Empty for objects and lists, whose members follow.
-    value: &'l [u8],
+    pub(super) value: &'l [u8],
     /// The byte offset of the value.
-    at: usize,
+    pub(super) at: usize,
     /// The number of brackets around the member.
-    depth: usize,
+    pub(super) depth: usize,
 }
 
 /// Iterates over the members of a JSON object and of its inner objects. Tolerates faults, and
 /// objects without an end. O(object).
-struct Members<'l> {
+pub(super) struct Members<'l> {
     text: &'l [u8],
     at: usize,
     depth: usize,
 }
 
 impl<'l> Members<'l> {
-    fn new(text: &'l [u8]) -> Self {
+    pub(super) fn new(text: &'l [u8]) -> Self {
         Self { text, at: 0, depth: 0 }
     }
 
     /// Returns the offset after the string that begins at the quote `at`.
-    fn string_end(&self, at: usize) -> usize {
+    pub(super) fn string_end(&self, at: usize) -> usize {
         let mut end = at + 1;
         loop {
             let rest = self.text.get(end..).unwrap_or_default();
@@ -364,62 +363,9 @@ impl<'l> Iterator for Members<'l> {
     }
 }
 
-/// Returns the range of the message that a line names: the value of `"message"`, `msg=` or a
-/// similar field, without quotes. `None` without one. O(line).
-pub(super) fn message_range(line: &[u8]) -> Option<Range<usize>> {
-    object_message(line).or_else(|| pair_message(line))
-}
-
-/// Returns the range of the message in the JSON object of a line. Members of inner objects count
-/// only if the object itself has no message.
-fn object_message(line: &[u8]) -> Option<Range<usize>> {
-    let from = memchr::memmem::find(line, b"{\"")?;
-    let members = Members::new(line.get(from..)?);
-    let rank = |member: &Member<'_>| {
-        let rank =
-            MESSAGES.iter().position(|name| member.name.eq_ignore_ascii_case(name.as_bytes()))?;
-        let is_text = member.value.len() > 2 && member.value.starts_with(b"\"");
-        is_text.then_some((member.depth > 1, rank))
-    };
-    let ranked = members.filter_map(|member| Some((rank(&member)?, member)));
-    let (_, best) = ranked.min_by_key(|(rank, _)| *rank)?;
-    let start = from + best.at + 1;
-    Some(start..start + unquoted(best.value).len())
-}
-
-/// Returns the range of the message in a line of `key=value` pairs.
-fn pair_message(line: &[u8]) -> Option<Range<usize>> {
-    let rank = |sign: usize| {
-        let before = line.get(..sign)?;
-        let length = before.iter().rev().take_while(|byte| is_key_letter(byte)).count();
-        let key = before.get(sign - length..)?;
-        MESSAGES.iter().position(|name| name.as_bytes() == key)
-    };
-    let signs = memchr::memchr_iter(b'=', line);
-    let (_, sign) = signs.filter_map(|sign| Some((rank(sign)?, sign))).min()?;
-    let start = sign + 1;
-    let length = match line.get(start) {
-        Some(b'"') => Members::new(line).string_end(start) - start,
-        _ => run(line, start, |byte| *byte != b' '),
-    };
-    let end = (start + length).min(line.len());
-    let value = line.get(start..end)?;
-    let inner = unquoted(value);
-    let start = start + usize::from(inner.len() < value.len());
-    (!inner.is_empty()).then_some(start..start + inner.len())
-}
-
-fn is_key_letter(byte: &u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"_-.@".contains(byte)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn message(line: &str) -> &str {
-        message_range(line.as_bytes()).map_or("", |range| line.get(range).unwrap())
-    }
 
     #[test]
     fn named_severities_are_detected() {
@@ -488,20 +434,6 @@ mod tests {
         ] {
             let field = SeverityField::learn(lines.iter().map(|line| line.as_bytes()));
             assert_eq!(field.severity(line.as_bytes()), expected, "{line}");
-        }
-    }
-
-    #[test]
-    fn messages_are_found() {
-        for (line, expected) in [
-            (r#"{"err":{"message":"inner"},"level":50,"msg":"outer \"x\""}"#, r#"outer \"x\""#),
-            (r#"{"err":{"message":"inner"},"level":50}"#, "inner"),
-            (r#"[pod/a] {"level":"ERROR","msg":"cut"#, "cut"),
-            (r#"t=1 lvl=eror msg="no peers left" n=2"#, "no peers left"),
-            ("level=warn msg=slow n=2", "slow"),
-            ("level=warn n=2", ""),
-        ] {
-            assert_eq!(message(line), expected, "{line}");
         }
     }
 }

@@ -7,10 +7,15 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::ops::Range;
 
-use super::log_field::{SeverityField, message_range, named_severity};
+use super::log_field::{SeverityField, named_severity};
 use super::log_line::{Letters, LogLine, SeverityStyle, SeverityWord};
-use super::log_prefix::{begins_entry, is_continuation, is_indented, is_trace, message, priority};
-use super::log_sample::{SampleLine, has_long_entries, has_severity_lines, have_containers};
+use super::log_message::{cause_range, message_range};
+use super::log_prefix::{
+    begins_entry, is_continuation, is_indented, is_trace, message, priority, tag_of_cause,
+};
+use super::log_sample::{
+    SampleLine, are_translated, has_long_entries, has_severity_lines, have_containers, is_document,
+};
 use super::severity::{Severity, strict_severity};
 
 /// The maximum number of styles in which one log writes severities. Logs of several services have
@@ -63,6 +68,11 @@ pub struct EntryHead {
     /// The range of the message in a severe entry, if it is the value of a named field such as
     /// `"msg"`.
     pub named_message: Option<Range<usize>>,
+    /// True if the message is the cause of an exception. The line belongs to the entry before it if
+    /// that has the same severity and tag.
+    pub may_continue: bool,
+    /// The range of the cause that the entry names beside that message, such as `"error"`.
+    pub cause: Option<Range<usize>>,
 }
 
 impl LogFormat {
@@ -73,14 +83,17 @@ impl LogFormat {
     pub fn learn(lines: &[Cow<'_, [u8]>]) -> Self {
         let lines = lines.iter().filter(|line| !line.trim_ascii().is_empty());
         let field = SeverityField::learn(lines.clone().map(AsRef::as_ref));
-        let sample: Vec<SampleLine> = lines.map(|line| SampleLine::read(line, &field)).collect();
+        let sample: Vec<SampleLine> =
+            lines.clone().map(|line| SampleLine::read(line, &field)).collect();
         let count = |test: &dyn Fn(&SampleLine) -> bool| sample.iter().filter(|x| test(x)).count();
         let is_third = |count: usize| count >= MIN_ENTRIES && count * 3 >= sample.len();
         let times = sample.iter().filter(|line| !line.is_indented);
         let time = common_last_field(times.filter_map(|line| line.parsed.time));
         let has_time = |line: &SampleLine| !line.is_indented && has_time(&line.parsed, time);
         let has_severity_lines = time.is_some() && has_severity_lines(&sample);
-        let is_long = has_severity_lines || time.is_some() && has_long_entries(&sample);
+        let is_document = || is_document(lines.clone().map(AsRef::as_ref));
+        let has_long_entries = time.is_some() && has_long_entries(&sample) && !is_document();
+        let is_long = has_severity_lines || has_long_entries;
         let time = time.filter(|_| is_long || is_third(count(&has_time)));
         let is_entry = |line: &&SampleLine| {
             if time.is_some() { has_time(line) } else { !line.is_indented }
@@ -91,11 +104,12 @@ impl LogFormat {
         };
         let mut format = Self {
             time,
-            is_named: is_third(count(&|line| line.is_named)),
+            is_named: is_third(count(&|line| line.is_named))
+                || field.has_own_name() && is_third(count(&|line| line.is_object)),
             has_priority: most(&|line| line.has_priority),
             has_containers: have_containers(&sample),
             has_severity_lines,
-            is_translated: sample.iter().any(SampleLine::is_translated),
+            is_translated: are_translated(&sample),
             field,
             is_log: time.is_some() || is_third(count(&|line| line.begins_entry)),
             ..Self::default()
@@ -192,20 +206,27 @@ impl LogFormat {
             severity,
             message,
             named_message: None,
+            may_continue: false,
+            cause: None,
         };
         if let Some(severity) = named {
             let is_severe = severity != Severity::Other;
             let named_message = is_severe.then(|| message_range(line)).flatten();
-            return EntryHead { named_message, ..head(true, severity, parsed.time_end) };
+            let cause = named_message.as_ref().and_then(|message| cause_range(line, message));
+            return EntryHead { named_message, cause, ..head(true, severity, parsed.time_end) };
         }
         if let Some(word) = self.severity_line(&parsed, is_timed) {
             return head(true, word.severity, word.end);
         }
         let hit = self.hit(&parsed);
         let is_start = self.is_start(line, &parsed, hit.is_some());
-        let is_trace = |word: &SeverityWord| is_trace(line.get(word.end..).unwrap_or_default());
+        let rest = |word: &SeverityWord| line.get(word.end..).unwrap_or_default();
         match hit {
-            _ if !is_start || hit.is_some_and(is_trace) => head(false, Severity::Other, 0),
+            _ if !is_start => head(false, Severity::Other, 0),
+            Some(word) if tag_of_cause(rest(word)).is_some() => {
+                EntryHead { may_continue: true, ..head(true, word.severity, word.end) }
+            }
+            Some(word) if is_trace(rest(word)) => head(false, Severity::Other, 0),
             Some(word) => head(true, word.severity, word.end),
             None => head(true, self.severity(line, &parsed), parsed.time_end),
         }

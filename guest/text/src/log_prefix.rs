@@ -110,9 +110,8 @@ const MAX_TAG_BYTES: usize = 120;
 /// Returns true if the message after a severity is a line of a stack trace, as in the logs of
 /// Android: `E/App( 12): \tat a.b.C(D.java:1)`. `rest` is the line after the severity.
 pub(super) fn is_trace(rest: &[u8]) -> bool {
-    let head = rest.get(..MAX_TAG_BYTES).unwrap_or(rest);
-    let Some(at) = memchr::memmem::find(head, b": ") else { return false };
-    let message = rest.get(at + 2..).unwrap_or_default().trim_ascii_start();
+    let Some(tag) = tag(rest) else { return false };
+    let message = rest.get(tag.len()..).unwrap_or_default().trim_ascii_start();
     let is_call = |rest: &[u8]| {
         let name = rest.iter().take_while(|byte| !matches!(byte, b'(' | b' '));
         name.filter(|byte| **byte == b'.').count() > 0 && rest.contains(&b'(')
@@ -121,7 +120,23 @@ pub(super) fn is_trace(rest: &[u8]) -> bool {
         |rest: &[u8]| rest.first().is_some_and(u8::is_ascii_digit) && rest.ends_with(b" more");
     message.strip_prefix(b"at ").is_some_and(is_call)
         || message.strip_prefix(b"... ").is_some_and(is_more)
-        || message.starts_with(b"Caused by: ")
+        || message.starts_with(CAUSED_BY)
+}
+
+/// The beginning of the line of a stack trace that names an earlier exception.
+const CAUSED_BY: &[u8] = b"Caused by: ";
+
+/// Returns the tag before the message of a line, with its colon and space. `rest` is the line after
+/// the severity. `None` without a tag.
+fn tag(rest: &[u8]) -> Option<&[u8]> {
+    let head = rest.get(..MAX_TAG_BYTES).unwrap_or(rest);
+    rest.get(..memchr::memmem::find(head, b": ")? + 2)
+}
+
+/// Returns the tag of a line whose message is the cause of an exception. The line belongs to the
+/// entry before it only if that has the same tag. `rest` is the line after the severity.
+pub(super) fn tag_of_cause(rest: &[u8]) -> Option<&[u8]> {
+    tag(rest).filter(|tag| rest.get(tag.len()..).is_some_and(|rest| rest.starts_with(CAUSED_BY)))
 }
 
 /// Returns true if the line begins a log entry: with a time, a level or a JSON object, possibly in

@@ -1,6 +1,7 @@
 //! The sample of lines from which the format of a log is learned.
 
-use super::log_field::SeverityField;
+use super::boundary::is_heading;
+use super::log_field::{SeverityField, is_object};
 use super::log_line::{LogLine, SeverityWord};
 use super::log_prefix::{begins_entry, container, is_indented, priority};
 
@@ -8,12 +9,19 @@ use super::log_prefix::{begins_entry, container, is_indented, priority};
 const MIN_LONG_ENTRIES: usize = 3;
 /// The last field in which entries of many lines have a severity.
 const MAX_LONG_ENTRY_FIELD: u8 = 4;
+/// The minimum number of bytes before the end of a time that follows a date.
+const MIN_DATED_BYTES: usize = 15;
+/// The minimum number of lines with signs of another language than English.
+const MIN_TRANSLATED: usize = 2;
 
 /// A line of the sample.
 pub(super) struct SampleLine {
     pub(super) parsed: LogLine,
     pub(super) is_indented: bool,
     pub(super) is_named: bool,
+    pub(super) is_object: bool,
+    /// True if the line has letters beyond ASCII.
+    has_wide_letters: bool,
     pub(super) has_priority: bool,
     pub(super) begins_entry: bool,
     /// The name of the container before `|`.
@@ -27,6 +35,8 @@ impl SampleLine {
             parsed: LogLine::parse(line),
             is_indented: is_indented(line),
             is_named: field.severity(line).is_some(),
+            is_object: is_object(line),
+            has_wide_letters: line.iter().any(is_lead_of_letter),
             has_priority: priority(line).is_some(),
             begins_entry: begins_entry(line),
             container: container(line).map(<[u8]>::to_vec),
@@ -39,7 +49,7 @@ impl SampleLine {
     }
 
     /// Returns true if a severity of the line is in another language than English.
-    pub(super) fn is_translated(&self) -> bool {
+    fn is_translated(&self) -> bool {
         self.parsed.words.iter().any(|word| word.is_translated)
     }
 
@@ -52,21 +62,55 @@ impl SampleLine {
 }
 
 /// Returns true if some lines begin with a time and a severity. A stack trace of many lines may
-/// follow each of them.
+/// follow each of them. False if all of these lines are in one part, as quotes of a log are.
 pub(super) fn has_long_entries(sample: &[SampleLine]) -> bool {
-    let entries = sample.iter().filter(|line| line.begins_with_time_and_severity()).count();
-    entries >= MIN_LONG_ENTRIES && entries * 60 >= sample.len()
+    let is_entry = |line: &SampleLine| line.begins_with_time_and_severity();
+    let entries = sample.iter().filter(|line| is_entry(line)).count();
+    let first = sample.iter().position(is_entry).unwrap_or(0);
+    let last = sample.iter().rposition(is_entry).unwrap_or(0);
+    entries >= MIN_LONG_ENTRIES
+        && entries * 60 >= sample.len()
+        && first * 3 <= sample.len()
+        && last * 3 >= sample.len()
 }
 
-/// Returns true if lines without a time begin with a severity, about as many as have a time.
+/// Returns true if lines have the headings or the fences of Markdown.
+pub(super) fn is_document<'l>(lines: impl Iterator<Item = &'l [u8]> + Clone) -> bool {
+    lines.clone().filter(|line| is_heading(line)).count() >= 2
+        || lines.filter(|line| line.starts_with(b"```")).count() >= 2
+}
+
+/// Returns true if entries may have severities in another language than English: some lines do, or
+/// have letters beyond ASCII. Rare severities of such logs are not in the sample.
+pub(super) fn are_translated(sample: &[SampleLine]) -> bool {
+    let count = |test: &dyn Fn(&SampleLine) -> bool| sample.iter().filter(|x| test(x)).count();
+    let translated = count(&SampleLine::is_translated);
+    let wide = count(&|line| line.has_wide_letters);
+    // A single word such as `ATTENTION` is usual in English, too.
+    translated.max(wide) >= MIN_TRANSLATED && translated.max(wide) * 20 >= sample.len()
+}
+
+/// Returns true if a byte begins a letter beyond ASCII in UTF-8. Punctuation, symbols and emoji
+/// have other first bytes.
+fn is_lead_of_letter(byte: &u8) -> bool {
+    matches!(byte, 0xC3..=0xDF | 0xE0..=0xE1 | 0xE3..=0xED)
+}
+
+/// Returns true if lines without a time begin with a severity, about as many as have a time. A line
+/// with a time is before some of them.
 pub(super) fn has_severity_lines(sample: &[SampleLine]) -> bool {
     let count = |test: &dyn Fn(&SampleLine) -> bool| sample.iter().filter(|x| test(x)).count();
     let begins = |line: &SampleLine| {
         line.parsed.time.is_none() && !line.is_indented && line.begins_with_severity()
     };
-    let timed = |line: &SampleLine| line.parsed.time.is_some() && line.parsed.words.is_empty();
+    let timed =
+        |line: &SampleLine| line.parsed.time_end >= MIN_DATED_BYTES && line.parsed.words.is_empty();
     let (severities, times) = (count(&begins), count(&timed));
+    // The later lines of the sample are not adjacent.
+    let is_pair = |two: &&[SampleLine]| matches!(two, [one, two] if timed(one) && begins(two));
+    let pairs = sample.windows(2).filter(is_pair).count();
     severities >= MIN_LONG_ENTRIES
+        && pairs * 4 >= severities
         && severities * 60 >= sample.len()
         && severities * 2 >= times
         && times * 2 >= severities

@@ -42,6 +42,16 @@ const ERROR_STARTS: &[&[u8]] = &[
 const WARNING_STARTS: &[&[u8]] =
     &[b"warning:", b"Warning:", b"WARN", b"##[warning]", b"npm WARN", b"npm warn", b"PHP Warning:"];
 
+/// Lines with which build tools report a failure: Ant, Xcode and Make.
+const VERDICTS: &[&[u8]] = &[
+    b"BUILD FAILED",
+    b"BUILD FAILURE",
+    b"** BUILD FAILED **",
+    b"** TEST FAILED **",
+    b"** ARCHIVE FAILED **",
+    b"** CLEAN FAILED **",
+];
+
 /// Returns the severity of a line of any text, derived from the beginning of the line only.
 #[must_use]
 #[inline(never)]
@@ -74,6 +84,9 @@ pub fn crash_severity(line: &[u8]) -> Severity {
 pub fn line_severity(line: &[u8]) -> Severity {
     if line.first().is_none_or(u8::is_ascii_whitespace) {
         return Severity::Other;
+    }
+    if VERDICTS.contains(&line.trim_ascii_end()) {
+        return Severity::Error;
     }
     let words = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
     if words.take(MIN_MESSAGE_WORDS + 1).count() <= MIN_MESSAGE_WORDS {

@@ -89,17 +89,19 @@ fn in_digits(first: u8x16, second: u8x16) -> u8x16 {
 const HAS_BYTE_SHUFFLE: bool =
     cfg!(any(target_feature = "simd128", target_feature = "ssse3", target_feature = "neon"));
 
-/// The three-letter prefixes of words such as `error` and `warning` that are searched. Each of the
-/// eight sets is one bit in [`NIBBLE_TABLES`]. The grouping keeps accidental matches rare.
+/// The three-letter parts of words such as `error` and `warning` that are searched. In other
+/// languages, these are `schwerwiegend`, `varning`, `grave`, `fehler`, `advertencia`, `allvarlig`
+/// and `avvertenza`. Each of the eight sets is one bit in [`NIBBLE_TABLES`]. The grouping keeps
+/// accidental matches rare.
 const WORDS: [&[&[u8; 3]]; 8] = [
     &[b"err", b"thr", b"ero"],
     &[b"war", b"wrn", b"ale"],
     &[b"fat", b"ftl", b"fai"],
-    &[b"cri"],
-    &[b"tra"],
-    &[b"sev", b"lev"],
+    &[b"cri", b"hwe", b"rni"],
+    &[b"tra", b"rav"],
+    &[b"sev", b"lev", b"feh", b"dve"],
     &[b"pan", b"eme"],
-    &[b"lvl", b"exc"],
+    &[b"lvl", b"exc", b"lva", b"avv"],
 ];
 
 /// For the first, second and third letter of [`WORDS`]: the sets of words with such a letter, as
@@ -197,6 +199,13 @@ mod tests {
             "{\"level\":50}",
             "fatal: not a repository",
             "warning: unused",
+            "SCHWERWIEGEND: x",
+            "GRAVE: x",
+            "FEHLER:  x",
+            "ALLVARLIG: x",
+            "ADVERTENCIA: x",
+            "AVVERTENZA: x",
+            "VARNING: x",
         ];
         for grave in grave {
             for before in 0..70 {

@@ -8,7 +8,7 @@ mod readable;
 
 use std::borrow::Cow;
 
-use self::log_errors::{EntryDetail, FULL_DETAIL, LogErrors, shown_part};
+use self::log_errors::{EntryDetail, FULL_DETAIL, LogErrors, shown_line};
 use self::readable::Readable;
 use crate::json::text::{Form, boundary, visible};
 use crate::text::colours::without_colours;
@@ -178,7 +178,7 @@ impl<'t> Highlights<'t> {
     fn entry(&self, entry: &LogEntry<'_>, detail: &EntryDetail, count: &str) -> String {
         let below = (entry.length + 1).saturating_sub(entry.header_lines).max(1);
         let shown = below.min(detail.lines.max(1));
-        let says = shortened(shown_part(entry, detail), detail.bytes);
+        let says = shown_line(entry, detail);
         let mut text = format!("{}: {says}{count}", entry.line + 1);
         // Blank lines and rules say nothing.
         let from = entry.line + entry.header_lines;
@@ -413,7 +413,7 @@ mod tests {
             .collect();
         let found = excerpt(&log, 10, 600);
         assert!(found.contains("19 errors, 0 warnings (in all lines 20 and 0)"), "{found}");
-        let first = "14: page 13 failed\"} (20 alike in all lines)\n24: page 23 failed\"}\n";
+        let first = "14: page 13 failed … x (20 alike in all lines)\n24: page 23 failed … x\n";
         assert!(found.contains(first), "{found}");
     }
 

@@ -2,11 +2,13 @@
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::{HighlightWriter, Highlights, MAX_LINE_BYTES, MAX_TRACE_LINES};
-use crate::text::log_entry::{LogEntry, Masking, Subject, template};
+use super::{HighlightWriter, Highlights, MAX_LINE_BYTES, MAX_TRACE_LINES, shortened};
+use crate::text::log_entry::{LogEntry, Subject};
+use crate::text::log_template::{Masking, template};
 use crate::text::severity::Severity;
 
 /// The maximum number of bytes of a UTF-8 character. Cutting a line at a character boundary may
@@ -288,7 +290,9 @@ impl MergedEntries<'_> {
     /// Returns the minimum number of bytes that [`MergedEntries::format`] writes, a lower bound for
     /// the cost.
     fn min_bytes(&self, detail: &EntryDetail) -> u64 {
-        shown_part(self.entry, detail).len().min(detail.bytes - MAX_CHAR_BYTES) as u64
+        let message = self.entry.message_end.map_or(usize::MAX, |end| end - self.entry.message);
+        let shown = shown_part(self.entry, detail).len().min(message);
+        shown.min(detail.bytes - MAX_CHAR_BYTES) as u64
     }
 
     /// Formats the first of the merged entries, with their number after its first line. `total` is
@@ -316,10 +320,29 @@ impl MergedEntries<'_> {
     }
 }
 
-/// Returns the part of an entry's first line that is shown.
-pub(super) fn shown_part<'e>(entry: &'e LogEntry<'_>, detail: &EntryDetail) -> &'e [u8] {
+/// Returns the part of an entry's first line that is shown, without the limit of `detail`.
+fn shown_part<'e>(entry: &'e LogEntry<'_>, detail: &EntryDetail) -> &'e [u8] {
+    entry.says.get(shown_start(entry, detail)..).unwrap_or_default()
+}
+
+/// Returns the byte offset in an entry's first line of the part that is shown.
+fn shown_start(entry: &LogEntry<'_>, detail: &EntryDetail) -> usize {
     // The message of a JSON object may be after other long members.
     let is_late = entry.message_end.is_some_and(|end| end > detail.bytes);
-    let start = if detail.is_brief || is_late { entry.severity_start() } else { 0 };
-    entry.says.get(start..).unwrap_or_default()
+    if detail.is_brief || is_late { entry.severity_start() } else { 0 }
+}
+
+/// Returns what is shown of an entry's first line: its message, and the cause that it names, even
+/// if other members are between them.
+pub(super) fn shown_line(entry: &LogEntry<'_>, detail: &EntryDetail) -> String {
+    let start = shown_start(entry, detail);
+    let is_hidden = |cause: &&Range<usize>| cause.start < start || cause.end > start + detail.bytes;
+    let cause = entry.cause.as_ref().filter(is_hidden);
+    let cause = cause.and_then(|cause| entry.says.get(cause.clone()));
+    let (Some(cause), Some(end)) = (cause, entry.message_end) else {
+        return shortened(shown_part(entry, detail), detail.bytes);
+    };
+    let message = entry.says.get(start..end).unwrap_or_default();
+    let message = shortened(message, detail.bytes);
+    format!("{message} … {}", shortened(cause, detail.bytes / 2))
 }
