@@ -16,6 +16,7 @@ pub mod log_line;
 mod log_message;
 mod log_prefix;
 mod log_sample;
+mod log_source;
 pub mod log_template;
 mod log_time;
 pub mod markup;

@@ -4,6 +4,7 @@ use wide::u8x16;
 
 use super::log_entry::LogEntry;
 use super::log_message::message_range;
+use super::log_source::{is_letter, source_length};
 use context_guard_json::blocks::{copy_until, find_where, in_range};
 
 /// The maximum number of bytes of a quoted value that [`template`] replaces.
@@ -63,7 +64,7 @@ pub fn template(entry: &LogEntry<'_>, masking: Masking) -> Vec<u8> {
 /// Appends a message to `out` with its values replaced. Of a JSON object after the message, only
 /// the text of the error remains.
 fn mask_message(out: &mut Vec<u8>, message: &[u8]) {
-    let message = without_source(message);
+    let message = message.get(source_length(message)..).unwrap_or_default();
     let Some(at) = memchr::memmem::find(message, b"{\"") else {
         return mask_values(out, message);
     };
@@ -81,32 +82,6 @@ fn mask_message(out: &mut Vec<u8>, message: &[u8]) {
 fn has_words(text: &[u8]) -> bool {
     let words = text.split(u8::is_ascii_whitespace);
     words.filter(|word| word.iter().filter(|byte| is_letter(byte)).count() > 1).count() > 1
-}
-
-fn is_letter(byte: &u8) -> bool {
-    byte.is_ascii_alphabetic() || *byte >= 0x80
-}
-
-/// Returns a message without the name of its source, such as a class, before a dash:
-/// `[main] shop.Orders - refused`.
-fn without_source(message: &[u8]) -> &[u8] {
-    let mut rest = message.trim_ascii_start();
-    loop {
-        if let Some(after) = rest.strip_prefix(b"- ") {
-            return after;
-        }
-        let end = match rest.first() {
-            Some(b'[') => memchr::memchr(b']', rest).map(|at| at + 1),
-            _ => memchr::memchr(b' ', rest),
-        };
-        let token = end.and_then(|end| rest.split_at_checked(end));
-        let Some((token, after)) = token else { return message };
-        let is_word = |byte: &u8| byte.is_ascii_digit() || b".:".contains(byte);
-        if !token.starts_with(b"[") && !token.iter().any(is_word) {
-            return message;
-        }
-        rest = after.trim_ascii_start();
-    }
 }
 
 /// The minimum number of words by which messages are compared. Messages of fewer words have most of
@@ -257,19 +232,6 @@ mod tests {
         assert_eq!(masked(one, 0, Masking::Values), masked(two, 0, Masking::Values));
         let other = r#"host FAILED to start => {"changed": false, "msg": "no route"}"#;
         assert!(masked(other, 0, Masking::Values).ends_with("no route"));
-    }
-
-    #[test]
-    fn sources_are_no_part_of_values() {
-        for line in [
-            "c.a.StockClient - age 4 s",
-            "  [a b - 1] 2026-01-02 1:02:03,5  A.java:1 - age 7 s",
-            "[main] 2026-01-02 A.java:1 - age 7 s",
-        ] {
-            assert_eq!(masked(line, 0, Masking::Values), "age 0 s");
-        }
-        let prose = "login of a user - retrying";
-        assert_eq!(masked(prose, 0, Masking::Values), prose);
     }
 
     #[test]

@@ -15,6 +15,10 @@ use crate::text::severity::Severity;
 /// remove up to three bytes more.
 const MAX_CHAR_BYTES: usize = 4;
 
+/// The maximum number of bytes of a source, such as a thread and a class, in entries that are shown
+/// in brief.
+const MAX_SOURCE_BYTES: usize = 32;
+
 /// The maximum number of bytes that one token of usual text encodes.
 const MAX_TOKEN_BYTES: u64 = 16;
 
@@ -42,7 +46,7 @@ pub(super) const FULL_DETAIL: EntryDetail =
 const LEAST_DETAIL: EntryDetail = detail(Masking::Words, 1, 80, true);
 
 /// The amounts of detail to try, in falling order.
-const DETAILS: [EntryDetail; 10] = [
+const DETAILS: [EntryDetail; 11] = [
     FULL_DETAIL,
     detail(Masking::Header, 2, MAX_LINE_BYTES, false),
     detail(Masking::Header, 1, MAX_LINE_BYTES, false),
@@ -50,8 +54,9 @@ const DETAILS: [EntryDetail; 10] = [
     detail(Masking::Numbers, 1, 160, true),
     detail(Masking::Values, 1, MAX_LINE_BYTES, true),
     detail(Masking::Values, 1, 160, true),
-    detail(Masking::Values, 1, 80, true),
+    detail(Masking::Words, 1, MAX_LINE_BYTES, true),
     detail(Masking::Words, 1, 160, true),
+    detail(Masking::Values, 1, 80, true),
     LEAST_DETAIL,
 ];
 
@@ -329,7 +334,12 @@ fn shown_part<'e>(entry: &'e LogEntry<'_>, detail: &EntryDetail) -> &'e [u8] {
 fn shown_start(entry: &LogEntry<'_>, detail: &EntryDetail) -> usize {
     // The message of a JSON object may be after other long members.
     let is_late = entry.message_end.is_some_and(|end| end > detail.bytes);
-    if detail.is_brief || is_late { entry.severity_start() } else { 0 }
+    let text = entry.text_start();
+    match detail.is_brief {
+        true if text > entry.message + MAX_SOURCE_BYTES => text,
+        _ if detail.is_brief || is_late => entry.severity_start(),
+        _ => 0,
+    }
 }
 
 /// Returns what is shown of an entry's first line: its message, and the cause that it names, even
@@ -340,7 +350,12 @@ pub(super) fn shown_line(entry: &LogEntry<'_>, detail: &EntryDetail) -> String {
     let cause = entry.cause.as_ref().filter(is_hidden);
     let cause = cause.and_then(|cause| entry.says.get(cause.clone()));
     let (Some(cause), Some(end)) = (cause, entry.message_end) else {
-        return shortened(shown_part(entry, detail), detail.bytes);
+        let shown = shortened(shown_part(entry, detail), detail.bytes);
+        if start <= entry.message {
+            return shown;
+        }
+        let severity = entry.says.get(entry.severity_start()..entry.message).unwrap_or_default();
+        return format!("{} … {shown}", String::from_utf8_lossy(severity));
     };
     let message = entry.says.get(start..end).unwrap_or_default();
     let message = shortened(message, detail.bytes);
