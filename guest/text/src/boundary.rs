@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use context_guard_json::text::{self, Form};
 
 use super::colours::without_colours;
+use super::heading::is_heading;
 use super::log_format::LogFormat;
 
 /// The suitability of the boundary between two lines as the end of a chunk of text. Greater is
@@ -123,13 +124,6 @@ fn in_log(format: &LogFormat, line: &[u8], form: Form) -> Rank {
 /// Decodes the beginning of a line of a log, without ANSI escape sequences.
 fn log_head(line: &[u8], form: Form) -> Cow<'_, [u8]> {
     without_colours(text::prefix(line, LOG_SAMPLE_BYTES, form))
-}
-
-/// Returns true if the line is a Markdown heading: one to six `#` and a space.
-#[must_use]
-pub fn is_heading(line: &[u8]) -> bool {
-    let marks = line.iter().take_while(|byte| **byte == b'#').count();
-    (1..=6).contains(&marks) && line.get(marks) == Some(&b' ')
 }
 
 #[cfg(test)]

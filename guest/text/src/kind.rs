@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use super::boundary::is_heading;
 use super::colours::without_colours;
 use super::definition::is_definition;
+use super::heading::is_document;
 use super::lines::IndexedText;
 use super::log_format::LogFormat;
 use super::log_line::LogLine;
@@ -87,7 +87,7 @@ impl Kind {
         if is_table(&head) {
             return Kind::Table;
         }
-        if count(&|line| is_heading(line)) >= 2 || count(&|line| line.starts_with(b"```")) >= 2 {
+        if is_document(head.iter().copied()) {
             return Kind::Markdown;
         }
         // Schemas have more lines of documentation than of code.

@@ -15,6 +15,8 @@ use super::test_failures::{FailedTest, test_failures};
 
 /// The left side of a box around a message, as Terraform draws it.
 const BOX_SIDE: &[u8] = "│".as_bytes();
+/// The maximum number of lines of a stack trace before its exception.
+const MAX_STACK_LINES: usize = 200;
 /// The maximum number of lines of a message in a box.
 const MAX_BOX_LINES: usize = 40;
 
@@ -188,11 +190,19 @@ fn entries<'t>(
                     (entry.message, entry.message_end) = (message.start, Some(message.end));
                     entry.cause = head.cause;
                 }
+                if let Some(end) = exception_line(text, at, &entry.says) {
+                    entry.join(&without_colours(text.line(end)));
+                    entry.header_lines = 1;
+                }
                 if has_message_below(&entry) {
                     let next = without_colours(text.line(at + 1));
                     let is_own = is_indented(&next) || entry.says.ends_with(b"===");
                     let is_own = is_own && !next.trim_ascii().is_empty();
                     if is_own && !format.begins_entry(&next) {
+                        if entry.says.ends_with(b"[[") {
+                            // GlassFish writes many fields before the message.
+                            entry.message = entry.says.len() + 1;
+                        }
                         entry.join(&next);
                     }
                 }
@@ -232,7 +242,10 @@ fn has_message_below(entry: &LogEntry<'_>) -> bool {
     let is_source = name.ends_with(b"]") || name.contains(&b'.');
     entry.message > 0
         && entry.message_end.is_none()
-        && (name.is_empty() || name.ends_with(b"===") || is_source && name.iter().all(is_name))
+        && (name.is_empty()
+            || name.ends_with(b"[[")
+            || name.ends_with(b"===")
+            || is_source && name.iter().all(is_name))
 }
 
 /// Returns the lines of a text other than a log that begin like errors or warnings. Empty if more
@@ -245,7 +258,10 @@ fn error_lines<'t>(text: &IndexedText<'t>, candidates: &[bool]) -> Vec<LogEntry<
         let says = without_colours(text.line(line));
         let level = line_severity(without_box(&says));
         let is_inside = |last: &LogEntry<'_>| last.line + last.length > line;
-        if level == Severity::Other || found.last().is_some_and(is_inside) {
+        // Documentation has sessions of Python whose result is an exception.
+        let is_session = says.starts_with(b"Traceback (")
+            && line.checked_sub(1).is_some_and(|before| is_prompt(&text.start(before)));
+        if level == Severity::Other || is_session || found.last().is_some_and(is_inside) {
             continue;
         }
         // pytest repeats its mark on all lines of one report.
@@ -260,6 +276,14 @@ fn error_lines<'t>(text: &IndexedText<'t>, candidates: &[bool]) -> Vec<LogEntry<
         }
         doubtful += usize::from(!has_origin(&says));
         let mut entry = LogEntry::new(level, line, says, 0);
+        if entry.says.starts_with(b"ERROR in ") || entry.says.starts_with(b"WARNING in ") {
+            // Webpack writes the file first.
+            entry.join(&without_colours(text.line(line + 1)));
+        }
+        if let Some(end) = exception_line(text, line, &entry.says) {
+            entry.join(&without_colours(text.line(end)));
+            (entry.length, entry.header_lines) = (end + 1 - line, 1);
+        }
         let is_in_box = |line: &usize| without_colours(text.start(*line)).starts_with(BOX_SIDE);
         if entry.says.starts_with(BOX_SIDE) {
             entry.length +=
@@ -270,11 +294,29 @@ fn error_lines<'t>(text: &IndexedText<'t>, candidates: &[bool]) -> Vec<LogEntry<
     if doubtful * 2 > text.len() { Vec::new() } else { found }
 }
 
+/// Returns true if a line is the input of an interactive session of Python.
+fn is_prompt(line: &[u8]) -> bool {
+    line.starts_with(b">>> ") || line.starts_with(b"... ")
+}
+
+/// Returns the number of the line with the exception after the trace of Python that begins in
+/// `line`. `None` for other lines.
+fn exception_line(text: &IndexedText<'_>, line: usize, says: &[u8]) -> Option<usize> {
+    if !says.starts_with(b"Traceback (") {
+        return None;
+    }
+    let later = line + 1..text.len().min(line + MAX_STACK_LINES);
+    later.into_iter().find(|line| {
+        let start = text.start(*line);
+        !is_indented(&start) && !start.trim_ascii().is_empty()
+    })
+}
+
 /// Returns a line without the side of a box and the symbol at its start. Rows of tables have more
 /// than one side, and remain.
 fn without_box(line: &[u8]) -> &[u8] {
     let sides = [BOX_SIDE, "┃".as_bytes()];
-    let signs = ["✖".as_bytes(), "✗".as_bytes(), "❌".as_bytes()];
+    let signs = ["✖", "✗", "❌", "┌"].map(str::as_bytes);
     let is_only =
         |inner: &&[u8]| sides.iter().all(|side| memchr::memmem::find(inner, side).is_none());
     let boxed = sides.iter().find_map(|sign| line.strip_prefix(*sign)).filter(is_only);

@@ -4,25 +4,25 @@
 //! about the same field, and their time in the same field.
 
 use std::borrow::Cow;
-use std::cmp::Reverse;
 use std::ops::Range;
 
+use super::heading::is_document;
 use super::log_field::{SeverityField, named_severity};
-use super::log_line::{Letters, LogLine, SeverityStyle, SeverityWord};
+use super::log_line::{Letters, LogLine, SeverityWord};
 use super::log_message::{cause_range, message_range};
 use super::log_prefix::{
     begins_entry, is_continuation, is_indented, is_trace, message, priority, tag_of_cause,
 };
 use super::log_sample::{
-    SampleLine, are_translated, has_long_entries, has_severity_lines, have_containers, is_document,
+    SampleLine, are_translated, has_long_entries, has_severity_lines, have_containers,
+    have_time_lines,
 };
-use super::severity::{Severity, strict_severity};
+use super::log_style::{LearnedStyle, MIN_ENTRIES, dominant_style};
+use super::severity::{Severity, report_severity, strict_severity};
 
 /// The maximum number of styles in which one log writes severities. Logs of several services have
 /// more than one.
 const MAX_STYLES: usize = 4;
-/// The minimum number of lines with a time or severity in a log.
-const MIN_ENTRIES: usize = 2;
 
 /// The format of a log: the beginnings of its entries, and the styles of their severities.
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,17 +43,10 @@ pub struct LogFormat {
     has_priority: bool,
     /// True if lines begin with the name of a container and `|`.
     has_containers: bool,
+    /// True if times have lines of their own, and reports follow them, as in the alert log of
+    /// Oracle.
+    has_time_lines: bool,
     is_log: bool,
-}
-
-/// A style of severities, with the range of fields in which entries have them.
-#[derive(Clone, Copy, Debug)]
-struct LearnedStyle {
-    style: SeverityStyle,
-    first: u8,
-    last: u8,
-    /// True if only lines with a time have a severity in this style.
-    needs_time: bool,
 }
 
 /// The properties of one line of a log.
@@ -108,6 +101,7 @@ impl LogFormat {
                 || field.has_own_name() && is_third(count(&|line| line.is_object)),
             has_priority: most(&|line| line.has_priority),
             has_containers: have_containers(&sample),
+            has_time_lines: time.is_some() && have_time_lines(&sample),
             has_severity_lines,
             is_translated: are_translated(&sample),
             field,
@@ -170,6 +164,7 @@ impl LogFormat {
         };
         self.has_priority
             || self.has_severity_lines
+            || self.has_time_lines
             || self.is_translated
             || self.field.is_unusual()
             || self.styles.iter().flatten().any(is_short)
@@ -217,6 +212,10 @@ impl LogFormat {
         }
         if let Some(word) = self.severity_line(&parsed, is_timed) {
             return head(true, word.severity, word.end);
+        }
+        if self.has_time_lines && !is_timed {
+            let severity = report_severity(line);
+            return head(severity != Severity::Other, severity, 0);
         }
         let hit = self.hit(&parsed);
         let is_start = self.is_start(line, &parsed, hit.is_some());
@@ -269,7 +268,8 @@ impl LogFormat {
         {
             return severity;
         }
-        let own = parsed.words.iter().find(|word| word.is_label);
+        let own =
+            parsed.words.iter().find(|word| word.is_label || is_after_source(line, parsed, word));
         if let Some(severity) = own.map(|word| word.severity).or_else(|| named_severity(line)) {
             return severity;
         }
@@ -302,10 +302,20 @@ impl LogFormat {
     }
 }
 
-impl LearnedStyle {
-    fn includes(&self, word: &SeverityWord) -> bool {
-        self.style == word.style && (self.first..=self.last).contains(&word.field)
-    }
+/// Returns true if a word is a label after the time and the name of a source:
+/// `2026-01-02 10:00:00 spid52  Error: text`.
+fn is_after_source(line: &[u8], parsed: &LogLine, word: &SeverityWord) -> bool {
+    let style = word.style;
+    let is_title = line.get(..word.end).is_some_and(|line| {
+        let letters = line.iter().rev().take_while(|byte| byte.is_ascii_alphabetic());
+        letters.last().is_some_and(u8::is_ascii_uppercase)
+    });
+    let before = line.get(parsed.time_end..word.end).unwrap_or_default();
+    let tokens = before.split(u8::is_ascii_whitespace).filter(|token| !token.is_empty());
+    parsed.time.is_some()
+        && is_title
+        && (style.left, style.right) == (b' ', b':')
+        && tokens.count() == 2
 }
 
 fn has_time(parsed: &LogLine, last: Option<u8>) -> bool {
@@ -323,87 +333,4 @@ fn common_last_field(fields: impl Iterator<Item = u8>) -> Option<u8> {
     let total: usize = counts.iter().sum();
     let last = counts.iter().rposition(|count| *count > 0 && count * 20 >= total)?;
     u8::try_from(last).ok()
-}
-
-/// Returns the style in which most of `entries` write a severity. `None` if no style is learned
-/// from them.
-fn dominant_style(entries: &[&SampleLine], is_timed: bool) -> Option<LearnedStyle> {
-    let mut styles: Vec<SeverityStyle> = Vec::new();
-    for word in entries.iter().flat_map(|line| &line.parsed.words) {
-        if !styles.contains(&word.style) && styles.len() < 64 {
-            styles.push(word.style);
-        }
-    }
-    let rate = |style: &SeverityStyle| {
-        let learned = learn_style(*style, entries, is_timed)?;
-        let hits =
-            entries.iter().filter(|line| line.parsed.words.iter().any(|w| learned.includes(w)));
-        // The earliest of equally frequent styles: those of messages come later.
-        Some(((hits.count(), style.letters.is_word(), Reverse(learned.first)), learned))
-    };
-    let best = styles.iter().filter_map(rate).max_by_key(|(rank, _)| *rank)?;
-    Some(best.1)
-}
-
-/// Learns the fields of a style. `None` if words in this style are parts of messages, not
-/// severities.
-fn learn_style(
-    style: SeverityStyle,
-    entries: &[&SampleLine],
-    is_timed: bool,
-) -> Option<LearnedStyle> {
-    let mut fields = [0usize; 64];
-    let (mut count, mut timed, mut harmless, mut strong, mut labels) = (0, 0, 0, 0, 0);
-    let mut names = [false; 3];
-    for line in entries {
-        let Some(word) = line.parsed.words.iter().find(|word| word.style == style) else {
-            continue;
-        };
-        let Some(field) = fields.get_mut(usize::from(word.field)) else { continue };
-        *field += 1;
-        count += 1;
-        timed += usize::from(line.parsed.time.is_some());
-        harmless += usize::from(word.severity == Severity::Other);
-        strong += usize::from(!word.is_weak);
-        labels += usize::from(word.is_label);
-        if let Some(name) = names.get_mut(word.severity as usize) {
-            *name = true;
-        }
-    }
-    let is_common = |hits: &usize| *hits > 0 && *hits * 50 >= count;
-    let first = fields.iter().position(is_common)?;
-    let last = fields.iter().rposition(is_common)?;
-    let peak = fields.iter().copied().max().unwrap_or(0);
-    let share = |percent: usize| count * 100 >= entries.len() * percent;
-    // Different words in the same field are levels. One word alone may be part of a message.
-    let varies = names.iter().filter(|name| **name).count() >= 2 && harmless > 0;
-    let is_narrow = |percent: usize| peak * 100 >= count * percent;
-    // Where all entries are severe, the word must begin them.
-    let is_column = harmless > 0
-        || !style.letters.is_word()
-        || labels * 10 >= count * 9
-        || style.letters == Letters::Upper;
-    let is_stable = match style.letters {
-        Letters::Single => (is_timed || style.right == b'/') && share(60) && is_narrow(80),
-        Letters::Dated => share(30),
-        Letters::Coded => share(5),
-        Letters::Upper if is_timed => share(30) || varies && share(5),
-        Letters::Enclosed if is_timed => is_narrow(60) && (share(30) || varies && share(5)),
-        Letters::Lower | Letters::Title if is_timed => {
-            is_narrow(70) && (share(50) || varies && share(10))
-        }
-        // Without times, source code and settings have such words too.
-        Letters::Upper | Letters::Enclosed => {
-            style.left != b'=' && harmless > 0 && is_narrow(60) && share(60)
-        }
-        Letters::Lower | Letters::Title => {
-            is_narrow(90) && (share(50) && last == 0 || varies && share(80))
-        }
-    };
-    (count >= MIN_ENTRIES && strong > 0 && is_column && is_stable).then(|| LearnedStyle {
-        style,
-        first: u8::try_from(first).unwrap_or(0),
-        last: u8::try_from(last).unwrap_or(u8::MAX),
-        needs_time: is_timed && timed * 20 >= count * 19,
-    })
 }

@@ -1,6 +1,6 @@
 //! Parses log lines before the message: timestamps, and words that name a severity.
 
-use super::log_prefix::{mark, mnemonic};
+use super::log_prefix::{common_event, mark, mnemonic, named_priority};
 use super::log_time::{run, time_end};
 use super::severity::{
     MAX_WORD_BYTES, Severity, severity_of_letter, severity_of_weak_word, severity_of_word,
@@ -36,9 +36,10 @@ pub enum Letters {
     Enclosed,
     /// A single letter, as in Android's logs.
     Single,
-    /// A single letter before month and day, as in klog: `E0102`.
+    /// A single letter before month and day, as in klog: `E0102`. The year may be before them.
     Dated,
-    /// A digit in the code of a message of network devices, as in `%LINK-3-UPDOWN`, or a mark.
+    /// A digit in the code of a message of network devices, as in `%LINK-3-UPDOWN`, a mark, or a
+    /// priority with its name, as in `Er(179)`.
     Coded,
 }
 
@@ -133,7 +134,20 @@ impl LogLine {
                         break;
                     }
                 }
-                if let Some(mut word) = severity_word(line, at, at + length, field) {
+                let word = line.get(at..at + length).unwrap_or_default();
+                let rest = line.get(at + length..).unwrap_or_default();
+                if let Some(severity) = named_priority(word, rest) {
+                    let end = at + bracket_end(rest, 0) + length;
+                    found.words.push(SeverityWord::coded(severity, b'(', field, end));
+                    if is_enough(&found) {
+                        break;
+                    }
+                } else if let Some((severity, name)) = line.get(at..).and_then(common_event) {
+                    found.words.push(SeverityWord::coded(severity, b'|', field, at + name));
+                    if is_enough(&found) {
+                        break;
+                    }
+                } else if let Some(mut word) = severity_word(line, at, at + length, field) {
                     // Directly after the time, any spelling is a label.
                     word.is_label |= found.time.is_some()
                         && at < found.time_end + 3
@@ -249,6 +263,7 @@ fn word_at(
             | b'.'
             | b';'
             | b'*'
+            | b'/'
     ) || !matches!(
         right,
         b' ' | b'\t'
@@ -266,7 +281,12 @@ fn word_at(
             | b'['
             | b'('
             | b'*'
+            | b'!'
     ) {
+        return None;
+    }
+    // Minecraft writes `[Server thread/WARN]`, Telegraf `W!`. Elsewhere, these are paths and prose.
+    if left == b'/' && right != b']' || right == b'!' && word.len() > 1 {
         return None;
     }
     let trimmed = before.trim_ascii_end();
@@ -288,8 +308,13 @@ fn word_at(
         // Container runtimes mark whole and partial lines by a letter after the stream.
         [_] if trimmed.ends_with(b"stdout") || trimmed.ends_with(b"stderr") => return None,
         [letter] => (severity_of_letter(*letter)?, Letters::Single),
+        // The compact style of macOS and iOS has two letters for the usual severities.
+        [b'D', b'f' | b'b'] if is_bare => (Severity::Other, Letters::Single),
+        // CockroachDB writes the year, too.
         [letter @ (b'I' | b'W' | b'E' | b'F'), digits @ ..]
-            if digits.len() == 4 && digits.iter().all(u8::is_ascii_digit) && right == b' ' =>
+            if matches!(digits.len(), 4 | 6)
+                && digits.iter().all(u8::is_ascii_digit)
+                && right == b' ' =>
         {
             (severity_of_letter(*letter)?, Letters::Dated)
         }
@@ -311,7 +336,7 @@ fn word_at(
             (strong.or_else(weak).or_else(&mut translated)?, letters)
         }
     };
-    let is_weak = strong.is_none() && !is_translated && word.len() > 1 && letters != Letters::Dated;
+    let is_weak = strong.is_none() && !is_translated && word.len() > 1 && letters.is_word();
     let begins_message =
         matches!(trimmed.last(), None | Some(b':' | b']' | b')' | b'|' | b'[' | b'<' | b'('));
     let is_marked = matches!(right, b':' | b']' | b')' | b'>' | b'|') || letters == Letters::Upper;

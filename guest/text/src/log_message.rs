@@ -93,8 +93,8 @@ fn best_pair(line: &[u8], keys: &[&str]) -> Option<Range<usize>> {
 }
 
 /// Returns the range of the cause that a line names in addition to its `message`: the value of
-/// `"error"`, `err=` or a similar field, or the message in such an object. Of a stack trace, that is
-/// the line with the exception. `None` without a cause. O(line).
+/// `"error"`, `err=` or a similar field, or the message in such an object. Of a stack trace, that
+/// is the line with the exception. `None` without a cause. O(line).
 pub(super) fn cause_range(line: &[u8], message: &Range<usize>) -> Option<Range<usize>> {
     let object = memchr::memmem::find(line, b"{\"");
     let object = object.filter(|from| *from < message.start);

@@ -1,10 +1,12 @@
 //! Detects prefixes of log lines: containers, syslog priorities, and continuations of stack traces.
 
-use super::severity::Severity;
+use super::severity::{Severity, severity_of_word};
 
-/// Returns true if a line begins with white space.
+/// Returns true if a line begins with white space that does not align a level.
 pub(super) fn is_indented(line: &[u8]) -> bool {
-    line.starts_with(b" ") || line.starts_with(b"\t")
+    let is_aligned =
+        || [b" INFO ".as_slice(), b" WARN "].iter().any(|level| line.starts_with(level));
+    line.starts_with(b"\t") || line.starts_with(b" ") && !is_aligned()
 }
 
 /// Returns the severity of the syslog priority at the start of a line: `<3>`. `None` without a
@@ -43,6 +45,35 @@ pub(super) fn mnemonic(text: &[u8]) -> Option<Severity> {
     Some(syslog_severity(u16::from(digit - b'0')))
 }
 
+/// Returns the severity in the code with which products of VMware begin messages: the first letters
+/// of the severity, and a number, as in `Er(179)`. `None` for other words.
+pub(super) fn named_priority(word: &[u8], rest: &[u8]) -> Option<Severity> {
+    const NAMES: [&[u8]; 8] = [b"Em", b"Al", b"Cr", b"Er", b"Wa", b"No", b"In", b"Db"];
+    let severity = NAMES.iter().zip(0..).find(|(name, _)| **name == word)?.1;
+    let inner = rest.strip_prefix(b"(")?;
+    let digits = inner.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let is_code = (2..=3).contains(&digits) && inner.get(digits) == Some(&b')');
+    is_code.then(|| syslog_severity(severity))
+}
+
+/// Returns the severity in the header of an event in the Common Event Format at the start of
+/// `text`, and the byte offset of its name: `CEF:0|vendor|product|version|id|name|severity|`.
+/// `None` without such a header.
+pub(super) fn common_event(text: &[u8]) -> Option<(Severity, usize)> {
+    let text =
+        text.strip_prefix(b"CEF:").filter(|rest| rest.first().is_some_and(u8::is_ascii_digit))?;
+    let is_separator = |at: &usize| at.checked_sub(1).and_then(|at| text.get(at)) != Some(&b'\\');
+    let mut separators = memchr::memchr_iter(b'|', text).filter(is_separator).skip(4);
+    let (name, start, end) = (separators.next()?, separators.next()?, separators.next()?);
+    let severity = match text.get(start + 1..end)? {
+        b"0" | b"1" | b"2" | b"3" | b"Low" | b"Unknown" => Severity::Other,
+        b"4" | b"5" | b"6" | b"Medium" => Severity::Warn,
+        b"7" | b"8" | b"9" | b"10" | b"High" | b"Very-High" => Severity::Error,
+        _ => return None,
+    };
+    Some((severity, name + 1 + b"CEF:".len()))
+}
+
 /// Returns the severity of the mark that Redis writes after the time: `1:M 2 Jan 2026 10:00:00.1 #
 /// text`. `None` for other lines. `time_end` is the byte offset after the time.
 pub(super) fn mark(line: &[u8], time_end: usize) -> Option<Severity> {
@@ -72,7 +103,8 @@ pub(super) fn container(line: &[u8]) -> Option<&[u8]> {
     let name = line.get(..end)?.trim_ascii_end();
     let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-.".contains(byte);
     let begins = name.first().is_some_and(u8::is_ascii_alphabetic);
-    (begins && name.len() < end && name.iter().all(is_name)).then_some(name)
+    let is_severity = severity_of_word(name).is_some();
+    (begins && !is_severity && name.len() < end && name.iter().all(is_name)).then_some(name)
 }
 
 /// Returns the message after the time of a line. `time_end` is the byte offset after the time, 0
@@ -177,7 +209,7 @@ fn starts_with_time(line: &[u8]) -> bool {
         || (month && line.get(3) == Some(&b' '))
         // klog: I0102 15:04:05
         || (matches!(line.first(), Some(b'I' | b'W' | b'E' | b'F'))
-            && shape.get(1..6) == Some(b"0000 "))
+            && (shape.get(1..6) == Some(b"0000 ") || shape.get(1..8) == Some(b"000000 ")))
 }
 
 fn starts_with_level(line: &[u8]) -> bool {
@@ -207,6 +239,32 @@ fn starts_with_level(line: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn codes_of_esxi_have_severities() {
+        for (word, rest, expected) in [
+            ("Er", "(179) vmkernel", Some(Severity::Error)),
+            ("Wa", "(180)", Some(Severity::Warn)),
+            ("In", "(14)", Some(Severity::Other)),
+            ("Er", "(02)", Some(Severity::Error)),
+            ("In", "(a)", None),
+            ("No", "(5)", None),
+            ("No", " (05)", None),
+        ] {
+            assert_eq!(named_priority(word.as_bytes(), rest.as_bytes()), expected, "{word}{rest}");
+        }
+    }
+
+    #[test]
+    fn events_have_severities() {
+        let read = |text: &str| common_event(text.as_bytes());
+        let name = "CEF:0|A|B|1.0|7|".len();
+        assert_eq!(read(r"CEF:0|A|B|1.0|7|x \| y|8|src=1"), Some((Severity::Error, name)));
+        assert_eq!(read("CEF:0|A|B|1.0|7|x|Medium|src=1"), Some((Severity::Warn, name)));
+        assert_eq!(read("CEF:0|A|B|1.0|7|x|3|"), Some((Severity::Other, name)));
+        assert_eq!(read("CEF:0|A|B|1.0|7|x|11|"), None);
+        assert_eq!(read("CEF:0|A|B"), None);
+    }
 
     #[test]
     fn codes_of_network_devices_have_severities() {

@@ -1,6 +1,5 @@
 //! The sample of lines from which the format of a log is learned.
 
-use super::boundary::is_heading;
 use super::log_field::{SeverityField, is_object};
 use super::log_line::{LogLine, SeverityWord};
 use super::log_prefix::{begins_entry, container, is_indented, priority};
@@ -11,6 +10,10 @@ const MIN_LONG_ENTRIES: usize = 3;
 const MAX_LONG_ENTRY_FIELD: u8 = 4;
 /// The minimum number of bytes before the end of a time that follows a date.
 const MIN_DATED_BYTES: usize = 15;
+/// The number of bytes of a year after the time: `Fri Jan  2 10:00:00 2026`.
+const YEAR_BYTES: usize = 5;
+/// The maximum length of a line that has only a time, in bytes.
+const MAX_TIME_BYTES: usize = 40;
 /// The minimum number of lines with signs of another language than English.
 const MIN_TRANSLATED: usize = 2;
 
@@ -20,6 +23,8 @@ pub(super) struct SampleLine {
     pub(super) is_indented: bool,
     pub(super) is_named: bool,
     pub(super) is_object: bool,
+    /// True if the line has only a time.
+    is_time: bool,
     /// True if the line has letters beyond ASCII.
     has_wide_letters: bool,
     pub(super) has_priority: bool,
@@ -31,8 +36,12 @@ pub(super) struct SampleLine {
 impl SampleLine {
     /// Reads a decoded line. `field` is the field of named severities.
     pub(super) fn read(line: &[u8], field: &SeverityField) -> Self {
+        let parsed = LogLine::parse(line);
+        let is_time = parsed.time.is_some()
+            && line.len() <= (parsed.time_end + YEAR_BYTES).min(MAX_TIME_BYTES);
         Self {
-            parsed: LogLine::parse(line),
+            parsed,
+            is_time,
             is_indented: is_indented(line),
             is_named: field.severity(line).is_some(),
             is_object: is_object(line),
@@ -74,12 +83,6 @@ pub(super) fn has_long_entries(sample: &[SampleLine]) -> bool {
         && last * 3 >= sample.len()
 }
 
-/// Returns true if lines have the headings or the fences of Markdown.
-pub(super) fn is_document<'l>(lines: impl Iterator<Item = &'l [u8]> + Clone) -> bool {
-    lines.clone().filter(|line| is_heading(line)).count() >= 2
-        || lines.filter(|line| line.starts_with(b"```")).count() >= 2
-}
-
 /// Returns true if entries may have severities in another language than English: some lines do, or
 /// have letters beyond ASCII. Rare severities of such logs are not in the sample.
 pub(super) fn are_translated(sample: &[SampleLine]) -> bool {
@@ -114,6 +117,14 @@ pub(super) fn has_severity_lines(sample: &[SampleLine]) -> bool {
         && severities * 60 >= sample.len()
         && severities * 2 >= times
         && times * 2 >= severities
+}
+
+/// Returns true if times have lines of their own, and follow each other at short distances.
+pub(super) fn have_time_lines(sample: &[SampleLine]) -> bool {
+    let count = |test: &dyn Fn(&SampleLine) -> bool| sample.iter().filter(|x| test(x)).count();
+    let times = count(&|line| line.is_time);
+    let others = count(&|line| line.parsed.time.is_some() && !line.is_time);
+    times >= MIN_LONG_ENTRIES && times * 6 >= sample.len() && others < times
 }
 
 /// Returns true if most lines begin with the name of a container, and each name occurs repeatedly.

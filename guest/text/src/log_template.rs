@@ -84,9 +84,33 @@ fn has_words(text: &[u8]) -> bool {
     words.filter(|word| word.iter().filter(|byte| is_letter(byte)).count() > 1).count() > 1
 }
 
+/// Returns the byte offset in an entry's first line of its message without threads, classes and
+/// other sources in brackets or before a dash. O(line).
+#[must_use]
+pub fn text_start(entry: &LogEntry<'_>) -> usize {
+    let message = entry.says.get(entry.message..).unwrap_or_default();
+    let is_sign = |byte: &u8| byte.is_ascii_whitespace() || b":|-]>)".contains(byte);
+    let mut rest = message.get(source_length(message)..).unwrap_or_default();
+    loop {
+        let signs = rest.iter().take_while(|byte| is_sign(byte)).count();
+        rest = rest.get(signs..).unwrap_or_default();
+        let close = match rest.first() {
+            Some(b'[') => b']',
+            Some(b'(') => b')',
+            Some(b'<') => b'>',
+            _ => break,
+        };
+        let Some(end) = memchr::memchr(close, rest) else { break };
+        rest = rest.get(end + 1..).unwrap_or_default();
+    }
+    if has_words(rest) { entry.says.len() - rest.len() } else { entry.message }
+}
+
 /// The minimum number of words by which messages are compared. Messages of fewer words have most of
 /// their meaning in names and values.
 const MIN_WORDS: usize = 2;
+/// The number of bytes that count as a word in languages without spaces.
+const WIDE_WORD_BYTES: usize = 12;
 
 /// Returns the words of a message, each followed by a space. Replaces names and values by `*`.
 /// `None` for fewer than [`MIN_WORDS`] words.
@@ -95,7 +119,8 @@ fn words(message: &[u8]) -> Option<Vec<u8>> {
     let mut count = 0;
     for token in message.split(u8::is_ascii_whitespace).filter(|token| !token.is_empty()) {
         let kept = kept_word(token).unwrap_or(b"*");
-        count += usize::from(kept.len() > 1);
+        let wide = kept.iter().filter(|byte| **byte >= 0x80).count();
+        count += usize::from(kept.len() > 1) + wide / WIDE_WORD_BYTES;
         if !(kept == b"*" && out.ends_with(b"* ")) {
             out.extend_from_slice(kept);
             out.push(b' ');
@@ -235,6 +260,24 @@ mod tests {
     }
 
     #[test]
+    fn texts_follow_sources() {
+        for (line, message, expected) in [
+            (
+                "ERROR [Compaction:1] 2026-01-02 1:02:03,5 A.java:1 - no space left",
+                5,
+                "no space left",
+            ),
+            ("WARN ] [] [a.b] [tid: 7] no space left", 4, "no space left"),
+            ("ERROR: <7> (main) no space left", 5, "no space left"),
+            ("ERROR [no space left]", 5, " [no space left]"),
+        ] {
+            let says = Cow::Borrowed(line.as_bytes());
+            let entry = LogEntry::new(Severity::Error, 0, says, message);
+            assert_eq!(line.get(text_start(&entry)..), Some(expected), "{line}");
+        }
+    }
+
+    #[test]
     fn words_remain_last() {
         let line = "Class App.Orders of user_7 'x' is lost: Retry";
         assert_eq!(masked(line, 0, Masking::Words), "Class * of * is lost: Retry ");
@@ -257,6 +300,8 @@ mod tests {
             let [first, second] = [one, two].map(|line| masked(line, 0, Masking::Words));
             assert_ne!(first, second);
         }
+        let [one, two] = ["接続が切断されました host=db-1", "接続が切断されました host=web.b"];
+        assert_eq!(masked(one, 0, Masking::Words), masked(two, 0, Masking::Words));
         let (one, two) = ("db-1 down CRITICAL", "web-1 slow CRITICAL");
         assert_ne!(masked(one, 18, Masking::Words), masked(two, 19, Masking::Words));
     }

@@ -69,8 +69,17 @@ pub(super) fn time_end(line: &[u8], at: usize, length: usize, field: u8) -> Opti
             return Some(fraction_end(line, at + digits));
         }
     }
-    // `2026-01-02`, where no time of day follows.
     let separator = byte(at + 4);
+    // `2026-01-02-10.00.00.123`: DB2 and Unreal Engine.
+    let has_two = |offsets: [usize; 5]| offsets.iter().all(|offset| number(at + offset) == 2);
+    if digits == 4
+        && matches!(separator, b'-' | b'.')
+        && has_two([5, 8, 11, 14, 17])
+        && [7, 10, 13, 16].map(|offset| byte(at + offset)) == [separator, b'-', b'.', b'.']
+    {
+        return Some(fraction_end(line, at + 19));
+    }
+    // `2026-01-02`, where no time of day follows.
     let is_date = digits == 4
         && at == 0
         && matches!(separator, b'-' | b'/' | b'.')
@@ -120,6 +129,9 @@ mod tests {
             ("[   12.345678] x", Some("[   12.345678")),
             ("1767348000.123 x", Some("1767348000.123")),
             ("1767348000123 x", Some("1767348000123")),
+            ("[2026.01.02-10.00.00:123][ 31]x", Some("[2026.01.02-10.00.00:123")),
+            ("2026-01-02-10.00.00.123456+060 x", Some("2026-01-02-10.00.00.123456+060")),
+            ("2026.01.02-10.00.0 x", None),
             ("081109 203615 148 x", Some("081109 203615")),
             (
                 "127.0.0.1 - - [10/Oct/2000:13:55:36 -0700] x",

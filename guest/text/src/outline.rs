@@ -1,8 +1,8 @@
 //! Outlines of texts: headings of documents, files and hunks of diffs, definitions of source code,
 //! titles of pages.
 
-use super::boundary::is_heading;
 use super::definition::is_definition;
+use super::heading::is_heading;
 use super::kind::Kind;
 use super::lines::IndexedText;
 

@@ -25,6 +25,9 @@ const ERROR_STARTS: &[&[u8]] = &[
     b"ERROR",
     b"FATAL",
     b"fatal:",
+    b"fatal error:",
+    b"Fatal:",
+    b"Fatal error:",
     b"panic:",
     b"Traceback (",
     b"Exception in ",
@@ -38,9 +41,36 @@ const ERROR_STARTS: &[&[u8]] = &[
     b"BUILD FAILED",
     b"PHP Fatal error:",
     b"PHP Parse error:",
+    b"Error response from daemon:",
+    b"Error from server",
+    b"CMake Error",
+    b"! LaTeX Error:",
+    b"e: file:",
+    b"e: /",
+    b"E: Failed to ",
+    b"E: Unable to ",
+    b"E: Could not ",
+    b"E: Sub-process ",
+    b"E: The ",
 ];
-const WARNING_STARTS: &[&[u8]] =
-    &[b"warning:", b"Warning:", b"WARN", b"##[warning]", b"npm WARN", b"npm warn", b"PHP Warning:"];
+const WARNING_STARTS: &[&[u8]] = &[
+    b"warning:",
+    b"Warning:",
+    b"WARN",
+    b"##[warning]",
+    b"npm WARN",
+    b"npm warn",
+    b"PHP Warning:",
+    b"CMake Warning",
+    b"CMake Deprecation Warning",
+    b"LaTeX Warning:",
+    b"w: file:",
+    b"w: /",
+    b"W: Failed to ",
+    b"W: Some index ",
+    b"W: GPG error",
+    b"W: An error ",
+];
 
 /// Lines with which build tools report a failure: Ant, Xcode and Make.
 const VERDICTS: &[&[u8]] = &[
@@ -66,6 +96,15 @@ pub fn strict_severity(line: &[u8]) -> Severity {
     }
 }
 
+/// Returns the severity of a line after the time in a log that has no severities. Codes such as
+/// `ORA-00600` are errors there, except for the position of an error.
+pub(super) fn report_severity(line: &[u8]) -> Severity {
+    const CODES: [&[u8]; 3] = [b"ORA-", b"RMAN-", b"Fatal "];
+    const POSITION: &[u8] = b"ORA-06512";
+    let is_code = CODES.iter().any(|code| line.starts_with(code)) && !line.starts_with(POSITION);
+    if is_code { Severity::Error } else { strict_severity(line) }
+}
+
 /// Words at the start of a line with which a program reports its own crash.
 const CRASH_STARTS: &[&[u8]] =
     &[b"Traceback (", b"Exception in ", b"panic:", b"fatal:", b"thread '", b"##[error]"];
@@ -82,6 +121,9 @@ pub fn crash_severity(line: &[u8]) -> Severity {
 /// words, and members such as `error: String` have none.
 #[must_use]
 pub fn line_severity(line: &[u8]) -> Severity {
+    if let Some(severity) = reported_severity(line) {
+        return severity;
+    }
     if line.first().is_none_or(u8::is_ascii_whitespace) {
         return Severity::Other;
     }
@@ -99,14 +141,52 @@ pub fn line_severity(line: &[u8]) -> Severity {
     if strict != Severity::Other {
         // An assignment to a constant is no report.
         let second = line.split(|byte| *byte == b' ').nth(1).and_then(|word| word.first());
-        let is_code = second.is_some_and(|byte| b"=({+?:".contains(byte));
+        let is_code = second.is_some_and(|byte| b"=({+?:".contains(byte))
+            && !line.starts_with(b"Traceback (most recent ");
         return if is_code { Severity::Other } else { strict };
     }
-    let Some(message) = after_position(line) else { return Severity::Other };
+    let Some(message) = after_position(line).or_else(|| after_program(line)) else {
+        return Severity::Other;
+    };
     match strict_severity(message) {
         Severity::Other => coded_severity(message.trim_ascii_start()),
         severity => severity,
     }
+}
+
+/// Returns the severity of a line in the report of a linter or a package manager: `  12:5  error
+/// text` (ESLint), `  error • text` (Dart) and ` WARN  text` (pnpm). `None` for other lines.
+fn reported_severity(line: &[u8]) -> Option<Severity> {
+    let aligned = [(b" WARN  ".as_slice(), Severity::Warn), (b" ERROR  ", Severity::Error)];
+    let aligned = aligned.iter().find(|(start, _)| line.starts_with(start));
+    if let Some((start, severity)) = aligned {
+        return line.get(start.len()..)?.contains(&b' ').then_some(*severity);
+    }
+    let text = line.trim_ascii_start();
+    let position = text.iter().take_while(|byte| byte.is_ascii_digit() || **byte == b':').count();
+    let (position, rest) = text.split_at_checked(position)?;
+    let rest = rest.trim_ascii_start();
+    let end = memchr::memchr(b' ', rest)?;
+    let (word, rest) = rest.split_at_checked(end)?;
+    let is_report = match position {
+        b"" => rest.starts_with(" • ".as_bytes()),
+        _ => position.contains(&b':') && rest.starts_with(b"  ") && text.len() < line.len(),
+    };
+    match word {
+        b"error" if is_report => Some(Severity::Error),
+        b"warning" if is_report => Some(Severity::Warn),
+        _ => None,
+    }
+}
+
+/// Returns the message after the name of a program: `ld: warning: text`. `None` without a name.
+fn after_program(line: &[u8]) -> Option<&[u8]> {
+    let is_name =
+        |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-+".contains(byte);
+    let name = line.iter().take_while(|byte| is_name(byte)).count();
+    let message = line.get(name..)?.strip_prefix(b": ")?;
+    // Values in YAML and prose begin with a capital.
+    (name > 1 && message.first()?.is_ascii_lowercase()).then_some(message)
 }
 
 /// Returns the message after the position that compilers write first: `a.c:12:5: error: expected
@@ -122,7 +202,9 @@ fn after_position(line: &[u8]) -> Option<&[u8]> {
 /// Such a line is a report, even if most lines of a text are.
 pub(super) fn has_origin(line: &[u8]) -> bool {
     let starts = [b"npm ".as_slice(), b"##[", b"PHP "];
-    starts.iter().any(|start| line.starts_with(start)) || after_position(line).is_some()
+    starts.iter().any(|start| line.starts_with(start))
+        || after_position(line).is_some()
+        || reported_severity(line).is_some()
 }
 
 /// Returns the severity in brackets at the start of a line: `[WARNING]: text`. `None` without one.
@@ -138,6 +220,10 @@ fn bracketed_severity(line: &[u8]) -> Option<Severity> {
 fn coded_severity(message: &[u8]) -> Severity {
     let mut words = message.splitn(3, |byte| *byte == b' ');
     let (word, code) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    // Python writes the class of a warning.
+    if word.len() > b"Warning:".len() && word.ends_with(b"Warning:") {
+        return Severity::Warn;
+    }
     let digits = code.iter().filter(|byte| byte.is_ascii_digit()).count();
     let is_code =
         digits >= 2 && code.ends_with(b":") && code.first().is_some_and(u8::is_ascii_uppercase);
@@ -159,11 +245,11 @@ pub fn severity_of_word(word: &[u8]) -> Option<Severity> {
     match lower_case(word)?.get(..word.len())? {
         b"error" | b"erro" | b"eror" | b"err" | b"fatal" | b"fata" | b"ftl" | b"critical"
         | b"crit" | b"severe" | b"panic" | b"dpanic" | b"pani" | b"emerg" | b"emergency"
-        | b"alert" | b"fail" => Some(Severity::Error),
+        | b"alert" | b"fail" | b"fault" => Some(Severity::Error),
         b"warn" | b"warning" | b"wrn" => Some(Severity::Warn),
         b"info" | b"inf" | b"information" | b"informational" | b"debug" | b"debu" | b"dbg"
         | b"dbug" | b"trace" | b"trce" | b"trc" | b"verbose" | b"vrb" | b"notice" | b"fine"
-        | b"finer" | b"finest" => Some(Severity::Other),
+        | b"finer" | b"finest" | b"default" => Some(Severity::Other),
         _ => None,
     }
 }
@@ -173,7 +259,7 @@ pub(super) fn severity_of_weak_word(word: &[u8]) -> Option<Severity> {
     match lower_case(word)?.get(..word.len())? {
         b"failure" | b"failed" => Some(Severity::Error),
         b"log" | b"note" | b"config" | b"system" | b"detail" | b"hint" | b"statement"
-        | b"context" | b"default" | b"success" => Some(Severity::Other),
+        | b"context" | b"success" => Some(Severity::Other),
         _ => None,
     }
 }

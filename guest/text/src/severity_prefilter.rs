@@ -13,7 +13,11 @@ use context_guard_json::text::Form;
 pub fn severity_prefilter(text: &IndexedText<'_>) -> Vec<bool> {
     let (bytes, ends) = (text.bytes(), text.ends());
     // Some formats mark errors by the first letter of a line: `E   assert`, `E0102 15:04:05`.
-    let begins = |start: usize| matches!(bytes.get(start), Some(b'E' | b'F' | b'W'));
+    let begins = |start: usize| match bytes.get(start) {
+        Some(b'E' | b'F' | b'W') => true,
+        Some(b'e' | b'w') => bytes.get(start + 1) == Some(&b':'),
+        _ => false,
+    };
     let starts = std::iter::once(&0).chain(ends);
     let mut candidates: Vec<bool> =
         ends.iter().zip(starts).map(|(_, start)| begins(*start)).collect();
@@ -96,7 +100,7 @@ const HAS_BYTE_SHUFFLE: bool =
 const WORDS: [&[&[u8; 3]]; 8] = [
     &[b"err", b"thr", b"ero"],
     &[b"war", b"wrn", b"ale"],
-    &[b"fat", b"ftl", b"fai"],
+    &[b"fat", b"ftl", b"fai", b"fau"],
     &[b"cri", b"hwe", b"rni"],
     &[b"tra", b"rav"],
     &[b"sev", b"lev", b"feh", b"dve"],
@@ -199,6 +203,8 @@ mod tests {
             "{\"level\":50}",
             "fatal: not a repository",
             "warning: unused",
+            "Fault 0x1",
+            "e: file:///a.kt:1:2 x",
             "SCHWERWIEGEND: x",
             "GRAVE: x",
             "FEHLER:  x",

@@ -21,6 +21,14 @@ fn severe(text: &str) -> (Kind, Vec<(char, usize, usize)>) {
     (kind, entries.iter().map(|x| (letter(x.level), x.line + 1, x.length)).collect())
 }
 
+/// Returns the line, the length and the first line of each severe entry.
+fn severe_entries_of(text: &str) -> Vec<(usize, usize, String)> {
+    let text = IndexedText::new(text.as_bytes(), Form::Raw);
+    let says = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let found = severe_entries(&text);
+    found.entries.iter().map(|x| (x.line + 1, x.length, says(&x.says))).collect()
+}
+
 #[test]
 fn rare_levels_of_serilog_are_found() {
     let time = r#""@t":"2026-01-02T10:00:00.123Z""#;
@@ -113,4 +121,137 @@ fn verdicts_of_builds_are_errors() {
         let text = format!("compile:\n    [javac] 3 files\n\n{verdict}\nTotal time: 1 second\n");
         assert_eq!(severe(&text).1, [('E', 4, 1)], "{verdict}");
     }
+}
+
+/// Checks that the rare errors and warnings of a log are found. `line` writes a line with one of
+/// `levels`: those of errors, of warnings, and of other entries.
+fn check(name: &str, levels: [&str; 3], line: impl Fn(usize, &str) -> String) {
+    let log: String = (0..600)
+        .map(|at| match at {
+            303 | 504 => line(at, levels[0]) + " refused 7\n",
+            405 => line(at, levels[1]) + " slow 7\n",
+            _ => line(at, levels[2]) + " done with 0 errors\n",
+        })
+        .collect();
+    let expected = vec![('E', 304, 1), ('W', 406, 1), ('E', 505, 1)];
+    assert_eq!(severe(&log), (Kind::Log, expected), "{name}: {log:.300}");
+}
+
+#[test]
+fn rare_severities_of_products() {
+    let clock = |at: usize| format!("10:{:02}:{:02}", at / 60, at % 60);
+    check("ESXi", ["Er(179)", "Wa(180)", "In(182)"], |at, level| {
+        format!("2026-01-02T{}.123Z {level} vmkernel: cpu3:2097)NMP:", clock(at))
+    });
+    check("iOS", ["F ", "W ", "Df"], |at, level| {
+        format!("2026-01-02 {}.123 {level} app[12:ab] [com.a.b:c]", clock(at))
+    });
+    check("macOS", ["Fault", "Warning", "Default"], |at, level| {
+        format!("2026-01-02 {}.1+0100 0x1a2b {level:<11} 0x0  12 0 kernel: (A)", clock(at))
+    });
+    check("CockroachDB", ["E", "W", "I"], |at, level| {
+        format!("{level}260102 {}.123456 12 server/x.go:7 ⋮ [n1] 45 ", clock(at))
+    });
+    check("Minecraft", ["ERROR", "WARN", "INFO"], |at, level| {
+        format!("[{}] [Server thread/{level}]:", clock(at))
+    });
+    check("SQL Server", ["Error:", "Warning:", ""], |at, level| {
+        format!("2026-01-02 {}.12 spid52      {level}", clock(at))
+    });
+    check("Telegraf", ["E!", "W!", "I!"], |at, level| {
+        format!("2026-01-02T{}Z {level} [inputs.snmp]", clock(at))
+    });
+    check("RouterOS", ["system,error,critical", "system,warning", "system,info"], |at, level| {
+        format!("jan/02/2026 {} {level}", clock(at))
+    });
+    check("Unreal Engine", [" Error:", " Warning:", ""], |at, level| {
+        format!("[2026.01.02-{}:123][{:3}]LogNet:{level}", clock(at).replace(':', "."), at % 99)
+    });
+    check("CEF", ["8", "5", "2"], |at, level| {
+        format!("Jan  2 {} host CEF:0|A|B|1.0|7|name|{level}|src=1", clock(at))
+    });
+    check("PAN-OS", ["critical", "warning", "informational"], |at, level| {
+        let time = format!("2026/01/02 {}", clock(at));
+        format!("1,{time},0123,SYSTEM,general,0,{time},,general,,0,0,general,{level},\"x\",{at}")
+    });
+}
+
+#[test]
+fn reports_after_lines_with_times_are_found() {
+    let mut log = String::new();
+    for at in 0..200 {
+        log.push_str(&format!("2026-01-02T10:{:02}:{:02}.123456+01:00\n", at / 60, at % 60));
+        log.push_str(match at {
+            150 => "ORA-00600: internal error code\nORA-06512: at \"A.B\", line 7\n",
+            160 => "WARNING: Heavy swapping observed\n",
+            170 => "\nFatal NI connect error 12170.\n\n  Time: now\n",
+            _ => "Thread 1 advanced to log sequence 7\n",
+        });
+    }
+    let expected = vec![('E', 302, 2), ('W', 323, 1), ('E', 344, 2)];
+    assert_eq!(severe(&log), (Kind::Log, expected));
+}
+
+#[test]
+fn fatal_errors_of_programs_are_found() {
+    let mut text = "unchanged /data/error/file.txt\n".repeat(60);
+    text.push_str("Fatal: unable to save snapshot: canceled\n");
+    text.push_str("a.c:1:10: fatal error: x.h: No such file\n");
+    assert_eq!(severe(&text).1, [('E', 61, 1), ('E', 62, 1)]);
+}
+
+#[test]
+fn reports_of_tools_are_found() {
+    let text = "src/a is checked without any problem\n".repeat(40);
+    for (report, expected) in [
+        ("  12:5  error  x is not defined  no-undef\n", 'E'),
+        ("  12:5   warning  x is unused  no-unused\n", 'W'),
+        ("  error • x is not defined • lib/a.dart:1:5 • undefined\n", 'E'),
+        ("warning • x is unused • lib/a.dart:1:5 • unused\n", 'W'),
+        (" WARN  deprecated a@1.0.0\n", 'W'),
+        ("e: file:///src/a.kt:7:5 unresolved reference\n", 'E'),
+        ("ld: warning: cannot find entry symbol\n", 'W'),
+        ("collect2: error: ld returned 1 exit status\n", 'E'),
+        ("CMake Error at CMakeLists.txt:7 (find_package):\n", 'E'),
+        ("/a/b.py:7: UserWarning: the value is old\n", 'W'),
+        ("LaTeX Warning: Reference a is undefined on line 7.\n", 'W'),
+        ("Error response from daemon: no such container\n", 'E'),
+        ("E: Unable to locate package a\n", 'E'),
+        ("┌ Warning: the value is old\n└ @ Main a.jl:7\n", 'W'),
+    ] {
+        assert_eq!(severe(&format!("{text}{report}")).1, [(expected, 41, 1)], "{report}");
+    }
+    for line in ["description: Warning: do not use it\n", "  1:5 error rate of all\n"] {
+        assert_eq!(severe(&format!("{text}{line}")).1, [], "{line}");
+    }
+}
+
+#[test]
+fn traces_of_python_end_with_their_exception() {
+    let trace = "Traceback (most recent call last):\n  File \"a.py\", line 7, in f\n    g()\n";
+    let text = "epoch 7 ends with loss of 5\n".repeat(40);
+    let text = format!("{text}{trace}ValueError: x is old\n{text}{trace}KeyError: 'y'\n");
+    let found = severe_entries_of(&text);
+    let expected = [
+        (41, 4, "Traceback (most recent call last): ValueError: x is old".to_owned()),
+        (85, 4, "Traceback (most recent call last): KeyError: 'y'".to_owned()),
+    ];
+    assert_eq!(found, expected);
+    let session = "The result is an exception.\n".repeat(9) + ">>> f()\n" + trace + "KeyError: 7\n";
+    assert_eq!(severe(&session).1, []);
+}
+
+#[test]
+fn messages_below_headers_are_found() {
+    let fields = "[] [a.b] [tid: _ThreadID=7] [timeMillis: 1767348000123] [levelValue: 800] [[";
+    let entry = |level: &str, says: &str| {
+        format!("[2026-01-02T10:00:00.123+0100] [glassfish 5.0] [{level}] {fields}\n  {says}]]\n\n")
+    };
+    let log = entry("INFO", "ready").repeat(20) + &entry("SEVERE", "refused");
+    let found = severe_entries_of(&log);
+    assert!(found[0].2.ends_with("[[ refused]]"), "{found:?}");
+    let aligned = " INFO ready\n".repeat(20) + " WARN slow\nERROR refused\n";
+    assert_eq!(severe(&aligned).1, [('W', 21, 1), ('E', 22, 1)]);
+    let piped = " INFO | ready\n".repeat(20) + " WARN | slow\nERROR | refused\n";
+    assert_eq!(severe(&piped).1, [('W', 21, 1), ('E', 22, 1)]);
 }

@@ -1,0 +1,117 @@
+//! Learns the styles in which a log writes severities.
+
+use std::cmp::Reverse;
+
+use super::log_line::{Letters, SeverityStyle, SeverityWord};
+use super::log_sample::SampleLine;
+use super::severity::Severity;
+
+/// The minimum number of lines with a time or severity in a log.
+pub(super) const MIN_ENTRIES: usize = 2;
+
+/// A style of severities, with the range of fields in which entries have them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LearnedStyle {
+    pub(super) style: SeverityStyle,
+    first: u8,
+    pub(super) last: u8,
+    /// True if only lines with a time have a severity in this style.
+    pub(super) needs_time: bool,
+}
+
+impl LearnedStyle {
+    pub(super) fn includes(&self, word: &SeverityWord) -> bool {
+        // In lists of topics, more may precede a rare severity: `system,error,critical`.
+        let last = self.last + u8::from(self.style.left == b',' && self.style.right == b' ');
+        self.style == word.style && (self.first..=last).contains(&word.field)
+    }
+}
+
+/// Returns the style in which most of `entries` write a severity. `None` if no style is learned
+/// from them.
+pub(super) fn dominant_style(entries: &[&SampleLine], is_timed: bool) -> Option<LearnedStyle> {
+    let mut styles: Vec<SeverityStyle> = Vec::new();
+    for word in entries.iter().flat_map(|line| &line.parsed.words) {
+        if !styles.contains(&word.style) && styles.len() < 64 {
+            styles.push(word.style);
+        }
+    }
+    let rate = |style: &SeverityStyle| {
+        let learned = learn_style(*style, entries, is_timed)?;
+        let hits =
+            entries.iter().filter(|line| line.parsed.words.iter().any(|w| learned.includes(w)));
+        // The earliest of equally frequent styles: those of messages come later.
+        Some(((hits.count(), style.letters.is_word(), Reverse(learned.first)), learned))
+    };
+    let best = styles.iter().filter_map(rate).max_by_key(|(rank, _)| *rank)?;
+    Some(best.1)
+}
+
+/// Learns the fields of a style. `None` if words in this style are parts of messages, not
+/// severities.
+fn learn_style(
+    style: SeverityStyle,
+    entries: &[&SampleLine],
+    is_timed: bool,
+) -> Option<LearnedStyle> {
+    let (mut fields, mut strong_fields) = ([0usize; 64], [0usize; 64]);
+    let (mut count, mut timed, mut harmless, mut strong, mut labels) = (0, 0, 0, 0, 0);
+    let mut names = [false; 3];
+    for line in entries {
+        let mut words = line.parsed.words.iter().filter(|word| word.style == style);
+        // Other columns may have words such as `SYSTEM`.
+        let Some(word) = words.clone().find(|word| !word.is_weak).or_else(|| words.next()) else {
+            continue;
+        };
+        let Some(field) = fields.get_mut(usize::from(word.field)) else { continue };
+        *field += 1;
+        count += 1;
+        timed += usize::from(line.parsed.time.is_some());
+        harmless += usize::from(word.severity == Severity::Other);
+        strong += usize::from(!word.is_weak);
+        if let Some(strong) = strong_fields.get_mut(usize::from(word.field)) {
+            *strong += usize::from(!word.is_weak);
+        }
+        labels += usize::from(word.is_label);
+        if let Some(name) = names.get_mut(word.severity as usize) {
+            *name = true;
+        }
+    }
+    let is_common = |hits: &usize| *hits > 0 && *hits * 50 >= count;
+    let severe = if strong * 10 >= count { &strong_fields } else { &fields };
+    let first = severe.iter().position(is_common)?;
+    let last = severe.iter().rposition(is_common)?;
+    let peak = fields.iter().copied().max().unwrap_or(0);
+    let share = |percent: usize| count * 100 >= entries.len() * percent;
+    // Different words in the same field are levels. One word alone may be part of a message.
+    let varies = names.iter().filter(|name| **name).count() >= 2 && harmless > 0;
+    let is_narrow = |percent: usize| peak * 100 >= count * percent;
+    // Where all entries are severe, the word must begin them.
+    let is_column = harmless > 0
+        || !style.letters.is_word()
+        || labels * 10 >= count * 9
+        || style.letters == Letters::Upper;
+    let is_stable = match style.letters {
+        Letters::Single => (is_timed || style.right == b'/') && share(60) && is_narrow(80),
+        Letters::Dated => share(30),
+        Letters::Coded => share(5),
+        Letters::Upper if is_timed => share(30) || varies && share(5),
+        Letters::Enclosed if is_timed => is_narrow(60) && (share(30) || varies && share(5)),
+        Letters::Lower | Letters::Title if is_timed => {
+            is_narrow(70) && (share(50) || varies && share(10))
+        }
+        // Without times, source code and settings have such words too.
+        Letters::Upper | Letters::Enclosed => {
+            style.left != b'=' && harmless > 0 && is_narrow(60) && share(60)
+        }
+        Letters::Lower | Letters::Title => {
+            is_narrow(90) && (share(50) && last == 0 || varies && share(80))
+        }
+    };
+    (count >= MIN_ENTRIES && strong > 0 && is_column && is_stable).then(|| LearnedStyle {
+        style,
+        first: u8::try_from(first).unwrap_or(0),
+        last: u8::try_from(last).unwrap_or(u8::MAX),
+        needs_time: is_timed && timed * 20 >= count * 19,
+    })
+}
