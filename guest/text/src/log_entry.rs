@@ -8,7 +8,6 @@ use super::kind::Kind;
 use super::lines::IndexedText;
 use super::log_format::{EntryHead, LogFormat};
 use super::log_prefix::{is_indented, tag_of_cause};
-use super::log_source::source_length;
 use super::severity::{Severity, crash_severity, has_origin, line_severity};
 use super::severity_prefilter::severity_prefilter;
 use super::test_failures::{FailedTest, test_failures};
@@ -81,14 +80,6 @@ impl<'t> LogEntry<'t> {
         let header = self.says.get(..self.message).unwrap_or_default();
         let word = header.iter().rev().take_while(|byte| byte.is_ascii_alphabetic()).count();
         self.message - word
-    }
-
-    /// Returns the byte offset in the first line at which its message begins, after the names of
-    /// its process, thread and class. O(line).
-    #[must_use]
-    pub fn text_start(&self) -> usize {
-        let message = self.says.get(self.message..self.message_end.unwrap_or(self.says.len()));
-        self.message + source_length(message.unwrap_or_default())
     }
 }
 

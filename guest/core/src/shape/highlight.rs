@@ -4,6 +4,7 @@
 //! that a reader needs most come first.
 
 mod log_errors;
+mod merged_entries;
 mod readable;
 
 use std::borrow::Cow;
@@ -433,6 +434,48 @@ mod tests {
             "{found}"
         );
         assert!(found.contains("from red-db (x4, last in line 84; 5 in all lines)"), "{found}");
+    }
+
+    #[test]
+    fn entries_with_few_other_words_are_one_group_if_not_all_fit() {
+        let names = ["alpha", "beta", "gamma", "delta", "omega", "sigma", "kappa", "theta"];
+        let name = |at: usize| format!("{}{}", names[at % 8], names[at / 8 % 8]);
+        let log: String = (0..400)
+            .map(|at| match at % 10 {
+                3 => format!("ERROR no answer from the host of {} today\n", name(at)),
+                7 if at == 207 => "WARN the disk is nearly full\n".to_owned(),
+                7 => format!("WARN the user {} logs in from two places\n", name(at)),
+                _ => "INFO all is well\n".to_owned(),
+            })
+            .map(|line| format!("2026-01-02 10:00:00 {line}"))
+            .collect();
+        let found = excerpt(&log, 20, 400);
+        for part in [
+            "from the host of thetagamma today (x38 similar, last in line 394; 40 in all lines)",
+            "places (x37 similar, last in line 398; 39 in all lines)",
+            "WARN the disk is nearly full",
+        ] {
+            assert!(found.contains(part), "{part} in\n{found}");
+        }
+        assert!(!found.contains("have no room"), "{found}");
+    }
+
+    #[test]
+    fn long_sources_do_not_hide_messages() {
+        let thread = "OptionalTasks-of-the-compaction-executor-with-a-long-name";
+        let names = ["alpha", "beta", "gamma", "delta", "omega", "sigma", "kappa", "theta"];
+        let log: String = (0..400)
+            .map(|at| match at % 4 {
+                3 => format!(
+                    "ERROR [{thread}:{at}] 2026-01-02 10:00:00,123 Compaction.java:7 - {} {} lost\n",
+                    names[at / 4 % 8],
+                    names[at / 32 % 8]
+                ),
+                _ => format!("INFO  [{thread}:{at}] 2026-01-02 10:00:00,123 A.java:7 - done\n"),
+            })
+            .collect();
+        let found = excerpt(&log, 20, 900);
+        assert!(found.contains("ERROR … sigma alpha lost"), "{found}");
     }
 
     #[test]

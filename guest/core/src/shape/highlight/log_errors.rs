@@ -6,18 +6,15 @@ use std::ops::Range;
 
 use xxhash_rust::xxh3::xxh3_128;
 
+use super::merged_entries::{MergedEntries, SimilarEntries};
 use super::{HighlightWriter, Highlights, MAX_LINE_BYTES, MAX_TRACE_LINES, shortened};
 use crate::text::log_entry::{LogEntry, Subject};
-use crate::text::log_template::{Masking, template};
+use crate::text::log_template::{Masking, template, text_start};
 use crate::text::severity::Severity;
 
 /// The maximum number of bytes of a UTF-8 character. Cutting a line at a character boundary may
 /// remove up to three bytes more.
 const MAX_CHAR_BYTES: usize = 4;
-
-/// The maximum number of bytes of a source, such as a thread and a class, in entries that are shown
-/// in brief.
-const MAX_SOURCE_BYTES: usize = 32;
 
 /// The maximum number of bytes that one token of usual text encodes.
 const MAX_TOKEN_BYTES: u64 = 16;
@@ -78,6 +75,8 @@ pub struct LogErrors<'h> {
     before: MaskedEntries<'h>,
     /// The number of entries of each template in the whole text. Computed on first use.
     template_counts: OnceCell<BTreeMap<TemplateKey, usize>>,
+    /// Groups that differ in few words, for entries that do not all fit. Computed on first use.
+    similar: OnceCell<SimilarEntries<'h>>,
 }
 
 /// The severity of entries, and the hash of their template.
@@ -118,16 +117,6 @@ impl Totals<'_> {
     }
 }
 
-/// Log entries that are shown once with their number, because they differ only in time or numbers.
-#[derive(Clone, Copy)]
-struct MergedEntries<'h> {
-    /// The first of the merged entries.
-    entry: &'h LogEntry<'h>,
-    /// The line number of the last merged entry, from 0.
-    last: usize,
-    count: usize,
-}
-
 /// Returns the number of errors and the number of warnings among log entries.
 fn counts<'h>(entries: impl Iterator<Item = &'h LogEntry<'h>> + Clone) -> (usize, usize) {
     let count = |level| entries.clone().filter(|entry| entry.level == level).count();
@@ -140,7 +129,8 @@ impl<'h> LogErrors<'h> {
         let (entries, before) = errors.iter().partition(|entry| entry.line >= from);
         let totals = counts(errors.iter());
         let (entries, before) = (MaskedEntries::new(entries), MaskedEntries::new(before));
-        Self { entries, subject, totals, before, template_counts: OnceCell::new() }
+        let (template_counts, similar) = (OnceCell::new(), OnceCell::new());
+        Self { entries, subject, totals, before, template_counts, similar }
     }
 
     /// Writes the errors and warnings: all of them if they fit, else with shorter stack traces,
@@ -190,16 +180,40 @@ impl<'h> LogErrors<'h> {
         if let Some(whole) = DETAILS.iter().find_map(whole) {
             return text.push(&whole);
         }
-        // Not all fit: the most severe come first.
-        let coarse = self.entries.merged(Masking::Words);
+        // Not all fit: those that differ in few words are one group. Names of tests differ.
+        if tests.is_some() {
+            let mut totals = self.totals_of(Masking::Words);
+            let coarse = self.entries.merged(Masking::Words).iter();
+            let coarse = coarse.map(|group| (group, totals.next(group))).collect::<Vec<_>>();
+            return self.write_some(&coarse, &head, highlights, text);
+        }
+        let similar = self.similar.get_or_init(|| {
+            let before = self.before.merged(Masking::Words);
+            SimilarEntries::new(self.entries.merged(Masking::Words), before)
+        });
+        let total = |(group, before): &'_ (MergedEntries<'h>, usize)| match before {
+            0 => 0,
+            before => group.count + before,
+        };
+        let groups = similar.groups.iter().map(|similar| (&similar.0, (total(similar), 0)));
+        self.write_some(&groups.collect::<Vec<_>>(), &head, highlights, text);
+    }
+
+    /// Writes as many groups as fit, with their totals. The most severe come first.
+    fn write_some(
+        &self,
+        coarse: &[(&MergedEntries<'h>, (usize, usize))],
+        head: &str,
+        highlights: &Highlights<'_>,
+        text: &mut HighlightWriter<'_>,
+    ) {
+        let room = text.room * 9 / 10;
         let mut kept: Vec<String> = Vec::new();
         let mut spent = text.estimator.cost(head.as_bytes()) + 8;
         let mut omitted = 0;
-        let mut totals = self.totals_of(Masking::Words);
-        for group in coarse {
+        for (group, totals) in coarse {
             // Formatting and pricing stop once nothing can fit.
-            let line =
-                (spent < room).then(|| group.format(highlights, &LEAST_DETAIL, totals.next(group)));
+            let line = (spent < room).then(|| group.format(highlights, &LEAST_DETAIL, *totals));
             let cost = line.as_ref().map_or(room, |line| text.estimator.cost(line.as_bytes()) + 1);
             match line.filter(|_| spent + cost <= room) {
                 Some(line) => {
@@ -210,6 +224,9 @@ impl<'h> LogErrors<'h> {
             }
         }
         let kinds = coarse.len() - kept.len();
+        if kinds == 0 {
+            return text.push(&format!("{head}{}\n", kept.join("\n")));
+        }
         text.push(&format!(
             "{head}{}\n({omitted} more of them have no room here, of {kinds} kinds: use grep)\n",
             kept.join("\n")
@@ -253,8 +270,7 @@ impl<'h> MaskedEntries<'h> {
         // Each masking hides more than the one before, so that it only has to merge its groups.
         match masking {
             Masking::Header => header.get_or_init(|| {
-                let single =
-                    |entry: &&'h LogEntry<'h>| MergedEntries { entry, last: entry.line, count: 1 };
+                let single = |entry: &&'h LogEntry<'h>| MergedEntries::new(entry);
                 merge(&self.all.iter().map(single).collect::<Vec<_>>(), masking)
             }),
             Masking::Numbers => {
@@ -295,8 +311,13 @@ impl MergedEntries<'_> {
     /// Returns the minimum number of bytes that [`MergedEntries::format`] writes, a lower bound for
     /// the cost.
     fn min_bytes(&self, detail: &EntryDetail) -> u64 {
-        let message = self.entry.message_end.map_or(usize::MAX, |end| end - self.entry.message);
-        let shown = shown_part(self.entry, detail).len().min(message);
+        let end = self.entry.message_end.unwrap_or(self.entry.says.len());
+        let text = if self.entry.message_end.is_some() {
+            self.entry.message
+        } else {
+            text_start(self.entry)
+        };
+        let shown = shown_part(self.entry, detail).len().min(end - text);
         shown.min(detail.bytes - MAX_CHAR_BYTES) as u64
     }
 
@@ -311,7 +332,8 @@ impl MergedEntries<'_> {
     ) -> String {
         let mut notes = Vec::new();
         if self.count > 1 {
-            notes.push(format!("x{}, last in line {}", self.count, self.last + 1));
+            let similar = if self.is_mixed { " similar" } else { "" };
+            notes.push(format!("x{}{similar}, last in line {}", self.count, self.last + 1));
         }
         match (total, alike) {
             (0, 0) => {}
@@ -334,12 +356,7 @@ fn shown_part<'e>(entry: &'e LogEntry<'_>, detail: &EntryDetail) -> &'e [u8] {
 fn shown_start(entry: &LogEntry<'_>, detail: &EntryDetail) -> usize {
     // The message of a JSON object may be after other long members.
     let is_late = entry.message_end.is_some_and(|end| end > detail.bytes);
-    let text = entry.text_start();
-    match detail.is_brief {
-        true if text > entry.message + MAX_SOURCE_BYTES => text,
-        _ if detail.is_brief || is_late => entry.severity_start(),
-        _ => 0,
-    }
+    if detail.is_brief || is_late { entry.severity_start() } else { 0 }
 }
 
 /// Returns what is shown of an entry's first line: its message, and the cause that it names, even
@@ -350,12 +367,20 @@ pub(super) fn shown_line(entry: &LogEntry<'_>, detail: &EntryDetail) -> String {
     let cause = entry.cause.as_ref().filter(is_hidden);
     let cause = cause.and_then(|cause| entry.says.get(cause.clone()));
     let (Some(cause), Some(end)) = (cause, entry.message_end) else {
-        let shown = shortened(shown_part(entry, detail), detail.bytes);
-        if start <= entry.message {
-            return shown;
+        let part = shown_part(entry, detail);
+        let text = text_start(entry);
+        // Long names of threads and classes would hide the message.
+        if detail.is_brief && part.len() > detail.bytes && text > start + detail.bytes / 4 {
+            let word = entry.says.get(start..entry.message).unwrap_or_default();
+            let text = entry.says.get(text..).unwrap_or_default();
+            let mark = if word.is_empty() { "… " } else { " … " };
+            return format!(
+                "{}{mark}{}",
+                shortened(word, detail.bytes),
+                shortened(text, detail.bytes)
+            );
         }
-        let severity = entry.says.get(entry.severity_start()..entry.message).unwrap_or_default();
-        return format!("{} … {shown}", String::from_utf8_lossy(severity));
+        return shortened(part, detail.bytes);
     };
     let message = entry.says.get(start..end).unwrap_or_default();
     let message = shortened(message, detail.bytes);
