@@ -2,20 +2,15 @@
 
 mod log;
 mod path;
+mod row;
 
 pub(super) use self::path::FieldPath;
+use self::row::is_record;
 use super::known_fields::unknown;
 use super::reader::{Reader, is_word_character};
 use super::records::RecordSet;
 use crate::json::outline::{NodeId, Outline};
 use crate::json::scan::Kind;
-
-/// Names that programs use for a record or its table: `df.price`, `row.price`. A single letter is
-/// such a name, too: `x.price`. A field of that name takes precedence.
-const RECORDS: [&str; 18] = [
-    "df", "data", "table", "rows", "row", "records", "record", "rec", "entry", "doc", "obj",
-    "item", "it", "elem", "el", "this", "self", "_",
-];
 
 /// The suffix of the name of a list whose elements are filtered.
 const FILTER: &str = "[?]";
@@ -87,6 +82,14 @@ impl FieldName {
             reader.reset(start);
             return Err(reader.error("the name of a field is expected here"));
         }
+        if let Err(reason) = reader.check_variable(&verbatim) {
+            reader.reset(start);
+            return Err(reason);
+        }
+        let verbatim = match verbatim.strip_prefix("@.").filter(|_| reader.is_function()) {
+            Some(name) => name.to_owned(),
+            None => verbatim,
+        };
         Ok(Self { segments, verbatim })
     }
 
@@ -180,21 +183,6 @@ impl FieldName {
         let name = name.strip_prefix("@.").unwrap_or(name);
         let keys = name.split('.').map(|key| NameSegment::Key(key.to_owned()));
         Self { segments: keys.collect(), verbatim: format!("{name}{FILTER}") }
-    }
-
-    /// Returns true if the name denotes the records themselves, not one of their fields.
-    pub(super) fn is_of_records(&self, records: &RecordSet<'_>) -> bool {
-        let own = records.list_keys();
-        let list: Vec<NameSegment> = own.iter().cloned().map(NameSegment::Key).collect();
-        match self.segments.as_slice() {
-            [NameSegment::Key(name)] => {
-                // `item` may be a list `items` of the records.
-                let plural = Self::of_key(&format!("{name}s"));
-                let has_list = || plural.find(records, &records.ids).is_some();
-                ["items", "@"].contains(&name.as_str()) || is_record(name, &list) && !has_list()
-            }
-            _ => false,
-        }
     }
 
     /// Returns true if the name was created by [`Self::of_filter`].
@@ -334,21 +322,6 @@ fn is_sign(reader: &mut Reader<'_>) -> bool {
         "endswith",
     ];
     SYMBOLS.iter().any(|symbol| reader.eat(symbol)) || reader.keyword(&WORDS).is_some()
-}
-
-/// Returns true if `name` denotes a record of a list: `product` for one of `/products`.
-fn is_record(name: &str, list: &[NameSegment]) -> bool {
-    let mut letters = name.chars();
-    let is_letter = letters.next().is_some_and(char::is_alphabetic) && letters.next().is_none();
-    let singular = |plural: &str| match plural.strip_suffix("ies") {
-        Some(stem) => format!("{stem}y"),
-        None => plural.strip_suffix('s').unwrap_or(plural).to_owned(),
-    };
-    let is_of_list = || match list.last() {
-        Some(NameSegment::Key(list)) => singular(list).eq_ignore_ascii_case(name),
-        _ => false,
-    };
-    is_letter || RECORDS.contains(&name) || is_of_list()
 }
 
 /// Returns the steps from a value to the field `segments`, in reverse order. Ignores the case of

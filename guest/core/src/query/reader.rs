@@ -13,6 +13,9 @@ const MAX_DEPTH: usize = 32;
 const QUOTES: [(char, char); 5] =
     [('"', '"'), ('\'', '\''), ('`', '`'), ('\u{201c}', '\u{201d}'), ('\u{2018}', '\u{2019}')];
 
+/// The way to compare the elements of a list with their record.
+pub(super) const ELEMENTS_WITH_RECORD: &str = "to compare the elements of a list with their record, write jq such as [.[] | . as $r | select(any(.list[]; .a != $r.b))]";
+
 /// A reader of an expression.
 #[derive(Clone, Debug)]
 pub(super) struct Reader<'t> {
@@ -24,6 +27,8 @@ pub(super) struct Reader<'t> {
     depth: usize,
     /// True if names may contain colons, because no comparison with `:` can follow.
     joins_colons: bool,
+    /// True in the body of a function of an element, whose names begin with `@`.
+    is_function: bool,
 }
 
 /// A position in an expression to which a reader can return.
@@ -44,14 +49,40 @@ impl<'t> Reader<'t> {
             ));
         }
         let joins_colons = argument == "aggregate";
-        Ok(Self { argument, text, at: 0, parts: 0, depth: 0, joins_colons })
+        Ok(Self { argument, text, at: 0, parts: 0, depth: 0, joins_colons, is_function: false })
     }
 
     /// Creates a reader for a converted part of this expression. It continues the counts of parts
     /// and depth.
     pub(super) fn inner<'i>(&self, text: &'i str) -> Reader<'i> {
-        let Self { argument, parts, depth, joins_colons, .. } = *self;
-        Reader { argument, text, at: 0, parts, depth, joins_colons }
+        let Self { argument, parts, depth, joins_colons, is_function, .. } = *self;
+        Reader { argument, text, at: 0, parts, depth, joins_colons, is_function }
+    }
+
+    /// Creates a reader for the body of a function of an element. Its names begin with `@`, the
+    /// element: other names are those of variables outside of the function.
+    pub(super) fn function<'i>(&self, body: &'i str) -> Reader<'i> {
+        Reader { is_function: true, ..self.inner(body) }
+    }
+
+    /// Returns true in the body of a function of an element.
+    pub(super) fn is_function(&self) -> bool {
+        self.is_function
+    }
+
+    /// Checks that a name or a value without quotes is not that of a variable outside of the
+    /// function of an element.
+    ///
+    /// # Errors
+    /// Returns a message for the caller that says how the element is compared.
+    pub(super) fn check_variable(&self, name: &str) -> Result<(), String> {
+        let is_element = name.starts_with('@') || name.starts_with("['@']");
+        if !self.is_function || is_element {
+            return Ok(());
+        }
+        Err(self.error(&format!(
+            "{name} does not belong to the element: put texts in quotes; {ELEMENTS_WITH_RECORD}"
+        )))
     }
 
     /// Accepts colons in names from now on, as in `order by dc:date`.

@@ -124,13 +124,14 @@ impl Parser {
     fn elements(&mut self, word: &str, reader: &mut Reader<'_>) -> Result<Test, String> {
         let inside = end_of_group(reader.rest()).and_then(|end| reader.rest().get(..end));
         if let Some(inside) = inside
-            && let Some(text) = wrapper::generator(inside)
+            && let Some((list, condition)) = wrapper::generator(inside)
         {
-            let mut inner = reader.inner(&text);
-            let test = self.elements(word, &mut inner)?;
-            expect_end(&mut inner)?;
+            let mut list = reader.inner(list);
+            let operand = self.operand(&mut list)?;
+            expect_end(&mut list)?;
+            let test = self.function_test(&condition, reader)?;
             reader.eat(inside);
-            return Ok(test);
+            return Ok(quantified(word, operand, test));
         }
         let operand = self.operand(reader)?;
         if !reader.eat(";") && !reader.eat(",") {
@@ -148,25 +149,30 @@ impl Parser {
         operand: Operand,
         reader: &mut Reader<'_>,
     ) -> Result<Test, String> {
-        reader.enter()?;
         let rest = reader.rest();
         let inside = rest.get(..end_of_group(rest).unwrap_or(rest.len()));
-        let function = inside.and_then(|inside| Some((inside, wrapper::lambda(inside)?)));
+        let function = inside.and_then(|inside| Some((inside, wrapper::element_function(inside)?)));
         let test = if let Some((inside, body)) = function {
-            let mut inner = reader.inner(&body);
-            let test = self.list(&mut inner)?;
-            expect_end(&mut inner)?;
+            let test = self.function_test(&body, reader)?;
             reader.eat(inside.trim_start());
             test
         } else {
-            self.list(reader)?
+            reader.enter()?;
+            let test = self.list(reader)?;
+            reader.leave();
+            test
         };
+        Ok(quantified(word, operand, test))
+    }
+
+    /// Reads the body of a function of an element.
+    fn function_test(&mut self, body: &str, reader: &mut Reader<'_>) -> Result<Test, String> {
+        reader.enter()?;
+        let mut inner = reader.function(body);
+        let test = self.list(&mut inner)?;
+        expect_end(&mut inner)?;
         reader.leave();
-        Ok(match word {
-            "any" | "some" => Test::Element(operand, Box::new(test)),
-            "none" => negate(Test::Element(operand, Box::new(test))),
-            _ => negate(Test::Element(operand, Box::new(negate(test)))),
-        })
+        Ok(test)
     }
 
     /// Reads a test in the form of a method: `tags.some(t => t.name == 'x')`. `None` if no such
@@ -288,6 +294,15 @@ impl Parser {
         let test = Test::leaf(operand, Check::Matches(TextPattern::regex(&text, ignore_case)?));
         reader.close()?;
         Ok(Some(test))
+    }
+}
+
+/// Returns the test that the quantifier `word` makes of a test of elements.
+fn quantified(word: &str, list: Operand, test: Test) -> Test {
+    match word {
+        "any" | "some" => Test::Element(list, Box::new(test)),
+        "none" => negate(Test::Element(list, Box::new(test))),
+        _ => negate(Test::Element(list, Box::new(negate(test)))),
     }
 }
 

@@ -4,13 +4,13 @@
 //! `type=Ready AND status=False` on the conditions of a pod must match one condition.
 
 use super::evaluate::is_container;
+use super::literal::operand_named_by;
 use super::{Check, Leaf, Operator, Test};
 use crate::json::outline::NodeId;
 use crate::json::scan::Kind;
 use crate::query::field::{FieldName, FieldPath, FieldStep};
-use crate::query::literal::Literal;
 use crate::query::operand::{FieldFunction, Operand};
-use crate::query::reader::Reader;
+use crate::query::reader::ELEMENTS_WITH_RECORD;
 use crate::query::records::RecordSet;
 use crate::query::scale::ScaleSurvey;
 
@@ -56,6 +56,8 @@ impl Test {
             Test::Not(test) => test.each_name(visit),
             Test::Element(list, test) => {
                 visit(&list.name);
+                // `row[?…]` filters the records only if they have no list `rows`.
+                list.name.plural().iter().for_each(&mut *visit);
                 test.each_name(visit);
             }
             Test::Leaf(leaf) => {
@@ -94,6 +96,18 @@ impl Test {
                 if elements.is_empty() {
                     return Err(format!(
                         "where: {} is not a list in any record; any() and all() test the elements of a list",
+                        list.field
+                    ));
+                }
+                let mut outside = None;
+                test.each_name(&mut |name| {
+                    if name.is_outside(records, &elements) {
+                        outside = Some(name.verbatim.clone());
+                    }
+                });
+                if let Some(name) = outside {
+                    return Err(format!(
+                        "where: {name} does not belong to an element of {}: {ELEMENTS_WITH_RECORD}",
                         list.field
                     ));
                 }
@@ -237,16 +251,6 @@ fn concerns_one_element(tests: &[Test], list: &FieldPath) -> Result<bool, String
         ));
     }
     Ok(true)
-}
-
-/// Returns the field that an unquoted literal may name, or the expression over fields that it may
-/// be. `None` if it can only be a value.
-fn operand_named_by(literal: &Literal) -> Option<Operand> {
-    let is_text = !literal.is_quoted && literal.number().is_none() && literal.boolean().is_none();
-    let mut reader = Reader::new("where", &literal.text).ok().filter(|_| is_text)?;
-    let computed = Operand::computed(&mut reader);
-    let field = || FieldName::read(&mut reader).ok().map(Operand::new);
-    computed.or_else(field).filter(|_| reader.is_at_end())
 }
 
 impl Leaf {

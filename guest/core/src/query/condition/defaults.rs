@@ -1,13 +1,12 @@
 //! Comparisons with a default for records that lack the field: `COALESCE(discount, 0) >= 10`.
 
 use super::build::{negate, single};
-use super::literal::read_literal;
+use super::literal::{is_value, read_literal};
 use super::operator::parse_operator;
 use super::parse::Parser;
 use super::{Check, Test};
 use crate::query::operand::Operand;
 use crate::query::reader::Reader;
-use crate::query::value::Number;
 
 /// The functions that return their first argument that is not null.
 const FUNCTIONS: [&str; 4] = ["coalesce", "ifnull", "nvl", "isnull"];
@@ -64,15 +63,4 @@ impl Parser {
         let test = single(test.into_iter().collect(), Test::All);
         Ok(Some(if is_negated { negate(test) } else { test }))
     }
-}
-
-/// Returns true if a quoted text, a number, or a word that is a value is next.
-fn is_value(reader: &Reader<'_>) -> bool {
-    let mut rest = reader.clone();
-    rest.skip_space();
-    let is_quoted = rest.peek().is_some_and(|next| "'\"\u{201c}\u{2018}".contains(next));
-    let word: String = rest.rest().chars().take_while(|c| !",) ".contains(*c)).collect();
-    is_quoted
-        || Number::parse_plain(&word).is_some()
-        || ["true", "false"].iter().any(|known| known.eq_ignore_ascii_case(&word))
 }

@@ -2,10 +2,12 @@
 
 use super::operator::{Sign, is_comparison};
 use crate::query::code;
+use crate::query::field::FieldName;
 use crate::query::literal::Literal;
 use crate::query::operand::Operand;
 use crate::query::order::stage_follows;
-use crate::query::reader::Reader;
+use crate::query::reader::{ELEMENTS_WITH_RECORD, Position, Reader};
+use crate::query::value::Number;
 
 /// Words that end an unquoted value.
 pub(super) const ENDS: [&str; 7] = ["and", "or", "order by", "sort by", "limit", "offset", "skip"];
@@ -58,13 +60,54 @@ pub(super) fn read_literal(reader: &mut Reader<'_>, is_pattern: bool) -> Result<
         reader.reset(start);
         return Err(reader.error("write != before the value, or the value in quotes"));
     }
-    if has_quoted_part(&text) {
+    // Functions are code, whose words for null are known.
+    if reader.is_function() && ["None", "nil", "undefined"].contains(&text.as_str()) {
+        return Ok(Literal::new("null".to_owned(), false));
+    }
+    let is_name = reader.is_function() && names_variable(&text);
+    if is_name {
+        check_function_value(reader, start, &text, is_pattern)?;
+    }
+    if !is_name && has_quoted_part(&text) {
         reader.reset(start);
         return Err(reader.error(
             "a value without quotes contains a quoted text: put AND, OR or a comma between comparisons, or the whole value in quotes",
         ));
     }
     Ok(Literal::new(text, false))
+}
+
+/// Returns true if a value without quotes may be the name of a variable.
+fn names_variable(text: &str) -> bool {
+    let literal = Literal::new(text.to_owned(), false);
+    let is_value = literal.number().is_some() || literal.boolean().is_some() || literal.is_null();
+    !is_value && text.contains(|c: char| c.is_alphabetic() || c == '@')
+}
+
+/// Checks a value without quotes in the function of an element: it is a part of the element, after
+/// `=`, `<` or `>`.
+///
+/// # Errors
+/// Returns a message for the caller if it is not.
+fn check_function_value(
+    reader: &mut Reader<'_>,
+    start: Position,
+    text: &str,
+    is_pattern: bool,
+) -> Result<(), String> {
+    reader.check_variable(text)?;
+    let is_operand = operand_named_by(&Literal::new(text.to_owned(), false)).is_some();
+    reader.reset(start);
+    let is_compared = ["=", "<", ">"].iter().any(|sign| reader.is_after(sign));
+    if is_pattern || !is_compared || !is_operand {
+        return Err(reader.error(&format!(
+            "a part of an element is compared by =, !=, <, <=, > or >=; {ELEMENTS_WITH_RECORD}"
+        )));
+    }
+    // The value was read already.
+    reader.skip_space();
+    let _ = reader.eat(text);
+    Ok(())
 }
 
 /// Reads a number with separators that is the whole value after an operator, such as `1,000,000`.
@@ -178,4 +221,25 @@ pub(super) fn regex_literal(reader: &mut Reader<'_>, sign: Sign) -> Option<(Stri
     let (pattern, ignore_case, rest) = code::regex_literal(text)?;
     let literal = text.strip_suffix(rest)?.to_owned();
     reader.eat(&literal).then_some((pattern, Some(ignore_case)))
+}
+
+/// Returns true if a quoted text, a number, or a word that is a value is next.
+pub(super) fn is_value(reader: &Reader<'_>) -> bool {
+    let mut rest = reader.clone();
+    rest.skip_space();
+    let is_quoted = rest.peek().is_some_and(|next| "'\"\u{201c}\u{2018}".contains(next));
+    let word: String = rest.rest().chars().take_while(|c| !",) ".contains(*c)).collect();
+    is_quoted
+        || Number::parse_plain(&word).is_some()
+        || ["true", "false"].iter().any(|known| known.eq_ignore_ascii_case(&word))
+}
+
+/// Returns the field that an unquoted literal may name, or the expression over fields that it may
+/// be. `None` if it can only be a value.
+pub(super) fn operand_named_by(literal: &Literal) -> Option<Operand> {
+    let is_text = !literal.is_quoted && literal.number().is_none() && literal.boolean().is_none();
+    let mut reader = Reader::new("where", &literal.text).ok().filter(|_| is_text)?;
+    let computed = Operand::computed(&mut reader);
+    let field = || FieldName::read(&mut reader).ok().map(Operand::new);
+    computed.or_else(field).filter(|_| reader.is_at_end())
 }

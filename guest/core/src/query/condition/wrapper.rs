@@ -1,6 +1,8 @@
 //! Extracts conditions from calls that filter a list in programming languages: `items.filter(x =>
 //! x.price > 5)`, `[x for x in items if x.price > 5]`, `filter(price > 5)`, `//item[price > 5]`.
 
+use std::ops::Range;
+
 use super::frame::without_table;
 use crate::query::code::{end_of_group, outside_quotes, parts, regex_literal, replaced};
 use crate::query::reader::is_word_character;
@@ -49,33 +51,79 @@ pub(super) fn list(text: &str) -> Vec<String> {
 /// Returns the condition of an anonymous function, such as `x => x.price > 5`. `None` if the text
 /// is not one.
 pub(in crate::query) fn lambda(text: &str) -> Option<String> {
+    let (name, body) = anonymous(text)?;
+    of_element(body.trim(), name, "")
+}
+
+/// Returns the condition of an anonymous function of an element. Its names begin with `@`. `None`
+/// if the text is not a function.
+pub(super) fn element_function(text: &str) -> Option<String> {
+    let (name, body) = anonymous(text)?;
+    of_element(body.trim(), name, "@.")
+}
+
+/// Splits an anonymous function of other languages into the name of its argument and its body.
+/// `None` if the text is not one.
+fn anonymous(text: &str) -> Option<(&str, &str)> {
     let text = text.trim();
-    if let Some(rest) = text.strip_prefix("lambda ") {
-        let (name, body) = rest.split_once(':')?;
-        return body_of(name, body);
-    }
-    if let Some(rest) = text.strip_prefix('|') {
-        let (name, body) = rest.split_once('|')?;
-        return body_of(name, body);
-    }
-    let arrow = ["=>", "->"].iter().filter_map(|arrow| Some((text.find(arrow)?, arrow))).min()?;
-    let (name, body) = text.split_once(arrow.1)?;
+    let (name, body) = if let Some(rest) = text.strip_prefix("lambda ") {
+        rest.split_once(':')?
+    } else if let Some(rest) = text.strip_prefix('|') {
+        rest.split_once('|')?
+    } else {
+        let arrows = ["=>", "->"].iter().filter_map(|arrow| Some((text.find(arrow)?, arrow)));
+        let (name, body) = text.split_once(arrows.min()?.1)?;
+        // `score => 5 AND score < 9` means `>=`.
+        if is_value_alone(body) {
+            return None;
+        }
+        let name = name.trim();
+        (name.strip_prefix('(').and_then(|name| name.strip_suffix(')')).unwrap_or(name), body)
+    };
     let name = name.trim();
-    let name = name.strip_prefix('(').and_then(|name| name.strip_suffix(')')).unwrap_or(name);
-    body_of(name, body)
+    is_name(name).then_some((name, body))
 }
 
-/// Returns the body of a function with the argument `name`, without that name. `None` if it does
-/// not use the name.
-fn body_of(name: &str, body: &str) -> Option<String> {
-    let name = name.trim();
-    is_name(name).then(|| of_element(body.trim(), name)).flatten()
+/// Returns true if a text begins with a number or a quoted text that is a whole condition.
+fn is_value_alone(text: &str) -> bool {
+    let text = text.trim_start();
+    let quoted = ['"', '\''].iter().find_map(|quote| text.strip_prefix(*quote)?.split_once(*quote));
+    let number = text.trim_start_matches(|c: char| c.is_ascii_digit() || ".-:".contains(c));
+    let after = quoted.map_or(number, |(_, after)| after).trim_start();
+    let word = after.split(|c: char| !is_part(c)).next().unwrap_or_default().to_lowercase();
+    let is_end = after.is_empty() || ["&&", "||", ",", ";"].iter().any(|it| after.starts_with(it));
+    (quoted.is_some() || number.len() < text.len())
+        && (is_end || matches!(word.as_str(), "and" | "or"))
 }
 
-/// Replaces the argument of a function by the element itself: `t > 70` becomes `@ > 70`, and
-/// `t.a > 70` becomes `a > 70`. `None` if the text does not name the argument.
-fn of_element(text: &str, name: &str) -> Option<String> {
-    let mut expression_end = 0;
+/// Returns the places of the functions inside a text. Of `x.a > 5 for x in list`, the list is not a
+/// part of the function.
+fn inner_functions(text: &str) -> Vec<Range<usize>> {
+    let function = |(at, _): (usize, char)| {
+        let start = at + 1;
+        let rest = text.get(start..)?;
+        let inside = rest.get(..end_of_group(rest)?)?;
+        let end = start + inside.trim_end().len();
+        // `any(lines, l -> l.price > 5)`
+        let last = |separator: &str| parts(inside, separator).last().copied().unwrap_or_default();
+        let mut functions = [inside, last(","), last(";")].into_iter();
+        if let Some(function) = functions.find(|text| anonymous(text).is_some()) {
+            return Some(end.saturating_sub(function.trim().len())..end);
+        }
+        let (body, rest) = inside.rsplit_once(" for ")?;
+        rest.contains(" in ").then(|| start..start + body.len())
+    };
+    outside_quotes(text)
+        .filter(|(_, c)| matches!(c, '(' | '[' | '{'))
+        .filter_map(function)
+        .collect()
+}
+
+/// Replaces the argument of a function by the element itself, whose members begin with `prefix`:
+/// `t > 70` becomes `@ > 70`, and `t.a > 70` becomes `a > 70`. Functions inside the text keep it,
+/// because their fields are those of other elements. `None` if the text does not name the argument.
+fn of_element(text: &str, name: &str, prefix: &str) -> Option<String> {
+    let (mut expression_end, inner) = (0, inner_functions(text));
     replaced(text, |before, rest| {
         let is_operand = before.trim_end().ends_with(['(', ',', '=', '~', '!', '&', '|']);
         if rest.starts_with('/')
@@ -86,11 +134,12 @@ fn of_element(text: &str, name: &str) -> Option<String> {
         }
         let is_start = !before.ends_with(|c| is_part(c) || c == '.');
         let is_start = is_start && before.len() >= expression_end;
+        let is_start = is_start && !inner.iter().any(|function| function.contains(&before.len()));
         let after = rest.strip_prefix(name).filter(|_| is_start)?;
         let after =
             after.strip_prefix(['?', '&']).filter(|it| it.starts_with('.')).unwrap_or(after);
         if after.starts_with('[') {
-            return Some((name.len(), String::new()));
+            return Some((name.len(), prefix.to_owned()));
         }
         let length = rest.len() - after.len();
         let Some(member) = after.strip_prefix('.') else {
@@ -106,7 +155,7 @@ fn of_element(text: &str, name: &str) -> Option<String> {
         let is_get = member.starts_with("get(");
         Some(match is_method && !is_get {
             true => (length, "['@']".to_owned()),
-            false => (length + 1, String::new()),
+            false => (length + 1, prefix.to_owned()),
         })
     })
 }
@@ -156,7 +205,8 @@ fn comprehension(text: &str) -> Option<String> {
     let (name, rest) = inner.split_once(" for ")?;
     let (again, rest) = rest.split_once(" in ")?;
     let (list, body) = rest.split_once(" if ")?;
-    (name.trim() == again.trim() && is_name(list.trim())).then(|| body_of(name, body)).flatten()
+    (name.trim() == again.trim() && is_name(list.trim())).then_some(())?;
+    of_element(body.trim(), name.trim(), "")
 }
 
 /// Extracts the predicate of an XPath expression: `//item[@price > 5]`.
@@ -228,14 +278,15 @@ fn dotted(text: &str) -> Option<String> {
     Some(path)
 }
 
-/// Converts the test of the elements of a list, `x.price > 5 for x in items`, to `items; price >
-/// 5`.
-pub(super) fn generator(text: &str) -> Option<String> {
+/// Splits the test of the elements of a list, `x.price > 5 for x in items`, into the list and the
+/// condition of an element, `@.price > 5`.
+pub(super) fn generator(text: &str) -> Option<(&str, String)> {
     let text = text.trim();
     let inner = text.strip_prefix('[').and_then(|inner| inner.strip_suffix(']'));
     let (body, rest) = inner.unwrap_or(text).rsplit_once(" for ")?;
     let (name, list) = rest.split_once(" in ")?;
-    Some(format!("{}; {}", list.trim(), body_of(name, body)?))
+    let name = Some(name.trim()).filter(|name| is_name(name))?;
+    Some((list.trim(), of_element(body.trim(), name, "@.")?))
 }
 
 /// Returns the arguments of a filter call that is the whole text. `None` for other texts.
@@ -316,6 +367,14 @@ mod tests {
             ("x => x > 5 && x.startsWith('x')", Some("@ > 5 && ['@'].startsWith('x')")),
             ("t => /t.d/.test(t?.a)", Some("/t.d/.test(a)")),
             ("age => 60", None),
+            ("age => 60 and age < 70", None),
+            ("age => 'x' || age < 'b'", None),
+            ("x => 5 < x.a", Some("5 < a")),
+            // The variable of the record is out of reach in the function of an element.
+            ("o => o.l.some(i => i.a != o.b) && o.c", Some("l.some(i => i.a != o.b) && c")),
+            ("o => any(i.a != o.b for i in o.l)", Some("any(i.a != o.b for i in l)")),
+            ("o => o.l.any? { |i| i.a != o.b }", Some("l.any? { |i| i.a != o.b }")),
+            ("x => x.l.some(x => x.a > 1)", Some("l.some(x => x.a > 1)")),
             ("a -> 5", None),
             ("filter = 'x'", None),
             ("[x.a for x in rows if x.b > 1]", None),
@@ -323,10 +382,11 @@ mod tests {
         ] {
             assert_eq!(condition(text).as_deref(), expected, "{text}");
         }
-        assert_eq!(
-            generator("t['company'] == 'x' for t in leads['tech']").as_deref(),
-            Some("leads['tech']; ['company'] == 'x'")
-        );
-        assert_eq!(generator("[t > 70 for t in a.temps]").as_deref(), Some("a.temps; @ > 70"));
+        for (text, list, condition) in [
+            ("t['a'] == 'x' for t in leads['tech']", "leads['tech']", "@.['a'] == 'x'"),
+            ("[t > 70 for t in a.temps]", "a.temps", "@ > 70"),
+        ] {
+            assert_eq!(generator(text), Some((list, condition.to_owned())), "{text}");
+        }
     }
 }

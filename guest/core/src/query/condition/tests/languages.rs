@@ -48,6 +48,57 @@ fn membership_and_quantifiers_of_other_languages() {
 }
 
 #[test]
+fn functions_of_elements_read_no_other_variables() {
+    let json = r#"[{"id":1,"seller":"A","l":[{"buyer":"A","seller":"B","n":1,"m":2,"q":[{"z":1}]}]},
+        {"id":2,"seller":"A","l":[{"buyer":"C","n":3,"m":3,"q":[]}]}]"#;
+    for (text, expected) in [
+        ("o => o.l.some(l => l.buyer == 'C')", 1),
+        ("l.some(x => x.buyer != x.seller)", 1),
+        ("any(x['n'] == x['m'] for x in o['l'])", 1),
+        ("l.some(x => x.n < x.m && x.q.some(y => y.z == 1))", 1),
+        ("o => o.l.some(x => x.q.every(y => y.z > 0)) && o.id > 1", 1),
+        ("l.some(x => x.m - x.n > 0)", 1),
+        ("l.some(x => ['A', 'B'].includes(x.buyer))", 1),
+        ("l.some(x => x.seller == null)", 1),
+        ("any(x.seller is None for x in l)", 1),
+        ("l.some(x => x.seller !== undefined)", 1),
+        ("l.some(x => x.buyer.toLowerCase() === 'c')", 1),
+        ("l.any? { |x| x[:buyer] == 'C' }", 1),
+        ("any(l; buyer = C)", 1),
+        ("any(l; x.buyer = 'C')", 1),
+    ] {
+        assert_eq!(select(json, text).map(|(count, _)| count), Ok(expected), "{text}");
+    }
+    for text in [
+        "o => o.l.some(l => l.buyer != o.seller)",
+        "order => order.l.every(x => order.seller == x.buyer)",
+        "any(x.buyer != o.seller for x in o.l)",
+        "any(x['buyer'] != row['seller'] for x in row['l'])",
+        "[o for o in rows if any(x.buyer == o.seller for x in o.l)]",
+        "l.some(x => x.buyer != seller)",
+        "l.some(x => seller != x.buyer)",
+        "l.some(x => x.buyer in [o.seller, 'C'])",
+        "l.some(x => x.buyer.startsWith(o.seller))",
+        "l.some(x => x.q.some(y => y.z == x.n))",
+        "l.any? { |x| x[:buyer] != r[:seller] }",
+        "any(l, x -> x.buyer <> o.seller)",
+        "o => any(o.l, x -> x.buyer <> o.seller)",
+        "l.some(x => x.buyer in [x.seller, 'C'])",
+        "l.some(x => x.buyer.startsWith(x.seller))",
+        "l.some(x => x.buyer == x.seller ? x.n : x.m)",
+        "any(l; buyer != row.seller)",
+        "any(l; buyer != $.seller)",
+        "l[?buyer != $.seller]",
+    ] {
+        let refused = select(json, text).unwrap_err();
+        assert!(refused.contains(". as $r"), "{text}: {refused}");
+    }
+    for text in ["l.some(x => x.n * o.id > 2)", "l.some(x => o.id + x.n > 2)"] {
+        assert!(select(json, text).is_err(), "{text}");
+    }
+}
+
+#[test]
 fn rows_have_variables() {
     let json = r#"[{"City":"Rome","Energy class":"A","m":{"title":"x","due":null},"p":5,"f":true,"y":"no","l":[1]},
         {"City":"Oslo","Energy class":"","m":null,"p":9,"f":false,"y":"yes","l":[]},
@@ -214,4 +265,16 @@ fn records_have_names() {
     ] {
         assert!(select(json, text).is_err(), "{text}: {:?}", select(json, text));
     }
+}
+
+#[test]
+fn filters_of_records_read_lists_of_that_name() {
+    // `row[?…]` filters the records only if they have no list `rows`.
+    let mut names = Vec::new();
+    let condition = Condition::parse("row[?price > 5]").unwrap();
+    condition.each_name(&mut |name| names.extend(name.keys().map(str::to_owned)));
+    assert_eq!(names, ["row", "rows", "price"]);
+    let json = r#"[{"price":9,"rows":[{"price":1}]},{"price":1,"rows":[{"price":9}]}]"#;
+    assert!(select(json, "row[?price > 5]").is_err());
+    assert_eq!(select(r#"[{"price":9},{"price":1}]"#, "row[?price > 5]").unwrap().0, 1);
 }
