@@ -315,7 +315,8 @@ impl Operand {
     /// Returns a message for the caller if no record has the field.
     pub(super) fn bind(&mut self, records: &RecordSet<'_>, all: &[NodeId]) -> Result<(), String> {
         if let Some(expression) = &mut self.computed {
-            return expression.bind(records, all);
+            expression.bind(records, all)?;
+            return expression.check_percentages();
         }
         if !all.is_empty() {
             self.field = self.name.resolve(records, all)?;
@@ -382,8 +383,8 @@ impl Operand {
         visit: &mut dyn FnMut(Value<'_>),
     ) {
         if let Some(expression) = &self.computed {
-            if let Expression::Text(parts) = expression.as_ref() {
-                let text = text_part::joined(parts, outline, id);
+            if let Expression::Text(text) = expression.as_ref() {
+                let text = text.joined(outline, id);
                 let value = text.map_or(Value::Null, |text| Value::Text(text.into()));
                 return match self.function {
                     Some(function) => visit(function.apply(&value, self.order)),

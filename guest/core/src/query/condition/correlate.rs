@@ -305,7 +305,8 @@ impl Leaf {
                 self.fit(&survey, &field).map_err(explained)?
             }
         };
-        let units = self.operand.computed.as_ref().and_then(|expression| expression.units());
+        let computed = self.operand.computed.as_ref();
+        let units = computed.and_then(|it| it.units().or_else(|| it.null_note()));
         if let Some(units) = units {
             let own = self.reading.take();
             self.reading = Some(own.map_or(units.clone(), |own| format!("{own}; {units}")));

@@ -9,7 +9,9 @@
 //! ```
 
 use super::build::{distinct_from, empty, equal, has_wildcards, negate, numbered, pattern, single};
-use super::literal::{ENDS, qualifier_follows, read_literal, read_literals, regex_literal};
+use super::literal::{
+    ENDS, is_value, qualifier_follows, read_literal, read_literals, regex_literal,
+};
 use super::lucene;
 use super::operator::{SYMBOLS, Sign, is_comparison, parse_operator};
 use super::pattern::TextPattern;
@@ -136,8 +138,16 @@ impl Parser {
     fn computed(&mut self, reader: &mut Reader<'_>) -> Result<Option<Test>, String> {
         let mut rest = reader.clone();
         let operand = if self.names == Names::Fields { Operand::computed(&mut rest) } else { None };
+        let start = rest.position();
         let found = operand.and_then(|operand| Some((operand, parse_operator(&mut rest)?)));
         let Some((operand, (sign, is_negated))) = found else { return Ok(None) };
+        let is_sql = ["=", "<>"].contains(&rest.since(start));
+        let is_compared = matches!(sign, Sign::Compare(_) | Sign::Unequal);
+        if operand.joins_with_bars() && is_compared && !is_sql && !is_value(&rest) {
+            return Err(rest.error(
+                "|| is OR in some languages, and joins texts in others: write concat(a, 'b') = c for a text, or OR between two comparisons",
+            ));
+        }
         *reader = rest;
         let test = self.compare(reader, operand, sign)?;
         Ok(Some(if is_negated { negate(test) } else { test }))

@@ -9,7 +9,7 @@
 //! `-`, `/` and `%` need white space on both sides, because names, dates and patterns contain them.
 
 use super::date_unit::DateUnit;
-use super::text_part::{self, TextPart};
+use super::text_part::JoinedText;
 use super::{FieldFunction, Operand};
 use crate::json::outline::{NodeId, Outline};
 use crate::query::date::{DatePart, DateTime};
@@ -27,7 +27,7 @@ pub(in crate::query) enum Expression {
     /// The time from the second date to the first, in this unit.
     Difference(Box<Operand>, Box<Operand>, DateUnit),
     /// A text that is joined from parts, and no number.
-    Text(Vec<TextPart>),
+    Text(JoinedText),
 }
 
 impl Expression {
@@ -103,6 +103,11 @@ impl Expression {
         }
     }
 
+    /// Returns a note on joined parts that are null. `None` if there are none.
+    pub(in crate::query) fn null_note(&self) -> Option<String> {
+        if let Expression::Text(text) = self { text.null_note() } else { None }
+    }
+
     /// Finds the paths of the fields in the records. A difference of fields becomes a number of
     /// days if their first values are dates.
     ///
@@ -111,7 +116,7 @@ impl Expression {
     pub(super) fn bind(&mut self, records: &RecordSet<'_>, all: &[NodeId]) -> Result<(), String> {
         match self {
             Expression::Number(_) => Ok(()),
-            Expression::Text(parts) => text_part::bind(parts, records, all),
+            Expression::Text(text) => text.bind(records, all),
             Expression::Field(operand) => {
                 operand.bind(records, all)?;
                 operand.bind_unit(records, all)
@@ -151,9 +156,7 @@ impl Expression {
     pub(super) fn each_field<'e>(&'e self, visit: &mut impl FnMut(&'e Operand)) {
         match self {
             Expression::Number(_) => {}
-            Expression::Text(parts) => {
-                parts.iter().filter_map(|part| part.field.as_deref()).for_each(visit);
-            }
+            Expression::Text(text) => text.each_field(visit),
             Expression::Field(operand) => visit(operand),
             Expression::Difference(left, right, _) => {
                 visit(left);
@@ -170,10 +173,7 @@ impl Expression {
     pub(super) fn strip(&mut self, depth: usize) {
         match self {
             Expression::Number(_) => {}
-            Expression::Text(parts) => {
-                let fields = parts.iter_mut().filter_map(|part| part.field.as_deref_mut());
-                fields.for_each(|field| field.strip(depth));
-            }
+            Expression::Text(text) => text.strip(depth),
             Expression::Field(operand) => operand.strip(depth),
             Expression::Difference(left, right, _) => {
                 left.strip(depth);
@@ -190,10 +190,7 @@ impl Expression {
     pub(super) fn each_name(&self, visit: &mut impl FnMut(&FieldName)) {
         match self {
             Expression::Number(_) => {}
-            Expression::Text(parts) => {
-                let fields = parts.iter().filter_map(|part| part.field.as_deref());
-                fields.for_each(|field| field.each_name(visit));
-            }
+            Expression::Text(text) => text.each_field(|field| field.each_name(visit)),
             Expression::Field(operand) => visit(&operand.name),
             Expression::Difference(left, right, _) => {
                 visit(&left.name);

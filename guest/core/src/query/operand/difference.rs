@@ -55,7 +55,8 @@ impl Operand {
         let (later, earlier) = if is_reversed { (second, first) } else { (first, second) };
         let (name, seconds) = unit.or(last).unwrap_or(("days", 86_400));
         let rounding = match word {
-            "datediff" => Rounding::Boundaries,
+            // BigQuery and KQL count the boundaries of units between the dates.
+            "datediff" | "datetime_diff" => Rounding::Boundaries,
             "date_diff" if seconds == 86_400 => Rounding::Boundaries,
             "timestampdiff" if unit.is_none() && last.is_none() => Rounding::Boundaries,
             _ => Rounding::Complete,

@@ -3,7 +3,8 @@
 
 use super::Operand;
 use super::arithmetic::Expression;
-use super::text_part::TextPart;
+use super::text_part::{JoinedText, NullParts, TextPart};
+use crate::query::code::parts;
 use crate::query::field::FieldName;
 use crate::query::reader::Reader;
 
@@ -34,7 +35,8 @@ impl Operand {
             return None;
         }
         *reader = rest;
-        Some(Self::joining(parts, reader.since(start)))
+        let text = JoinedText::new(parts, NullParts::Null, sign == "+");
+        Some(Self::joining(text, reader.since(start)))
     }
 
     /// Reads the arguments of `CONCAT(first, ' ', last)` or `CONCAT_WS(' ', first, last)`, after
@@ -54,21 +56,29 @@ impl Operand {
         }
         let name = format!("{word}({})", reader.since(start));
         reader.close()?;
-        if word == "concat_ws" {
-            let separator = parts.remove(0);
-            let last = parts.pop();
-            parts = parts.into_iter().flat_map(|part| [part, separator.clone()]).collect();
-            parts.extend(last);
-        }
+        let nulls = if word == "concat_ws" {
+            match parts.remove(0) {
+                TextPart { text: Some(separator), .. } => NullParts::Separated(separator),
+                _ => return Err(reader.error("concat_ws begins with a text in single quotes")),
+            }
+        } else {
+            NullParts::Unclear
+        };
         if !parts.iter().any(|part| part.field.is_some()) {
             return Err(reader.error(&format!("{word} takes at least one field")));
         }
-        Ok(Self::joining(parts, &name))
+        Ok(Self::joining(JoinedText::new(parts, nulls, false), &name))
     }
 
-    fn joining(parts: Vec<TextPart>, name: &str) -> Self {
-        let computed = Some(Box::new(Expression::Text(parts)));
+    fn joining(text: JoinedText, name: &str) -> Self {
+        let computed = Some(Box::new(Expression::Text(text)));
         Self { computed, ..Self::new(FieldName::of_key(name)) }
+    }
+
+    /// Returns true if `||` joins the parts of a text, which is OR in other languages.
+    pub(in crate::query) fn joins_with_bars(&self) -> bool {
+        let is_text = matches!(self.computed.as_deref(), Some(Expression::Text(_)));
+        is_text && parts(&self.name.verbatim, "||").len() > 1
     }
 }
 
@@ -84,16 +94,17 @@ fn part(reader: &mut Reader<'_>, is_text: bool) -> Option<TextPart> {
     let start = reader.position();
     if let Some(text) = reader.quoted().ok()? {
         let is_end = !reader.rest().starts_with(['.', '[']);
-        if is_end && (mark == '\'' && is_text || !has_letters(&text)) {
+        let is_text = is_text && mark == '\'' || reader.is_function() && mark != '`';
+        if is_end && (is_text || !has_letters(&text)) {
             return Some(TextPart::of_text(text));
         }
         reader.reset(start);
         let field = Some(Box::new(Operand::read(reader).ok()?));
         // A backquote encloses names only.
         let text = Some(text).filter(|_| is_end && mark != '`');
-        return Some(TextPart { text, field });
+        return Some(TextPart { text, field, is_unclear: false });
     }
     let is_name = mark.is_alphabetic() || "_[$@".contains(mark);
     let field = Operand::read(reader).ok().filter(|_| is_name)?;
-    Some(TextPart { text: None, field: Some(Box::new(field)) })
+    Some(TextPart { text: None, field: Some(Box::new(field)), is_unclear: false })
 }

@@ -67,6 +67,9 @@ impl Expression {
                 let is_number = |side: &Expression| matches!(side, Expression::Number(_));
                 let has_number = is_number(left) || is_number(right);
                 let (left, right) = (left.unit()?, right.unit()?);
+                if left == "%" && self.is_scaled() {
+                    return Ok(String::new());
+                }
                 match operator {
                     '+' | '-' if left != right && !has_number => {
                         let name = |unit: &str| match unit {
@@ -86,6 +89,45 @@ impl Expression {
                 }
             }
         }
+    }
+
+    /// Checks that percentages are multiplied and divided as parts of 100: `price * discount / 100`,
+    /// `price * (discount / 100)`.
+    ///
+    /// # Errors
+    /// Returns a message for the caller if a product with a percentage is 100 times too big, or a
+    /// quotient too small.
+    pub(super) fn check_percentages(&self) -> Result<(), String> {
+        let Expression::Binary(operator, left, right) = self else { return Ok(()) };
+        if self.is_scaled()
+            && let Expression::Binary(_, left, right) = left.as_ref()
+        {
+            left.check_percentages()?;
+            return right.check_percentages();
+        }
+        left.check_percentages()?;
+        right.check_percentages()?;
+        let is_number = |side: &Expression| matches!(side, Expression::Number(_));
+        // `1 - discount`, but not `100 - discount`
+        let is_one = |side: &Expression| matches!(side, Expression::Number(it) if it.abs() <= 1.0);
+        let is_clear = match operator {
+            '*' | '/' => is_number(left) || is_number(right),
+            _ => !is_one(left) && !is_one(right),
+        };
+        let (left, right) = (left.unit()?, right.unit()?);
+        let is_ratio = *operator == '/' && left == right;
+        if is_clear || is_ratio || (left != "%" && right != "%") {
+            return Ok(());
+        }
+        Err("an amount in % is a part of 100: divide it, such as price * (1 - discount / 100)"
+            .to_owned())
+    }
+
+    /// Returns true if the value is a part of 100.
+    fn is_scaled(&self) -> bool {
+        let Expression::Binary(operator, _, right) = self else { return false };
+        let Expression::Number(number) = right.as_ref() else { return false };
+        matches!((operator, number), ('/', 100.0) | ('*', 0.01))
     }
 
     /// Returns a note on the units of the fields. `None` if no field has a unit.

@@ -182,6 +182,9 @@ fn differences_of_dates_have_units() {
         ("timestamp_diff(b, a, second) = 40", 1),
         ("TIMESTAMPDIFF(DAY, a, b) = 0", 2),
         ("DATEDIFF(day, a, b) = 1", 1),
+        ("DATETIME_DIFF(b, a, DAY) = 1", 1),
+        ("datetime_diff('hour', b, a) = 2", 1),
+        ("TIMESTAMP_DIFF(b, a, DAY) = 0", 2),
         // A unit that begins between the dates.
         ("DATEDIFF('hour', a, b) = 1", 1),
         ("DATEDIFF('hour', a, b) = 2", 1),
@@ -277,4 +280,88 @@ fn filters_of_records_read_lists_of_that_name() {
     let json = r#"[{"price":9,"rows":[{"price":1}]},{"price":1,"rows":[{"price":9}]}]"#;
     assert!(select(json, "row[?price > 5]").is_err());
     assert_eq!(select(r#"[{"price":9},{"price":1}]"#, "row[?price > 5]").unwrap().0, 1);
+}
+
+#[test]
+fn texts_of_null_parts() {
+    let json = r#"[{"f":"Ann","m":null,"l":"Lee","t":["a"]},{"f":"Bob","m":"X","l":"Yu","t":[]},{"f":"","m":"B","l":null}]"#;
+    for (text, expected) in [
+        ("concat_ws(' ', f, m, l) = 'Ann Lee'", 1),
+        ("concat_ws(' ', f, m, l) = 'Bob X Yu'", 1),
+        // An empty text is a part, and null is none.
+        ("concat_ws('-', f, m, l) = '-B'", 1),
+        ("concat(f, m, l) = 'BobXYu'", 1),
+        ("f || ' ' || m = 'Bob X'", 1),
+    ] {
+        assert_eq!(select(json, text).map(|(count, _)| count), Ok(expected), "{text}");
+    }
+    let note = |text| select(json, text).unwrap().1;
+    assert!(note("concat(f, ' ', m) = 'Bob X'").contains("leaves nulls out"));
+    assert!(!note("concat(f, 'x') = 'Bobx'").contains("leaves nulls out"));
+    assert!(select(json, "concat_ws(f, m, l) = 'x'").is_err());
+}
+
+#[test]
+fn joined_texts_with_two_meanings_are_refused() {
+    let json = r#"[{"open":true,"city":"Oslo","code":"A","size":"M","joined":"A-M"},
+        {"open":false,"city":"Rome","code":"B","size":"L","joined":"x"}]"#;
+    for text in [
+        "open || 'Rome' == city",
+        "open || 'Rome' === city",
+        "open || 'Rome' != city",
+        "open || 'Rome' < city",
+        "open || 'a' || 'Rome' == city",
+    ] {
+        let refused = select(json, text).unwrap_err();
+        assert!(refused.contains("|| is OR in some languages"), "{text}: {refused}");
+    }
+    for text in [
+        "code + '-' + 'size' == 'A-size'",
+        "code + '-' + \"size\" == 'A-size'",
+        "concat(code, '-', \"size\") = 'A-M'",
+    ] {
+        let refused = select(json, text).unwrap_err();
+        assert!(refused.contains("write [size]"), "{text}: {refused}");
+    }
+    for (text, expected) in [
+        ("open = true OR city = 'Rome'", 2),
+        ("code || '-' || size = joined", 1),
+        ("code || '-' || size == 'A-M'", 1),
+        ("concat(code, '-', size) = joined", 1),
+        ("code + '-' + [size] == 'A-M'", 1),
+        ("concat(code, '-', 'size') = 'A-size'", 1),
+        ("'code' + '-' + 'size' == 'A-M'", 1),
+        ("code + '-' + 'x' == 'A-x'", 1),
+    ] {
+        assert_eq!(select(json, text).map(|(count, _)| count), Ok(expected), "{text}");
+    }
+}
+
+#[test]
+fn percentages_are_parts_of_100() {
+    let json = r#"[{"p":50,"d":"20%","e":"10%","f":"5 km"},{"p":10,"d":"5%","e":"5%","f":"2 km"}]"#;
+    for (text, expected) in [
+        ("p * (d / 100) >= 10", 1),
+        ("p * d / 100 >= 10", 1),
+        ("p * (1 - d / 100) > 9", 2),
+        ("p * (100 - d) / 100 > 39", 1),
+        ("p * d * 0.01 >= 10", 1),
+        ("d * 2 > 30", 1),
+        ("d - e > 5", 1),
+        ("d / e > 1", 1),
+    ] {
+        assert_eq!(select(json, text).map(|(count, _)| count), Ok(expected), "{text}");
+    }
+    for text in [
+        "p * d > 10",
+        "d * p > 10",
+        "p / d > 1",
+        "d * e > 1",
+        "f * d > 1",
+        "1 - d > 0",
+        "p * (1 - d) > 5",
+    ] {
+        let refused = select(json, text).unwrap_err();
+        assert!(refused.contains("discount / 100"), "{text}: {refused}");
+    }
 }
