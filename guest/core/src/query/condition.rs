@@ -19,6 +19,7 @@ mod frame;
 mod literal;
 mod lookups;
 mod lucene;
+mod member;
 mod operator;
 mod parse;
 mod pattern;
@@ -31,6 +32,7 @@ mod wrapper;
 
 use std::cell::Cell;
 
+use self::member::Member;
 use self::pattern::TextPattern;
 use super::field::FieldName;
 use super::literal::Literal;
@@ -84,7 +86,10 @@ pub(super) struct Leaf {
     /// True if the condition has the name of the field alone.
     is_flag: bool,
     /// The element that the check looks for if the field is a list, as `includes` does.
-    member: Option<Literal>,
+    member: Option<Member>,
+    /// The number that the condition writes before the operand, as the name of a field that may be
+    /// meant.
+    first: Option<FieldName>,
     /// True if the comparison of two fields ignores case.
     ignores_case: bool,
     /// The scale on which two fields are compared. `None` if the values determine it.
@@ -321,12 +326,13 @@ impl Test {
     fn leaf(operand: Operand, check: Check) -> Self {
         let (matched, unknown) = (Cell::new(0), Cell::new(0));
         let ignores_case = false;
-        let (scale, reading, member, is_flag) = (None, None, None, false);
+        let (scale, reading, member, first, is_flag) = (None, None, None, None, false);
         Test::Leaf(Box::new(Leaf {
             operand,
             check,
             is_flag,
             member,
+            first,
             ignores_case,
             scale,
             reading,

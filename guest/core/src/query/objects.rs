@@ -286,7 +286,8 @@ fn compare(field: &str, operator: &str, value: &Value) -> Result<String, String>
         "size" => format!("length({field}) = {}", literal(value)?),
         "not" => format!("NOT ({})", comparisons(field, value)?),
         "elemMatch" => format!("any({field}; {})", all(object(value)?)?),
-        "contains" => format!("{field} ~ {}", literal(value)?),
+        // Of a list, an element in some languages.
+        "contains" => format!("{field} CONTAINS {}", literal(value)?),
         "startsWith" => format!("{field} ^= {}", literal(value)?),
         "endsWith" => format!("{field} $= {}", literal(value)?),
         "like" | "ilike" => format!("{field} LIKE {}", literal(value)?),

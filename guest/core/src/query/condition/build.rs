@@ -87,18 +87,34 @@ pub(super) fn numbered(mut operand: Operand, literals: &[&Literal]) -> Operand {
     operand
 }
 
-/// Creates a test for null, an empty text or an empty list.
+/// Creates a test for null, an empty text or an empty list. A list is not empty because of an
+/// element that is.
 pub(super) fn empty(operand: Operand) -> Test {
-    let text = Check::Compare(Operator::Equal, Literal::new(String::new(), true));
     let zero = Check::Compare(Operator::Equal, Literal::new("0".to_owned(), false));
     let length = Operand { function: Some(FieldFunction::Length), ..operand.clone() };
     // A number has no length, and is not empty.
     let has_length = negate(Test::leaf(length.clone(), Check::IsNull));
     Test::Any(vec![
-        Test::leaf(operand.clone(), Check::IsNull),
-        Test::leaf(operand, text),
+        Test::leaf(operand, Check::IsNull),
         Test::All(vec![has_length, Test::leaf(length, zero)]),
     ])
+}
+
+/// Returns an error if a bound of `BETWEEN` is null, which has no order.
+pub(super) fn check_bounds(
+    reader: &Reader<'_>,
+    operand: &Operand,
+    low: &Literal,
+    high: &Literal,
+) -> Result<(), String> {
+    let name = &operand.name.verbatim;
+    let bound = match (low.is_null(), high.is_null()) {
+        (false, false) => return Ok(()),
+        (true, true) => format!("{name} IS NOT NULL"),
+        (true, false) => format!("{name} <= {high}"),
+        (false, true) => format!("{name} >= {low}"),
+    };
+    Err(reader.error(&format!("null has no order: write {bound}")))
 }
 
 pub(super) fn negate(test: Test) -> Test {

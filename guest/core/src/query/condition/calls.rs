@@ -1,8 +1,9 @@
 //! Tests that are written as calls: `any(labels; name=bug)`, `tags.some(t => t.name == 'x')` and
 //! `/^new/i.test(kind)`.
 
-use super::build::{empty, negate, pattern};
+use super::build::{check_bounds, empty, negate, pattern};
 use super::literal::{read_literal, regex_literal};
+use super::member::{Member, with_member};
 use super::operator::{Sign, parse_operator};
 use super::parse::{Names, Parser, expect_end};
 use super::pattern::TextPattern;
@@ -112,8 +113,14 @@ impl Parser {
                     "like" => Sign::Like,
                     word => text_method(word).unwrap_or(Sign::Contains),
                 };
+                let member = match word.as_str() {
+                    "contains" => Some(Member::Element(literal.clone())),
+                    "icontains" => Some(Member::Unclear(literal.clone())),
+                    _ => None,
+                };
                 let literal = Literal::new(literal.text, true);
-                Test::leaf(operand, Check::Matches(pattern(sign, &literal)?))
+                let test = Test::leaf(operand, Check::Matches(pattern(sign, &literal)?));
+                with_member(test, member)
             }
         };
         reader.close()?;
@@ -207,7 +214,9 @@ impl Parser {
             }
             let high = read_literal(reader, false)?;
             reader.close()?;
-            return Ok(Some(Test::leaf(Operand::new(list), Check::Between(low, high))));
+            let operand = Operand::new(list);
+            check_bounds(reader, &operand, &low, &high)?;
+            return Ok(Some(Test::leaf(operand, Check::Between(low, high))));
         }
         if let Some((is_null, arguments)) = null_method(&word, rest.rest()) {
             *reader = rest;
@@ -236,11 +245,9 @@ impl Parser {
             let is_member = matches!(word.as_str(), "includes" | "contains") && !is_column;
             let member =
                 if is_member { read_literal(&mut reader.clone(), false).ok() } else { None };
-            let mut test = text_test(reader, operand, sign, start)?;
-            if let Test::Leaf(leaf) = &mut test {
-                leaf.member = member;
-            }
-            return Ok(Some(test));
+            let member = member.map(Member::Element);
+            let test = text_test(reader, operand, sign, start)?;
+            return Ok(Some(with_member(test, member)));
         }
         let test = self.element_test(&word, operand, reader)?;
         reader.close()?;

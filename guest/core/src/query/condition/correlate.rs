@@ -62,6 +62,7 @@ impl Test {
             }
             Test::Leaf(leaf) => {
                 leaf.operand.each_name(visit);
+                leaf.first.iter().for_each(&mut *visit);
                 match &leaf.check {
                     Check::Field(_, other) => other.each_name(visit),
                     Check::Compare(_, literal) => {
@@ -256,11 +257,8 @@ fn concerns_one_element(tests: &[Test], list: &FieldPath) -> Result<bool, String
 impl Leaf {
     fn bind(&mut self, records: &RecordSet<'_>, all: &[NodeId]) -> Result<(), String> {
         self.operand.bind(records, all)?;
-        let is_list = |id: &NodeId| self.operand.field.list_depth(&records.outline, *id).is_some();
-        if self.member.is_some() && all.iter().any(is_list) {
-            let member = self.member.take().into_iter();
-            member.for_each(|element| self.check = Check::Compare(Operator::Equal, element));
-        }
+        self.bind_member(records, all)?;
+        self.check_first(records, all)?;
         if let Check::Field(_, other) = &mut self.check {
             other.bind(records, all)?;
         } else if self.is_flag {

@@ -132,6 +132,14 @@ impl Leaf {
         } else {
             source.visit(&self.operand, id, &mut |value| add(self.check.test(&value)));
         }
+        // A list with an element that is null is no null.
+        let is_null = matches!(self.check, Check::IsNull) && result == Some(true);
+        if is_null
+            && self.operand.is_field()
+            && source.elements(&self.operand.field, id, &mut |_| {})
+        {
+            result = Some(false);
+        }
         if result == Some(true) {
             self.matched.set(self.matched.get() + 1);
         }

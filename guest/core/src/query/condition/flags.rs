@@ -5,6 +5,7 @@ use super::literal::ENDS;
 use super::parse::{Names, Parser};
 use super::{Check, Leaf, Test};
 use crate::json::outline::NodeId;
+use crate::json::scan::Kind;
 use crate::query::literal::Literal;
 use crate::query::operand::Operand;
 use crate::query::reader::Reader;
@@ -77,6 +78,12 @@ impl Leaf {
         let field = &self.operand.field;
         let has_list = all.iter().any(|id| field.list_depth(&records.outline, *id).is_some());
         let (mut has_other, mut has_value) = (has_list, false);
+        // Languages differ in the meaning of an object without members.
+        let mut add = |node: Option<NodeId>| {
+            let node = node.and_then(|id| records.outline.node(id));
+            has_other |= node.is_some_and(|it| it.kind == Kind::Object && it.children == 0);
+        };
+        all.iter().for_each(|id| field.visit_elements(&records.outline, *id, &mut add));
         for id in all {
             field.visit(&records.outline, *id, &mut |value| match value {
                 Value::Null => {}

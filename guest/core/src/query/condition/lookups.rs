@@ -16,7 +16,7 @@ const DJANGO: [(&str, &str); 19] = [
     ("lt", "<"),
     ("lte", "<="),
     ("in", "IN"),
-    ("contains", "~"),
+    ("contains", "CONTAINS"),
     ("icontains", "~"),
     ("startswith", "^="),
     ("istartswith", "^="),

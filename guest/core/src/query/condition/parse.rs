@@ -8,11 +8,14 @@
 //! comparison = operand operator value | number operator operand [ operator number ]
 //! ```
 
-use super::build::{distinct_from, empty, equal, has_wildcards, negate, numbered, pattern, single};
+use super::build::{
+    check_bounds, distinct_from, empty, equal, has_wildcards, negate, numbered, pattern, single,
+};
 use super::literal::{
     ENDS, is_value, qualifier_follows, read_literal, read_literals, regex_literal,
 };
 use super::lucene;
+use super::member::{Member, with_member};
 use super::operator::{SYMBOLS, Sign, is_comparison, parse_operator};
 use super::pattern::TextPattern;
 use super::pipe::{check_pipe, eat_alternative, eat_or};
@@ -245,6 +248,7 @@ impl Parser {
                 if has_parenthesis {
                     reader.close()?;
                 }
+                check_bounds(reader, &operand, &low, &high)?;
                 leaf(numbered(operand, &[&low, &high]), Check::Between(low, high))
             }
             Sign::Is => {
@@ -281,8 +285,12 @@ impl Parser {
                 if let Some((text, ignore_case)) = regex_literal(reader, sign) {
                     return leaf(operand, Check::Matches(TextPattern::regex(&text, ignore_case)?));
                 }
+                let is_word =
+                    sign == Sign::Contains && !reader.is_after("=") && !reader.is_after("~");
                 let literal = read_literal(reader, true)?;
-                leaf(operand, Check::Matches(pattern(sign, &literal)?))
+                let test = Test::leaf(operand, Check::Matches(pattern(sign, &literal)?));
+                let member = is_word.then(|| Member::Unclear(literal));
+                Ok(with_member(test, member))
             }
             Sign::Unequal => {
                 let literal = read_literal(reader, false)?;

@@ -2,14 +2,18 @@
 
 use super::build::{numbered, single};
 use super::literal::read_literal;
+use super::member::{Member, with_member};
 use super::operator::{Sign, parse_operator};
 use super::parse::{Names, Parser};
 use super::pattern::TextPattern;
-use super::{Check, Operator, Test};
+use super::{Check, Leaf, Operator, Test};
+use crate::json::outline::NodeId;
 use crate::query::date::{DateTime, DayOrder};
+use crate::query::field::FieldName;
 use crate::query::literal::Literal;
 use crate::query::operand::Operand;
 use crate::query::reader::Reader;
+use crate::query::records::RecordSet;
 use crate::query::value::Number;
 
 impl Parser {
@@ -23,11 +27,11 @@ impl Parser {
             if is_member {
                 let operand = self.operand(reader)?;
                 // An element of a list, or a part of a text.
-                let mut test = Test::leaf(operand, Check::Matches(TextPattern::contains(&text)));
-                if let Test::Leaf(leaf) = &mut test {
-                    leaf.member = Some(Literal::new(text, true));
-                }
-                return Ok(Some(test));
+                let test = Test::leaf(operand, Check::Matches(TextPattern::contains(&text)));
+                return Ok(Some(with_member(
+                    test,
+                    Some(Member::Element(Literal::new(text, true))),
+                )));
             }
             is_date(&text).then(|| Literal::new(text, true))
         } else {
@@ -64,15 +68,46 @@ impl Parser {
             Some(_) => return Err(reader.error("write a <= x AND x <= b")),
             None => None,
         };
+        if upper.as_ref().is_some_and(|(_, literal)| literal.is_null()) {
+            return Err(reader.error("null has no order: write IS NULL or IS NOT NULL"));
+        }
         let mut bounds = vec![&literal];
         bounds.extend(upper.as_ref().map(|(_, literal)| literal));
         let operand = numbered(operand, &bounds);
+        let name = (!literal.is_quoted).then(|| FieldName::of_key(&literal.text));
         let first = Check::Compare(operator.flipped(), literal);
-        let mut tests = vec![Test::leaf(operand.clone(), first)];
+        let mut test = Test::leaf(operand.clone(), first);
+        if let Test::Leaf(leaf) = &mut test {
+            leaf.first = name;
+        }
+        let mut tests = vec![test];
         if let Some((operator, literal)) = upper {
             tests.push(Test::leaf(operand, Check::Compare(operator, literal)));
         }
         Ok(Some(single(tests, Test::All)))
+    }
+}
+
+impl Leaf {
+    /// Checks that the number before the operand is not also the name of a field: `2019 < total`.
+    ///
+    /// # Errors
+    /// Returns a message for the caller if it is.
+    pub(super) fn check_first(
+        &self,
+        records: &RecordSet<'_>,
+        all: &[NodeId],
+    ) -> Result<(), String> {
+        let Some(name) = self.first.as_ref().filter(|name| name.find(records, all).is_some())
+        else {
+            return Ok(());
+        };
+        let Check::Compare(operator, literal) = &self.check else { return Ok(()) };
+        let (field, sign) = (&self.operand.name.verbatim, operator.sign());
+        Err(format!(
+            "where: {literal} is a number, and the name of a field: write {field} {sign} {literal} for the number, or \"{}\" for the field",
+            name.verbatim
+        ))
     }
 }
 

@@ -99,6 +99,62 @@ fn functions_of_elements_read_no_other_variables() {
 }
 
 #[test]
+fn elements_of_lists_are_no_parts_of_texts() {
+    let json = r#"[{"id":1,"t":["bugfix"],"l":[{"n":"bugfix"}],"m":"bug x","e":["a","b"]},
+        {"id":2,"t":["bug"],"l":[{"n":"bug"}],"m":["bug"],"e":["a"]}]"#;
+    for (text, expected) in [
+        ("contains(t, 'bug')", 1),
+        ("contains(l[*].n, 'bug')", 1),
+        ("l.n contains 'bug'", 2),
+        ("t ~ 'bug'", 2),
+        ("t *= 'bug'", 2),
+        ("e contains 'b'", 1),
+        ("e contains a", 2),
+        ("m = 'bug'", 1),
+        ("m ~ 'bug'", 2),
+        // A list of one element may be the element.
+        ("contains(m, 'bug x')", 1),
+    ] {
+        assert_eq!(select(json, text).map(|(count, _)| count), Ok(expected), "{text}");
+    }
+    for text in [
+        "m.includes('bug')",
+        "contains(m, 'bug')",
+        "'bug' in m",
+        "t contains bug",
+        "t__contains='bug'",
+        r#"{"t":{"$contains":"bug"}}"#,
+        "not t contains 'bug'",
+    ] {
+        let refused = select(json, text).unwrap_err();
+        assert!(refused.contains("~ 'bug' for a part"), "{text}: {refused}");
+    }
+}
+
+#[test]
+fn empty_lists_have_no_elements() {
+    let json = r#"[{"t":["","x"],"n":5},{"t":[],"n":null},{"t":[null,"y"],"n":0},{"t":["z"],"n":{}},
+        {"t":null,"n":""},{"n":false},{"t":"","n":"x"}]"#;
+    for (text, expected) in [
+        ("t.empty?", 4),
+        ("isempty(t)", 4),
+        ("t IS EMPTY", 4),
+        ("isnotempty(t)", 3),
+        ("t is not empty", 3),
+        ("isempty(n)", 3),
+        // An element that is null is no null.
+        ("t IS NULL", 2),
+        ("t.nil?", 2),
+        ("t = null", 2),
+        ("exists(t)", 5),
+        ("t IS NOT NULL", 5),
+        ("isnotempty(n)", 4),
+    ] {
+        assert_eq!(select(json, text).map(|(count, _)| count), Ok(expected), "{text}");
+    }
+}
+
+#[test]
 fn rows_have_variables() {
     let json = r#"[{"City":"Rome","Energy class":"A","m":{"title":"x","due":null},"p":5,"f":true,"y":"no","l":[1]},
         {"City":"Oslo","Energy class":"","m":null,"p":9,"f":false,"y":"yes","l":[]},
@@ -123,6 +179,10 @@ fn rows_have_variables() {
     {
         assert!(select(json, text).is_err(), "{text}");
     }
+    // Languages differ in the meaning of an object without members.
+    let objects = r#"[{"id":1,"m":{}},{"id":2,"m":{"a":1}},{"id":3}]"#;
+    assert!(select(objects, "id > 0 and row['m']").is_err());
+    assert!(select(objects, "not row['m']").is_err());
     let (_, note) = select(json, "not r['Energy class']").unwrap();
     assert!(note.contains("\"Energy class\" IS EMPTY"), "{note}");
 }
@@ -141,9 +201,46 @@ fn comparisons_have_two_bounds() {
     ] {
         assert_eq!(select(json, text).map(|(count, _)| count), Ok(expected), "{text}");
     }
-    for text in ["10 <= x != 20", "'zz' < d", "10 <= x < y < 20", "1950-01-01 <= q <= 1955-12-31"] {
+    for text in [
+        "10 <= x != 20",
+        "'zz' < d",
+        "10 <= x < y < 20",
+        "1950-01-01 <= q <= 1955-12-31",
+        "1 <= x <= null",
+    ] {
         assert!(select(json, text).is_err(), "{text}");
     }
+    // A field may have a number as its name.
+    let years = r#"[{"2019":5,"total":7},{"2019":9,"total":8}]"#;
+    for (text, correction, expected) in [
+        ("2019 < total", "\"2019\" < total", 1),
+        ("2019 < total", "total > 2019", 0),
+        ("2019 = total", "total = 2019", 0),
+    ] {
+        let refused = select(years, text).unwrap_err();
+        assert!(refused.contains("the name of a field"), "{refused}");
+        assert_eq!(select(years, correction).map(|(count, _)| count), Ok(expected), "{correction}");
+    }
+    assert_eq!(select(years, "6 < total").unwrap().0, 2);
+}
+
+#[test]
+fn null_is_no_bound() {
+    let json = r#"[{"n":"ash"},{"n":"oak"},{"n":null}]"#;
+    for (text, hint, expected) in [
+        ("n BETWEEN null AND 'm'", "n <= 'm'", 1),
+        ("n BETWEEN 'm' AND null", "n >= 'm'", 1),
+        ("n NOT BETWEEN null AND 'm'", "n <= 'm'", 1),
+        ("n.between(null, 'm')", "n <= 'm'", 1),
+        (r#"{"n__range":[null,"m"]}"#, "n <= 'm'", 1),
+        (r#"{"field":"n","op":"between","value":["m",null]}"#, "n >= 'm'", 1),
+        ("n BETWEEN null AND null", "n IS NOT NULL", 2),
+    ] {
+        let refused = select(json, text).unwrap_err();
+        assert!(refused.contains(&format!("write {hint}")), "{text}: {refused}");
+        assert_eq!(select(json, hint).map(|(count, _)| count), Ok(expected), "{hint}");
+    }
+    assert_eq!(select(json, "n BETWEEN 'null' AND 'oak'").unwrap().0, 1);
 }
 
 #[test]
@@ -238,51 +335,6 @@ fn texts_are_joined() {
 }
 
 #[test]
-fn amounts_of_one_unit_are_computed_with() {
-    let json = r#"[{"a":"900 m","d":"2 km","m":"5 km","x":3},{"a":"100 m","d":"1.5 km","m":"3 mi","x":4}]"#;
-    let (count, note) = select(json, "a / d > 400").unwrap();
-    assert_eq!(count, 1);
-    assert!(note.contains("a is in m, d is in km"), "{note}");
-    for (text, expected) in
-        [("d * x >= 6", 2), ("d > '1.8 km'", 1), ("a >= 900 m", 1), ("d - 1 > 0.9", 1)]
-    {
-        assert_eq!(select(json, text).map(|(count, _)| count), Ok(expected), "{text}");
-    }
-    for text in ["a + d > 5", "m * 2 > 5", "d + x > 2", "a > d * 400", "d > 2"] {
-        assert!(select(json, text).is_err(), "{text}: {:?}", select(json, text));
-    }
-}
-
-#[test]
-fn records_have_names() {
-    let json = r#"[{"city":"Rome","price":5},{"city":"Oslo","price":9}]"#;
-    let (count, note) = select(json, "listing.city = 'Rome' and listing['price'] > 1").unwrap();
-    assert_eq!(count, 1);
-    assert!(note.contains("listing was read as the name of a record"), "{note}");
-    for text in [
-        // One field may be that of an absent object.
-        "owner.city = 'Rome'",
-        "listing.city = 'Rome' and price > 1",
-        "listing.city = 'Rome' and listing.size > 1",
-        "listing.city = 'Rome' and listing.price = listing.city",
-    ] {
-        assert!(select(json, text).is_err(), "{text}: {:?}", select(json, text));
-    }
-}
-
-#[test]
-fn filters_of_records_read_lists_of_that_name() {
-    // `row[?…]` filters the records only if they have no list `rows`.
-    let mut names = Vec::new();
-    let condition = Condition::parse("row[?price > 5]").unwrap();
-    condition.each_name(&mut |name| names.extend(name.keys().map(str::to_owned)));
-    assert_eq!(names, ["row", "rows", "price"]);
-    let json = r#"[{"price":9,"rows":[{"price":1}]},{"price":1,"rows":[{"price":9}]}]"#;
-    assert!(select(json, "row[?price > 5]").is_err());
-    assert_eq!(select(r#"[{"price":9},{"price":1}]"#, "row[?price > 5]").unwrap().0, 1);
-}
-
-#[test]
 fn texts_of_null_parts() {
     let json = r#"[{"f":"Ann","m":null,"l":"Lee","t":["a"]},{"f":"Bob","m":"X","l":"Yu","t":[]},{"f":"","m":"B","l":null}]"#;
     for (text, expected) in [
@@ -364,4 +416,49 @@ fn percentages_are_parts_of_100() {
         let refused = select(json, text).unwrap_err();
         assert!(refused.contains("discount / 100"), "{text}: {refused}");
     }
+}
+
+#[test]
+fn amounts_of_one_unit_are_computed_with() {
+    let json = r#"[{"a":"900 m","d":"2 km","m":"5 km","x":3},{"a":"100 m","d":"1.5 km","m":"3 mi","x":4}]"#;
+    let (count, note) = select(json, "a / d > 400").unwrap();
+    assert_eq!(count, 1);
+    assert!(note.contains("a is in m, d is in km"), "{note}");
+    for (text, expected) in
+        [("d * x >= 6", 2), ("d > '1.8 km'", 1), ("a >= 900 m", 1), ("d - 1 > 0.9", 1)]
+    {
+        assert_eq!(select(json, text).map(|(count, _)| count), Ok(expected), "{text}");
+    }
+    for text in ["a + d > 5", "m * 2 > 5", "d + x > 2", "a > d * 400", "d > 2"] {
+        assert!(select(json, text).is_err(), "{text}: {:?}", select(json, text));
+    }
+}
+
+#[test]
+fn records_have_names() {
+    let json = r#"[{"city":"Rome","price":5},{"city":"Oslo","price":9}]"#;
+    let (count, note) = select(json, "listing.city = 'Rome' and listing['price'] > 1").unwrap();
+    assert_eq!(count, 1);
+    assert!(note.contains("listing was read as the name of a record"), "{note}");
+    for text in [
+        // One field may be that of an absent object.
+        "owner.city = 'Rome'",
+        "listing.city = 'Rome' and price > 1",
+        "listing.city = 'Rome' and listing.size > 1",
+        "listing.city = 'Rome' and listing.price = listing.city",
+    ] {
+        assert!(select(json, text).is_err(), "{text}: {:?}", select(json, text));
+    }
+}
+
+#[test]
+fn filters_of_records_read_lists_of_that_name() {
+    // `row[?…]` filters the records only if they have no list `rows`.
+    let mut names = Vec::new();
+    let condition = Condition::parse("row[?price > 5]").unwrap();
+    condition.each_name(&mut |name| names.extend(name.keys().map(str::to_owned)));
+    assert_eq!(names, ["row", "rows", "price"]);
+    let json = r#"[{"price":9,"rows":[{"price":1}]},{"price":1,"rows":[{"price":9}]}]"#;
+    assert!(select(json, "row[?price > 5]").is_err());
+    assert_eq!(select(r#"[{"price":9},{"price":1}]"#, "row[?price > 5]").unwrap().0, 1);
 }
