@@ -225,6 +225,11 @@ impl Condition {
         self.order.is_empty() && self.offset == 0 && self.limit.is_none() && self.list.is_empty()
     }
 
+    /// Returns true if the condition has no comparison and no order, so that it only chooses a page.
+    pub(super) fn is_page(&self) -> bool {
+        self.comparisons() == 0 && self.order.is_empty() && self.list.is_empty()
+    }
+
     /// Returns the number of comparisons.
     pub(super) fn comparisons(&self) -> usize {
         let mut count = 0;

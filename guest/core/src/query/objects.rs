@@ -200,6 +200,13 @@ fn comparisons(field: &str, value: &Value) -> Result<String, String> {
             }
             Ok(join(parts, " AND "))
         }
+        Value::Array(list) if list.iter().any(Value::is_object) => {
+            let first = list.iter().find_map(Value::as_object).and_then(|first| all(first).ok());
+            let test = first.unwrap_or_else(|| "name = 'x'".to_owned());
+            Err(format!(
+                "where: {field} is compared with a list of objects; for an element of the list write any({field}; {test})"
+            ))
+        }
         Value::Array(_) => Err(format!(
             "where: {field} is compared with a list; write {{\"{field}\": {{\"$in\": {value}}}}}, or {field} IN (…)"
         )),

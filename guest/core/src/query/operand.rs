@@ -86,11 +86,6 @@ impl Operand {
         Some(Self { computed: Some(Box::new(expression)), ..Self::new(name) })
     }
 
-    /// Returns true if the value is that of a field, without a function.
-    pub(super) fn is_field(&self) -> bool {
-        self.function.is_none() && self.computed.is_none() && self.default.is_none()
-    }
-
     /// Returns true if the value is computed by an expression.
     pub(super) fn is_computed(&self) -> bool {
         self.computed.is_some()

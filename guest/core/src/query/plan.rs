@@ -33,6 +33,13 @@ impl Query {
         self.skip > 0 && self.fields.is_none() && self.jq.is_none()
     }
 
+    /// Returns true if the query chooses a page of the values, as `offset` does, and nothing else.
+    fn only_pages(&self) -> bool {
+        let condition = self.condition.as_deref().and_then(|text| Condition::parse(text).ok());
+        let is_page = condition.is_some_and(|condition| condition.is_page());
+        is_page && self.filter_ids.is_empty() && self.min_score.is_none()
+    }
+
     /// Returns true if the query needs records, so that a table in a text must be converted to
     /// records.
     pub(super) fn needs_records(&self) -> bool {
@@ -57,7 +64,7 @@ impl Query {
     /// Returns true if the query chooses, totals or reduces records, so that it does not return the
     /// values of a path as they are.
     pub(super) fn reads_records(&self) -> bool {
-        self.filters()
+        (self.filters() && !self.only_pages())
             || self.aggregate.is_some()
             || self.fields.is_some()
             || self.mode.is_some()

@@ -178,7 +178,11 @@ impl<'t> Unnest<'t> {
     fn with_names(&self, text: &str) -> Option<String> {
         replaced(text, |before, rest| {
             let is_start = !before.ends_with(|c| is_word_character(c) || c == '.');
-            let after = rest.strip_prefix(self.element.as_str()).filter(|_| is_start)?;
+            // SQL ignores the case of names.
+            let (name, after) = rest.split_at_checked(self.element.len()).filter(|_| is_start)?;
+            if !name.eq_ignore_ascii_case(&self.element) {
+                return None;
+            }
             if after.starts_with(is_word_character) {
                 return None;
             }
@@ -212,6 +216,7 @@ mod tests {
             "SELECT l.name, COUNT(*) FROM issues CROSS JOIN UNNEST(labels) AS x(l) GROUP BY l.name",
             "SELECT l.value:name, COUNT(*) FROM issues, LATERAL FLATTEN(input => labels) l GROUP BY l.value:name",
             "SELECT l.name, COUNT(*) FROM issues LATERAL VIEW explode(labels) x AS l GROUP BY l.name",
+            "SELECT L.name, COUNT(*) FROM issues, UNNEST(labels) AS l GROUP BY L.name",
             "SELECT l->>'name', COUNT(*) FROM issues JOIN jsonb_array_elements(labels) l ON true GROUP BY l->>'name'",
         ] {
             let found = rewritten(text).unwrap().unwrap();
@@ -224,6 +229,7 @@ mod tests {
         for text in [
             "SELECT l.name FROM issues LEFT JOIN UNNEST(labels) AS l ON true GROUP BY l.name",
             "SELECT l.name FROM issues, UNNEST(labels) AS l WHERE l.color = 'red' GROUP BY l.name",
+            "SELECT L.name FROM issues, UNNEST(labels) AS l WHERE L.color = 'red' GROUP BY L.name",
             "SELECT a, b FROM t, UNNEST(x) AS a, UNNEST(y) AS b GROUP BY a, b",
             "SELECT a FROM t JOIN UNNEST(x) a ON a.id = t.id GROUP BY a",
         ] {

@@ -133,11 +133,12 @@ impl Leaf {
             source.visit(&self.operand, id, &mut |value| add(self.check.test(&value)));
         }
         // A list with an element that is null is no null.
-        let is_null = matches!(self.check, Check::IsNull) && result == Some(true);
-        if is_null
-            && self.operand.is_field()
-            && source.elements(&self.operand.field, id, &mut |_| {})
-        {
+        let operand = &self.operand;
+        let is_null = matches!(self.check, Check::IsNull)
+            && result == Some(true)
+            && operand.function.is_none()
+            && !operand.is_computed();
+        if is_null && source.elements(&operand.field, id, &mut |_| {}) {
             result = Some(false);
         }
         if result == Some(true) {

@@ -289,7 +289,7 @@ impl Parser {
                     sign == Sign::Contains && !reader.is_after("=") && !reader.is_after("~");
                 let literal = read_literal(reader, true)?;
                 let test = Test::leaf(operand, Check::Matches(pattern(sign, &literal)?));
-                let member = is_word.then(|| Member::Unclear(literal));
+                let member = is_word.then_some(Member::Unclear(literal));
                 Ok(with_member(test, member))
             }
             Sign::Unequal => {

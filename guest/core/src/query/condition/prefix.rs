@@ -23,6 +23,8 @@ impl Test {
                 _ => {}
             }
         });
+        // The records of a list with a name have that name.
+        let is_plain = is_plain && records.list_keys().is_empty();
         let (first, _) = names.first().filter(|_| is_plain)?.split_first()?;
         let first = first.to_owned();
         let is_absent = |name: &FieldName| name.find(records, &records.ids).is_none();

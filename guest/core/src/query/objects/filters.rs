@@ -41,13 +41,6 @@ pub(in crate::query) fn condition(text: &str) -> Result<String, String> {
     let filters: Vec<Map<String, Value>> = serde_json::from_str(text).map_err(|_| {
         "where is no valid JSON list of objects; write status='open' AND price>5".to_owned()
     })?;
-    let is_comparison = |members: &Map<String, Value>| {
-        comparison(members).is_some()
-            || group(members).is_some()
-            || ["and", "or", "AND", "OR", "$and", "$or"]
-                .iter()
-                .any(|name| members.contains_key(*name))
-    };
     if filters.is_empty() {
         return Err("where: the filter is empty; leave where out for all records".to_owned());
     }
@@ -61,6 +54,14 @@ pub(in crate::query) fn condition(text: &str) -> Result<String, String> {
     Ok(join(parts?, " AND "))
 }
 
+/// Returns true if an object is a comparison or a group, not the members of a record.
+fn is_comparison(members: &Map<String, Value>) -> bool {
+    const GROUPS: [&str; 6] = ["and", "or", "AND", "OR", "$and", "$or"];
+    comparison(members).is_some()
+        || group(members).is_some()
+        || GROUPS.iter().any(|name| members.contains_key(*name))
+}
+
 /// Returns the only member of `names`, if the object has exactly one of them.
 fn only<'v>(members: &'v Map<String, Value>, names: &[&str]) -> Option<&'v Value> {
     let mut found = names.iter().filter_map(|name| members.get(*name));
@@ -71,6 +72,7 @@ fn only<'v>(members: &'v Map<String, Value>, names: &[&str]) -> Option<&'v Value
 /// Converts `{"filters": […], "logic": "or"}`. `None` for other objects.
 pub(super) fn group(members: &Map<String, Value>) -> Option<Result<String, String>> {
     let filters = only(members, &LISTS)?.as_array()?;
+    let has_logic = only(members, &LOGIC).is_some();
     let word = match only(members, &LOGIC) {
         Some(logic) if members.len() == 2 => match logic.as_str()?.to_lowercase().as_str() {
             "and" | "all" => " AND ",
@@ -82,6 +84,10 @@ pub(super) fn group(members: &Map<String, Value>) -> Option<Result<String, Strin
     };
     let filters: Option<Vec<&Map<String, Value>>> = filters.iter().map(Value::as_object).collect();
     let filters = filters.filter(|filters| !filters.is_empty())?;
+    // Records may have a list of such a name: `{"conditions": [{"type": "Ready"}]}`.
+    if !has_logic && !filters.iter().all(|filter| is_comparison(filter)) {
+        return None;
+    }
     let parts: Result<Vec<String>, String> = filters.into_iter().map(all).collect();
     Some(parts.map(|parts| join(parts, word)))
 }
@@ -194,6 +200,25 @@ mod tests {
             (r#"[{"field":"a","op":"contains","value":"x"}]"#, "a.includes('x')"),
         ] {
             assert_eq!(objects::filters(filter).as_deref(), Ok(expected), "{filter}");
+        }
+        // Records may have lists of these names.
+        for (filter, member) in [
+            (r#"{"rules":[{"port":80}]}"#, "rules"),
+            (r#"{"conditions":[{"type":"Ready"}]}"#, "conditions"),
+            (r#"{"filters":[{"status":"open"},{"status":"new"}]}"#, "filters"),
+            (r#"{"criteria":[{"field":"a","op":"eq","value":1},{"b":2}]}"#, "criteria"),
+        ] {
+            let refused = objects::condition(filter).unwrap_err();
+            assert!(refused.contains(member), "{filter}: {refused}");
+        }
+        for (filter, expected) in [
+            (r#"{"filters":[{"field":"a","op":"eq","value":1}]}"#, "a = 1"),
+            (
+                r#"{"rules":[{"port":80},{"port":81}],"combinator":"or"}"#,
+                "(port = 80) OR (port = 81)",
+            ),
+        ] {
+            assert_eq!(objects::condition(filter).as_deref(), Ok(expected), "{filter}");
         }
         for filter in [
             // OR in some languages, AND in others.

@@ -449,6 +449,10 @@ fn records_have_names() {
     ] {
         assert!(select(json, text).is_err(), "{text}: {:?}", select(json, text));
     }
+    // A list with a name has records of that name only.
+    let named = r#"{"pets":[{"name":"Rex","age":7},{"name":"Tom","age":3}]}"#;
+    assert!(select(named, "owner.name = 'Rex' and owner.age > 5").is_err());
+    assert_eq!(select(named, "pet.name = 'Rex' and pet.age > 5").unwrap().0, 1);
 }
 
 #[test]
