@@ -121,7 +121,9 @@ impl LogFormat {
             if entries.len() < MIN_ENTRIES || entries.len() * 20 < total {
                 return;
             }
-            let Some(learned) = dominant_style(&entries, self.time.is_some()) else { return };
+            let Some(learned) = dominant_style(&entries, self.time.is_some(), at == 0) else {
+                return;
+            };
             if let Some(style) = self.styles.get_mut(at) {
                 *style = Some(learned);
             }
@@ -226,6 +228,7 @@ impl LogFormat {
                 EntryHead { may_continue: true, ..head(true, word.severity, word.end) }
             }
             Some(word) if is_trace(rest(word)) => head(false, Severity::Other, 0),
+            Some(word) if self.is_configuration(word) => head(true, Severity::Other, word.end),
             Some(word) => head(true, word.severity, word.end),
             None => head(true, self.severity(line, &parsed), parsed.time_end),
         }
@@ -249,6 +252,14 @@ impl LogFormat {
         parsed.words.iter().find(is_hit)
     }
 
+    /// Returns true if a word is the letter `C` of a log with many of them.
+    fn is_configuration(&self, word: &SeverityWord) -> bool {
+        let mut learned = self.styles.iter().flatten().filter(|learned| learned.includes(word));
+        word.is_weak
+            && word.style.letters == Letters::Single
+            && learned.any(|learned| learned.has_configuration)
+    }
+
     /// Returns true if a line begins an entry. `is_hit` is true if it has a severity in a learned
     /// style.
     fn is_start(&self, line: &[u8], parsed: &LogLine, is_hit: bool) -> bool {
@@ -268,8 +279,11 @@ impl LogFormat {
         {
             return severity;
         }
-        let own =
-            parsed.words.iter().find(|word| word.is_label || is_after_source(line, parsed, word));
+        // Beside learned severities, messages may begin with such words: `error rate is low`.
+        let has_styles = self.styles.iter().any(Option::is_some);
+        let is_prose = |word: &&SeverityWord| has_styles && word.style.letters == Letters::Lower;
+        let mut words = parsed.words.iter().filter(|word| !is_prose(word));
+        let own = words.find(|word| word.is_label || is_after_source(line, parsed, word));
         if let Some(severity) = own.map(|word| word.severity).or_else(|| named_severity(line)) {
             return severity;
         }

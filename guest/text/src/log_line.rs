@@ -65,7 +65,7 @@ pub struct SeverityWord {
     pub end: usize,
     /// True if the word is in capitals.
     pub is_upper: bool,
-    /// True if the word also has other meanings, such as `LOG` and `FAILED`.
+    /// True if the word also has other meanings, such as `LOG`, `FAILED` and the letter `C`.
     pub is_weak: bool,
     /// True if the word is a label at the beginning of the message: `error:`, or `ERROR` after the
     /// time, a bracket or a colon.
@@ -336,7 +336,7 @@ fn word_at(
             (strong.or_else(weak).or_else(&mut translated)?, letters)
         }
     };
-    let is_weak = strong.is_none() && !is_translated && word.len() > 1 && letters.is_word();
+    let is_weak = strong.is_none() && !is_translated && letters.is_word() || word == b"C";
     let begins_message =
         matches!(trimmed.last(), None | Some(b':' | b']' | b')' | b'|' | b'[' | b'<' | b'('));
     let is_marked = matches!(right, b':' | b']' | b')' | b'>' | b'|') || letters == Letters::Upper;

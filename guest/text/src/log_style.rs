@@ -17,6 +17,8 @@ pub(super) struct LearnedStyle {
     pub(super) last: u8,
     /// True if only lines with a time have a severity in this style.
     pub(super) needs_time: bool,
+    /// True if the letter `C` is frequent: it marks the configuration in logs of ESPHome.
+    pub(super) has_configuration: bool,
 }
 
 impl LearnedStyle {
@@ -29,7 +31,12 @@ impl LearnedStyle {
 
 /// Returns the style in which most of `entries` write a severity. `None` if no style is learned
 /// from them.
-pub(super) fn dominant_style(entries: &[&SampleLine], is_timed: bool) -> Option<LearnedStyle> {
+/// `is_first` is true for the style of most entries: others need harmless severities.
+pub(super) fn dominant_style(
+    entries: &[&SampleLine],
+    is_timed: bool,
+    is_first: bool,
+) -> Option<LearnedStyle> {
     let mut styles: Vec<SeverityStyle> = Vec::new();
     for word in entries.iter().flat_map(|line| &line.parsed.words) {
         if !styles.contains(&word.style) && styles.len() < 64 {
@@ -37,11 +44,15 @@ pub(super) fn dominant_style(entries: &[&SampleLine], is_timed: bool) -> Option<
         }
     }
     let rate = |style: &SeverityStyle| {
-        let learned = learn_style(*style, entries, is_timed)?;
+        let learned = learn_style(*style, entries, is_timed, is_first)?;
         let hits =
             entries.iter().filter(|line| line.parsed.words.iter().any(|w| learned.includes(w)));
+        let is_harmless =
+            |word: &SeverityWord| learned.includes(word) && word.severity == Severity::Other;
+        let is_varied = entries.iter().any(|line| line.parsed.words.iter().any(is_harmless));
         // The earliest of equally frequent styles: those of messages come later.
-        Some(((hits.count(), style.letters.is_word(), Reverse(learned.first)), learned))
+        let is_word = style.letters.is_word();
+        Some(((hits.count(), is_word, is_varied, Reverse(learned.first)), learned))
     };
     let best = styles.iter().filter_map(rate).max_by_key(|(rank, _)| *rank)?;
     Some(best.1)
@@ -53,10 +64,11 @@ fn learn_style(
     style: SeverityStyle,
     entries: &[&SampleLine],
     is_timed: bool,
+    is_first: bool,
 ) -> Option<LearnedStyle> {
     let (mut fields, mut strong_fields) = ([0usize; 64], [0usize; 64]);
     let (mut count, mut timed, mut harmless, mut strong, mut labels) = (0, 0, 0, 0, 0);
-    let mut names = [false; 3];
+    let (mut names, mut configuration) = ([false; 3], 0);
     for line in entries {
         let mut words = line.parsed.words.iter().filter(|word| word.style == style);
         // Other columns may have words such as `SYSTEM`.
@@ -73,6 +85,8 @@ fn learn_style(
             *strong += usize::from(!word.is_weak);
         }
         labels += usize::from(word.is_label);
+        let is_letter = style.letters == Letters::Single;
+        configuration += usize::from(is_letter && word.is_weak);
         if let Some(name) = names.get_mut(word.severity as usize) {
             *name = true;
         }
@@ -89,8 +103,7 @@ fn learn_style(
     // Where all entries are severe, the word must begin them.
     let is_column = harmless > 0
         || !style.letters.is_word()
-        || labels * 10 >= count * 9
-        || style.letters == Letters::Upper;
+        || is_first && (labels * 10 >= count * 9 || style.letters == Letters::Upper);
     let is_stable = match style.letters {
         Letters::Single => (is_timed || style.right == b'/') && share(60) && is_narrow(80),
         Letters::Dated => share(30),
@@ -113,5 +126,6 @@ fn learn_style(
         first: u8::try_from(first).unwrap_or(0),
         last: u8::try_from(last).unwrap_or(u8::MAX),
         needs_time: is_timed && timed * 20 >= count * 19,
+        has_configuration: configuration * 20 >= count,
     })
 }

@@ -177,6 +177,29 @@ fn rare_severities_of_products() {
 }
 
 #[test]
+fn words_of_messages_are_no_severities() {
+    let clock = |at: usize| format!("10:{:02}:{:02}", at / 60, at % 60);
+    // Some entries have a level that is none of the known ones.
+    let log = |at: usize, level: &str, other: &str| match at % 5 {
+        2 => format!("2026-01-02 {} [api] {other}: polling the FATAL queue ends", clock(at)),
+        1 => format!("2026-01-02 {} [api] info: error rate is low", clock(at)),
+        _ => format!("2026-01-02 {} [api] {level}:", clock(at)),
+    };
+    check("unknown level", ["error", "warn", "info"], |at, level| log(at, level, "http"));
+    check("no level", ["error:", "warning:", "debug:"], |at, level| match at % 5 {
+        1 => format!("[2026-01-02T{}.123] error rate is low", clock(at)),
+        _ => format!("[2026-01-02T{}.123] {level}", clock(at)),
+    });
+    check("configuration", ["E", "W", "I"], |at, level| match at % 5 {
+        1 => format!("[{}][C][sensor:012]:", clock(at)),
+        _ => format!("[{}][{level}][sensor:012]:", clock(at)),
+    });
+    check("function", ["E", "W", "I"], |at, level| {
+        format!("2026/01/02 {} ...routers/x.go:7:F() [{level}]", clock(at))
+    });
+}
+
+#[test]
 fn reports_after_lines_with_times_are_found() {
     let mut log = String::new();
     for at in 0..200 {
