@@ -32,5 +32,6 @@ pub mod suspicion;
 pub mod synonyms;
 pub mod text;
 pub mod tool;
+mod vectors;
 
 pub use index::Index;

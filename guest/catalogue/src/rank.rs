@@ -15,7 +15,7 @@ use crate::text::Splitter;
 use self::scorer::{Scorer, Scratch};
 
 /// The best score of a query below which the result is a weak match.
-pub const WEAK_SCORE: f32 = 0.35;
+pub const WEAK_SCORE: f32 = 0.45;
 /// The maximum number of servers in the result of a weak match.
 const NEAREST_SERVERS: usize = 3;
 
@@ -115,12 +115,15 @@ impl Index<'_> {
         let is_restricted = request.filter != Filter::default();
         let accepted: Option<Vec<bool>> =
             is_restricted.then(|| self.tools().map(|tool| request.filter.accepts(&tool)).collect());
+        // Tools that are left out below must not count among the best.
+        let is_complete = is_restricted || request.min_score > 0.0;
+        let needed = if is_complete { usize::MAX } else { shown_at_most(request.limit) };
         let mut scratch = Scratch::new(self);
         let mut ranked: Vec<Vec<Hit>> = Vec::new();
         let mut found = Found::default();
         let mut matched = vec![false; self.tool_count()];
         for (number, query) in request.queries.iter().enumerate() {
-            let mut hits = self.rank(query, number, &mut splitter, &mut scratch);
+            let mut hits = self.rank(query, number, needed, &mut splitter, &mut scratch);
             hits.retain(|hit| {
                 accepted.as_ref().is_none_or(|accepted| {
                     accepted.get(hit.tool as usize).copied().unwrap_or_default()
@@ -140,18 +143,19 @@ impl Index<'_> {
     }
 
     /// Returns the hits of one query, in the order of the index. `number` is the index of the
-    /// query.
+    /// query, and `needed` the number of hits that can be shown.
     fn rank(
         &self,
         query: &str,
         number: usize,
+        needed: usize,
         splitter: &mut Splitter,
         scratch: &mut Scratch,
     ) -> Vec<Hit> {
         let exact = query::exact_names(query).into_iter().flat_map(|name| self.tools_named(name));
         let exact: Vec<u32> = exact.collect();
         let scorer = Scorer { index: self };
-        let mut scores = scorer.score(query, splitter, scratch);
+        let mut scores = scorer.score(query, needed, splitter, scratch);
         for tool in &exact {
             // A name without any letter has no term.
             if let Err(at) = scores.binary_search_by_key(tool, |(tool, _)| *tool) {
@@ -174,7 +178,7 @@ impl Index<'_> {
             exact.then(right.score.total_cmp(&left.score)).then(left.tool.cmp(&right.tool))
         };
         // Only the hits that can be shown are sorted: a common word matches most tools.
-        let needed = limit.max(16);
+        let needed = shown_at_most(limit);
         if total > needed {
             hits.select_nth_unstable_by(needed, order);
             hits.truncate(needed);
@@ -192,6 +196,11 @@ impl Index<'_> {
         }
         QueryResult { total, is_weak, nearest_servers }
     }
+}
+
+/// Returns the number of hits of one query that are sorted.
+fn shown_at_most(limit: usize) -> usize {
+    limit.max(16)
 }
 
 /// Merges the hits of several queries: takes the best hit of each query in turn. Each tool appears

@@ -169,7 +169,7 @@ fn corrected_words_count_like_correct_ones() {
 
 #[test]
 fn queries_take_turns() {
-    let definitions: Definitions = ["send mail", "send letter", "paint house", "paint wall"]
+    let definitions: Definitions = ["send 1", "send 2", "paint 1", "paint 2"]
         .map(|text| ("s".to_owned(), format!(r#"{{"name":"{text}"}}"#)))
         .to_vec();
     let bytes = compile(&definitions);

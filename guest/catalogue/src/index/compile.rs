@@ -9,6 +9,7 @@ use crate::logarithm::ln;
 use crate::synonyms::{self, SynonymGroup};
 use crate::text::{Splitter, TermKind, normalized_name};
 use crate::tool::{FIELD_COUNT, Tool};
+use crate::vectors::{DirectionSum, StoredDirection, stored};
 
 /// The parameters of an index.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,6 +43,9 @@ const SERVER_FIELD: usize = 1;
 const NAMED_SERVERS: usize = 8;
 /// The indices of the fields whose adjacent terms form pairs.
 const PAIR_FIELDS: [usize; 2] = [0, 2];
+
+/// The weight of each field in the direction of a tool.
+const DIRECTION_WEIGHTS: [f32; FIELD_COUNT] = [1.5, 0.5, 1.0, 0.3, 0.5, 0.0];
 
 /// The terms of one tool, as numbers in a vocabulary that grows with each tool.
 struct ToolTerms {
@@ -225,7 +229,36 @@ fn write(
     }
     term_groups.sort_unstable();
     writer.words(Section::TermGroups, term_groups.iter().flat_map(|(term, group)| [*term, *group]));
+    let numbered: HashMap<u32, DirectionSum> = sorted
+        .iter()
+        .filter_map(|(text, number)| {
+            let mut sum = DirectionSum::default();
+            let postings = postings.get(id(*number) as usize)?;
+            sum.add(&DirectionSum::stem(text)?, inverse_frequency(count, postings.len()));
+            Some((*number, sum))
+        })
+        .collect();
+    let directions = terms.iter().flat_map(|terms| direction(terms, &numbered));
+    writer.section(Section::Directions, &directions.collect::<Vec<u8>>());
     writer.finish()
+}
+
+/// Returns the direction of a tool from the weighted directions of its terms.
+fn direction(terms: &ToolTerms, numbered: &HashMap<u32, DirectionSum>) -> StoredDirection {
+    let mut fields = [DirectionSum::default(); FIELD_COUNT];
+    for (number, frequencies) in &terms.frequencies {
+        let Some(one) = numbered.get(number) else { continue };
+        for (field, frequency) in fields.iter_mut().zip(frequencies) {
+            if *frequency > 0 {
+                field.add(one, 1.0);
+            }
+        }
+    }
+    let mut sum = DirectionSum::default();
+    for (field, weight) in fields.into_iter().zip(DIRECTION_WEIGHTS) {
+        sum.add(&field.normalized(), weight);
+    }
+    stored(&sum.direction())
 }
 
 /// Returns the sum over all fields of weight times frequency. The frequency is reduced for fields
@@ -250,7 +283,7 @@ fn weighted_frequency(
 }
 
 #[allow(clippy::cast_possible_truncation, reason = "a small number")]
-fn inverse_frequency(tools: f64, with_term: usize) -> f32 {
+pub(super) fn inverse_frequency(tools: f64, with_term: usize) -> f32 {
     let with_term = f64::from(to_u32(with_term));
     ln(1.0 + (tools - with_term + 0.5) / (with_term + 0.5)) as f32
 }

@@ -1,7 +1,7 @@
 //! The layout of the index: a header, a table of sections, and sections of fixed-size numbers.
 
 /// The first bytes of an index: a name and the version of the layout.
-pub(super) const MAGIC: [u8; 8] = *b"CGTOOLS\x02";
+pub(super) const MAGIC: [u8; 8] = *b"CGTOOLS\x03";
 /// The bit of a posting's tool number for a term of name, server or first sentence.
 pub(super) const STRONG: u32 = 1 << 31;
 /// The bit of a posting's tool number for a term that identifies the tool's server.
@@ -50,10 +50,12 @@ pub(super) enum Section {
     GroupVerbs,
     /// Pairs of a term and a group that contains it, sorted.
     TermGroups,
+    /// The direction of each tool: a signed byte for each dimension.
+    Directions,
 }
 
 /// The number of sections.
-pub(super) const SECTIONS: usize = Section::TermGroups as usize + 1;
+pub(super) const SECTIONS: usize = Section::Directions as usize + 1;
 /// The size, in bytes, of the magic number and the table of sections.
 pub(super) const HEADER_BYTES: usize = MAGIC.len() + SECTIONS * 8;
 

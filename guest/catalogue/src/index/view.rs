@@ -3,8 +3,9 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use super::compile::exact_hash;
+use super::compile::{exact_hash, inverse_frequency};
 use super::layout::{HEADER_BYTES, MAGIC, SECTIONS, SERVER, STRONG, Section, TOOL_WORDS};
+use crate::vectors::{DIMENSIONS, StoredDirection};
 
 /// An index in memory. With a damaged index, searches return fewer or wrong hits, but do not panic.
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +64,8 @@ impl<'a> Index<'a> {
         let term_count = index.words(Section::TermIdf);
         (index.words(Section::NameOffsets) == tools + 1
             && index.words(Section::TermOffsets) == term_count + 1
-            && index.words(Section::PostingOffsets) == term_count + 1)
+            && index.words(Section::PostingOffsets) == term_count + 1
+            && index.section(Section::Directions).len() == tools * DIMENSIONS)
             .then_some(index)
     }
 
@@ -106,6 +108,12 @@ impl<'a> Index<'a> {
         let at = (tool as usize).saturating_mul(TOOL_WORDS).saturating_add(7);
         let score = self.word(Section::Tools, at).map(f32::from_bits);
         score.filter(|score| score.is_finite()).unwrap_or_default()
+    }
+
+    /// Returns the directions of all tools in the order of their numbers.
+    pub(crate) fn directions(&self) -> impl Iterator<Item = &'a StoredDirection> + use<'a> {
+        let (directions, _) = self.section(Section::Directions).as_chunks::<DIMENSIONS>();
+        directions.iter()
     }
 
     /// Returns all tools in the order of their numbers.
@@ -153,6 +161,11 @@ impl<'a> Index<'a> {
     pub fn idf(&self, term: u32) -> f32 {
         let idf = self.word(Section::TermIdf, term as usize).map(f32::from_bits);
         idf.filter(|idf| idf.is_finite()).unwrap_or_default()
+    }
+
+    /// Returns the inverse document frequency of a term that no tool has.
+    pub(crate) fn maximum_idf(&self) -> f32 {
+        inverse_frequency(f64::from(u32::try_from(self.tool_count()).unwrap_or(u32::MAX)), 0)
     }
 
     /// Returns the number of tools that have a term.

@@ -8,6 +8,7 @@ use super::query::{self, QueryTerms};
 use super::spaces;
 use crate::index::Index;
 use crate::text::{Splitter, TermKind};
+use crate::vectors::{DirectionSum, WideDirection, loaded, similarity};
 
 /// The constant of the saturation of term frequencies: higher values saturate later.
 const SATURATION: f32 = 0.6;
@@ -38,6 +39,12 @@ const UNKNOWN_TERM: f32 = 2.0;
 const CORRECTED_NAME: f32 = 0.4;
 /// The weight of the best need of a query relative to the whole query.
 const NEED: f32 = 0.3;
+/// The weight of the similarity of query and tool.
+const SIMILARITY: f32 = 0.4;
+/// The maximum distance of a score from the best ones at which similarity is computed.
+const COMPARED: f32 = 0.1;
+/// The minimum similarity of a tool that has no word of the query.
+const MIN_SIMILARITY: f32 = 0.6;
 /// The weight of the score of usage.
 const USAGE: f32 = 0.02;
 
@@ -73,7 +80,6 @@ struct Sums {
 }
 
 /// The index terms for a term of a query.
-#[derive(Default)]
 struct Resolved {
     related: Vec<Related>,
     /// The common inverse document frequency of these terms.
@@ -82,6 +88,14 @@ struct Resolved {
     meant: Option<u32>,
     /// The factor for the weight of the term if it is a name.
     name_weight: f32,
+    /// The direction of the term, with its inverse document frequency as length.
+    direction: Option<DirectionSum>,
+}
+
+impl Default for Resolved {
+    fn default() -> Self {
+        Self { related: Vec::new(), idf: 0.0, meant: None, name_weight: 1.0, direction: None }
+    }
 }
 
 /// A term to look up, with its weight.
@@ -108,10 +122,12 @@ impl Scratch {
 }
 
 impl Scorer<'_> {
-    /// Returns the scores of all tools that match a query, in the order of the index.
+    /// Returns the scores of all tools that match a query, in the order of the index. The scores of
+    /// tools that are far from the best `needed` ones lack their similarity.
     pub(super) fn score(
         &self,
         query: &str,
+        needed: usize,
         splitter: &mut Splitter,
         scratch: &mut Scratch,
     ) -> Vec<(u32, f32)> {
@@ -122,12 +138,15 @@ impl Scorer<'_> {
                 *sum = Some(sum.unwrap_or(0.0) + score);
             }
         };
-        for (tool, score) in self.score_part(query, splitter, scratch) {
+        let (whole, direction) = self.score_part(query, splitter, scratch);
+        for (tool, score) in whole {
             add(tool, score);
         }
+        let mut directions = vec![direction];
         let mut best = Vec::new();
         for need in query::needs(query, splitter) {
-            let part = self.score_part(&need, splitter, scratch);
+            let (part, direction) = self.score_part(&need, splitter, scratch);
+            directions.push(direction);
             let maximum = part.iter().map(|(_, score)| *score).fold(0.0, f32::max);
             best.resize(self.index.tool_count(), 0.0_f32);
             for (tool, score) in part.into_iter().filter(|_| maximum > 0.0) {
@@ -139,20 +158,46 @@ impl Scorer<'_> {
         for (tool, share) in (0..).zip(best).filter(|(_, share)| *share > 0.0) {
             add(tool, NEED * share);
         }
+        self.add_similarities(&directions, needed, &mut scores);
         let scores = (0..).zip(scores).filter_map(|(tool, score)| Some((tool, score?)));
         scores.map(|(tool, score)| (tool, score + USAGE * self.index.tier_score(tool))).collect()
     }
 
-    /// Returns the scores for a text, without splitting it into needs.
+    /// Adds the similarity of the query, or of its most similar need, to the scores of tools that
+    /// are near the best `needed` ones. If few tools have words of the query, tools that are much
+    /// alike get a score, too.
+    fn add_similarities(
+        &self,
+        directions: &[WideDirection],
+        needed: usize,
+        scores: &mut [Option<f32>],
+    ) {
+        let minimum = nth_best(scores, needed) - COMPARED;
+        for (score, tool) in scores.iter_mut().zip(self.index.directions()) {
+            // Most tools have few words of the query. To read them all takes a fifth of the time.
+            if score.unwrap_or(0.0) < minimum {
+                continue;
+            }
+            let tool = loaded(tool);
+            let similarities = directions.iter().map(|one| similarity(one, &tool));
+            let similarity = similarities.fold(0.0, f32::max);
+            if score.is_some() || similarity >= MIN_SIMILARITY {
+                *score = Some(score.unwrap_or(0.0) + SIMILARITY * similarity);
+            }
+        }
+    }
+
+    /// Returns the scores for a text, without splitting it into needs, and its direction.
     fn score_part(
         &self,
         text: &str,
         splitter: &mut Splitter,
         scratch: &mut Scratch,
-    ) -> Vec<(u32, f32)> {
+    ) -> (Vec<(u32, f32)>, WideDirection) {
         let query = query::read(text, splitter);
         let mut total = 0.0;
         let mut meant = Vec::with_capacity(query.terms.len());
+        let mut direction = DirectionSum::default();
         for term in &query.terms {
             let resolved = match scratch.resolved.get(&term.text) {
                 Some(known) => Rc::clone(known),
@@ -173,36 +218,51 @@ impl Scorer<'_> {
                 total += weight;
                 self.add_term(&resolved.related, weight, scratch);
             }
+            if let (Some(own), false) = (resolved.direction, is_repeated) {
+                direction.add(&own, term.weight);
+            }
         }
         self.add_pairs(&query, &meant, scratch);
         let scores = self.finish(total, scratch);
         scratch.clear();
-        scores
+        (scores, direction.direction())
     }
 
-    /// Finds the index terms for a term of a query.
+    /// Finds the index terms and the direction for a term of a query.
     fn resolve(&self, stem: &str, word: &str, kind: TermKind, splitter: &mut Splitter) -> Resolved {
-        if let Some(number) = self.index.term(stem) {
-            return self.resolve_known(number);
-        }
-        match kind {
-            TermKind::Word => self.resolve_misspelled(word, splitter),
-            _ => Resolved::default(),
-        }
+        let number = self.index.term(stem);
+        let resolved = match (number, kind) {
+            (Some(number), _) => self.resolve_known(number),
+            (None, TermKind::Word) => self.resolve_misspelled(word, splitter),
+            (None, _) => Resolved::default(),
+        };
+        let corrected = || {
+            let text = self.index.term_text(resolved.meant? as usize)?;
+            DirectionSum::stem(std::str::from_utf8(text).ok()?)
+        };
+        // A word that no tool has is as rare as possible.
+        let idf = number.or(resolved.meant).map(|number| self.index.idf(number));
+        let idf = idf.unwrap_or_else(|| self.index.maximum_idf());
+        let direction = DirectionSum::stem(stem).or_else(corrected).map(|unit| {
+            let mut direction = DirectionSum::default();
+            direction.add(&unit, idf);
+            direction
+        });
+        Resolved { direction, ..resolved }
     }
 
     /// Finds the index terms for a term of the index, which perhaps no tool contains.
     fn resolve_known(&self, number: u32) -> Resolved {
         if self.index.frequency(number) > 0 {
             let (related, idf) = (self.with_synonyms(number), self.index.idf(number));
-            return Resolved { related, idf, meant: Some(number), name_weight: 1.0 };
+            return Resolved { related, idf, meant: Some(number), ..Resolved::default() };
         }
         let related =
             |(term, factor)| Related { term, weight: SYNONYM * factor * UNKNOWN_TERM, own: 0.0 };
         let related: Vec<Related> = self.synonyms(number).into_iter().map(related).collect();
         let idf = related.iter().map(|related| self.index.idf(related.term));
         let idf = idf.fold(f32::INFINITY, f32::min);
-        Resolved { idf, related, meant: None, name_weight: 1.0 }
+        Resolved { idf, related, ..Resolved::default() }
     }
 
     /// Finds the index terms for a word that is not in the index, from its corrections.
@@ -324,6 +384,7 @@ impl Scorer<'_> {
 
     /// Returns the scores from the sums. `total` is the sum of the weights of all terms.
     fn finish(&self, total: f32, scratch: &Scratch) -> Vec<(u32, f32)> {
+        let share = |weight: f32| if total > 0.0 { weight / total } else { 0.0 };
         let score = |tool: &u32| {
             let sums = scratch.sums.get(*tool as usize)?;
             let (mut covered, mut all) = (0.0, 0.0);
@@ -333,15 +394,26 @@ impl Scorer<'_> {
                 covered += idf * scratch.covered.get(term as usize).copied().unwrap_or_default();
             }
             let name = covered / (all + UNNAMED);
-            let score = sums.base / total
+            let score = share(sums.base)
                 + NAME_COVERAGE * name
-                + QUERY_COVERAGE * sums.strong / total
-                + server_weight(sums.server, total)
+                + QUERY_COVERAGE * share(sums.strong)
+                + server_weight(share(sums.server))
                 + PAIRS * (sums.pairs / PAIR_SCALE).min(MAX_PAIRS);
             Some((*tool, score))
         };
-        if total > 0.0 { scratch.touched.iter().filter_map(score).collect() } else { Vec::new() }
+        scratch.touched.iter().filter_map(score).collect()
     }
+}
+
+/// Returns the score that `needed` tools reach. 0 if there are fewer.
+fn nth_best(scores: &[Option<f32>], needed: usize) -> f32 {
+    let mut found: Vec<f32> = scores.iter().copied().flatten().collect();
+    let last = needed.saturating_sub(1);
+    if last >= found.len() {
+        return 0.0;
+    }
+    let (_, nth, _) = found.select_nth_unstable_by(last, |left, right| right.total_cmp(left));
+    *nth
 }
 
 /// Returns the probability that a correction of a word is right.
@@ -350,10 +422,10 @@ fn confidence(word: &str, cost: u8) -> f32 {
     if cost > 13 { 0.7 * length } else { length }
 }
 
-/// Returns the weight for a query that names the tool's server. `server` is the weight of the words
-/// that do, out of `total`.
-fn server_weight(server: f32, total: f32) -> f32 {
-    if server > 0.0 { SERVER + SERVER_SHARE * server / total } else { 0.0 }
+/// Returns the weight for a query that names the tool's server. `share` is the share of the words
+/// that do.
+fn server_weight(share: f32) -> f32 {
+    if share > 0.0 { SERVER + SERVER_SHARE * share } else { 0.0 }
 }
 
 impl Scratch {
