@@ -32,7 +32,7 @@ mod wrapper;
 
 use std::cell::Cell;
 
-use self::member::Member;
+use self::member::SoughtElement;
 use self::pattern::TextPattern;
 use super::field::FieldName;
 use super::literal::Literal;
@@ -86,7 +86,7 @@ pub(super) struct Leaf {
     /// True if the condition has the name of the field alone.
     is_flag: bool,
     /// The element that the check looks for if the field is a list, as `includes` does.
-    member: Option<Member>,
+    member: Option<SoughtElement>,
     /// The number that the condition writes before the operand, as the name of a field that may be
     /// meant.
     first: Option<FieldName>,
@@ -225,7 +225,8 @@ impl Condition {
         self.order.is_empty() && self.offset == 0 && self.limit.is_none() && self.list.is_empty()
     }
 
-    /// Returns true if the condition has no comparison and no order, so that it only chooses a page.
+    /// Returns true if the condition has no comparison and no order, so that it only chooses a
+    /// page.
     pub(super) fn is_page(&self) -> bool {
         self.comparisons() == 0 && self.order.is_empty() && self.list.is_empty()
     }

@@ -1,7 +1,6 @@
 //! Merges the lists (tools, prompts, resources) of all upstreams, in the order of the
 //! configuration. Clients read the result in pages with cursors of the gateway's own.
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashSet};
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -34,6 +33,7 @@ use crate::trace_context;
 use crate::upstream::Failure;
 
 mod fresh;
+mod inner_guards;
 mod late;
 mod named;
 mod pages;
@@ -41,6 +41,7 @@ mod repair;
 mod tools;
 
 use self::fresh::list_source;
+use self::inner_guards::{GUARD_PAUSE, InnerGuard};
 use self::late::{Fetching, RefetchKey};
 use self::pages::page_start;
 pub(super) use self::tools::{MergedTools, ProgramTool};
@@ -48,22 +49,10 @@ pub(super) use self::tools::{MergedTools, ProgramTool};
 /// The time after which the gateway lists an upstream's tools again for the guard. It is shorter
 /// than the lifetime of the definitions that the guard stores.
 const TOOLS_SEEN_FOR: Duration = Duration::from_secs(600);
-/// The pause before an upstream is asked again for the tools of a guard of its own, or after it
-/// failed to list its tools.
-const GUARD_PAUSE: Duration = Duration::from_secs(60);
 /// The maximum number of pages that are read from one upstream, in case its cursors never end.
 const MAX_UPSTREAM_PAGES: usize = 200;
 /// The member of `_meta` that names the upstreams whose entries are missing from a merged list.
 const UNAVAILABLE_KEY: &str = "dev.context-guard/upstreams";
-
-/// The knowledge about the guard of an upstream.
-#[derive(Clone, Copy)]
-enum InnerGuard {
-    Present,
-    Absent,
-    /// The upstream did not list its tools when it was asked, at this time.
-    Unknown(Instant),
-}
 
 /// Merges the lists of upstreams for a client.
 pub(super) struct Lists {
@@ -108,43 +97,6 @@ impl Lists {
 
     fn tools_seen(&self) -> MutexGuard<'_, LruCache<(Arc<str>, usize), Instant>> {
         lock(&self.tools_seen)
-    }
-
-    /// Returns the indexes of the upstreams that are behind a guard of their own. Upstreams that
-    /// have not listed their tools yet, for example because they still start, are asked for them,
-    /// each at most once a minute.
-    pub(super) async fn guarded(&self, origin: &Origin<'_>) -> Vec<usize> {
-        let now = Instant::now();
-        let is_due = |server: &usize| {
-            let mut guards = lock(&self.guards);
-            let known = guards.entry(*server);
-            let is_due = match &known {
-                Entry::Vacant(_) => true,
-                Entry::Occupied(known) => match known.get() {
-                    InnerGuard::Unknown(since) => since.elapsed() >= GUARD_PAUSE,
-                    InnerGuard::Present | InnerGuard::Absent => false,
-                },
-            };
-            if is_due {
-                known.insert_entry(InnerGuard::Unknown(now));
-            }
-            is_due
-        };
-        let due: Vec<usize> = (0..self.connections.servers.len()).filter(is_due).collect();
-        // A failure of this request is no failure of a call.
-        let client = origin.client.in_background();
-        let origin = Origin { client: &client, ..*origin };
-        join_all(due.into_iter().map(|server| self.see_tools(&origin, server))).await;
-        let present: Vec<usize> = lock(&self.guards)
-            .iter()
-            .filter(|(_, guard)| matches!(guard, InnerGuard::Present))
-            .map(|(server, _)| *server)
-            .collect();
-        // The guard passes calls of such a tool only to an upstream whose list it has seen for this
-        // caller.
-        let seeing = present.iter().map(|server| self.ensure_tools_seen(&origin, *server));
-        join_all(seeing).await;
-        present
     }
 
     /// Answers a list request: with the first page of the merged list, or the page at the

@@ -3,7 +3,7 @@
 
 use super::build::{check_bounds, empty, negate, pattern};
 use super::literal::{read_literal, regex_literal};
-use super::member::{Member, with_member};
+use super::member::{SoughtElement, with_member};
 use super::operator::{Sign, parse_operator};
 use super::parse::{Names, Parser, expect_end};
 use super::pattern::TextPattern;
@@ -114,8 +114,8 @@ impl Parser {
                     word => text_method(word).unwrap_or(Sign::Contains),
                 };
                 let member = match word.as_str() {
-                    "contains" => Some(Member::Element(literal.clone())),
-                    "icontains" => Some(Member::Unclear(literal.clone())),
+                    "contains" => Some(SoughtElement::Element(literal.clone())),
+                    "icontains" => Some(SoughtElement::Unclear(literal.clone())),
                     _ => None,
                 };
                 let literal = Literal::new(literal.text, true);
@@ -245,7 +245,7 @@ impl Parser {
             let is_member = matches!(word.as_str(), "includes" | "contains") && !is_column;
             let member =
                 if is_member { read_literal(&mut reader.clone(), false).ok() } else { None };
-            let member = member.map(Member::Element);
+            let member = member.map(SoughtElement::Element);
             let test = text_test(reader, operand, sign, start)?;
             return Ok(Some(with_member(test, member)));
         }

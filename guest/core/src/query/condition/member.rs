@@ -1,5 +1,5 @@
-//! Tests for a part of a text that look for an element if the field is a list: `tags.includes('a')`,
-//! `'a' in tags`.
+//! Tests for a part of a text that look for an element if the field is a list:
+//! `tags.includes('a')`, `'a' in tags`.
 
 use super::{Check, Leaf, Operator, Test};
 use crate::json::outline::NodeId;
@@ -9,14 +9,14 @@ use crate::query::value::quote;
 
 /// The element that a test for a part of a text looks for if the field is a list.
 #[derive(Clone, Debug)]
-pub(super) enum Member {
+pub(super) enum SoughtElement {
     Element(Literal),
     /// An element in some languages, and a part of one in others: `tags CONTAINS 'a'`.
     Unclear(Literal),
 }
 
 /// Makes a test for a part of a text look for the element `member` if the field is a list.
-pub(super) fn with_member(mut test: Test, member: Option<Member>) -> Test {
+pub(super) fn with_member(mut test: Test, member: Option<SoughtElement>) -> Test {
     if let Test::Leaf(leaf) = &mut test {
         leaf.member = member;
     }
@@ -36,7 +36,7 @@ impl Leaf {
     ) -> Result<(), String> {
         let Some(member) = self.member.take() else { return Ok(()) };
         let operand = &self.operand;
-        let is_unclear = matches!(member, Member::Unclear(_));
+        let is_unclear = matches!(member, SoughtElement::Unclear(_));
         let is_list = |id: &NodeId| {
             let depth = operand.field.list_depth(&records.outline, *id);
             // `labels.name CONTAINS 'a'` is about each name.
@@ -47,8 +47,8 @@ impl Leaf {
             return Ok(());
         }
         let (element, unclear) = match &member {
-            Member::Element(element) => (element, texts),
-            Member::Unclear(element) => (element, lists),
+            SoughtElement::Element(element) => (element, texts),
+            SoughtElement::Unclear(element) => (element, lists),
         };
         let mut is_part = false;
         for id in unclear {
@@ -63,7 +63,7 @@ impl Leaf {
                 "where: {field} is a list, and {text} is an element of it or a part of a text: write {field} = {text} for a whole element or text, or {field} ~ {text} for a part"
             ));
         }
-        if let Member::Element(element) = member {
+        if let SoughtElement::Element(element) = member {
             self.check = Check::Compare(Operator::Equal, element);
         }
         Ok(())

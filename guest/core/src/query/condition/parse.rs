@@ -15,7 +15,7 @@ use super::literal::{
     ENDS, is_value, qualifier_follows, read_literal, read_literals, regex_literal,
 };
 use super::lucene;
-use super::member::{Member, with_member};
+use super::member::{SoughtElement, with_member};
 use super::operator::{SYMBOLS, Sign, is_comparison, parse_operator};
 use super::pattern::TextPattern;
 use super::pipe::{check_pipe, eat_alternative, eat_or};
@@ -289,7 +289,7 @@ impl Parser {
                     sign == Sign::Contains && !reader.is_after("=") && !reader.is_after("~");
                 let literal = read_literal(reader, true)?;
                 let test = Test::leaf(operand, Check::Matches(pattern(sign, &literal)?));
-                let member = is_word.then_some(Member::Unclear(literal));
+                let member = is_word.then_some(SoughtElement::Unclear(literal));
                 Ok(with_member(test, member))
             }
             Sign::Unequal => {

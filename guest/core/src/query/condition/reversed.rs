@@ -2,7 +2,7 @@
 
 use super::build::{numbered, single};
 use super::literal::read_literal;
-use super::member::{Member, with_member};
+use super::member::{SoughtElement, with_member};
 use super::operator::{Sign, parse_operator};
 use super::parse::{Names, Parser};
 use super::pattern::TextPattern;
@@ -30,7 +30,7 @@ impl Parser {
                 let test = Test::leaf(operand, Check::Matches(TextPattern::contains(&text)));
                 return Ok(Some(with_member(
                     test,
-                    Some(Member::Element(Literal::new(text, true))),
+                    Some(SoughtElement::Element(Literal::new(text, true))),
                 )));
             }
             is_date(&text).then(|| Literal::new(text, true))

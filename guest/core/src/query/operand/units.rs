@@ -91,8 +91,8 @@ impl Expression {
         }
     }
 
-    /// Checks that percentages are multiplied and divided as parts of 100: `price * discount / 100`,
-    /// `price * (discount / 100)`.
+    /// Checks that percentages are multiplied and divided as parts of 100:
+    /// `price * discount / 100`, `price * (discount / 100)`.
     ///
     /// # Errors
     /// Returns a message for the caller if a product with a percentage is 100 times too big, or a
