@@ -6,8 +6,13 @@ pub(super) fn is_heading(line: &[u8]) -> bool {
     (1..=6).contains(&marks) && line.get(marks) == Some(&b' ')
 }
 
-/// Returns true if lines have several headings of Markdown, or a code block between fences.
+/// The number of lines of a text that may consist of headings.
+const SHORT_LINES: usize = 16;
+
+/// Returns true if lines have several headings of Markdown, or a code block between fences. More
+/// headings than other lines are comments, or the output of a program.
 pub(super) fn is_document<'l>(lines: impl Iterator<Item = &'l [u8]> + Clone) -> bool {
-    lines.clone().filter(|line| is_heading(line)).count() >= 2
-        || lines.filter(|line| line.starts_with(b"```")).count() >= 2
+    let headings = lines.clone().filter(|line| is_heading(line)).count();
+    let is_outline = || headings * 2 <= lines.clone().count().max(SHORT_LINES);
+    headings >= 2 && is_outline() || lines.filter(|line| line.starts_with(b"```")).count() >= 2
 }

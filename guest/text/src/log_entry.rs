@@ -6,9 +6,10 @@ use std::ops::Range;
 use super::colours::without_colours;
 use super::kind::Kind;
 use super::lines::IndexedText;
+use super::log_code::ECLIPSE_ENTRY;
 use super::log_format::{EntryHead, LogFormat};
 use super::log_prefix::{is_indented, tag_of_cause};
-use super::severity::{Severity, crash_severity, has_origin, line_severity};
+use super::severity::{Severity, crash_severity, has_origin, line_severity, severity_of_word};
 use super::severity_prefilter::severity_prefilter;
 use super::test_failures::{FailedTest, test_failures};
 
@@ -16,6 +17,8 @@ use super::test_failures::{FailedTest, test_failures};
 const BOX_SIDE: &[u8] = "│".as_bytes();
 /// The maximum number of lines of a stack trace before its exception.
 const MAX_STACK_LINES: usize = 200;
+/// The maximum number of lines of a record before its message.
+const MAX_RECORD_LINES: usize = 16;
 /// The maximum number of lines of a message in a box.
 const MAX_BOX_LINES: usize = 40;
 
@@ -187,7 +190,9 @@ fn entries<'t>(
                 }
                 if has_message_below(&entry) {
                     let next = without_colours(text.line(at + 1));
-                    let is_own = is_indented(&next) || entry.says.ends_with(b"===");
+                    let is_own = is_indented(&next)
+                        || entry.says.ends_with(b"===")
+                        || next.starts_with(b"!MESSAGE ");
                     let is_own = is_own && !next.trim_ascii().is_empty();
                     if is_own && !format.begins_entry(&next) {
                         if entry.says.ends_with(b"[[") {
@@ -195,6 +200,14 @@ fn entries<'t>(
                             entry.message = entry.says.len() + 1;
                         }
                         entry.join(&next);
+                    }
+                } else if ends_with_severity(&entry.says) {
+                    let mut below = (at + 1..text.len().min(at + MAX_RECORD_LINES))
+                        .map(|at| without_colours(text.line(at)))
+                        .take_while(|line| !format.begins_entry(line));
+                    if let Some(message) = below.find(|line| is_message(line)) {
+                        entry.message = entry.says.len();
+                        entry.join(&message);
                     }
                 }
                 entries.push(entry);
@@ -234,9 +247,24 @@ fn has_message_below(entry: &LogEntry<'_>) -> bool {
     entry.message > 0
         && entry.message_end.is_none()
         && (name.is_empty()
+            || entry.says.starts_with(ECLIPSE_ENTRY)
             || name.ends_with(b"[[")
             || name.ends_with(b"===")
             || is_source && name.iter().all(is_name))
+}
+
+/// Returns true if the last word of a line is a severity.
+fn ends_with_severity(line: &[u8]) -> bool {
+    let line = line.trim_ascii_end();
+    let length = line.iter().rev().take_while(|byte| byte.is_ascii_alphabetic()).count();
+    line.get(line.len() - length..).is_some_and(|word| severity_of_word(word).is_some())
+}
+
+/// Returns true if a line of a record has its message: `MESSAGE : text`.
+fn is_message(line: &[u8]) -> bool {
+    let name = b"message";
+    let (found, rest) = line.split_at_checked(name.len()).unwrap_or_default();
+    found.eq_ignore_ascii_case(name) && rest.trim_ascii_start().starts_with(b":")
 }
 
 /// Returns the lines of a text other than a log that begin like errors or warnings. Empty if more

@@ -1,5 +1,6 @@
 //! Parses log lines before the message: timestamps, and words that name a severity.
 
+use super::log_code::line_code;
 use super::log_prefix::{common_event, mark, mnemonic, named_priority};
 use super::log_time::{run, time_end};
 use super::severity::{
@@ -9,6 +10,9 @@ use super::severity_translation::{MAX_TRANSLATION_BYTES, severity_of_translation
 
 /// The number of bytes at the start of a line that are searched for time and severity.
 pub const HEADER_BYTES: usize = 192;
+/// The number of the field of a word that is the last column of a line. The columns before it may
+/// have any number of words.
+const LAST_FIELD: u8 = 63;
 /// The maximum number of bytes in brackets that form one field.
 const MAX_BRACKETS: usize = 100;
 /// The style of a severity: the characters around the word, and its letters.
@@ -38,8 +42,8 @@ pub enum Letters {
     Single,
     /// A single letter before month and day, as in klog: `E0102`. The year may be before them.
     Dated,
-    /// A digit in the code of a message of network devices, as in `%LINK-3-UPDOWN`, a mark, or a
-    /// priority with its name, as in `Er(179)`.
+    /// A digit in the code of a message of network devices, as in `%LINK-3-UPDOWN`, a mark, a
+    /// priority with its name, as in `Er(179)`, or a letter twice, as in `(EE)`.
     Coded,
 }
 
@@ -117,8 +121,14 @@ impl LogLine {
     #[must_use]
     #[inline(never)]
     pub fn parse_until(line: &[u8], is_enough: &dyn Fn(&Self) -> bool) -> Self {
-        let line = line.get(..HEADER_BYTES).unwrap_or(line);
         let mut found = Self::default();
+        if let Some((severity, end)) = line_code(line) {
+            found.words.push(SeverityWord::coded(severity, b'!', 0, end));
+            if is_enough(&found) {
+                return found;
+            }
+        }
+        let line = line.get(..HEADER_BYTES).unwrap_or(line);
         let (mut at, mut field, mut group_end) = (0, 0u8, 0);
         let mut in_field = false;
         while let Some(byte) = line.get(at) {
@@ -289,6 +299,9 @@ fn word_at(
     if left == b'/' && right != b']' || right == b'!' && word.len() > 1 {
         return None;
     }
+    let is_column = matches!(left, b',' | b';' | b'|' | b'\t');
+    let is_last = line.len() < HEADER_BYTES && line.trim_ascii_end().len() == end;
+    let field = if is_column && is_last { LAST_FIELD } else { field };
     let trimmed = before.trim_ascii_end();
     // Words are padded to equal widths: `[INFO ]`, `[ INFO]`.
     if matches!(left, b' ' | b'\t' | b']' | b')') {
@@ -308,6 +321,10 @@ fn word_at(
         // Container runtimes mark whole and partial lines by a letter after the stream.
         [_] if trimmed.ends_with(b"stdout") || trimmed.ends_with(b"stderr") => return None,
         [letter] => (severity_of_letter(*letter)?, Letters::Single),
+        // The X server writes `(EE)`.
+        [first, second] if first == second && (left, right) == (b'(', b')') => {
+            (severity_of_letter(*first)?, Letters::Coded)
+        }
         // The compact style of macOS and iOS has two letters for the usual severities.
         [b'D', b'f' | b'b'] if is_bare => (Severity::Other, Letters::Single),
         // CockroachDB writes the year, too.

@@ -130,6 +130,10 @@ pub fn line_severity(line: &[u8]) -> Severity {
     if VERDICTS.contains(&line.trim_ascii_end()) {
         return Severity::Error;
     }
+    // Simulators of hardware mark their reports: `# ** Error: text`.
+    if let Some(report) = line.strip_prefix(b"# ").unwrap_or(line).strip_prefix(b"** ") {
+        return strict_severity(report);
+    }
     let words = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
     if words.take(MIN_MESSAGE_WORDS + 1).count() <= MIN_MESSAGE_WORDS {
         return Severity::Other;

@@ -278,3 +278,85 @@ fn messages_below_headers_are_found() {
     let piped = " INFO | ready\n".repeat(20) + " WARN | slow\nERROR | refused\n";
     assert_eq!(severe(&piped).1, [('W', 21, 1), ('E', 22, 1)]);
 }
+
+/// Returns a log of 60 lines, of which line 21 is a warning and line 41 an error.
+fn log_with(line: impl Fn(usize, usize) -> String) -> String {
+    let severity = |at| match at {
+        20 => 1,
+        40 => 2,
+        _ => 0,
+    };
+    (0..60).map(|at| line(at, severity(at)) + "\n").collect()
+}
+
+#[test]
+fn severities_in_codes_and_last_columns_are_found() {
+    let expected = (Kind::Log, vec![('E', 41, 1), ('W', 21, 1)]);
+    let sorted = |text: &str| {
+        let (kind, mut found) = severe(text);
+        found.sort_unstable();
+        (kind, found)
+    };
+    let x_server = log_with(|at, severity| {
+        format!("[   329.{at:03}] ({}) Loading module {at}", ["II", "WW", "EE"][severity])
+    });
+    assert_eq!(sorted(&x_server), expected);
+    let trace = log_with(|at, severity| {
+        format!(
+            "<![LOG[Job {at} ends]LOG]!><time=\"10:00:{at:02}.123-60\" date=\"05-07-2024\" \
+             component=\"Exec\" context=\"\" type=\"{}\" thread=\"7\" file=\"a.cpp:5\">",
+            severity + 1
+        )
+    });
+    assert_eq!(sorted(&trace), expected);
+    let last_column = log_with(|at, severity| {
+        let words = "and more ".repeat(at % 4);
+        let severity = ["Information", "Warning", "Error"][severity];
+        format!("2024-05-07T10:00:{at:02}Z,web-1,77,Job {at}, {words}ends,{severity}")
+    });
+    assert_eq!(sorted(&last_column), expected);
+}
+
+#[test]
+fn messages_of_eclipse_are_in_the_next_line() {
+    let log = log_with(|at, severity| {
+        format!(
+            "!ENTRY org.core.jobs {} 0 2024-05-07 10:00:{at:02}.123\n!MESSAGE Job {at} ends\n",
+            [1, 2, 4][severity]
+        )
+    });
+    let says = |line: usize, at: usize, severity: usize| {
+        let entry = format!("!ENTRY org.core.jobs {severity} 0 2024-05-07 10:00:{at}.123");
+        (line, 2, format!("{entry} !MESSAGE Job {at} ends"))
+    };
+    assert_eq!(severe_entries_of(&log), [says(61, 20, 2), says(121, 40, 4)]);
+}
+
+#[test]
+fn transcripts_of_simulators_are_no_documents() {
+    let transcript = log_with(|at, severity| match severity {
+        0 => format!("# Job {at} of the test bench"),
+        1 => "# ** Warning: (vsim-8522) The number of bins is zero".to_owned(),
+        _ => "# ** Error: Assertion error.".to_owned(),
+    });
+    assert_eq!(severe(&transcript), (Kind::Plain, vec![('W', 21, 1), ('E', 41, 1)]));
+    let document = "# Title\n\n## ** Notes **\n\nText of the document.\n".repeat(4);
+    assert_eq!(severe(&document), (Kind::Markdown, vec![]));
+}
+
+#[test]
+fn messages_of_records_are_in_a_later_line() {
+    let log = log_with(|at, severity| {
+        let level = ["Info", "Warning", "Error"][severity];
+        format!(
+            "2024-05-07-10.00.{at:02}.123456+120 I{at}E400              LEVEL: {level}\n\
+             PID     : 77                 PROC : db2sysc 0\nMESSAGE : Job {at} ends\n"
+        )
+    });
+    let says = |line: usize, at: usize, level: &str| {
+        let head =
+            format!("2024-05-07-10.00.{at}.123456+120 I{at}E400              LEVEL: {level}");
+        (line, 3, format!("{head} MESSAGE : Job {at} ends"))
+    };
+    assert_eq!(severe_entries_of(&log), [says(81, 20, "Warning"), says(161, 40, "Error")]);
+}
