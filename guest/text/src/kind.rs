@@ -73,7 +73,7 @@ impl Kind {
         {
             return Kind::Diff;
         }
-        if format.is_log() && !has_columns(&head, format) {
+        if format.is_log() && !has_columns(&head, format) && !is_database_dump(&head) {
             return Kind::Log;
         }
         if first.starts_with(b"<?xml")
@@ -100,6 +100,16 @@ impl Kind {
         }
         Kind::Plain
     }
+}
+
+/// Returns true if lines are a database dump in SQL, whose rows may have times and severities.
+fn is_database_dump(head: &[&[u8]]) -> bool {
+    let begins = |line: &[u8], start: &[u8]| {
+        line.get(..start.len()).is_some_and(|found| found.eq_ignore_ascii_case(start))
+    };
+    let inserts = head.iter().filter(|line| begins(line, b"INSERT INTO ")).count();
+    let is_copy = |line: &&[u8]| begins(line, b"COPY ") && line.ends_with(b"FROM stdin;");
+    inserts * 3 >= head.len() || head.iter().any(is_copy)
 }
 
 fn is_tag(line: &[u8]) -> bool {

@@ -360,3 +360,18 @@ fn messages_of_records_are_in_a_later_line() {
     };
     assert_eq!(severe_entries_of(&log), [says(81, 20, "Warning"), says(161, 40, "Error")]);
 }
+
+#[test]
+fn rows_of_database_dumps_are_no_entries() {
+    let rows = log_with(|at, severity| {
+        let level = ["info", "warning", "error"][severity];
+        format!("INSERT INTO `t` VALUES ({at},'2024-06-18 14:30:{at:02}','{level}','Job ends');")
+    });
+    assert_eq!(severe(&rows).1, vec![]);
+    let rows = log_with(|at, severity| {
+        let level = ["info", "warning", "error"][severity];
+        format!("{at}\t2024-06-18 14:30:{at:02}\t{level}\tJob ends")
+    });
+    let dump = format!("COPY public.t (id, time, level, title) FROM stdin;\n{rows}\\.\n");
+    assert_eq!(severe(&dump).1, vec![]);
+}
