@@ -10,9 +10,12 @@ pub(super) fn is_heading(line: &[u8]) -> bool {
 const SHORT_LINES: usize = 16;
 
 /// Returns true if lines have several headings of Markdown, or a code block between fences. More
-/// headings than other lines are comments, or the output of a program.
+/// headings than other lines, all of the first level, are comments or the output of a program.
 pub(super) fn is_document<'l>(lines: impl Iterator<Item = &'l [u8]> + Clone) -> bool {
     let headings = lines.clone().filter(|line| is_heading(line)).count();
-    let is_outline = || headings * 2 <= lines.clone().count().max(SHORT_LINES);
+    let is_outline = || {
+        headings * 2 <= lines.clone().count().max(SHORT_LINES)
+            || lines.clone().any(|line| is_heading(line) && line.starts_with(b"##"))
+    };
     headings >= 2 && is_outline() || lines.filter(|line| line.starts_with(b"```")).count() >= 2
 }

@@ -8,6 +8,7 @@ use super::heading::is_document;
 use super::lines::IndexedText;
 use super::log_format::LogFormat;
 use super::log_line::LogLine;
+use super::log_prefix::begins_entry;
 
 /// The format of a text, which determines how it is divided and outlined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +110,11 @@ fn is_database_dump(head: &[&[u8]]) -> bool {
     };
     let inserts = head.iter().filter(|line| begins(line, b"INSERT INTO ")).count();
     let is_copy = |line: &&[u8]| begins(line, b"COPY ") && line.ends_with(b"FROM stdin;");
-    inserts * 3 >= head.len() || head.iter().any(is_copy)
+    let copy = head.iter().position(is_copy);
+    // Logs have statements, too.
+    let before = head.get(..copy.unwrap_or(head.len())).unwrap_or_default();
+    !before.iter().any(|line| begins_entry(line))
+        && (copy.is_some() || inserts > 0 && inserts * 3 >= head.len())
 }
 
 fn is_tag(line: &[u8]) -> bool {

@@ -201,7 +201,7 @@ fn entries<'t>(
                         }
                         entry.join(&next);
                     }
-                } else if ends_with_severity(&entry.says) {
+                } else if entry.message_end.is_none() && ends_with_severity(&entry.says) {
                     let mut below = (at + 1..text.len().min(at + MAX_RECORD_LINES))
                         .map(|at| without_colours(text.line(at)))
                         .take_while(|line| !format.begins_entry(line));

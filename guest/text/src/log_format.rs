@@ -84,7 +84,9 @@ impl LogFormat {
         let time = common_last_field(times.filter_map(|line| line.parsed.time));
         let has_time = |line: &SampleLine| !line.is_indented && has_time(&line.parsed, time);
         let has_severity_lines = time.is_some() && has_severity_lines(&sample);
-        let is_document = || is_document(lines.clone().map(AsRef::as_ref));
+        // Documents that quote a log begin otherwise.
+        let begins_as_log = sample.first().is_some_and(|line| line.begins_entry);
+        let is_document = || !begins_as_log && is_document(lines.clone().map(AsRef::as_ref));
         let has_long_entries = time.is_some() && has_long_entries(&sample) && !is_document();
         let is_long = has_severity_lines || has_long_entries;
         let time = time.filter(|_| is_long || is_third(count(&has_time)));
@@ -217,7 +219,9 @@ impl LogFormat {
         }
         if self.has_time_lines && !is_timed {
             let severity = report_severity(line);
-            return head(severity != Severity::Other, severity, 0);
+            if severity != Severity::Other || !begins_entry(line) {
+                return head(severity != Severity::Other, severity, 0);
+            }
         }
         let hit = self.hit(&parsed);
         let is_start = self.is_start(line, &parsed, hit.is_some());

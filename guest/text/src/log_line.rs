@@ -323,6 +323,10 @@ fn word_at(
         [letter] => (severity_of_letter(*letter)?, Letters::Single),
         // The X server writes `(EE)`.
         [first, second] if first == second && (left, right) == (b'(', b')') => {
+            let head = trimmed.strip_suffix(b"(")?.trim_ascii_end();
+            if !head.is_empty() && !head.ends_with(b"]") {
+                return None;
+            }
             (severity_of_letter(*first)?, Letters::Coded)
         }
         // The compact style of macOS and iOS has two letters for the usual severities.

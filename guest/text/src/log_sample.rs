@@ -79,8 +79,7 @@ pub(super) fn has_long_entries(sample: &[SampleLine]) -> bool {
     let last = sample.iter().rposition(is_entry).unwrap_or(0);
     entries >= MIN_LONG_ENTRIES
         && entries * 60 >= sample.len()
-        && first * 3 <= sample.len()
-        && last * 3 >= sample.len()
+        && (last - first) * 3 >= sample.len()
 }
 
 /// Returns true if entries may have severities in another language than English: some lines do, or

@@ -80,8 +80,8 @@ fn mask_message(out: &mut Vec<u8>, message: &[u8]) {
 
 /// Returns true if a text has at least two words.
 fn has_words(text: &[u8]) -> bool {
-    let words = text.split(u8::is_ascii_whitespace);
-    words.filter(|word| word.iter().filter(|byte| is_letter(byte)).count() > 1).count() > 1
+    let is_word = |word: &&[u8]| word.iter().filter(|byte| is_letter(byte)).nth(1).is_some();
+    text.split(u8::is_ascii_whitespace).filter(is_word).nth(1).is_some()
 }
 
 /// Returns the byte offset in an entry's first line of its message without threads, classes and

@@ -375,3 +375,79 @@ fn rows_of_database_dumps_are_no_entries() {
     let dump = format!("COPY public.t (id, time, level, title) FROM stdin;\n{rows}\\.\n");
     assert_eq!(severe(&dump).1, vec![]);
 }
+
+#[test]
+fn statements_in_logs_are_no_database_dump() {
+    let log = log_with(|at, severity| {
+        let level = ["INF", "WRN", "ERR"][severity];
+        format!(
+            "[10:00:{at:02} {level}] Executed command (3ms)\nINSERT INTO \"Orders\" (\"Id\")\n\
+             VALUES (@p0);"
+        )
+    });
+    let found = severe(&log);
+    assert_eq!((found.0, found.1.len()), (Kind::Log, 2), "{found:?}");
+    let copy = "2026-01-02 10:00:00 INFO a\nCOPY t (id) FROM stdin;\n2026-01-02 10:00:01 ERROR b\n";
+    let found = severe(&copy.repeat(5));
+    assert_eq!((found.0, found.1.len()), (Kind::Log, 5), "{found:?}");
+}
+
+#[test]
+fn levels_in_brackets_below_a_time_are_found() {
+    let log = log_with(|at, severity| {
+        let level = ["[INFO]", "[WARN]", "[ERROR]"][severity];
+        format!("2026-01-02 10:00:{at:02}\n{level} Job {at} ends")
+    });
+    let levels: Vec<char> = severe(&log).1.iter().map(|entry| entry.0).collect();
+    assert_eq!(levels, ['W', 'E']);
+}
+
+#[test]
+fn documents_may_have_more_headings_than_other_lines() {
+    let changes = "## [1.0.1]\n### Fixed\n- One.\n\n".repeat(12);
+    assert_eq!(severe(&format!("# Changes\n\n{changes}")), (Kind::Markdown, vec![]));
+}
+
+#[test]
+fn bodies_with_headings_are_parts_of_entries() {
+    let body = "# Task\n## Rules\nAnswer in one line.\n".repeat(8);
+    let entry =
+        |at: usize| format!("[2026-05-15 18:19:{at:02}] local.ERROR: prompt failed\n{body}");
+    let log: String = (0..6).map(entry).collect();
+    let found = severe(&log);
+    assert_eq!((found.0, found.1.len()), (Kind::Log, 6), "{found:?}");
+}
+
+#[test]
+fn long_entries_may_follow_a_long_beginning() {
+    let settings = "setting of the service\n".repeat(90);
+    let entry = |at: usize| {
+        format!("2026-01-02 10:00:{at:02} ERROR job {at}\n{}", "  at a.b(c)\n".repeat(10))
+    };
+    let log: String = (0..50).map(entry).collect();
+    let found = severe(&format!("{settings}{log}"));
+    assert_eq!((found.0, found.1.len()), (Kind::Log, 50));
+}
+
+#[test]
+fn named_messages_before_a_level_remain() {
+    let log = log_with(|at, severity| {
+        let level = ["info", "warn", "error"][severity];
+        format!("ts=2026-01-02T10:00:{at:02}Z msg=\"job {at} ends\" level={level}\nmessage: boom")
+    });
+    let text = IndexedText::new(log.as_bytes(), Form::Raw);
+    let entries = severe_entries(&text).entries;
+    assert_eq!(entries.len(), 2);
+    for entry in entries {
+        let message = entry.says.get(entry.message..entry.message_end.unwrap()).unwrap();
+        assert!(message.ends_with(b" ends"));
+    }
+}
+
+#[test]
+fn letters_in_parentheses_are_no_severities_in_sentences() {
+    let log = log_with(|at, _| {
+        format!("2026-01-02 10:00:{at:02} clause {at} (II) and pictures under licence (CC) apply")
+    });
+    assert_eq!(severe(&log).1, vec![]);
+}

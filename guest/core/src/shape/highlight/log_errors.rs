@@ -160,10 +160,12 @@ impl<'h> LogErrors<'h> {
         let whole = |detail: &EntryDetail| {
             let folded = self.entries.merged(detail.masking);
             let most = room.saturating_mul(MAX_TOKEN_BYTES);
+            // Each group takes at least a token. Both bounds avoid pricing megabytes.
+            if folded.len() as u64 > room {
+                return None;
+            }
             let least: u64 = folded.iter().map(|group| group.min_bytes(detail)).sum();
-            // Each group takes at least a token. Both bounds are cheap, and avoid pricing
-            // megabytes.
-            if folded.len() as u64 > room || least > most {
+            if least > most {
                 return None;
             }
             let mut whole = head.clone();
@@ -317,7 +319,7 @@ impl MergedEntries<'_> {
         } else {
             text_start(self.entry)
         };
-        let shown = shown_part(self.entry, detail).len().min(end - text);
+        let shown = shown_part(self.entry, detail).len().min(end.saturating_sub(text));
         shown.min(detail.bytes - MAX_CHAR_BYTES) as u64
     }
 

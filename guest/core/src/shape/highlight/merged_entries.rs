@@ -14,6 +14,9 @@ const MAX_COMPARED: usize = 2_000;
 /// The maximum number of groups with which a group is compared.
 const MAX_LEADERS: usize = 400;
 
+/// The maximum number of words of a message that are compared.
+const MAX_WORDS: usize = 64;
+
 /// Log entries that are shown once with their number, because they differ only in time or numbers.
 #[derive(Clone, Copy)]
 pub(super) struct MergedEntries<'h> {
@@ -75,7 +78,9 @@ impl<'h> SimilarEntries<'h> {
             }
             merged.push((*group, 0));
         }
-        for group in before.iter().take(MAX_COMPARED) {
+        // A part of the numbers would be wrong.
+        let before = if before.len() > MAX_COMPARED { &[] } else { before };
+        for group in before {
             let known = find(&leaders, group, &words(group));
             if let Some((_, before)) = known.and_then(|known| merged.get_mut(known)) {
                 *before += group.count;
@@ -88,7 +93,8 @@ impl<'h> SimilarEntries<'h> {
 /// Returns the hashes of the words of a group's template.
 fn words(group: &MergedEntries<'_>) -> Vec<u64> {
     let template = template(group.entry, Masking::Words);
-    template.split(|byte| *byte == b' ').filter(|word| !word.is_empty()).map(xxh3_64).collect()
+    let words = template.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
+    words.take(MAX_WORDS).map(xxh3_64).collect()
 }
 
 /// Returns the index of the first group of which at least two thirds of the words are equal.

@@ -99,6 +99,13 @@ fn functions_of_elements_read_no_other_variables() {
 }
 
 #[test]
+fn elements_have_the_name_of_their_list() {
+    let json = r#"[{"zone":"a","records":[{"type":"A"}]},{"zone":"b","records":[{"type":"B"}]}]"#;
+    let selected = select(json, "any(records; record.type = 'A')");
+    assert_eq!(selected.map(|(count, _)| count), Ok(1));
+}
+
+#[test]
 fn elements_of_lists_are_no_parts_of_texts() {
     let json = r#"[{"id":1,"t":["bugfix"],"l":[{"n":"bugfix"}],"m":"bug x","e":["a","b"]},
         {"id":2,"t":["bug"],"l":[{"n":"bug"}],"m":["bug"],"e":["a"]}]"#;
