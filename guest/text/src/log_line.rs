@@ -146,18 +146,15 @@ impl LogLine {
                 }
                 let word = line.get(at..at + length).unwrap_or_default();
                 let rest = line.get(at + length..).unwrap_or_default();
-                if let Some(severity) = named_priority(word, rest) {
+                let word = if let Some(severity) = named_priority(word, rest) {
                     let end = at + bracket_end(rest, 0) + length;
-                    found.words.push(SeverityWord::coded(severity, b'(', field, end));
-                    if is_enough(&found) {
-                        break;
-                    }
+                    Some(SeverityWord::coded(severity, b'(', field, end))
                 } else if let Some((severity, name)) = line.get(at..).and_then(common_event) {
-                    found.words.push(SeverityWord::coded(severity, b'|', field, at + name));
-                    if is_enough(&found) {
-                        break;
-                    }
-                } else if let Some(mut word) = severity_word(line, at, at + length, field) {
+                    Some(SeverityWord::coded(severity, b'|', field, at + name))
+                } else {
+                    severity_word(line, at, at + length, field)
+                };
+                if let Some(mut word) = word {
                     // Directly after the time, any spelling is a label.
                     word.is_label |= found.time.is_some()
                         && at < found.time_end + 3

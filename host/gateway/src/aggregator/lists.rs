@@ -313,14 +313,8 @@ impl Lists {
                 .and_then(|all| serde_json::from_str(all.get()).ok())
                 .unwrap_or_default();
             let names: Vec<String> = entries.iter().map(|entry| entry_key(entry, kind)).collect();
-            // With both names, one tool is the upstream's own: it is `context-guard wrap`, say.
-            // Without any, the guard has not seen this list.
-            let read_tools =
-                READ_TOOLS.iter().filter(|tool| names.iter().any(|name| name == *tool)).count();
-            if kind.method == TOOLS.method && read_tools == READ_TOOLS.len() {
-                lock(&self.guards).insert(server, InnerGuard::Present);
-            } else if kind.method == TOOLS.method && cursor.is_none() && read_tools > 0 {
-                lock(&self.guards).insert(server, InnerGuard::Absent);
+            if kind.method == TOOLS.method {
+                self.learn_guard(server, &names, cursor.is_none());
             }
             for (entry, key) in entries.into_iter().zip(names) {
                 // The guard adds its tool to the first page of every upstream. The merged list

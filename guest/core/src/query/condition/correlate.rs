@@ -101,14 +101,8 @@ impl Test {
                     ));
                 }
                 let mut outside = None;
-                // `record` is an element of `records`.
-                let is_element = |name: &FieldName| {
-                    let list = list.name.keys().last().unwrap_or_default();
-                    let singular = list.strip_suffix('s').unwrap_or(list);
-                    name.keys().next() == Some(singular)
-                };
                 test.each_name(&mut |name| {
-                    if !is_element(name) && name.is_outside(records, &elements) {
+                    if name.is_outside(&list.name, records, &elements) {
                         outside = Some(name.verbatim.clone());
                     }
                 });

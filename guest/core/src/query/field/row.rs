@@ -32,15 +32,17 @@ impl FieldName {
     }
 
     /// Returns true if the name can only denote a field of a record, also inside a test of the
-    /// elements of a list: `row.seller`, `$.seller`.
+    /// `elements` of `list`: `row.seller`, `$.seller`. In a list `rows`, `row` is an element.
     pub(in crate::query) fn is_outside(
         &self,
+        list: &FieldName,
         records: &RecordSet<'_>,
         elements: &[NodeId],
     ) -> bool {
         let is_root = self.verbatim.starts_with("$.") || self.verbatim.starts_with("$[");
-        let first = self.split_first().map(|(first, _)| first);
-        let row = first.filter(|first| ROWS.contains(first)).map(Self::of_key);
+        let element = list.keys().last().map(singular);
+        let is_row = |first: &&str| ROWS.contains(first) && element.as_deref() != Some(first);
+        let row = self.split_first().map(|(first, _)| first).filter(is_row).map(Self::of_key);
         is_root || row.is_some_and(|row| row.find(records, elements).is_none())
     }
 
@@ -54,14 +56,18 @@ impl FieldName {
     }
 }
 
+/// Returns the name of an element of a list: `product` for `products`.
+fn singular(plural: &str) -> String {
+    match plural.strip_suffix("ies") {
+        Some(stem) => format!("{stem}y"),
+        None => plural.strip_suffix('s').unwrap_or(plural).to_owned(),
+    }
+}
+
 /// Returns true if `name` denotes a record of a list: `product` for one of `/products`.
 pub(super) fn is_record(name: &str, list: &[NameSegment]) -> bool {
     let mut letters = name.chars();
     let is_letter = letters.next().is_some_and(char::is_alphabetic) && letters.next().is_none();
-    let singular = |plural: &str| match plural.strip_suffix("ies") {
-        Some(stem) => format!("{stem}y"),
-        None => plural.strip_suffix('s').unwrap_or(plural).to_owned(),
-    };
     let is_of_list = || match list.last() {
         Some(NameSegment::Key(list)) => singular(list).eq_ignore_ascii_case(name),
         _ => false,

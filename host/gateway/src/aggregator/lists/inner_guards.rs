@@ -7,6 +7,7 @@ use futures_util::future::join_all;
 
 use super::{Lists, lock};
 use crate::aggregator::client::Origin;
+use crate::catalogue_tools::READ_TOOLS;
 
 /// The pause before an upstream is asked again for the tools of a guard of its own, or after it
 /// failed to list its tools.
@@ -22,6 +23,21 @@ pub(super) enum InnerGuard {
 }
 
 impl Lists {
+    /// Learns from the names of the tools on a page whether an upstream is behind a guard of its
+    /// own. The guard adds its tool to the first page.
+    pub(super) fn learn_guard(&self, server: usize, tools: &[String], is_first_page: bool) {
+        let count = READ_TOOLS.iter().filter(|tool| tools.iter().any(|name| name == *tool)).count();
+        // With both names, one tool is the upstream's own: it is `context-guard wrap`, say.
+        // Without any, the guard has not seen this list.
+        let guard = match count {
+            0 => return,
+            count if count == READ_TOOLS.len() => InnerGuard::Present,
+            _ if is_first_page => InnerGuard::Absent,
+            _ => return,
+        };
+        lock(&self.guards).insert(server, guard);
+    }
+
     /// Returns the indexes of the upstreams that are behind a guard of their own. Upstreams that
     /// have not listed their tools yet, for example because they still start, are asked for them,
     /// each at most once a minute.
