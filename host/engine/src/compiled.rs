@@ -4,9 +4,11 @@
 //! processes of the same user share them.
 #![allow(unsafe_code, reason = "executing a compiled component needs trust in its file")]
 
+use std::fs::TryLockError;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use tracing::warn;
 use wasmtime::component::Component;
@@ -17,6 +19,11 @@ use crate::component_bytes::ComponentBytes;
 const ENDING: &str = "cwasm";
 /// The maximum number of compiled components in the cache.
 const MAX_KEPT: usize = 8;
+/// The maximum time that a process waits for another one to compile the same component. It exceeds
+/// the time of a compilation on a loaded machine.
+const MAX_WAIT: Duration = Duration::from_secs(30);
+/// The pause between two attempts to take the lock of a component.
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// Returns the folder of this user's cache of compiled components: `context-guard/compiled` in
 /// `XDG_CACHE_HOME`, otherwise in `.cache` of `HOME`. `None` if that path is not absolute.
@@ -65,13 +72,14 @@ pub(super) fn component(
     if let Some(component) = mapped(engine, &path) {
         return Ok(component);
     }
-    let lock = Lock::wait(&path);
+    let lock = Lock::wait(&path, MAX_WAIT, || std::thread::sleep(LOCK_PAUSE));
     // Another process may have compiled it in the meantime.
-    if lock.is_some()
-        && let Some(component) = mapped(engine, &path)
-    {
+    if let Some(component) = mapped(engine, &path) {
         return Ok(component);
     }
+    // The other process could not store it, or has failed. Those that still wait must not compile
+    // one after another.
+    let _lock = lock.filter(|lock| lock.is_first);
     let bytes = bytes.read()?;
     let artifact = engine.precompile_component(&bytes)?;
     match store(folder, &path, &artifact) {
@@ -86,20 +94,41 @@ pub(super) fn component(
 struct Lock {
     path: PathBuf,
     _file: std::fs::File,
+    /// True if no other process had the lock before.
+    is_first: bool,
 }
 
 impl Lock {
     /// Waits for the lock of the component at `path` in the cache. `None` if the file system has no
-    /// locks.
-    fn wait(path: &Path) -> Option<Self> {
+    /// locks, or after `max_wait`: the process that has the lock may be stopped. `pause` waits
+    /// between two attempts.
+    fn wait(path: &Path, max_wait: Duration, mut pause: impl FnMut()) -> Option<Self> {
         let path = path.with_extension("lock");
         let mut options = std::fs::OpenOptions::new();
         options.write(true).create(true).truncate(false);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let file = options.open(&path).ok()?;
-        file.lock().ok()?;
-        Some(Self { path, _file: file })
+        let started = Instant::now();
+        let mut is_first = true;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Some(Self { path, _file: file, is_first }),
+                Err(TryLockError::WouldBlock) if started.elapsed() < max_wait => {
+                    is_first = false;
+                    pause();
+                }
+                Err(TryLockError::WouldBlock) => {
+                    warn!(
+                        "another process has held {} for {} s: this one compiles the component too",
+                        path.display(),
+                        max_wait.as_secs()
+                    );
+                    return None;
+                }
+                Err(TryLockError::Error(_)) => return None,
+            }
+        }
     }
 }
 
@@ -188,7 +217,7 @@ mod tests {
         let mut hasher = DefaultHasher::new();
         engine.precompile_compatibility_hash().hash(&mut hasher);
         let path = folder.join(format!("digest-{:016x}.{ENDING}", hasher.finish()));
-        let lock = Lock::wait(&path).unwrap();
+        let lock = Lock::wait(&path, Duration::ZERO, || ()).unwrap();
         let waiting = {
             let (engine, folder) = (engine.clone(), folder.clone());
             // It could not compile these bytes itself.
@@ -203,6 +232,21 @@ mod tests {
         assert!(!path.with_extension("lock").exists());
         let bytes = ComponentBytes::Shared(b"no component".as_slice().into());
         assert!(component(&engine, Some(&folder), &bytes, "other").is_err());
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn stopped_process_does_not_keep_others_from_compiling() {
+        let folder = std::env::temp_dir().join(format!("compiled-wait-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("component.cwasm");
+        let held = Lock::wait(&path, Duration::ZERO, || ()).unwrap();
+        assert!(held.is_first);
+        assert!(Lock::wait(&path, Duration::ZERO, || ()).is_none());
+        // The other process ends without a result.
+        let mut held = Some(held);
+        let second = Lock::wait(&path, Duration::MAX, || drop(held.take())).unwrap();
+        assert!(!second.is_first);
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -23,7 +23,13 @@ impl Gateway {
     /// Starts the background tasks that requests in flight need. Dropping the result ends them.
     pub(crate) fn spawn_background(self: &Arc<Self>) -> Vec<AbortOnDrop> {
         let memory = Arc::clone(&self.memory).run(Arc::clone(&self.recorder));
-        let tasks = [tokio::spawn(Arc::clone(&self.aggregator).sweep()), tokio::spawn(memory)];
+        let tasks = [
+            tokio::spawn(Arc::clone(&self.aggregator).sweep()),
+            tokio::spawn(memory),
+            // Requests that fail during the drain raise alerts too, and the webhook sends those
+            // that wait.
+            tokio::spawn(alerts::run(Arc::clone(self))),
+        ];
         tasks.into_iter().map(AbortOnDrop).collect()
     }
 
@@ -33,7 +39,6 @@ impl Gateway {
         let tasks = [
             tokio::spawn(probe::run(Arc::clone(self))),
             tokio::spawn(Arc::clone(&self.aggregator).warm()),
-            tokio::spawn(alerts::run(Arc::clone(self))),
         ];
         tasks.into_iter().map(AbortOnDrop).collect()
     }

@@ -290,13 +290,20 @@ impl ClientSession {
     }
 
     /// Sends an upstream's notification about a resource to which the client subscribes, with the
-    /// URIs that the client knows. Returns false if it is not about such a resource.
-    fn relay_update(&self, upstream: &str, head: &Head<'_>, message: &[u8]) -> bool {
+    /// URIs that the client knows. Returns false if it is not about such a resource. `relayed` is
+    /// the own URI of the subscription that reports the change, if each has a relay of its own.
+    fn relay_update(
+        &self,
+        upstream: &str,
+        relayed: Option<&str>,
+        head: &Head<'_>,
+        message: &[u8],
+    ) -> bool {
         if head.method() != RESOURCE_UPDATED {
             return false;
         }
         let changed = head.parameters().uri.unwrap_or_default().into_owned();
-        let client_uris = self.subscriptions.client_uris(upstream, &changed);
+        let client_uris = self.subscriptions.client_uris(upstream, &changed, relayed);
         for uri in &client_uris {
             let update = if *uri == changed { message.to_vec() } else { with_uri(message, uri) };
             self.streams.send(COMMON_STREAM, update, true);
@@ -304,12 +311,14 @@ impl ClientSession {
         !client_uris.is_empty()
     }
 
-    /// Sends a change that a stateless upstream reports. `change` is its notification.
-    pub(super) fn relay_change(&self, upstream: &str, change: Vec<u8>) {
-        let is_sent =
-            Head::read(&change).is_some_and(|head| self.relay_update(upstream, &head, &change));
-        if !is_sent {
+    /// Sends a change that a stateless upstream reports. `change` is its notification, and
+    /// `relayed` the upstream's URI of the resource whose subscription reports it. `None` if the
+    /// change is one of lists.
+    pub(super) fn relay_change(&self, upstream: &str, relayed: Option<&str>, change: Vec<u8>) {
+        if relayed.is_none() {
             self.streams.send(COMMON_STREAM, change, true);
+        } else if let Some(head) = Head::read(&change) {
+            self.relay_update(upstream, relayed, &head, &change);
         }
     }
 
@@ -318,7 +327,8 @@ impl ClientSession {
         if head.kind() != Some(Kind::Request) {
             // Only other clients of the shared connection subscribe to the resource.
             let is_shared_update = is_shared && head.method() == RESOURCE_UPDATED;
-            if !self.relay_update(&connection.server.name, &head, message) && !is_shared_update {
+            let upstream = &connection.server.name;
+            if !self.relay_update(upstream, None, &head, message) && !is_shared_update {
                 self.streams.send(COMMON_STREAM, message.to_vec(), true);
             }
             return;

@@ -39,7 +39,9 @@ impl Aggregator {
         if is_end {
             let was_subscribed = session.subscriptions.remove(resource);
             // Another replica may have subscribed, in the upstream's session of this client alone.
-            let may_be_elsewhere = server.http.is_some()
+            // While this one holds a subscription under another URI, it must not end.
+            let may_be_elsewhere = !session.subscriptions.holds(resource)
+                && server.http.is_some()
                 && server.isolation == Isolation::Session
                 && server.speaks(ProtocolMode::Stateful) != Some(false);
             if was_subscribed || !may_be_elsewhere {

@@ -1,6 +1,6 @@
 //! The resources to which a stateful client subscribes.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::subscription_filter::part_of;
@@ -43,10 +43,19 @@ struct Subscription {
 }
 
 impl Subscription {
-    fn add_client_uri(&mut self, uri: &str) {
-        if !self.client_uris.iter().any(|known| known == uri) {
+    /// Adds a URI of the client. Returns true if it is new.
+    fn add_client_uri(&mut self, uri: &str) -> bool {
+        let is_new = !self.client_uris.iter().any(|known| known == uri);
+        if is_new {
             self.client_uris.push(uri.to_owned());
         }
+        is_new
+    }
+
+    /// Returns true if a task relays the changes of the resource. The task ends if the upstream
+    /// refuses the subscription.
+    fn has_relay(&self) -> bool {
+        matches!(&self.guard, SubscriptionGuard::Stateless(relay) if !relay.0.is_finished())
     }
 }
 
@@ -61,7 +70,8 @@ impl SessionSubscriptions {
     }
 
     /// Adds the subscription to a resource that `subscribe` creates. It replaces an earlier one.
-    /// Returns true if there was none, or `None` if the session has the maximum number.
+    /// Returns true if the client had not subscribed with this URI, or `None` if the session has
+    /// the maximum number.
     pub(super) fn add(
         &self,
         resource: SubscribedResource<'_>,
@@ -76,8 +86,7 @@ impl SessionSubscriptions {
         let is_new = match subscriptions.get_mut(&key) {
             Some(held) => {
                 held.guard = guard;
-                held.add_client_uri(resource.client_uri);
-                false
+                held.add_client_uri(resource.client_uri)
             }
             None => {
                 let client_uris = vec![resource.client_uri.to_owned()];
@@ -89,14 +98,11 @@ impl SessionSubscriptions {
     }
 
     /// Adds the client's URI to the subscription of a resource at a stateless upstream. Returns
-    /// false if no task relays its changes. The task ends if the upstream refuses the subscription.
+    /// false if no task relays its changes.
     pub(super) fn join(&self, resource: SubscribedResource<'_>) -> bool {
         let mut subscriptions = self.lock();
         let held = subscriptions.get_mut(&resource.key());
-        let held = held.filter(|held| {
-            matches!(&held.guard, SubscriptionGuard::Stateless(relay) if !relay.0.is_finished())
-        });
-        if let Some(held) = held {
+        if let Some(held) = held.filter(|held| held.has_relay()) {
             held.add_client_uri(resource.client_uri);
             return true;
         }
@@ -118,6 +124,11 @@ impl SessionSubscriptions {
         was_subscribed
     }
 
+    /// Returns true if the client has subscribed to the resource, with any URI.
+    pub(super) fn holds(&self, resource: SubscribedResource<'_>) -> bool {
+        self.lock().contains_key(&resource.key())
+    }
+
     /// Returns the upstream's name and own URI of the resource to which the client has subscribed
     /// with this URI.
     pub(super) fn find(&self, client_uri: &str) -> Option<(String, String)> {
@@ -128,19 +139,35 @@ impl SessionSubscriptions {
         found.map(|(key, _)| key.clone())
     }
 
-    /// Returns the URIs that the client knows for a changed resource of an upstream. The resource
-    /// is one to which the client subscribes, or a part of it.
-    pub(super) fn client_uris(&self, upstream: &str, changed: &str) -> Vec<String> {
+    /// Returns the URIs that the client knows for a changed resource of an upstream, in order. The
+    /// resource is one to which the client subscribes, or a part of it.
+    ///
+    /// `relayed` is the own URI of the subscription that reports the change, if each one has a
+    /// relay of its own. The result then has no URIs of the other relays, which report the change
+    /// too.
+    pub(super) fn client_uris(
+        &self,
+        upstream: &str,
+        changed: &str,
+        relayed: Option<&str>,
+    ) -> Vec<String> {
         let subscriptions = self.lock();
-        let mut known: Vec<String> = subscriptions
-            .iter()
-            .filter(|((name, _), _)| name == upstream)
-            .filter_map(|((_, own), held)| Some((part_of(changed, own)?, held)))
-            .flat_map(|(part, held)| held.client_uris.iter().map(move |uri| format!("{uri}{part}")))
-            .collect();
-        known.sort_unstable();
-        known.dedup();
-        known
+        // The longest own URI of each: that of the most specific subscription.
+        let mut known = BTreeMap::<String, &str>::new();
+        for ((name, own), held) in &*subscriptions {
+            let Some(part) = part_of(changed, own).filter(|_| name == upstream) else { continue };
+            if relayed.is_some_and(|relayed| relayed != own) && !held.has_relay() {
+                continue;
+            }
+            for uri in &held.client_uris {
+                let relay = known.entry(format!("{uri}{part}")).or_default();
+                if own.len() > relay.len() {
+                    *relay = own;
+                }
+            }
+        }
+        known.retain(|_, own| relayed.is_none_or(|relayed| relayed == *own));
+        known.into_keys().collect()
     }
 
     /// Returns the client's URIs of all resources of an upstream to which it subscribes.
@@ -230,13 +257,45 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn each_change_is_relayed_once() {
+        let subscriptions = SessionSubscriptions::default();
+        subscriptions.add(resource("x://1", "x://1"), pending).unwrap();
+        subscriptions.add(resource("x://1/part", "x://1/part"), pending).unwrap();
+        assert!(subscriptions.join(resource("x://1", "alias/x://1")));
+        // The upstream reports the part to both relays.
+        let relayed = |relay| subscriptions.client_uris("a", "x://1/part", Some(relay));
+        assert_eq!(relayed("x://1"), ["alias/x://1/part"]);
+        assert_eq!(relayed("x://1/part"), ["x://1/part"]);
+        // A relay that has ended reports nothing.
+        assert!(subscriptions.remove(resource("x://1/part", "x://1/part")));
+        assert_eq!(relayed("x://1"), ["alias/x://1/part", "x://1/part"]);
+        assert!(relayed("x://1/part").is_empty());
+    }
+
+    #[tokio::test]
+    async fn second_uri_of_a_resource_is_known_as_new() {
+        let subscriptions = SessionSubscriptions::default();
+        let (own, alias) = (resource("x://1", "x://1"), resource("x://1", "alias/x://1"));
+        assert_eq!(subscriptions.add(own, pending), Some(true));
+        assert_eq!(subscriptions.add(alias, pending), Some(true));
+        assert_eq!(subscriptions.add(alias, pending), Some(false));
+        assert!(subscriptions.remove(own) && !subscriptions.remove(own));
+        // The alias keeps the subscription.
+        assert!(subscriptions.holds(own));
+        assert!(subscriptions.remove(alias) && !subscriptions.holds(own));
+    }
+
+    #[tokio::test]
     async fn changes_have_the_uris_of_the_client() {
         let subscriptions = SessionSubscriptions::default();
         subscriptions.add(resource("x://1", "alias/x://1"), pending).unwrap();
-        let changed = |uri: &str| subscriptions.client_uris("a", uri);
+        let changed = |uri: &str| subscriptions.client_uris("a", uri, None);
         assert_eq!(changed("x://1"), ["alias/x://1"]);
         assert_eq!(changed("x://1/part"), ["alias/x://1/part"]);
-        assert!(changed("x://10").is_empty() && subscriptions.client_uris("b", "x://1").is_empty());
+        assert!(
+            changed("x://10").is_empty()
+                && subscriptions.client_uris("b", "x://1", None).is_empty()
+        );
         // The same resource under its own URI.
         assert!(subscriptions.join(resource("x://1", "x://1")));
         assert_eq!(changed("x://1"), ["alias/x://1", "x://1"]);

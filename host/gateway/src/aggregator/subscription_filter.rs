@@ -1,7 +1,7 @@
 //! The notifications that a subscription selects, and subscription ids in notifications.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
@@ -25,8 +25,8 @@ pub(super) struct SubscriptionFilter {
     /// The methods of the selected list-change notifications.
     lists: Vec<&'static str>,
     uris: Vec<String>,
-    /// For URIs of an upstream that clients see under another one, the URI of the client.
-    client_uris: BTreeMap<String, String>,
+    /// For a filter of an upstream that has an alias, its own URIs beside those of the client.
+    client_uris: Vec<(String, String)>,
 }
 
 /// The maximum number of resources that a subscription selects. The gateway sends a separate
@@ -113,32 +113,35 @@ impl SubscriptionFilter {
         let mut filter = Self { lists: self.lists.clone(), ..Self::default() };
         for uri in &self.uris {
             let Some(own) = own_uri(uri) else { continue };
-            filter.uris.push(own.to_owned());
-            if own != uri {
-                filter.client_uris.insert(own.to_owned(), uri.clone());
-            }
+            filter.client_uris.push((own.to_owned(), uri.clone()));
+        }
+        let own: BTreeSet<&String> = filter.client_uris.iter().map(|(own, _)| own).collect();
+        filter.uris = own.into_iter().cloned().collect();
+        if filter.client_uris.iter().all(|(own, client)| own == client) {
+            filter.client_uris.clear();
         }
         filter
     }
 
-    /// Returns an upstream's notification with the URI that the client knows.
-    pub(super) fn for_client(&self, message: Vec<u8>) -> Vec<u8> {
+    /// Returns an upstream's notification once for each URI that the client knows for its resource:
+    /// the client may select a resource under the upstream's own URI and under its alias, and
+    /// resources of which another one is a part.
+    pub(super) fn for_client(&self, message: Vec<u8>) -> Vec<Vec<u8>> {
         if self.client_uris.is_empty() {
-            return message;
+            return vec![message];
         }
         let uri = Head::read(&message)
             .filter(|head| head.method() == RESOURCE_UPDATED)
             .and_then(|head| head.parameters().uri.map(Cow::into_owned));
-        let uri = uri.and_then(|uri| {
-            // The longest one, if a part of a resource is selected too.
-            let known = self.client_uris.iter().rev();
-            let mut known = known.filter_map(|(own, known)| Some((known, part_of(&uri, own)?)));
-            known.next().map(|(known, part)| format!("{known}{part}"))
-        });
-        match uri {
-            Some(uri) => with_uri(&message, &uri),
-            None => message,
-        }
+        let Some(uri) = uri else { return vec![message] };
+        let known = self.client_uris.iter();
+        let known = known.filter_map(|(own, client)| Some((part_of(&uri, own)?, client)));
+        let known: BTreeSet<String> =
+            known.map(|(part, client)| format!("{client}{part}")).collect();
+        let known = known
+            .iter()
+            .map(|known| if *known == uri { message.clone() } else { with_uri(&message, known) });
+        known.collect()
     }
 
     /// Returns true if the subscription selects this notification.
@@ -234,24 +237,31 @@ mod tests {
     #[test]
     fn aliases_are_translated() {
         let client = SubscriptionFilter::lists_and(
-            ["alias/x://1", "x://2", "x://3"].map(str::to_owned).to_vec(),
+            ["alias/x://1", "x://1/part", "x://2", "x://3", "x://4", "alias/x://4"]
+                .map(str::to_owned)
+                .to_vec(),
         );
         let own = client.for_upstream(|uri| match uri {
             "x://3" => None,
             _ => Some(uri.trim_start_matches("alias/")),
         });
-        assert_eq!(own.uris(), ["x://1", "x://2"]);
+        assert_eq!(own.uris(), ["x://1", "x://1/part", "x://2", "x://4"]);
         let updated = |uri: &str| {
             let change = json!({"method": RESOURCE_UPDATED, "params": {"uri": uri}});
             let message = change.to_string().into_bytes();
             assert!(own.matches(&Head::read(&message).unwrap()), "{uri}");
-            let message = own.for_client(message);
-            let head = Head::read(&message).unwrap();
-            head.parameters().uri.unwrap().into_owned()
+            let messages = own.for_client(message);
+            let uri = |message: &Vec<u8>| {
+                Head::read(message).unwrap().parameters().uri.unwrap().into_owned()
+            };
+            messages.iter().map(uri).collect::<Vec<_>>()
         };
-        assert_eq!(updated("x://1"), "alias/x://1");
-        assert_eq!(updated("x://2"), "x://2");
-        assert_eq!(updated("x://1/part"), "alias/x://1/part");
+        assert_eq!(updated("x://1"), ["alias/x://1"]);
+        assert_eq!(updated("x://2"), ["x://2"]);
+        assert_eq!(updated("x://1/other"), ["alias/x://1/other"]);
+        // A part that the client selects under its own URI, and a resource with both.
+        assert_eq!(updated("x://1/part"), ["alias/x://1/part", "x://1/part"]);
+        assert_eq!(updated("x://4"), ["alias/x://4", "x://4"]);
     }
 
     #[test]

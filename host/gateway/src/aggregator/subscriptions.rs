@@ -61,6 +61,11 @@ impl Sinks {
         !self.changes.is_closed()
     }
 
+    /// Sends changes to the client, in order. Returns false if the receiver was dropped.
+    fn send_all(&self, changes: Vec<Vec<u8>>) -> bool {
+        changes.into_iter().all(|change| self.send(change))
+    }
+
     fn confirm(&self) {
         let _ = self.confirmed.try_send(());
     }
@@ -221,14 +226,17 @@ impl Subscriptions {
             match received {
                 Ok(message) => {
                     let is_wanted = Head::read(&message).is_some_and(|head| filter.matches(&head));
-                    if is_wanted && !sinks.send(filter.for_client(message.to_vec())) {
+                    if is_wanted && !sinks.send_all(filter.for_client(message.to_vec())) {
                         return;
                     }
                 }
                 // The lost messages may report any change.
                 Err(RecvError::Lagged(_)) => {
-                    let mut lost = filter.all_changes().map(|changed| filter.for_client(changed));
-                    if !lost.all(|changed| sinks.send(changed)) {
+                    let lost: Vec<Vec<u8>> = filter
+                        .all_changes()
+                        .flat_map(|changed| filter.for_client(changed))
+                        .collect();
+                    if !sinks.send_all(lost) {
                         return;
                     }
                 }
@@ -271,7 +279,7 @@ impl Subscriptions {
             if head.method() == ACKNOWLEDGED {
                 sinks.confirm();
             } else if filter.matches(&head)
-                && !sinks.send(filter.for_client(without_subscription_id(&message)))
+                && !sinks.send_all(filter.for_client(without_subscription_id(&message)))
             {
                 return true;
             }
@@ -330,6 +338,7 @@ impl Subscriptions {
         let (subscriptions, session) = (self.clone(), Arc::downgrade(session));
         let upstream = self.connections.servers.get(server).map(|server| server.name.clone());
         let upstream = upstream.unwrap_or_default();
+        let relayed = filter.uris().first().cloned();
         // The task must not keep the session alive.
         let client = Client { session: None, ..client.in_background() };
         AbortOnDrop(tokio::spawn(async move {
@@ -370,7 +379,7 @@ impl Subscriptions {
             let relaying = async {
                 while let Some(change) = received.recv().await {
                     let Some(session) = session.upgrade() else { return };
-                    session.relay_change(&upstream, change);
+                    session.relay_change(&upstream, relayed.as_deref(), change);
                 }
             };
             tokio::select! { () = following => {}, () = relaying => {} }

@@ -17,7 +17,9 @@ use crate::protocol_mode::{ClientInfo, ProtocolMode};
 /// authenticated callers begin with their kind, such as `key:`.
 const EVERYBODY: &str = "all callers";
 
-/// The time after which a starting process exchanges its start permit for that of a slow one.
+/// The time after which a starting process exchanges its start permit for that of a slow one. If
+/// there is none, it returns its permit after the same time again: processes that have started for
+/// so long rather hang than need the processor.
 const MAX_START_TURN: Duration = Duration::from_secs(5);
 
 impl UpstreamServer {
@@ -106,7 +108,7 @@ impl UpstreamServer {
                 // Servers that start slowly must not delay all others.
                 let slow_turn = async {
                     tokio::time::sleep(MAX_START_TURN).await;
-                    self.processes.starting_slowly().await
+                    timeout(MAX_START_TURN, self.processes.starting_slowly()).await
                 };
                 tokio::select! {
                     opened = &mut handshake => opened,

@@ -114,10 +114,14 @@ impl Processes {
         self.launcher.get().map(PathBuf::as_path)
     }
 
-    /// Waits for a start permit, which is returned when the result is dropped.
+    /// Waits for a start permit, which is returned when the result is dropped. `None` if the
+    /// gateway stops.
     pub(super) async fn starting(&self) -> Option<SemaphorePermit<'_>> {
-        // The semaphore is never closed.
-        self.starting.acquire().await.ok()
+        tokio::select! {
+            // The semaphore is never closed.
+            permit = self.starting.acquire() => permit.ok(),
+            () = self.stop.cancelled() => None,
+        }
     }
 
     /// Waits for the permit of a process that starts slowly. It is returned when the result is
@@ -175,10 +179,11 @@ impl Processes {
         owner: &Arc<str>,
         inbox: &Arc<Inbox>,
     ) -> Result<ProcessPlace, String> {
+        let mut running = self.running();
+        // `end` takes the lock too: it sees each process that started before it.
         if self.are_ending() {
             return Err("the gateway stops".to_owned());
         }
-        let mut running = self.running();
         let is_own = |process: &&RunningProcess| process.owner == *owner;
         let is_same = |process: &&RunningProcess| is_own(process) && process.upstream == upstream;
         let all = || running.entries.values();
@@ -223,9 +228,19 @@ impl Processes {
 
     /// Ends all processes and waits until they have exited.
     pub(crate) async fn end(&self) {
+        let running = self.running();
         self.stop.cancel();
+        drop(running);
         self.tasks.close();
         self.tasks.wait().await;
+        // A process that was just starting may have no task yet.
+        loop {
+            let exited = self.exited.notified();
+            if self.running().entries.is_empty() {
+                return;
+            }
+            exited.await;
+        }
     }
 }
 
@@ -300,6 +315,23 @@ mod tests {
         assert!(processes.running().entries.is_empty());
         let refused = processes.enter("web", &"one".into(), &inbox(false)).await;
         assert!(refused.is_err_and(|reason| reason.contains("stops")));
+    }
+
+    #[tokio::test]
+    async fn end_waits_for_a_process_that_has_no_task_yet() {
+        let processes = Processes::new(10, 2);
+        let place = processes.enter("files", &"one".into(), &inbox(true)).await.unwrap();
+        let ending = Arc::clone(&processes);
+        let mut ended = tokio::spawn(async move { ending.end().await });
+        place.end.cancelled().await;
+        tokio::task::yield_now().await;
+        assert!(!ended.is_finished());
+        // All permits are taken: nobody waits for one after the end.
+        let all = u32::try_from(processes.starting.available_permits()).unwrap();
+        let _all = processes.starting.acquire_many(all).await.unwrap();
+        assert!(processes.starting().await.is_none());
+        drop(place);
+        (&mut ended).await.unwrap();
     }
 
     #[tokio::test]
