@@ -5,7 +5,9 @@ pub(crate) mod store_pass;
 
 use context_guard_core::snapshot::stored::Loaded;
 use context_guard_core::{Context, Fault, Guard, JqBuild, Plan, Record};
-use context_guard_protocol::{Caller, MessageFilter, Settings, Ticket, Verdict, fallback};
+use context_guard_protocol::{
+    Caller, MessageFilter, RequestFault, Settings, Ticket, Verdict, fallback,
+};
 use log::warn;
 use proxy_wasm::hostcalls::get_current_time;
 
@@ -163,8 +165,8 @@ impl MessageFilter for CoreFilter<'_> {
                 pass.on_answer(shared, record);
                 Verdict::Answer(answer)
             }
-            // A malformed request is no fault of the guard. The upstream refuses it.
-            Err(Fault::Malformed(_)) => Verdict::Forward(None, Ticket::Limit),
+            // A server may be able to read what the guard cannot.
+            Err(Fault::Malformed(_)) => Verdict::Answer(RequestFault::NotJson.error()),
             Err(fault) => {
                 pass.on_fault(shared, fault);
                 Verdict::Forward(None, Ticket::Limit)

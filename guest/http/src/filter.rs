@@ -1,6 +1,6 @@
 //! The guard component as a message filter.
 
-use context_guard_protocol::{Caller, MessageFilter, Ticket, Verdict, fallback};
+use context_guard_protocol::{Caller, MessageFilter, RequestFault, Ticket, Verdict, fallback};
 
 use crate::bindings::context_guard::guard::guard;
 use crate::bindings::context_guard::guard::types::{
@@ -60,11 +60,10 @@ impl MessageFilter for ComponentFilter {
             Ok(RequestVerdict::Forward(forward)) => {
                 Verdict::Forward(changed(forward.message), Ticket::Guard(forward.ticket))
             }
+            // A server may be able to read what the guard cannot.
+            Err(Fault::Malformed(_)) => Verdict::Answer(RequestFault::NotJson.error()),
             Err(fault) => {
-                // A malformed request is no fault of the guard. The upstream refuses it.
-                if !matches!(fault, Fault::Malformed(_)) {
-                    log_fault(&fault);
-                }
+                log_fault(&fault);
                 Verdict::Forward(None, Ticket::Limit)
             }
         }

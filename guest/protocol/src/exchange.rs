@@ -70,7 +70,9 @@ impl HttpExchange {
                 let authority = (head.header)(":authority").or_else(|| (head.header)("host"));
                 let authority = authority.unwrap_or_default();
                 caller.server = Some(format!("{authority}{path}#{}", caller.session));
-                ExchangeKind::Mcp(McpExchange::new(caller))
+                let encoding = (head.header)("content-encoding");
+                let is_compressed = header::is_encoded(encoding.as_deref());
+                ExchangeKind::Mcp(McpExchange::new(caller, is_compressed))
             }
             _ => ExchangeKind::Ignored,
         };
@@ -272,11 +274,11 @@ impl HttpExchange {
     }
 }
 
-/// Returns true for a POST of uncompressed JSON to a path that speaks MCP.
+/// Returns true for a POST of JSON to a path that speaks MCP. A compressed body counts, too: the
+/// exchange refuses it.
 fn is_mcp(settings: &Settings, head: &RequestHead<'_>, path: &str) -> bool {
     head.method == "POST"
         && header::is_json(&(head.header)("content-type").unwrap_or_default())
-        && !header::is_encoded((head.header)("content-encoding").as_deref())
         && settings.mcp.iter().any(|pattern| glob::matches(pattern, path))
 }
 

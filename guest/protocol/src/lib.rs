@@ -69,6 +69,7 @@ mod mcp;
 mod non_finite;
 pub mod path;
 mod pending;
+mod request_fault;
 pub mod response;
 pub mod rest;
 mod settings;
@@ -83,4 +84,5 @@ pub use head::{
 };
 pub use id::{RequestId, is_same_id};
 pub use pending::{MAX_PENDING_REQUESTS, PendingRequests};
+pub use request_fault::{RequestFault, request_fault};
 pub use settings::{Api, OverLimit, Settings};

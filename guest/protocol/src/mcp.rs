@@ -8,6 +8,7 @@ use crate::filter::{Caller, MessageFilter, Ticket, Verdict};
 use crate::head::{Envelope, Head, is_stateless_version};
 use crate::http::{HttpResponse, RequestAction};
 use crate::pending::PendingRequests;
+use crate::request_fault::{RequestFault, request_fault};
 use crate::response::FailedRequest;
 use crate::sse::Event;
 
@@ -22,6 +23,8 @@ pub(crate) struct McpExchange {
     /// True after an event with an id. The client may then resume the stream later, and receive
     /// pending responses there.
     is_resumable: bool,
+    /// True if the body of the request has a `content-encoding`.
+    is_compressed: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -31,8 +34,8 @@ struct PendingRequest {
 }
 
 impl McpExchange {
-    pub(crate) fn new(caller: Caller) -> Self {
-        Self { caller, ..Self::default() }
+    pub(crate) fn new(caller: Caller, is_compressed: bool) -> Self {
+        Self { caller, is_compressed, ..Self::default() }
     }
 
     pub(crate) fn caller(&self) -> &Caller {
@@ -40,12 +43,17 @@ impl McpExchange {
     }
 
     /// Passes each message of the request's body through the filter. Returns the action for the
-    /// request: forward or answer it.
+    /// request: forward or answer it. Refuses a body that a server may read differently.
     pub(crate) fn on_request(
         &mut self,
         filter: &mut dyn MessageFilter,
         body: &[u8],
     ) -> RequestAction {
+        let compressed =
+            (self.is_compressed && !body.is_empty()).then_some(RequestFault::Compressed);
+        if let Some(fault) = compressed.or_else(|| request_fault(body)) {
+            return RequestAction::Respond(fault.response());
+        }
         let requests = Body::parse(body);
         if self.caller.client.is_none()
             && is_stateless_version(&self.caller.protocol_version)

@@ -76,7 +76,9 @@ fn call_is_renamed_and_answer_shaped() {
 #[test]
 fn other_messages_pass() {
     let (mut filter, mut exchange) = (Short::default(), mcp(&Settings::default()));
-    for body in [br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#.as_slice(), b"no JSON", b"[", b""] {
+    for body in
+        [br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#.as_slice(), b"{\"a\":1}", b"[]", b""]
+    {
         let pass = RequestAction::Forward { body: None, target: None, mcp_headers: Vec::new() };
         assert_eq!(exchange.on_request(&mut filter, body), pass);
     }
@@ -86,6 +88,31 @@ fn other_messages_pass() {
     }
     let elsewhere = Settings { mcp: vec!["/mcp*".to_owned()], ..Settings::default() };
     assert!(open(&elsewhere, "POST", "/x", &[("content-type", "application/json")]).is_ignored());
+}
+
+#[test]
+fn requests_that_the_guard_cannot_read_are_refused() {
+    let mut filter = Short::default();
+    let repeated = br#"{"id":1,"method":"ping","method":"tools/call"}"#.as_slice();
+    let without_id = br#"{"method":"tools/call","params":{"name":"wrapped"}}"#;
+    let marked = [b"\xef\xbb\xbf", CALL].concat();
+    let utf16: Vec<u8> = CALL.iter().flat_map(|byte| [*byte, 0]).collect();
+    for (body, code) in [
+        (marked.as_slice(), "-32700"),
+        (&utf16, "-32700"),
+        (b"no JSON", "-32700"),
+        (repeated, "-32600"),
+        (without_id, "-32600"),
+    ] {
+        let action = mcp(&Settings::default()).on_request(&mut filter, body);
+        let RequestAction::Respond(response) = action else { panic!("{body:?} is forwarded") };
+        assert_eq!(response.status, 400);
+        assert!(String::from_utf8(response.body).unwrap().contains(code));
+    }
+    let headers = [("content-type", "application/json"), ("content-encoding", "gzip")];
+    let mut compressed = open(&Settings::default(), "POST", "/mcp", &headers);
+    let action = compressed.on_request(&mut filter, b"\x1f\x8b");
+    assert!(matches!(action, RequestAction::Respond(response) if response.status == 415));
 }
 
 #[test]
