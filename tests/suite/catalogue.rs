@@ -254,13 +254,15 @@ fn changed_definitions_are_held_until_approved() -> Result<()> {
     let folder = peers::folder("catalogue-hold")?;
     let file = folder.join("tools.json");
     std::fs::write(&file, tools("widgets").to_string())?;
+    let other = folder.join("other.json");
+    std::fs::write(&other, tools("widgets").to_string())?;
     let script = artifacts::root().join("tests/support/servers/catalogue.py");
-    let upstream = |name: &str| json!({"name": name, "command": ["python3", script, file]});
+    let upstream = |name: &str, file| json!({"name": name, "command": ["python3", script, file]});
     let more = json!({
         "policy": {"catalogue": {"mode": "full", "hold": ["changed", "suspicious"]}},
         "admin": {"listen": "127.0.0.1:0", "token": TOKEN},
     });
-    let gateway = Gateway::start(json!([upstream("one"), upstream("two")]), more)?;
+    let gateway = Gateway::start(json!([upstream("one", &file), upstream("two", &other)]), more)?;
     let mut client = HttpClient::open(&gateway.url(), &[], json!({}))?;
     wait_until("lists of both servers", || Ok(list(&mut client)?.len() == 61))?;
     let mut changed = tools("widgets");

@@ -13,6 +13,7 @@ mod alerts;
 mod browser;
 mod budgets;
 mod catalogue;
+mod catalogue_hold;
 mod catalogue_http;
 mod client_certificates;
 mod clients;

@@ -36,6 +36,22 @@ fn client_messages_pass_verbatim() -> Result<()> {
 }
 
 #[test]
+fn ambiguous_requests_are_refused() -> Result<()> {
+    let twice = r#"{"id":1,"method":"ping","method":"tools/call","params":{"name":"t"}}"#;
+    let without_id = r#"{"jsonrpc":"2.0","method":"tools/call","params":{"name":"t"}}"#;
+    let several = r#"{"id":1,"method":"ping"}{"id":2,"method":"tools/call"}"#;
+    let mut client = shell("cat >&2")?;
+    for line in [twice, without_id, several] {
+        client.send(line.as_bytes())?;
+        let refused: Value = serde_json::from_slice(&client.line()?)?;
+        ensure!(refused["error"]["code"].as_i64().is_some_and(|code| code < 0), "{refused}");
+    }
+    let ended = client.end()?;
+    ensure!(ended.errors.is_empty(), "{}", ended.errors);
+    Ok(())
+}
+
+#[test]
 fn unrequested_captures_pass_verbatim() -> Result<()> {
     let folder = artifacts::corpus()
         .map(|corpus| corpus.join("mcp-captures"))

@@ -69,6 +69,7 @@ impl Caller {
             client_name: "",
             catalogue_version: "",
             lists_tools: Some(&self.server),
+            full_list: false,
             only_count: false,
             store_unavailable: self.store_unavailable,
             jq_build: self.jq_failure.as_deref().map_or(JqBuild::Loadable, JqBuild::Failed),

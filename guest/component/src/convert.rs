@@ -16,6 +16,7 @@ pub(crate) fn context(cx: &types::CallContext) -> Context<'_> {
         client_name: cx.client_name.as_deref().unwrap_or_default(),
         only_count: option("only-count").is_some(),
         lists_tools: option("lists-tools").map(|(_, value)| value.as_str()),
+        full_list: option("full-list").is_some(),
         store_unavailable: cx.store_unavailable,
         catalogue_version: cx.catalog_version.as_deref().unwrap_or_default(),
         jq_build: JqBuild::Absent,

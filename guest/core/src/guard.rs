@@ -74,6 +74,8 @@ pub struct Context<'a> {
     /// upstream alone. The guard then stores a catalogue of these tools. `None` if the host merges
     /// the upstream's list with others.
     pub lists_tools: Option<&'a str>,
+    /// True if the host reads the list of tools for itself. The list then remains in full.
+    pub full_list: bool,
     /// The state of the host's other build of the core, which has jq. No effect in a build with jq.
     pub jq_build: JqBuild<'a>,
 }

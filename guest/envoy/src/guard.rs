@@ -79,6 +79,7 @@ impl Shared {
             store_unavailable: self.store.is_none() || pass.is_unavailable(),
             catalogue_version: "",
             lists_tools: caller.server.as_deref(),
+            full_list: false,
             only_count: false,
             jq_build: JqBuild::Absent,
         }

@@ -22,6 +22,9 @@ pub struct Caller {
 
 /// The name of the call option that makes the guard store a catalogue of the tools of one upstream.
 pub const LISTS_TOOLS: &str = "lists-tools";
+/// The option of a call context that keeps a list of tools in full, because the host reads it for
+/// itself.
+pub const FULL_LIST: &str = "full-list";
 
 impl Caller {
     /// Returns the options of the guard's calls for this caller, as names and values.

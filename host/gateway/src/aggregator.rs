@@ -99,6 +99,9 @@ pub(crate) struct Aggregator {
     max_idle: Duration,
     /// True if the process limit is high enough to start each upstream before a client asks.
     can_warm: bool,
+    /// True if there is only one upstream, clients see its names without a prefix, and programs are
+    /// disabled. The upstream's messages then pass without merging or renaming.
+    is_transparent: bool,
     /// A token that is cancelled when the gateway stops, which ends long-lived streams.
     closing: CancellationToken,
     /// The tag of this replica, which begins the ids of connections over HTTP+SSE.
@@ -130,12 +133,17 @@ impl Aggregator {
             input_requests: InputRequests::new(tag.clone()),
             param_headers: ParamHeaders::new(max_sessions),
         });
+        let programs = Programs::new(&config.code, sandbox);
+        let is_transparent =
+            connections.servers.len() == 1 && !router.is_prefixed() && !programs.is_enabled();
+        let page_size = config.list_page;
+        let lists = Lists::new(&forwarder, &definitions, page_size, is_transparent, max_sessions);
         Self {
             sse_connections: SseConnections::new(&config.limits),
             sessions: Sessions::new(&config.limits, max_idle, Arc::clone(&recorder), tag.clone()),
-            lists: Arc::new(Lists::new(&forwarder, &definitions, config.list_page, max_sessions)),
+            lists: Arc::new(lists),
             definitions,
-            programs: Programs::new(&config.code, sandbox),
+            programs,
             catalogues: Catalogues::new(&recorder, names),
             subscriptions: Subscriptions::new(&connections, &router, &filter),
             router,
@@ -145,6 +153,7 @@ impl Aggregator {
             recorder,
             max_idle,
             can_warm,
+            is_transparent,
             closing,
             tag,
         }
@@ -155,19 +164,11 @@ impl Aggregator {
         &self.connections.servers
     }
 
-    /// Returns true if there is only one upstream, clients see its names without a prefix, and
-    /// programs are disabled. The upstream's messages then pass without merging or renaming.
-    fn is_transparent(&self) -> bool {
-        self.connections.servers.len() == 1
-            && !self.router.is_prefixed()
-            && !self.programs.is_enabled()
-    }
-
     /// Reads the lists of all upstreams that need no credentials of a client, so that they are
     /// known before the first request. Does nothing if the process limit is too low, and for a
     /// single upstream whose lists pass unchanged.
     pub(crate) async fn warm(self: Arc<Self>) {
-        if self.is_transparent() || !self.can_warm {
+        if self.is_transparent || !self.can_warm {
             return;
         }
         let servers = self.connections.servers.iter().enumerate();

@@ -35,6 +35,11 @@ pub(crate) fn finds_tools(name: &str) -> bool {
     is_catalogue_tool(name) && !name.starts_with("context_guard_call")
 }
 
+/// Returns true if this is the name of one of the guard's tools that select from all tools.
+pub(crate) fn selects_tools(name: &str) -> bool {
+    finds_tools(name) && !name.starts_with("context_guard_describe")
+}
+
 /// Returns the tool call that the guard's answer requests from the gateway, as a request with the
 /// id `id` (raw JSON). `None` if the answer requests no call.
 pub(crate) fn redirected_call(answer: &[u8], id: &str) -> Option<Vec<u8>> {

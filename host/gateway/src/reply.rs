@@ -2,6 +2,7 @@
 
 use axum::body::Body;
 use axum::response::Response;
+use context_guard_protocol::RequestFault;
 pub(crate) use context_guard_protocol::code::{
     HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, MISSING_CAPABILITY,
     NOT_TRANSLATABLE, PARSE_ERROR, REFUSED, TOO_LARGE, UNSUPPORTED_VERSION, UPSTREAM_TIMEOUT,
@@ -41,6 +42,12 @@ pub(crate) fn empty(status: StatusCode) -> Response {
 /// Returns an HTTP response whose body is a JSON-RPC error for the request with this id (raw JSON).
 pub(crate) fn refuse(status: StatusCode, id: &str, code: i64, message: &str) -> Response {
     json(status, error(id, code, message))
+}
+
+/// Returns the HTTP response to a request that a server may read differently than the guard.
+pub(crate) fn fault(fault: &RequestFault) -> Response {
+    let status = StatusCode::from_u16(fault.status()).unwrap_or(StatusCode::BAD_REQUEST);
+    json(status, fault.error())
 }
 
 /// Returns an HTTP response with the body as an event stream.

@@ -10,7 +10,7 @@ use context_guard_protocol::answer::{
     AnswerCheck, check_answer, find_id, quote, resembles_answer, trim_padding,
 };
 use context_guard_protocol::batch::{Body, join_batch};
-use context_guard_protocol::{Envelope, LISTS_TOOLS, PendingRequests, RequestId};
+use context_guard_protocol::{Envelope, LISTS_TOOLS, PendingRequests, RequestId, request_fault};
 use serde_json::value::RawValue;
 
 use super::exchange::Exchange;
@@ -214,7 +214,8 @@ impl Session {
     }
 
     /// Passes a message of the client through the filter. Messages other than requests are
-    /// forwarded unchanged.
+    /// forwarded unchanged. A message that the server may read differently than the guard is
+    /// answered with an error.
     #[must_use]
     pub fn from_client<'m>(&self, message: &'m [u8]) -> FromClient<'m> {
         self.pass_from_client(message, None)
@@ -227,6 +228,14 @@ impl Session {
         message: &'m [u8],
         profile: Option<&str>,
     ) -> FromClient<'m> {
+        // A line without an object is no message: the server answers it as without a guard.
+        let is_message = message.contains(&b'{');
+        if let Some(fault) = request_fault(message).filter(|_| is_message) {
+            let id = Envelope::read(message).and_then(|envelope| envelope.id());
+            let id = id.as_ref().map_or("null", RequestId::as_str);
+            let refusal = reply::error(id, fault.code(), &fault.to_string());
+            return FromClient { upstream: None, client: Some(refusal) };
+        }
         let Body::Batch(messages) = Body::parse(message) else {
             return self.one_from_client(message, profile);
         };

@@ -19,6 +19,7 @@ use bytes::Bytes;
 use context_guard_protocol::answer::{quote, trim_padding};
 use context_guard_protocol::batch::join_batch;
 use context_guard_protocol::header::{is_encoded, is_event_stream, is_json};
+use context_guard_protocol::{RequestFault, request_fault};
 use futures_util::{StreamExt, stream};
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap};
 use http::request::Parts;
@@ -228,6 +229,13 @@ impl SingleUpstream {
         parts: &Parts,
         body: Bytes,
     ) -> Response {
+        let fault = match is_encoded_body(&parts.headers) {
+            true => Some(RequestFault::Compressed),
+            false => request_fault(&body),
+        };
+        if let Some(fault) = fault {
+            return reply::fault(&fault);
+        }
         if let Some(refusal) = self.refuse_task(&admission.principal, &body) {
             return refusal;
         }
@@ -432,8 +440,8 @@ fn is_plain_json(headers: &HeaderMap) -> bool {
     is_json(header(headers, CONTENT_TYPE)) && !is_encoded_body(headers)
 }
 
-/// Returns true if a response body is compressed, so that the guard cannot read it and it passes
-/// unchanged.
+/// Returns true if a body is compressed, so that the guard cannot read it. Such a request is
+/// refused, and such a response passes unchanged.
 fn is_encoded_body(headers: &HeaderMap) -> bool {
     is_encoded(headers.get(CONTENT_ENCODING).map(|_| header(headers, CONTENT_ENCODING)))
 }

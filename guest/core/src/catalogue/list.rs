@@ -72,6 +72,7 @@ pub(super) fn write_list(list: &TierList<'_>) -> WrittenList {
     let facts = serde_json::json!({
         "tiered": list.is_tiered,
         "hidden": list.hidden,
+        "holds": list.settings.holds_any(),
         "held": list.held,
         "suspicious": list.suspicious,
         "recomputeSeconds": list.settings.recompute_seconds.unwrap_or(86_400),

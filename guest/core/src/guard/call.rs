@@ -119,6 +119,18 @@ impl Call<'_> {
         Ok(if self.knows_tool(name)? { name } else { own })
     }
 
+    /// Returns true if policy withholds definitions, so that a tool of an unknown definition must
+    /// not be called.
+    fn needs_definition(&self, name: &str) -> bool {
+        let Some(settings) = self.guard.policy.catalogue() else { return false };
+        let cx = self.cx;
+        settings.holds_any()
+            && cx.lists_tools.is_some()
+            && !cx.store_unavailable
+            && self.guard.policy.settings_for(cx.upstream, "tools/list").shape
+            && !settings.is_trusted(&endpoint_name(cx.upstream, name))
+    }
+
     /// Returns the plan for a `tools/call` request.
     ///
     /// # Errors
@@ -152,6 +164,9 @@ impl Call<'_> {
         };
         if info.as_ref().is_some_and(|info| info.held) {
             return Ok(self.unknown_tool(visible));
+        }
+        if info.is_none() && self.needs_definition(name) {
+            return Ok(self.fetch_list());
         }
         let settings = self.settings_for(name);
         if !settings.shape {

@@ -81,7 +81,7 @@ impl Guard {
             return Ok(unchanged(record));
         };
         let mut tiered = Vec::new();
-        if HAS_CATALOGUE && first && cx.lists_tools.is_some() {
+        if HAS_CATALOGUE && first && cx.lists_tools.is_some() && !cx.full_list {
             tiered = self.tier(cx, &mut catalog, stateless, now_ms);
         }
         // Without the catalogue, clients could not find the other tools of a tiered list: if it is

@@ -178,7 +178,7 @@ impl Call<'_> {
     }
 
     /// Returns a plan to request the upstream's list in place of this call.
-    fn fetch_list(&self) -> Plan {
+    pub(super) fn fetch_list(&self) -> Plan {
         let meta = self.request.meta.as_ref().filter(|meta| !meta.rest.is_empty());
         let meta = meta
             .map_or_else(Vec::new, |meta| [b"\"_meta\":{".as_slice(), &meta.rest, b"}"].concat());

@@ -227,6 +227,12 @@ impl CatalogueSettings {
         self.hold.as_ref().is_some_and(|reasons| reasons.contains(&reason))
     }
 
+    /// Returns true if definitions are withheld for any reason.
+    #[must_use]
+    pub fn holds_any(&self) -> bool {
+        self.hold.as_ref().is_some_and(|reasons| !reasons.is_empty())
+    }
+
     /// Returns the operator's changes of the tool `name` of a server; none if there are none.
     #[must_use]
     pub fn override_for(&self, server: &str, name: &str) -> Option<ToolOverride> {

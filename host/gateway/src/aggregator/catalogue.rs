@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use lru::LruCache;
+use memchr::memmem;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
@@ -16,7 +17,7 @@ use super::client::{Client, Origin};
 use super::instructions::first_names;
 use super::lists::MergedTools;
 use super::usage::tool_usage;
-use crate::catalogue_tools::{redirected_call, version_of};
+use crate::catalogue_tools::{redirected_call, selects_tools, version_of};
 use crate::exchange::{Exchange, NextStep};
 use crate::message::{Head, member, with_member};
 use crate::protocol_mode::ProtocolMode;
@@ -28,6 +29,8 @@ use crate::telemetry::{Outcome, Recorder};
 /// and, in stateful mode, client name.
 const MAX_LISTS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 
+/// The maximum number of revisions of which it is known whether policy withholds definitions.
+const MAX_REVISIONS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 /// The maximum number of owners of stored answers whose last list is cached.
 const MAX_OWNERS: NonZeroUsize = NonZeroUsize::new(4_096).unwrap();
 
@@ -61,9 +64,15 @@ impl UsageSnapshot {
     }
 }
 
+type CachedLists = Mutex<LruCache<ListKey, Arc<CatalogueList>>>;
+
 /// The lists that the guard made from merged lists, and the usage of tools.
 pub(super) struct Catalogues {
-    lists: Mutex<LruCache<ListKey, Arc<CatalogueList>>>,
+    lists: CachedLists,
+    /// Lists of the tools of one upstream, by which a call of one of them is decided.
+    reviews: CachedLists,
+    /// For each revision of the guard, true if its policy withholds definitions.
+    holds: Mutex<LruCache<u64, bool>>,
     /// The last list of each owner of stored answers under a revision. It determines which tools
     /// are withheld.
     current: Mutex<LruCache<OwnerRevision, Arc<CatalogueList>>>,
@@ -78,6 +87,8 @@ impl Catalogues {
         let usage = tool_usage(recorder, &upstreams).unwrap_or_default();
         Self {
             lists: Mutex::new(LruCache::new(MAX_LISTS)),
+            reviews: Mutex::new(LruCache::new(MAX_OWNERS)),
+            holds: Mutex::new(LruCache::new(MAX_REVISIONS)),
             current: Mutex::new(LruCache::new(MAX_OWNERS)),
             usage: Mutex::new(UsageSnapshot::new(usage, DEFAULT_RECOMPUTE)),
             recorder: Arc::clone(recorder),
@@ -132,17 +143,19 @@ impl Catalogues {
         version_of(&hash.finalize())
     }
 
-    fn find(&self, key: &ListKey) -> Option<Arc<CatalogueList>> {
-        lock(&self.lists).get(key).cloned()
-    }
-
-    /// Parses and caches the list in a response of the guard. Returns `None` if the guard did not
-    /// make the list.
-    fn learn(&self, key: ListKey, response: &[u8]) -> Option<Arc<CatalogueList>> {
+    /// Parses the list in a response of the guard, and puts it in `cache`. Returns `None` if the
+    /// guard did not make the list.
+    fn learn(
+        &self,
+        cache: &CachedLists,
+        key: ListKey,
+        response: &[u8],
+    ) -> Option<Arc<CatalogueList>> {
         let (list, recompute) = parse_list(response)?;
         lock(&self.usage).recompute = recompute;
+        lock(&self.holds).put(key.revision, list.holds);
         let list = Arc::new(list);
-        lock(&self.lists).put(key, Arc::clone(&list));
+        lock(cache).put(key, Arc::clone(&list));
         Some(list)
     }
 
@@ -178,7 +191,8 @@ impl Aggregator {
     /// guard makes none.
     pub(super) async fn list_tools(&self, origin: &Origin<'_>, head: &Head<'_>) -> Vec<u8> {
         let merged = self.lists.merged_tools(origin, head.parameters().meta).await;
-        let list = self.catalogue_list(origin, head, &merged).await;
+        let list =
+            self.catalogue_list(origin, head.raw_id(), &merged, &self.catalogues.lists).await;
         if let Some(list) = &list {
             let exchange = self.forwarder.begin(origin, None, &[]);
             let revision = self.filter.revisions().choose(&exchange.context).number;
@@ -193,13 +207,14 @@ impl Aggregator {
     async fn catalogue_list(
         &self,
         origin: &Origin<'_>,
-        head: &Head<'_>,
+        id: &str,
         merged: &MergedTools,
+        cache: &CachedLists,
     ) -> Option<Arc<CatalogueList>> {
-        let request = list_request(head.raw_id());
+        let request = list_request(id);
         let mut exchange = self.catalogue_exchange(origin, &request, merged);
         let key = self.list_key(origin.client, &exchange);
-        if let Some(list) = self.catalogues.find(&key) {
+        if let Some(list) = lock(cache).get(&key).cloned() {
             return Some(list);
         }
         let next = run_blocking(
@@ -212,8 +227,28 @@ impl Aggregator {
             NextStep::Forward(None) => {}
             NextStep::Forward(Some(_)) | NextStep::Answer(..) => return None,
         }
-        let shaped = self.compile(origin, &exchange, head.raw_id(), merged).await?;
-        self.catalogues.learn(key, &shaped)
+        let shaped = self.compile(origin, &exchange, id, merged).await?;
+        self.catalogues.learn(cache, key, &shaped)
+    }
+
+    /// Returns true if policy withholds the current definition of a tool of the upstream at index
+    /// `server` from the client, or no definition of the upstream is known. `name` is
+    /// client-visible.
+    ///
+    /// Each call is decided by itself: the client may not have listed the tools since the start,
+    /// since a change of the policy, or since an approval.
+    pub(super) async fn is_withheld(&self, origin: &Origin<'_>, server: usize, name: &str) -> bool {
+        let exchange = self.forwarder.begin(origin, None, &[]);
+        let revision = self.filter.revisions().choose(&exchange.context).number;
+        if lock(&self.catalogues.holds).get(&revision) == Some(&false) {
+            return false;
+        }
+        let merged = self.lists.tools_of_one(origin, server).await;
+        let reviews = &self.catalogues.reviews;
+        let Some(list) = self.catalogue_list(origin, "0", &merged, reviews).await else {
+            return false;
+        };
+        list.holds && (merged.lists.is_empty() || list.held.contains(name))
     }
 
     /// Sends the merged list through the guard. Returns the guard's response, or `None` if the
@@ -304,7 +339,7 @@ impl Aggregator {
             });
         let answer = match next.await {
             NextStep::Answer(answer, decision) => {
-                let answer = with_unlisted(answer, &merged.unlisted);
+                let answer = with_unlisted(head, answer, &merged.unlisted);
                 exchange.record(&self.recorder, Some(&decision), answer.len(), Outcome::Passed);
                 return answer;
             }
@@ -321,7 +356,7 @@ impl Aggregator {
         if let Some(call) = redirected_call(&answer, head.raw_id()) {
             return self.redirected(origin, &call).await;
         }
-        let answer = with_unlisted(answer, &merged.unlisted);
+        let answer = with_unlisted(head, answer, &merged.unlisted);
         exchange.record(&self.recorder, None, answer.len(), Outcome::Passed);
         answer
     }
@@ -335,10 +370,12 @@ impl Aggregator {
     }
 }
 
-/// Adds a text to the result of a catalogue tool that names the upstreams whose tools it does not
-/// know. Errors of the protocol remain unchanged.
-fn with_unlisted(answer: Vec<u8>, unlisted: &[String]) -> Vec<u8> {
-    if unlisted.is_empty() {
+/// Adds a text to the answer to `call`, a call of a catalogue tool, that names the upstreams whose
+/// tools it does not know, if a tool may be missing for that reason. Errors of the protocol remain
+/// unchanged.
+fn with_unlisted(call: &Head<'_>, answer: Vec<u8>, unlisted: &[String]) -> Vec<u8> {
+    let name = call.parameters().name.unwrap_or_default();
+    if unlisted.is_empty() || !(selects_tools(&name) || is_unknown_tool(&answer)) {
         return answer;
     }
     let named = first_names(unlisted);
@@ -357,6 +394,11 @@ fn with_unlisted(answer: Vec<u8>, unlisted: &[String]) -> Vec<u8> {
     edited.unwrap_or(answer)
 }
 
+/// Returns true if the guard's answer says that a tool is unknown.
+fn is_unknown_tool(answer: &[u8]) -> bool {
+    memmem::find(answer, br#"no tool \""#).is_some()
+}
+
 fn list_request(id: &str) -> Vec<u8> {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/list","params":{{}}}}"#).into_bytes()
 }
@@ -370,17 +412,28 @@ mod tests {
         let names: Vec<String> = (0..25).map(|at| format!("s{at}")).collect();
         let found =
             br#"{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"a"}],"x":1}}"#;
-        let answer = with_unlisted(found.to_vec(), &names);
+        let call = |name: &str| json!({"id": 1, "params": {"name": name}}).to_string();
+        let (search, describe) =
+            (call("context_guard_search_tools_2"), call("context_guard_describe_tools"));
+        let search = Head::read(search.as_bytes()).unwrap();
+        let describe = Head::read(describe.as_bytes()).unwrap();
+        let answer = with_unlisted(&search, found.to_vec(), &names);
         let answer: Value = serde_json::from_slice(&answer).unwrap();
         let content = answer["result"]["content"].as_array().unwrap();
         assert!(content.len() == 2 && content[0]["text"] == "a" && answer["result"]["x"] == 1);
         let note = content[1]["text"].as_str().unwrap();
         assert!(note.contains("s0, s1, ") && note.contains("s19 and 5 more."), "{note}");
-        assert_eq!(with_unlisted(found.to_vec(), &[]), found);
+        assert_eq!(with_unlisted(&search, found.to_vec(), &[]), found);
+        // A definition is complete, but an unknown tool may be one of theirs.
+        assert_eq!(with_unlisted(&describe, found.to_vec(), &names), found);
+        let unknown = br#"{"id":1,"result":{"content":[{"type":"text","text":"no tool \"a\""}]}}"#;
+        let answer = with_unlisted(&describe, unknown.to_vec(), &names);
+        assert!(String::from_utf8(answer).unwrap().contains("s19 and 5 more."));
         let error = br#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"m"}}"#;
-        assert_eq!(with_unlisted(error.to_vec(), &names), error);
+        assert_eq!(with_unlisted(&search, error.to_vec(), &names), error);
         let empty = br#"{"id":1,"result":{"content":[ ]}}"#;
-        let answer: Value = serde_json::from_slice(&with_unlisted(empty.to_vec(), &names)).unwrap();
+        let answer: Value =
+            serde_json::from_slice(&with_unlisted(&search, empty.to_vec(), &names)).unwrap();
         assert_eq!(answer["result"]["content"].as_array().unwrap().len(), 1);
     }
 }

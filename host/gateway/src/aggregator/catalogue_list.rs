@@ -24,6 +24,8 @@ pub(super) struct CatalogueList {
     pub(super) is_tiered: bool,
     /// The names of tools that policy hides.
     pub(super) hidden: HashSet<String>,
+    /// True if policy withholds definitions.
+    pub(super) holds: bool,
     /// The names of tools that are withheld until the operator approves their definitions.
     pub(super) held: HashSet<String>,
     pub(super) suspicious: Vec<SuspiciousText>,
@@ -53,6 +55,7 @@ pub(super) fn parse_list(response: &[u8]) -> Option<(CatalogueList, Duration)> {
         read_tool,
         is_tiered: facts.get("tiered")?.as_bool()?,
         hidden: names_in(&facts, "hidden"),
+        holds: facts.get("holds").and_then(Value::as_bool).unwrap_or_default(),
         held: names_in(&facts, "held"),
         suspicious: suspicious.map(suspicious_text).collect(),
     };
@@ -87,11 +90,16 @@ mod tests {
 
     #[test]
     fn list_of_the_guard_is_parsed() {
-        let response = br#"{"id":1,"result":{"tools":[{"name":"a__b"},{"name":"context_guard_read"}],"_meta":{"dev.context-guard/catalogue":{"tiered":true,"hidden":["a__c"],"held":["a__d"],"suspicious":[{"tool":"a::b","rule":"pseudo-tag"}],"recomputeSeconds":3600}}}}"#;
+        let response = br#"{"id":1,"result":{"tools":[{"name":"a__b"},{"name":"context_guard_read"}],"_meta":{"dev.context-guard/catalogue":{"tiered":true,"hidden":["a__c"],"holds":true,"held":["a__d"],"suspicious":[{"tool":"a::b","rule":"pseudo-tag"}],"recomputeSeconds":3600}}}}"#;
         let (list, recompute) = parse_list(response).unwrap();
         assert_eq!(list.entries[0].key, "a__b");
         assert_eq!(list.read_tool.as_deref(), Some(r#"{"name":"context_guard_read"}"#));
-        assert!(list.is_tiered && list.hidden.contains("a__c") && list.held.contains("a__d"));
+        assert!(
+            list.holds
+                && list.is_tiered
+                && list.hidden.contains("a__c")
+                && list.held.contains("a__d")
+        );
         assert_eq!((list.suspicious[0].tool.as_str(), list.suspicious.len()), ("a::b", 1));
         assert_eq!(recompute, Duration::from_secs(3_600));
         assert!(parse_list(br#"{"id":1,"result":{"tools":[]}}"#).is_none());

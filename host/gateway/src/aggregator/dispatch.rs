@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Aggregator;
 use super::client::Origin;
@@ -65,14 +65,14 @@ impl Aggregator {
             }
             _ => {}
         }
-        if self.is_transparent() {
+        if self.is_transparent {
             if method == "tools/call" {
                 self.lists.ensure_tools_seen(origin, 0).await;
                 if let Some(refusal) = self.refuse_headers(origin, 0, &head, request) {
                     return refusal;
                 }
             }
-            return self.forwarder.forward(origin, 0, request.to_vec()).await;
+            return self.forwarder.forward_listed(origin, request.to_vec()).await;
         }
         if method == TOOLS.method {
             return self.list_tools(origin, &head).await;
@@ -152,6 +152,9 @@ impl Aggregator {
         };
         let renamed = renamed(request, &own_name);
         if is_call {
+            if self.is_withheld(origin, server, name).await {
+                return unknown_tool(request, name);
+            }
             self.lists.ensure_tools_seen(origin, server).await;
             if let Some(refusal) = self.refuse_headers(origin, server, head, &renamed) {
                 return refusal;
@@ -222,7 +225,7 @@ impl Aggregator {
     }
 
     /// Repeats `call`, the tool call that the cursor in `request` contains. The tool's name in it
-    /// is `upstream::tool`.
+    /// is `upstream::tool`. Refuses a tool that was hidden or withheld since.
     async fn replay_call(
         &self,
         origin: &Origin<'_>,
@@ -240,6 +243,12 @@ impl Aggregator {
             let reason = "The server that this cursor leads to is no longer behind this gateway.";
             return reply::failure(request, reply::UPSTREAM_UNAVAILABLE, reason);
         };
+        let client_name = self.router.client_names.to_client_name(server, tool);
+        if self.is_hidden_tool(origin, &client_name)
+            || self.is_withheld(origin, server, &client_name).await
+        {
+            return unknown_tool(request, &client_name);
+        }
         let call = renamed(call, tool);
         self.forwarder.send_and_follow(origin, server, exchange, request, call).await
     }
@@ -269,7 +278,7 @@ impl Aggregator {
             head.raw_id(),
             not_found,
             "Resource not found: no server behind this gateway has it.",
-            &serde_json::json!({ "uri": uri }),
+            &json!({ "uri": uri }),
         );
         for (server, connection) in self.connections.open_all(origin.client).await {
             let is_candidate = connection
@@ -370,6 +379,12 @@ impl Aggregator {
         }
         refusal.unwrap_or_else(|| reply::result(head.raw_id(), "{}"))
     }
+}
+
+/// Returns the error response to a call of a tool that the client must not call.
+fn unknown_tool(request: &[u8], name: &str) -> Vec<u8> {
+    let id = Head::read(request).map_or("null", |head| head.raw_id());
+    reply::error(id, reply::INVALID_PARAMS, &format!("no tool {name:?}"))
 }
 
 /// Returns the request with `name` as its `params.name`.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use context_guard_protocol::{FULL_LIST, LISTS_TOOLS};
 use http::HeaderMap;
 use tracing::info;
 
@@ -40,6 +41,13 @@ pub(super) struct Forwarder {
     pub(super) recorder: Arc<Recorder>,
     pub(super) input_requests: InputRequests,
     pub(super) param_headers: ParamHeaders,
+}
+
+/// Makes this an exchange with an upstream whose tools clients see alone.
+fn lists_tools(exchange: &mut Exchange) {
+    // An upstream may have other tools in each session.
+    let session = exchange.context.session.clone();
+    exchange.context.options.push((LISTS_TOOLS.to_owned(), session));
 }
 
 impl Forwarder {
@@ -88,6 +96,34 @@ impl Forwarder {
             return self.resume(origin, &state, &request).await;
         }
         let exchange = self.begin(origin, Some(server), &request);
+        self.forward_as(origin, server, exchange, request).await
+    }
+
+    /// Does the same for the only upstream, whose list of tools the guard itself may replace by a
+    /// tiered one.
+    pub(super) async fn forward_listed(&self, origin: &Origin<'_>, request: Vec<u8>) -> Vec<u8> {
+        if let Some(state) = Head::read(&request).and_then(|head| resumed_state(&head)) {
+            return self.resume(origin, &state, &request).await;
+        }
+        let mut exchange = self.begin(origin, Some(0), &request);
+        lists_tools(&mut exchange);
+        self.forward_as(origin, 0, exchange, request).await
+    }
+
+    /// Forwards a list request of the gateway itself. `is_only` is true if the upstream is the only
+    /// one, and the guard decides which of its tools clients may call.
+    pub(super) async fn forward_list(
+        &self,
+        origin: &Origin<'_>,
+        server: usize,
+        request: Vec<u8>,
+        is_only: bool,
+    ) -> Vec<u8> {
+        let mut exchange = self.begin(origin, Some(server), &request);
+        if is_only {
+            lists_tools(&mut exchange);
+            exchange.context.options.push((FULL_LIST.to_owned(), String::new()));
+        }
         self.forward_as(origin, server, exchange, request).await
     }
 

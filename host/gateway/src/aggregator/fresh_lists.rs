@@ -14,7 +14,7 @@ use super::upstream_list::UpstreamList;
 
 /// The age of a list after which the gateway asks the upstream in the background, while it still
 /// answers from the list.
-const REFRESH_AFTER: Duration = Duration::from_secs(10);
+pub(super) const REFRESH_AFTER: Duration = Duration::from_secs(10);
 /// The lifetime of a list whose upstream does not declare `listChanged`.
 const UNANNOUNCED_LIFETIME: Duration = Duration::from_secs(60);
 /// The lifetime of a list whose upstream declares `listChanged`. It is limited because

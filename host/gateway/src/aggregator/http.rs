@@ -6,6 +6,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
+use context_guard_protocol::request_fault;
 use futures_util::{Stream, StreamExt, stream};
 use http::header::{ACCEPT, ALLOW, CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::request::Parts;
@@ -317,6 +318,9 @@ pub(super) fn read_messages<'b>(
         let text = "Parse error: the body is not JSON.";
         let (status, code) = (StatusCode::BAD_REQUEST, reply::PARSE_ERROR);
         return Err(Box::new(reply::refuse(status, "null", code, text)));
+    }
+    if let Some(fault) = request_fault(body) {
+        return Err(Box::new(reply::fault(&fault)));
     }
     let messages = split_batch(body).into_iter();
     Ok(messages.filter_map(|message| Some((message, Head::read(message)?))).collect())

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use context_guard_protocol::answer::quote;
 use futures_util::future::join_all;
 use lru::LruCache;
 use serde_json::value::RawValue;
@@ -61,6 +62,8 @@ pub(super) struct Lists {
     router: Arc<Router>,
     definitions: Arc<Definitions>,
     page_size: usize,
+    /// True if clients see the tools of one upstream alone, under its own names.
+    is_only: bool,
     /// For each owner of stored answers and upstream index, the time at which the upstream's tools
     /// are listed again for the guard.
     tools_seen: Mutex<LruCache<(Arc<str>, usize), Instant>>,
@@ -70,6 +73,11 @@ pub(super) struct Lists {
     announced: Mutex<LruCache<RefetchKey, ()>>,
     /// The lists that an upstream did not return in time, with the time of the first attempt.
     slow: Mutex<LruCache<RefetchKey, Instant>>,
+    /// The time at which an upstream, by index, last did not return a list in time to any client.
+    slow_servers: Mutex<BTreeMap<usize, Instant>>,
+    /// The time at which a cached list was last refreshed in the background for a client that only
+    /// searches and calls.
+    refreshed: Mutex<LruCache<RefetchKey, Instant>>,
     /// For each upstream index, whether the upstream is behind a guard of its own.
     guards: Mutex<BTreeMap<usize, InnerGuard>>,
 }
@@ -79,6 +87,7 @@ impl Lists {
         forwarder: &Arc<Forwarder>,
         definitions: &Arc<Definitions>,
         page_size: usize,
+        is_only: bool,
         max_sessions: NonZeroUsize,
     ) -> Self {
         Self {
@@ -87,10 +96,13 @@ impl Lists {
             router: Arc::clone(&forwarder.router),
             definitions: Arc::clone(definitions),
             page_size,
+            is_only,
             tools_seen: Mutex::new(LruCache::new(max_sessions)),
             refetching: Mutex::default(),
             announced: Mutex::new(LruCache::new(max_sessions)),
             slow: Mutex::new(LruCache::new(max_sessions)),
+            slow_servers: Mutex::default(),
+            refreshed: Mutex::new(LruCache::new(max_sessions)),
             guards: Mutex::default(),
         }
     }
@@ -292,9 +304,12 @@ impl Lists {
         let (out, _ignored) = byte_channel(MAX_WAITING_BYTES);
         let origin = Origin { out: &out, ..*origin };
         let (mut seen_cursors, mut headers) = (HashSet::new(), DeclaredHeaders::default());
+        // The names of the tools so far, and those entries that clients would refuse.
+        let (mut tools, mut invalid) = (HashSet::new(), Vec::new());
         for _ in 0..MAX_UPSTREAM_PAGES {
             let request = list_request(kind, cursor.as_deref(), meta);
-            let answer = self.forwarder.forward(&origin, server, request).await;
+            let forwarding = self.forwarder.forward_list(&origin, server, request, self.is_only);
+            let answer = forwarding.await;
             let head = Head::read(&answer);
             let result = head.as_ref().and_then(|head| head.result);
             if kind.method == TOOLS.method {
@@ -317,6 +332,10 @@ impl Lists {
                 self.learn_guard(server, &names, cursor.is_none());
             }
             for (entry, key) in entries.into_iter().zip(names) {
+                if kind.method == TOOLS.method && (key.is_empty() || !tools.insert(key.clone())) {
+                    invalid.push(if key.is_empty() { entry.get().to_owned() } else { key });
+                    continue;
+                }
                 // The guard adds its tool to the first page of every upstream. The merged list
                 // contains it once.
                 let is_first_page = kind.method == TOOLS.method && cursor.is_none();
@@ -340,6 +359,14 @@ impl Lists {
                 Some(cursor) if cursor != "null" && seen_cursors.insert(cursor.clone()) => {}
                 _ => break,
             }
+        }
+        if let Some(first) = invalid.first() {
+            debug!(
+                upstream = connection.server.name,
+                "left out {} tools without a name of their own: {}",
+                invalid.len(),
+                quote(first)
+            );
         }
         // Sessions with equal lists share one in memory, with its digest.
         let last = known.list(origin.client, server, kind).filter(|last| **last == list);

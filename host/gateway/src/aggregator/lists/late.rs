@@ -13,6 +13,7 @@ use crate::aggregator::audience::Audience;
 use crate::aggregator::client::{Client, Origin};
 use crate::aggregator::connections::{KNOWN_TIMEOUT, UNKNOWN_TIMEOUT};
 use crate::aggregator::event_streams::COMMON_STREAM;
+use crate::aggregator::fresh_lists::REFRESH_AFTER;
 use crate::aggregator::list_kinds::ListKind;
 use crate::aggregator::upstream_list::UpstreamList;
 use crate::upstream::Failure;
@@ -65,11 +66,13 @@ impl Lists {
         match tokio::time::timeout(wait, &mut fetching).await {
             Ok(fetched) => {
                 lock(&self.slow).pop(&key);
+                lock(&self.slow_servers).remove(&server);
                 fetched.unwrap_or_else(|error| Err(ended(&error)))
             }
             Err(_) => {
                 if wait == UNKNOWN_TIMEOUT {
                     lock(&self.slow).put(key, Instant::now());
+                    lock(&self.slow_servers).insert(server, Instant::now());
                 }
                 self.announce_later(client, server, kind, known.clone(), fetching);
                 let seconds = UNKNOWN_TIMEOUT.as_secs();
@@ -79,9 +82,40 @@ impl Lists {
         }
     }
 
-    /// Returns true if an upstream did not return this list in time within the last [`SLOW_FOR`].
+    /// Returns true if an upstream did not return this list in time within the last [`SLOW_FOR`],
+    /// or did not return any list to any client and none since. One client waits for it, not each.
     pub(super) fn is_slow(&self, key: &RefetchKey) -> bool {
-        lock(&self.slow).get(key).is_some_and(|since| since.elapsed() < SLOW_FOR)
+        let is_recent = |since: &Instant| since.elapsed() < SLOW_FOR;
+        lock(&self.slow).get(key).is_some_and(is_recent)
+            || lock(&self.slow_servers).get(&key.1.server()).is_some_and(is_recent)
+    }
+
+    /// Asks an upstream in the background for a list of which the client just uses a cached one,
+    /// at most once within [`REFRESH_AFTER`]. Changed definitions are found although the client
+    /// never lists. Does nothing if the client would need a process of its own for it.
+    pub(super) async fn refresh_later(
+        self: &Arc<Self>,
+        client: &Client,
+        server: usize,
+        kind: &'static ListKind,
+        shown: &Arc<UpstreamList>,
+    ) {
+        let key = refetch_key(client, server, kind);
+        {
+            let mut refreshed = lock(&self.refreshed);
+            if refreshed.get(&key).is_some_and(|last| last.elapsed() < REFRESH_AFTER) {
+                return;
+            }
+            refreshed.put(key, Instant::now());
+        }
+        let is_common =
+            self.connections.servers.get(server).is_some_and(|server| server.is_common());
+        if !is_common && self.connections.get_open(client, server).await.is_none() {
+            return;
+        }
+        let meta = request_meta(client);
+        let fetching = self.start_fetch(client.in_background(), server, kind, meta.as_deref());
+        self.announce_later(client, server, kind, Some(Arc::clone(shown)), fetching);
     }
 
     /// Returns true, once, after the gateway has announced to a client that this list has changed.

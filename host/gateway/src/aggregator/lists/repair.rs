@@ -6,8 +6,8 @@ use crate::message::{append_members, member, members, with_member};
 /// Returns a definition with schemas of type `object`, as MCP requires, and without members that
 /// are null. `None` if the definition needs no repair.
 ///
-/// A missing input schema is replaced by one that accepts any arguments. A schema of another type
-/// is not changed.
+/// An input schema that is missing or no object is replaced by one that accepts any arguments, and
+/// an output schema that is no object is removed. A schema of another type is not changed.
 pub(super) fn tool(definition: &str) -> Option<String> {
     let mut repaired = definition.to_owned();
     for (name, value) in members(definition) {
@@ -16,6 +16,9 @@ pub(super) fn tool(definition: &str) -> Option<String> {
         }
     }
     match member(&repaired, "inputSchema").map(|schema| schema.get().to_owned()) {
+        Some(schema) if !schema.starts_with('{') => {
+            repaired = with_member(&repaired, "inputSchema", Some(r#"{"type":"object"}"#));
+        }
         Some(schema) => {
             if let Some(schema) = with_type(&schema) {
                 repaired = with_member(&repaired, "inputSchema", Some(&schema));
@@ -23,8 +26,16 @@ pub(super) fn tool(definition: &str) -> Option<String> {
         }
         None => repaired = append_members(&repaired, r#""inputSchema":{"type":"object"}"#),
     }
-    if let Some(schema) = member(&repaired, "outputSchema").and_then(|own| with_type(own.get())) {
-        repaired = with_member(&repaired, "outputSchema", Some(&schema));
+    match member(&repaired, "outputSchema").map(|schema| schema.get().to_owned()) {
+        Some(schema) if !schema.starts_with('{') => {
+            repaired = with_member(&repaired, "outputSchema", None);
+        }
+        Some(schema) => {
+            if let Some(schema) = with_type(&schema) {
+                repaired = with_member(&repaired, "outputSchema", Some(&schema));
+            }
+        }
+        None => {}
     }
     (repaired != definition).then_some(repaired)
 }
@@ -57,6 +68,10 @@ mod tests {
                 ),
             ),
             (r#"{"name":"a","inputSchema":{"type":"array"}}"#, None),
+            (
+                r#"{"name":"a","inputSchema":[],"outputSchema":true}"#,
+                Some(r#"{"name":"a","inputSchema":{"type":"object"}}"#),
+            ),
         ] {
             assert_eq!(tool(definition).as_deref(), expected, "{definition}");
         }

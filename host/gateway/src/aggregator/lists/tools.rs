@@ -14,11 +14,12 @@ use crate::aggregator::audience::Audience;
 use crate::aggregator::catalogue_list::{CatalogueList, with_expiry};
 use crate::aggregator::client::Origin;
 use crate::aggregator::connections::SLOW_UPSTREAM_TIMEOUT;
+use crate::aggregator::fresh_lists::REFRESH_AFTER;
 use crate::aggregator::list_kinds::TOOLS;
 use crate::aggregator::translate::stateless_result;
 use crate::aggregator::upstream_list::{ListEntry, UpstreamList};
 use crate::catalogue_tools::finds_tools;
-use crate::message::Head;
+use crate::message::{Head, append_members};
 use crate::protocol_mode::ProtocolMode;
 use crate::reply;
 
@@ -75,6 +76,18 @@ impl Lists {
         fetch.await.map_err(|failure| failure.to_string())
     }
 
+    /// Returns the cached list of one upstream as a merged list. Reads the list if none is cached;
+    /// the merged list has none if that fails.
+    pub(in crate::aggregator) async fn tools_of_one(
+        &self,
+        origin: &Origin<'_>,
+        server: usize,
+    ) -> MergedTools {
+        let list = tokio::time::timeout(SLOW_UPSTREAM_TIMEOUT, self.tools_of(origin, server));
+        let list = list.await.ok().and_then(Result::ok).map(|list| (server, list));
+        self.merge(origin, list.into_iter().collect(), Vec::new())
+    }
+
     /// Reads the lists of all upstreams.
     pub(in crate::aggregator) async fn merged_tools(
         self: &Arc<Self>,
@@ -94,6 +107,7 @@ impl Lists {
         let client = origin.client;
         let reading = (0..self.connections.servers.len()).map(|server| async move {
             if let Some(list) = self.connections.known.list(client, server, &TOOLS) {
+                self.refresh_later(client, server, &TOOLS, &list).await;
                 return Some((server, Ok(list)));
             }
             if self.is_slow(&refetch_key(client, server, &TOOLS)) {
@@ -233,6 +247,9 @@ impl Lists {
         let page = self.page(head, &TOOLS, &entries, own.as_deref(), size, &merged.missing);
         match page {
             Ok(result) if origin.client.mode == ProtocolMode::Stateless => {
+                // Lists without those of slow upstreams change as soon as they answer.
+                let ttl = if merged.missing.is_empty() { REFRESH_AFTER.as_millis() } else { 0 };
+                let result = append_members(&result, &format!(r#""ttlMs":{ttl}"#));
                 let result = with_expiry(&stateless_result(TOOLS.method, &result), expires);
                 reply::result(head.raw_id(), &result)
             }

@@ -98,7 +98,9 @@ impl Aggregator {
         let (server, name) = self.tool_of(origin, server, tool).await?;
         let (upstream, definition) = self.program_definition(origin, server, &name).await?;
         let client_name = self.router.client_names.to_client_name(server, &name);
-        if self.is_hidden_tool(origin, &client_name) {
+        if self.is_hidden_tool(origin, &client_name)
+            || self.is_withheld(origin, server, &client_name).await
+        {
             return Err(self.unknown_tool(origin, server, &upstream, &name).await);
         }
         if !self.may_call(&upstream, &name, &definition) {
