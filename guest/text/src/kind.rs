@@ -138,7 +138,9 @@ fn has_columns(head: &[&[u8]], format: &LogFormat) -> bool {
     if head.iter().take(3).any(is_rule) && first.is_some_and(|line| line.contains(&b'|')) {
         return true;
     }
-    let has_heading = !begins(first) && begins(second);
+    // A heading has no time.
+    let is_timed = first.is_some_and(|line| LogLine::parse(line).time.is_some());
+    let has_heading = !begins(first) && !is_timed && begins(second);
     let fields = |line: Option<&&[u8]>, separator| {
         line.map_or(0, |line| memchr::memchr_iter(separator, line).count())
     };

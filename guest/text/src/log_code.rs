@@ -9,6 +9,27 @@ const TRACE_ENTRY: &[u8] = b"<![LOG[";
 /// The end of the message of such an entry. Attributes follow.
 const TRACE_MESSAGE_END: &[u8] = b"]LOG]!>";
 
+/// The letters and digits of the code of a message, in numbers.
+const CODE_LETTERS: std::ops::RangeInclusive<usize> = 3..=5;
+const CODE_DIGITS: std::ops::RangeInclusive<usize> = 3..=6;
+
+/// Returns the severity in the last letter of the code of a message of IBM products: `ANR2034E`.
+/// `None` for other words.
+pub(super) fn message_code(word: &[u8]) -> Option<Severity> {
+    let letters = word.iter().take_while(|byte| byte.is_ascii_uppercase()).count();
+    let (last, digits) = word.get(letters..)?.split_last()?;
+    let is_code = CODE_LETTERS.contains(&letters)
+        && CODE_DIGITS.contains(&digits.len())
+        && digits.iter().all(u8::is_ascii_digit);
+    let severity = match last {
+        b'E' | b'S' | b'F' | b'C' => Severity::Error,
+        b'W' | b'A' => Severity::Warn,
+        b'I' | b'D' | b'N' => Severity::Other,
+        _ => return None,
+    };
+    is_code.then_some(severity)
+}
+
 /// Returns the severity of an entry of Eclipse (`!ENTRY plugin 4 0 time`) or CMTrace
 /// (`<![LOG[text]LOG]!><time="…" type="3">`), and the byte offset after its beginning. `None` for
 /// other lines. O(line).
@@ -32,4 +53,26 @@ pub(super) fn line_code(line: &[u8]) -> Option<(Severity, usize)> {
         _ => Severity::Other,
     };
     Some((severity, TRACE_ENTRY.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_of_messages_have_severities() {
+        for (word, expected) in [
+            ("AMQ9999E", Some(Severity::Error)),
+            ("ANR0123W", Some(Severity::Warn)),
+            ("CWWKZ0001I", Some(Severity::Other)),
+            ("AMQ9999", None),
+            ("A1234E", None),
+            ("AMQE", None),
+            ("ERROR", None),
+            ("E", None),
+            ("", None),
+        ] {
+            assert_eq!(message_code(word.as_bytes()), expected, "{word}");
+        }
+    }
 }

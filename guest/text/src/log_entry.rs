@@ -9,6 +9,9 @@ use super::lines::IndexedText;
 use super::log_code::ECLIPSE_ENTRY;
 use super::log_format::{EntryHead, LogFormat};
 use super::log_prefix::{is_indented, tag_of_cause};
+use super::log_record::{MAX_RECORD_LINES, record_message};
+use super::log_source::has_words;
+use super::report_mark::marked_severity;
 use super::severity::{Severity, crash_severity, has_origin, line_severity, severity_of_word};
 use super::severity_prefilter::severity_prefilter;
 use super::test_failures::{FailedTest, test_failures};
@@ -17,8 +20,8 @@ use super::test_failures::{FailedTest, test_failures};
 const BOX_SIDE: &[u8] = "│".as_bytes();
 /// The maximum number of lines of a stack trace before its exception.
 const MAX_STACK_LINES: usize = 200;
-/// The maximum number of lines of a record before its message.
-const MAX_RECORD_LINES: usize = 16;
+/// The maximum number of lines between a severity and its message.
+const MAX_LINES_BETWEEN: usize = 16;
 /// The maximum number of lines of a message in a box.
 const MAX_BOX_LINES: usize = 40;
 
@@ -188,10 +191,16 @@ fn entries<'t>(
                     entry.join(&without_colours(text.line(end)));
                     entry.header_lines = 1;
                 }
-                if has_message_below(&entry) {
+                if format.has_records() {
+                    if let Some(message) = message_of_record(text, at, format) {
+                        entry.join(&without_colours(text.line(message)));
+                    }
+                } else if has_message_below(&entry) {
                     let next = without_colours(text.line(at + 1));
                     let is_own = is_indented(&next)
                         || entry.says.ends_with(b"===")
+                        || is_code(entry.says.get(entry.message..).unwrap_or_default())
+                        || is_tag(&entry.says)
                         || next.starts_with(b"!MESSAGE ");
                     let is_own = is_own && !next.trim_ascii().is_empty();
                     if is_own && !format.begins_entry(&next) {
@@ -202,7 +211,7 @@ fn entries<'t>(
                         entry.join(&next);
                     }
                 } else if entry.message_end.is_none() && ends_with_severity(&entry.says) {
-                    let mut below = (at + 1..text.len().min(at + MAX_RECORD_LINES))
+                    let mut below = (at + 1..text.len().min(at + MAX_LINES_BETWEEN))
                         .map(|at| without_colours(text.line(at)))
                         .take_while(|line| !format.begins_entry(line));
                     if let Some(message) = below.find(|line| is_message(line)) {
@@ -247,10 +256,45 @@ fn has_message_below(entry: &LogEntry<'_>) -> bool {
     entry.message > 0
         && entry.message_end.is_none()
         && (name.is_empty()
+            || is_code(name)
+            || is_tag(&entry.says)
             || entry.says.starts_with(ECLIPSE_ENTRY)
             || name.ends_with(b"[[")
             || name.ends_with(b"===")
             || is_source && name.iter().all(is_name))
+}
+
+/// Returns true for a line that is one start tag of XML.
+fn is_tag(line: &[u8]) -> bool {
+    let line = line.trim_ascii();
+    let inner = line.strip_prefix(b"<").and_then(|line| line.strip_suffix(b">"));
+    inner.is_some_and(|inner| {
+        inner.first().is_some_and(u8::is_ascii_alphabetic)
+            && memchr::memchr2(b'<', b'>', inner).is_none()
+            && !inner.ends_with(b"/")
+    })
+}
+
+/// Returns true for a number in brackets, as the code after a severity: `Error(1012004)`.
+fn is_code(text: &[u8]) -> bool {
+    let inner = text.trim_ascii().strip_prefix(b"(").and_then(|text| text.strip_suffix(b")"));
+    inner.is_some_and(|code| !code.is_empty() && code.iter().all(u8::is_ascii_digit))
+}
+
+/// Returns the number of the line with the message of the record whose severity is in line `at`.
+/// The message is below the severity or above it. `None` if the record has no other line.
+fn message_of_record(text: &IndexedText<'_>, at: usize, format: &LogFormat) -> Option<usize> {
+    let is_inside = |line: &usize| !format.begins_entry(&without_colours(text.start(*line)));
+    let below = (at + 1..text.len()).take(MAX_RECORD_LINES).take_while(is_inside);
+    let above = (0..at).rev().take(MAX_RECORD_LINES).take_while(is_inside);
+    let named = |line: usize| {
+        let start = without_colours(text.start(line));
+        let is_here = !record_message(&start)?.is_empty();
+        let next = line + 1;
+        let has_next = || next < text.len() && !text.line(next).trim_ascii().is_empty();
+        if is_here { Some(line) } else { has_next().then_some(next) }
+    };
+    below.clone().chain(above).find_map(named).or_else(|| below.last())
 }
 
 /// Returns true if the last word of a line is a severity.
@@ -275,7 +319,8 @@ fn error_lines<'t>(text: &IndexedText<'t>, candidates: &[bool]) -> Vec<LogEntry<
     let mut doubtful = 0;
     for (line, _) in candidates.iter().enumerate().filter(|(_, candidate)| **candidate) {
         let says = without_colours(text.line(line));
-        let level = line_severity(without_box(&says));
+        let marked = marked_severity(&says);
+        let level = marked.map_or_else(|| line_severity(without_box(&says)), |(level, _)| level);
         let is_inside = |last: &LogEntry<'_>| last.line + last.length > line;
         // Documentation has sessions of Python whose result is an exception.
         let is_session = says.starts_with(b"Traceback (")
@@ -293,11 +338,18 @@ fn error_lines<'t>(text: &IndexedText<'t>, candidates: &[bool]) -> Vec<LogEntry<
             last.length += 1;
             continue;
         }
-        doubtful += usize::from(!has_origin(&says));
+        doubtful += usize::from(marked.is_none() && !has_origin(&says));
         let mut entry = LogEntry::new(level, line, says, 0);
         if entry.says.starts_with(b"ERROR in ") || entry.says.starts_with(b"WARNING in ") {
             // Webpack writes the file first.
             entry.join(&without_colours(text.line(line + 1)));
+        }
+        if let Some((_, end)) = marked
+            && !has_words(entry.says.get(end..).unwrap_or_default())
+            && line + 1 < text.len()
+        {
+            entry.join(&without_colours(text.line(line + 1)));
+            entry.length = 2;
         }
         if let Some(end) = exception_line(text, line, &entry.says) {
             entry.join(&without_colours(text.line(end)));

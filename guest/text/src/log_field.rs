@@ -1,6 +1,9 @@
 //! Named severities of log entries, in members of JSON objects and in `key=value` pairs.
 
-use super::log_time::run;
+use super::log_line::LogLine;
+use super::log_member::{Member, Members, is_object, unquoted};
+use super::log_message::message_range;
+use super::log_pair::{pair_value, pairs};
 use super::severity::{Severity, severity_of_letter, severity_of_word};
 
 /// The number of bytes at the start of a line that are searched for a named severity.
@@ -9,6 +12,9 @@ const NAMED_BYTES: usize = 8192;
 const MAX_NAME_BYTES: usize = 24;
 /// The maximum number of names that are examined to learn the field of severities.
 const MAX_NAMES: usize = 64;
+/// The minimum number of pairs from which their meaning is learned.
+const MIN_PAIRS: usize = 4;
+
 /// The meaning of a number that states a severity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum NumberScale {
@@ -17,6 +23,8 @@ pub(super) enum NumberScale {
     Tens,
     /// The severities of syslog (RFC 5424): 3 is an error, 4 a warning.
     Syslog,
+    /// Greater numbers are more severe, in steps of one: 2 is a warning, 3 and 4 are errors.
+    Ones,
     /// The severity numbers of OpenTelemetry: 13 to 16 are warnings, 17 to 24 errors.
     OpenTelemetry,
 }
@@ -28,6 +36,8 @@ pub(super) struct SeverityField {
     name: [u8; MAX_NAME_BYTES],
     /// The length of the name, in bytes. 0 if the field has a usual name.
     length: usize,
+    /// True if the field is a pair such as `pri=3`, else a member of an object.
+    is_pair: bool,
 }
 
 impl SeverityField {
@@ -40,8 +50,16 @@ impl SeverityField {
         let is_syslog = objects * 2 >= lines.clone().count()
             && named * 2 < numbers.len()
             && are_syslog(&numbers);
-        let scale = if is_syslog { NumberScale::Syslog } else { NumberScale::Tens };
-        if objects < 2 || named * 2 > objects || is_syslog {
+        let scale = match () {
+            () if is_syslog => NumberScale::Syslog,
+            () if named == 0 && are_ones(lines.clone(), &numbers) => NumberScale::Ones,
+            () => NumberScale::Tens,
+        };
+        let is_text = objects * 2 < lines.clone().count();
+        if is_text && let Some(pair) = Self::learn_pair(lines.clone(), named) {
+            return pair;
+        }
+        if objects < 2 || named * 2 > objects || scale != NumberScale::Tens {
             return Self { scale, ..Self::default() };
         }
         // Serilog leaves out the level of information, so that a sample may have none.
@@ -73,6 +91,31 @@ impl SeverityField {
         Some(Self::with_name(best.name, scale))
     }
 
+    /// Learns the key of pairs whose values are severities in most lines of a log. `named` is the
+    /// number of lines with a level field.
+    fn learn_pair<'l>(lines: impl Iterator<Item = &'l [u8]> + Clone, named: usize) -> Option<Self> {
+        let total = lines.clone().count();
+        if named * 2 > total {
+            return None;
+        }
+        let mut keys: Vec<FieldValues<'_>> = Vec::new();
+        for (key, value) in lines.flat_map(pairs).filter(|(key, _)| is_level_name(key)) {
+            let has_room = keys.len() < MAX_NAMES && key.len() <= MAX_NAME_BYTES;
+            match keys.iter_mut().find(|known| known.name == key) {
+                Some(known) => known.add(value),
+                None if has_room => {
+                    let mut values = FieldValues::new(key);
+                    values.add(value);
+                    keys.push(values);
+                }
+                None => {}
+            }
+        }
+        let scales = keys.iter().filter_map(|values| Some((values, values.pair_scale(total)?)));
+        let (best, scale) = scales.max_by_key(|(values, _)| (values.words, values.count))?;
+        Some(Self { is_pair: true, ..Self::with_name(best.name, scale) })
+    }
+
     fn with_name(name: &[u8], scale: NumberScale) -> Self {
         let mut field = Self { scale, length: name.len(), ..Self::default() };
         field.name.iter_mut().zip(name).for_each(|(to, from)| *to = *from);
@@ -95,9 +138,15 @@ impl SeverityField {
             return scaled_severity(line, self.scale);
         }
         let name = self.name.get(..self.length)?;
-        let value = Members::new(line).find(|member| member.name == name);
-        let severity = value.and_then(|member| {
-            let text = unquoted(member.value);
+        let value = match self.is_pair {
+            true => pair_value(line, name),
+            false => {
+                let member = Members::new(line).find(|member| member.name == name);
+                member.map(|member| member.value)
+            }
+        };
+        let severity = value.and_then(|value| {
+            let text = unquoted(value);
             let word = severity_of_initial(text).or_else(|| severity_of_word(text));
             word.or_else(|| severity_of_number(text, self.scale))
         });
@@ -136,11 +185,7 @@ impl<'l> FieldValues<'l> {
     fn scale(&self, objects: usize) -> Option<NumberScale> {
         let is_most = |count: usize| count >= 2 && count * 20 >= self.count * 19;
         let is_common = self.count * 2 >= objects;
-        let lower = self.name.to_ascii_lowercase();
-        let is_level = [b"lev".as_slice(), b"lvl", b"sev", b"pri"]
-            .iter()
-            .any(|part| lower.windows(part.len()).any(|window| window == *part))
-            || lower.len() == 1;
+        let is_level = is_level_name(self.name) || self.name.len() == 1;
         let letters = if is_level { self.letters } else { 0 };
         if is_common && self.harmless > 0 && is_most(self.words.max(letters)) {
             return Some(NumberScale::Tens);
@@ -158,6 +203,57 @@ impl<'l> FieldValues<'l> {
             _ => None,
         }
     }
+}
+
+impl FieldValues<'_> {
+    /// Returns the scale of the values of a pair in most of `total` lines, if they are severities.
+    /// `None` for other values.
+    fn pair_scale(&self, total: usize) -> Option<NumberScale> {
+        let is_most = |count: usize| count >= MIN_PAIRS && count * 20 >= self.count * 19;
+        if self.count * 2 < total {
+            return None;
+        }
+        if self.harmless > 0 && is_most(self.words) {
+            return Some(NumberScale::Tens);
+        }
+        // Numbers of other levels and of the priorities of jobs are not rare below 5.
+        let numbers = &self.numbers;
+        let harmless = numbers.iter().filter(|number| **number >= 5).count();
+        let is_syslog = has_part(self.name, &[b"sev", b"pri"])
+            && are_syslog(numbers)
+            && harmless * 10 >= numbers.len() * 7;
+        (is_syslog && is_most(numbers.len())).then_some(NumberScale::Syslog)
+    }
+}
+
+/// Returns true if the name of a field says that its values are levels.
+fn is_level_name(name: &[u8]) -> bool {
+    has_part(name, &[b"lev", b"lvl", b"sev", b"pri"])
+}
+
+/// Returns true if a name has one of `parts`, ignoring case.
+fn has_part(name: &[u8], parts: &[&[u8; 3]]) -> bool {
+    let is_part = |three: &[u8]| parts.iter().any(|part| part.eq_ignore_ascii_case(three));
+    name.len() <= MAX_NAME_BYTES && name.windows(3).any(is_part)
+}
+
+/// Returns true if the numbers of most lines are severities from 0 to 4: few exceed 1. The lines
+/// are objects with a time and a message. Other objects have levels, too.
+fn are_ones<'l>(lines: impl Iterator<Item = &'l [u8]> + Clone, numbers: &[u8]) -> bool {
+    let total = lines.clone().count();
+    let harmless = numbers.iter().filter(|number| **number <= 1).count();
+    let are_close = numbers.iter().all(|number| *number <= 4);
+    let is_entry =
+        |line: &&[u8]| is_object(line) && has_time(line) && message_range(line).is_some();
+    are_close
+        && numbers.len() * 10 >= total * 9
+        && harmless * 10 >= numbers.len() * 7
+        && lines.filter(is_entry).count() * 10 >= total * 9
+}
+
+/// Returns true if an object has a time in ISO 8601, or in seconds since 1970.
+fn has_time(object: &[u8]) -> bool {
+    Members::new(object).any(|member| LogLine::parse(unquoted(member.value)).time.is_some())
 }
 
 /// Returns true if the numbers are severities of syslog: none exceeds 7, and half of them are
@@ -241,12 +337,15 @@ fn severity_of_number(text: &[u8], scale: NumberScale) -> Option<Severity> {
     Some(match (scale, number) {
         (NumberScale::Tens, 50 | 60)
         | (NumberScale::Syslog, 0..=3)
+        | (NumberScale::Ones, 3 | 4)
         | (NumberScale::OpenTelemetry, 17..=24) => Severity::Error,
         (NumberScale::Tens, 40)
         | (NumberScale::Syslog, 4)
+        | (NumberScale::Ones, 2)
         | (NumberScale::OpenTelemetry, 13..=16) => Severity::Warn,
         (NumberScale::Tens, 10 | 20 | 30)
         | (NumberScale::Syslog, 5..=7)
+        | (NumberScale::Ones, 0 | 1)
         | (NumberScale::OpenTelemetry, 1..=12) => Severity::Other,
         _ => return None,
     })
@@ -262,105 +361,10 @@ fn severity_of_initial(text: &[u8]) -> Option<Severity> {
     }
 }
 
-pub(super) fn is_object(line: &[u8]) -> bool {
-    line.starts_with(b"{\"")
-}
-
 /// Returns true if a line is an entry of Serilog's compact format.
 fn is_serilog(line: &[u8]) -> bool {
     let mut names = Members::new(line).take(3).map(|member| member.name);
     line.starts_with(b"{\"@t\"") && names.any(|name| matches!(name, b"@m" | b"@mt" | b"@i"))
-}
-
-pub(super) fn unquoted(value: &[u8]) -> &[u8] {
-    let Some(inner) = value.strip_prefix(b"\"") else { return value };
-    inner.strip_suffix(b"\"").unwrap_or(inner)
-}
-
-/// A member of a JSON object.
-pub(super) struct Member<'l> {
-    pub(super) name: &'l [u8],
-    /// The raw value. Empty for objects and lists, whose members follow.
-    pub(super) value: &'l [u8],
-    /// The byte offset of the value.
-    pub(super) at: usize,
-    /// The number of brackets around the member.
-    pub(super) depth: usize,
-}
-
-/// Iterates over the members of a JSON object and of its inner objects. Tolerates faults, and
-/// objects without an end. O(object).
-pub(super) struct Members<'l> {
-    text: &'l [u8],
-    at: usize,
-    depth: usize,
-}
-
-impl<'l> Members<'l> {
-    pub(super) fn new(text: &'l [u8]) -> Self {
-        Self { text, at: 0, depth: 0 }
-    }
-
-    /// Returns the offset after the string that begins at the quote `at`.
-    pub(super) fn string_end(&self, at: usize) -> usize {
-        let mut end = at + 1;
-        loop {
-            let rest = self.text.get(end..).unwrap_or_default();
-            let Some(stop) = memchr::memchr2(b'"', b'\\', rest) else { return self.text.len() };
-            if rest.get(stop) == Some(&b'"') {
-                return end + stop + 1;
-            }
-            end += stop + 2;
-        }
-    }
-
-    fn after_spaces(&self, at: usize) -> usize {
-        at + run(self.text, at, |byte| *byte == b' ')
-    }
-
-    /// Returns the raw scalar at `at`. Empty for objects and lists.
-    fn value(&self, at: usize) -> &'l [u8] {
-        let end = match self.text.get(at) {
-            Some(b'"') => self.string_end(at),
-            Some(b'{' | b'[') => at,
-            _ => at + run(self.text, at, |byte| !b",}] ".contains(byte)),
-        };
-        self.text.get(at..end.min(self.text.len())).unwrap_or_default()
-    }
-}
-
-impl<'l> Iterator for Members<'l> {
-    type Item = Member<'l>;
-
-    fn next(&mut self) -> Option<Member<'l>> {
-        loop {
-            let at = self.at;
-            match self.text.get(at)? {
-                b'"' => {
-                    let end = self.string_end(at);
-                    self.at = end;
-                    let colon = self.after_spaces(end);
-                    if self.text.get(colon) != Some(&b':') {
-                        continue;
-                    }
-                    let start = self.after_spaces(colon + 1);
-                    let value = self.value(start);
-                    self.at = start + value.len();
-                    let name = self.text.get(at + 1..end.saturating_sub(1)).unwrap_or_default();
-                    return Some(Member { name, value, at: start, depth: self.depth });
-                }
-                b'{' | b'[' => self.depth += 1,
-                b'}' | b']' => {
-                    self.depth = self.depth.saturating_sub(1);
-                    if self.depth == 0 {
-                        return None;
-                    }
-                }
-                _ => {}
-            }
-            self.at += 1;
-        }
-    }
 }
 
 #[cfg(test)]

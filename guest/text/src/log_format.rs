@@ -8,16 +8,19 @@ use std::ops::Range;
 
 use super::heading::is_document;
 use super::log_field::{SeverityField, named_severity};
-use super::log_line::{Letters, LogLine, SeverityWord};
+use super::log_line::LogLine;
 use super::log_message::{cause_range, message_range};
+use super::log_number::NumberColumn;
 use super::log_prefix::{
     begins_entry, is_continuation, is_indented, is_trace, message, priority, tag_of_cause,
 };
+use super::log_record::record_severity;
 use super::log_sample::{
     SampleLine, are_translated, has_long_entries, has_severity_lines, have_containers,
-    have_time_lines,
+    have_records, have_time_lines,
 };
 use super::log_style::{LearnedStyle, MIN_ENTRIES, dominant_style};
+use super::log_word::{Letters, SeverityWord};
 use super::severity::{Severity, report_severity, strict_severity};
 
 /// The maximum number of styles in which one log writes severities. Logs of several services have
@@ -46,6 +49,10 @@ pub struct LogFormat {
     /// True if times have lines of their own, and reports follow them, as in the alert log of
     /// Oracle.
     has_time_lines: bool,
+    /// The column of severities that are numbers without a name.
+    number: Option<NumberColumn>,
+    /// True if entries are records of several lines, one of which states the severity.
+    has_records: bool,
     is_log: bool,
 }
 
@@ -106,14 +113,29 @@ impl LogFormat {
             has_time_lines: time.is_some() && have_time_lines(&sample),
             has_severity_lines,
             is_translated: are_translated(&sample),
+            has_records: have_records(&sample),
             field,
             is_log: time.is_some() || is_third(count(&|line| line.begins_entry)),
             ..Self::default()
         };
         let entries = entries.into_iter().filter(|line| !format.is_named || !line.is_named);
         format.learn_styles(entries.collect());
-        format.is_log |= format.has_severities() || format.has_containers;
+        if time.is_some() && !format.has_severities() && !format.has_time_lines {
+            format.number = format.learn_number(lines.clone().map(AsRef::as_ref));
+        }
+        format.is_log |= format.has_severities() || format.has_containers || format.has_records;
         format
+    }
+
+    /// Learns the column of severities that are numbers.
+    fn learn_number<'l>(&self, lines: impl Iterator<Item = &'l [u8]>) -> Option<NumberColumn> {
+        let rest = |line: &'l [u8]| {
+            let parsed = LogLine::parse_until(line, &|parsed| parsed.time.is_some());
+            let is_entry = has_time(&parsed, self.time) && !is_indented(line);
+            line.get(parsed.time_end..).filter(|_| is_entry)
+        };
+        let rests: Vec<&[u8]> = lines.filter_map(rest).collect();
+        NumberColumn::learn(rests.iter().copied())
     }
 
     /// Learns the style of most entries, then that of most remaining entries, and so on.
@@ -162,22 +184,35 @@ impl LogFormat {
     #[must_use]
     pub fn has_short_severities(&self) -> bool {
         let is_short = |learned: &LearnedStyle| match learned.style.letters {
-            Letters::Single | Letters::Coded => true,
+            _ if learned.has_contextual_words => true,
+            Letters::Single | Letters::LowerSingle | Letters::Coded => true,
             Letters::Dated => learned.last > 0,
             _ => false,
         };
         self.has_priority
             || self.has_severity_lines
             || self.has_time_lines
+            || self.has_records
+            || self.number.is_some()
             || self.is_translated
             || self.field.is_unusual()
             || self.styles.iter().flatten().any(is_short)
+    }
+
+    /// Returns true if entries are records of several lines, one of which states the severity.
+    #[must_use]
+    pub fn has_records(&self) -> bool {
+        self.has_records
     }
 
     /// Returns true if a line of the log begins an entry. `head` is the beginning of the line,
     /// decoded and without ANSI escape sequences.
     #[must_use]
     pub fn begins_entry(&self, head: &[u8]) -> bool {
+        if self.has_records {
+            // The severity is not in the first line of a record, but a blank line may be before it.
+            return head.trim_ascii().is_empty() || record_severity(head).is_some();
+        }
         let parsed = LogLine::parse_until(head, &|parsed| has_time(parsed, self.time));
         let is_timed = has_time(&parsed, self.time);
         if is_timed && !is_continuation(head, parsed.time_end) {
@@ -194,12 +229,6 @@ impl LogFormat {
     /// Reads the beginning of a decoded line without ANSI escape sequences.
     #[must_use]
     pub fn read(&self, line: &[u8]) -> EntryHead {
-        let named = if self.is_named { self.field.severity(line) } else { None };
-        let parsed = LogLine::parse_until(line, &|parsed| match named {
-            Some(_) => parsed.time.is_some(),
-            None => self.hit(parsed).is_some(),
-        });
-        let is_timed = has_time(&parsed, self.time);
         let head = |is_start, severity, message| EntryHead {
             is_start,
             severity,
@@ -208,11 +237,29 @@ impl LogFormat {
             may_continue: false,
             cause: None,
         };
+        if self.has_records {
+            let severity = record_severity(line);
+            return head(severity.is_some(), severity.unwrap_or(Severity::Other), line.len());
+        }
+        let named = if self.is_named { self.field.severity(line) } else { None };
+        let parsed = LogLine::parse_until(line, &|parsed| match named {
+            Some(_) => parsed.time.is_some(),
+            None => self.hit(parsed).is_some(),
+        });
+        let is_timed = has_time(&parsed, self.time);
         if let Some(severity) = named {
             let is_severe = severity != Severity::Other;
             let named_message = is_severe.then(|| message_range(line)).flatten();
             let cause = named_message.as_ref().and_then(|message| cause_range(line, message));
             return EntryHead { named_message, cause, ..head(true, severity, parsed.time_end) };
+        }
+        if is_timed
+            && let Some(number) = &self.number
+            && let Some((severity, end)) =
+                line.get(parsed.time_end..).and_then(|rest| number.severity(rest))
+            && severity != Severity::Other
+        {
+            return head(true, severity, parsed.time_end + end);
         }
         if let Some(word) = self.severity_line(&parsed, is_timed) {
             return head(true, word.severity, word.end);
@@ -233,6 +280,12 @@ impl LogFormat {
             }
             Some(word) if is_trace(rest(word)) => head(false, Severity::Other, 0),
             Some(word) if self.is_configuration(word) => head(true, Severity::Other, word.end),
+            // The severity is the value of a member, and so is the message.
+            Some(word) if word.style.right == b'"' && word.severity != Severity::Other => {
+                let named_message = message_range(line);
+                let cause = named_message.as_ref().and_then(|message| cause_range(line, message));
+                EntryHead { named_message, cause, ..head(true, word.severity, word.end) }
+            }
             Some(word) => head(true, word.severity, word.end),
             None => head(true, self.severity(line, &parsed), parsed.time_end),
         }
@@ -285,9 +338,23 @@ impl LogFormat {
         }
         // Beside learned severities, messages may begin with such words: `error rate is low`.
         let has_styles = self.styles.iter().any(Option::is_some);
-        let is_prose = |word: &&SeverityWord| has_styles && word.style.letters == Letters::Lower;
+        let follows_prose = |word: &SeverityWord| {
+            let before = line.get(parsed.time_end..word.end).unwrap_or_default();
+            let mut words = before.split(|byte| *byte == b' ').filter(|word| word.len() > 1);
+            words.any(|word| word.iter().all(u8::is_ascii_lowercase))
+        };
+        // Parts of names are severities if entries have no others: `LustreError: text`.
+        let is_part = |word: &SeverityWord| {
+            let is_name = word.style.left == b'_' && word.style.right == b':';
+            is_name && !self.has_severities() && !follows_prose(word)
+        };
+        let is_prose = |word: &&SeverityWord| {
+            has_styles && word.style.letters == Letters::Lower
+                || word.is_contextual && !is_part(word)
+        };
         let mut words = parsed.words.iter().filter(|word| !is_prose(word));
-        let own = words.find(|word| word.is_label || is_after_source(line, parsed, word));
+        let own = words
+            .find(|word| word.is_label || is_part(word) || is_after_source(line, parsed, word));
         if let Some(severity) = own.map(|word| word.severity).or_else(|| named_severity(line)) {
             return severity;
         }
@@ -301,15 +368,11 @@ impl LogFormat {
             return strict;
         }
         // Without a severity in most entries, words in capitals count if no prose is before them.
-        let follows_prose = |word: &SeverityWord| {
-            let before = line.get(parsed.time_end..word.end).unwrap_or_default();
-            let mut words = before.split(|byte| *byte == b' ').filter(|word| word.len() > 1);
-            words.any(|word| word.iter().all(u8::is_ascii_lowercase))
-        };
         let capitals = parsed
             .words
             .iter()
-            .filter(|word| word.is_upper && word.style.letters.is_word() && !follows_prose(word));
+            .filter(|word| word.is_upper && word.style.letters.is_word() && !word.is_contextual)
+            .filter(|word| !follows_prose(word));
         capitals.map(|word| word.severity).max().unwrap_or(Severity::Other)
     }
 

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::log_field::{Member, Members, unquoted};
-use super::log_time::run;
+use super::log_member::{Member, Members, unquoted};
+use super::log_pair::{key_before, value_range};
 use context_guard_json::text::{Form, boundary};
 
 /// The maximum length of a cause, in bytes.
@@ -73,22 +73,15 @@ fn pair_message(line: &[u8]) -> Option<Range<usize>> {
 /// line of `key=value` pairs has no such key, or if its value is empty.
 fn best_pair(line: &[u8], keys: &[&str]) -> Option<Range<usize>> {
     let rank = |sign: usize| {
-        let before = line.get(..sign)?;
-        let length = before.iter().rev().take_while(|byte| is_key_letter(byte)).count();
-        let key = before.get(sign - length..)?;
+        let key = key_before(line, sign);
         keys.iter().position(|name| name.as_bytes() == key)
     };
     let signs = memchr::memchr_iter(b'=', line);
     let (_, sign) = signs.filter_map(|sign| Some((rank(sign)?, sign))).min()?;
-    let start = sign + 1;
-    let length = match line.get(start) {
-        Some(b'"') => Members::new(line).string_end(start) - start,
-        _ => run(line, start, |byte| *byte != b' '),
-    };
-    let end = (start + length).min(line.len());
-    let value = line.get(start..end)?;
+    let range = value_range(line, sign);
+    let value = line.get(range.clone())?;
     let inner = unquoted(value);
-    let start = start + usize::from(inner.len() < value.len());
+    let start = range.start + usize::from(inner.len() < value.len());
     (!inner.is_empty()).then_some(start..start + inner.len())
 }
 
@@ -146,10 +139,6 @@ fn object_cause(line: &[u8], from: usize, message: &Range<usize>) -> Option<Rang
         }
     }
     best.map(|(_, range)| range)
-}
-
-fn is_key_letter(byte: &u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"_-.@".contains(byte)
 }
 
 #[cfg(test)]

@@ -1,8 +1,12 @@
 //! The sample of lines from which the format of a log is learned.
 
-use super::log_field::{SeverityField, is_object};
-use super::log_line::{LogLine, SeverityWord};
+use super::log_field::SeverityField;
+use super::log_line::LogLine;
+use super::log_member::is_object;
 use super::log_prefix::{begins_entry, container, is_indented, priority};
+use super::log_record::record_severity;
+use super::log_word::SeverityWord;
+use super::severity::Severity;
 
 /// The minimum number of entries in a log whose entries have many lines.
 const MIN_LONG_ENTRIES: usize = 3;
@@ -17,6 +21,11 @@ const MAX_TIME_BYTES: usize = 40;
 /// The minimum number of lines with signs of another language than English.
 const MIN_TRANSLATED: usize = 2;
 
+/// The minimum number of records from which the form is learned.
+const MIN_RECORDS: usize = 3;
+/// The maximum number of lines of a record, on average.
+const MAX_MEAN_LINES: usize = 40;
+
 /// A line of the sample.
 pub(super) struct SampleLine {
     pub(super) parsed: LogLine,
@@ -29,6 +38,8 @@ pub(super) struct SampleLine {
     has_wide_letters: bool,
     pub(super) has_priority: bool,
     pub(super) begins_entry: bool,
+    /// The severity that the line states, if it has nothing else.
+    pub(super) record: Option<Severity>,
     /// The name of the container before `|`.
     pub(super) container: Option<Vec<u8>>,
 }
@@ -48,6 +59,7 @@ impl SampleLine {
             has_wide_letters: line.iter().any(is_lead_of_letter),
             has_priority: priority(line).is_some(),
             begins_entry: begins_entry(line),
+            record: record_severity(line),
             container: container(line).map(<[u8]>::to_vec),
         }
     }
@@ -137,4 +149,22 @@ pub(super) fn have_containers(sample: &[SampleLine]) -> bool {
         }
     }
     lines >= 4 && lines * 10 >= sample.len() * 8 && names.len() * 4 <= lines
+}
+
+/// Returns true if a log has records of several lines: some lines state only a severity, mostly a
+/// harmless one, and about as many have a time. Settings have severities without times.
+pub(super) fn have_records(sample: &[SampleLine]) -> bool {
+    let (mut stated, mut harmless, mut times) = (0, 0, 0);
+    for line in sample {
+        stated += usize::from(line.record.is_some());
+        harmless += usize::from(line.record == Some(Severity::Other));
+        times += usize::from(line.parsed.time.is_some());
+    }
+    stated >= MIN_RECORDS
+        && stated * MAX_MEAN_LINES >= sample.len()
+        && harmless * 2 >= stated
+        && times * 10 >= stated * 8
+        // Otherwise, each line is an entry.
+        && stated * 2 <= sample.len()
+        && times * 2 <= sample.len()
 }

@@ -40,6 +40,12 @@ fn is_source_word(word: &[u8]) -> bool {
         || has_capitals
 }
 
+/// Returns true if a text has at least two words.
+pub(super) fn has_words(text: &[u8]) -> bool {
+    let is_word = |word: &&[u8]| word.iter().filter(|byte| is_letter(byte)).nth(1).is_some();
+    text.split(u8::is_ascii_whitespace).filter(is_word).nth(1).is_some()
+}
+
 /// Returns true for a letter, or a byte of one in UTF-8.
 pub(super) fn is_letter(byte: &u8) -> bool {
     byte.is_ascii_alphabetic() || *byte >= 0x80

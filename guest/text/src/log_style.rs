@@ -2,8 +2,8 @@
 
 use std::cmp::Reverse;
 
-use super::log_line::{Letters, SeverityStyle, SeverityWord};
 use super::log_sample::SampleLine;
+use super::log_word::{CODE_SIGN, Letters, SIGN, SeverityStyle, SeverityWord};
 use super::severity::Severity;
 
 /// The minimum number of lines with a time or severity in a log.
@@ -19,6 +19,8 @@ pub(super) struct LearnedStyle {
     pub(super) needs_time: bool,
     /// True if the letter `C` is frequent: it marks the configuration in logs of ESPHome.
     pub(super) has_configuration: bool,
+    /// True if some severities are words such as `MAJOR`.
+    pub(super) has_contextual_words: bool,
 }
 
 impl LearnedStyle {
@@ -58,6 +60,20 @@ pub(super) fn dominant_style(
     Some(best.1)
 }
 
+/// Returns the field in which most words of a style that have no other meaning are.
+fn usual_field(style: SeverityStyle, entries: &[&SampleLine]) -> Option<u8> {
+    let mut counts = [0usize; 64];
+    let is_own = |word: &&SeverityWord| word.style == style && !word.is_weak;
+    for word in entries.iter().filter_map(|line| line.parsed.words.iter().find(is_own)) {
+        if let Some(count) = counts.get_mut(usize::from(word.field)) {
+            *count += 1;
+        }
+    }
+    let (field, count) =
+        counts.iter().zip(0u8..).max_by_key(|(count, _)| **count).map(|(c, f)| (f, *c))?;
+    (count > 0).then_some(field)
+}
+
 /// Learns the fields of a style. `None` if words in this style are parts of messages, not
 /// severities.
 fn learn_style(
@@ -68,13 +84,19 @@ fn learn_style(
 ) -> Option<LearnedStyle> {
     let (mut fields, mut strong_fields) = ([0usize; 64], [0usize; 64]);
     let (mut count, mut timed, mut harmless, mut strong, mut labels) = (0, 0, 0, 0, 0);
-    let (mut names, mut configuration) = ([false; 3], 0);
+    let (mut names, mut configuration, mut contextual) = ([false; 3], 0, 0);
+    let usual_field = usual_field(style, entries);
+    let dated = entries.iter().filter(|line| line.parsed.time.is_some()).count();
     for line in entries {
         let mut words = line.parsed.words.iter().filter(|word| word.style == style);
         // Other columns may have words such as `SYSTEM`.
-        let Some(word) = words.clone().find(|word| !word.is_weak).or_else(|| words.next()) else {
+        let is_usual = |word: &&SeverityWord| usual_field == Some(word.field);
+        let known = words.clone().find(|word| !word.is_weak);
+        let known = known.or_else(|| words.clone().find(is_usual)).or_else(|| words.next());
+        let Some(word) = known else {
             continue;
         };
+        contextual += usize::from(word.is_contextual);
         let Some(field) = fields.get_mut(usize::from(word.field)) else { continue };
         *field += 1;
         count += 1;
@@ -85,7 +107,7 @@ fn learn_style(
             *strong += usize::from(!word.is_weak);
         }
         labels += usize::from(word.is_label);
-        let is_letter = style.letters == Letters::Single;
+        let is_letter = matches!(style.letters, Letters::Single | Letters::LowerSingle);
         configuration += usize::from(is_letter && word.is_weak);
         if let Some(name) = names.get_mut(word.severity as usize) {
             *name = true;
@@ -98,15 +120,30 @@ fn learn_style(
     let peak = fields.iter().copied().max().unwrap_or(0);
     let share = |percent: usize| count * 100 >= entries.len() * percent;
     // Different words in the same field are levels. One word alone may be part of a message.
-    let varies = names.iter().filter(|name| **name).count() >= 2 && harmless > 0;
+    let is_varied = names.iter().filter(|name| **name).count() >= 2;
+    let varies = is_varied && harmless > 0;
     let is_narrow = |percent: usize| peak * 100 >= count * percent;
     // Where all entries are severe, the word must begin them.
     let is_column = harmless > 0
         || !style.letters.is_word()
         || is_first && (labels * 10 >= count * 9 || style.letters == Letters::Upper);
+    // Only severe entries may have a letter: `SCRIPT (E): text`.
+    let is_enclosed = (style.left, style.right) != (b' ', b' ');
+    let is_rare_letter = is_narrow(95) && is_varied;
     let is_stable = match style.letters {
-        Letters::Single => (is_timed || style.right == b'/') && share(60) && is_narrow(80),
+        Letters::Single if is_timed && is_enclosed && is_rare_letter => true,
+        Letters::Single if !is_timed && style.right != b'/' => {
+            is_enclosed && varies && harmless * 2 > count && share(80) && is_narrow(90)
+        }
+        Letters::Single => share(60) && is_narrow(80),
+        Letters::LowerSingle => is_timed && varies && share(60) && is_narrow(80),
         Letters::Dated => share(30),
+        // Without times, lists of codes have them, too.
+        Letters::Coded if style.left == CODE_SIGN => {
+            varies && is_narrow(80) && (is_timed && share(30) || dated * 2 >= count && share(5))
+        }
+        // Without times, documents have such signs, too.
+        Letters::Coded if style.left == SIGN => varies && share(if is_timed { 10 } else { 60 }),
         Letters::Coded => share(5),
         Letters::Upper if is_timed => share(30) || varies && share(5),
         Letters::Enclosed if is_timed => is_narrow(60) && (share(30) || varies && share(5)),
@@ -127,5 +164,6 @@ fn learn_style(
         last: u8::try_from(last).unwrap_or(u8::MAX),
         needs_time: is_timed && timed * 20 >= count * 19,
         has_configuration: configuration * 20 >= count,
+        has_contextual_words: contextual > 0,
     })
 }

@@ -4,7 +4,7 @@ use wide::u8x16;
 
 use super::log_entry::LogEntry;
 use super::log_message::message_range;
-use super::log_source::{is_letter, source_length};
+use super::log_source::{has_words, is_letter, source_length};
 use context_guard_json::blocks::{copy_until, find_where, in_range};
 
 /// The maximum number of bytes of a quoted value that [`template`] replaces.
@@ -48,7 +48,7 @@ pub fn template(entry: &LogEntry<'_>, masking: Masking) -> Vec<u8> {
         Masking::Values | Masking::Words => {
             // Severities may be the last field of a line.
             let is_empty = entry.message_end.is_none() && !message.iter().any(is_letter);
-            mask_message(&mut out, if is_empty { line } else { message });
+            mask_message(&mut out, if is_empty { line } else { without_source(message) });
             if let Some(cause) = entry.cause.clone().and_then(|cause| line.get(cause)) {
                 out.push(b' ');
                 mask_values(&mut out, cause);
@@ -64,9 +64,15 @@ pub fn template(entry: &LogEntry<'_>, masking: Masking) -> Vec<u8> {
 /// Appends a message to `out` with its values replaced. Of a JSON object after the message, only
 /// the text of the error remains.
 fn mask_message(out: &mut Vec<u8>, message: &[u8]) {
-    let message = message.get(source_length(message)..).unwrap_or_default();
     let Some(at) = memchr::memmem::find(message, b"{\"") else {
-        return mask_values(out, message);
+        let start = out.len();
+        mask_values(out, message);
+        // The columns of a table may all have quotes.
+        if !out.get(start..).is_some_and(has_words) && has_words(message) {
+            out.truncate(start);
+            mask_numbers(out, message);
+        }
+        return;
     };
     let (words, object) = message.split_at_checked(at).unwrap_or((message, &[]));
     if !has_words(words) {
@@ -78,17 +84,17 @@ fn mask_message(out: &mut Vec<u8>, message: &[u8]) {
     }
 }
 
-/// Returns true if a text has at least two words.
-fn has_words(text: &[u8]) -> bool {
-    let is_word = |word: &&[u8]| word.iter().filter(|byte| is_letter(byte)).nth(1).is_some();
-    text.split(u8::is_ascii_whitespace).filter(is_word).nth(1).is_some()
-}
-
 /// Returns the byte offset in an entry's first line of its message without threads, classes and
 /// other sources in brackets or before a dash. O(line).
 #[must_use]
 pub fn text_start(entry: &LogEntry<'_>) -> usize {
     let message = entry.says.get(entry.message..).unwrap_or_default();
+    entry.says.len() - without_source(message).len()
+}
+
+/// Returns a message without threads, classes and other sources in brackets or before a dash. If
+/// fewer than two words would remain, returns all of it.
+fn without_source(message: &[u8]) -> &[u8] {
     let is_sign = |byte: &u8| byte.is_ascii_whitespace() || b":|-]>)".contains(byte);
     let mut rest = message.get(source_length(message)..).unwrap_or_default();
     loop {
@@ -103,7 +109,7 @@ pub fn text_start(entry: &LogEntry<'_>) -> usize {
         let Some(end) = memchr::memchr(close, rest) else { break };
         rest = rest.get(end + 1..).unwrap_or_default();
     }
-    if has_words(rest) { entry.says.len() - rest.len() } else { entry.message }
+    if has_words(rest) { rest } else { message }
 }
 
 /// The minimum number of words by which messages are compared. Messages of fewer words have most of

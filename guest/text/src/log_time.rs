@@ -35,6 +35,11 @@ pub(super) fn time_end(line: &[u8], at: usize, length: usize, field: u8) -> Opti
             let is_address = byte(end) == b':' && number(end + 1) == 2;
             return (is_free && !is_address).then(|| fraction_end(line, end));
         }
+        // Libraries for Go write `8:00AM` at the start of a line.
+        let half = line.get(seconds..seconds + 3).unwrap_or_default();
+        if at == 0 && matches!(half, b"AM " | b"PM ") {
+            return Some(seconds + 2);
+        }
         let is_enclosed = matches!(before, b' ' | b'[' | b'(' | b'\t' | b'T')
             && matches!(byte(seconds), b' ' | b']' | b')' | b'.' | b'\t');
         return (is_enclosed && hours == 2 && field <= MAX_SHORT_TIME_FIELD)
@@ -44,6 +49,11 @@ pub(super) fn time_end(line: &[u8], at: usize, length: usize, field: u8) -> Opti
         matches!(before, b' ' | b'[' | b'(' | b'"' | b'=' | b':' | b'|' | b'\t') || at == 0;
     if !is_separate {
         return None;
+    }
+    // Greenbone writes `10h00.00`.
+    let is_hour = digits == 2 && byte(at + 2) == b'h' && number(at + 3) == 2;
+    if is_hour && byte(at + 5) == b'.' && number(at + 6) == 2 {
+        return Some(at + 8);
     }
     // `20260102T101500`
     if digits == 8 && clock > at && hours == 6 {
@@ -60,6 +70,11 @@ pub(super) fn time_end(line: &[u8], at: usize, length: usize, field: u8) -> Opti
         let is_letter = |at: usize| b"EWIDV".contains(&byte(at)) && byte(at + 1) == b' ';
         if before == b'(' && at == 3 && is_letter(0) && byte(at + digits) == b')' {
             return Some(at + digits);
+        }
+        // Chrome writes `0307/080000.123456`.
+        let is_day = digits == 4 && byte(at + 4) == b'/' && number(at + 5) == 6;
+        if is_day && matches!(byte(at + 11), b'.' | b':') {
+            return Some(fraction_end(line, at + 11));
         }
         // `081109 203615`: date and time of six digits each.
         if digits == 6 && byte(at + 6) == b' ' && number(at + 7) == 6 {
@@ -126,6 +141,12 @@ mod tests {
             ("Jan  2 10:00:00 host x", Some("Jan  2 10:00:00")),
             ("[Sun Dec 04 04:47:44.123 2005] x", Some("[Sun Dec 04 04:47:44.123")),
             ("03-17 16:13:38.811  1702 x", Some("03-17 16:13:38.811")),
+            ("[12:34:0307/080000.123456:WARNING:a.cc(7)] x", Some("[12:34:0307/080000.123456")),
+            ("8:00AM INF x", Some("8:00AM")),
+            (
+                "md main:WARNING:2026-01-02 10h00.07 UTC:7: x",
+                Some("md main:WARNING:2026-01-02 10h00.07"),
+            ),
             ("[   12.345678] x", Some("[   12.345678")),
             ("1767348000.123 x", Some("1767348000.123")),
             ("1767348000123 x", Some("1767348000123")),

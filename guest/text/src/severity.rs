@@ -138,6 +138,9 @@ pub fn line_severity(line: &[u8]) -> Severity {
     if words.take(MIN_MESSAGE_WORDS + 1).count() <= MIN_MESSAGE_WORDS {
         return Severity::Other;
     }
+    if coded_severity(line) == Severity::Warn && line.starts_with(b"Warning ") {
+        return Severity::Warn;
+    }
     if let Some(severity) = bracketed_severity(line) {
         return severity;
     }
@@ -231,7 +234,11 @@ fn coded_severity(message: &[u8]) -> Severity {
     let digits = code.iter().filter(|byte| byte.is_ascii_digit()).count();
     let is_code =
         digits >= 2 && code.ends_with(b":") && code.first().is_some_and(u8::is_ascii_uppercase);
+    let is_number = code
+        .strip_suffix(b":")
+        .is_some_and(|code| !code.is_empty() && code.iter().all(u8::is_ascii_digit));
     match word {
+        b"Warning" if is_number => Severity::Warn,
         b"error" if is_code => Severity::Error,
         b"warning" if is_code => Severity::Warn,
         _ => Severity::Other,
@@ -247,13 +254,13 @@ pub fn severity_of_word(word: &[u8]) -> Option<Severity> {
         return None;
     }
     match lower_case(word)?.get(..word.len())? {
-        b"error" | b"erro" | b"eror" | b"err" | b"fatal" | b"fata" | b"ftl" | b"critical"
-        | b"crit" | b"severe" | b"panic" | b"dpanic" | b"pani" | b"emerg" | b"emergency"
-        | b"alert" | b"fail" | b"fault" => Some(Severity::Error),
-        b"warn" | b"warning" | b"wrn" => Some(Severity::Warn),
+        b"error" | b"erro" | b"eror" | b"err" | b"errs" | b"fatal" | b"fata" | b"ftl"
+        | b"critical" | b"crit" | b"severe" | b"panic" | b"dpanic" | b"pani" | b"emerg"
+        | b"emergency" | b"emrg" | b"alert" | b"alrt" | b"fail" | b"fault" => Some(Severity::Error),
+        b"warn" | b"warning" | b"wrn" | b"wng" | b"wrng" => Some(Severity::Warn),
         b"info" | b"inf" | b"information" | b"informational" | b"debug" | b"debu" | b"dbg"
-        | b"dbug" | b"trace" | b"trce" | b"trc" | b"verbose" | b"vrb" | b"notice" | b"fine"
-        | b"finer" | b"finest" | b"default" => Some(Severity::Other),
+        | b"dbug" | b"trace" | b"trce" | b"trc" | b"verbose" | b"vrb" | b"notice" | b"noti"
+        | b"notification" | b"fine" | b"finer" | b"finest" | b"default" => Some(Severity::Other),
         _ => None,
     }
 }
@@ -264,6 +271,18 @@ pub(super) fn severity_of_weak_word(word: &[u8]) -> Option<Severity> {
         b"failure" | b"failed" => Some(Severity::Error),
         b"log" | b"note" | b"config" | b"system" | b"detail" | b"hint" | b"statement"
         | b"context" | b"success" => Some(Severity::Other),
+        _ => None,
+    }
+}
+
+/// Returns the severity for a word that names one only among severities: an alarm of
+/// telecommunications (ITU-T X.733), a risk, or an unusual abbreviation. `None` for other words.
+pub(super) fn severity_of_contextual_word(word: &[u8]) -> Option<Severity> {
+    match lower_case(word)?.get(..word.len())? {
+        b"major" | b"high" | b"exc" => Some(Severity::Error),
+        b"minor" | b"medium" | b"moderate" | b"war" | b"caution" => Some(Severity::Warn),
+        b"normal" | b"low" | b"cleared" | b"clear" | b"indeterminate" | b"not" | b"status"
+        | b"action" | b"audit" | b"message" => Some(Severity::Other),
         _ => None,
     }
 }

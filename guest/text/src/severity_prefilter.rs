@@ -94,15 +94,15 @@ const HAS_BYTE_SHUFFLE: bool =
     cfg!(any(target_feature = "simd128", target_feature = "ssse3", target_feature = "neon"));
 
 /// The three-letter parts of words such as `error` and `warning` that are searched. In other
-/// languages, these are `schwerwiegend`, `varning`, `grave`, `fehler`, `advertencia`, `allvarlig`
-/// and `avvertenza`. Each of the eight sets is one bit in [`NIBBLE_TABLES`]. The grouping keeps
+/// languages, these are `schwerwiegend`, `varning`, `grave`, `fehler`, `advertencia`, `allvarlig`,
+/// `avvertenza`, `aviso` and `attention`. Each of the eight sets is one bit in [`NIBBLE_TABLES`]. The grouping keeps
 /// accidental matches rare.
 const WORDS: [&[&[u8; 3]]; 8] = [
     &[b"err", b"thr", b"ero"],
     &[b"war", b"wrn", b"ale"],
     &[b"fat", b"ftl", b"fai", b"fau"],
     &[b"cri", b"hwe", b"rni"],
-    &[b"tra", b"rav"],
+    &[b"tra", b"rav", b"avi", b"tte"],
     &[b"sev", b"lev", b"feh", b"dve"],
     &[b"pan", b"eme"],
     &[b"lvl", b"exc", b"lva", b"avv"],
@@ -212,6 +212,8 @@ mod tests {
             "ADVERTENCIA: x",
             "AVVERTENZA: x",
             "VARNING: x",
+            "[AVISO] x",
+            "ATTENTION:  x",
         ];
         for grave in grave {
             for before in 0..70 {

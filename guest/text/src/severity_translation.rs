@@ -23,9 +23,11 @@ pub(super) fn severity_of_translation(word: &[u8]) -> Option<Severity> {
     lower.iter_mut().zip(word).for_each(|(to, from)| *to = from.to_ascii_lowercase());
     match lower.get(..word.len())? {
         b"schwerwiegend" | b"grave" | b"allvarlig" | b"fehler" | b"erreur" | b"errore"
-        | b"fatale" => Some(Severity::Error),
+        | b"fatale" | b"fout" | b"virhe" | b"feil" | b"fejl" | b"chyba" | b"hata" | b"hiba"
+        | b"kritisch" | b"critique" | b"critico" => Some(Severity::Error),
         b"warnung" | b"advertencia" | b"avertissement" | b"avvertenza" | b"avviso" | b"varning"
-        | b"attention" | b"attenzione" | b"aviso" => Some(Severity::Warn),
+        | b"attention" | b"attenzione" | b"aviso" | b"alerta" | b"alerte" | b"achtung"
+        | b"waarschuwing" | b"varoitus" | b"advarsel" => Some(Severity::Warn),
         b"informationen" | b"informations" | b"informazioni" | b"infos" | b"konfiguration"
         | b"configurar" | b"configurazione" | b"konfig" | b"fein" | b"feiner" | b"detallado"
         | b"detalhado" | b"buono" | b"migliore" | b"finare" | b"hinweis" => Some(Severity::Other),
@@ -36,16 +38,42 @@ pub(super) fn severity_of_translation(word: &[u8]) -> Option<Severity> {
 /// Returns the severity that a word in lower case, with letters beyond ASCII, names.
 fn severity_of_wide_word(word: &str) -> Option<Severity> {
     match word {
-        "重大" | "심각" | "严重" | "嚴重" | "ошибка" | "错误" | "錯誤" | "エラー" | "오류" => {
-            Some(Severity::Error)
-        }
-        "advertência" | "警告" | "경고" | "предупреждение" => {
-            Some(Severity::Warn)
-        }
-        "información" | "informações" | "configuração" | "précis" | "情報" | "信息" | "資訊"
-        | "정보" | "構成" | "配置" | "組態" | "구성" | "詳細" | "详细" => {
-            Some(Severity::Other)
-        }
+        "重大"
+        | "심각"
+        | "严重"
+        | "嚴重"
+        | "ошибка"
+        | "错误"
+        | "錯誤"
+        | "エラー"
+        | "오류"
+        | "błąd"
+        | "crítico"
+        | "критическая" => Some(Severity::Error),
+        "advertência"
+        | "警告"
+        | "경고"
+        | "предупреждение"
+        | "ostrzeżenie"
+        | "varování"
+        | "uyarı"
+        | "figyelmeztetés" => Some(Severity::Warn),
+        "información"
+        | "informações"
+        | "configuração"
+        | "précis"
+        | "情報"
+        | "信息"
+        | "資訊"
+        | "정보"
+        | "информация"
+        | "отладка"
+        | "構成"
+        | "配置"
+        | "組態"
+        | "구성"
+        | "詳細"
+        | "详细" => Some(Severity::Other),
         _ => None,
     }
 }
