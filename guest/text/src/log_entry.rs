@@ -195,11 +195,19 @@ fn entries<'t>(
                     if let Some(message) = message_of_record(text, at, format) {
                         entry.join(&without_colours(text.line(message)));
                     }
+                } else if is_error_number(entry.says.get(entry.message..).unwrap_or_default()) {
+                    if at + 1 < text.len() {
+                        let next = without_colours(text.line(at + 1));
+                        let start = format.read(&next).message;
+                        entry.join(next.get(start..).unwrap_or_default());
+                        entry.header_lines = 1;
+                    }
                 } else if has_message_below(&entry) {
                     let next = without_colours(text.line(at + 1));
                     let is_own = is_indented(&next)
                         || entry.says.ends_with(b"===")
                         || is_code(entry.says.get(entry.message..).unwrap_or_default())
+                        || ends_header(entry.says.get(entry.message..).unwrap_or_default())
                         || is_tag(&entry.says)
                         || next.starts_with(b"!MESSAGE ");
                     let is_own = is_own && !next.trim_ascii().is_empty();
@@ -257,6 +265,7 @@ fn has_message_below(entry: &LogEntry<'_>) -> bool {
         && entry.message_end.is_none()
         && (name.is_empty()
             || is_code(name)
+            || ends_header(name)
             || is_tag(&entry.says)
             || entry.says.starts_with(ECLIPSE_ENTRY)
             || name.ends_with(b"[[")
@@ -273,6 +282,20 @@ fn is_tag(line: &[u8]) -> bool {
             && memchr::memchr2(b'<', b'>', inner).is_none()
             && !inner.ends_with(b"/")
     })
+}
+
+/// Returns true for a source that ends a header: `/ActivityManager ]`.
+fn ends_header(text: &[u8]) -> bool {
+    text.starts_with(b"/") && text.ends_with(b" ]") && !has_words(text)
+}
+
+/// Returns true for the number of an error of SQL Server, whose message is in the next entry:
+/// `18456, Severity: 14, State: 8.`.
+fn is_error_number(text: &[u8]) -> bool {
+    let text = text.trim_ascii_start();
+    let text = text.strip_prefix(b":").unwrap_or(text).trim_ascii_start();
+    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    digits > 0 && text.get(digits..).is_some_and(|rest| rest.starts_with(b", Severity: "))
 }
 
 /// Returns true for a number in brackets, as the code after a severity: `Error(1012004)`.

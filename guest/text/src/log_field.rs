@@ -219,9 +219,9 @@ impl FieldValues<'_> {
         // Numbers of other levels and of the priorities of jobs are not rare below 5.
         let numbers = &self.numbers;
         let harmless = numbers.iter().filter(|number| **number >= 5).count();
-        let is_syslog = has_part(self.name, &[b"sev", b"pri"])
-            && are_syslog(numbers)
-            && harmless * 10 >= numbers.len() * 7;
+        let usual = numbers.iter().filter(|number| **number >= 6).count();
+        let has_level = has_part(self.name, &[b"sev", b"pri"]) || usual * 10 >= numbers.len() * 7;
+        let is_syslog = has_level && are_syslog(numbers) && harmless * 10 >= numbers.len() * 7;
         (is_syslog && is_most(numbers.len())).then_some(NumberScale::Syslog)
     }
 }

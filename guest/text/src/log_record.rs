@@ -4,14 +4,23 @@ use super::severity::{Severity, severity_of_word};
 
 /// The maximum number of lines of a record that are searched for its message.
 pub(super) const MAX_RECORD_LINES: usize = 40;
-/// The names of lines that state a severity, in lower case.
-const SEVERITY_NAMES: [&[u8]; 7] =
-    [b"level", b"severity", b"priority", b"log level", b"entry type", b"type", b"event type"];
-/// The names of lines that have the message, in lower case.
+/// The names of lines that state a severity, in lower case and without spaces.
+const SEVERITY_NAMES: [&[u8]; 9] = [
+    b"level",
+    b"severity",
+    b"priority",
+    b"loglevel",
+    b"leveldisplayname",
+    b"severitylevel",
+    b"entrytype",
+    b"eventtype",
+    b"type",
+];
+/// The names of lines that have the message, in lower case and without spaces.
 const MESSAGE_NAMES: [&[u8]; 6] =
-    [b"message", b"msg", b"description", b"text", b"message text", b"event text"];
-/// The length of the longest of these names, in bytes.
-const MAX_NAME_BYTES: usize = 12;
+    [b"message", b"msg", b"description", b"text", b"messagetext", b"eventtext"];
+/// The maximum length of a name with the spaces after it, in bytes.
+const MAX_NAME_BYTES: usize = 32;
 
 /// Returns the severity that a line of a record states, if it has nothing else. `None` for other
 /// lines.
@@ -40,9 +49,13 @@ fn named_line<'l, T>(
     read: impl Fn(&[u8]) -> T,
 ) -> Option<(T, &'l [u8])> {
     let line = line.trim_ascii();
-    let sign = memchr::memchr2(b':', b'=', line.get(..MAX_NAME_BYTES + 8).unwrap_or(line))?;
+    let sign = memchr::memchr2(b':', b'=', line.get(..MAX_NAME_BYTES).unwrap_or(line))?;
     let name = line.get(..sign)?.trim_ascii_end();
-    let known = names.iter().find(|known| known.eq_ignore_ascii_case(name))?;
+    let is_name = |known: &&&[u8]| {
+        let letters = name.iter().filter(|byte| **byte != b' ');
+        letters.map(u8::to_ascii_lowercase).eq(known.iter().copied())
+    };
+    let known = names.iter().find(is_name)?;
     let value = line.get(sign..)?;
     // DataStage writes two signs.
     let value = value.strip_prefix(b"::").or_else(|| value.get(1..))?;
@@ -63,6 +76,8 @@ mod tests {
             ("Level: 3", None),
             ("Type: Error of a kind", None),
             ("Levels: Error", None),
+            ("LevelDisplayName : Error", Some(Severity::Error)),
+            ("Entry Type\t: Warning", Some(Severity::Warn)),
         ] {
             assert_eq!(record_severity(line.as_bytes()), expected, "{line}");
         }

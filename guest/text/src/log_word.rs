@@ -187,7 +187,8 @@ pub(super) fn translated_word(
     let word = line.get(start..end).filter(|word| word.len() <= MAX_TRANSLATION_BYTES)?;
     let word = word_at(line, start, end, field, Some(severity_of_translation(word)?))?;
     // In prose, words such as `attention` are usual.
-    let is_named = word.is_upper || word.is_label || word.style.right == b']';
+    let is_column = word.style.left == word.style.right && b",;|".contains(&word.style.left);
+    let is_named = word.is_upper || word.is_label || word.style.right == b']' || is_column;
     is_named.then_some(SeverityWord { is_translated: true, ..word })
 }
 
@@ -226,6 +227,11 @@ fn word_at(
             | b'/'
             | b'_'
             | b'-'
+            | b'#'
+            | b'~'
+            | b'^'
+            | b'>'
+            | b'+'
     ) || !matches!(
         right,
         b' ' | b'\t'
@@ -246,6 +252,10 @@ fn word_at(
             | b'!'
             | b'-'
             | b'.'
+            | b'~'
+            | b'#'
+            | b'^'
+            | b'+'
     ) {
         return None;
     }
@@ -322,7 +332,8 @@ fn word_at(
                 severity
             };
             let mut translated = || {
-                let is_named = is_upper || matches!(right, b':' | b']');
+                let is_named =
+                    is_upper || matches!(right, b':' | b']') || is_column && left == right;
                 let severity = is_named.then(|| severity_of_translation(word)).flatten();
                 is_translated = severity.is_some();
                 severity
@@ -343,7 +354,8 @@ fn word_at(
         matches!(trimmed.last(), None | Some(b':' | b']' | b')' | b'|' | b'[' | b'<' | b'('));
     let is_marked = matches!(right, b':' | b']' | b')' | b'>' | b'|') || letters == Letters::Upper;
     let is_label = begins_message && (is_marked || is_upper) && letters.is_word();
-    is_contextual |= is_joined;
+    // Such signs count only if most entries have them.
+    is_contextual |= is_joined || b"#~^>+".contains(&left) || b"~#^+".contains(&right);
     let is_label = is_label && !is_contextual;
     let style = SeverityStyle { left, right, letters };
     let begins_line = start == 0 && right == b':' && letters.is_word();

@@ -134,6 +134,20 @@ fn numbers_without_a_name() {
 }
 
 #[test]
+fn unusual_signs_around_words() {
+    check("hash", |at, level, says| format!("10:00:{at:02} #{} {says}", level.to_uppercase()));
+    check("tilde", |at, level, says| format!("10:00:{at:02} ~{level}~ {says}"));
+    check("columns in German", |at, level, says| {
+        let word = word(level, ["Fehler", "Warnung", "Information", "Information"]);
+        format!("{at};02.01.2026;10:00:{at:02};{word};SPS;\"{says}\"")
+    });
+    check("numbers of levels", |at, level, says| {
+        let number = number(level, [3, 4, 6, 7]);
+        format!("2026-01-02T10:00:{at:02}Z level={number} facility=3 {says}")
+    });
+}
+
+#[test]
 fn severities_in_names() {
     check("underscore", |at, level, says| {
         let word = word(level, ["ERROR", "WARN", "INFO", "INFO"]);
@@ -197,6 +211,15 @@ fn records_of_several_lines() {
     let events = |at| record(at, if at == 7 { "Error" } else { "Information" }, "disk state");
     let events: String = (0..20).map(events).collect();
     assert_eq!(says(&events), ["  Level: Error disk state"]);
+    let record = |at: usize| {
+        let level = if at == 7 { "Error" } else { "Information" };
+        format!(
+            "TimeCreated      : 1/2/2026 10:00:{at:02} AM\nId               : {at}\n\
+             LevelDisplayName : {level}\nMessage          : disk state\n\n"
+        )
+    };
+    let events: String = (0..20).map(record).collect();
+    assert_eq!(says(&events), ["LevelDisplayName : Error Message          : disk state"]);
     // The settings of a program have no times.
     let settings = "- name: a\n  path: /b\n  file: /c\n  level: info\n- name: b\n  path: /c\n  file: /d\n  level: error\n";
     assert_eq!(severe(&settings.repeat(20)).1, []);
@@ -256,6 +279,8 @@ fn similar_texts_have_no_errors() {
         "| a | Major |\n| b | Minor |\n| c | Normal |\n",
         "N 7 miles\nE 3 miles\nW 2 miles\nS 1 mile\n",
         "I. First\nV. Fifth\nC. Hundredth\nD. Last\n",
+        "10:00:00 level=6 tank\n10:00:01 level=3 tank\n10:00:02 level=5 tank\n",
+        "10:00:00 GET #error ok\n10:00:01 see #12 of a+error\n10:00:02 a >error b\n",
         "10:00:00 cpu 3: idle\n10:00:01 cpu 1: idle\n10:00:02 cpu 4: idle\n",
         "10:00:00 1: one\n10:00:01 2: two\n10:00:02 3: three\n10:00:03 4: four\n",
         "10:00:00 MAX_ERROR is 7\n10:00:01 the NetError: value\n10:00:02 set LOG_ERR to 3\n",
