@@ -290,12 +290,14 @@ fn ends_header(text: &[u8]) -> bool {
 }
 
 /// Returns true for the number of an error of SQL Server, whose message is in the next entry:
-/// `18456, Severity: 14, State: 8.`.
+/// `spid52  Error: 18456, Severity: 14, State: 8.`.
 fn is_error_number(text: &[u8]) -> bool {
-    let text = text.trim_ascii_start();
-    let text = text.strip_prefix(b":").unwrap_or(text).trim_ascii_start();
-    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    digits > 0 && text.get(digits..).is_some_and(|rest| rest.starts_with(b", Severity: "))
+    let name = b"Error: ";
+    let at = memchr::memmem::find(text, name).map(|at| at + name.len());
+    at.and_then(|at| text.get(at..)).is_some_and(|text| {
+        let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        digits > 0 && text.get(digits..).is_some_and(|rest| rest.starts_with(b", Severity: "))
+    })
 }
 
 /// Returns true for a number in brackets, as the code after a severity: `Error(1012004)`.

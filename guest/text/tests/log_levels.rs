@@ -248,6 +248,15 @@ fn messages_in_the_line_below() {
     let expected = "<event time=\"1767348007\" level=\"ERROR\"> <message>of 7</message>";
     assert_eq!(says(&events), [expected]);
     let entry = |at: usize| {
+        let time = format!("2026-01-02 10:00:{at:02}.12 spid7");
+        let error = format!("{time}     Error: 18456, Severity: 14, State: 8.\n");
+        format!("{}{time}     message of {at}\n", if at == 7 { &error } else { "" })
+    };
+    let server: String = (0..20).map(entry).collect();
+    let expected = "2026-01-02 10:00:07.12 spid7     Error: 18456, Severity: 14, State: 8. spid7     \
+                    message of 7";
+    assert_eq!(says(&server), [expected]);
+    let entry = |at: usize| {
         let letter = if at == 7 { "E" } else { "I" };
         format!(
             "01/02/2026 10:00:{at:02} AM - Process(1.{at}) User(mqm)\n    Host(a)\n\nAMQ99{at:02}{letter}: message of {at}.\n\nACTION:\nNone.\n-----\n"
