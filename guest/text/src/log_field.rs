@@ -25,6 +25,9 @@ pub(super) enum NumberScale {
     Syslog,
     /// Greater numbers are more severe, in steps of one: 2 is a warning, 3 and 4 are errors.
     Ones,
+    /// The severities of events in the formats LEEF and CEF, from 0 to 10: 4 to 6 are warnings, 7
+    /// to 10 errors.
+    Events,
     /// The severity numbers of OpenTelemetry: 13 to 16 are warnings, 17 to 24 errors.
     OpenTelemetry,
 }
@@ -222,7 +225,15 @@ impl FieldValues<'_> {
         let usual = numbers.iter().filter(|number| **number >= 6).count();
         let has_level = has_part(self.name, &[b"sev", b"pri"]) || usual * 10 >= numbers.len() * 7;
         let is_syslog = has_level && are_syslog(numbers) && harmless * 10 >= numbers.len() * 7;
-        (is_syslog && is_most(numbers.len())).then_some(NumberScale::Syslog)
+        if is_syslog && is_most(numbers.len()) {
+            return Some(NumberScale::Syslog);
+        }
+        let low = numbers.iter().filter(|number| **number <= 3).count();
+        let are_events = has_part(self.name, &[b"sev"])
+            && numbers.iter().all(|number| *number <= 10)
+            && numbers.iter().any(|number| *number > 4)
+            && low * 10 >= numbers.len() * 7;
+        (are_events && is_most(numbers.len())).then_some(NumberScale::Events)
     }
 }
 
@@ -338,14 +349,17 @@ fn severity_of_number(text: &[u8], scale: NumberScale) -> Option<Severity> {
         (NumberScale::Tens, 50 | 60)
         | (NumberScale::Syslog, 0..=3)
         | (NumberScale::Ones, 3 | 4)
+        | (NumberScale::Events, 7..=10)
         | (NumberScale::OpenTelemetry, 17..=24) => Severity::Error,
         (NumberScale::Tens, 40)
         | (NumberScale::Syslog, 4)
         | (NumberScale::Ones, 2)
+        | (NumberScale::Events, 4..=6)
         | (NumberScale::OpenTelemetry, 13..=16) => Severity::Warn,
         (NumberScale::Tens, 10 | 20 | 30)
         | (NumberScale::Syslog, 5..=7)
         | (NumberScale::Ones, 0 | 1)
+        | (NumberScale::Events, 0..=3)
         | (NumberScale::OpenTelemetry, 1..=12) => Severity::Other,
         _ => return None,
     })

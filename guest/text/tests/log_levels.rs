@@ -108,6 +108,10 @@ fn pairs_of_many_names() {
         let level = number(level, [3, 4, 6, 7]);
         format!("Jan  2 10:00:{at:02} fw iked[{at}]: severity={level} msg_id=\"{at}\" {says}")
     });
+    check("severities of events", |at, level, says| {
+        let level = number(level, [9, 5, 2, 1]);
+        format!("Jan  2 10:00:{at:02} ids LEEF:1.0|V|IPS|5.1|{at}|src=a\tsev={level}\tmsg={says}")
+    });
     check("words", |at, level, says| {
         let level = word(level, ["Alert", "Warning", "Notice", "Information"]);
         format!("date=2026-01-02 time=10:00:{at:02} priority={level} message=\"{says}\"")
