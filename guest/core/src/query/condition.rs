@@ -4,6 +4,7 @@
 //! of another type. Records for which the whole condition is unknown are left out and counted.
 
 mod any_case;
+mod arrays;
 mod build;
 mod calls;
 mod correlate;

@@ -83,6 +83,11 @@ impl Literal {
             self.scale = Scale::Time { order, has_zone: has_zone && own };
             return Ok(note);
         }
+        if let Some(number) = self.number
+            && let Some(note) = self.fit_unit(number, &scale, survey, field)?
+        {
+            return Ok(Some(note));
+        }
         if !is_fitting {
             // The literal is an amount of another unit, or one beside plain numbers.
             let is_word = self.scale == Scale::Text && survey.is_uniform();
@@ -104,10 +109,65 @@ impl Literal {
         Ok(note.or(of_money))
     }
 
+    /// Makes a number comparable with amounts that all have one unit. Returns a note for the answer.
+    /// `None` if the values are no amounts, or if some have no unit.
+    ///
+    /// # Errors
+    /// Returns the reason if the number may be one of another unit.
+    fn fit_unit(
+        &mut self,
+        number: Number,
+        scale: &Scale,
+        survey: &ScaleSurvey,
+        field: &str,
+    ) -> Result<Option<String>, String> {
+        let is_amount = matches!(scale, Scale::Amount(_)) && survey.has_units_only();
+        if !is_amount || number.float == 0.0 && scale.position(&self.value()).is_some() {
+            return Ok(None);
+        }
+        let Some((of_unit, unit)) = survey.clear_unit(number) else {
+            return Err(format!(
+                "{field} holds amounts, such as {}, and {self} has no unit: write the amount with its unit, in quotes",
+                survey.samples()
+            ));
+        };
+        self.scale = of_unit;
+        Ok(Some(format!("{self} was compared with the amounts in {unit} at {field}")))
+    }
+
+    /// Makes a number equal amounts that all have one unit: `281` is `281 km`. Returns a note for the
+    /// answer. `None` if the values are no such amounts.
+    pub(super) fn fit_equality(&mut self, survey: &ScaleSurvey, field: &str) -> Option<String> {
+        let (scale, unit) = survey.clear_unit(self.number?)?;
+        self.scale = scale;
+        Some(format!("{self} was compared with the amounts in {unit} at {field}"))
+    }
+
+    /// Returns this number with the unit of the amount `sample`, in quotes. `None` if it is no
+    /// number, or if the text is no amount.
+    pub(super) fn in_unit_of(&self, sample: &str) -> Option<String> {
+        let number = self.number.and(Some(&self.text))?;
+        let is_digit = |c: char| c.is_ascii_digit();
+        let (start, end) = (sample.find(is_digit)?, sample.rfind(is_digit)? + 1);
+        let amount = format!("{}{number}{}", sample.get(..start)?, sample.get(end..)?);
+        let scale = Scale::of_literal(&amount, false);
+        matches!(scale, Scale::Amount(_) | Scale::Money { .. }).then(|| quote(&amount))
+    }
+
     /// Returns the literal as a value.
     pub(super) fn value(&self) -> Value<'_> {
         let text = Cow::Borrowed(self.text.as_str());
         if self.number.is_some() { Value::Number(text) } else { Value::Text(text) }
+    }
+
+    /// Returns true if the literal is written as a call, such as `BLANK()`.
+    pub(super) fn is_call(&self) -> bool {
+        let call = self.text.strip_suffix(')').and_then(|text| text.split_once('('));
+        let is_name = |name: &str| {
+            name.starts_with(char::is_alphabetic)
+                && name.chars().all(|c| c.is_alphanumeric() || "_.".contains(c))
+        };
+        !self.is_quoted && call.is_some_and(|(name, _)| is_name(name))
     }
 
     /// Returns the literal as a number. `None` if it is not one.
@@ -138,6 +198,9 @@ impl Literal {
     pub(super) fn equals(&self, value: &Value<'_>) -> Option<bool> {
         match value {
             Value::Null | Value::Object => None,
+            value if !self.scale.unit().is_empty() => {
+                Some(self.order(value) == Some(Ordering::Equal))
+            }
             Value::Bool(value) => Some(self.boolean() == Some(*value)),
             Value::Text(text) if text.as_ref() == self.text => Some(true),
             Value::Text(text) if self.ignores_case && is_same_text(text, &self.text) => Some(true),

@@ -4,6 +4,7 @@ mod apply;
 mod arithmetic;
 mod date_unit;
 mod difference;
+mod length;
 mod names;
 mod nesting;
 mod text_part;
@@ -27,6 +28,8 @@ use crate::json::outline::{NodeId, Outline};
 pub(super) enum FieldFunction {
     /// The number of elements of a list, members of an object, or characters of a text.
     Length,
+    /// The number of elements of a list. A value that is no list is one element.
+    Count,
     Lower,
     Upper,
     /// The text without white space around it.
@@ -128,6 +131,9 @@ impl Operand {
             && let Some(method) = method(&word)
         {
             reader.eat("()");
+            // Tables have their methods of texts in `str`.
+            let column = owner.clone().split_last().filter(|(_, last)| last == "str");
+            let owner = column.map_or(owner, |(column, _)| column);
             (name, function) = (owner, Some(method));
         }
         if reader.eat("::") {
@@ -319,7 +325,7 @@ impl Operand {
             return expression.check_percentages();
         }
         if !all.is_empty() {
-            self.field = self.name.resolve(records, all)?;
+            self.bind_field(records, all)?;
         }
         if let Some(FieldFunction::Date(_)) = self.function {
             self.order = self.day_order(records, all).unwrap_or(self.order);
@@ -402,8 +408,9 @@ impl Operand {
         let Some(function) = self.function else {
             return self.field.visit(outline, id, &mut |value| visit(value));
         };
-        if function == FieldFunction::Length {
-            return self.field.visit_lengths(outline, id, &mut |length| {
+        if self.is_length() {
+            let is_count = function == FieldFunction::Count;
+            return self.field.visit_lengths(outline, id, is_count, &mut |length| {
                 visit(
                     length.map_or(Value::Null, |length| Value::Number(length.to_string().into())),
                 );
@@ -437,6 +444,7 @@ impl std::fmt::Display for Operand {
                 write!(f, "round({field}, {decimals})")
             }
             Some(FieldFunction::Date(part)) => write!(f, "{}({field})", part.name()),
+            Some(FieldFunction::Count) => write!(f, "length({field})"),
             Some(function) => {
                 let name = FUNCTIONS.iter().find(|(_, known)| *known == function);
                 write!(f, "{}({field})", name.map_or("", |(name, _)| name))

@@ -289,14 +289,36 @@ impl<'t> Reader<'t> {
         true
     }
 
-    /// Reads a quoted text after white space. A backslash or a doubled quote escapes the quote.
-    /// `None` if no quote is next.
+    /// Reads the prefix of a quoted text in Python and SQL, such as `r'\d'` and `N'x'`. Returns true
+    /// if backslashes have no effect in the text.
+    ///
+    /// # Errors
+    /// Returns a message for the caller if the text may contain variables.
+    fn prefix(&mut self) -> Result<bool, String> {
+        let word = self.peek_word();
+        let is_prefix = ["r", "b", "u", "f", "n", "e", "rb", "br"]
+            .iter()
+            .any(|known| known.eq_ignore_ascii_case(word));
+        let mut after = self.rest().get(word.len()..).unwrap_or_default().chars();
+        let mark = after.next().filter(|mark| is_prefix && matches!(mark, '\'' | '"'));
+        let Some(mark) = mark else { return Ok(false) };
+        let has_variable = after.take_while(|next| *next != mark).any(|next| next == '{');
+        if word.eq_ignore_ascii_case("f") && has_variable {
+            return Err(self.error("an f-string has variables: write the text itself"));
+        }
+        self.at += word.len();
+        Ok(word.contains(['r', 'R']))
+    }
+
+    /// Reads a quoted text after white space. A backslash or a doubled quote escapes the quote,
+    /// except in a raw text such as `r'\d'`. `None` if no quote is next.
     ///
     /// # Errors
     /// Returns a message for the caller if the closing quote is missing.
     pub(super) fn quoted(&mut self) -> Result<Option<String>, String> {
         let start = self.at;
         self.skip_space();
+        let is_raw = self.prefix()?;
         let Some((_, close)) = QUOTES.iter().find(|(open, _)| self.peek() == Some(*open)) else {
             self.at = start;
             return Ok(None);
@@ -305,6 +327,10 @@ impl<'t> Reader<'t> {
         let mut text = String::new();
         while let Some(next) = self.next() {
             match next {
+                '\\' if is_raw => {
+                    text.push('\\');
+                    text.extend(self.next());
+                }
                 '\\' => match self.next() {
                     Some('n') => text.push('\n'),
                     Some('t') => text.push('\t'),

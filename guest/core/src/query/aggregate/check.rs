@@ -82,7 +82,7 @@ pub(super) fn choose_scale(
         return Some(format!("{} is a number of {unit}", item.verbatim));
     }
     let units = operand.computed.as_ref().and_then(|expression| expression.units());
-    if let Some(units) = units {
+    if let Some(units) = units.or_else(|| operand.length_note()) {
         return Some(format!("{}: {units}", item.verbatim));
     }
     let of_unit = || {

@@ -101,8 +101,32 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Result<Reading, String> {
     Ok(reading)
 }
 
+/// Reads the words of `distinct x`, `unique values of x`, `distinct count of x` and `count of
+/// distinct x`, before the field. Returns the function that they denote. `None`, with nothing read,
+/// if other words are next.
+pub(super) fn distinct_words(reader: &mut Reader<'_>) -> Option<AggregateFunction> {
+    let mut rest = reader.clone();
+    let is_count = rest.keyword(&["number of", "count of", "count"]).is_some();
+    rest.keyword(&["distinct", "unique"])?;
+    let is_count = rest.keyword(&["count of", "count"]).is_some() || is_count;
+    let _ = rest.keyword(&["values of", "of"]);
+    let mut end = rest.clone();
+    let is_field = !rest.rest().trim_start().starts_with('(') && !end.is_at_end();
+    if !is_field || rest.clone().keyword(&CLAUSES).is_some() {
+        return None;
+    }
+    *reader = rest;
+    Some(match is_count {
+        true => AggregateFunction::CountDistinct,
+        false => AggregateFunction::Distinct,
+    })
+}
+
 /// Reads a function of the values of a field.
 fn plain(reader: &mut Reader<'_>) -> Result<Reading, String> {
+    if let Some(function) = distinct_words(reader) {
+        return Ok(Reading::Total(Aggregate::new(function, Some(field(reader)?))));
+    }
     let word = reader.peek_word();
     let Some(mut function) = function(word) else {
         return Err(syntax(&reader.error("the name of a total is expected here")));
@@ -142,9 +166,6 @@ fn plain(reader: &mut Reader<'_>) -> Result<Reading, String> {
             return Err(reader
                 .error("a closing parenthesis is expected here; for other expressions use jq"));
         }
-    } else if reader.keyword(&["distinct"]).is_some() {
-        function = AggregateFunction::CountDistinct;
-        operand = Some(Operand::read(reader)?);
     }
     if function != AggregateFunction::Count && operand.is_none() {
         return Err(syntax(&reader.error(&format!("{word} takes a field: {word}(x)"))));

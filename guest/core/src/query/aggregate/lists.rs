@@ -4,7 +4,7 @@
 use super::Aggregate;
 use crate::json::outline::{NodeId, Outline};
 use crate::query::field::FieldPath;
-use crate::query::operand::{FieldFunction, Operand};
+use crate::query::operand::Operand;
 use crate::query::records::RecordSet;
 
 /// The maximum number of rows of one record.
@@ -203,7 +203,7 @@ impl Row {
 /// Returns the outermost list through which all fields of an operand lead. `None` if there is no
 /// such list.
 pub(super) fn outer_list(operand: &Operand, records: &RecordSet<'_>) -> Option<FieldPath> {
-    if operand.function == Some(FieldFunction::Length) {
+    if operand.is_length() {
         return None;
     }
     FieldPath::shared_list(&operand.paths(), &records.outline, &records.ids)

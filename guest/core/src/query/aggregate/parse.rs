@@ -8,8 +8,8 @@
 //! total   = "count" | function "(" field ")" [ "filter" "(" condition ")" ]
 //! ```
 
-use super::item::{CLAUSES, alias, field, function, syntax};
-use super::{Aggregate, GroupedTotals, SortKey, expression, spreadsheet};
+use super::item::{CLAUSES, alias, distinct_words, field, function, syntax};
+use super::{Aggregate, AggregateFunction, GroupedTotals, SortKey, expression, spreadsheet};
 use crate::query::condition::TotalsCondition;
 use crate::query::operand::Operand;
 use crate::query::order::{Order, read_direction};
@@ -52,6 +52,7 @@ fn segment(reader: &mut Reader<'_>) -> Result<GroupedTotals, String> {
         reader.reset(start);
     }
     let _ = reader.keyword(&["select"]);
+    let values = distinct_words(&mut reader.clone()) == Some(AggregateFunction::Distinct);
     // A formula of a spreadsheet: `=SUMIF(…)`.
     let _ = reader.eat("=");
     let (mut items, mut fields): (Vec<Aggregate>, Vec<_>) = (Vec::new(), Vec::new());
@@ -77,6 +78,13 @@ fn segment(reader: &mut Reader<'_>) -> Result<GroupedTotals, String> {
         if !reader.eat(",") {
             break;
         }
+    }
+    // The pairs of two fields in SQL, and the values of each in other languages.
+    if values && items.len() + fields.len() > 1 {
+        reader.reset(start);
+        return Err(syntax(&reader.error(
+            "distinct takes one field here: write count by a, b for pairs, or distinct(a), distinct(b)",
+        )));
     }
     if reader.keyword(&["from"]).is_some() {
         // The name of the table, which is this answer.
@@ -214,6 +222,9 @@ fn total_name(reader: &mut Reader<'_>) -> Result<String, String> {
 /// Returns true if a total is next: a function with its parenthesis, or `count`.
 fn is_total(reader: &Reader<'_>) -> bool {
     let mut rest = reader.clone();
+    if distinct_words(&mut rest).is_some() {
+        return true;
+    }
     let word = rest.peek_word();
     let is_named = function(word).is_some() || spreadsheet::is_function(word);
     if !is_named || !rest.eat(word) {

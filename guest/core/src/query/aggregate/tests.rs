@@ -41,6 +41,24 @@ fn groups_may_come_first() {
 }
 
 #[test]
+fn distinct_values_have_several_spellings() {
+    let values = r#"{"count":2,"values":["done","open"]}"#;
+    for text in ["distinct s", "unique s", "distinct values of s"] {
+        assert_eq!(run(text), format!(r#"{{"records":4,"{text}":{values}}}"#));
+    }
+    for text in
+        ["distinct count of s", "distinct count s", "count distinct s", "number of unique s"]
+    {
+        assert_eq!(run(text), format!(r#"{{"records":4,"{text}":2}}"#));
+    }
+    assert!(run("unique count of t by s").contains(r#"{"open":2,"done":1,"null":0}"#));
+    // Pairs in SQL, and the values of each elsewhere.
+    for text in ["distinct s, t", "distinct s, sum(p)"] {
+        assert!(run(text).contains("write count by a, b"), "{text}");
+    }
+}
+
+#[test]
 fn conditions_of_totals_do_not_choose_elements() {
     let json = br#"{"rows":[{"s":"open","t":[{"x":1,"y":"a"},{"x":2,"y":"b"}]},{"s":"x","t":[]}]}"#;
     let records = RecordSet::locate(json, &EndpointSettings::default()).unwrap();

@@ -1,7 +1,8 @@
 //! Tests that are written as calls: `any(labels; name=bug)`, `tags.some(t => t.name == 'x')` and
 //! `/^new/i.test(kind)`.
 
-use super::build::{check_bounds, empty, negate, pattern};
+use super::arrays;
+use super::build::{check_bounds, empty, equal, negate, pattern};
 use super::literal::{read_literal, regex_literal};
 use super::member::{SoughtElement, with_member};
 use super::operator::{Sign, parse_operator};
@@ -86,7 +87,8 @@ impl Parser {
             "matches",
             "like",
         ];
-        if !has_parenthesis || self.names == Names::Totals || !known.contains(&word.as_str()) {
+        let is_known = |word: &str| known.contains(&word) || arrays::FUNCTIONS.contains(&word);
+        if !has_parenthesis || self.names == Names::Totals || !is_known(&word) {
             reader.reset(start);
             return Ok(None);
         }
@@ -97,6 +99,10 @@ impl Parser {
         }
         let operand = self.operand(reader)?;
         let test = match word.as_str() {
+            word if arrays::FUNCTIONS.contains(&word) && reader.eat(",") => match word {
+                "json_contains" => arrays::containing(reader, &operand, false)?,
+                _ => equal(operand, read_literal(reader, false)?)?,
+            },
             "exists" | "has" => negate(Test::leaf(operand, Check::IsNull)),
             "isnull" => Test::leaf(operand, Check::IsNull),
             "isnotnull" | "notnull" => negate(Test::leaf(operand, Check::IsNull)),
@@ -280,12 +286,13 @@ impl Parser {
         let Some((_, start)) = calls.iter().find(|(call, _)| rest.eat(call)) else {
             return Ok(None);
         };
-        let Some(text) = raw_text(&mut rest)?.filter(|_| rest.eat(",")) else { return Ok(None) };
+        let Some(text) = rest.quoted()?.filter(|_| rest.eat(",")) else { return Ok(None) };
         let operand = self.operand(&mut rest)?;
+        let (_, ignore_case) = options(&mut rest)?;
         rest.close()?;
         *reader = rest;
         let text = if start.is_empty() { text } else { format!("{start}(?:{text})") };
-        let check = pattern(Sign::Regex, &Literal::new(text, true))?;
+        let check = TextPattern::regex(&text, ignore_case.then_some(true))?;
         Ok(Some(Test::leaf(operand, Check::Matches(check))))
     }
 
@@ -325,13 +332,60 @@ fn text_test(
         Some((text, ignore_case)) => TextPattern::regex(&text, ignore_case)?,
         None => {
             let text = read_literal(reader, false)?.text;
+            let (is_plain, ignore_case) = options(reader)?;
             let text = if start.is_empty() { text } else { format!("{start}(?:{text})") };
-            pattern(sign, &Literal::new(text, true))?
+            let is_regex = sign == Sign::Regex || ignore_case;
+            match (is_plain, is_regex) {
+                (true, _) => TextPattern::contains(&text),
+                (false, true) if matches!(sign, Sign::Regex | Sign::Contains) => {
+                    TextPattern::regex(&text, ignore_case.then_some(true))?
+                }
+                _ => pattern(sign, &Literal::new(text, true))?,
+            }
         }
     };
     reader.close()?;
     Ok(Test::leaf(operand, Check::Matches(check)))
 }
+
+/// Reads the options of a method of texts in pandas, such as `, case=False, na=False`, and the flag
+/// of a regular expression in Python, `, re.I`. Returns true if the text is no regular expression,
+/// and true if case has no effect.
+fn options(reader: &mut Reader<'_>) -> Result<(bool, bool), String> {
+    let (mut is_plain, mut ignore_case) = (false, false);
+    while reader.eat(",") {
+        let found = OPTIONS.iter().find(|(text, _)| reader.eat(text));
+        match found {
+            Some((_, TextOption::Plain)) => is_plain = true,
+            Some((_, TextOption::AnyCase)) => ignore_case = true,
+            Some((_, TextOption::NoEffect)) => {}
+            None => {
+                return Err(reader.error(
+                    "of the options, case=False, na=False, regex=False and re.I are known",
+                ));
+            }
+        }
+    }
+    Ok((is_plain, ignore_case))
+}
+
+/// The effect of an option of a method of texts.
+enum TextOption {
+    Plain,
+    AnyCase,
+    NoEffect,
+}
+
+const OPTIONS: [(&str, TextOption); 8] = [
+    ("case=False", TextOption::AnyCase),
+    ("flags=re.IGNORECASE", TextOption::AnyCase),
+    ("flags=re.I", TextOption::AnyCase),
+    ("re.IGNORECASE", TextOption::AnyCase),
+    ("re.I", TextOption::AnyCase),
+    ("na=False", TextOption::NoEffect),
+    ("regex=True", TextOption::NoEffect),
+    ("regex=False", TextOption::Plain),
+];
 
 /// Returns true for a method that tests for null, and false for one that tests for a value. Also
 /// returns its arguments, with which `text` begins. `None` for other methods.
@@ -346,17 +400,6 @@ fn null_method(word: &str, text: &str) -> Option<(bool, &'static str)> {
     };
     let arguments = arguments.iter().find(|arguments| text.starts_with(**arguments))?;
     Some((is_null, arguments))
-}
-
-/// Reads a quoted text with Python's prefix `r`. Its escapes are those of a regular expression.
-/// `None` if no such text is next.
-fn raw_text(reader: &mut Reader<'_>) -> Result<Option<String>, String> {
-    let mut rest = reader.clone();
-    let is_raw = rest.eat("r") && rest.peek().is_some_and(|next| next == '"' || next == '\'');
-    if is_raw {
-        *reader = rest;
-    }
-    reader.quoted()
 }
 
 /// Returns the comparison that a text method makes. `None` if the method is unknown.

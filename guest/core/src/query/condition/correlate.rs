@@ -9,7 +9,8 @@ use super::{Check, Leaf, Operator, Test};
 use crate::json::outline::NodeId;
 use crate::json::scan::Kind;
 use crate::query::field::{FieldName, FieldPath, FieldStep};
-use crate::query::operand::{FieldFunction, Operand};
+use crate::query::literal::Literal;
+use crate::query::operand::Operand;
 use crate::query::reader::ELEMENTS_WITH_RECORD;
 use crate::query::records::RecordSet;
 use crate::query::scale::ScaleSurvey;
@@ -254,6 +255,18 @@ fn concerns_one_element(tests: &[Test], list: &FieldPath) -> Result<bool, String
     Ok(true)
 }
 
+impl Check {
+    /// Returns the literals of an equality that are numbers.
+    fn numbers(&mut self) -> Vec<&mut Literal> {
+        let literals = match self {
+            Self::Compare(_, literal) => std::slice::from_mut(literal),
+            Self::In(list) => list.as_mut_slice(),
+            _ => &mut [],
+        };
+        literals.iter_mut().filter(|literal| literal.number().is_some()).collect()
+    }
+}
+
 impl Leaf {
     fn bind(&mut self, records: &RecordSet<'_>, all: &[NodeId]) -> Result<(), String> {
         self.operand.bind(records, all)?;
@@ -291,10 +304,20 @@ impl Leaf {
                     found
                 })
             }),
-            Check::Compare(Operator::Equal, _)
-            | Check::In(_)
-            | Check::IsNull
-            | Check::HasValue(_) => None,
+            Check::Compare(Operator::Equal, _) | Check::In(_) => {
+                let literals = self.check.numbers();
+                let has_number = |id: &NodeId| {
+                    let mut found = false;
+                    operand.visit(&records.outline, *id, &mut |it| found |= it.number().is_some());
+                    found
+                };
+                if !literals.is_empty() && !all.iter().any(has_number) {
+                    add(operand);
+                }
+                let notes = literals.into_iter().map(|it| it.fit_equality(&survey, &field));
+                notes.reduce(|known, note| known.or(note)).flatten()
+            }
+            Check::IsNull | Check::HasValue(_) => None,
             Check::Compare(..) | Check::Between(..) | Check::Field(..) => {
                 add(operand);
                 if let Check::Field(_, other) = &self.check {
@@ -305,6 +328,7 @@ impl Leaf {
         };
         let computed = self.operand.computed.as_ref();
         let units = computed.and_then(|it| it.units().or_else(|| it.null_note()));
+        let units = units.or_else(|| self.operand.length_note());
         if let Some(units) = units {
             let own = self.reading.take();
             self.reading = Some(own.map_or(units.clone(), |own| format!("{own}; {units}")));
@@ -393,8 +417,7 @@ impl Leaf {
         }
         let (first, rest) = paths.split_first()?;
         let is_pair = rest.iter().any(|path| path != first);
-        let is_length = self.operand.function == Some(FieldFunction::Length);
-        if !is_pair || is_length {
+        if !is_pair || self.operand.is_length() {
             return None;
         }
         FieldPath::shared_list(&paths, &records.outline, all)
@@ -407,7 +430,7 @@ impl Leaf {
             return None;
         }
         let steps = self.operand.field.steps();
-        if self.operand.function == Some(FieldFunction::Length) {
+        if self.operand.is_length() {
             return None;
         }
         let depth = all

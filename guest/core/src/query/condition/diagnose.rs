@@ -1,5 +1,7 @@
 //! Explains conditions that match nothing, or leave records out.
 
+use std::cmp::Ordering;
+
 use super::{Check, Leaf, Operator, Test};
 use crate::json::outline::NodeId;
 use crate::query::known_fields::{left_out_note, not_a_value};
@@ -7,7 +9,7 @@ use crate::query::literal::Literal;
 use crate::query::names::join_names;
 use crate::query::records::RecordSet;
 use crate::query::scale::Scale;
-use crate::query::value::{Value, quote};
+use crate::query::value::{Number, Value, quote};
 
 /// The maximum number of distinct values of a field that a note lists.
 pub(super) const MAX_NAMED_VALUES: usize = 8;
@@ -133,6 +135,14 @@ impl Leaf {
         notes.extend(self.check_dates(records, all)?);
         notes.extend(self.reading.clone());
         let unknown = self.unknown.get();
+        if let Check::Field(_, other) = &self.check
+            && usize::try_from(unknown).is_ok_and(|unknown| unknown > 0 && unknown == all.len())
+        {
+            return Err(format!(
+                "where: no record has values at {} and {other} that can be compared: compare each with a value, or convert them with jq",
+                self.operand
+            ));
+        }
         // A record without a value does not equal one, so that it is left out anyway.
         let is_ordered = matches!(&self.check, Check::Between(..) | Check::Field(..))
             || matches!(&self.check, Check::Compare(operator, _) if *operator != Operator::Equal);
@@ -233,16 +243,21 @@ impl Leaf {
         if values.objects > 0 && present == 0 {
             return Err(format!("where: {}", not_a_value(records, all, &field.to_string())));
         }
-        if let Check::Compare(operator, literal) = &self.check
-            && *operator != Operator::Equal
+        if let Check::Compare(_, literal) | Check::Between(literal, _) = &self.check
+            && !matches!(self.check, Check::Compare(Operator::Equal, _))
             && values.comparable == 0
             && present > 0
         {
+            // `83.50 CHF` beside 100 is `100 CHF`.
+            let amount = values.samples.first().and_then(|sample| literal.in_unit_of(sample));
             return Err(format!(
                 "where: no record has {} at {field} to compare with {literal}; it holds {}{}",
                 with_article(kind(literal)),
                 join_names(&quoted(&values.samples), MAX_NAMED_VALUES),
-                "; write a value of that form, or convert it with jq"
+                match amount {
+                    Some(amount) => format!("; for one of the units write it, such as {amount}"),
+                    None => "; write a value of that form, or convert it with jq".to_owned(),
+                }
             ));
         }
         if matches!(self.check, Check::Compare(Operator::Equal, _) | Check::In(_)) {
@@ -275,6 +290,26 @@ impl Leaf {
             if is_flag && values.booleans > 0 && values.numbers + values.texts == 0 {
                 return Err(format!(
                     "where: {field} is true or false; write {field}=true or {field}=false"
+                ));
+            }
+            if literal.is_call() {
+                return Err(format!(
+                    "where: no record has the text {} at {field}, and values are no calls: write the value itself, or {field} IS NULL for absent values",
+                    quote(&literal.text)
+                ));
+            }
+            let number = literal.number().filter(|_| !literal.is_quoted);
+            let padded = values.samples.iter().find(|sample| {
+                let digits = sample.trim_start_matches('0');
+                let is_padded = sample.starts_with('0') && !digits.starts_with('.');
+                let own = Number::parse_plain(digits).filter(|_| is_padded);
+                own.zip(number)
+                    .is_some_and(|(own, number)| own.compare(number) == Some(Ordering::Equal))
+            });
+            if let Some(padded) = padded {
+                return Err(format!(
+                    "where: {field} holds texts such as {0}: write {field} = {0}",
+                    quote(padded)
                 ));
             }
             let is_nothing =

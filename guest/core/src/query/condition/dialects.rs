@@ -3,7 +3,7 @@
 
 use super::frame::without_table;
 use super::wrapper::lambda;
-use crate::query::code::{end_of_group, parts, replaced};
+use crate::query::code::{end_of_group, keyword, parts, replaced};
 use crate::query::reader::is_word_character;
 
 /// The operators of PowerShell, each with the operator of this language.
@@ -28,7 +28,29 @@ const VARIABLES: [(&str, &str); 3] = [("$true", "true"), ("$false", "false"), ("
 /// Converts a condition to the syntax of this language. `None` if the text is in none of these
 /// dialects.
 pub(super) fn condition(text: &str) -> Option<String> {
-    let text = text.trim();
+    let braces = braces(text.trim());
+    converted(braces.as_deref().unwrap_or(text).trim()).or(braces)
+}
+
+/// Converts fields in braces, as Airtable writes them: `{Due Date} > '2024-05-01'`.
+fn braces(text: &str) -> Option<String> {
+    replaced(text, |before, rest| {
+        let (name, after) = rest.strip_prefix('{')?.split_once('}')?;
+        let after = after.trim_start();
+        let is_part = |c: char| is_word_character(c) || " ()/%.#-".contains(c);
+        let is_name = name.starts_with(char::is_alphabetic) && name.chars().all(is_part);
+        let is_start = before.is_empty() || before.ends_with(|c| "(,=<>!+-*/& ".contains(c));
+        let is_end = after.is_empty()
+            || after.starts_with(|c| "=<>!),+-*/&".contains(c))
+            || keyword(after, 0, "and").or_else(|| keyword(after, 0, "or")) == Some(0);
+        // `x IN {a}` is a list.
+        let is_list = before.trim_end().to_lowercase().ends_with(" in");
+        (is_name && !name.ends_with(' ') && is_start && is_end && !is_list)
+            .then(|| (name.len() + 2, format!("[{name}]")))
+    })
+}
+
+fn converted(text: &str) -> Option<String> {
     formula(text)
         .or_else(|| shell(text))
         .or_else(|| matchers(text))
@@ -211,6 +233,9 @@ mod tests {
             ("Math.abs(a - b) > np.round(c)", Some("abs(a - b) > round(c)")),
             ("Math.x > 5", None),
             ("a = 'col(\"b\")'", None),
+            ("{Due Date} > '{x}' and {a}={b}", Some("[Due Date] > '{x}' and [a]=[b]")),
+            ("AND({a}='x, y', NOT({b}>1))", Some("(\"a\"='x, y') AND (NOT (\"b\">1))")),
+            ("a IN {b}", None),
         ] {
             assert_eq!(condition(text).as_deref(), expected, "{text}");
         }

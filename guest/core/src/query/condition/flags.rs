@@ -2,6 +2,7 @@
 
 use super::build::equal;
 use super::literal::ENDS;
+use super::operator::overlaps;
 use super::parse::{Names, Parser};
 use super::{Check, Leaf, Test};
 use crate::json::outline::NodeId;
@@ -33,6 +34,7 @@ impl Parser {
         let is_end = rest.is_at_end()
             || rest.clone().keyword(&ENDS).is_some()
             || rest.rest().trim_start().starts_with([')', '&', '|', ',', ';']);
+        let is_end = is_end && !overlaps(&rest);
         let operand = operand.filter(|_| is_end && self.names == Names::Fields)?;
         // `first || ' ' || last = 'x'` joins texts.
         if Operand::computed(&mut reader.clone()).is_some() {

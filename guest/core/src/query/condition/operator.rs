@@ -10,6 +10,9 @@ pub(super) enum Sign {
     Compare(Operator),
     Unequal,
     Contains,
+    /// The list has all elements of an array, or one of them: `@>` and `&&` of SQL.
+    Superset,
+    Overlap,
     /// The text contains these whole words.
     Has,
     /// The text contains any text of a list, as whole words.
@@ -126,12 +129,24 @@ fn any_case(reader: &mut Reader<'_>) -> Option<(Sign, bool)> {
     reader.eat(symbol).then_some((*sign, *is_negated))
 }
 
+/// Returns true if `&&` and an array of SQL are next. Elsewhere, `&&` is AND.
+pub(super) fn overlaps(reader: &Reader<'_>) -> bool {
+    let mut rest = reader.clone();
+    rest.eat("&&") && rest.keyword(&["array"]).is_some() && rest.eat("[")
+}
+
 /// Parses a comparison operator. Returns it, and true if it is negated. `None` if no operator
 /// follows.
 pub(super) fn parse_operator(reader: &mut Reader<'_>) -> Option<(Sign, bool)> {
     let start = reader.position();
     if let Some(found) = any_case(reader) {
         return Some(found);
+    }
+    if reader.eat("@>") {
+        return Some((Sign::Superset, false));
+    }
+    if overlaps(reader) && reader.eat("&&") {
+        return Some((Sign::Overlap, false));
     }
     if let Some((_, found, negated)) = SYMBOLS.iter().find(|(symbol, ..)| reader.eat(symbol)) {
         if reader.since(start) == ":" {

@@ -8,6 +8,7 @@
 //! comparison = operand operator value | number operator operand [ operator number ]
 //! ```
 
+use super::arrays;
 use super::build::{
     check_bounds, distinct_from, empty, equal, has_wildcards, negate, numbered, pattern, single,
 };
@@ -263,6 +264,9 @@ impl Parser {
                 };
                 Ok(if is_not { negate(test) } else { test })
             }
+            Sign::Superset | Sign::Overlap => {
+                arrays::containing(reader, &operand, sign == Sign::Overlap)
+            }
             Sign::HasAny | Sign::HasAll => {
                 let texts = read_literals(reader, &operand)?;
                 let words = |text: &Literal| {
@@ -293,6 +297,9 @@ impl Parser {
                 Ok(with_member(test, member))
             }
             Sign::Unequal => {
+                if let Some(test) = arrays::quantified_list(reader, &operand, "all")? {
+                    return Ok(negate(test));
+                }
                 let literal = read_literal(reader, false)?;
                 self.last = None;
                 equal(operand, literal).map(negate)
@@ -301,6 +308,11 @@ impl Parser {
                 lucene::read(reader, &operand)
             }
             Sign::Compare(operator) => {
+                if operator == Operator::Equal
+                    && let Some(test) = arrays::quantified_list(reader, &operand, "any")?
+                {
+                    return Ok(test);
+                }
                 let is_search = reader.is_after(":");
                 // Texts contain the signs too, but have no order with numbers.
                 let is_number = operand.is_computed() || operator != Operator::Equal;

@@ -20,6 +20,9 @@ impl Parser {
     /// Reads a comparison that begins with its value: `60 < age`, `1 <= x <= 5`, `'bug' in labels`,
     /// `2020-01-01 <= day < 2021-01-01`. `None` if no such comparison is next.
     pub(super) fn reversed(&mut self, reader: &mut Reader<'_>) -> Result<Option<Test>, String> {
+        if let Some(test) = self.element_first(reader)? {
+            return Ok(Some(test));
+        }
         let start = reader.position();
         let literal = if let Some(text) = reader.quoted()? {
             let is_member =

@@ -1,6 +1,8 @@
 //! Tests of conditions.
 
 mod languages;
+mod spellings;
+mod units;
 
 use super::*;
 use crate::policy::EndpointSettings;

@@ -49,22 +49,39 @@ impl FieldPath {
     }
 
     /// Calls `visit` with the length of each value of the field in the node `id`: the elements of a
-    /// list, the members of an object, or the characters of a text. The length of other values is
-    /// `None`.
+    /// list, the members of an object, or the characters of a text. If `is_count`, the length of a
+    /// value that is neither a list nor null is 1. The length of other values is `None`.
     pub(in crate::query) fn visit_lengths(
         &self,
         outline: &Outline<'_>,
         id: NodeId,
+        is_count: bool,
         visit: &mut impl FnMut(Option<u64>),
     ) {
         visit_nodes(outline, id, &self.steps, true, &mut |id| {
             let node = id.and_then(|id| outline.node(id));
             visit(node.and_then(|node| match node.kind {
+                Kind::Scalar if outline.raw(node).as_ref() == b"null" => None,
+                Kind::String if is_count => {
+                    Some(u64::from(!outline.decoded(&node.span).is_empty()))
+                }
+                Kind::Object | Kind::Scalar if is_count => Some(1),
                 Kind::String => Some(outline.decoded(&node.span).chars().count() as u64),
                 Kind::Array | Kind::Object => Some(u64::from(node.children)),
                 Kind::Scalar => None,
             }));
         });
+    }
+
+    /// Calls `visit` with the node of each value of the field in the node `id`, or with `None` if it
+    /// is absent. A list at the end of the path is one value.
+    pub(in crate::query) fn visit_whole(
+        &self,
+        outline: &Outline<'_>,
+        id: NodeId,
+        visit: &mut impl FnMut(Option<NodeId>),
+    ) {
+        visit_nodes(outline, id, &self.steps, true, visit);
     }
 
     /// Returns the number of leading steps to a list whose elements have the rest of the steps.

@@ -16,6 +16,7 @@ impl FieldFunction {
         let Some(text) = value.text() else { return Value::Null };
         let text = match self {
             FieldFunction::Length
+            | FieldFunction::Count
             | FieldFunction::Absolute
             | FieldFunction::Round(_)
             | FieldFunction::Floor

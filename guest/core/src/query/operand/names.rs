@@ -14,7 +14,7 @@ pub(super) const FUNCTIONS: &[(&str, FieldFunction)] = &[
     ("array_size", FieldFunction::Length),
     ("jsonb_array_length", FieldFunction::Length),
     ("char_length", FieldFunction::Length),
-    ("count", FieldFunction::Length),
+    ("count", FieldFunction::Count),
     ("strlen", FieldFunction::Length),
     ("lower", FieldFunction::Lower),
     ("tolower", FieldFunction::Lower),
@@ -49,7 +49,8 @@ pub(super) fn part_named(name: &str) -> Option<DatePart> {
 /// Returns the function that a method without arguments computes. `None` if it is unknown.
 pub(super) fn method(word: &str) -> Option<FieldFunction> {
     Some(match word {
-        "len" | "length" | "size" | "count" => FieldFunction::Length,
+        "len" | "length" | "size" => FieldFunction::Length,
+        "count" | "Count" => FieldFunction::Count,
         "lower" | "toLowerCase" | "ToLower" | "downcase" => FieldFunction::Lower,
         "upper" | "toUpperCase" | "ToUpper" | "upcase" => FieldFunction::Upper,
         "trim" | "strip" | "Trim" => FieldFunction::Trim,

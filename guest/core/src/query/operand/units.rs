@@ -42,10 +42,7 @@ impl Operand {
 
     /// Returns the unit of the amounts of the field. Empty for numbers.
     fn unit(&self) -> &str {
-        match self.amounts.as_deref() {
-            Some(Scale::Unit { unit, .. }) => unit,
-            _ => "",
-        }
+        self.amounts.as_deref().map_or("", Scale::unit)
     }
 }
 

@@ -4,6 +4,14 @@ use super::Scale;
 use super::survey::ScaleSurvey;
 use super::written::MAX_UNITS;
 use crate::query::names::join_names;
+use crate::query::value::Number;
+
+impl Scale {
+    /// Returns the unit of the amounts. Empty for other scales.
+    pub(in crate::query) fn unit(&self) -> &str {
+        if let Self::Unit { unit, .. } = self { unit } else { "" }
+    }
+}
 
 impl ScaleSurvey {
     /// Returns the scale for computing with amounts that all have one unit. `None` if values are
@@ -16,6 +24,30 @@ impl ScaleSurvey {
         let has_comma = written.commas.0 > 0;
         (self.plain_numbers() == 0 && is_most && is_clear)
             .then(|| Scale::Unit { unit: unit.clone(), has_comma })
+    }
+
+    /// Returns true if all values that are numbers or amounts have a unit.
+    pub(in crate::query) fn has_units_only(&self) -> bool {
+        self.amounts() > 0 && self.plain_numbers() == 0
+    }
+
+    /// Returns the scale of amounts that all have one unit, and the unit, if `number` can only be an
+    /// amount of it. `None` if it may be another one: `1500m` and `12k` have a power of ten, and
+    /// beside percentages, a number up to 1 may be a share.
+    pub(in crate::query) fn clear_unit(&self, number: Number) -> Option<(Scale, String)> {
+        let scale = self.unit_scale()?;
+        let unit = scale.unit().to_owned();
+        if number.float == 0.0 {
+            return Some((scale, unit));
+        }
+        let is_share = unit == "%" && number.float.abs() <= 1.0;
+        let is_apart = self.written.apart == self.written.count;
+        let is_power = match unit.as_str() {
+            "m" | "g" | "t" => !is_apart,
+            "n" | "u" | "k" | "K" | "M" | "b" | "B" | "bn" | "G" | "T" => true,
+            _ => false,
+        };
+        (!is_share && !is_power).then_some((scale, unit))
     }
 
     /// Returns the units of amounts that have several units. `None` if there are none.

@@ -12,11 +12,14 @@ pub(super) struct WrittenUnits {
     pub(super) count: u64,
     /// The number of amounts with a decimal comma, and of those with a decimal dot.
     pub(super) commas: (u64, u64),
+    /// The number of amounts with white space before the unit.
+    pub(super) apart: u64,
 }
 
 impl WrittenUnits {
     /// Adds an amount.
     pub(super) fn add(&mut self, text: &str) {
+        let text = text.trim();
         let Some((digits, unit)) = split(text) else { return };
         match decimal_comma(digits) {
             Some(true) => self.commas.0 += 1,
@@ -24,6 +27,7 @@ impl WrittenUnits {
             None => {}
         }
         self.count += 1;
+        self.apart += u64::from(text.contains(char::is_whitespace));
         if self.names.len() < MAX_UNITS && !self.names.iter().any(|known| known == unit) {
             self.names.push(unit.to_owned());
         }

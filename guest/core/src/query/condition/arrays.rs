@@ -1,0 +1,138 @@
+//! Tests of the elements of arrays in SQL: `tags @> ARRAY['a', 'b']`, `'a' = ANY(tags)`, `'a' MEMBER
+//! OF (tags)`, `kind = ANY('{a,b}')`.
+
+use super::build::{equal, negate, single};
+use super::literal::read_literals;
+use super::operator::{Sign, parse_operator};
+use super::parse::Parser;
+use super::{Check, Operator, Test};
+use crate::query::literal::Literal;
+use crate::query::operand::Operand;
+use crate::query::reader::Reader;
+
+/// Functions that test for an element.
+pub(super) const FUNCTIONS: [&str; 6] =
+    ["array_contains", "list_contains", "array_has", "list_has", "json_contains", "has"];
+
+impl Parser {
+    /// Reads a test that begins with an element: `'a' = ANY(tags)`, `'a' <> ALL(tags)`, `5 <
+    /// ANY(scores)`, `'a' MEMBER OF (tags)`. `None` if no such test is next.
+    pub(super) fn element_first(
+        &mut self,
+        reader: &mut Reader<'_>,
+    ) -> Result<Option<Test>, String> {
+        let mut rest = reader.clone();
+        let literal = match rest.quoted() {
+            Ok(Some(text)) => Literal::new(text, true),
+            _ => {
+                let word = rest.peek_word();
+                rest.eat(word);
+                Literal::new(word.to_owned(), false)
+            }
+        };
+        let is_value = literal.is_quoted || literal.number().is_some();
+        let is_member = rest.keyword(&["member of"]).is_some();
+        let sign = if is_member { None } else { parse_operator(&mut rest) };
+        let word = if is_member { Some("any") } else { rest.keyword(&["any", "some", "all"]) };
+        let Some(word) = word.filter(|_| is_value && rest.eat("(")) else { return Ok(None) };
+        let operand = self.operand(&mut rest)?;
+        rest.close()?;
+        let test = match (sign, word) {
+            (None, _) | (Some((Sign::Compare(Operator::Equal), false)), "any" | "some") => {
+                equal(operand, literal)?
+            }
+            (Some((Sign::Unequal, false)), "all") => negate(equal(operand, literal)?),
+            (Some((Sign::Compare(operator), false)), "any" | "some") => {
+                Test::leaf(operand, Check::Compare(operator.flipped(), literal))
+            }
+            _ => {
+                return Err(reader.error(&format!(
+                    "for one element write {0} = {literal}, and for all of them all({0}; @ = {literal})",
+                    operand.name.verbatim
+                )));
+            }
+        };
+        *reader = rest;
+        Ok(Some(test))
+    }
+}
+
+/// Reads the list after `=` or `!=` in `kind = ANY(ARRAY['a', 'b'])` and `kind <> ALL('{a,b}')`, and
+/// returns the test. `None`, with nothing read, if something else is next.
+pub(super) fn quantified_list(
+    reader: &mut Reader<'_>,
+    operand: &Operand,
+    word: &'static str,
+) -> Result<Option<Test>, String> {
+    let mut rest = reader.clone();
+    let words: &[&'static str] = if word == "all" { &["all"] } else { &["any", "some"] };
+    if rest.keyword(words).is_none() || !rest.eat("(") {
+        return Ok(None);
+    }
+    let list = elements(&mut rest, operand)?;
+    rest.close()?;
+    *reader = rest;
+    Ok(Some(Test::leaf(operand.clone(), Check::In(list))))
+}
+
+/// Reads the array after `@>` or `&&`, and returns the test that the field has all of its elements
+/// or, if `is_any`, one of them.
+pub(super) fn containing(
+    reader: &mut Reader<'_>,
+    operand: &Operand,
+    is_any: bool,
+) -> Result<Test, String> {
+    let list = elements(reader, operand)?;
+    if is_any {
+        return Ok(Test::leaf(operand.clone(), Check::In(list)));
+    }
+    let tests: Result<Vec<Test>, String> =
+        list.into_iter().map(|literal| equal(operand.clone(), literal)).collect();
+    Ok(single(tests?, Test::All))
+}
+
+/// Reads the elements of an array: `ARRAY['a', 'b']`, `'["a"]'`, `'{a,b}'` or `'a'`, perhaps with a
+/// type.
+fn elements(reader: &mut Reader<'_>, operand: &Operand) -> Result<Vec<Literal>, String> {
+    let start = reader.position();
+    let is_array = reader.keyword(&["array"]).is_some();
+    let list = match if is_array { None } else { reader.quoted()? } {
+        Some(text) => written(&text),
+        None => Some(read_literals(reader, operand)?),
+    };
+    // `::text[]`, `::jsonb`
+    if reader.eat("::") {
+        let word = reader.peek_word();
+        reader.eat(word);
+        reader.type_size()?;
+        let _ = reader.eat("[]");
+    }
+    list.filter(|list| !list.is_empty()).ok_or_else(|| {
+        reader.reset(start);
+        reader.error("a list is expected here, such as ARRAY['a', 'b'] or '[\"a\"]'")
+    })
+}
+
+/// Returns the elements of an array in a text: `["a", 5]`, `{a,b}`, or the JSON of one element.
+/// `None` for other texts.
+fn written(text: &str) -> Option<Vec<Literal>> {
+    use serde_json::Value;
+    let element = |value: &Value| match value {
+        Value::String(text) => Some(Literal::new(text.clone(), true)),
+        Value::Number(_) | Value::Bool(_) => Some(Literal::new(value.to_string(), false)),
+        _ => None,
+    };
+    match serde_json::from_str(text) {
+        Ok(Value::Array(list)) => list.iter().map(element).collect(),
+        Ok(value) => element(&value).map(|element| vec![element]),
+        Err(_) => {
+            let inner = text.strip_prefix('{')?.strip_suffix('}')?;
+            let plain = |part: &str| {
+                let part = part.trim().trim_matches('"');
+                (!part.is_empty() && !part.contains(['"', '{', ':', '\\']))
+                    .then(|| Literal::new(part.to_owned(), false))
+            };
+            inner.split(',').map(plain).collect()
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Tests of lists, lengths and quoted texts as other languages write them.
+
+use super::*;
+
+#[test]
+fn elements_of_arrays_are_found() {
+    let json = r#"[{"t":["a","b"],"k":"x","n":[1,9]},{"t":["ab"],"k":"y","n":[2]},{"t":[],"k":"z","n":[]}]"#;
+    for (text, expected) in [
+        ("t @> ARRAY['a']", 1),
+        ("t @> ARRAY['a', 'ab']", 0),
+        (r#"t @> '["a","b"]'::jsonb"#, 1),
+        ("t @> '{a,b}'", 1),
+        ("NOT t @> ARRAY['a']", 2),
+        ("t && ARRAY['a','ab'] AND k = 'y'", 1),
+        ("t && ARRAY['a','ab'] && k = 'y'", 1),
+        ("'a' = ANY(t)", 1),
+        ("NOT ('a' = ANY (t))", 2),
+        ("'a' <> ALL(t)", 2),
+        ("5 < ANY(n)", 1),
+        ("2 = SOME(n)", 1),
+        ("'ab' MEMBER OF(t)", 1),
+        ("k = ANY(ARRAY['x','y'])", 2),
+        ("k = ANY('{x,z}'::text[])", 2),
+        ("k <> ALL(ARRAY['x','y'])", 1),
+        ("array_contains(t, 'a')", 1),
+        ("has(t, 'a')", 1),
+        (r#"JSON_CONTAINS(t, '"ab"')"#, 1),
+    ] {
+        assert_eq!(select(json, text).map(|(count, _)| count), Ok(expected), "{text}");
+    }
+    for text in ["'a' = ALL(t)", r#"t @> '{"a":1}'"#, "t @> 'a'", "k = ANY(other)"] {
+        assert!(select(json, text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn lengths_are_members_of_lists_and_texts() {
+    let json =
+        r#"[{"t":["a","b"],"s":"abc","o":{"x":1},"n":5},{"t":[],"s":"a","o":{"x":2},"n":7}]"#;
+    for (text, expected) in [
+        ("t.length > 1", 1),
+        ("r => r.t.length === 0", 1),
+        ("t.Count == 2 && s.Length > 1", 1),
+        ("t.size = 2", 1),
+        ("s.len > 1", 1),
+        ("count(t) = 2", 1),
+    ] {
+        assert_eq!(select(json, text).map(|(count, _)| count), Ok(expected), "{text}");
+    }
+    assert_eq!(select(json, "t.length > 1").unwrap().1, "length(t) > 1");
+    // An object may have such a member elsewhere, and a text has no count.
+    for text in ["o.size > 0", "o.length > 0", "n.length > 0", "s.count > 1", "count(s) = 1"] {
+        assert!(select(json, text).is_err(), "{text}");
+    }
+    let field = r#"[{"t":{"length":9}},{"t":["a"]}]"#;
+    assert_eq!(select(field, "t.length = 9").unwrap().0, 1);
+    // Converters write a list of one element as the element.
+    let single = r#"[{"t":{"x":1,"y":2}},{"t":[{"x":1},{"x":2}]},{"t":"abc"}]"#;
+    let (count, note) = select(single, "length(t) = 1").unwrap();
+    assert!(count == 2 && note.contains("counts as one element"), "{note}");
+}
+
+#[test]
+fn quoted_texts_have_prefixes() {
+    let json = r#"[{"c":"Bern","p":"C:\\new"},{"c":"Rome","p":"x"}]"#;
+    for (text, expected) in [
+        ("c == b'Bern'", 1),
+        ("c = N'Bern'", 1),
+        ("c in [u'Bern', f'Rome']", 2),
+        (r"c =~ r'^B\w+n$'", 1),
+        (r"p == r'C:\new'", 1),
+        ("df['c'].str.contains(r'^R|^B')", 2),
+        ("df['c'].str.contains('^b', case=False, na=False)", 1),
+        ("df['c'].str.contains('.', regex=False)", 0),
+        ("re.search(r'^b', c, re.I)", 1),
+        ("df['c'].str.lower() == 'bern'", 1),
+        ("df['c'].str.len() > 4", 0),
+    ] {
+        assert_eq!(select(json, text).map(|(count, _)| count), Ok(expected), "{text}");
+    }
+    for text in ["c == f'{x}'", "c.str.contains('x', flags=0)"] {
+        assert!(select(json, text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn fields_in_braces_are_read() {
+    let json = r#"[{"a":1,"b":2,"Full Name":"x","c":"abc"},{"a":3,"b":2,"Full Name":"y"}]"#;
+    for (text, expected) in [
+        ("{a} = 1", 1),
+        ("{Full Name} = 'x'", 1),
+        ("{a} > {b}", 1),
+        ("{a} = {b}", 0),
+        ("AND({a}=1, {b}>1, NOT({Full Name}='y'))", 1),
+        ("OR({a}=1, {Full Name}='y')", 2),
+        ("LEN({c}) > 2", 1),
+    ] {
+        assert_eq!(select(json, text).map(|(count, _)| count), Ok(expected), "{text}");
+    }
+}
+
+#[test]
+fn values_that_never_match_are_refused() {
+    let json = r#"[{"c":"007","s":"x"},{"c":"012","s":"y"}]"#;
+    assert!(select(json, "s = BLANK()").unwrap_err().contains("s IS NULL for absent values"));
+    assert!(select(json, "c = 7").unwrap_err().contains("write c = '007'"));
+    assert_eq!(select(json, "c = '007'").unwrap().0, 1);
+}
