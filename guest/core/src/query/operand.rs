@@ -4,9 +4,11 @@ mod apply;
 mod arithmetic;
 mod date_unit;
 mod difference;
+mod display;
 mod length;
 mod names;
 mod nesting;
+mod replaced;
 mod text_part;
 mod texts;
 mod units;
@@ -60,6 +62,8 @@ pub(super) struct Operand {
     pub(super) computed: Option<Box<Expression>>,
     /// The value for records whose own value is null or absent.
     pub(super) default: Option<Box<Literal>>,
+    /// The value that means null.
+    pub(super) null: Option<Box<Literal>>,
     /// The order of day and month in the dates from which a function takes a part.
     pub(super) order: DayOrder,
     /// The scale of a field of amounts in a computation. `None` for numbers.
@@ -70,8 +74,9 @@ impl Operand {
     /// Creates an operand that is a field.
     pub(super) fn new(name: FieldName) -> Self {
         let field = FieldPath::new(Vec::new());
+        let (function, computed, default, null, amounts) = (None, None, None, None, None);
         let order = DayOrder::Unknown;
-        Self { name, field, function: None, computed: None, default: None, order, amounts: None }
+        Self { name, field, function, computed, default, null, order, amounts }
     }
 
     /// Reads an operand that is computed, such as `price * quantity`. `None`, with nothing read, if
@@ -192,6 +197,9 @@ impl Operand {
         }
         if matches!(word, "concat" | "concat_ws") {
             return Self::concat(reader, word).map(Some);
+        }
+        if word == "nullif" || replaced::DEFAULTS.contains(&word) {
+            return Self::replacing(reader, word).map(Some);
         }
         if word == "bin" {
             return Self::bin(reader).map(Some);
@@ -372,13 +380,7 @@ impl Operand {
         id: NodeId,
         visit: &mut dyn FnMut(Value<'_>),
     ) {
-        self.visit_own(outline, id, &mut |value| match &self.default {
-            Some(default) if value == Value::Null => {
-                let flag = default.boolean().filter(|_| !default.is_quoted);
-                visit(flag.map_or_else(|| default.value(), Value::Bool));
-            }
-            _ => visit(value),
-        });
+        self.visit_own(outline, id, &mut |value| visit(self.replaced(value)));
     }
 
     /// Calls `visit` with each value of the operand in the node `id`, without its default.
@@ -417,38 +419,5 @@ impl Operand {
             });
         }
         self.field.visit(outline, id, &mut |value| visit(function.apply(&value, self.order)));
-    }
-}
-
-impl std::fmt::Display for Operand {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let field = match &self.computed {
-            Some(expression) => match expression.date_unit() {
-                Some(unit) => format!("{} ({unit})", self.name.verbatim),
-                None => self.name.verbatim.clone(),
-            },
-            None => self.field.to_string(),
-        };
-        if let Some(default) = &self.default {
-            let own = Self { default: None, ..self.clone() };
-            return write!(f, "COALESCE({own}, {default})");
-        }
-        match self.function {
-            None => write!(f, "{field}"),
-            Some(FieldFunction::Slice(from, until)) if until == usize::MAX => {
-                write!(f, "{field}[{from}:]")
-            }
-            Some(FieldFunction::Slice(0, until)) => write!(f, "{field}[:{until}]"),
-            Some(FieldFunction::Slice(from, until)) => write!(f, "{field}[{from}:{until}]"),
-            Some(FieldFunction::Round(decimals)) if decimals > 0 => {
-                write!(f, "round({field}, {decimals})")
-            }
-            Some(FieldFunction::Date(part)) => write!(f, "{}({field})", part.name()),
-            Some(FieldFunction::Count) => write!(f, "length({field})"),
-            Some(function) => {
-                let name = FUNCTIONS.iter().find(|(_, known)| *known == function);
-                write!(f, "{}({field})", name.map_or("", |(name, _)| name))
-            }
-        }
     }
 }

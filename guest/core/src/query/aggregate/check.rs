@@ -74,7 +74,7 @@ pub(super) fn choose_scale(
     let covered = item.chosen.as_ref();
     let covers = |id: &NodeId| covered.is_none_or(|own| own.binary_search(id).is_ok());
     for id in chosen.iter().filter(|id| covers(id)) {
-        operand.visit(&records.outline, *id, &mut |value| item.survey.add(&value));
+        operand.visit_own(&records.outline, *id, &mut |value| item.survey.add(&value));
     }
     let name = operand.to_string();
     let unit = operand.computed.as_ref().and_then(|expression| expression.date_unit());

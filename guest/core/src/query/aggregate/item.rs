@@ -373,8 +373,9 @@ fn present(
     }
     let operand = field(&mut rest)?;
     let is_zero = rest.eat(",") && rest.eat("0") && rest.eat(")");
-    if function != AggregateFunction::Sum || !is_zero {
-        return Err(reader.error("totals ignore absent values; only sum takes coalesce(x, 0): leave it out, or compute the total with jq"));
+    if function != AggregateFunction::Sum || !is_zero || !rest.rest().trim_start().starts_with(')')
+    {
+        return Ok(None);
     }
     *reader = rest;
     Ok(Some(operand))

@@ -59,6 +59,24 @@ fn distinct_values_have_several_spellings() {
 }
 
 #[test]
+fn totals_replace_null() {
+    for (text, expected) in [
+        ("avg(coalesce(p, 0))", "2.575"),
+        ("sum(coalesce(p, 0.7)), count(coalesce(p, 0))", "11"),
+        ("max(ifnull(p, 99))", "99"),
+        ("avg(nullif(p, 10))", "0.15"),
+        ("count(nullif(s, 'open'))", "1"),
+        ("sum(p + coalesce(p, 0))", "20.6"),
+    ] {
+        assert!(run(text).contains(&format!(":{expected}")), "{text}: {}", run(text));
+    }
+    assert!(run("count by coalesce(s, 'none')").contains(r#""none":1"#));
+    for text in ["avg(coalesce(p, s, 0))", "avg(coalesce(p))", "avg(nullif(coalesce(p, 0), 0))"] {
+        assert!(run(text).contains("takes a field and a value"), "{text}: {}", run(text));
+    }
+}
+
+#[test]
 fn conditions_of_totals_do_not_choose_elements() {
     let json = br#"{"rows":[{"s":"open","t":[{"x":1,"y":"a"},{"x":2,"y":"b"}]},{"s":"x","t":[]}]}"#;
     let records = RecordSet::locate(json, &EndpointSettings::default()).unwrap();

@@ -84,6 +84,20 @@ fn quoted_texts_have_prefixes() {
 }
 
 #[test]
+fn null_is_replaced_in_computations() {
+    let json = r#"[{"a":1,"b":null,"s":""},{"a":2,"b":9,"s":"x"},{"a":3,"s":null}]"#;
+    for (text, expected) in [
+        ("a + COALESCE(b, 0) > 2", 2),
+        ("COALESCE(b, 5) + a >= 8", 2),
+        ("NULLIF(s, '') IS NULL", 2),
+        ("NULLIF(a, 1) > 0", 2),
+        ("a > 0 order by coalesce(b, 0) desc", 3),
+    ] {
+        assert_eq!(select(json, text).map(|(count, _)| count), Ok(expected), "{text}");
+    }
+}
+
+#[test]
 fn fields_in_braces_are_read() {
     let json = r#"[{"a":1,"b":2,"Full Name":"x","c":"abc"},{"a":3,"b":2,"Full Name":"y"}]"#;
     for (text, expected) in [
