@@ -17,8 +17,14 @@ pub(in crate::query) fn totals(text: &str) -> Result<String, String> {
         return stages(text, example);
     }
     let members = parse("aggregate", text, example)?;
-    if let Some(text) = keyed(&members) {
+    if let Some(text) = single(&members).or_else(|| keyed(&members)) {
         return Ok(text);
+    }
+    let mut members = members;
+    // Hits of a search engine, of which an aggregation shows none.
+    let aggregations = members.contains_key("aggs") || members.contains_key("aggregations");
+    if aggregations && members.get("size").is_some_and(|size| *size == 0) {
+        members.remove("size");
     }
     let unknown = || format!("aggregate: this object is not known; write {example}");
     let mut parts = members.iter();
@@ -27,8 +33,10 @@ pub(in crate::query) fn totals(text: &str) -> Result<String, String> {
     match name.as_str() {
         "$group" => group(object),
         "aggs" | "aggregations" => {
-            let parts: Result<Vec<String>, String> =
-                object.values().map(|total| totals(&total.to_string())).collect();
+            let parts: Result<Vec<String>, String> = object
+                .values()
+                .map(|total| nested(total).unwrap_or_else(|| totals(&total.to_string())))
+                .collect();
             Ok(parts?.join(", "))
         }
         _ => {
@@ -57,6 +65,44 @@ pub(in crate::query) fn totals(text: &str) -> Result<String, String> {
             }
         }
     }
+}
+
+/// Converts a total with its groups: `{"op": "avg", "field": "price", "group_by": "city"}`. `None`
+/// for other objects.
+fn single(members: &Map<String, Value>) -> Option<String> {
+    let mut total = members.clone();
+    let groups = ["group_by", "groupBy", "by"]
+        .into_iter()
+        .find_map(|name| total.remove(name).map(|groups| (name, groups)));
+    total.get("field").or_else(|| total.get("column"))?;
+    let total = named_metric(&Value::Object(total))?;
+    let by = groups.map(|(name, groups)| keyed(&Map::from_iter([(name.to_owned(), groups)])));
+    match by {
+        None => Some(total),
+        Some(by) => Some(format!("{total}{}", by?.strip_prefix("count")?)),
+    }
+}
+
+/// Converts groups of a search engine with totals inside: `{"terms": {"field": "city"}, "aggs":
+/// {"t": {"sum": {"field": "price"}}}}`. `None` for other objects.
+fn nested(groups: &Value) -> Option<Result<String, String>> {
+    let mut outer = groups.as_object()?.clone();
+    let inner = outer.remove("aggs").or_else(|| outer.remove("aggregations"))?;
+    let groups = match totals(&Value::Object(outer).to_string()) {
+        Ok(groups) => groups,
+        Err(reason) => return Some(Err(reason)),
+    };
+    let mut items = Vec::new();
+    for (name, total) in inner.as_object()? {
+        match totals(&total.to_string()) {
+            Ok(total) if !total.contains(" by ") => {
+                items.push(format!("{total} as {}", quote(name)));
+            }
+            Ok(_) => return None,
+            Err(reason) => return Some(Err(reason)),
+        }
+    }
+    Some(Ok(format!("{}, {}", items.join(", "), groups)))
 }
 
 /// Converts an object of functions with their fields: `{"group_by": "city", "sum": "price"}`.
@@ -92,11 +138,22 @@ fn keyed(members: &Map<String, Value>) -> Option<String> {
             ("count", Value::String(alias)) if is_used(alias) => {
                 totals.push(format!("count as {}", quote(alias)));
             }
-            ("sum" | "avg" | "mean" | "min" | "max" | "median" | "count", value) => {
+            ("sum" | "avg" | "mean" | "min" | "max" | "median" | "count" | "distinct", value) => {
                 totals.extend(names(value)?.iter().map(|field| format!("{plain}({field})")));
             }
             (
-                "metrics" | "aggregations" | "aggregates" | "aggs" | "totals",
+                "metrics" | "aggregations" | "aggregates" | "aggs" | "totals" | "measures",
+                Value::Array(list),
+            ) => {
+                for total in list {
+                    totals.push(named_metric(total)?);
+                }
+            }
+            ("aggregate" | "aggregation" | "metric" | "agg", Value::String(_)) => {
+                totals.push(metric(value)?);
+            }
+            (
+                "metrics" | "aggregations" | "aggregates" | "aggs" | "totals" | "measures",
                 Value::Object(named),
             ) => {
                 for (alias, total) in named {
@@ -116,6 +173,21 @@ fn keyed(members: &Map<String, Value>) -> Option<String> {
     Some(format!("{}{by}{having}{order}{limit}", totals.join(", ")))
 }
 
+/// Converts one total of a list, which may have a name: `{"op": "sum", "field": "price", "as": "t"}`.
+/// `None` for other values.
+fn named_metric(total: &Value) -> Option<String> {
+    let Some(members) = total.as_object() else { return metric(total) };
+    let mut members = members.clone();
+    let names = ["as", "alias", "name"].into_iter().filter_map(|name| members.remove(name));
+    let names: Vec<Value> = names.collect();
+    let text = metric(&Value::Object(members))?;
+    match names.as_slice() {
+        [] => Some(text),
+        [Value::String(name)] => Some(format!("{text} as {}", quote(name))),
+        _ => None,
+    }
+}
+
 /// Converts one total: `{"sum": "price"}`, `{"function": "sum", "field": "price"}` or
 /// `"sum(price)"`. `None` for other values.
 fn metric(total: &Value) -> Option<String> {
@@ -126,9 +198,11 @@ fn metric(total: &Value) -> Option<String> {
     }
     let members = total.as_object()?;
     let text = |names: &[&str]| names.iter().find_map(|name| members.get(*name)?.as_str());
+    const OPERATORS: [&str; 6] = ["function", "op", "agg", "type", "fn", "func"];
     let (function, field) = match members.iter().collect::<Vec<_>>().as_slice() {
+        [(name, function)] if OPERATORS.contains(&name.as_str()) => (function.as_str()?, None),
         [(name, field)] => (name.as_str(), field.as_str()),
-        [_, _] => (text(&["function", "op", "agg", "type"])?, Some(text(&["field", "column"])?)),
+        [_, _] => (text(&OPERATORS)?, Some(text(&["field", "column"])?)),
         _ => return None,
     };
     let function = function.trim_start_matches('$').to_lowercase();
@@ -291,6 +365,23 @@ mod tests {
                 "count as 'n', sum(p) as 't' by a",
             ),
             (
+                r#"{"group_by":["a"],"metrics":[{"op":"sum","field":"p"},{"op":"count"}]}"#,
+                "sum(p), count by a",
+            ),
+            (
+                r#"{"by":"a","aggregations":[{"function":"avg","field":"p q","as":"t"}]}"#,
+                "avg('p q') as 't' by a",
+            ),
+            (r#"{"group_by":"a","metrics":["sum(p)","count"]}"#, "sum(p), count by a"),
+            (r#"{"op":"sum","field":"p","by":["a","b"]}"#, "sum(p) by a, b"),
+            (r#"{"op":"sum","field":"p"}"#, "sum(p)"),
+            (r#"{"group_by":"a","aggregate":"sum(p)"}"#, "sum(p) by a"),
+            (r#"{"distinct":"a"}"#, "distinct(a)"),
+            (
+                r#"{"size":0,"aggs":{"x":{"terms":{"field":"c"},"aggs":{"t":{"sum":{"field":"p"}}}}}}"#,
+                "sum(p) as 't', count by c",
+            ),
+            (
                 r#"[{"$unwind":"$x"},{"$group":{"_id":"$x.n","n":{"$sum":1}}},{"$sort":{"n":-1}}]"#,
                 "count as 'n' by x.n unnest x order by n desc",
             ),
@@ -299,6 +390,11 @@ mod tests {
         }
         for text in [
             r#"{"group_by":["a"],"metrics":{"t":{"p":"sum"}}}"#,
+            r#"{"group_by":["a"],"metrics":[{"op":"sum"}]}"#,
+            r#"{"group_by":["a"],"metrics":[{"op":"sum","field":"p","where":"q > 1"}]}"#,
+            r#"{"a":"sum"}"#,
+            r#"{"size":5,"aggs":{"x":{"terms":{"field":"c"}}}}"#,
+            r#"{"aggs":{"x":{"terms":{"field":"c"},"aggs":{"y":{"terms":{"field":"d"}}}}}}"#,
             r#"[{"$unwind":{"path":"$x","preserveNullAndEmptyArrays":true}},{"$group":{"_id":"$x"}}]"#,
             r#"[{"$unwind":"$x"},{"$match":{"x.c":1}},{"$group":{"_id":"$x.n"}}]"#,
         ] {
