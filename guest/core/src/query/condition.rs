@@ -52,6 +52,12 @@ pub(super) use self::wrapper::lambda;
 /// The syntax of conditions, as errors show it.
 pub(super) const SYNTAX: &str = "write comparisons such as status=confirmed, price.total>=100, city~lis (=, !=, <, <=, >, >=, ~ for contains, AND, OR, NOT, IN (a, b), BETWEEN a AND b, LIKE 'a%', IS NULL), and quote texts that contain operators or commas";
 
+/// Words of the current time, and of periods before it.
+const CLOCK: [&str; 7] =
+    ["interval ", "now(", "current_date", "current_timestamp", "getdate(", "sysdate", "'now'"];
+const NO_CLOCK: &str =
+    "there is no clock here, and no interval: write the date itself, such as day >= '2024-05-01'";
+
 /// A condition on records, with the order and the page of the records to return.
 #[derive(Debug)]
 pub struct Condition {
@@ -172,7 +178,10 @@ impl Condition {
             reader = Reader::new("where", rewritten)?;
         }
         let reader = &mut reader;
+        let lower = text.to_lowercase();
+        let names_clock = CLOCK.iter().any(|word| lower.contains(word));
         let explained = |reason: String| match reason.contains("cannot be read") {
+            true if names_clock => format!("{reason}; {NO_CLOCK}"),
             true if !reason.contains("write ") => format!("{reason}; {SYNTAX}"),
             _ => reason,
         };

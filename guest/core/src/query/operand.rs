@@ -2,6 +2,7 @@
 
 mod apply;
 mod arithmetic;
+mod date_format;
 mod date_unit;
 mod difference;
 mod display;
@@ -171,26 +172,8 @@ impl Operand {
         if is_too_deep(reader.rest()) {
             return Err(reader.error("too many functions are nested"));
         }
-        if matches!(word, "date_trunc" | "strftime") {
-            let Some(part) = reader.quoted()? else {
-                return Err(reader.error(&format!("{word} begins with a text in quotes")));
-            };
-            let part = match part.as_str() {
-                "%Y" => "year",
-                "%Y-%m" => "month",
-                "%Y-%m-%d" => "day",
-                "%Y-%m-%dT%H" | "%Y-%m-%d %H" => "hour",
-                other => other,
-            };
-            let (Some(part), true) = (part_named(part), reader.eat(",")) else {
-                return Err(
-                    reader.error(&format!("{word} takes a period such as 'month', and a field"))
-                );
-            };
-            let name = FieldName::read(reader)?;
-            reader.close()?;
-            let function = Some(FieldFunction::Date(part));
-            return Ok(Some(Self { function, ..Self::new(name) }));
+        if date_format::FUNCTIONS.contains(&word) {
+            return Self::formatted(reader, word).map(Some);
         }
         if difference::FUNCTIONS.contains(&word) {
             return Self::difference(reader, word).map(Some);

@@ -1,6 +1,8 @@
 //! Statements of SQL without totals: `SELECT name, price FROM items WHERE price > 5 ORDER BY price
 //! LIMIT 3`.
 
+mod window;
+
 use super::Query;
 use super::code::{keyword, parts, replaced};
 use super::condition::Condition;
@@ -45,6 +47,7 @@ impl Query {
                 set(&mut self.condition, condition, "where")?;
             }
         }
+        self.separate_window()?;
         let own = [&mut self.condition, &mut self.aggregate, &mut self.jq];
         let Some((slot, name)) = own
             .into_iter()
@@ -66,6 +69,25 @@ impl Query {
         *slot = None;
         set(&mut self.fields, statement.fields, "fields")?;
         set(&mut self.condition, statement.condition, "where")
+    }
+
+    /// Replaces a statement that chooses the best record of each group by its totals.
+    fn separate_window(&mut self) -> Result<(), String> {
+        for slot in ["where", "aggregate", "jq"] {
+            let argument = match slot {
+                "where" => &mut self.condition,
+                "aggregate" => &mut self.aggregate,
+                _ => &mut self.jq,
+            };
+            let found = argument.as_deref().map(window::best_records).transpose();
+            let found = found.map_err(|reason| format!("{slot}: {reason}"))?.flatten();
+            if let Some((condition, totals)) = found {
+                *argument = None;
+                set(&mut self.condition, condition, "where")?;
+                set(&mut self.aggregate, Some(totals), "aggregate")?;
+            }
+        }
+        Ok(())
     }
 
     /// Moves a condition of SQL from the program to the condition: a program has no single quotes.

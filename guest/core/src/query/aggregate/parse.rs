@@ -56,8 +56,11 @@ fn segment(reader: &mut Reader<'_>) -> Result<GroupedTotals, String> {
     // A formula of a spreadsheet: `=SUMIF(…)`.
     let _ = reader.eat("=");
     let (mut items, mut fields): (Vec<Aggregate>, Vec<_>) = (Vec::new(), Vec::new());
+    // For each column, its index in `fields`, if it is a field.
+    let mut columns = Vec::new();
     loop {
         reader.count_part()?;
+        columns.push((!is_total(reader)).then_some(fields.len()));
         if is_total(reader) {
             let new = expression::read(reader, &mut items)?;
             // A total that is asked for twice is one member of the result.
@@ -110,6 +113,19 @@ fn segment(reader: &mut Reader<'_>) -> Result<GroupedTotals, String> {
                 alias.is_some_and(|alias| alias.eq_ignore_ascii_case(&group.name.verbatim))
             };
             let of_alias = fields.iter().find(|(.., alias)| named(alias));
+            // `SELECT city, count(*) … GROUP BY 1`
+            let number = group.name.verbatim.parse::<usize>().ok().filter(|_| !fields.is_empty());
+            let column = number.map(|number| columns.get(number.checked_sub(1)?).copied()?);
+            let of_number = match column {
+                Some(Some(at)) => fields.get(at),
+                Some(None) => {
+                    return Err(
+                        reader.error("GROUP BY takes the number of a column without a total")
+                    );
+                }
+                None => None,
+            };
+            let of_alias = of_alias.or(of_number);
             by.push(of_alias.map_or(group, |(field, ..)| field.clone()));
             let comma = reader.position();
             let more = (reader.eat(",") && !is_total(reader)) || {

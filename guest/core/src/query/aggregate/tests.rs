@@ -77,6 +77,21 @@ fn totals_replace_null() {
 }
 
 #[test]
+fn groups_may_be_numbers_of_columns() {
+    let groups = r#"{"open":2,"done":1,"null":1}"#;
+    for text in [
+        "SELECT s, count(*) FROM t GROUP BY 1",
+        "SELECT count(*), s FROM t GROUP BY 2",
+        "SELECT s, count(*) n FROM t GROUP BY 1 ORDER BY 2 DESC",
+        "SELECT substr(s, 1, 9) AS k, count(*) FROM t GROUP BY 1",
+    ] {
+        assert!(run(text).contains(groups), "{text}: {}", run(text));
+    }
+    assert!(run("SELECT s, count(*) FROM t GROUP BY 2").contains("column without a total"));
+    assert!(run("SELECT s, count(*) FROM t GROUP BY 3").contains("s is not a total"));
+}
+
+#[test]
 fn conditions_of_totals_do_not_choose_elements() {
     let json = br#"{"rows":[{"s":"open","t":[{"x":1,"y":"a"},{"x":2,"y":"b"}]},{"s":"x","t":[]}]}"#;
     let records = RecordSet::locate(json, &EndpointSettings::default()).unwrap();

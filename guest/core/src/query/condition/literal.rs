@@ -15,7 +15,18 @@ pub(super) const ENDS: [&str; 7] = ["and", "or", "order by", "sort by", "limit",
 /// Reads a quoted or unquoted value. `is_pattern` is true for the value of a pattern operator.
 pub(super) fn read_literal(reader: &mut Reader<'_>, is_pattern: bool) -> Result<Literal, String> {
     let start = reader.position();
+    if let Some(literal) = typed(reader)? {
+        return Ok(literal);
+    }
     if let Some(text) = reader.quoted()? {
+        if reader.rest().starts_with("::") {
+            let mut rest = reader.clone();
+            rest.eat("::");
+            let word = rest.peek_word();
+            if rest.eat(word) && TYPES.iter().any(|known| known.eq_ignore_ascii_case(word)) {
+                *reader = rest;
+            }
+        }
         reader.skip_space();
         let is_end = reader.peek().is_none_or(|next| ",;)]}&|".contains(next))
             || qualifier_follows(reader)
@@ -75,6 +86,44 @@ pub(super) fn read_literal(reader: &mut Reader<'_>, is_pattern: bool) -> Result<
         ));
     }
     Ok(Literal::new(text, false))
+}
+
+/// The types of texts and dates, which have no effect after a quoted value.
+const TYPES: [&str; 6] = ["date", "timestamp", "timestamptz", "datetime", "text", "varchar"];
+
+/// Functions that read a date from a text.
+const DATES: [&str; 12] = [
+    "date(",
+    "datetime(",
+    "timestamp(",
+    "todate(",
+    "to_date(",
+    "todatetime(",
+    "isodate(",
+    "new date(",
+    "pd.timestamp(",
+    "pd.to_datetime(",
+    "date.parse(",
+    "datetime.fromisoformat(",
+];
+
+/// Reads a date with its type: `DATE '2024-05-01'`, `date('2024-05-01')`, `new Date("2024-05-01")`.
+/// `None`, with nothing read, if something else is next.
+fn typed(reader: &mut Reader<'_>) -> Result<Option<Literal>, String> {
+    let mut rest = reader.clone();
+    rest.skip_space();
+    let is_call = DATES.iter().any(|call| {
+        let found = rest.rest().get(..call.len()).unwrap_or_default().to_owned();
+        found.eq_ignore_ascii_case(call) && rest.eat(&found)
+    });
+    let is_type = !is_call && rest.keyword(&["date", "timestamp"]).is_some();
+    if !is_call && !is_type {
+        return Ok(None);
+    }
+    let text = rest.quoted().ok().flatten();
+    let Some(text) = text.filter(|_| !is_call || rest.eat(")")) else { return Ok(None) };
+    *reader = rest;
+    Ok(Some(Literal::new(text, true)))
 }
 
 /// Returns true if a value without quotes may be the name of a variable.

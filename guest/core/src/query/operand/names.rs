@@ -38,6 +38,8 @@ pub(super) const FUNCTIONS: &[(&str, FieldFunction)] = &[
     ("minute", FieldFunction::Date(DatePart::Minute)),
     ("weekday", FieldFunction::Date(DatePart::Weekday)),
     ("dayofweek", FieldFunction::Date(DatePart::Weekday)),
+    ("dayname", FieldFunction::Date(DatePart::Weekday)),
+    ("day_name", FieldFunction::Date(DatePart::Weekday)),
 ];
 
 /// Returns the part of a date with this name. `None` if it is unknown.

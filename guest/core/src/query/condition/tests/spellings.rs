@@ -84,6 +84,28 @@ fn quoted_texts_have_prefixes() {
 }
 
 #[test]
+fn dates_have_types_and_formats() {
+    let json = r#"[{"d":"2024-05-13"},{"d":"2024-06-02"}]"#;
+    for (text, expected) in [
+        ("d >= DATE '2024-06-01'", 1),
+        ("d >= date('2024-06-01') AND d < to_date('2024-07-01')", 1),
+        ("d < '2024-06-01'::date", 1),
+        ("r => r.d > new Date('2024-06-01')", 1),
+        ("to_char(d, 'YYYY-MM') = '2024-05'", 1),
+        ("DATE_FORMAT(d, '%Y-%m') = '2024-05'", 1),
+        ("DAYNAME(d) = 'Monday'", 1),
+    ] {
+        assert_eq!(select(json, text).map(|(count, _)| count), Ok(expected), "{text}");
+    }
+    for text in ["d > NOW() - INTERVAL '7 days'", "d + INTERVAL 1 DAY > '2024-05-01'", "d > now()"]
+    {
+        let refused = select(json, text).unwrap_err();
+        assert!(refused.contains("there is no clock here"), "{text}: {refused}");
+    }
+    assert!(select(json, "to_char(d, 'day') = 'monday'").is_err());
+}
+
+#[test]
 fn null_is_replaced_in_computations() {
     let json = r#"[{"a":1,"b":null,"s":""},{"a":2,"b":9,"s":"x"},{"a":3,"s":null}]"#;
     for (text, expected) in [
