@@ -126,9 +126,17 @@ impl Literal {
             return Ok(None);
         }
         let Some((of_unit, unit)) = survey.clear_unit(number) else {
+            let samples = survey.samples();
+            let sample = samples.split('\'').nth(1).unwrap_or_default();
+            if sample.ends_with('%') {
+                return Err(format!(
+                    "{field} holds {samples}, and {self} may be a share or a percentage: write '{}%' or '{self}%'",
+                    (number.float * 1e8).round() / 1e6
+                ));
+            }
             return Err(format!(
-                "{field} holds amounts, such as {}, and {self} has no unit: write the amount with its unit, in quotes",
-                survey.samples()
+                "{field} holds amounts, such as {samples}, and {self} has no unit: write the amount with its unit, such as {}",
+                self.in_unit_of(sample).unwrap_or_default()
             ));
         };
         self.scale = of_unit;

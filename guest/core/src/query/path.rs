@@ -162,6 +162,44 @@ mod tests {
     }
 
     #[test]
+    fn functions_of_jmespath_and_xpath_are_evaluated() {
+        let json = br##"{"i":[{"n":1,"t":["a","b"],"s":"Ann","q":[{"v":1},{"v":9}],"d":{"#text":5,"@u":"km"}},
+            {"n":23,"t":["ab"],"s":"Bob","q":[{"v":2},{"v":null}],"d":{"#text":7,"@u":"km"}},{"n":3,"q":{"v":4}}]}"##;
+        let outline = Outline::parse(json, Form::Raw, &(0..json.len())).unwrap();
+        let select = |path: &str| -> Result<Vec<String>, String> {
+            let ids = Path::parse(path)?.follow(&outline, 0)?;
+            let text = |id| String::from_utf8(outline.raw(outline.node(id)?).into_owned()).ok();
+            Ok(ids.into_iter().filter_map(text).collect())
+        };
+        for (path, expected) in [
+            ("i[?contains(t, 'a')].n", ["1"].as_slice()),
+            ("i[?!contains(t, 'a')].n", &["23", "3"]),
+            ("i[?starts_with(s, 'A') || ends_with(s, 'b')].n", &["1", "23"]),
+            ("i[?contains(n, '2')].n", &["23"]),
+            ("i[?max(q[].v) > `3`].n", &["1"]),
+            ("i[?sum(q[].v) == `2`].n", &["23"]),
+            ("i[?avg(q[].v) == `5`].n", &["1"]),
+            ("$.i[?min(@.q[*].v) < 2].n", &["1"]),
+            ("i[?max(t) == 'ab'].n", &["23"]),
+            ("$.i[?each(@.q.v) > 3].n", &["1", "3"]),
+            ("$.i[?each(@.d) > 6].n", &["23"]),
+            ("$.i[?each(@.d)].n", &["1", "23"]),
+            ("$.i[?each(@.d) != 5].n", &["23"]),
+            ("$.i[?to_number(@.d) > 6].n", &["23"]),
+            ("$.i[?string-length(@.s) == 0].n", &["3"]),
+            ("$.i[?string-length(@.n) > 1].n", &["23"]),
+        ] {
+            let found = select(path);
+            assert_eq!(found.as_deref().unwrap(), expected, "{path}");
+        }
+        for path in
+            ["i[?sum(t) > `1`]", "$.i[?string-length(@.t) > 1]", "i[?contains(s, 'a') == `1`]"]
+        {
+            assert!(select(path).is_err(), "{path}");
+        }
+    }
+
+    #[test]
     fn pointers_and_paths_select_values() {
         assert_eq!(reach("/items/1/user/id"), ["9"]);
         assert_eq!(reach("/items/0/a~1b"), ["\"x\""]);

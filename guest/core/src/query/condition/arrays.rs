@@ -1,11 +1,9 @@
 //! Tests of the elements of arrays in SQL: `tags @> ARRAY['a', 'b']`, `'a' = ANY(tags)`, `'a' MEMBER
 //! OF (tags)`, `kind = ANY('{a,b}')`.
 
-use super::build::{equal, negate, single};
+use super::build::{equal, single};
 use super::literal::read_literals;
-use super::operator::{Sign, parse_operator};
-use super::parse::Parser;
-use super::{Check, Operator, Test};
+use super::{Check, Test};
 use crate::query::literal::Literal;
 use crate::query::operand::Operand;
 use crate::query::reader::Reader;
@@ -13,49 +11,6 @@ use crate::query::reader::Reader;
 /// Functions that test for an element.
 pub(super) const FUNCTIONS: [&str; 6] =
     ["array_contains", "list_contains", "array_has", "list_has", "json_contains", "has"];
-
-impl Parser {
-    /// Reads a test that begins with an element: `'a' = ANY(tags)`, `'a' <> ALL(tags)`, `5 <
-    /// ANY(scores)`, `'a' MEMBER OF (tags)`. `None` if no such test is next.
-    pub(super) fn element_first(
-        &mut self,
-        reader: &mut Reader<'_>,
-    ) -> Result<Option<Test>, String> {
-        let mut rest = reader.clone();
-        let literal = match rest.quoted() {
-            Ok(Some(text)) => Literal::new(text, true),
-            _ => {
-                let word = rest.peek_word();
-                rest.eat(word);
-                Literal::new(word.to_owned(), false)
-            }
-        };
-        let is_value = literal.is_quoted || literal.number().is_some();
-        let is_member = rest.keyword(&["member of"]).is_some();
-        let sign = if is_member { None } else { parse_operator(&mut rest) };
-        let word = if is_member { Some("any") } else { rest.keyword(&["any", "some", "all"]) };
-        let Some(word) = word.filter(|_| is_value && rest.eat("(")) else { return Ok(None) };
-        let operand = self.operand(&mut rest)?;
-        rest.close()?;
-        let test = match (sign, word) {
-            (None, _) | (Some((Sign::Compare(Operator::Equal), false)), "any" | "some") => {
-                equal(operand, literal)?
-            }
-            (Some((Sign::Unequal, false)), "all") => negate(equal(operand, literal)?),
-            (Some((Sign::Compare(operator), false)), "any" | "some") => {
-                Test::leaf(operand, Check::Compare(operator.flipped(), literal))
-            }
-            _ => {
-                return Err(reader.error(&format!(
-                    "for one element write {0} = {literal}, and for all of them all({0}; @ = {literal})",
-                    operand.name.verbatim
-                )));
-            }
-        };
-        *reader = rest;
-        Ok(Some(test))
-    }
-}
 
 /// Reads the list after `=` or `!=` in `kind = ANY(ARRAY['a', 'b'])` and `kind <> ALL('{a,b}')`, and
 /// returns the test. `None`, with nothing read, if something else is next.

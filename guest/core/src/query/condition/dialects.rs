@@ -148,10 +148,14 @@ fn conditional(text: &str) -> Option<String> {
     condition.starts_with(char::is_alphabetic).then(|| condition.to_owned())
 }
 
-/// Removes module names before functions: `Math.abs(a - b) > 5`.
+/// Removes module names before functions, and the hyphen of one: `Math.abs(a - b) > 5`.
 fn modules(text: &str) -> Option<String> {
     const MODULES: [&str; 4] = ["Math.", "math.", "np.", "func."];
     replaced(text, |before, rest| {
+        // The function of XPath.
+        if let Some(call) = rest.strip_prefix("string-length(") {
+            return Some((rest.len() - call.len(), "length(".to_owned()));
+        }
         let module = MODULES.iter().find(|module| rest.starts_with(**module))?;
         let call = rest.get(module.len()..)?;
         let end = call.find(|c| !is_word_character(c)).unwrap_or(call.len());
@@ -232,6 +236,7 @@ mod tests {
             ("if = 5", None),
             ("Math.abs(a - b) > np.round(c)", Some("abs(a - b) > round(c)")),
             ("Math.x > 5", None),
+            ("string-length(a) > 5", Some("length(a) > 5")),
             ("a = 'col(\"b\")'", None),
             ("{Due Date} > '{x}' and {a}={b}", Some("[Due Date] > '{x}' and [a]=[b]")),
             ("AND({a}='x, y', NOT({b}>1))", Some("(\"a\"='x, y') AND (NOT (\"b\">1))")),

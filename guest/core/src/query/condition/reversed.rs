@@ -1,6 +1,6 @@
 //! Comparisons that begin with their value: `60 < age`, `10 <= x < 20`, `'bug' in labels`.
 
-use super::build::{numbered, single};
+use super::build::{equal, negate, numbered, single};
 use super::literal::read_literal;
 use super::member::{SoughtElement, with_member};
 use super::operator::{Sign, parse_operator};
@@ -17,6 +17,47 @@ use crate::query::records::RecordSet;
 use crate::query::value::Number;
 
 impl Parser {
+    /// Reads a test that begins with an element: `'a' = ANY(tags)`, `'a' <> ALL(tags)`, `5 <
+    /// ANY(scores)`, `'a' MEMBER OF (tags)`. `None` if no such test is next.
+    pub(super) fn element_first(
+        &mut self,
+        reader: &mut Reader<'_>,
+    ) -> Result<Option<Test>, String> {
+        let mut rest = reader.clone();
+        let literal = match rest.quoted() {
+            Ok(Some(text)) => Literal::new(text, true),
+            _ => {
+                let word = rest.peek_word();
+                rest.eat(word);
+                Literal::new(word.to_owned(), false)
+            }
+        };
+        let is_value = literal.is_quoted || literal.number().is_some();
+        let is_member = rest.keyword(&["member of"]).is_some();
+        let sign = if is_member { None } else { parse_operator(&mut rest) };
+        let word = if is_member { Some("any") } else { rest.keyword(&["any", "some", "all"]) };
+        let Some(word) = word.filter(|_| is_value && rest.eat("(")) else { return Ok(None) };
+        let operand = self.operand(&mut rest)?;
+        rest.close()?;
+        let test = match (sign, word) {
+            (None, _) | (Some((Sign::Compare(Operator::Equal), false)), "any" | "some") => {
+                equal(operand, literal)?
+            }
+            (Some((Sign::Unequal, false)), "all") => negate(equal(operand, literal)?),
+            (Some((Sign::Compare(operator), false)), "any" | "some") => {
+                Test::leaf(operand, Check::Compare(operator.flipped(), literal))
+            }
+            _ => {
+                return Err(reader.error(&format!(
+                    "for one element write {0} = {literal}, and for all of them all({0}; @ = {literal})",
+                    operand.name.verbatim
+                )));
+            }
+        };
+        *reader = rest;
+        Ok(Some(test))
+    }
+
     /// Reads a comparison that begins with its value: `60 < age`, `1 <= x <= 5`, `'bug' in labels`,
     /// `2020-01-01 <= day < 2021-01-01`. `None` if no such comparison is next.
     pub(super) fn reversed(&mut self, reader: &mut Reader<'_>) -> Result<Option<Test>, String> {

@@ -43,10 +43,29 @@ impl PathNumber {
         Self { float: count as f64, whole: i128::try_from(count).ok() }
     }
 
+    /// Returns the number as a double.
+    pub(super) fn float(self) -> f64 {
+        self.float
+    }
+
     fn compare(self, other: Self) -> Option<Ordering> {
         match (self.whole, other.whole) {
             (Some(one), Some(other)) => Some(one.cmp(&other)),
             _ => self.float.partial_cmp(&other.float),
+        }
+    }
+}
+
+impl Compared<'_> {
+    /// Returns a text, or a number as a text. `None` for other values.
+    pub(super) fn written(&self) -> Option<Cow<'_, str>> {
+        match self {
+            Self::Text(text) => Some(text.as_ref().into()),
+            Self::Number(number) => Some(match number.whole {
+                Some(whole) => whole.to_string().into(),
+                None => number.float.to_string().into(),
+            }),
+            _ => None,
         }
     }
 }

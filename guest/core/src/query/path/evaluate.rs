@@ -1,5 +1,7 @@
 //! Selects the values of a document that match a path.
 
+mod functions;
+
 use super::compare::{Compared, MAX_STEPS, PathNumber, compare, is_true, value_of};
 use super::syntax::{PathCondition, PathOperand, PathQuery, PathSelector, Segment, WILDCARD};
 use crate::json::outline::{Node, NodeId, Outline};
@@ -171,6 +173,8 @@ impl<'e, 'a> Evaluation<'e, 'a> {
                 let found = self.query(query, id)?;
                 found.into_iter().any(|id| is_true(self.outline, id))
             }
+            PathCondition::Each(query, comparison) => self.each(query, comparison.as_ref(), id)?,
+            PathCondition::Part { text, part, place } => self.has_part((text, part, *place), id)?,
             PathCondition::Compare(left, comparison, right) => {
                 let (left, right) = (self.value(left, id)?, self.value(right, id)?);
                 compare(self.outline, &left, *comparison, &right, &mut self.steps)
@@ -231,6 +235,9 @@ impl<'e, 'a> Evaluation<'e, 'a> {
                 }
                 _ => Compared::Nothing,
             },
+            PathOperand::Total(total, query) => self.total(*total, query, id)?,
+            PathOperand::ToNumber(operand) => Self::to_number(&self.scalar(operand, id)?),
+            PathOperand::TextLength(operand) => Self::text_length(&self.scalar(operand, id)?)?,
         })
     }
 }

@@ -66,6 +66,15 @@ pub(super) enum PathCondition {
     /// The query selects a value that is true in JMESPath: not false, null, or empty.
     IsTrue(PathQuery),
     Compare(PathOperand, Comparison, PathOperand),
+    /// One of the values that the query selects through lists exists or, with a comparison, meets
+    /// it.
+    Each(PathQuery, Option<(Comparison, PathOperand)>),
+    /// A part of a text, or an element of a list.
+    Part {
+        text: PathOperand,
+        part: PathOperand,
+        place: PartPlace,
+    },
     /// The text matches a regular expression, entirely or in a part.
     Matches {
         text: PathOperand,
@@ -73,6 +82,26 @@ pub(super) enum PathCondition {
         is_whole: bool,
         compiled: Option<Box<PathRegex>>,
     },
+}
+
+/// The place of a part in a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PartPlace {
+    /// Anywhere. Of a list, an element.
+    Anywhere,
+    /// Anywhere in a text. XPath takes no lists.
+    InText,
+    Start,
+    End,
+}
+
+/// A function of the numbers of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ListTotal {
+    Max,
+    Min,
+    Sum,
+    Average,
 }
 
 /// An operator of a comparison.
@@ -102,4 +131,11 @@ pub(super) enum PathOperand {
     Count(PathQuery),
     /// `value`: the selected value, if there is exactly one.
     Only(PathQuery),
+    /// `max`, `min`, `sum` and `avg` of JMESPath: a total of the selected values or, if one list is
+    /// selected, of its elements.
+    Total(ListTotal, PathQuery),
+    /// `to_number`: the number that a text is.
+    ToNumber(Box<PathOperand>),
+    /// `string-length` of XPath: the number of characters, which is 0 without a value.
+    TextLength(Box<PathOperand>),
 }

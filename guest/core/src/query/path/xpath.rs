@@ -33,10 +33,21 @@ pub(super) fn to_json_path(path: &str) -> Option<String> {
             _ => written.push_str(&format!("{}['{name}']", if is_deep { ".." } else { "" })),
         }
         is_deep = false;
+        // Conditions one after the other must all hold.
+        let mut conditions: Vec<String> = Vec::new();
         while let Some(inner) = predicates.strip_prefix('[') {
             let end = end_of_group(inner)?;
-            written.push_str(&to_selector(inner.get(..end)?)?);
+            let selector = to_selector(inner.get(..end)?)?;
             predicates = inner.get(end + 1..)?;
+            match selector.strip_prefix("[?").and_then(|rest| rest.strip_suffix(']')) {
+                Some(condition) => conditions.push(condition.to_owned()),
+                None if conditions.is_empty() => written.push_str(&selector),
+                // A number counts the chosen elements.
+                None => return None,
+            }
+        }
+        if !conditions.is_empty() {
+            written.push_str(&format!("[?{}]", conditions.join(" && ")));
         }
         if !predicates.is_empty() {
             return None;
@@ -74,10 +85,10 @@ fn condition(text: &str) -> Option<String> {
         return match (function, arguments.as_slice()) {
             ("not", [inner]) => Some(format!("!({})", condition(inner)?)),
             ("contains", [name, value]) => {
-                Some(format!("search({}, '{}')", member(name)?, expression(value)?))
+                Some(format!("contains-text({}, '{}')", member(name)?, unquoted(value.trim())?))
             }
             ("starts-with", [name, value]) => {
-                Some(format!("match({}, '{}.*')", member(name)?, expression(value)?))
+                Some(format!("starts-with({}, '{}')", member(name)?, unquoted(value.trim())?))
             }
             _ => None,
         };
@@ -87,8 +98,10 @@ fn condition(text: &str) -> Option<String> {
         let (sign, operator) = OPERATORS.iter().find(|(sign, _)| rest.starts_with(sign))?;
         Some((text.get(..at)?, operator, rest.get(sign.len()..)?))
     });
-    let Some((name, operator, value)) = comparison else { return member(text) };
-    let (name, value) = (member(name)?, value.trim());
+    let Some((name, operator, value)) = comparison else {
+        return member(text).map(|name| format!("each({name})"));
+    };
+    let (name, value) = (left(name.trim())?, value.trim());
     let plain = unquoted(value);
     let is_number = |text: &str| serde_json::from_str::<serde_json::Number>(text).is_ok();
     match plain {
@@ -101,6 +114,18 @@ fn condition(text: &str) -> Option<String> {
         Some(_) => Some(format!("{name}{operator}{value}")),
         None => is_number(value).then(|| format!("{name}{operator}{value}")),
     }
+}
+
+/// Converts the left side of a comparison, which holds if one of the selected elements meets it.
+/// `None` for other texts.
+fn left(text: &str) -> Option<String> {
+    for (function, converted) in [("number(", "to_number"), ("string-length(", "string-length")] {
+        let inner = text.strip_prefix(function).and_then(|inner| inner.strip_suffix(')'));
+        if let Some(inner) = inner {
+            return Some(format!("{converted}({})", member(inner)?));
+        }
+    }
+    Some(format!("each({})", member(text)?))
 }
 
 /// Converts an attribute, an element or `.` to a query. `None` for other names.
@@ -125,18 +150,6 @@ fn unquoted(text: &str) -> Option<&str> {
     inner('\'').or_else(|| inner('"')).filter(|inner| !inner.contains(['\'', '"', '\\']))
 }
 
-/// Returns a JSONPath text with a regular expression that matches a quoted text literally.
-fn expression(text: &str) -> Option<String> {
-    let mut escaped = String::new();
-    for c in unquoted(text.trim())?.chars() {
-        if "\\.?*+()[]{}|^$-".contains(c) {
-            escaped.push_str("\\\\");
-        }
-        escaped.push(c);
-    }
-    Some(escaped)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,22 +161,26 @@ mod tests {
             ("//name", "$..name"),
             ("/a/b[1]/c", "$.a.b[0].c"),
             ("/a/b[last()]", "$.a.b[-1]"),
-            ("/a/b[c='x']/d/text()", "$.a.b[?@['c']=='x'].d"),
-            ("//b[@id!=5]/@name", "$..b[?@['@id']!=5]['@name']"),
-            ("//b[c='3']", "$..b[?(@['c']=='3' || @['c']==3)]"),
-            ("//b[@t < 0.9]/@n", "$..b[?@['@t']<0.9]['@n']"),
+            ("/a/b[c='x']/d/text()", "$.a.b[?each(@['c'])=='x'].d"),
+            ("//b[@id!=5]/@name", "$..b[?each(@['@id'])!=5]['@name']"),
+            ("//b[c='3']", "$..b[?(each(@['c'])=='3' || each(@['c'])==3)]"),
+            ("//b[@t < 0.9]/@n", "$..b[?each(@['@t'])<0.9]['@n']"),
             (
-                "/a/b[@c='x' and not(d/e='y/z')][1]",
-                "$.a.b[?(@['@c']=='x' && !(@['d']['e']=='y/z'))][0]",
+                "/a/b[@c='x' and not(d/e='y/z')]",
+                "$.a.b[?(each(@['@c'])=='x' && !(each(@['d']['e'])=='y/z'))]",
             ),
-            ("//b[contains(@c, 'x.y')]", r"$..b[?search(@['@c'], 'x\\.y')]"),
-            ("//b[starts-with(c,'x') or d]", "$..b[?(match(@['c'], 'x.*') || @['d'])]"),
+            ("//b[c][@d>1]", "$..b[?each(@['c']) && each(@['@d'])>1]"),
+            ("//b[contains(@c, 'x.y')]", "$..b[?contains-text(@['@c'], 'x.y')]"),
+            ("//b[starts-with(c,'x') or d]", "$..b[?(starts-with(@['c'], 'x') || each(@['d']))]"),
+            ("//b[number(c) > 5]", "$..b[?to_number(@['c'])>5]"),
+            ("//b[string-length(c) >= 5]", "$..b[?string-length(@['c'])>=5]"),
             ("/a/*/c", "$.a.*.c"),
         ] {
             assert_eq!(to_json_path(xpath).as_deref(), Some(expected), "{xpath}");
             assert!(Path::parse(expected).is_ok(), "{expected}");
         }
         assert_eq!(to_json_path("/a/b"), None);
+        assert_eq!(to_json_path("/a/b[c='x'][1]"), None);
         assert_eq!(to_json_path("/a[position()<3]"), None);
     }
 }

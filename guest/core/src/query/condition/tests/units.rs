@@ -23,9 +23,14 @@ fn numbers_are_compared_with_amounts_of_one_unit() {
         assert!(note.contains("was compared with the amounts in"), "{text}: {note}");
     }
     // A share or a percentage; a number of bytes or of megabytes.
-    for text in ["p > 0.5", "p >= 1", "m > 500", "m BETWEEN 1 AND 600"] {
+    for (text, correction) in [
+        ("p > 0.5", "write '50%' or '0.5%'"),
+        ("p >= 1", "write '100%' or '1%'"),
+        ("m > 500", "write the amount with its unit, such as '500 MB'"),
+        ("m BETWEEN 1 AND 600", "such as '1 MB'"),
+    ] {
         let refused = select(json, text).unwrap_err();
-        assert!(refused.contains("write the amount with its unit"), "{text}: {refused}");
+        assert!(refused.contains(correction), "{text}: {refused}");
     }
     assert_eq!(select(json, "p > '50%'").unwrap().0, 1);
     assert_eq!(select(json, "m > '500 MB'").unwrap().0, 2);

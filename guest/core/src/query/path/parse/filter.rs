@@ -1,5 +1,7 @@
 //! The grammar of filters.
 
+mod functions;
+
 use super::PathParser;
 use crate::query::code::regex_literal;
 use crate::query::path::regex::PathRegex;
@@ -55,6 +57,7 @@ impl PathParser<'_> {
             self.skip_space();
             let is_test =
                 self.rest().starts_with(['(', '@', '$', 'm', 's']) || self.has_bare_name();
+            let is_test = is_test || self.has_test();
             if !is_test {
                 return Err(self.error("! needs a query or parentheses"));
             }
@@ -82,6 +85,9 @@ impl PathParser<'_> {
                 return self.without_comparison(matches);
             }
         }
+        if let Some(test) = self.test()? {
+            return Ok(test);
+        }
         let start = self.at;
         let is_query = self.rest().starts_with(['@', '$']);
         if is_query || self.has_bare_name() {
@@ -104,19 +110,22 @@ impl PathParser<'_> {
             self.skip_space();
             return self.matched(left);
         }
-        let Some((token, comparison)) =
-            COMPARISONS.iter().find(|(token, _)| self.rest().starts_with(token))
-        else {
+        let start = self.at;
+        let Some(comparison) = self.comparison() else {
             return Err(self.error("a comparison such as ==, < or >= is expected"));
         };
-        self.at += token.len();
         if self.rest().starts_with('=') {
-            self.at -= token.len();
+            self.at = start;
             return Err(self.error("write == or !="));
         }
         self.skip_space();
         let right = self.operand()?;
-        Ok(PathCondition::Compare(left, *comparison, right))
+        Ok(PathCondition::Compare(left, comparison, right))
+    }
+
+    /// Reads the operator of a comparison. `None` if none is next.
+    fn comparison(&mut self) -> Option<Comparison> {
+        COMPARISONS.iter().find(|(token, _)| self.eat(token)).map(|(_, comparison)| *comparison)
     }
 
     fn is_parenthesis(&self, at: usize) -> bool {
@@ -244,6 +253,9 @@ impl PathParser<'_> {
                 return Ok(operand);
             }
         }
+        if let Some(function) = self.function()? {
+            return Ok(function);
+        }
         if self.eat("length(") {
             return self.nested(|parser| {
                 parser.skip_space();
@@ -267,7 +279,7 @@ impl PathParser<'_> {
                 });
             }
         }
-        Err(self.error("a value is expected: @.name, 'text', a number, true, false, null, length(…), count(…) or value(…)"))
+        Err(self.error("a value is expected: @.name, 'text', a number, true, false, null, length(…), count(…), value(…), max(…), min(…), sum(…), avg(…) or to_number(…)"))
     }
 
     /// Reads a JSON value between backquotes, in the syntax of JMESPath.
