@@ -13,6 +13,7 @@ mod defaults;
 mod diagnose;
 mod dialects;
 mod display;
+mod elements;
 mod evaluate;
 mod filtered;
 mod flags;
@@ -27,6 +28,7 @@ mod pattern;
 mod pipe;
 mod predicates;
 mod prefix;
+mod presence;
 mod reversed;
 mod totals;
 mod wrapper;
@@ -92,6 +94,8 @@ pub(super) struct Leaf {
     check: Check,
     /// True if the condition has the name of the field alone.
     is_flag: bool,
+    /// True if the condition asks for the presence of the field.
+    is_presence: bool,
     /// The element that the check looks for if the field is a list, as `includes` does.
     member: Option<SoughtElement>,
     /// The number that the condition writes before the operand, as the name of a field that may be
@@ -342,11 +346,13 @@ impl Test {
     fn leaf(operand: Operand, check: Check) -> Self {
         let (matched, unknown) = (Cell::new(0), Cell::new(0));
         let ignores_case = false;
-        let (scale, reading, member, first, is_flag) = (None, None, None, None, false);
+        let (scale, reading, member, first) = (None, None, None, None);
+        let (is_flag, is_presence) = (false, false);
         Test::Leaf(Box::new(Leaf {
             operand,
             check,
             is_flag,
+            is_presence,
             member,
             first,
             ignores_case,

@@ -8,6 +8,7 @@ use super::member::{SoughtElement, with_member};
 use super::operator::{Sign, parse_operator};
 use super::parse::{Names, Parser, expect_end};
 use super::pattern::TextPattern;
+use super::presence::presence;
 use super::{Check, Test, wrapper};
 use crate::query::code::end_of_group;
 use crate::query::field::FieldName;
@@ -56,7 +57,7 @@ impl Parser {
             && !reader.is_at_end();
         if names_field {
             let operand = self.operand(reader)?;
-            return Ok(Some(negate(Test::leaf(operand, Check::IsNull))));
+            return Ok(Some(presence(operand)));
         }
         let known = [
             "any",
@@ -103,7 +104,7 @@ impl Parser {
                 "json_contains" => arrays::containing(reader, &operand, false)?,
                 _ => equal(operand, read_literal(reader, false)?)?,
             },
-            "exists" | "has" => negate(Test::leaf(operand, Check::IsNull)),
+            "exists" | "has" => presence(operand),
             "isnull" => Test::leaf(operand, Check::IsNull),
             "isnotnull" | "notnull" => negate(Test::leaf(operand, Check::IsNull)),
             "isempty" => empty(operand),

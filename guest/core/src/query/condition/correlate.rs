@@ -317,7 +317,8 @@ impl Leaf {
                 let notes = literals.into_iter().map(|it| it.fit_equality(&survey, &field));
                 notes.reduce(|known, note| known.or(note)).flatten()
             }
-            Check::IsNull | Check::HasValue(_) => None,
+            Check::IsNull => self.presence_note(records, all),
+            Check::HasValue(_) => None,
             Check::Compare(..) | Check::Between(..) | Check::Field(..) => {
                 add(operand);
                 if let Check::Field(_, other) = &self.check {

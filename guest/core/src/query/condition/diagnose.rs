@@ -248,6 +248,17 @@ impl Leaf {
             && values.comparable == 0
             && present > 0
         {
+            let has_text = all.iter().any(|id| {
+                let mut found = false;
+                field.field.visit_whole(&records.outline, *id, &mut |node| {
+                    found |= node.is_some_and(|id| records.outline.member(id, "#text").is_some());
+                });
+                found
+            });
+            let numbers = match has_text && field.function.is_none() && !field.is_computed() {
+                true => format!("; for the numbers in any unit write {field}.#text"),
+                false => String::new(),
+            };
             // `83.50 CHF` beside 100 is `100 CHF`.
             let amount = values.samples.first().and_then(|sample| literal.in_unit_of(sample));
             return Err(format!(
@@ -255,7 +266,9 @@ impl Leaf {
                 with_article(kind(literal)),
                 join_names(&quoted(&values.samples), MAX_NAMED_VALUES),
                 match amount {
-                    Some(amount) => format!("; for one of the units write it, such as {amount}"),
+                    Some(amount) => {
+                        format!("; for one of the units write it, such as {amount}{numbers}")
+                    }
                     None => "; write a value of that form, or convert it with jq".to_owned(),
                 }
             ));

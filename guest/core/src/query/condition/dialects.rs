@@ -1,6 +1,7 @@
 //! Converts conditions in the syntax of shells, scripts and log searches: `$_.a -gt 5 -and $_.b -eq
 //! 'x'`, `{a="x", b=~"y"}`, `kind:new sort:price-desc`, `{ it.a > 5 }`.
 
+use super::elements;
 use super::frame::without_table;
 use super::wrapper::lambda;
 use crate::query::code::{end_of_group, keyword, parts, replaced};
@@ -58,6 +59,7 @@ fn converted(text: &str) -> Option<String> {
         .or_else(|| closure(text))
         .or_else(|| joined(text))
         .or_else(|| conditional(text))
+        .or_else(|| elements::condition(text))
         .or_else(|| columns(text))
         .or_else(|| modules(text))
 }

@@ -20,6 +20,7 @@ use super::member::{SoughtElement, with_member};
 use super::operator::{SYMBOLS, Sign, is_comparison, parse_operator};
 use super::pattern::TextPattern;
 use super::pipe::{check_pipe, eat_alternative, eat_or};
+use super::presence::presence;
 use super::{Check, Operator, Test};
 use crate::query::code::end_of_group;
 use crate::query::field::FieldName;
@@ -238,7 +239,7 @@ impl Parser {
         let leaf = |operand, check| Ok(Test::leaf(operand, check));
         match sign {
             Sign::In => self.membership(reader, operand),
-            Sign::Exists => Ok(negate(Test::leaf(operand, Check::IsNull))),
+            Sign::Exists => Ok(presence(operand)),
             Sign::Between => {
                 let has_parenthesis = reader.eat("(");
                 let low = read_literal(reader, false)?;

@@ -106,6 +106,21 @@ fn dates_have_types_and_formats() {
 }
 
 #[test]
+fn presence_of_null_is_stated_beside_absence() {
+    let json = r#"[{"a":1,"n":"x"},{"a":null,"n":null},{"a":3}]"#;
+    for (text, expected) in
+        [("has(n)", 1), ("exists(n)", 1), ("n EXISTS", 1), ("EXISTS n", 1), ("NOT has(n)", 2)]
+    {
+        let (count, note) = select(json, text).unwrap();
+        assert!(count == expected && note.contains("null or empty in 1 records"), "{text}: {note}");
+    }
+    // The field is there in all records, or has a value wherever it is.
+    for (json, text) in [(json, "exists(a)"), (r#"[{"n":1},{}]"#, "has(n)"), (json, "n IS NULL")] {
+        assert!(!select(json, text).unwrap().1.contains("null or empty"), "{text}");
+    }
+}
+
+#[test]
 fn null_is_replaced_in_computations() {
     let json = r#"[{"a":1,"b":null,"s":""},{"a":2,"b":9,"s":"x"},{"a":3,"s":null}]"#;
     for (text, expected) in [

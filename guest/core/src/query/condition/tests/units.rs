@@ -48,6 +48,10 @@ fn numbers_without_a_clear_unit_are_refused() {
         assert!(refused.contains("such as '100 CHF'"), "{text}: {refused}");
     }
     assert_eq!(select(json, "x > '100 CHF'").unwrap().0, 1);
+    let attribute =
+        r##"[{"x":{"#text":80,"@currency":"CHF"}},{"x":{"#text":120,"@currency":"EUR"}}]"##;
+    assert!(select(attribute, "x > 100").unwrap_err().contains("write x.#text"));
+    assert_eq!(select(attribute, "x.#text > 100").unwrap().0, 1);
     // Numbers beside amounts may have another unit.
     let (count, note) = select(r#"[{"x":"5 km"},{"x":7},{"x":2}]"#, "x > 3").unwrap();
     assert!(count == 1 && note.contains("1 record has no number at x"), "{note}");
