@@ -94,6 +94,8 @@ pub(super) struct Leaf {
     check: Check,
     /// True if the condition has the name of the field alone.
     is_flag: bool,
+    /// True if the comparison is false, not unknown, without a value, as `IS TRUE` is.
+    is_known: bool,
     /// True if the condition asks for the presence of the field.
     is_presence: bool,
     /// The element that the check looks for if the field is a list, as `includes` does.
@@ -297,7 +299,8 @@ impl Condition {
         }
         notes.insert(0, self.test.to_string());
         if !self.order.is_empty() {
-            let of_order = self.order.sort(records, &mut ids)?;
+            let end = self.limit.map(|limit| limit.saturating_add(self.offset));
+            let of_order = self.order.sort(records, &mut ids, end)?;
             notes.push(self.order.to_string());
             notes.extend(of_order);
         }
@@ -347,11 +350,12 @@ impl Test {
         let (matched, unknown) = (Cell::new(0), Cell::new(0));
         let ignores_case = false;
         let (scale, reading, member, first) = (None, None, None, None);
-        let (is_flag, is_presence) = (false, false);
+        let (is_flag, is_known, is_presence) = (false, false, false);
         Test::Leaf(Box::new(Leaf {
             operand,
             check,
             is_flag,
+            is_known,
             is_presence,
             member,
             first,

@@ -118,7 +118,8 @@ impl Order {
     }
 
     /// Sorts records. Records with equal values keep their order, and those without a value come
-    /// last. Returns notes on values of different types.
+    /// last. Returns notes on values of different types, and on records with equal values at the
+    /// end of the first `limit` ones.
     ///
     /// # Errors
     /// Returns a message for the caller if a field holds objects only.
@@ -126,6 +127,7 @@ impl Order {
         &self,
         records: &RecordSet<'_>,
         ids: &mut Vec<NodeId>,
+        limit: Option<u64>,
     ) -> Result<Vec<String>, String> {
         let mut notes = Vec::new();
         let mut keys: Vec<Vec<SortPosition>> = ids.iter().map(|_| Vec::new()).collect();
@@ -164,9 +166,26 @@ impl Order {
                 pairs.map(|((left, right), (_, descending))| left.compare(right, *descending));
             orders.fold(Ordering::Equal, Ordering::then)
         });
+        let positions: Vec<&Vec<SortPosition>> = sorted.iter().map(|(key, _)| key).collect();
+        let is_tie = |left: &Vec<SortPosition>, right: &Vec<SortPosition>| {
+            left.iter().zip(right).all(|(left, right)| left.compare(right, false).is_eq())
+        };
+        notes.extend(tie_note(&positions, limit, |left, right| is_tie(left, right)));
         *ids = sorted.into_iter().map(|(_, id)| id).collect();
         Ok(notes)
     }
+}
+
+/// Returns a note if the last of the first `limit` of some sorted rows is equal to rows after it.
+pub(super) fn tie_note<T>(
+    rows: &[T],
+    limit: Option<u64>,
+    is_tie: impl Fn(&T, &T) -> bool,
+) -> Option<String> {
+    let limit = usize::try_from(limit?).ok()?;
+    let last = rows.get(limit.checked_sub(1)?)?;
+    let more = rows.iter().skip(limit).take_while(|row| is_tie(last, row)).count();
+    (more > 0).then(|| format!("{more} more are equal to the last of these in the order"))
 }
 
 impl std::fmt::Display for Order {

@@ -10,6 +10,7 @@ use crate::json::text::quoted;
 use crate::query::condition::Source;
 use crate::query::field::FieldPath;
 use crate::query::operand::Operand;
+use crate::query::order::tie_note;
 use crate::query::records::RecordSet;
 use crate::query::scale::{Scale, ScaleSurvey, SortPosition, with_currency};
 use crate::query::value::Value;
@@ -151,7 +152,8 @@ impl GroupedTotals {
         };
         let mut sorted: Vec<(Vec<SortPosition>, Group)> =
             rows.iter().map(positions).zip(std::mem::take(groups)).collect();
-        sorted.sort_by(|(left, one), (right, other)| {
+        let order = |(left, one): &(Vec<SortPosition>, Group),
+                     (right, other): &(Vec<SortPosition>, Group)| {
             let pairs = left.iter().zip(right).zip(&scales);
             let orders =
                 pairs.map(|((left, right), (.., descending))| left.compare(right, *descending));
@@ -160,7 +162,10 @@ impl GroupedTotals {
                 true => size(other).cmp(&size(one)),
                 false => order,
             }
-        });
+        };
+        sorted.sort_by(&order);
+        let limit = self.limit.and_then(|limit| u64::try_from(limit).ok());
+        notes.extend(tie_note(&sorted, limit, |left, right| order(left, right).is_eq()));
         groups.extend(sorted.into_iter().map(|(_, group)| group));
     }
 

@@ -280,6 +280,10 @@ impl Leaf {
             self.bind_word(records, all);
         }
         self.check_units()?;
+        if let Some(note) = self.fit_date(records, all) {
+            self.reading = Some(note);
+            return Ok(());
+        }
         self.choose_scale(records, all)
     }
 

@@ -5,9 +5,49 @@ use crate::json::outline::NodeId;
 use crate::query::literal::Literal;
 use crate::query::operand::FieldFunction;
 use crate::query::records::RecordSet;
+use crate::query::scale::{Scale, ScaleSurvey};
 use crate::query::value::quote;
 
 impl Leaf {
+    /// Makes an equality with a date that no value is written as compare times: `2024-05-01 10:00`
+    /// is `2024-05-01T10:00:00Z`. Returns a note for the answer. `None` if a value is written so, or
+    /// if no value is that time.
+    pub(super) fn fit_date(&mut self, records: &RecordSet<'_>, all: &[NodeId]) -> Option<String> {
+        let Check::Compare(Operator::Equal, literal) = &self.check else { return None };
+        if !matches!(literal.scale(), Scale::Time { .. }) || self.operand.function.is_some() {
+            return None;
+        }
+        let (mut survey, mut is_written, mut has_time) = (ScaleSurvey::default(), false, false);
+        for id in all {
+            self.operand.visit_own(&records.outline, *id, &mut |value| {
+                is_written |= literal.equals(&value) == Some(true);
+                has_time |= value.text().is_some_and(|text| text.contains(':'));
+                survey.add(&value);
+            });
+        }
+        let field = self.operand.to_string();
+        let is_dates = matches!(survey.scale(&field).0, Scale::Time { .. });
+        // A day is no time of that day.
+        if is_written || !is_dates || (has_time && !literal.text.contains(':')) {
+            return None;
+        }
+        let mut bound = literal.clone();
+        bound.fit(&survey, &field).ok()?;
+        let note = format!("{literal} was compared as a time with those at {field}");
+        let check = Check::Between(bound.clone(), bound);
+        let mut has_match = false;
+        for id in all {
+            self.operand.visit_own(&records.outline, *id, &mut |value| {
+                has_match |= check.test(&value) == Some(true);
+            });
+        }
+        if !has_match {
+            return None;
+        }
+        self.check = check;
+        Some(note)
+    }
+
     /// Returns a note about values that are not dates, if the comparison is of a part of a date.
     ///
     /// # Errors

@@ -134,6 +134,20 @@ impl Leaf {
         }
         notes.extend(self.check_dates(records, all)?);
         notes.extend(self.reading.clone());
+        if self.is_known && is_negated {
+            let mut nulls = 0u64;
+            for id in all {
+                self.operand.visit(&records.outline, *id, &mut |value| {
+                    nulls += u64::from(value == Value::Null);
+                });
+            }
+            if nulls > 0 {
+                notes.push(format!(
+                    "IS NOT includes {nulls} without a value at {}; != leaves them out",
+                    self.operand
+                ));
+            }
+        }
         let unknown = self.unknown.get();
         if let Check::Field(_, other) = &self.check
             && usize::try_from(unknown).is_ok_and(|unknown| unknown > 0 && unknown == all.len())

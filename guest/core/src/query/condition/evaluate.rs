@@ -141,6 +141,9 @@ impl Leaf {
         if is_null && source.elements(&operand.field, id, &mut |_| {}) {
             result = Some(false);
         }
+        if self.is_known {
+            result = Some(result == Some(true));
+        }
         if result == Some(true) {
             self.matched.set(self.matched.get() + 1);
         }

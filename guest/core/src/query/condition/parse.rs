@@ -261,7 +261,11 @@ impl Parser {
                     empty(operand)
                 } else {
                     let literal = read_literal(reader, false)?;
-                    equal(operand, literal)?
+                    let mut test = equal(operand, literal)?;
+                    if let Test::Leaf(leaf) = &mut test {
+                        leaf.is_known = true;
+                    }
+                    test
                 };
                 Ok(if is_not { negate(test) } else { test })
             }

@@ -121,6 +121,55 @@ fn presence_of_null_is_stated_beside_absence() {
 }
 
 #[test]
+fn is_with_a_value_is_never_unknown() {
+    let json = r#"[{"f":true},{"f":false},{"f":null},{}]"#;
+    for (text, expected) in [
+        ("f IS TRUE", 1),
+        ("f IS NOT TRUE", 3),
+        ("NOT f IS TRUE", 3),
+        ("NOT (f IS FALSE)", 3),
+        ("f != true", 1),
+        ("NOT f = true", 1),
+    ] {
+        assert_eq!(select(json, text).map(|(count, _)| count), Ok(expected), "{text}");
+    }
+    let note = select(json, "f IS NOT TRUE").unwrap().1;
+    assert!(note.contains("IS NOT includes 2 without a value at f"), "{note}");
+}
+
+#[test]
+fn equal_times_have_several_forms() {
+    let json = r#"[{"t":"2024-05-01T10:00:00Z","d":"2024-05-01"},{"t":"2024-05-01T00:00:00Z","d":"2024-05-12"}]"#;
+    for (text, expected) in [
+        ("t = '2024-05-01 10:00:00'", 1),
+        ("t = '2024-05-01T12:00:00+02:00'", 1),
+        ("t != '2024-05-01 10:00:00'", 1),
+        ("d = '2024-5-12'", 1),
+        ("d = '2024-05-12'", 1),
+        ("d = '2024-05-13'", 0),
+    ] {
+        assert_eq!(select(json, text).map(|(count, _)| count), Ok(expected), "{text}");
+    }
+    // A day is no time of that day.
+    assert!(select(json, "t = '2024-05-01'").unwrap_err().contains("date(t)"));
+}
+
+#[test]
+fn ties_at_the_end_of_a_page_are_stated() {
+    let json = r#"[{"a":1},{"a":3},{"a":3},{"a":3},{"a":2}]"#;
+    for (text, more) in [
+        ("order by a desc limit 2", "1 more are equal"),
+        ("order by a desc limit 1 offset 1", "1 more are equal"),
+        ("order by a limit 3", "2 more are equal"),
+    ] {
+        assert!(select(json, text).unwrap().1.contains(more), "{text}");
+    }
+    for text in ["order by a desc limit 3", "order by a limit 1", "order by a", "a > 1 limit 1"] {
+        assert!(!select(json, text).unwrap().1.contains("equal to the last"), "{text}");
+    }
+}
+
+#[test]
 fn null_is_replaced_in_computations() {
     let json = r#"[{"a":1,"b":null,"s":""},{"a":2,"b":9,"s":"x"},{"a":3,"s":null}]"#;
     for (text, expected) in [
