@@ -17,8 +17,9 @@ const TOTALS: [(&str, ListTotal); 4] = [
     ("sum(", ListTotal::Sum),
     ("avg(", ListTotal::Average),
 ];
-/// Functions of one value.
-const VALUES: [(&str, fn(Box<PathOperand>) -> PathOperand); 2] =
+/// Creates the operand for a function of one value.
+type ValueFunction = fn(Box<PathOperand>) -> PathOperand;
+const VALUES: [(&str, ValueFunction); 2] =
     [("to_number(", PathOperand::ToNumber), ("string-length(", PathOperand::TextLength)];
 
 impl PathParser<'_> {
