@@ -7,6 +7,7 @@ mod date_unit;
 mod difference;
 mod display;
 mod length;
+mod list_total;
 mod names;
 mod nesting;
 mod replaced;
@@ -15,6 +16,7 @@ mod texts;
 mod units;
 
 use self::arithmetic::Expression;
+use self::list_total::ListFunction;
 use self::names::{FUNCTIONS, method, part_named};
 use self::nesting::is_too_deep;
 use super::date::{DatePart, DayOrder};
@@ -31,6 +33,8 @@ use crate::json::outline::{NodeId, Outline};
 pub(super) enum FieldFunction {
     /// The number of elements of a list, members of an object, or characters of a text.
     Length,
+    /// A total of the numbers of a list.
+    List(ListFunction),
     /// The number of elements of a list. A value that is no list is one element.
     Count,
     Lower,
@@ -180,6 +184,10 @@ impl Operand {
         }
         if matches!(word, "concat" | "concat_ws") {
             return Self::concat(reader, word).map(Some);
+        }
+        let list = list_total::FUNCTIONS.iter().find(|(name, _)| *name == word);
+        if let Some((_, function)) = list.filter(|_| reader.names_records()) {
+            return Self::list_total(reader, *function).map(Some);
         }
         if word == "nullif" || replaced::DEFAULTS.contains(&word) {
             return Self::replacing(reader, word).map(Some);
@@ -393,6 +401,9 @@ impl Operand {
         let Some(function) = self.function else {
             return self.field.visit(outline, id, &mut |value| visit(value));
         };
+        if let FieldFunction::List(function) = function {
+            return visit(self.total_of_list(function, outline, id));
+        }
         if self.is_length() {
             let is_count = function == FieldFunction::Count;
             return self.field.visit_lengths(outline, id, is_count, &mut |length| {

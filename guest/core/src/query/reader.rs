@@ -65,6 +65,12 @@ impl<'t> Reader<'t> {
         Reader { is_function: true, ..self.inner(body) }
     }
 
+    /// Returns true if the expression is a condition on records, in which totals are those of lists
+    /// in a record.
+    pub(super) fn names_records(&self) -> bool {
+        self.argument == "where"
+    }
+
     /// Returns true in the body of a function of an element.
     pub(super) fn is_function(&self) -> bool {
         self.is_function

@@ -203,7 +203,7 @@ impl Row {
 /// Returns the outermost list through which all fields of an operand lead. `None` if there is no
 /// such list.
 pub(super) fn outer_list(operand: &Operand, records: &RecordSet<'_>) -> Option<FieldPath> {
-    if operand.is_length() {
+    if operand.is_of_list() {
         return None;
     }
     FieldPath::shared_list(&operand.paths(), &records.outline, &records.ids)

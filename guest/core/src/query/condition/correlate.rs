@@ -422,7 +422,7 @@ impl Leaf {
         }
         let (first, rest) = paths.split_first()?;
         let is_pair = rest.iter().any(|path| path != first);
-        if !is_pair || self.operand.is_length() {
+        if !is_pair || self.operand.is_of_list() {
             return None;
         }
         FieldPath::shared_list(&paths, &records.outline, all)
@@ -435,7 +435,7 @@ impl Leaf {
             return None;
         }
         let steps = self.operand.field.steps();
-        if self.operand.is_length() {
+        if self.operand.is_of_list() {
             return None;
         }
         let depth = all

@@ -17,6 +17,7 @@ impl FieldFunction {
         let text = match self {
             FieldFunction::Length
             | FieldFunction::Count
+            | FieldFunction::List(_)
             | FieldFunction::Absolute
             | FieldFunction::Round(_)
             | FieldFunction::Floor

@@ -31,6 +31,7 @@ impl std::fmt::Display for Operand {
                 write!(f, "round({field}, {decimals})")
             }
             Some(FieldFunction::Date(part)) => write!(f, "{}({field})", part.name()),
+            Some(FieldFunction::List(list)) => write!(f, "{}({field})", list.name()),
             Some(FieldFunction::Count) => write!(f, "length({field})"),
             Some(function) => {
                 let name = FUNCTIONS.iter().find(|(_, known)| *known == function);

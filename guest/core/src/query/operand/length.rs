@@ -59,6 +59,9 @@ impl Operand {
         } else {
             self.field = self.name.resolve(records, all)?;
         }
+        if let Some(FieldFunction::List(function)) = self.function {
+            return self.check_list(function, records, all);
+        }
         if !self.is_length() {
             return Ok(());
         }
@@ -78,6 +81,11 @@ impl Operand {
     /// Returns true if the operand is a length.
     pub(in crate::query) fn is_length(&self) -> bool {
         matches!(self.function, Some(FieldFunction::Length | FieldFunction::Count))
+    }
+
+    /// Returns true if the operand is of a whole list, not of one of its elements.
+    pub(in crate::query) fn is_of_list(&self) -> bool {
+        self.is_length() || matches!(self.function, Some(FieldFunction::List(_)))
     }
 
     /// Returns a note if values that are no lists count as one element.

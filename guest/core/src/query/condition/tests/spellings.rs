@@ -170,6 +170,30 @@ fn ties_at_the_end_of_a_page_are_stated() {
 }
 
 #[test]
+fn totals_of_lists_are_compared() {
+    let json = r#"[{"i":1,"l":[{"p":5},{"p":9}],"s":[1,2],"n":3,"t":["a"]},{"i":2,"l":[],"s":[7],"n":4,"t":[]},
+        {"i":3,"n":4},{"i":4,"l":[{"p":1},{"p":null}],"s":[],"n":5,"t":[]}]"#;
+    for (text, expected) in [
+        ("sum(l.p) > 10", 1),
+        ("sum(l.p) = 0", 1),
+        ("max(l.p) >= 5 AND i = 1", 1),
+        ("min(s) < 2", 1),
+        ("avg(s) = 1.5", 1),
+        ("sum(x.p for x in l) > 10", 1),
+        ("max(s) > n", 1),
+        ("sum(l.p) + n > 10", 1),
+        ("r => sum(r.s) > 2", 2),
+        ("NOT max(s) > 2", 1),
+    ] {
+        assert_eq!(select(json, text).map(|(count, _)| count), Ok(expected), "{text}");
+    }
+    assert_eq!(select(json, "i > 0 order by max(s) desc limit 1").unwrap().0, 1);
+    for text in ["max(n) > 2", "sum(t) > 1", "sum(l) > 1"] {
+        assert!(select(json, text).is_err(), "{text}");
+    }
+}
+
+#[test]
 fn null_is_replaced_in_computations() {
     let json = r#"[{"a":1,"b":null,"s":""},{"a":2,"b":9,"s":"x"},{"a":3,"s":null}]"#;
     for (text, expected) in [
