@@ -2,6 +2,7 @@
 //! distinct(city)`. They cover all records, including those that an excerpt hides.
 
 mod check;
+mod distinct;
 mod expression;
 mod filtered;
 mod frame;

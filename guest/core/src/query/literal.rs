@@ -109,8 +109,8 @@ impl Literal {
         Ok(note.or(of_money))
     }
 
-    /// Makes a number comparable with amounts that all have one unit. Returns a note for the answer.
-    /// `None` if the values are no amounts, or if some have no unit.
+    /// Makes a number comparable with amounts that all have one unit. Returns a note for the
+    /// answer. `None` if the values are no amounts, or if some have no unit.
     ///
     /// # Errors
     /// Returns the reason if the number may be one of another unit.
@@ -143,8 +143,8 @@ impl Literal {
         Ok(Some(format!("{self} was compared with the amounts in {unit} at {field}")))
     }
 
-    /// Makes a number equal amounts that all have one unit: `281` is `281 km`. Returns a note for the
-    /// answer. `None` if the values are no such amounts.
+    /// Makes a number equal amounts that all have one unit: `281` is `281 km`. Returns a note for
+    /// the answer. `None` if the values are no such amounts.
     pub(super) fn fit_equality(&mut self, survey: &ScaleSurvey, field: &str) -> Option<String> {
         let (scale, unit) = survey.clear_unit(self.number?)?;
         self.scale = scale;

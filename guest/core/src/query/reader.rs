@@ -295,8 +295,8 @@ impl<'t> Reader<'t> {
         true
     }
 
-    /// Reads the prefix of a quoted text in Python and SQL, such as `r'\d'` and `N'x'`. Returns true
-    /// if backslashes have no effect in the text.
+    /// Reads the prefix of a quoted text in Python and SQL, such as `r'\d'` and `N'x'`. Returns
+    /// true if backslashes have no effect in the text.
     ///
     /// # Errors
     /// Returns a message for the caller if the text may contain variables.

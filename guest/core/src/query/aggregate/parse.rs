@@ -8,7 +8,8 @@
 //! total   = "count" | function "(" field ")" [ "filter" "(" condition ")" ]
 //! ```
 
-use super::item::{CLAUSES, alias, distinct_words, field, function, syntax};
+use super::distinct::distinct_words;
+use super::item::{CLAUSES, alias, field, function, syntax};
 use super::{Aggregate, AggregateFunction, GroupedTotals, SortKey, expression, spreadsheet};
 use crate::query::condition::TotalsCondition;
 use crate::query::operand::Operand;

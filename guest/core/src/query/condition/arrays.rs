@@ -1,5 +1,5 @@
-//! Tests of the elements of arrays in SQL: `tags @> ARRAY['a', 'b']`, `'a' = ANY(tags)`, `'a' MEMBER
-//! OF (tags)`, `kind = ANY('{a,b}')`.
+//! Tests of the elements of arrays in SQL: `tags @> ARRAY['a', 'b']`, `'a' = ANY(tags)`, `'a'
+//! MEMBER OF (tags)`, `kind = ANY('{a,b}')`.
 
 use super::build::{equal, single};
 use super::literal::read_literals;
@@ -12,8 +12,8 @@ use crate::query::reader::Reader;
 pub(super) const FUNCTIONS: [&str; 6] =
     ["array_contains", "list_contains", "array_has", "list_has", "json_contains", "has"];
 
-/// Reads the list after `=` or `!=` in `kind = ANY(ARRAY['a', 'b'])` and `kind <> ALL('{a,b}')`, and
-/// returns the test. `None`, with nothing read, if something else is next.
+/// Reads the list after `=` or `!=` in `kind = ANY(ARRAY['a', 'b'])` and `kind <> ALL('{a,b}')`,
+/// and returns the test. `None`, with nothing read, if something else is next.
 pub(super) fn quantified_list(
     reader: &mut Reader<'_>,
     operand: &Operand,

@@ -9,7 +9,6 @@ use super::{Check, Leaf, Operator, Test};
 use crate::json::outline::NodeId;
 use crate::json::scan::Kind;
 use crate::query::field::{FieldName, FieldPath, FieldStep};
-use crate::query::literal::Literal;
 use crate::query::operand::Operand;
 use crate::query::reader::ELEMENTS_WITH_RECORD;
 use crate::query::records::RecordSet;
@@ -253,18 +252,6 @@ fn concerns_one_element(tests: &[Test], list: &FieldPath) -> Result<bool, String
         ));
     }
     Ok(true)
-}
-
-impl Check {
-    /// Returns the literals of an equality that are numbers.
-    fn numbers(&mut self) -> Vec<&mut Literal> {
-        let literals = match self {
-            Self::Compare(_, literal) => std::slice::from_mut(literal),
-            Self::In(list) => list.as_mut_slice(),
-            _ => &mut [],
-        };
-        literals.iter_mut().filter(|literal| literal.number().is_some()).collect()
-    }
 }
 
 impl Leaf {

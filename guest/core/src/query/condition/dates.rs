@@ -10,8 +10,8 @@ use crate::query::value::quote;
 
 impl Leaf {
     /// Makes an equality with a date that no value is written as compare times: `2024-05-01 10:00`
-    /// is `2024-05-01T10:00:00Z`. Returns a note for the answer. `None` if a value is written so, or
-    /// if no value is that time.
+    /// is `2024-05-01T10:00:00Z`. Returns a note for the answer. `None` if a value is written so,
+    /// or if no value is that time.
     pub(super) fn fit_date(&mut self, records: &RecordSet<'_>, all: &[NodeId]) -> Option<String> {
         let Check::Compare(Operator::Equal, literal) = &self.check else { return None };
         if !matches!(literal.scale(), Scale::Time { .. }) || self.operand.function.is_some() {

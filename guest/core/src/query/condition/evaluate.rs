@@ -6,6 +6,7 @@ use super::{Check, Leaf, Operator, Test};
 use crate::json::outline::{NodeId, Outline};
 use crate::json::scan::Kind;
 use crate::query::field::FieldPath;
+use crate::query::literal::Literal;
 use crate::query::operand::Operand;
 use crate::query::scale::Scale;
 use crate::query::value::{Number, Value};
@@ -152,6 +153,16 @@ impl Leaf {
 }
 
 impl Check {
+    /// Returns the literals of an equality that are numbers.
+    pub(super) fn numbers(&mut self) -> Vec<&mut Literal> {
+        let literals = match self {
+            Self::Compare(_, literal) => std::slice::from_mut(literal),
+            Self::In(list) => list.as_mut_slice(),
+            _ => &mut [],
+        };
+        literals.iter_mut().filter(|literal| literal.number().is_some()).collect()
+    }
+
     /// Tests one value. `None` if it is null or of another type.
     pub(super) fn test(&self, value: &Value<'_>) -> Option<bool> {
         match self {

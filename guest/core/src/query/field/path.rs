@@ -73,8 +73,8 @@ impl FieldPath {
         });
     }
 
-    /// Calls `visit` with the node of each value of the field in the node `id`, or with `None` if it
-    /// is absent. A list at the end of the path is one value.
+    /// Calls `visit` with the node of each value of the field in the node `id`, or with `None` if
+    /// it is absent. A list at the end of the path is one value.
     pub(in crate::query) fn visit_whole(
         &self,
         outline: &Outline<'_>,

@@ -173,8 +173,8 @@ fn keyed(members: &Map<String, Value>) -> Option<String> {
     Some(format!("{}{by}{having}{order}{limit}", totals.join(", ")))
 }
 
-/// Converts one total of a list, which may have a name: `{"op": "sum", "field": "price", "as": "t"}`.
-/// `None` for other values.
+/// Converts one total of a list, which may have a name: `{"op": "sum", "field": "price", "as":
+/// "t"}`. `None` for other values.
 fn named_metric(total: &Value) -> Option<String> {
     let Some(members) = total.as_object() else { return metric(total) };
     let mut members = members.clone();

@@ -31,8 +31,8 @@ impl ScaleSurvey {
         self.amounts() > 0 && self.plain_numbers() == 0
     }
 
-    /// Returns the scale of amounts that all have one unit, and the unit, if `number` can only be an
-    /// amount of it. `None` if it may be another one: `1500m` and `12k` have a power of ten, and
+    /// Returns the scale of amounts that all have one unit, and the unit, if `number` can only be
+    /// an amount of it. `None` if it may be another one: `1500m` and `12k` have a power of ten, and
     /// beside percentages, a number up to 1 may be a share.
     pub(in crate::query) fn clear_unit(&self, number: Number) -> Option<(Scale, String)> {
         let scale = self.unit_scale()?;

@@ -1,5 +1,5 @@
-//! The best record of each group in SQL: `QUALIFY ROW_NUMBER() OVER (PARTITION BY city ORDER BY price
-//! DESC) = 1`.
+//! The best record of each group in SQL: `QUALIFY ROW_NUMBER() OVER (PARTITION BY city ORDER BY
+//! price DESC) = 1`.
 
 use crate::query::code::{end_of_group, keyword, parts};
 
