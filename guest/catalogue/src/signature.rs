@@ -34,6 +34,32 @@ pub fn short(tool: &Tool<'_>) -> String {
     write(tool, Form::Short)
 }
 
+/// Returns the signature of a tool, with as many parameters as `fits` accepts. Required ones come
+/// first then. A last element such as `…+12` counts the omitted ones.
+#[must_use]
+pub fn fitted(tool: &Tool<'_>, fits: impl Fn(&str) -> bool) -> String {
+    let text = short(tool);
+    if fits(&text) {
+        return text;
+    }
+    let schema = tool.document.get("inputSchema").unwrap_or(&Json::Null);
+    let mut parameters = TypeWriter::new(schema, Form::Short).parameters(schema);
+    parameters.sort_by_key(|(_, _, required)| !required);
+    let total = parameters.len();
+    loop {
+        parameters.truncate(parameters.len() / 2);
+        let mut types = TypeWriter::new(schema, Form::Short);
+        let list = parameter_list(&mut types, parameters.clone(), 1);
+        let comma = if list.is_empty() { "" } else { ", " };
+        let omitted = total - parameters.len();
+        let sentence = sentence(tool, Form::Short);
+        let text = format!("{}({list}{comma}…+{omitted}){sentence}", tool.wire_name);
+        if parameters.is_empty() || fits(&text) {
+            return text;
+        }
+    }
+}
+
 /// Returns the signature of a tool without length limits, and with `null` and constraints.
 #[must_use]
 pub fn complete(tool: &Tool<'_>) -> String {

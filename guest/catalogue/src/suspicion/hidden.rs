@@ -28,26 +28,37 @@ fn role(character: char) -> Role {
         '\u{e0000}'..='\u{e007f}' => Role::Tag,
         '\u{200c}' | '\u{200d}' => Role::Joiner,
         '\u{200e}' | '\u{200f}' | '\u{61c}' => Role::DirectionMark,
-        '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}' => Role::VariationSelector,
+        '\u{fe00}'..='\u{fe0f}'
+        | '\u{e0100}'..='\u{e01ef}'
+        | '\u{180b}'..='\u{180d}'
+        | '\u{180f}' => Role::VariationSelector,
         '\t' | '\n' | '\r' => Role::Visible,
-        // Controls; zero width; embeddings, overrides and isolates of direction; invisible
-        // operators; Mongolian vowel separator; byte order mark; Hangul fillers; annotations.
+        // Controls, embeddings and overrides of direction, annotations; then the other characters
+        // with the property Default_Ignorable_Code_Point of Unicode.
         '\0'..='\u{1f}'
         | '\u{7f}'..='\u{9f}'
-        | '\u{200b}'
         | '\u{202a}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}'
+        | '\u{fff9}'..='\u{fffb}'
+        | '\u{ad}'
+        | '\u{34f}'
+        | '\u{115f}'..='\u{1160}'
+        | '\u{17b4}'..='\u{17b5}'
         | '\u{180e}'
-        | '\u{feff}'
+        | '\u{200b}'
+        | '\u{2060}'..='\u{206f}'
         | '\u{3164}'
+        | '\u{feff}'
         | '\u{ffa0}'
-        | '\u{fff9}'..='\u{fffb}' => Role::Hidden,
+        | '\u{fff0}'..='\u{fff8}'
+        | '\u{1bca0}'..='\u{1bca3}'
+        | '\u{1d173}'..='\u{1d17a}'
+        | '\u{e0080}'..='\u{e0fff}' => Role::Hidden,
         _ => Role::Visible,
     }
 }
 
-/// Returns true if excerpts show the character as an escape.
-pub(super) fn is_escaped(character: char) -> bool {
+/// Returns true if a character is not visible. Excerpts show it as an escape.
+pub(super) fn is_invisible(character: char) -> bool {
     role(character) != Role::Visible
 }
 
@@ -80,16 +91,19 @@ pub(super) fn find(text: &str) -> Option<String> {
                 }
                 _ => true,
             },
-            // Persian, Indic scripts and emoji need joiners.
-            Role::Joiner => previous.is_ascii() && next.is_ascii(),
+            // Persian, Indic scripts and emoji need joiners, but never two in a row, which encode
+            // data.
+            Role::Joiner => role(next) == Role::Joiner || (previous.is_ascii() && next.is_ascii()),
             Role::DirectionMark => {
                 let has =
                     has_right_to_left.get_or_insert_with(|| text.chars().any(is_right_to_left));
                 !*has
             }
-            // One selector may follow a character. Several encode data.
+            // One selector may follow a character, of ASCII only those of emoji for keys. Several
+            // encode data.
             Role::VariationSelector => {
-                role(previous) == Role::VariationSelector || previous.is_ascii_alphabetic()
+                role(previous) == Role::VariationSelector
+                    || (previous.is_ascii() && !matches!(previous, '0'..='9' | '#' | '*'))
             }
         };
         if is_hidden {
@@ -138,6 +152,12 @@ mod tests {
             ("mark\u{200f}ed".to_owned(), r"mark\u{200f}ed"),
             ("\u{1b}[31mred".to_owned(), r"\u{1b}[31mred"),
             ("😀\u{e0101}\u{e0102}".to_owned(), r"😀\u{e0101}\u{e0102}"),
+            ("a\u{200c}\u{200d}\u{200c}b".to_owned(), r"a\u{200c}\u{200d}\u{200c}b"),
+            ("ig\u{ad}nore".to_owned(), r"ig\u{ad}nore"),
+            ("a\u{34f}b".to_owned(), r"a\u{34f}b"),
+            ("a\u{1160}b".to_owned(), r"a\u{1160}b"),
+            ("a \u{fe01}b".to_owned(), r"a \u{fe01}b"),
+            ("a\u{e0200}b".to_owned(), r"a\u{e0200}b"),
         ] {
             assert_eq!(find(&text).as_deref(), Some(shown), "{text:?}");
         }
@@ -149,6 +169,9 @@ mod tests {
         for text in [
             "Lists\n\tfiles – quickly…",
             "می\u{200c}خواهم",
+            "API\u{200c}ها",
+            "press 1\u{fe0f}\u{20e3}",
+            "❤\u{fe0f}\u{200d}🔥",
             "👩\u{200d}💻 and ❤\u{fe0f}",
             "שלום\u{200f} (hello)",
             england,

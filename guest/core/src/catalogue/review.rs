@@ -19,12 +19,12 @@ pub(super) struct Review {
     pub(super) suspicious: Vec<Value>,
 }
 
-/// Returns true if the definition of a tool has a severe suspicious text, unless policy trusts the
-/// tool. `endpoint` is the tool as `server::tool`.
+/// Returns true if the definition of a tool has a severe suspicious text, or cannot be examined,
+/// unless policy trusts the tool. `endpoint` is the tool as `server::tool`.
 #[must_use]
 pub fn is_suspicious(settings: &CatalogueSettings, endpoint: &str, definition: &str) -> bool {
-    let mut found = Json::parse(definition).into_iter().flat_map(|json| suspicions(&json));
-    !settings.is_trusted(endpoint) && found.any(|suspicion| suspicion.kind.is_severe())
+    let is_severe = |json: Json| suspicions(&json).iter().any(|found| found.kind.is_severe());
+    !settings.is_trusted(endpoint) && Json::parse(definition).is_none_or(is_severe)
 }
 
 /// Reviews all definitions, and removes those from the list that policy withholds.
