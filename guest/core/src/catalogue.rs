@@ -88,6 +88,8 @@ pub struct CompiledCatalogue {
     pub list: Vec<u8>,
     /// The tools of `list`, as a JSON array.
     pub tools: String,
+    /// True if the list lacks tools that the client can find by the catalogue.
+    pub is_tiered: bool,
 }
 
 /// An error in a call, as a text for the model.
@@ -139,7 +141,7 @@ impl<'a> CatalogueRequest<'a> {
 
     /// Compiles the list of one upstream: a response to `tools/list` that has the guard's own
     /// additions. Returns `None` if the message is not a list, or continues on another page. Unless
-    /// `always`, also returns `None` if clients get this list unchanged.
+    /// `always`, also returns `None` if clients get this list in full and without pins.
     #[must_use]
     pub fn compile_upstream(
         &self,

@@ -117,6 +117,19 @@ fn invalid_searches_are_refused() {
 }
 
 #[test]
+fn pins_and_read_tool_are_always_loaded() {
+    let mut host = host(r#"{"catalogue": {"pins": ["git::commit"]}}"#);
+    let list = host.list();
+    let loaded: Vec<&str> = list
+        .iter()
+        .filter(|tool| tool["_meta"]["anthropic/alwaysLoad"] == true)
+        .map(|tool| tool["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(loaded, ["git__commit", "context_guard_read"]);
+    assert_eq!(list.len(), 6);
+}
+
+#[test]
 fn describe_returns_definitions_verbatim() {
     let mut host = host("");
     let list = host.list();

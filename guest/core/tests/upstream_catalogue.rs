@@ -161,6 +161,17 @@ fn long_list_is_tiered_and_short_list_remains() {
 }
 
 #[test]
+fn pins_of_a_short_list_are_always_loaded() {
+    let list = host(r#"{"catalogue": {"pins": ["town::tool_1"]}}"#, 3).list();
+    let tools = list["result"]["tools"].as_array().unwrap();
+    let is_loaded = |tool: &&Value| tool["_meta"]["anthropic/alwaysLoad"] == true;
+    let loaded: Vec<&str> =
+        tools.iter().filter(is_loaded).map(|tool| tool["name"].as_str().unwrap()).collect();
+    assert_eq!(loaded, ["tool_1", "context_guard_read"]);
+    assert_eq!(tools.len(), 5);
+}
+
+#[test]
 fn stored_catalogue_answers_without_the_upstream() {
     let mut host = host("", 200);
     host.list();

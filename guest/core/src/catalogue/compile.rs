@@ -29,7 +29,7 @@ pub(super) fn compile(request: &CatalogueRequest<'_>, merged: &[u8]) -> Option<C
 }
 
 /// Compiles the list of one upstream. Returns `None` if the message is not a list, or has several
-/// pages. Unless `always`, also returns `None` if clients get the list unchanged.
+/// pages. Unless `always`, also returns `None` if clients get the list in full and without pins.
 pub(super) fn compile_upstream(
     request: &CatalogueRequest<'_>,
     upstream: &str,
@@ -41,7 +41,8 @@ pub(super) fn compile_upstream(
     // The guard withheld suspicious tools when it shaped the list.
     let hidden = remove_hidden(&mut merged, &settings);
     let is_tiered = is_tiered(request, &merged, &settings);
-    (always || is_tiered).then(|| {
+    let has_pins = settings.pins.as_ref().is_some_and(|pins| !pins.is_empty());
+    (always || is_tiered || has_pins).then(|| {
         compile_list(request, &merged, &settings, (&hidden, &Review::default()), is_tiered)
     })
 }
@@ -104,7 +105,7 @@ fn compile_list(
         ..Settings::default()
     };
     let index = index::compile(&tools, &ranker);
-    CompiledCatalogue { entries: request.entries(index, &tools), list, tools: listed }
+    CompiledCatalogue { entries: request.entries(index, &tools), list, tools: listed, is_tiered }
 }
 
 fn tool<'t>(

@@ -58,15 +58,16 @@ pub(super) fn write_list(list: &TierList<'_>) -> WrittenList {
     }
     let first =
         if list.has_meta_tools { first_tools(list, &definitions, &read_tool) } else { Vec::new() };
-    for (at, is_pinned) in &first {
-        let Some(tool) = list.tools.get(*at) else { continue };
+    let listed = |tool: &Tool<'_>| {
+        let is_pinned = list.settings.is_pinned(&endpoint(tool));
         let pinned = is_pinned.then(|| always_loaded(tool.definition)).flatten();
-        definitions.push(pinned.unwrap_or_else(|| tool.definition.to_owned()));
-    }
+        pinned.unwrap_or_else(|| tool.definition.to_owned())
+    };
+    definitions.extend(first.iter().filter_map(|at| list.tools.get(*at)).map(listed));
     if !list.is_tiered {
         let rest = list.tools.iter().enumerate();
-        let rest = rest.filter(|(at, _)| !first.iter().any(|(known, _)| known == at));
-        definitions.extend(rest.map(|(_, tool)| tool.definition.to_owned()));
+        let rest = rest.filter(|(at, _)| !first.contains(at));
+        definitions.extend(rest.map(|(_, tool)| listed(tool)));
     }
     definitions.push(read_tool);
     let facts = serde_json::json!({
@@ -83,15 +84,15 @@ pub(super) fn write_list(list: &TierList<'_>) -> WrittenList {
 }
 
 /// Returns the positions of the tools that are listed first: all pinned ones, then hot ones that
-/// fit the budget. The boolean is true for pinned tools.
-fn first_tools(list: &TierList<'_>, meta: &[String], read_tool: &str) -> Vec<(usize, bool)> {
+/// fit the budget.
+fn first_tools(list: &TierList<'_>, meta: &[String], read_tool: &str) -> Vec<usize> {
     let cost = |text: &str| list.estimator.cost(text.as_bytes());
     let mut tokens: u64 = meta.iter().map(|text| cost(text)).sum::<u64>() + cost(read_tool);
     let mut first = Vec::new();
     for (at, tool) in list.tools.iter().enumerate() {
         if list.settings.is_pinned(&endpoint(tool)) {
             tokens += cost(tool.definition);
-            first.push((at, true));
+            first.push(at);
         }
     }
     let hot = usize::try_from(list.settings.hot.unwrap_or(DEFAULT_HOT)).unwrap_or(0);
@@ -99,12 +100,12 @@ fn first_tools(list: &TierList<'_>, meta: &[String], read_tool: &str) -> Vec<(us
     for at in by_score(list.tools).into_iter().take(MAX_CONSIDERED) {
         let Some(tool) = list.tools.get(at).filter(|_| listed < hot) else { break };
         let price = cost(tool.definition);
-        if first.iter().any(|(known, _)| *known == at) || tokens + price > MAX_TIERED_TOKENS {
+        if first.contains(&at) || tokens + price > MAX_TIERED_TOKENS {
             continue;
         }
         tokens += price;
         listed += 1;
-        first.push((at, false));
+        first.push(at);
     }
     first
 }

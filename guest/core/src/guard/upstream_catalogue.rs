@@ -82,9 +82,8 @@ impl Guard {
         })
     }
 
-    /// Replaces a long list by a tiered one, and removes tools that policy withholds. Returns the
-    /// entries to store. Empty, with the list unchanged, if the list is short or in several pages,
-    /// or without a store.
+    /// Replaces a long list by a tiered one, and marks pinned tools. Returns the entries to store.
+    /// Empty if the list remains in full: if it is short or in several pages, or without a store.
     pub(super) fn tier(
         &self,
         cx: &Context<'_>,
@@ -106,7 +105,7 @@ impl Guard {
             return Vec::new();
         };
         catalog.message = message;
-        compiled.entries
+        if compiled.is_tiered { compiled.entries } else { Vec::new() }
     }
 
     /// Answers a call of a catalogue tool from the upstream's list, which the guard requested in

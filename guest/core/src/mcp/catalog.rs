@@ -404,9 +404,10 @@ fn relax(message: &[u8], output: &Span, edits: &mut Edits) -> Scan<OutputSchema>
 /// Returns the definition of the guard's read tool.
 #[must_use]
 pub fn read_tool(name: &str) -> String {
+    // Notices name the tool. Clients that load tools on demand must have it then.
     let properties = properties(READ_ARGUMENTS.iter().map(|name| (String::new(), *name)));
     format!(
-        r#"{{"name":"{name}","description":"{READ_DESCRIPTION}","inputSchema":{{"type":"object","properties":{{{properties}}},"required":["cursor"]}},"annotations":{{"readOnlyHint":true,"openWorldHint":false}}}}"#
+        r#"{{"name":"{name}","description":"{READ_DESCRIPTION}","inputSchema":{{"type":"object","properties":{{{properties}}},"required":["cursor"]}},"annotations":{{"readOnlyHint":true,"openWorldHint":false}},"_meta":{{"anthropic/alwaysLoad":true}}}}"#
     )
 }
 
