@@ -37,7 +37,7 @@ pub fn short(tool: &Tool<'_>) -> String {
 /// Returns the signature of a tool, with as many parameters as `fits` accepts. Required ones come
 /// first then. A last element such as `…+12` counts the omitted ones.
 #[must_use]
-pub fn fitted(tool: &Tool<'_>, fits: impl Fn(&str) -> bool) -> String {
+pub fn fitted(tool: &Tool<'_>, fits: &dyn Fn(&str) -> bool) -> String {
     let text = short(tool);
     if fits(&text) {
         return text;

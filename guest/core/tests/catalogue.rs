@@ -96,7 +96,15 @@ fn search_returns_signatures() {
 fn invalid_searches_are_refused() {
     let mut host = host("");
     for (arguments, reason) in [
-        (json!({}), "invalid arguments: missing field `queries`"),
+        (json!({}), "arguments.queries: required, but missing"),
+        (json!({"queries": 5}), "arguments.queries: expected string[], got 5"),
+        (
+            json!({"query": "a", "queries": "a", "limit": "many", "read_only": null}),
+            "arguments.limit: expected int, got \"many\"\n\
+             arguments.query: unknown parameter (did you mean \"queries\"?)",
+        ),
+        (json!({"queries": "a", "limit": 1.5}), "arguments.limit: expected int, got 1.5"),
+        (json!({"queries": "a", "max_latency_ms": -5}), "max_latency_ms is a number from 0 on"),
         (json!({"queries": []}), "queries must have 1 to 8 texts"),
         (json!({"queries": "a", "limit": 51}), "limit must be from 1 to 50"),
         (
@@ -105,7 +113,7 @@ fn invalid_searches_are_refused() {
         ),
         (
             json!({"queries": "a", "server": "gti"}),
-            "no server \"gti\"; similar: git, jira, weather",
+            "no server \"gti\"; servers: git, jira, weather",
         ),
         (
             json!({"queries": "a", "category": "x"}),
@@ -114,6 +122,85 @@ fn invalid_searches_are_refused() {
     ] {
         assert_eq!(host.text(META[0], arguments), reason);
     }
+}
+
+#[test]
+fn numbers_have_other_forms() {
+    let mut host = host("");
+    let expected = host.text(META[0], json!({"queries": "search", "limit": 1}));
+    for limit in [json!(1.0), json!("1"), json!("1.0")] {
+        let arguments = json!({"queries": "search", "limit": limit, "min_success_rate": null});
+        assert_eq!(host.text(META[0], arguments), expected);
+    }
+    let arguments = json!({"queries": "search", "max_latency_ms": "150.5", "detail": "names"});
+    assert!(host.text(META[0], arguments).contains("jira__search"));
+    assert_eq!(
+        host.text(META[4], json!({"arguments": {"a": 1}, "nam": "x"})),
+        "arguments.name: required, but missing\n\
+         arguments.nam: unknown parameter (did you mean \"name\"?)"
+    );
+}
+
+/// Returns a host with a tool whose definition exceeds every budget.
+fn host_with_large_tool() -> catalogue_host::Host {
+    let mut host = host("");
+    let named = |at: usize| (format!("parameter_{at}"), json!({"type": "integer"}));
+    let properties: serde_json::Map<String, Value> = (0..1_000).map(named).collect();
+    let schema = json!({"type": "object", "properties": properties, "required": ["parameter_7"]});
+    host.tools.push(("wide".into(), "huge".into(), tool("wide__huge", "Does all", schema.clone())));
+    for at in 0..19 {
+        let name = format!("part_{at}");
+        let tool = tool(&format!("wide__{name}"), "Does a part", schema.clone());
+        host.tools.push(("wide".into(), name, tool));
+    }
+    host
+}
+
+#[test]
+fn answers_have_a_budget() {
+    let mut host = host_with_large_tool();
+    let estimator = context_guard_core::tokens::Estimator::default();
+    let calls = [
+        (META[0], json!({"queries": "wide::huge"})),
+        (META[0], json!({"queries": ["wide::huge", "part 5"], "detail": "full"})),
+        (META[2], json!({"server": "wide"})),
+        (META[4], json!({"name": "wide__huge", "arguments": {"parameter_7": "x"}})),
+    ];
+    for (name, arguments) in calls {
+        let text = host.text(name, arguments.clone());
+        let tokens = estimator.cost(text.as_bytes());
+        assert!(tokens <= 4_000, "{name} {arguments}: {tokens}");
+        let signature = "wide__huge(parameter_7:int, ";
+        assert!(text.contains(signature) && text.contains("…+"), "{name}: {text:.200}");
+    }
+    let page = host.text(META[2], json!({"server": "wide"}));
+    assert!(page.contains("wide__part_18(") && page.ends_with("shown 20 of 20 tools"), "{page}");
+}
+
+#[test]
+fn wrong_names_do_not_prevent_descriptions() {
+    let mut host = host("");
+    let reaction = host.call(META[1], json!({"names": ["git__comit", "git__commit", "search"]}));
+    let Reaction::Response(response) = reaction else { panic!("a call") };
+    let blocks = response["result"]["content"].as_array().unwrap();
+    let texts: Vec<&str> = blocks.iter().map(|block| block["text"].as_str().unwrap()).collect();
+    assert!(texts[0].contains(r#""name":"git__commit""#), "{texts:?}");
+    assert_eq!(
+        texts[1..],
+        [
+            "no tool \"git__comit\"; similar: git__commit",
+            "\"search\" is on 2 servers: git__search, jira__search"
+        ]
+    );
+    assert_eq!(response["result"].get("isError"), None);
+}
+
+#[test]
+fn tool_that_is_listed_twice_is_found() {
+    let mut host = host("");
+    let twice = host.tools[2].clone();
+    host.tools.push(twice);
+    assert!(matches!(host.call(META[4], json!({"name": "commit"})), Reaction::Call(_)));
 }
 
 #[test]

@@ -104,7 +104,38 @@ fn routes_report_errors() {
             "min_score needs q: tools have scores of a search only",
         ),
         ("search", ("min_score", "-1"), 400, "bad_request", "min_score is a number from 0 on"),
-        ("servers", ("x", "1"), 400, "bad_request", "unknown parameter \"x\"; known: "),
+        ("overview", ("x", "1"), 400, "bad_request", "unknown parameter \"x\"; known: none"),
+        (
+            "search",
+            ("server", "nope"),
+            404,
+            "server_not_found",
+            "no server \"nope\"; servers: git, jira, weather",
+        ),
+        (
+            "search",
+            ("category", "nope"),
+            404,
+            "category_not_found",
+            "no category \"nope\"; categories: git, jira, weather",
+        ),
+        ("search", ("page", "0"), 400, "bad_request", "page is a number from 1 on"),
+        ("search", ("page_size", "0"), 400, "bad_request", "page_size must be from 1 to 50"),
+        ("search", ("limit", "0"), 400, "bad_request", "limit is a number from 1 on"),
+        (
+            "search",
+            ("max_latency_ms", "NaN"),
+            400,
+            "bad_request",
+            "max_latency_ms is a number from 0 on",
+        ),
+        (
+            "search",
+            ("max_latency_ms", "-5"),
+            400,
+            "bad_request",
+            "max_latency_ms is a number from 0 on",
+        ),
     ] {
         let query = [query];
         let query = if query[0].0.is_empty() { &[][..] } else { &query };
@@ -154,22 +185,69 @@ fn search_has_a_minimum_score() {
     assert!(scores("9").is_empty());
 }
 
-#[test]
-fn cut_pages_lead_to_every_tool() {
-    let mut host = host("").with_many(140);
-    let mut offset = "0".to_owned();
-    let mut seen = Vec::new();
+/// Follows the links of a route from an offset of 0, each body within `tokens`. Returns the items of
+/// all bodies, named by their member `name`.
+fn follow(host: &mut Host, path: &str, list: &str, name: &str, size: &str) -> Vec<String> {
+    const TOKENS: u64 = 600;
+    let (mut offset, mut seen) = ("0".to_owned(), Vec::new());
     for _ in 0..100 {
-        let query = [("page_size", "50"), ("max_tokens", "600"), ("offset", offset.as_str())];
-        let (_, body) = route(&mut host, "search", &query);
-        let tools = body["tools"].as_array().unwrap();
-        seen.extend(tools.iter().map(|tool| tool["tool"].as_str().unwrap().to_owned()));
+        let tokens = TOKENS.to_string();
+        let mut query = vec![("max_tokens", tokens.as_str()), ("offset", offset.as_str())];
+        query.extend((!size.is_empty()).then_some(("page_size", size)));
+        let (_, body) = route(host, path, &query);
+        let items = body[list].as_array().unwrap();
+        seen.extend(items.iter().map(|item| item[name].as_str().unwrap().to_owned()));
         let cost = context_guard_core::tokens::Estimator::default();
-        assert!(cost.price(body.to_string().as_bytes()) <= 600);
+        assert!(cost.price(body.to_string().as_bytes()) <= TOKENS, "{body}");
         let Some(next) = body["budget"]["next"].as_str() else { break };
         offset = next.rsplit_once("offset=").unwrap().1.to_owned();
     }
-    seen.sort();
-    seen.dedup();
-    assert_eq!(seen.len(), 145);
+    seen
+}
+
+#[test]
+fn cut_pages_lead_to_every_tool() {
+    // With small pages, only some bodies are cut by their budget.
+    for size in ["50", "3"] {
+        let mut seen = follow(&mut host("").with_many(140), "search", "tools", "tool", size);
+        seen.sort();
+        seen.dedup();
+        assert_eq!(seen.len(), 145);
+    }
+}
+
+#[test]
+fn cut_hot_tools_and_servers_have_a_next_part() {
+    let mut host = host(r#"{"catalogue": {"pins": ["git::*"], "hot": 12}}"#).with_many(140);
+    let (_, whole) = route(&mut host, "hot", &[("max_tokens", "6000")]);
+    assert_eq!((whole["tools"].as_array().unwrap().len(), whole.get("budget")), (14, None));
+    assert_eq!(follow(&mut host, "hot", "tools", "tool", "").len(), 14);
+    let (_, cut) = route(&mut host, "hot", &[("max_tokens", "200")]);
+    assert!(cut["budget"]["next"].as_str().unwrap().contains("offset="), "{cut}");
+    let (_, servers) = route(&mut host, "servers", &[]);
+    assert_eq!((servers["servers"].as_array().unwrap().len(), servers.get("budget")), (10, None));
+    assert_eq!(follow(&mut host, "servers", "servers", "server", "").len(), 10);
+}
+
+#[test]
+fn large_tools_are_shortened() {
+    let mut host = host("");
+    let named = |at: usize| (format!("parameter_{at}"), json!({"type": "integer"}));
+    let properties: serde_json::Map<String, Value> = (0..3_000).map(named).collect();
+    let schema = json!({"type": "object", "properties": properties});
+    let huge = catalogue_host::tool("huge", "Does all", schema);
+    host.tools.push(("wide".into(), "huge".into(), huge));
+    let cost = context_guard_core::tokens::Estimator::default();
+    for detail in ["summary", "signature", "full"] {
+        let query = [("q", "wide::huge"), ("limit", "1"), ("detail", detail)];
+        let (_, body) = route(&mut host, "search", &query);
+        assert!(cost.price(body.to_string().as_bytes()) <= 4_000, "{detail}");
+        let tool = body["tools"][0].to_string();
+        assert!(tool.contains("parameter_1") && tool.contains('…'), "{tool}");
+    }
+    let (_, hot) = route(&mut host, "hot", &[]);
+    assert!(cost.price(hot.to_string().as_bytes()) <= 2_000);
+    let (status, problem) = route(&mut host, "wide/huge", &[]);
+    assert_eq!((status, &problem["code"]), (422, &json!("definition_too_large")));
+    assert!(problem["detail"].as_str().unwrap().contains("hardCap, which is 12000"), "{problem}");
 }

@@ -2,6 +2,7 @@
 
 mod browse;
 mod forward;
+mod own_arguments;
 
 use context_guard_catalogue::Index;
 use context_guard_catalogue::rank::{Filter, Found, SearchRequest};
@@ -11,7 +12,7 @@ use serde_json::value::RawValue;
 pub use self::forward::direct_call;
 
 use super::definitions::{MetaTool, meta_tool, meta_tool_name};
-use super::describe::described;
+use super::describe::described_within;
 use super::resolve::{resolve, shown};
 use super::stored::CatalogueReader;
 use super::{CatalogueAnswer, CatalogueError, CatalogueRequest, CatalogueStep, INVALID_PARAMS};
@@ -141,21 +142,8 @@ impl Catalogue<'_> {
         self.error(&CatalogueError::new(text))
     }
 
-    /// Parses the arguments of a call. Fails with the error for the model.
-    fn arguments<'m, T: Deserialize<'m>>(
-        &self,
-        parameters: &CallParameters<'m>,
-    ) -> CatalogueResult<T> {
-        let text = parameters.arguments.map_or("{}", RawValue::get);
-        serde_json::from_str(text).map_err(|error| {
-            let text = error.to_string();
-            let reason = text.split(" at line ").next().unwrap_or_default();
-            self.bad_request(format!("invalid arguments: {reason}"))
-        })
-    }
-
     fn search(&self, parameters: &CallParameters<'_>) -> CatalogueResult<CatalogueStep> {
-        let arguments: SearchArguments = self.arguments(parameters)?;
+        let arguments: SearchArguments = self.own_arguments(MetaTool::Search, parameters)?;
         let queries = arguments.queries.into_vec();
         if queries.is_empty() || queries.len() > MAX_QUERIES {
             return Err(self.bad_request(format!("queries must have 1 to {MAX_QUERIES} texts")));
@@ -167,6 +155,9 @@ impl Catalogue<'_> {
         if arguments.min_success_rate.is_some_and(|rate| !(1.0..=100.0).contains(&rate)) {
             let text = "min_success_rate is a percentage from 1 to 100";
             return Err(self.bad_request(text));
+        }
+        if arguments.max_latency_ms.is_some_and(|latency| latency < 0.0) {
+            return Err(self.bad_request("max_latency_ms is a number from 0 on"));
         }
         self.check_group(arguments.server.as_deref(), arguments.category.as_deref())?;
         let filter = Filter {
@@ -187,12 +178,20 @@ impl Catalogue<'_> {
             arguments.detail.unwrap_or_else(|| self.request.settings().detail.unwrap_or_default());
         let tools: Vec<u32> = found.hits.iter().map(|hit| hit.tool).collect();
         let definitions = self.reader.definitions(&tools)?;
-        let texts: Vec<String> = tools
-            .iter()
-            .zip(&definitions)
-            .map(|(tool, definition)| described(&self.index, *tool, definition, detail))
-            .collect();
+        let fits = self.fits_beside(60 * queries.len() as u64 + 1);
+        let described = |(tool, definition): (&u32, &String)| {
+            described_within(&self.index, *tool, definition, detail, &fits)
+        };
+        let texts: Vec<String> = tools.iter().zip(&definitions).map(described).collect();
         Ok(self.request.text(&[self.search_text(&queries, &found, &texts)]))
+    }
+
+    /// Returns a function that returns true for a text that fits the budget of an answer beside
+    /// others with this number of tokens.
+    fn fits_beside(&self, others: u64) -> impl Fn(&str) -> bool + use<> {
+        let settings = self.request.policy.settings_for("", "context_guard_search_tools");
+        let allowance = settings.estimator.allowance(settings.threshold).saturating_sub(others);
+        move |text: &str| settings.estimator.cost(text.as_bytes()) <= allowance
     }
 
     /// Returns the answer to a search: the hits of each query, as many as the budget allows.
@@ -248,14 +247,14 @@ impl Catalogue<'_> {
         if let Some(server) = server {
             let servers = names(|tool| tool.server.to_owned());
             if !servers.iter().any(|name| name == server) {
-                let list = listed(&servers, server);
+                let list = listed("servers", &servers, server);
                 return Err(self.bad_request(format!("no server \"{}\"; {list}", shown(server))));
             }
         }
         if let Some(category) = category {
             let categories = names(|tool| tool.category.to_owned());
             if !categories.iter().any(|name| name == category) {
-                let list = listed(&categories, category).replacen("similar", "categories", 1);
+                let list = listed("categories", &categories, category);
                 let text = format!("no category \"{}\"; {list}", shown(category));
                 return Err(self.error(&CatalogueError::new(text)));
             }
@@ -264,14 +263,24 @@ impl Catalogue<'_> {
     }
 
     fn describe(&self, parameters: &CallParameters<'_>) -> CatalogueResult<CatalogueStep> {
-        let arguments: DescribeArguments = self.arguments(parameters)?;
-        let names = arguments.names.into_vec();
+        let arguments: DescribeArguments = self.own_arguments(MetaTool::Describe, parameters)?;
+        let mut names = arguments.names.into_vec();
         if names.is_empty() || names.len() > MAX_DESCRIBED {
             return Err(self.bad_request(format!("names must have 1 to {MAX_DESCRIBED} texts")));
         }
-        let mut tools = Vec::new();
-        for name in &names {
-            tools.push(resolve(&self.index, name).map_err(|error| self.error(&error))?);
+        let (mut tools, mut errors) = (Vec::new(), Vec::new());
+        names.retain(|name| match resolve(&self.index, name) {
+            Ok(tool) => {
+                tools.push(tool);
+                true
+            }
+            Err(error) => {
+                errors.push(error.text);
+                false
+            }
+        });
+        if tools.is_empty() {
+            return Err(self.bad_request(errors.join("\n")));
         }
         let definitions = self.reader.definitions(&tools)?;
         let estimator = self.request.policy.settings_for("", "tools/list").estimator;
@@ -298,6 +307,7 @@ impl Catalogue<'_> {
                 rest.join(",")
             ));
         }
+        texts.extend(errors);
         Ok(match self.request.text(&texts) {
             CatalogueStep::Answer(answer) => {
                 CatalogueStep::Answer(CatalogueAnswer { needs_shaping: is_large, ..answer })
@@ -307,16 +317,17 @@ impl Catalogue<'_> {
     }
 }
 
-/// Returns the names that are most similar to a wrong name, or the first names.
-fn listed(names: &[String], wrong: &str) -> String {
+/// Returns all names of this kind. If there are many, returns those that are most similar to a
+/// wrong name, or the first ones.
+fn listed(kind: &str, names: &[String], wrong: &str) -> String {
     const MAX_LISTED: usize = 10;
     let all = names.iter().map(String::as_str);
     let similar = context_guard_catalogue::similar::nearest(wrong, all.clone(), 3);
-    let some: Vec<&str> = if names.len() > MAX_LISTED && !similar.is_empty() {
-        similar
+    let (label, some): (&str, Vec<&str>) = if names.len() > MAX_LISTED && !similar.is_empty() {
+        ("similar", similar)
     } else {
-        all.take(MAX_LISTED).collect()
+        (kind, all.take(MAX_LISTED).collect())
     };
     let more = if some.len() < names.len() { ", …" } else { "" };
-    format!("similar: {}{more}", some.join(", "))
+    format!("{label}: {}{more}", some.join(", "))
 }

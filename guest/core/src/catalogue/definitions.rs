@@ -68,6 +68,34 @@ pub(super) fn meta_definitions(
         .collect()
 }
 
+/// Returns the input schema of a catalogue tool, as JSON.
+pub(super) fn schema(tool: MetaTool, settings: &CatalogueSettings) -> String {
+    // Model APIs refuse objects of any members: Gemini's without properties, OpenAI's strict mode
+    // without closed members. An object is accepted too.
+    const CALL_SCHEMA: &str = r#"{"type":"object","properties":{"name":{"type":"string"},"arguments":{"type":"string","description":"JSON object"}},"required":["name"]}"#;
+    let text = match tool {
+        MetaTool::Search => {
+            let detail = match settings.detail.unwrap_or_default() {
+                ToolDetail::Names => "names",
+                ToolDetail::Summary => "summary",
+                ToolDetail::Signature => "signature",
+                ToolDetail::Full => "full",
+            };
+            return format!(
+                r#"{{"type":"object","properties":{{"queries":{{"type":"array","items":{{"type":"string"}},"minItems":1,"maxItems":8}},"server":{{"type":"string"}},"category":{{"type":"string"}},"read_only":{{"type":"boolean"}},"max_latency_ms":{{"type":"number"}},"min_success_rate":{{"type":"number","description":"percent"}},"limit":{{"type":"integer","description":"default 10","maximum":50}},"detail":{{"type":"string","enum":["names","summary","signature","full"],"description":"default {detail}"}}}},"required":["queries"]}}"#
+            );
+        }
+        MetaTool::Describe => {
+            r#"{"type":"object","properties":{"names":{"type":"array","items":{"type":"string"},"minItems":1,"maxItems":10}},"required":["names"]}"#
+        }
+        MetaTool::Browse => {
+            r#"{"type":"object","properties":{"category":{"type":"string"},"server":{"type":"string"},"page":{"type":"integer"}}}"#
+        }
+        MetaTool::CallRead | MetaTool::Call => CALL_SCHEMA,
+    };
+    text.to_owned()
+}
+
 fn definition(
     tool: MetaTool,
     name: &str,
@@ -75,33 +103,16 @@ fn definition(
     settings: &CatalogueSettings,
     estimator: &Estimator,
 ) -> String {
-    // Model APIs refuse objects of any members: Gemini's without properties, OpenAI's strict mode
-    // without closed members. An object is accepted too.
-    const CALL_SCHEMA: &str = r#"{"type":"object","properties":{"name":{"type":"string"},"arguments":{"type":"string","description":"JSON object"}},"required":["name"]}"#;
-    let detail = match settings.detail.unwrap_or_default() {
-        ToolDetail::Names => "names",
-        ToolDetail::Summary => "summary",
-        ToolDetail::Signature => "signature",
-        ToolDetail::Full => "full",
-    };
-    let search_schema = format!(
-        r#"{{"type":"object","properties":{{"queries":{{"type":"array","items":{{"type":"string"}},"minItems":1,"maxItems":8}},"server":{{"type":"string"}},"category":{{"type":"string"}},"read_only":{{"type":"boolean"}},"max_latency_ms":{{"type":"number"}},"min_success_rate":{{"type":"number","description":"percent"}},"limit":{{"type":"integer","description":"default 10","maximum":50}},"detail":{{"type":"string","enum":["names","summary","signature","full"],"description":"default {detail}"}}}},"required":["queries"]}}"#
-    );
     let search_description =
         format!("Finds tools. One query per need. {}", contents(tools, estimator));
-    let (description, schema) = match tool {
-        MetaTool::Search => (search_description.as_str(), search_schema.as_str()),
-        MetaTool::Describe => (
-            "Returns the full definitions of tools.",
-            r#"{"type":"object","properties":{"names":{"type":"array","items":{"type":"string"},"minItems":1,"maxItems":10}},"required":["names"]}"#,
-        ),
-        MetaTool::Browse => (
-            "Lists categories or the tools of one.",
-            r#"{"type":"object","properties":{"category":{"type":"string"},"server":{"type":"string"},"page":{"type":"integer"}}}"#,
-        ),
-        MetaTool::CallRead => ("Calls a read-only tool.", CALL_SCHEMA),
-        MetaTool::Call => ("Calls any tool.", CALL_SCHEMA),
+    let description = match tool {
+        MetaTool::Search => search_description.as_str(),
+        MetaTool::Describe => "Returns the full definitions of tools.",
+        MetaTool::Browse => "Lists categories or the tools of one.",
+        MetaTool::CallRead => "Calls a read-only tool.",
+        MetaTool::Call => "Calls any tool.",
     };
+    let schema = schema(tool, settings);
     let hint = match tool {
         MetaTool::Call => r#""destructiveHint":true"#,
         _ => r#""readOnlyHint":true"#,

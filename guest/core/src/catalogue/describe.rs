@@ -24,6 +24,22 @@ pub(super) fn described(
     }
 }
 
+/// Describes tool `number` with this detail or, if `fits` refuses that, by as much of its signature
+/// as fits.
+pub(super) fn described_within(
+    index: &Index<'_>,
+    number: u32,
+    definition: &str,
+    detail: ToolDetail,
+    fits: &dyn Fn(&str) -> bool,
+) -> String {
+    let text = described(index, number, definition, detail);
+    match tool(index, number, definition) {
+        Some(tool) if !fits(&text) => signature::fitted(&tool, fits),
+        _ => text,
+    }
+}
+
 /// A category with its tools.
 pub(super) struct CategoryOverview {
     pub(super) name: String,

@@ -30,6 +30,8 @@ const MAX_TOKENS: u64 = 6_000;
 const DEFAULT_PAGE_SIZE: usize = 20;
 /// The maximum number of tools on a page.
 const MAX_PAGE_SIZE: usize = 50;
+/// The tokens of the members around a list, and of the report of a cut.
+const FRAME_TOKENS: u64 = 120;
 /// The default number of hot tools.
 const DEFAULT_HOT: u64 = 12;
 
@@ -139,7 +141,7 @@ impl Routes<'_> {
     fn check_parameters(&self, known: &[&str]) -> RouteResult<()> {
         match self.route.query.iter().find(|(name, _)| !known.contains(&name.as_str())) {
             Some((name, _)) => {
-                let known = known.join(", ");
+                let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
                 Err(bad_request(format!("unknown parameter \"{}\"; known: {known}", shown(name))))
             }
             None => Ok(()),
@@ -167,8 +169,14 @@ impl Routes<'_> {
     }
 
     fn page(&self) -> RouteResult<PageOfTools> {
-        let page = self.number("page")?.unwrap_or(1).max(1);
-        let size = self.number("page_size")?.unwrap_or(DEFAULT_PAGE_SIZE).max(1);
+        let page: usize = self.number("page")?.unwrap_or(1);
+        let size = self.number("page_size")?.unwrap_or(DEFAULT_PAGE_SIZE);
+        if page == 0 {
+            return Err(bad_request("page is a number from 1 on"));
+        }
+        if size == 0 {
+            return Err(bad_request(format!("page_size must be from 1 to {MAX_PAGE_SIZE}")));
+        }
         if size > MAX_PAGE_SIZE {
             return Err(bad_request(format!("page_size exceeds maximum of {MAX_PAGE_SIZE}")));
         }
@@ -178,15 +186,23 @@ impl Routes<'_> {
         Ok(PageOfTools { page, size, offset })
     }
 
+    /// Returns the tokens of an item in a list.
+    fn cost(&self, item: &impl serde::Serialize) -> u64 {
+        let estimator = self.request.policy.settings_for("", "tools/list").estimator;
+        estimator.cost(&serde_json::to_vec(item).unwrap_or_default()) + 1
+    }
+
+    /// Returns true if a body with this item alone fits `tokens`.
+    fn fits(&self, item: &impl serde::Serialize, tokens: u64) -> bool {
+        FRAME_TOKENS + self.cost(item) <= tokens
+    }
+
     /// Returns as many of the first items as fit `tokens`, at least one.
     fn fit<T: serde::Serialize>(&self, items: Vec<T>, tokens: u64) -> Vec<T> {
-        let estimator = self.request.policy.settings_for("", "tools/list").estimator;
-        // The members around the list, and the report of a cut.
-        let mut cost = 120;
+        let mut cost = FRAME_TOKENS;
         let mut count = 0;
         for item in &items {
-            let text = serde_json::to_string(item).unwrap_or_default();
-            cost += estimator.cost(text.as_bytes()) + 1;
+            cost += self.cost(item);
             if cost > tokens && count > 0 {
                 break;
             }
@@ -197,26 +213,23 @@ impl Routes<'_> {
         items
     }
 
-    fn budget(&self, tokens: u64, shown: usize, total: usize, next: Option<usize>) -> BudgetBody {
-        let link = next.map(|offset| {
-            let mut url = self.route.prefix.clone();
-            for segment in &self.route.segments {
-                url.push('/');
-                url.push_str(&percent_encoded(segment));
-            }
-            let kept =
-                self.route.query.iter().filter(|(name, _)| name != "page" && name != "offset");
-            let mut parameters: Vec<String> =
-                kept.map(|(name, value)| format!("{name}={}", percent_encoded(value))).collect();
-            parameters.push(format!("offset={offset}"));
-            format!("{url}?{}", parameters.join("&"))
-        });
+    /// Returns the report of a cut, with the URL of the items from the position `next` on.
+    fn budget(&self, tokens: u64, shown: usize, total: usize, next: usize) -> BudgetBody {
+        let mut url = self.route.prefix.clone();
+        for segment in &self.route.segments {
+            url.push('/');
+            url.push_str(&percent_encoded(segment));
+        }
+        let kept = self.route.query.iter().filter(|(name, _)| name != "page" && name != "offset");
+        let mut parameters: Vec<String> =
+            kept.map(|(name, value)| format!("{name}={}", percent_encoded(value))).collect();
+        parameters.push(format!("offset={next}"));
         BudgetBody {
             max_tokens: tokens,
             shown,
             total,
             message: format!("{shown} of {total}, use pagination or a narrower search"),
-            next: link,
+            next: format!("{url}?{}", parameters.join("&")),
         }
     }
 
@@ -237,7 +250,7 @@ impl Routes<'_> {
     }
 
     fn hot(&self) -> RouteResult<CatalogueStep> {
-        self.check_parameters(&["max_tokens"])?;
+        self.check_parameters(&["max_tokens", "offset"])?;
         Ok(body(self.request, 200, &self.hot_body()?))
     }
 
@@ -252,25 +265,34 @@ impl Routes<'_> {
             })
         };
         let (pinned, rest): (Vec<u32>, Vec<u32>) = tools.into_iter().partition(is_pinned);
-        let tools: Vec<u32> =
-            pinned.iter().copied().chain(rest).take(count.max(pinned.len())).collect();
+        let count = count + pinned.len();
+        let mut tools: Vec<u32> = pinned.into_iter().chain(rest).take(count).collect();
+        let total = tools.len();
+        let offset = self.number("offset")?.unwrap_or(0).min(total);
+        tools.drain(..offset);
         let stored = self.reader.tools(&tools)?;
         let mut hot = Vec::new();
         for (number, (definition, _)) in tools.iter().zip(&stored) {
             let Some(tool) = tool(&self.index, *number, definition) else { continue };
             let Some(indexed) = self.index.tool(*number) else { continue };
-            hot.push(HotTool {
+            let mut described = HotTool {
                 tool: format!("{}::{}", indexed.server, indexed.name),
                 server: indexed.server.to_owned(),
                 description: signature::first_sentences(&tool, 2),
                 params: signature::parameters(&tool).into_iter().map(|(name, _)| name).collect(),
                 avg_latency: latency(indexed.average_ms),
                 success_rate: rate(indexed.success_percent),
-            });
+            };
+            let names = described.params.len();
+            while described.params.len() > 1 && !self.fits(&described, tokens) {
+                described.params.truncate((described.params.len() - 1) / 2);
+                described.params.push(format!("…+{}", names - described.params.len()));
+            }
+            hot.push(described);
         }
-        let total = hot.len();
         let tools = self.fit(hot, tokens);
-        let budget = (tools.len() < total).then(|| self.budget(tokens, tools.len(), total, None));
+        let next = offset + tools.len();
+        let budget = (next < total).then(|| self.budget(tokens, tools.len(), total, next));
         Ok(HotBody { tier: "hot", tools, budget })
     }
 
@@ -308,13 +330,12 @@ impl Routes<'_> {
             .collect();
         let categories = self.fit(all, tokens);
         let next = offset + categories.len();
-        let budget =
-            (next < total).then(|| self.budget(tokens, categories.len(), total, Some(next)));
+        let budget = (next < total).then(|| self.budget(tokens, categories.len(), total, next));
         Ok(CategoriesBody { tier: "category_overview", categories, budget })
     }
 
     fn servers(&self) -> RouteResult<CatalogueStep> {
-        self.check_parameters(&[])?;
+        self.check_parameters(&["max_tokens", "offset"])?;
         let mut servers: Vec<ServerCount> = Vec::new();
         for tool in self.index.tools() {
             match servers.iter_mut().find(|server| server.server == tool.server) {
@@ -322,7 +343,18 @@ impl Routes<'_> {
                 None => servers.push(ServerCount { server: tool.server.to_owned(), tool_count: 1 }),
             }
         }
-        Ok(body(self.request, 200, &ServersBody { servers }))
+        let total = servers.len();
+        let offset = self.number("offset")?.unwrap_or(0).min(total);
+        servers.drain(..offset);
+        let mut budget = None;
+        // The whole list is the default: an operator reads it.
+        if self.parameter("max_tokens").is_some() {
+            let tokens = self.max_tokens(DEFAULT_TOKENS)?;
+            servers = self.fit(servers, tokens);
+            let next = offset + servers.len();
+            budget = (next < total).then(|| self.budget(tokens, servers.len(), total, next));
+        }
+        Ok(body(self.request, 200, &ServersBody { servers, budget }))
     }
 
     fn tool(&self, server: &str, name: &str) -> RouteResult<CatalogueStep> {
@@ -332,6 +364,16 @@ impl Routes<'_> {
             .map_err(|error| RouteStep::Problem(404, "tool_not_found", error.text))?;
         let (definition, usage): (String, Usage) =
             self.reader.tools(&[number])?.pop().unwrap_or_default();
+        let settings = self.request.policy.settings_for("", "tools/list");
+        let tokens = settings.estimator.cost(definition.as_bytes());
+        if settings.enforce_hard_cap && tokens > settings.hard_cap {
+            let text = format!(
+                "the definition has {tokens} tokens, more than hardCap, which is {}: \
+                 /search?q=select:{name}&detail=signature has its parameters",
+                settings.hard_cap
+            );
+            return Err(RouteStep::Problem(422, "definition_too_large", text));
+        }
         let tool = tool(&self.index, number, &definition).ok_or(CatalogueStep::Compile)?;
         let schemas: DefinitionSchemas<'_> = serde_json::from_str(&definition).unwrap_or_default();
         Ok(body(

@@ -20,7 +20,8 @@ pub(super) fn resolve(index: &Index<'_>, name: &str) -> Result<u32, CatalogueErr
         if found.wire_name == name || qualified == Some(found.name) {
             return Ok(tool);
         }
-        if found.name == name {
+        // A server may list a name twice. Calls of both reach the same tool.
+        if found.name == name && !bare.iter().any(|(_, known)| *known == found.wire_name) {
             bare.push((tool, found.wire_name));
         }
     }

@@ -4,7 +4,8 @@ use serde::Deserialize;
 
 use super::{CallParameters, Catalogue, CatalogueResult};
 use crate::catalogue::CatalogueStep;
-use crate::catalogue::describe::{categories, described};
+use crate::catalogue::definitions::MetaTool;
+use crate::catalogue::describe::{categories, described, described_within};
 use crate::policy::ToolDetail;
 
 /// The number of tools on a page of a category.
@@ -20,7 +21,7 @@ struct BrowseArguments {
 
 impl Catalogue<'_> {
     pub(super) fn browse(&self, parameters: &CallParameters<'_>) -> CatalogueResult<CatalogueStep> {
-        let arguments: BrowseArguments = self.arguments(parameters)?;
+        let arguments: BrowseArguments = self.own_arguments(MetaTool::Browse, parameters)?;
         self.check_group(arguments.server.as_deref(), arguments.category.as_deref())?;
         if arguments.server.is_none() && arguments.category.is_none() {
             return Ok(self.browse_categories(arguments.page.unwrap_or(1)));
@@ -48,17 +49,31 @@ impl Catalogue<'_> {
             .map(|tool| tool.0)
             .collect();
         let definitions = self.reader.definitions(&on_page)?;
-        let mut lines: Vec<String> = on_page
-            .iter()
-            .zip(&definitions)
-            .map(|(tool, definition)| {
-                described(&self.index, *tool, definition, ToolDetail::Signature)
-            })
-            .collect();
+        let mut lines = self.signatures(&on_page, &definitions);
         let more =
             if page < pages { format!("; more with page={}", page + 1) } else { String::new() };
         lines.push(format!("shown {} of {} tools{more}", on_page.len(), tools.len()));
         Ok(self.request.text(&[lines.join("\n")]))
+    }
+
+    /// Returns the signatures of the tools of a page. If they exceed the budget together, no one
+    /// gets more than an equal part of it.
+    fn signatures(&self, tools: &[u32], definitions: &[String]) -> Vec<String> {
+        let endpoint = self.request.policy.settings_for("", "context_guard_browse_tools");
+        let allowance = endpoint.estimator.allowance(endpoint.threshold).saturating_sub(40);
+        let cost = |line: &str| endpoint.estimator.cost(line.as_bytes()) + 1;
+        let (index, detail) = (&self.index, ToolDetail::Signature);
+        let tools = || tools.iter().zip(definitions);
+        let lines: Vec<String> =
+            tools().map(|(tool, definition)| described(index, *tool, definition, detail)).collect();
+        if lines.iter().map(|line| cost(line)).sum::<u64>() <= allowance {
+            return lines;
+        }
+        let part = allowance / (lines.len() as u64).max(1);
+        let fits = |line: &str| cost(line) <= part;
+        tools()
+            .map(|(tool, definition)| described_within(index, *tool, definition, detail, &fits))
+            .collect()
     }
 
     /// Returns one page of the overview of all categories, with as many as the budget allows.

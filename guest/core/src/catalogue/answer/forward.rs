@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{CallParameters, Catalogue, CatalogueResult};
+use crate::catalogue::definitions::MetaTool;
 use crate::catalogue::resolve::resolve;
 use crate::catalogue::stored::tool;
 use crate::catalogue::{CatalogueAnswer, CatalogueError, CatalogueStep, INVALID_PARAMS};
@@ -44,7 +45,8 @@ impl Catalogue<'_> {
         parameters: &CallParameters<'_>,
         reads_only: bool,
     ) -> CatalogueResult<CatalogueStep> {
-        let arguments: CallArguments<'_> = self.arguments(parameters)?;
+        let own = if reads_only { MetaTool::CallRead } else { MetaTool::Call };
+        let arguments: CallArguments<'_> = self.arguments(own, parameters)?;
         let number = resolve(&self.index, &arguments.name).map_err(|error| self.error(&error))?;
         let found = self.index.tool(number).ok_or(CatalogueStep::Compile)?;
         if reads_only && !found.read_only {
@@ -62,7 +64,11 @@ impl Catalogue<'_> {
         let value = Json::parse(&given).unwrap_or_default();
         let errors = arguments::check(&schema, &without_guard_arguments(&schema, value));
         if !errors.is_empty() {
-            let text = format!("{}\n{}", errors.join("\n"), signature::complete(&tool));
+            let errors = errors.join("\n");
+            let fits = |signature: &str| self.fits_beside(0)(&format!("{errors}\n{signature}"));
+            let complete = Some(signature::complete(&tool)).filter(|signature| fits(signature));
+            let signature = complete.unwrap_or_else(|| signature::fitted(&tool, &fits));
+            let text = format!("{errors}\n{signature}");
             return Err(self.error(&CatalogueError::new(text)));
         }
         let (envelope, name) = (&self.request.envelope, found.wire_name);

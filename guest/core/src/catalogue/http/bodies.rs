@@ -59,6 +59,8 @@ pub(super) struct ToolBody<'d> {
 #[derive(Serialize)]
 pub(super) struct ServersBody {
     pub(super) servers: Vec<ServerCount>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) budget: Option<BudgetBody>,
 }
 
 /// An error body, as RFC 9457 defines it.
@@ -142,8 +144,7 @@ pub(super) struct BudgetBody {
     pub(super) shown: usize,
     pub(super) total: usize,
     pub(super) message: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) next: Option<String>,
+    pub(super) next: String,
 }
 
 /// The call statistics of a tool.
@@ -204,10 +205,16 @@ pub(super) fn rate(percent: Option<f32>) -> Option<String> {
     percent.map(|value| format!("{value:.1}%"))
 }
 
-/// Returns the description of the tool's output schema, if it has one.
+/// Returns the description of the tool's output schema on one line, if it has one. Cuts it at 320
+/// characters.
 pub(super) fn returns(tool: &Tool<'_>) -> Option<String> {
+    const MAX_CHARACTERS: usize = 320;
     let description = tool.document.get("outputSchema")?.get("description")?;
-    description.as_str().map(signature::one_line)
+    let text = signature::one_line(description.as_str()?);
+    Some(match text.char_indices().nth(MAX_CHARACTERS) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text,
+    })
 }
 
 /// Returns the `examples` of the tool's input schema, if it has any.

@@ -1,5 +1,7 @@
 //! The routes that return pages of summaries.
 
+use std::collections::BTreeSet;
+
 use context_guard_catalogue::rank::{Filter, SearchRequest};
 use context_guard_catalogue::signature;
 use serde_json::value::{RawValue, to_raw_value};
@@ -16,6 +18,24 @@ use crate::policy::ToolDetail;
 /// The default token budget of a page.
 const DEFAULT_SUMMARY_TOKENS: u64 = 4_000;
 
+/// The tokens of the names of members around the parts of a tool.
+const NAME_TOKENS: u64 = 40;
+
+/// Returns the error for an unknown name of this kind, with up to 20 known names.
+fn unknown(
+    kind: &str,
+    code: &'static str,
+    plural: &str,
+    name: &str,
+    known: &BTreeSet<&str>,
+) -> RouteStep {
+    const MAX_NAMES: usize = 20;
+    let names: Vec<&str> = known.iter().copied().take(MAX_NAMES).collect();
+    let more = if known.len() > MAX_NAMES { ", …" } else { "" };
+    let text = format!("no {kind} \"{}\"; {plural}: {}{more}", shown(name), names.join(", "));
+    RouteStep::Problem(404, code, text)
+}
+
 impl Routes<'_> {
     /// Returns the numbers of the tools that `filter` accepts, by falling score.
     fn by_score(&self, filter: &Filter<'_>) -> Vec<u32> {
@@ -26,19 +46,28 @@ impl Routes<'_> {
         tools.into_iter().map(|(number, _)| number).collect()
     }
 
+    /// Returns an error if no tool has this category.
+    fn check_category(&self, name: &str) -> RouteResult<()> {
+        let names: BTreeSet<&str> = self.index.tools().map(|tool| tool.category).collect();
+        match names.contains(name) {
+            true => Ok(()),
+            false => Err(unknown("category", "category_not_found", "categories", name, &names)),
+        }
+    }
+
+    /// Returns an error if no tool has this server.
+    fn check_server(&self, name: &str) -> RouteResult<()> {
+        let names: BTreeSet<&str> = self.index.tools().map(|tool| tool.server).collect();
+        match names.contains(name) {
+            true => Ok(()),
+            false => Err(unknown("server", "server_not_found", "servers", name, &names)),
+        }
+    }
+
     pub(super) fn category(&self, name: &str) -> RouteResult<CatalogueStep> {
         self.check_parameters(&["page", "page_size", "offset", "max_tokens"])?;
         let tools = self.by_score(&Filter { category: Some(name), ..Filter::default() });
-        if tools.is_empty() {
-            let mut names: Vec<&str> = self.index.tools().map(|tool| tool.category).collect();
-            names.sort_unstable();
-            names.dedup();
-            let more = if names.len() > 20 { ", …" } else { "" };
-            names.truncate(20);
-            let text =
-                format!("no category \"{}\"; categories: {}{more}", shown(name), names.join(", "));
-            return Err(RouteStep::Problem(404, "category_not_found", text));
-        }
+        self.check_category(name)?;
         let scored: Vec<(u32, Option<f32>)> = tools.into_iter().map(|tool| (tool, None)).collect();
         self.summaries(&format!("category={name}"), &scored, ToolDetail::Summary)
     }
@@ -95,11 +124,20 @@ impl Routes<'_> {
             return Err(bad_request("min_score needs q: tools have scores of a search only"));
         }
         let limit = self.number("limit")?.unwrap_or(usize::MAX);
+        if limit == 0 {
+            return Err(bad_request("limit is a number from 1 on"));
+        }
+        let max_latency_ms: Option<f64> = self.number("max_latency_ms")?;
+        if max_latency_ms.is_some_and(|latency| !(latency.is_finite() && latency >= 0.0)) {
+            return Err(bad_request("max_latency_ms is a number from 0 on"));
+        }
+        self.parameter("server").map_or(Ok(()), |name| self.check_server(name))?;
+        self.parameter("category").map_or(Ok(()), |name| self.check_category(name))?;
         let filter = Filter {
             server: self.parameter("server"),
             category: self.parameter("category"),
             read_only,
-            max_latency_ms: self.number("max_latency_ms")?,
+            max_latency_ms,
             min_success_rate,
         };
         let scored: Vec<(u32, Option<f32>)> = if queries.is_empty() {
@@ -139,12 +177,15 @@ impl Routes<'_> {
         let stored = self.reader.tools(&numbers)?;
         let mut summaries = Vec::new();
         for ((number, score), (definition, _)) in on_page.iter().zip(&stored) {
-            summaries.extend(self.found_tool(*number, *score, definition, detail));
+            summaries.extend(self.found_tool(*number, *score, definition, detail, tokens));
         }
         let listed = summaries.len();
         let tools = self.fit(summaries, tokens);
-        let budget = (tools.len() < listed)
-            .then(|| self.budget(tokens, tools.len(), total, Some(page.offset + tools.len())));
+        let next = page.offset + tools.len();
+        // A client that follows the links reaches the end by them.
+        let follows_links = self.parameter("offset").is_some() && next < total;
+        let budget = (tools.len() < listed || follows_links)
+            .then(|| self.budget(tokens, tools.len(), total, next));
         let pagination = Pagination {
             page: page.page,
             page_size: page.size,
@@ -164,13 +205,16 @@ impl Routes<'_> {
         ))
     }
 
-    /// Returns a tool with this detail, as JSON. `None` if its definition cannot be parsed.
+    /// Returns a tool with this detail, as JSON. If a body with the tool alone exceeds `tokens`, it
+    /// has fewer parameters, or a signature instead of the definition. `None` if its definition
+    /// cannot be parsed.
     fn found_tool(
         &self,
         number: u32,
         score: Option<f32>,
         definition: &str,
         detail: ToolDetail,
+        tokens: u64,
     ) -> Option<Box<RawValue>> {
         let parsed = tool(&self.index, number, definition)?;
         let indexed = self.index.tool(number)?;
@@ -178,7 +222,7 @@ impl Routes<'_> {
         let server = indexed.server.to_owned();
         let score = score.map(|score| rounded(f64::from(score), 1_000.0));
         if detail == ToolDetail::Summary {
-            let summary = SummaryTool {
+            let mut summary = SummaryTool {
                 tool,
                 server,
                 description: signature::first_sentence(&parsed),
@@ -187,13 +231,23 @@ impl Routes<'_> {
                 avg_latency: latency(indexed.average_ms),
                 score,
             };
+            let total = summary.params.0.len();
+            while summary.params.0.len() > 1 && !self.fits(&summary, tokens) {
+                summary.params.0.truncate((summary.params.0.len() - 1) / 2);
+                let omitted = total - summary.params.0.len();
+                summary.params.0.push(("…".to_owned(), format!("{omitted} more")));
+            }
             return to_raw_value(&summary).ok();
         }
-        let signature = (detail == ToolDetail::Signature).then(|| signature::short(&parsed));
-        let definition = match detail {
-            ToolDetail::Full => Some(serde_json::from_str(definition).ok()?),
+        let is_short = |text: &str| self.fits(&(text, &tool, &server), tokens - NAME_TOKENS);
+        let definition: Option<&RawValue> = match detail {
+            ToolDetail::Full if is_short(definition) => {
+                Some(serde_json::from_str(definition).ok()?)
+            }
             _ => None,
         };
+        let has_signature = detail != ToolDetail::Names && definition.is_none();
+        let signature = has_signature.then(|| signature::fitted(&parsed, &is_short));
         to_raw_value(&FoundTool { tool, server, signature, definition, score }).ok()
     }
 }
