@@ -26,7 +26,7 @@ export type CatalogueSettings = {
   deferringClients?: (string)[];
   /** Detail of the tools that a search returns: `names`, `summary`, `signature` (default) or `full`. */
   detail?: ToolDetail;
-  /** Globs over `server::tool`: these tools are neither found nor callable. */
+  /** Globs over `server::tool`: these tools are neither found nor callable. A glob without `::` also matches the names of tools on all servers. */
   hide?: (string)[];
   /** The definitions that are withheld until an operator approves them: those that an upstream changed while the gateway runs (`changed`), and those with hidden characters or instructions (`suspicious`). Default: none; the gateway logs and counts them. */
   hold?: (HoldReason)[];
@@ -38,7 +38,7 @@ export type CatalogueSettings = {
   mode?: CatalogueMode;
   /** Changes of the names, titles, descriptions and annotations of tools. The guard itself rewrites none. They apply in every form of the guard. */
   overrides?: (ToolOverride)[];
-  /** Globs over `server::tool`: these tools are always listed. */
+  /** Globs over `server::tool`: these tools are always listed. A glob without `::` also matches the names of tools on all servers. */
   pins?: (string)[];
   /** Seconds between updates of the scores of tools. Default 86400, from 3600 to 604800. */
   recomputeSeconds?: number;
@@ -46,7 +46,7 @@ export type CatalogueSettings = {
   synonyms?: (WordGroupForms)[];
   /** Tokens of the full list above which `auto` means `tiered`. Default 6000. */
   threshold?: number;
-  /** Globs over `server::tool`: definitions of these tools are neither withheld nor reported as suspicious. */
+  /** Globs over `server::tool`: definitions of these tools are neither withheld nor reported as suspicious. A glob without `::` also matches the names of tools on all servers. */
   trust?: (string)[];
 };
 
@@ -55,7 +55,7 @@ export type CategoryRule = {
   description?: string;
   /** The name for people. Default: the name. */
   displayName?: string;
-  /** Globs over `server::tool`. */
+  /** Globs over `server::tool`. A glob without `::` also matches the names of tools on all servers. */
   match: (string)[];
   /** The name. */
   name: string;

@@ -205,7 +205,7 @@ fn tool_that_is_listed_twice_is_found() {
 
 #[test]
 fn pins_and_read_tool_are_always_loaded() {
-    let mut host = host(r#"{"catalogue": {"pins": ["git::commit"]}}"#);
+    let mut host = host(r#"{"catalogue": {"pins": ["commit"]}}"#);
     let list = host.list();
     let loaded: Vec<&str> = list
         .iter()
@@ -214,6 +214,14 @@ fn pins_and_read_tool_are_always_loaded() {
         .collect();
     assert_eq!(loaded, ["git__commit", "context_guard_read"]);
     assert_eq!(list.len(), 6);
+}
+
+#[test]
+fn patterns_without_server_match_all_servers() {
+    let mut host = host(r#"{"catalogue": {"hide": ["search", "set_*"], "pins": ["jira::x"]}}"#);
+    let names = host.names();
+    assert_eq!(names, ["weather__get_forecast", "git__commit", "context_guard_read"]);
+    assert_eq!(host.text(META[4], json!({"name": "jira::search"})), "no tool \"jira::search\"");
 }
 
 #[test]

@@ -19,9 +19,11 @@ pub struct CatalogueSettings {
     /// Globs over the names of clients that load tools on demand themselves. `auto` sends them up
     /// to 500 tools in full. Default `claude-code*` and `codex*`.
     pub deferring_clients: Option<Vec<String>>,
-    /// Globs over `server::tool`: these tools are always listed.
+    /// Globs over `server::tool`: these tools are always listed. A glob without `::` also matches
+    /// the names of tools on all servers.
     pub pins: Option<Vec<String>>,
-    /// Globs over `server::tool`: these tools are neither found nor callable.
+    /// Globs over `server::tool`: these tools are neither found nor callable. A glob without `::`
+    /// also matches the names of tools on all servers.
     pub hide: Option<Vec<String>>,
     /// The number of hot tools in a tiered list. Default 12, at most 15.
     pub hot: Option<u64>,
@@ -52,7 +54,7 @@ pub struct CatalogueSettings {
     /// instructions (`suspicious`). Default: none; the gateway logs and counts them.
     pub hold: Option<Vec<HoldReason>>,
     /// Globs over `server::tool`: definitions of these tools are neither withheld nor reported as
-    /// suspicious.
+    /// suspicious. A glob without `::` also matches the names of tools on all servers.
     pub trust: Option<Vec<String>>,
 }
 
@@ -114,7 +116,8 @@ pub struct CategoryRule {
     /// The position among categories; lower comes first. Default 0.
     #[serde(default)]
     pub order: i64,
-    /// Globs over `server::tool`.
+    /// Globs over `server::tool`. A glob without `::` also matches the names of tools on all
+    /// servers.
     #[serde(rename = "match")]
     pub patterns: Vec<String>,
 }
@@ -272,5 +275,9 @@ impl CatalogueSettings {
 }
 
 fn matches_any(patterns: Option<&[String]>, endpoint: &str) -> bool {
-    patterns.into_iter().flatten().any(|pattern| glob::matches(pattern, endpoint))
+    let name = endpoint.split_once("::").map_or(endpoint, |(_, name)| name);
+    patterns.into_iter().flatten().any(|pattern| {
+        glob::matches(pattern, endpoint)
+            || (!pattern.contains("::") && glob::matches(pattern, name))
+    })
 }
