@@ -19,7 +19,7 @@ use tracing::{info, warn};
 
 use super::log::LogFormat;
 use super::wrap_programs::{self, WrappedServer};
-use super::{GuardOptions, HistoryOption, ProfileOption, runtime};
+use super::{GuardOptions, HistoryOption, ProfileOption, UsageError, runtime};
 
 const AFTER_HELP: &str = "\
 In a client's configuration, put `context-guard wrap --` before the command:
@@ -73,6 +73,7 @@ pub(crate) struct Wrap {
 
 impl Wrap {
     pub(crate) fn run(self) -> Result<ExitCode> {
+        check_program(&self.command)?;
         if self.code {
             return wrap_programs::run(WrappedServer {
                 guard: self.guard,
@@ -134,6 +135,17 @@ impl Wrap {
         runtime.shutdown_background();
         Ok(code(status))
     }
+}
+
+/// Fails if the server's command begins with an option, which is then a misspelled option of `wrap`.
+fn check_program(command: &[String]) -> Result<()> {
+    if let Some(option) = command.first().filter(|program| program.starts_with('-')) {
+        bail!(UsageError(format!(
+            "unexpected argument `{option}` before the command of the server: see \
+             `context-guard wrap --help`"
+        )));
+    }
+    Ok(())
 }
 
 /// Loads the guard in a thread while the server starts, and sets `pending`. Returns the receiver of
@@ -198,6 +210,15 @@ mod tests {
     struct CommandLine {
         #[command(flatten)]
         wrap: Wrap,
+    }
+
+    #[test]
+    fn misspelled_options_are_no_server() {
+        let line = ["wrap", "--polcy", "p.yaml", "--", "npx"];
+        let command = CommandLine::try_parse_from(line).ok().unwrap().wrap.command;
+        let error = check_program(&command).unwrap_err().to_string();
+        assert!(error.contains("unexpected argument `--polcy`"), "{error}");
+        assert!(check_program(&["npx".to_owned(), "-y".to_owned()]).is_ok());
     }
 
     #[test]
