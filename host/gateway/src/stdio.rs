@@ -12,7 +12,7 @@ use std::time::Duration;
 use context_guard_protocol::answer::trim_padding;
 use tokio::io::{AsyncBufRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::process::Command;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Notify};
 use tokio::time::{sleep, timeout};
 use tracing::{debug, warn};
 
@@ -49,6 +49,7 @@ pub async fn run(
     };
     let session = Arc::new(session);
     let client = Arc::new(Mutex::new(tokio::io::stdout()));
+    let client_gone = Arc::new(Notify::new());
     let mut requests = tokio::spawn(requests(
         Arc::clone(&session),
         BufReader::with_capacity(1 << 16, tokio::io::stdin()),
@@ -59,6 +60,7 @@ pub async fn run(
         Arc::clone(&session),
         BufReader::with_capacity(1 << 16, from_upstream),
         client,
+        Arc::clone(&client_gone),
     ));
     let input_ended = async {
         let _ = (&mut requests).await;
@@ -76,6 +78,8 @@ pub async fn run(
             true
         }
         () = input_ended => false,
+        // Nobody reads the answers, so no further call is executed.
+        () = client_gone.notified() => false,
         signal = stop_signal() => {
             debug!("sending signal {signal:?} to the server");
             server.signal(signal);
@@ -160,6 +164,7 @@ async fn answers<C: AsyncWrite + Unpin>(
     session: Arc<Session>,
     from: impl AsyncBufRead + Unpin,
     client: Arc<Mutex<C>>,
+    client_gone: Arc<Notify>,
 ) -> std::io::Result<()> {
     let mut lines = Lines::new(from);
     let invalid_output = InvalidOutput::default();
@@ -178,9 +183,9 @@ async fn answers<C: AsyncWrite + Unpin>(
         };
         for answer in answers {
             if let Err(error) = send(&mut *client.lock().await, answer, lines.bytes(), end).await {
-                // The server sees the end of its input. Its output is read on, because a full pipe
-                // would keep it from exiting.
+                // The server's output is still read, because a full pipe would keep it from exiting.
                 debug!("the client no longer reads: {error}");
+                client_gone.notify_one();
             }
         }
     }

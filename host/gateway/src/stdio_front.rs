@@ -20,7 +20,7 @@ use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Method, Request, StatusCode};
 use tokio::io::{AsyncBufRead, AsyncWrite, AsyncWriteExt as _};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 use tracing::{debug, warn};
@@ -76,17 +76,20 @@ impl Gateway {
             output: tokio::sync::Mutex::new(Box::new(output)),
             session: Mutex::default(),
             client,
+            client_gone: Notify::new(),
             running: Mutex::default(),
             events: Mutex::default(),
         });
         let mut requests = JoinSet::new();
-        let ended = tokio::select! {
-            ended = front.read_lines(input, &mut requests) => ended,
-            () = stop => {
-                requests.abort_all();
-                Ok(())
-            }
+        let gone = front.client_gone.notified();
+        let is_stopped = tokio::select! {
+            ended = front.read_lines(input, &mut requests) => ended.map(|()| false),
+            () = stop => Ok(true),
+            () = gone => Ok(true),
         };
+        if is_stopped.as_ref().is_ok_and(|stopped| *stopped) {
+            requests.abort_all();
+        }
         drop(watchers);
         let drained = async { while requests.join_next().await.is_some() {} };
         if timeout(DRAIN_TIMEOUT, drained).await.is_err() {
@@ -99,7 +102,7 @@ impl Gateway {
         self.stopped.cancel();
         self.flush_history().await;
         drop(background);
-        ended.map_err(Error::Io)
+        is_stopped.map(drop).map_err(Error::Io)
     }
 }
 
@@ -111,6 +114,8 @@ struct Front {
     session: Mutex<Option<HeaderMap>>,
     /// The name of the client whose profile applies, if the command line sets it.
     client: Option<HeaderValue>,
+    /// Notified if nobody reads the answers any more.
+    client_gone: Notify,
     /// The requests of a stateless client, which end when the client cancels them.
     running: Mutex<HashMap<RequestId, AbortHandle>>,
     /// The task that relays messages which belong to no request.
@@ -407,16 +412,11 @@ impl Front {
         }
     }
 
-    /// Writes a message in one line. A client that left is noticed by the end of the input.
+    /// Writes a message in one line.
     async fn write(&self, message: &[u8]) {
-        let mut line = message.trim_ascii().to_vec();
         // Line breaks inside of JSON are white space: strings contain none.
-        for byte in &mut line {
-            if matches!(byte, b'\n' | b'\r') {
-                *byte = b' ';
-            }
-        }
-        line.push(b'\n');
+        let space = |&byte: &u8| if matches!(byte, b'\n' | b'\r') { b' ' } else { byte };
+        let line: Vec<u8> = message.trim_ascii().iter().map(space).chain([b'\n']).collect();
         let mut output = self.output.lock().await;
         let written = async {
             output.write_all(&line).await?;
@@ -424,6 +424,7 @@ impl Front {
         };
         if let Err(error) = written.await {
             debug!("the client no longer reads: {error}");
+            self.client_gone.notify_one();
         }
     }
 }

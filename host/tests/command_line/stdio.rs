@@ -11,7 +11,8 @@ use crate::{Home, PROGRAM};
 struct Gateway {
     child: Child,
     input: Option<ChildStdin>,
-    output: BufReader<ChildStdout>,
+    /// `None` if nobody reads the answers.
+    output: Option<BufReader<ChildStdout>>,
     _home: Home,
 }
 
@@ -31,7 +32,7 @@ impl Gateway {
             .spawn()
             .unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
-        Self { input: child.stdin.take(), child, output, _home: home }
+        Self { input: child.stdin.take(), child, output: Some(output), _home: home }
     }
 
     fn send(&mut self, message: &Value) {
@@ -45,7 +46,7 @@ impl Gateway {
     /// Returns the next message of the gateway. `Null` at the end.
     fn next(&mut self) -> Value {
         let mut line = String::new();
-        self.output.read_line(&mut line).unwrap();
+        self.output.as_mut().unwrap().read_line(&mut line).unwrap();
         if line.is_empty() { Value::Null } else { serde_json::from_str(&line).unwrap() }
     }
 
@@ -176,4 +177,30 @@ fn subscription_ends_with_its_cancellation() {
     // The id is free again, so a second subscription is acknowledged.
     gateway.send(&listen);
     assert!(gateway.next()["method"].as_str().unwrap().contains("acknowledged"));
+}
+
+#[test]
+fn gateway_ends_if_nobody_reads_its_answers() {
+    let mut gateway = Gateway::start("");
+    gateway.output = None;
+    gateway.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}));
+    assert!(gateway.child.wait().unwrap().success());
+}
+
+#[test]
+fn wrap_ends_if_nobody_reads_its_answers() {
+    let home = Home::new();
+    let mut child = home
+        .command(&["wrap", "--", PROGRAM, "example-server"])
+        .env("CONTEXT_GUARD_COMPONENT", crate::stub::path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    // The input remains open.
+    let mut input = child.stdin.take().unwrap();
+    writeln!(input, "{}", json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).unwrap();
+    assert!(child.wait().unwrap().code().is_some());
 }
