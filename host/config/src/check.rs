@@ -19,6 +19,9 @@ use super::tls_rules::tls_errors;
 use super::upstream::{HttpTransport, ProtocolModeSetting, Upstream};
 use crate::document::{Issue, Issues};
 
+/// The minimum length of a signing key, in bytes.
+pub const MIN_SIGNING_KEY_BYTES: usize = 16;
+
 /// The treatment of references to environment variables and files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum References {
@@ -136,6 +139,16 @@ fn semantic_errors(config: &Config) -> Vec<Issue> {
     let mut names = BTreeSet::new();
     if config.upstreams.is_empty() && config.external.is_none() {
         issues.push(Issue::new(&["upstreams"], "at least one upstream is needed"));
+    }
+    for (at, key) in config.signing_keys.iter().enumerate() {
+        // A reference that is kept has another length than its value.
+        let key = key.expose();
+        if key.len() < MIN_SIGNING_KEY_BYTES && !key.contains("${") {
+            issues.push(Issue::new(
+                &["signingKeys", &at.to_string()],
+                format!("a signing key needs at least {MIN_SIGNING_KEY_BYTES} bytes"),
+            ));
+        }
     }
     for (at, upstream) in config.upstreams.iter().enumerate() {
         let at = at.to_string();
@@ -287,7 +300,11 @@ fn kind(upstream: &Upstream) -> Option<&'static str> {
         + usize::from(upstream.rest.is_some());
     match kinds {
         0 => Some("one of `command`, `url` and `rest` is needed"),
-        1 => None,
+        1 => upstream
+            .command
+            .first()
+            .is_some_and(|program| program.trim().is_empty())
+            .then_some("the program of `command` is empty"),
         _ => Some("only one of `command`, `url` and `rest` may be given"),
     }
 }

@@ -43,7 +43,7 @@ pub use alerts::{
 };
 pub use bundle::Bundle;
 pub use catalogue_path::{OwnPaths, catalogue_prefix, is_below};
-pub use check::References;
+pub use check::{MIN_SIGNING_KEY_BYTES, References};
 pub use code::{CodeSettings, CodeTools, ReadOnlyTools};
 pub use error::{Error, Result};
 pub use external::{External, ExternalApi, OverMaxBody};
@@ -162,6 +162,17 @@ mod tests {
     }
 
     #[test]
+    #[test]
+    fn short_keys_and_empty_programs_are_errors() {
+        let fault = |text: &str| read(text, &[]).unwrap_err();
+        let short = fault(&format!("signingKeys: [short]\n{ONE}"));
+        assert!(short.contains("signingKeys[0]: a signing key needs at least 16 bytes"), "{short}");
+        let empty = fault(&ONE.replace("[cat]", "['']"));
+        assert!(empty.contains("upstreams[0]: the program of `command` is empty"), "{empty}");
+        let kept = format!("signingKeys: ['${{env:K}}']\n{ONE}");
+        assert!(parse(Path::new("g.yaml"), &kept, [], References::Keep).is_ok());
+    }
+
     fn errors_have_line_and_path() {
         let faults = read(
             "listen: 127.0.0.1:8808\nlimits:\n  concurency: 5\n  requestBytes: many\nupstreams:\n  - name: a__b\n    command: [cat]\n  - name: c\n    url: http://127.0.0.1:1/mcp\n    command: [cat]\n",

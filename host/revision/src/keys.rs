@@ -10,7 +10,7 @@ use crate::{Error, Result, config};
 pub const VARIABLE: &str = "CONTEXT_GUARD_SIGNING_KEYS";
 
 /// The minimum length of a signing key, in bytes.
-pub const MIN_KEY_BYTES: usize = 16;
+pub const MIN_KEY_BYTES: usize = config::MIN_SIGNING_KEY_BYTES;
 
 /// Returns the signing keys in the environment variable [`VARIABLE`]. `None` if it contains none.
 #[must_use]
