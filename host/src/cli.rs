@@ -221,13 +221,11 @@ impl HistoryOption {
         if self.no_history {
             return None;
         }
-        match History::open(&config::history_file(), &HistoryOptions::default()) {
-            Ok(history) => Some(history),
-            Err(error) => {
-                warn!("calls are not recorded for `stats`: {error}");
-                None
-            }
-        }
+        let open = || {
+            let file = config::history_file()?;
+            anyhow::Ok(History::open(&file, &HistoryOptions::default())?)
+        };
+        open().inspect_err(|error| warn!("calls are not recorded for `stats`: {error}")).ok()
     }
 }
 

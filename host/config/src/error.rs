@@ -20,6 +20,12 @@ pub enum Error {
         /// The error of the operating system.
         source: std::io::Error,
     },
+    /// No environment variable has the home folder of the user, which contains the state folder.
+    #[error(
+        "the home folder is unknown: set {}",
+        if cfg!(windows) { "USERPROFILE" } else { "HOME or XDG_STATE_HOME to an absolute path" }
+    )]
+    NoStateFolder,
     /// A file cannot be parsed in its format.
     #[error("{}: {reason}", path.display())]
     Format {

@@ -16,15 +16,17 @@ use crate::config::{Config, history_file};
 pub(crate) fn open(config: &Config) -> Option<Arc<History>> {
     let settings = config.history.as_ref().filter(|history| history.enabled)?;
     let path = match &settings.file {
-        Some(file) => config.folder.join(file),
+        Some(file) => Ok(config.folder.join(file)),
         None => history_file(),
     };
-    match History::open(&path, &HistoryOptions { max_bytes: settings.bytes }) {
-        Ok(history) => Some(history),
-        Err(error) => {
-            warn!("calls are not recorded (history): {error}");
-            None
-        }
+    let not_recorded = |error: &dyn std::fmt::Display| {
+        warn!("calls are not recorded (history): {error}");
+        None
+    };
+    match path {
+        Ok(path) => History::open(&path, &HistoryOptions { max_bytes: settings.bytes })
+            .map_or_else(|error| not_recorded(&error), Some),
+        Err(error) => not_recorded(&error),
     }
 }
 

@@ -118,7 +118,8 @@ impl Environment {
     }
 
     fn xdg_config(&self) -> PathBuf {
-        self.variable("XDG_CONFIG_HOME").unwrap_or_else(|| self.home.join(".config"))
+        let folder = self.variable("XDG_CONFIG_HOME").filter(|folder| folder.is_absolute());
+        folder.unwrap_or_else(|| self.home.join(".config"))
     }
 
     /// Returns the folder in which desktop applications store their settings.

@@ -41,7 +41,7 @@ impl TokenStore {
     /// # Errors
     /// The key is too short, or its file cannot be read or created.
     pub fn open(config: &Config) -> Result<Self> {
-        let folder = folder(config);
+        let folder = folder(config)?;
         let environment = std::env::var(KEY_VARIABLE).ok().filter(|key| !key.is_empty());
         let (key, key_place) = match (&config.tokens.key, environment) {
             (Some(key), _) => (key.clone(), "tokens.key".to_owned()),
@@ -163,7 +163,7 @@ impl TokenStore {
 /// # Errors
 /// The file cannot be removed.
 pub fn remove_token(config: &Config, upstream: &str, principal: &str) -> Result<bool> {
-    remove_file(&token_path(&folder(config), upstream, principal))
+    remove_file(&token_path(&folder(config)?, upstream, principal))
 }
 
 fn remove_file(path: &Path) -> Result<bool> {
@@ -175,10 +175,10 @@ fn remove_file(path: &Path) -> Result<bool> {
 }
 
 /// Returns the folder of the token store of a configuration.
-fn folder(config: &Config) -> PathBuf {
+fn folder(config: &Config) -> Result<PathBuf> {
     match &config.tokens.folder {
-        Some(folder) => config.folder.join(folder),
-        None => config::state_folder().join("tokens"),
+        Some(folder) => Ok(config.folder.join(folder)),
+        None => Ok(config::state_folder()?.join("tokens")),
     }
 }
 

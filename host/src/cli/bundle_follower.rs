@@ -45,7 +45,7 @@ impl BundleFollower {
         public_keys(&settings.public_keys).context("bundle.publicKeys")?;
         let folder = match &settings.state {
             Some(folder) => config.folder.join(folder),
-            None => config::state_folder().join("bundles"),
+            None => config::state_folder()?.join("bundles"),
         };
         // Gateways of one user have a number each.
         let name = std::path::absolute(file.unwrap_or(&config.folder))?;

@@ -37,7 +37,7 @@ impl Dashboard {
     pub(crate) fn run(self) -> Result<ExitCode> {
         let code = keys::sign_in_code()?;
         let server = Server {
-            history: self.history.unwrap_or_else(config::history_file),
+            history: self.history.map_or_else(config::history_file, Ok)?,
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, self.port)),
             key: Secret::new(&code),
         };

@@ -33,7 +33,8 @@ Clients: claude-code, claude-desktop, cursor, vscode, codex, gemini-cli, windsur
 
 The file of a project is shared with others, so it changes with --project only.
 Backups and the records for --undo are in the folder `install` of the state folder,
-$XDG_STATE_HOME/context-guard or ~/.local/state/context-guard.";
+$XDG_STATE_HOME/context-guard or ~/.local/state/context-guard, on Windows
+%LOCALAPPDATA%\\context-guard. A backup remains if --undo cannot restore its bytes.";
 
 /// Guard the MCP servers of your clients: put `context-guard wrap --` before their commands.
 #[derive(Args)]
@@ -87,7 +88,7 @@ impl Install {
         let project = std::env::current_dir().context("the current folder cannot be read")?;
         let environment = Environment::current(project)
             .context("the home folder is unknown: set the variable HOME")?;
-        let journal = Journal::new(config::state_folder().join("install"));
+        let journal = Journal::new(config::state_folder()?.join("install"));
         let locations = self.locations(&environment, &journal)?;
         let (selected, projects): (Vec<Location>, Vec<Location>) = locations
             .into_iter()

@@ -261,9 +261,12 @@ pub(crate) fn user_keys() -> Result<Vec<SigningKey>> {
     if let Some(keys) = keys::from_environment() {
         return long_enough(keys, keys::VARIABLE);
     }
-    let file = config::state_folder().join("signing-key");
-    match keys::from_file(&file) {
-        Ok(key) => long_enough(vec![key], &file.display().to_string()),
+    let stored = || {
+        let file = config::state_folder()?.join("signing-key");
+        anyhow::Ok((keys::from_file(&file)?, file))
+    };
+    match stored() {
+        Ok((key, file)) => long_enough(vec![key], &file.display().to_string()),
         Err(error) => {
             warn!(
                 "the signing key cannot be stored: {error}; cursors become invalid when this process ends. Set {} or XDG_STATE_HOME",

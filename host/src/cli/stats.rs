@@ -77,7 +77,7 @@ impl Stats {
         parameters.extend(self.filters.iter().map(|filter| ("where", filter.as_str())));
         parameters.extend(self.step.iter().map(|step| ("step", step.as_str())));
         let query = Query::parse(parameters, u64::try_from(now)?).map_err(usage)?;
-        let path = self.file.unwrap_or_else(config::history_file);
+        let path = self.file.map_or_else(config::history_file, Ok)?;
         let answer = Reader::open(&path)?.run(&query)?;
         if self.json {
             say!("{}", serde_json::to_string_pretty(&answer)?);

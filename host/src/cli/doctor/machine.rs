@@ -54,7 +54,10 @@ fn signing_keys() -> Check {
             Check::ok("keys", subject, format!("from {}", keys::VARIABLE))
         };
     }
-    let path = config::state_folder().join("signing-key");
+    let path = match config::state_folder() {
+        Ok(folder) => folder.join("signing-key"),
+        Err(error) => return Check::failed("keys", subject, error.to_string()),
+    };
     if let Err(error) = keys::from_file(&path) {
         return Check::failed("keys", subject, error.to_string())
             .advise("make the folder writable, or set XDG_STATE_HOME");
