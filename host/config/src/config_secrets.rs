@@ -1,9 +1,29 @@
 //! The secrets in a gateway file, with their paths.
 
+use std::collections::BTreeSet;
+
 use super::gateway_file::Config;
 use super::secret::Secret;
 
 impl Config {
+    /// Returns the names of the variables that the file needs: those in `${env:NAME}` references
+    /// without a default. Empty if references are resolved.
+    #[must_use]
+    pub fn required_variables(&self) -> BTreeSet<String> {
+        let mut config = self.clone();
+        let mut names = BTreeSet::new();
+        let mut see = |text: &str| {
+            let references = text.split("${env:").skip(1);
+            let references = references.filter_map(|rest| Some(rest.split_once('}')?.0));
+            names.extend(references.filter(|name| !name.contains(":-")).map(str::to_owned));
+        };
+        for upstream in config.upstreams.iter_mut().filter(|upstream| upstream.enabled) {
+            upstream.each_reference(&mut |_, text| see(text));
+        }
+        config.each_secret(&mut |_, secret| see(secret.expose()));
+        names
+    }
+
     /// Calls `see` with every secret and its path in the file, except secrets of disabled
     /// upstreams.
     pub(super) fn each_secret(&mut self, see: &mut dyn FnMut(Vec<String>, &mut Secret)) {

@@ -4,6 +4,7 @@
 //! the servers. `docs/how-to/configure-clients.md` lists the clients.
 
 mod document;
+mod matching;
 mod server;
 mod unwrap;
 mod values;
@@ -13,7 +14,8 @@ use std::path::{Path, PathBuf};
 
 use serde_norway::{Mapping, Value};
 
-pub use self::unwrap::guard_command;
+pub use self::matching::{VariablePair, same_server};
+pub use self::unwrap::{guard_command, guarded_command};
 pub use self::values::redact_arguments;
 
 use self::document::{Client, FoundServer};
@@ -46,6 +48,8 @@ pub struct ImportedServer {
     pub container: String,
     /// The name of the server.
     pub name: String,
+    /// The name of the upstream.
+    pub upstream: String,
 }
 
 /// Converts the client configuration `text`, the contents of the file at `path`. The result is a
@@ -54,16 +58,19 @@ pub struct ImportedServer {
 /// # Errors
 /// [`Error::Format`] if the text cannot be parsed, or contains no server that can be converted.
 pub fn import(path: &Path, text: &str) -> Result<Import> {
-    import_all(&[(path, text)])
+    import_all(&[(path, text)], &|_| None)
 }
 
 /// Converts the configurations of several clients to one gateway file. A server that occurs in
-/// several files becomes one upstream.
+/// several files becomes one upstream. Skips the servers for which `rejection` returns a reason.
 ///
 /// # Errors
 /// [`Error::Format`] if a text cannot be parsed, or if no text contains a server that can be
 /// converted.
-pub fn import_all(files: &[(&Path, &str)]) -> Result<Import> {
+pub fn import_all(
+    files: &[(&Path, &str)],
+    rejection: &dyn Fn(&ImportedServer) -> Option<String>,
+) -> Result<Import> {
     let mut import = Importer::default();
     let clients = files.iter().map(|(path, text)| {
         let format = |reason: String| Error::Format { path: path.to_path_buf(), reason };
@@ -71,11 +78,13 @@ pub fn import_all(files: &[(&Path, &str)]) -> Result<Import> {
     });
     let clients = clients.collect::<Result<Vec<(&Path, Client)>>>()?;
     for (path, client) in &clients {
-        import.add(path, client);
+        import.add(path, client, rejection);
     }
     let path = files.first().map_or(Path::new(""), |(path, _)| path);
     import.finish(path)
 }
+
+type ServerIdentity<'a> = (&'a String, &'a Mapping, Option<&'a String>);
 
 /// The upstreams that were converted from several files.
 #[derive(Default)]
@@ -84,18 +93,38 @@ struct Importer<'a> {
     notes: Vec<String>,
     names: BTreeSet<String>,
     entries: Vec<Value>,
-    known: Vec<(&'a String, &'a Mapping, Option<&'a String>)>,
+    /// The name, members and project of each server, with the name of its upstream.
+    known: Vec<(ServerIdentity<'a>, Option<String>)>,
     variables: BTreeMap<String, Vec<String>>,
     secrets: BTreeMap<String, String>,
     servers: Vec<ImportedServer>,
 }
 
 impl<'a> Importer<'a> {
-    fn add(&mut self, path: &Path, client: &'a Client) {
+    fn add(
+        &mut self,
+        path: &Path,
+        client: &'a Client,
+        rejection: &dyn Fn(&ImportedServer) -> Option<String>,
+    ) {
         let secrets = std::mem::take(&mut self.secrets);
         let mut values = Values::new(client, path).with_secrets(secrets);
         for found in &client.servers {
-            self.add_server(path, found, client, &mut values);
+            let mut server = ImportedServer {
+                file: path.to_owned(),
+                container: found.container.clone(),
+                name: found.name.clone(),
+                upstream: upstream_name(&found.name),
+            };
+            match rejection(&server) {
+                Some(reason) => self.skip(path, found, &reason),
+                None => {
+                    if let Some(upstream) = self.add_server(path, found, client, &mut values) {
+                        server.upstream = upstream;
+                        self.servers.push(server);
+                    }
+                }
+            }
         }
         let (variables, secrets) = values.into_parts();
         for (name, fields) in variables {
@@ -104,26 +133,24 @@ impl<'a> Importer<'a> {
         self.secrets = secrets;
     }
 
+    fn skip(&mut self, path: &Path, found: &FoundServer, reason: &str) {
+        self.skipped.push(format!("{}: {}: {reason}", path.display(), found.place()));
+    }
+
+    /// Converts a server. Returns the name of its upstream, or `None` if it cannot be converted.
     fn add_server(
         &mut self,
         path: &Path,
         found: &'a FoundServer,
         client: &Client,
         values: &mut Values,
-    ) {
+    ) -> Option<String> {
         // Projects often repeat a server. The folder of a project matters to a command only.
         let project = found.project.as_ref().filter(|_| found.server.contains_key("command"));
         let identity = (&found.name, &found.server, project);
-        let imported = ImportedServer {
-            file: path.to_owned(),
-            container: found.container.clone(),
-            name: found.name.clone(),
-        };
-        if self.known.contains(&identity) {
-            self.servers.push(imported);
-            return;
+        if let Some((_, upstream)) = self.known.iter().find(|(known, _)| *known == identity) {
+            return upstream.clone();
         }
-        self.known.push(identity);
         let place = found.place();
         let name = unique(upstream_name(&found.name), &mut self.names);
         values.start(&name, &found.server);
@@ -133,8 +160,9 @@ impl<'a> Importer<'a> {
             Ok(converted) => converted,
             Err(reason) => {
                 self.names.remove(&name);
-                self.skipped.push(format!("{}: {place}: {reason}", path.display()));
-                return;
+                self.known.push((identity, None));
+                self.skip(path, found, &reason);
+                return None;
             }
         };
         values.accept(entry.get("enabled").is_none());
@@ -143,7 +171,8 @@ impl<'a> Importer<'a> {
         }
         self.notes.extend(left.iter().map(|note| format!("{}: {place}: {note}", path.display())));
         self.entries.push(entry);
-        self.servers.push(imported);
+        self.known.push((identity, Some(name.clone())));
+        Some(name)
     }
 
     /// Returns the gateway file. `path` is the path of the first file, for errors.

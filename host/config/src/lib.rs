@@ -52,7 +52,8 @@ pub use fleet::Fleet;
 pub use gateway_file::{Access, Admin, Config, Jwt, Limits, Naming, Policy, RateLimit, Tokens};
 pub use guard::{Component, Requirement, Store};
 pub use import::{
-    Import, ImportedServer, guard_command, import, import_all, redact_arguments, upstream_name,
+    Import, ImportedServer, VariablePair, guard_command, guarded_command, import, import_all,
+    redact_arguments, same_server, upstream_name,
 };
 pub use oauth_rules::{is_scope, is_secure_url, is_url};
 pub use options::{
@@ -162,7 +163,6 @@ mod tests {
     }
 
     #[test]
-    #[test]
     fn short_keys_and_empty_programs_are_errors() {
         let fault = |text: &str| read(text, &[]).unwrap_err();
         let short = fault(&format!("signingKeys: [short]\n{ONE}"));
@@ -173,6 +173,7 @@ mod tests {
         assert!(parse(Path::new("g.yaml"), &kept, [], References::Keep).is_ok());
     }
 
+    #[test]
     fn errors_have_line_and_path() {
         let faults = read(
             "listen: 127.0.0.1:8808\nlimits:\n  concurency: 5\n  requestBytes: many\nupstreams:\n  - name: a__b\n    command: [cat]\n  - name: c\n    url: http://127.0.0.1:1/mcp\n    command: [cat]\n",

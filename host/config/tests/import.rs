@@ -112,6 +112,48 @@ fn wrapped_commands_are_unwrapped() {
 }
 
 #[test]
+fn servers_without_a_program_are_skipped() {
+    let text = r#"{"mcpServers": {
+        "a": {"command": "", "args": ["x"]},
+        "b": {"command": "b", "args": null}
+    }}"#;
+    let result = imported("mcp.json", text);
+    assert_eq!(result.servers.len(), 1);
+    assert!(result.skipped[0].contains("the program is empty"), "{:?}", result.skipped);
+}
+
+#[test]
+fn copies_of_skipped_servers_are_skipped() {
+    let text = r#"{"mcpServers": {"a": {"command": "x", "type": "sse"}, "b": {"command": "b"}}}"#;
+    let files = [(Path::new("one.json"), text), (Path::new("two.json"), text)];
+    let result = context_guard_config::import_all(&files, &|_| None).unwrap();
+    let names: Vec<&str> = result.servers.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(names, ["b", "b"]);
+    let reject = |server: &context_guard_config::ImportedServer| {
+        (server.name == "b" && server.file == Path::new("one.json")).then(|| "no".to_owned())
+    };
+    let result = context_guard_config::import_all(&files, &reject).unwrap();
+    assert_eq!(result.servers.len(), 1);
+    assert_eq!(result.servers[0].upstream, "b");
+    assert!(result.skipped.contains(&"one.json: mcpServers.b: no".to_owned()));
+}
+
+#[test]
+fn lists_of_gemini_disable_servers() {
+    for lists in [
+        r#""mcp": {"allowed": ["a"]}"#,
+        r#""allowMCPServers": ["a"]"#,
+        r#""excludeMCPServers": ["b"]"#,
+    ] {
+        let servers = r#""mcpServers": {"a": {"command": "a"}, "b": {"command": "b"}}"#;
+        let result = imported("settings.json", &format!("{{{lists}, {servers}}}"));
+        let upstreams = upstreams(&result);
+        assert_eq!(upstreams.len(), 1, "{lists}");
+        assert_eq!(upstreams[0].name, "a", "{lists}");
+    }
+}
+
+#[test]
 fn different_secrets_have_different_variables() {
     let text = r#"{"mcpServers": {
         "a": {"command": "a", "env": {"TOKEN": "first"}},

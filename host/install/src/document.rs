@@ -36,6 +36,16 @@ impl Document {
         Ok(Self { client, has_mark, text: text.to_owned(), root })
     }
 
+    /// Returns true if a file of settings may have servers, even if it cannot be parsed: it contains
+    /// the names of the members in which the client's settings have them.
+    #[must_use]
+    pub fn may_have_servers(client: Client, bytes: &[u8]) -> bool {
+        let text = String::from_utf8_lossy(bytes);
+        let root = Node { span: 0..0, value: Value::Null };
+        let has = |name: &String| text.contains(name.as_str());
+        client.containers(&root).last().is_some_and(|container| container.iter().all(has))
+    }
+
     /// Returns the client that reads the file.
     #[must_use]
     pub const fn client(&self) -> Client {

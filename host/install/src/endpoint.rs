@@ -4,7 +4,7 @@ use crate::client::Client;
 use crate::document::Document;
 use crate::edit::{line_break, quote, slice};
 use crate::record::RemovedServer;
-use crate::server::{Server, ServerState};
+use crate::server::{Server, ServerState, excluding_setting};
 use crate::tables;
 use crate::tree::Syntax;
 use crate::wrap::{Change, Plan};
@@ -88,7 +88,7 @@ pub fn replace_servers(
     let servers = document.servers();
     let replaced: Vec<&Server<'_>> = servers
         .iter()
-        .filter(|server| !matches!(server.state, ServerState::Gateway) && is_replaced(server))
+        .filter(|server| !matches!(server.state, ServerState::Gateway(_)) && is_replaced(server))
         .collect();
     let mut plan = Plan {
         bytes: document.bytes(&document.text),
@@ -98,6 +98,12 @@ pub fn replace_servers(
         added: None,
     };
     let Some(first) = replaced.first() else { return Ok(plan) };
+    if let Some(setting) = excluding_setting(document, NAME) {
+        return Err(Error::Unsupported(format!(
+            "the client would not start the server \"{NAME}\": change `{setting}` in this file so \
+             that it permits it, and run the command again"
+        )));
+    }
     // One endpoint for all scopes: that of the user if there is one.
     let container = client.containers(&document.root).into_iter().next();
     let container = container.unwrap_or_else(|| first.container.clone());

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// The reason why a client configuration cannot be edited. The configuration was not written,
-/// unless [`crate::Journal::finish`] fails after an undo.
+/// unless [`crate::Journal::restore`] fails after it has written the file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

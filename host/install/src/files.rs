@@ -5,6 +5,7 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use crate::record::{Record, Step, digest};
+use crate::undo::UndoResult;
 use crate::wrap::Plan;
 use crate::{Client, Error, Result};
 
@@ -114,41 +115,111 @@ impl Journal {
     /// cannot be read, and those of unknown clients.
     #[must_use]
     pub fn files(&self) -> Vec<(Client, PathBuf)> {
-        let Ok(folders) = fs::read_dir(&self.folder) else { return Vec::new() };
-        let newest = |folder: PathBuf| read_records(&folder).ok()?.into_iter().next();
-        let mut files: Vec<(Client, PathBuf)> = folders
-            .filter_map(|folder| newest(folder.ok()?.path()))
-            .filter_map(|record| Some((Client::from_id(&record.client)?, record.path.into())))
+        let records = self.newest_records().into_iter();
+        let mut files: Vec<(Client, PathBuf)> = records
+            .filter_map(|(_, record)| Some((Client::from_id(&record.client)?, record.path.into())))
             .collect();
         files.sort();
         files
     }
 
-    /// Returns the edits of a file, the newest first.
+    /// Returns the edited files that no longer exist, each with its newest backup.
+    #[must_use]
+    pub fn missing_files(&self) -> Vec<(PathBuf, PathBuf)> {
+        let records = self.newest_records().into_iter();
+        let files = records
+            .map(|(folder, record)| (PathBuf::from(record.path), folder.join(record.backup)));
+        let mut missing: Vec<(PathBuf, PathBuf)> =
+            files.filter(|(file, _)| !file.exists()).collect();
+        missing.sort();
+        missing
+    }
+
+    /// Returns the newest record of each file that is not undone, with its folder.
+    fn newest_records(&self) -> Vec<(PathBuf, Record)> {
+        let Ok(folders) = fs::read_dir(&self.folder) else { return Vec::new() };
+        let newest = |folder: PathBuf| {
+            let record = read_records(&folder).ok()?.into_iter().find(|one| !one.is_undone)?;
+            Some((folder, record))
+        };
+        folders.filter_map(|folder| newest(folder.ok()?.path())).collect()
+    }
+
+    /// Returns the edits of a file that can be undone, the newest first.
     ///
     /// # Errors
     /// [`Error::File`] if the records cannot be read.
     pub fn steps(&self, target: &Path) -> Result<Vec<Step>> {
         let folder = self.folder_of(target);
-        let steps = read_records(&folder)?.into_iter().map(|record| {
+        let records = read_records(&folder)?.into_iter().filter(|record| !record.is_undone);
+        let steps = records.map(|record| {
             let backup = fs::read(folder.join(&record.backup)).ok();
             Step { record, backup }
         });
         Ok(steps.collect())
     }
 
-    /// Stores the backup of a file and the record of an edit, before the file is written. `seconds`
-    /// is the time since 1970. Returns the path of the backup.
+    /// Writes the result of an edit to its file: first the record and the backup, then the file. If
+    /// the file cannot be written, removes both again. `seconds` is the time since 1970. Returns the
+    /// path of the backup. Waits while another process writes.
     ///
     /// # Errors
-    /// [`Error::File`].
-    pub fn add(
+    /// [`Error::File`]. [`Error::Refused`] if the file changed since it was read.
+    pub fn apply(
         &self,
         client: Client,
         state: &FileState,
         plan: &Plan,
         seconds: u64,
     ) -> Result<PathBuf> {
+        let _lock = self.lock()?;
+        let backup = self.add(client, state, plan, seconds)?;
+        if let Err(error) = write_file(state, &plan.bytes) {
+            self.cancel(state, &backup)?;
+            return Err(error);
+        }
+        Ok(backup)
+    }
+
+    /// Writes the result of an undo to its file, and ends the records of the edits that it has
+    /// reverted. `names` are the servers to which the undo was limited. Returns the backups that
+    /// remain, because the file is not as it was before `install`. Waits while another process
+    /// writes.
+    ///
+    /// # Errors
+    /// [`Error::File`]. [`Error::Refused`] if the file changed since it was read.
+    pub fn restore(
+        &self,
+        state: &FileState,
+        undone: &UndoResult,
+        names: Option<&[String]>,
+    ) -> Result<Vec<PathBuf>> {
+        let _lock = self.lock()?;
+        write_file(state, &undone.bytes)?;
+        // The end of an endpoint restores all servers that it replaced.
+        let names = names.map(|names| [names, &undone.restored].concat());
+        self.finish(state, names.as_deref(), undone)
+    }
+
+    /// Locks the journal until the file is dropped.
+    fn lock(&self) -> Result<fs::File> {
+        create_private_folder(&self.folder)?;
+        let path = self.folder.join("lock");
+        let open = || {
+            let file = fs::OpenOptions::new().create(true).append(true).open(&path)?;
+            match file.lock() {
+                // Some network file systems have no locks.
+                Err(error) if error.kind() == io::ErrorKind::Unsupported => {}
+                locked => locked?,
+            }
+            Ok(file)
+        };
+        open().map_err(|source| Error::File { path: path.clone(), source })
+    }
+
+    /// Stores the backup of a file and the record of an edit, before the file is written. Returns
+    /// the path of the backup.
+    fn add(&self, client: Client, state: &FileState, plan: &Plan, seconds: u64) -> Result<PathBuf> {
         let folder = self.folder_of(&state.target);
         create_private_folder(&folder)?;
         let mut records = read_records(&folder)?;
@@ -171,6 +242,7 @@ impl Journal {
                 servers: plan.servers.clone(),
                 removed: plan.removed.clone(),
                 added: plan.added.clone(),
+                is_undone: false,
             },
         );
         for old in records.drain(records.len().min(MAX_RECORDS)..) {
@@ -180,53 +252,56 @@ impl Journal {
         Ok(folder.join(backup))
     }
 
-    /// Removes the records of edits that an undo has reverted: all, or those of the servers in
-    /// `names`. Keeps those of the servers in `unfinished`, which a later undo can restore. Deletes
-    /// the backup of each edit that has no servers left.
-    ///
-    /// # Errors
-    /// [`Error::File`].
-    pub fn finish(
+    /// Ends the records of edits that an undo has reverted: all, or those of the servers in `names`.
+    /// Keeps those of unfinished servers, which a later undo can restore. Deletes a backup only if
+    /// the file has its contents again. Returns the others of the ended records.
+    fn finish(
         &self,
         state: &FileState,
         names: Option<&[String]>,
-        unfinished: &[String],
-    ) -> Result<()> {
+        undone: &UndoResult,
+    ) -> Result<Vec<PathBuf>> {
         let folder = self.folder_of(&state.target);
         let mut records = read_records(&folder)?;
-        for record in &mut records {
+        let mut ended = Vec::new();
+        for record in records.iter_mut().filter(|record| !record.is_undone) {
             let is_selected = |name: &String| names.is_none_or(|names| names.contains(name));
-            let is_undone = |name: &String| is_selected(name) && !unfinished.contains(name);
+            let is_undone = |name: &String| is_selected(name) && !undone.unfinished.contains(name);
             record.servers.retain(|server| !is_undone(&server.name));
             record.removed.retain(|server| !is_undone(&server.name));
+            if record.servers.is_empty() && record.removed.is_empty() {
+                record.is_undone = true;
+                ended.push(record.backup.clone());
+            }
         }
-        let (kept, done): (Vec<Record>, Vec<Record>) = records
-            .into_iter()
-            .partition(|record| !record.servers.is_empty() || !record.removed.is_empty());
+        if undone.is_exact {
+            records.retain(|record| !ended.contains(&record.backup));
+        }
         if !folder.exists() {
-            return Ok(());
+            return Ok(Vec::new());
         }
-        write_records(&folder, &kept)?;
-        for record in done {
-            let _ = fs::remove_file(folder.join(record.backup));
+        write_records(&folder, &records)?;
+        let ended = ended.into_iter().map(|backup| folder.join(backup));
+        if !undone.is_exact {
+            return Ok(ended.collect());
         }
-        if kept.is_empty() {
+        for backup in ended {
+            let _ = fs::remove_file(backup);
+        }
+        if records.is_empty() {
             let _ = fs::remove_dir_all(&folder);
         }
-        Ok(())
+        Ok(Vec::new())
     }
 
-    /// Removes the newest record of a file, because its edit was not written.
-    ///
-    /// # Errors
-    /// [`Error::File`].
-    pub fn cancel(&self, state: &FileState) -> Result<()> {
+    /// Removes the record with this backup, because its edit was not written.
+    fn cancel(&self, state: &FileState, backup: &Path) -> Result<()> {
         let folder = self.folder_of(&state.target);
         let mut records = read_records(&folder)?;
-        if !records.is_empty() {
-            let _ = fs::remove_file(folder.join(records.remove(0).backup));
-        }
-        write_records(&folder, &records)
+        records.retain(|record| folder.join(&record.backup) != backup);
+        write_records(&folder, &records)?;
+        let _ = fs::remove_file(backup);
+        Ok(())
     }
 }
 

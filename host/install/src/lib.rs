@@ -23,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 mod client;
+mod differences;
 mod document;
 mod edit;
 mod endpoint;

@@ -61,6 +61,9 @@ pub struct Record {
     /// The container and name of the endpoint. `None` if the edit added no endpoint.
     #[serde(default)]
     pub added: Option<(Vec<String>, String)>,
+    /// True if the edit was undone, but not byte for byte. Its backup remains for the user.
+    #[serde(default)]
+    pub is_undone: bool,
 }
 
 /// A record of an edit, with the contents of its backup.

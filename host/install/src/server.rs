@@ -1,7 +1,8 @@
 //! The servers in a client's configuration.
 
-use context_guard_config::guard_command;
+use context_guard_config::{guard_command, guarded_command};
 
+use crate::client::Client;
 use crate::document::Document;
 use crate::tree::{Member, Node, Value};
 
@@ -16,6 +17,8 @@ pub struct Server<'a> {
     pub line: usize,
     /// True if the client does not start the server.
     pub is_disabled: bool,
+    /// The URL of the server, as it is in the file. `None` if it has none.
+    pub url: Option<String>,
     /// The kind of the server, which shows if the guard already runs it.
     pub state: ServerState<'a>,
     pub(crate) member: &'a Member,
@@ -30,7 +33,7 @@ pub enum ServerState<'a> {
     Guarded(StdioServer<'a>),
     /// The guard itself, as an endpoint for many servers that the client starts. An endpoint with a
     /// URL is [`Self::Remote`].
-    Gateway,
+    Gateway(StdioServer<'a>),
     /// A server that the client reaches by a URL.
     Remote,
     /// A server that cannot be wrapped. Contains the reason.
@@ -51,6 +54,15 @@ pub struct StdioServer<'a> {
     pub folder: Option<String>,
 }
 
+impl StdioServer<'_> {
+    /// Returns the server's own command line if it is guarded, directly or by a launcher such as
+    /// npx. `None` if there is no guard, or another program such as a shell starts it.
+    #[must_use]
+    pub fn guarded_command(&self) -> Option<&[String]> {
+        guarded_command(&self.command_line)
+    }
+}
+
 impl Document {
     /// Returns the servers scope by scope, each scope in file order. If a scope has a name twice,
     /// returns the last one only. Skips servers that are not objects.
@@ -69,7 +81,8 @@ impl Document {
                     container: container.clone(),
                     name: member.name.clone(),
                     line: self.line(member.key.start),
-                    is_disabled: is_disabled(holder, &self.root, &container, member),
+                    is_disabled: is_disabled(self, holder, &container, member),
+                    url: url(&member.node).and_then(Node::text).map(str::to_owned),
                     state: state(&member.node),
                     member,
                 });
@@ -80,35 +93,65 @@ impl Document {
 }
 
 /// Returns true if the server, or a list next to the servers, declares that the server is disabled.
-fn is_disabled(holder: &Node, root: &Node, container: &[String], member: &Member) -> bool {
+fn is_disabled(document: &Document, holder: &Node, container: &[String], member: &Member) -> bool {
     let is = |name: &str, expected: &str| {
         member
             .node
             .get(name)
             .is_some_and(|node| matches!(&node.value, Value::Word(word) if word == expected))
     };
-    let lists = |list: Option<&Node>| match list.map(|list| &list.value) {
-        Some(Value::List(list)) => list.iter().any(|one| one.text() == Some(&member.name)),
-        _ => false,
-    };
-    // `disabledMcpServers` of Claude Code is beside `mcpServers`; `mcp.excluded` of Gemini CLI.
-    let beside = container.split_last().and_then(|(_, parent)| root.descendant(parent));
+    // `disabledMcpServers` of Claude Code is beside `mcpServers`.
+    let beside = container.split_last().and_then(|(_, parent)| document.root.descendant(parent));
     let beside = beside.unwrap_or(holder);
     is("disabled", "true")
         || is("enabled", "false")
         || ["disabledMcpServers", "disabledMcpjsonServers"]
             .iter()
-            .any(|name| lists(beside.get(name)))
-        || lists(root.get("mcp").and_then(|mcp| mcp.get("excluded")))
+            .any(|name| lists(beside.get(name), &member.name) == Some(true))
+        || excluding_setting(document, &member.name).is_some()
+}
+
+/// Returns the setting of Gemini CLI that excludes servers of this name: a list without the name,
+/// or with it. `None` if there is none.
+pub(crate) fn excluding_setting(document: &Document, name: &str) -> Option<&'static str> {
+    /// The paths of the lists, and the names in them that are excluded. The settings at the root
+    /// are those of earlier versions.
+    const SETTINGS: [(&[&str], &str, bool); 4] = [
+        (&["mcp", "allowed"], "mcp.allowed", false),
+        (&["allowMCPServers"], "allowMCPServers", false),
+        (&["mcp", "excluded"], "mcp.excluded", true),
+        (&["excludeMCPServers"], "excludeMCPServers", true),
+    ];
+    if document.client() != Client::GeminiCli {
+        return None;
+    }
+    let excludes = |(path, _, excluding): &(&[&str], &str, bool)| {
+        let list = path.iter().try_fold(&document.root, |node, name| node.get(name));
+        lists(list, name) == Some(*excluding)
+    };
+    SETTINGS.iter().find(|setting| excludes(setting)).map(|(_, title, _)| *title)
+}
+
+/// Returns true if a list contains the name, false if it does not. `None` if it is no list.
+fn lists(list: Option<&Node>, name: &str) -> Option<bool> {
+    match &list?.value {
+        Value::List(list) => Some(list.iter().any(|one| one.text() == Some(name))),
+        _ => None,
+    }
+}
+
+/// Returns the URL of a server. `None` if it has none.
+fn url(server: &Node) -> Option<&Node> {
+    let names = ["httpUrl", "url", "serverUrl"];
+    names
+        .iter()
+        .find_map(|name| server.get(name).filter(|value| !matches!(value.value, Value::Null)))
 }
 
 fn state(server: &Node) -> ServerState<'_> {
     let unsupported = |reason: &str| ServerState::Unsupported(reason.to_owned());
     // Gemini CLI prefers a URL to a command. Others refuse both.
-    let has_url = ["url", "httpUrl", "serverUrl"]
-        .iter()
-        .any(|name| server.get(name).is_some_and(|value| !matches!(value.value, Value::Null)));
-    if has_url {
+    if url(server).is_some() {
         return ServerState::Remote;
     }
     match server.get("type").and_then(Node::text) {
@@ -164,7 +207,7 @@ fn state(server: &Node) -> ServerState<'_> {
     match guard_command(&command_line) {
         Some(subcommand) if subcommand == "wrap" => ServerState::Guarded(stdio(command_line)),
         Some(subcommand) if matches!(subcommand.as_str(), "stdio" | "serve") => {
-            ServerState::Gateway
+            ServerState::Gateway(stdio(command_line))
         }
         _ if is_command_line(&command_line) => {
             unsupported("its command contains arguments: move them to `args`")

@@ -3,8 +3,10 @@
 use std::ops::Range;
 
 use crate::document::Document;
-use crate::edit::{Edit, apply, line_break, line_end, line_start, slice, whole_lines};
-use crate::tree::{Node, Value};
+use crate::edit::{
+    Edit, apply, line_break, line_end, line_start, quote, skip_blank, slice, whole_lines,
+};
+use crate::tree::{self, Node, Syntax, Value};
 
 /// Returns the text without the tables at `paths`. Returns `None` if a path does not exist, or a
 /// table is written with dotted keys.
@@ -105,4 +107,48 @@ pub(crate) fn appended(document: &Document, tables: &str) -> String {
     let line_break = line_break(text);
     let end = if text.is_empty() || text.ends_with('\n') { "" } else { line_break };
     [text, end, tables].concat()
+}
+
+/// Returns the text of the document with the server `text` of [`text_of`] restored in `container`:
+/// tables at the end, or an inline table below the header of the container.
+pub(crate) fn restored(document: &Document, container: &[String], text: &str) -> String {
+    if is_table(text) {
+        return appended(document, text);
+    }
+    let line_break = line_break(&document.text);
+    let end = if text.ends_with('\n') { "" } else { line_break };
+    let line = [text, end].concat();
+    let holder = document.root.descendant(container);
+    match holder.filter(|holder| is_header(holder, &document.text)) {
+        Some(holder) => {
+            let end = line_end(&document.text, holder.span.end);
+            let (head, rest) = document.text.split_at_checked(end).unwrap_or((&document.text, ""));
+            let rest = rest.trim_start_matches('\r');
+            let rest = rest.strip_prefix('\n').unwrap_or(rest);
+            [head, line_break, &line, rest].concat()
+        }
+        None => {
+            let header = container.iter().map(|name| key(name)).collect::<Vec<_>>().join(".");
+            appended(document, &format!("{line_break}[{header}]{line_break}{line}"))
+        }
+    }
+}
+
+/// Returns the server in `text`, which [`text_of`] has returned for `container` and `name`. `None`
+/// if there is no such server in it.
+pub(crate) fn parsed(container: &[String], name: &str, text: &str) -> Option<Node> {
+    let root = tree::parse(Syntax::Toml, text).ok()?;
+    let container = if is_table(text) { container } else { &[] };
+    Some(root.descendant(container)?.get(name)?.clone())
+}
+
+/// Returns true if `text` begins with the header of a table.
+fn is_table(text: &str) -> bool {
+    slice(text, skip_blank(Syntax::Toml, text, 0)..text.len()).starts_with('[')
+}
+
+/// Returns a key, in quotes if it needs them.
+fn key(name: &str) -> String {
+    let is_bare = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    if !name.is_empty() && name.chars().all(is_bare) { name.to_owned() } else { quote(name) }
 }

@@ -4,13 +4,14 @@
 //! only the edited literals change, so that the work of other programs remains.
 
 use crate::client::Client;
+use crate::differences;
 use crate::document::Document;
-use crate::edit::{Edit, apply, comma_after, slice};
+use crate::edit::{Edit, apply, comma_after, quote, slice};
 use crate::members;
 use crate::record::{RemovedServer, ServerRecord, Step, digest};
 use crate::server::{Server, ServerState, StdioServer};
 use crate::tables;
-use crate::tree::{Syntax, Value};
+use crate::tree::{self, Node, Syntax, Value};
 use crate::{Error, Result};
 
 /// The result of [`undo`].
@@ -34,8 +35,8 @@ pub struct UndoResult {
 /// record.
 ///
 /// # Errors
-/// [`Error::Format`] if the file can no longer be parsed. [`Error::Verify`] if the endpoint cannot
-/// be removed without damage.
+/// [`Error::Format`] if the file can no longer be parsed. [`Error::Unsupported`] if the endpoint
+/// cannot be removed without damage.
 pub fn undo(
     client: Client,
     current: &[u8],
@@ -63,10 +64,8 @@ pub fn undo(
             continue;
         }
         result.is_exact = false;
-        for server in record.servers.iter().filter(|server| is_selected(&server.name)) {
-            let restored = restore_server(client, &result.bytes, server)?;
-            result.note(&server.name, restored);
-        }
+        let selected = record.servers.iter().filter(|server| is_selected(&server.name));
+        result.restore(client, &selected.collect::<Vec<_>>())?;
         if record.removed.iter().any(|server| is_selected(&server.name)) {
             let added = record.added.as_ref();
             let (bytes, left) = restore_removed(client, &result.bytes, &record.removed, added)?;
@@ -79,13 +78,10 @@ pub fn undo(
     }
     for name in selected.unwrap_or_default() {
         while let Some(server) = recorded(client, &result.bytes, name)? {
-            let restored = restore_server(client, &result.bytes, &server)?;
             result.is_exact = false;
-            if restored.is_err() {
-                result.note(name, restored);
+            if !result.restore(client, &[&server])? {
                 break;
             }
-            result.note(name, restored);
         }
     }
     let mut unique = Vec::new();
@@ -119,14 +115,49 @@ fn unfinished(client: Client, result: &UndoResult, steps: &[Step]) -> Result<Vec
 }
 
 impl UndoResult {
-    fn note(&mut self, name: &str, restored: std::result::Result<Vec<u8>, String>) {
-        match restored {
-            Ok(bytes) => {
-                self.bytes = bytes;
-                self.restored.push(name.to_owned());
+    /// Restores guarded servers. Adds those that differ from the result of the edit to `left`, with
+    /// the reasons. Returns true if all are restored.
+    fn restore(&mut self, client: Client, records: &[&ServerRecord]) -> Result<bool> {
+        let document = Document::parse(client, &self.bytes)?;
+        let servers = document.servers();
+        let (mut edits, mut restored, mut skipped) = (Vec::new(), Vec::new(), Vec::new());
+        let left_before = self.left.len();
+        for record in records {
+            match edits_of(&document, &servers, record) {
+                Ok(own) => {
+                    edits.extend(own);
+                    restored.push(record.name.clone());
+                    skipped.extend(["command", "args"].map(|member| {
+                        let own = [record.name.clone(), member.to_owned()];
+                        record.container.iter().cloned().chain(own).collect::<Vec<String>>()
+                    }));
+                }
+                Err(reason) => self.left.push((record.name.clone(), reason.to_owned())),
             }
-            Err(reason) => self.left.push((name.to_owned(), reason)),
         }
+        // All at once, because parsing a large file takes a while.
+        let bytes = apply(&document.text, &edits).map(|text| document.bytes(&text));
+        let is_valid = |bytes: &Vec<u8>| {
+            let result = Document::parse(client, bytes);
+            result.is_ok_and(|result| differences::has_same_rest(&document, &result, &skipped))
+        };
+        match bytes.filter(is_valid) {
+            Some(bytes) => {
+                self.bytes = bytes;
+                self.restored.extend(restored);
+            }
+            None if records.len() > 1 => {
+                self.left.truncate(left_before);
+                for record in records {
+                    self.restore(client, &[record])?;
+                }
+            }
+            None => {
+                let reason = "another part of the file would change";
+                self.left.extend(restored.into_iter().map(|name| (name, reason.to_owned())));
+            }
+        }
+        Ok(self.left.len() == left_before)
     }
 }
 
@@ -148,37 +179,22 @@ fn recorded(client: Client, bytes: &[u8], name: &str) -> Result<Option<ServerRec
     }))
 }
 
-/// Restores one server. Returns the new contents, or the reason if the server differs from the
-/// result of the edit.
-fn restore_server(
-    client: Client,
-    bytes: &[u8],
+/// Returns the edits that restore one server, or the reason if the server differs from the result
+/// of the edit.
+fn edits_of(
+    document: &Document,
+    servers: &[Server<'_>],
     record: &ServerRecord,
-) -> Result<std::result::Result<Vec<u8>, String>> {
-    let document = Document::parse(client, bytes)?;
-    let servers = document.servers();
+) -> std::result::Result<Vec<Edit>, &'static str> {
     let is_same =
         |server: &&Server<'_>| server.container == record.container && server.name == record.name;
-    let Some(server) = servers.iter().find(is_same) else {
-        return Ok(Err("it is not in the file any more".to_owned()));
-    };
+    let server = servers.iter().find(is_same).ok_or("it is not in the file any more")?;
     let ServerState::Guarded(guarded) = &server.state else {
-        return Ok(Err("it is not guarded any more".to_owned()));
+        return Err("it is not guarded any more");
     };
-    let edits = match restored_literals(&document, guarded, record) {
-        Some(edits) => edits,
-        None => match unwrapped(&document, guarded, record) {
-            Some(edits) => edits,
-            None => return Ok(Err("its command has another form now".to_owned())),
-        },
-    };
-    let text = apply(&document.text, &edits);
-    let Some(text) = text else { return Ok(Err("its members overlap".to_owned())) };
-    let bytes = document.bytes(&text);
-    Ok(match Document::parse(client, &bytes) {
-        Ok(_) => Ok(bytes),
-        Err(error) => Err(format!("the result is invalid: {error}")),
-    })
+    restored_literals(document, guarded, record)
+        .or_else(|| unwrapped(document, guarded, record))
+        .ok_or("its command has another form now: remove the guard from it by hand")
 }
 
 /// Returns the edits that restore the original literals. Returns `None` if the literals changed
@@ -217,10 +233,17 @@ fn unwrapped(
     let text = document.text.as_str();
     let args = &guarded.args?.node;
     let Value::List(list) = &args.value else { return None };
-    // The program is the guard itself, so the server's command follows the first `--`.
-    let is_direct = context_guard_config::guard_command(guarded.command_line.get(..1)?).is_some();
-    let end = list.iter().position(|argument| argument.text() == Some("--"));
-    let program_at = end.filter(|_| is_direct)? + 1;
+    let inner = guarded.guarded_command()?;
+    // `install` on Windows adds `cmd /c`.
+    let added = match inner {
+        [shell, flag, program, ..] if shell == "cmd" && flag == "/c" => {
+            let is_own = record.command.contains(&quote(program)) && program != "cmd";
+            if is_own { 2 } else { 0 }
+        }
+        _ => 0,
+    };
+    // The list lacks the first word of the command line.
+    let program_at = guarded.command_line.len().checked_sub(inner.len() + 1)? + added;
     let program = list.get(program_at)?;
     let literal = slice(text, program.span.clone()).to_owned();
     program.text()?;
@@ -243,20 +266,6 @@ fn unwrapped(
     Some(edits)
 }
 
-/// Returns the text of a server, without white space around it. `None` if it has no text of its
-/// own.
-fn text_of(document: &Document, server: &Server<'_>) -> Option<String> {
-    let text = match document.syntax() {
-        Syntax::Json => slice(&document.text, server.member.node.span.clone()).to_owned(),
-        Syntax::Toml => {
-            let path: Vec<String> =
-                server.container.iter().chain([&server.name]).cloned().collect();
-            tables::text_of(document, &path)?
-        }
-    };
-    Some(text.trim().to_owned())
-}
-
 /// Adds the servers that an endpoint replaced, and removes the endpoint. A server that is in the
 /// file as it was counts as restored. Returns the new contents, and the servers that were not
 /// restored, with the reasons.
@@ -276,30 +285,67 @@ fn restore_removed(
             servers.iter().find(|one| one.container == server.container && one.name == server.name);
         if let Some(existing) = existing {
             // An undo of another server, or the user, has restored it.
-            if text_of(&document, existing).as_deref() == Some(server.text.trim()) {
+            let is_same = |node: Node| differences::are_equal(&node, &existing.member.node);
+            if removed_node(client, server).is_some_and(is_same) {
                 continue;
             }
             let reason = "another server has its name now".to_owned();
             left.push((server.name.clone(), reason));
             continue;
         }
-        let inserted = members::insert(&document, &server.container, &server.name, &server.text);
-        match inserted.filter(|text| Document::parse(client, &document.bytes(text)).is_ok()) {
-            Some(text) => bytes = document.bytes(&text),
-            None => left.push((server.name.clone(), "its place is gone".to_owned())),
+        match restored_document(&document, server) {
+            Some(restored) => bytes = restored,
+            None => {
+                let reason = "its place in the file is gone: copy it from the backup";
+                left.push((server.name.clone(), reason.to_owned()));
+            }
         }
     }
     if let Some((container, name)) = added {
         let document = Document::parse(client, &bytes)?;
         let path: Vec<String> = container.iter().chain([name]).cloned().collect();
-        if let Some(text) = members::without(&document, &[path]) {
-            let edited = document.bytes(&text);
-            Document::parse(client, &edited).map_err(|error| Error::Verify {
-                server: name.clone(),
-                reason: error.to_string(),
+        if document.root.descendant(&path).is_some() {
+            bytes = without_endpoint(&document, path).ok_or_else(|| {
+                Error::Unsupported(format!(
+                    "the server \"{name}\" cannot be removed alone: remove it by hand, and run the \
+                     command again"
+                ))
             })?;
-            bytes = edited;
         }
     }
     Ok((bytes, left))
+}
+
+/// Returns a server that an endpoint replaced. `None` if its text is not a server.
+fn removed_node(client: Client, server: &RemovedServer) -> Option<Node> {
+    match client.syntax() {
+        Syntax::Toml => tables::parsed(&server.container, &server.name, &server.text),
+        Syntax::Json => tree::parse(Syntax::Json, &server.text).ok(),
+    }
+}
+
+/// Returns the bytes of the document with a server that an endpoint replaced. `None` if the result
+/// would not have the server as it was, or would differ in another part.
+fn restored_document(document: &Document, server: &RemovedServer) -> Option<Vec<u8>> {
+    let RemovedServer { container, name, text } = server;
+    let expected = removed_node(document.client, server)?;
+    let text = match document.syntax() {
+        Syntax::Toml => tables::restored(document, container, text),
+        Syntax::Json => members::insert(document, container, name, text)?,
+    };
+    let bytes = document.bytes(&text);
+    let result = Document::parse(document.client, &bytes).ok()?;
+    let path: Vec<String> = container.iter().chain([name]).cloned().collect();
+    let is_restored = differences::are_equal(result.root.descendant(&path)?, &expected)
+        && differences::has_same_rest(document, &result, &[path]);
+    is_restored.then_some(bytes)
+}
+
+/// Returns the bytes of the document without the endpoint at `path`. `None` if another part of the
+/// document would change.
+fn without_endpoint(document: &Document, path: Vec<String>) -> Option<Vec<u8>> {
+    let paths = [path];
+    let bytes = document.bytes(&members::without(document, &paths)?);
+    let result = Document::parse(document.client, &bytes).ok()?;
+    differences::has_same_rest(document, &result, &paths).then_some(bytes)
 }

@@ -2,6 +2,9 @@
 
 use std::ops::Range;
 
+use context_guard_config::guard_command;
+
+use crate::differences;
 use crate::document::Document;
 use crate::edit::{Edit, apply, leading_space, line_break, line_end, line_start, quote, slice};
 use crate::record::ServerRecord;
@@ -79,12 +82,20 @@ pub struct Plan {
 /// Inserts `guard` before the command of each stdio server whose name `is_selected` accepts.
 ///
 /// # Errors
-/// [`Error::Verify`] if the result is not the intended one. Nothing is written then.
+/// [`Error::Unsupported`] if the guard's program has another name than `context-guard`.
+/// [`Error::Verify`] if the result is not the intended one.
 pub fn wrap(
     document: &Document,
     guard: &Guard,
     is_selected: &dyn Fn(&str) -> bool,
 ) -> Result<Plan> {
+    if guard_command(std::slice::from_ref(&guard.program)).is_none() {
+        return Err(Error::Unsupported(format!(
+            "{}: name the program `context-guard`, because commands with other names are not \
+             recognized as guarded",
+            guard.program
+        )));
+    }
     let servers = document.servers();
     let selected: Vec<(&Server<'_>, &StdioServer<'_>)> = servers
         .iter()
@@ -179,42 +190,12 @@ fn verify_rest(
             })
         })
         .collect();
-    let leaves = |document: &Document| {
-        let mut leaves = Vec::new();
-        add_leaves(&document.root, &document.text, &mut Vec::new(), &skipped, &mut leaves);
-        leaves
-    };
-    if leaves(document) == leaves(edited) {
+    if differences::has_same_rest(document, edited, &skipped) {
         return Ok(());
     }
     let reason = "another part of the file changes".to_owned();
     let server = selected.first().map_or_else(String::new, |(server, _)| server.name.clone());
     Err(Error::Verify { server, reason })
-}
-
-/// Adds the path and the text of each value below `node` to `leaves`, except for those below
-/// `skipped`.
-fn add_leaves(
-    node: &Node,
-    text: &str,
-    path: &mut Vec<String>,
-    skipped: &[Vec<String>],
-    leaves: &mut Vec<(Vec<String>, String)>,
-) {
-    if skipped.contains(path) {
-        return;
-    }
-    match &node.value {
-        Value::Table(members) if !members.is_empty() => {
-            for member in members {
-                path.push(member.name.clone());
-                add_leaves(&member.node, text, path, skipped, leaves);
-                path.pop();
-            }
-        }
-        Value::Table(_) => leaves.push((path.clone(), String::new())),
-        _ => leaves.push((path.clone(), slice(text, node.span.clone()).to_owned())),
-    }
 }
 
 /// Returns the edits of a server. Also returns the text of the new member `args`, or `None` if the

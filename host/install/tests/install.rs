@@ -37,6 +37,7 @@ fn step(client: Client, before: &[u8], plan: &context_guard_install::Plan) -> St
         servers: plan.servers.clone(),
         removed: plan.removed.clone(),
         added: plan.added.clone(),
+        is_undone: false,
     };
     Step { record, backup: Some(before.to_vec()) }
 }
@@ -163,6 +164,35 @@ fn guarded_servers_without_a_record_are_undone_by_name_only() {
 }
 
 #[test]
+fn guards_of_launchers_are_undone_by_name() {
+    let undone = |server: &str| {
+        let text = format!("{{\"mcpServers\": {{\"a\": {server}}}}}");
+        let names = ["a".to_owned()];
+        let undone = undo(Client::Cursor, text.as_bytes(), &[], Some(&names)).unwrap();
+        (String::from_utf8(undone.bytes).unwrap(), undone.left.len())
+    };
+    let expected = r#"{"mcpServers": {"a": {"command": "npx", "args": ["x"]}}}"#.to_owned();
+    for server in [
+        r#"{"command": "npx", "args": ["-y", "context-guard", "wrap", "--", "npx", "x"]}"#,
+        r#"{"command": "context-guard", "args": ["wrap", "npx", "x"]}"#,
+        r#"{"command": "cmd", "args": ["/c", "npx", "context-guard", "wrap", "--", "npx", "x"]}"#,
+    ] {
+        assert_eq!(undone(server), (expected.clone(), 0), "{server}");
+    }
+    let shell = r#"{"command": "sh", "args": ["-c", "context-guard wrap -- npx x"]}"#;
+    assert_eq!(undone(shell).1, 1);
+}
+
+#[test]
+fn guard_with_another_name_is_refused() {
+    let text = br#"{"mcpServers": {"a": {"command": "npx"}}}"#;
+    let document = Document::parse(Client::Cursor, text).unwrap();
+    let guard = context_guard_install::Guard::new("/opt/cg");
+    let error = wrap(&document, &guard, &|_| true).unwrap_err().to_string();
+    assert!(error.contains("name the program `context-guard`"), "{error}");
+}
+
+#[test]
 fn later_edits_of_others_survive_undo() {
     let before = br#"{"mcpServers": {"a": {"command": "npx", "args": ["x"]}}}"#;
     let document = Document::parse(Client::Cursor, before).unwrap();
@@ -211,14 +241,18 @@ fn scripts_of_windows_start_by_cmd() {
     let document = Document::parse(Client::Cursor, text).unwrap();
     let guard = context_guard_install::Guard { uses_scripts: true, ..guard() };
     let plan = wrap(&document, &guard, &|_| true).unwrap();
-    let commands: Vec<Vec<String>> =
+    let lines: Vec<Vec<String>> =
         plan.changes.iter().map(|change| change.after[3..].to_vec()).collect();
     assert_eq!(
-        commands,
+        lines,
         [vec!["cmd", "/c", "npx", "x"], vec!["cmd", "/c", r"C:\n\NPX.cmd"], vec!["uvx"]]
     );
     let steps = [without_backup(step(Client::Cursor, text, &plan))];
     assert_eq!(undo(Client::Cursor, &plan.bytes, &steps, None).unwrap().bytes, text);
+    // The client wrote the file again with another layout.
+    let layout = String::from_utf8(plan.bytes).unwrap().replace("\"wrap\", ", "\"wrap\",\n  ");
+    let undone = undo(Client::Cursor, layout.as_bytes(), &steps, None).unwrap();
+    assert_eq!(commands(Client::Cursor, &undone.bytes), commands(Client::Cursor, text));
 }
 
 #[test]

@@ -13,9 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use context_guard::config;
-use context_guard_install::{
-    Client, Environment, Journal, Location, Scope, find_files, write_file,
-};
+use context_guard_install::{Client, Environment, Journal, Location, Scope, find_files};
 
 use self::edits::{Action, FileEdit};
 pub(crate) use self::report::command_line;
@@ -93,16 +91,31 @@ impl Install {
         let (selected, projects): (Vec<Location>, Vec<Location>) = locations
             .into_iter()
             .partition(|location| self.project || self.undo || location.scope == Scope::User);
-        let action = self.action(&selected)?;
+        let mut action = self.action(&selected)?;
         let roots = [environment.home.as_path(), environment.project.as_path()];
-        let edits: Vec<FileEdit> = selected
+        let plan = |location: Location, action: &Action| {
+            FileEdit::plan(location, action, &self.server, &roots, &journal)
+        };
+        let mut edits: Vec<FileEdit> = selected
             .into_iter()
-            .map(|location| FileEdit::plan(location, &action, &self.server, &roots, &journal))
+            .map(|location| plan(location, &action))
             .filter(|edit| !edit.is_unrelated())
             .collect();
         self.check_server_names(&edits)?;
-        let is_changed = edits.iter().any(FileEdit::is_change) || action.writes_gateway();
+        let is_changed = edits.iter().any(FileEdit::is_change);
+        if is_changed && action.writes_gateway() && edits.iter().any(FileEdit::is_failed) {
+            // The servers of the other files remain where they are, and not in the gateway file.
+            let usable = edits.iter().filter(|edit| !edit.is_failed());
+            let usable: Vec<Location> = usable.map(|edit| edit.location.clone()).collect();
+            action = self.action(&usable)?;
+            for edit in edits.iter_mut().filter(|edit| !edit.is_failed()) {
+                *edit = plan(edit.location.clone(), &action);
+            }
+        }
         if !self.json {
+            if self.undo {
+                report::print_missing(&journal.missing_files(), &environment);
+            }
             report::print(&edits, &projects, &action, &environment);
         }
         if self.dry_run || !is_changed {
@@ -115,10 +128,20 @@ impl Install {
         }
         if !self.yes && !confirm(&report::question(&edits, &action), self.json)? {
             say!("Nothing was written.");
-            return Ok(ExitCode::SUCCESS);
+            return Ok(exit_code(&edits));
         }
         action.write_gateway()?;
-        let edits: Vec<FileEdit> = edits.into_iter().map(|edit| write(edit, &journal)).collect();
+        let mut written = Vec::new();
+        let mut results = Vec::new();
+        for mut edit in edits {
+            // Several clients may link to one file.
+            if edit.target().is_some_and(|target| written.contains(target)) {
+                edit = plan(edit.location, &action);
+            }
+            written.extend(edit.target().cloned());
+            results.push(write(edit, &journal));
+        }
+        let edits = results;
         if self.json {
             report::print_json(&edits, &projects, &action, false);
         } else {
@@ -246,29 +269,19 @@ fn write(mut edit: FileEdit, journal: &Journal) -> FileEdit {
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs());
     let written = match &edit.outcome {
         edits::Outcome::Plan(plan) => journal
-            .add(edit.location.client, &state, plan, seconds)
-            .and_then(|backup| match write_file(&state, &plan.bytes) {
-                Ok(()) => Ok(Some(backup)),
-                Err(error) => journal.cancel(&state).and(Err(error)),
-            }),
-        edits::Outcome::Undo(undone) => write_file(&state, &undone.bytes)
-            .and_then(|()| {
-                // The end of an endpoint restores all servers that it replaced.
-                let names = edit.undone_names.as_ref();
-                let names = names.map(|names| [names.as_slice(), &undone.restored].concat());
-                journal.finish(&state, names.as_deref(), &undone.unfinished)
-            })
-            .map(|()| None),
-        edits::Outcome::Failed(_) => Ok(None),
+            .apply(edit.location.client, &state, plan, seconds)
+            .map(|backup| edit.backup = Some(backup)),
+        edits::Outcome::Undo(undone) => journal
+            .restore(&state, undone, edit.undone_names.as_deref())
+            .map(|backups| edit.remaining_backups = backups),
+        edits::Outcome::Failed(_) => Ok(()),
     };
-    match written {
-        Ok(backup) => edit.backup = backup,
-        Err(error) => edit.outcome = edits::Outcome::Failed(error.to_string()),
+    if let Err(error) = written {
+        edit.outcome = edits::Outcome::Failed(error.to_string());
     }
     edit
 }
 
 fn exit_code(edits: &[FileEdit]) -> ExitCode {
-    let failed = edits.iter().any(|edit| matches!(edit.outcome, edits::Outcome::Failed(_)));
-    if failed { ExitCode::from(3) } else { ExitCode::SUCCESS }
+    if edits.iter().any(FileEdit::is_failed) { ExitCode::from(3) } else { ExitCode::SUCCESS }
 }

@@ -96,6 +96,120 @@ fn gateway_replaces_servers_and_is_undone() {
     assert_eq!(home.read(".cursor/mcp.json"), example("files"));
 }
 
+/// Returns a configuration with one server that has a token.
+fn with_token(name: &str, argument: &str, token: &str) -> String {
+    format!(
+        r#"{{"mcpServers": {{"{name}": {{"command": "npx", "args": ["{argument}"], "env": {{"API_TOKEN": "{token}"}}}}}}}}"#
+    )
+}
+
+const DESKTOP: &str = ".config/Claude/claude_desktop_config.json";
+
+#[cfg(target_os = "linux")]
+#[test]
+fn gateway_file_is_written_with_a_changed_file_only() {
+    let home = Home::new();
+    home.write(DESKTOP, &with_token("files", "fs", "sk-one"));
+    let install =
+        |more: &[&str]| home.run(&[&["install", "--gateway", "g.yaml", "--yes"], more].concat());
+    let output = install(&[]);
+    assert_eq!(code(&output), 3);
+    assert!(out(&output).contains("add `--stdio`"), "{}", out(&output));
+    assert!(!home.path("project/g.yaml").exists());
+    // The servers of a file that fails are not in the gateway file.
+    home.write(".cursor/mcp.json", &with_token("db", "db", "sk-two"));
+    assert_eq!(code(&install(&[])), 3);
+    let gateway = home.read("project/g.yaml");
+    assert!(gateway.contains("name: db") && !gateway.contains("name: files"), "{gateway}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn existing_gateway_gets_the_variables_of_the_client() {
+    let home = Home::new();
+    home.write(".cursor/mcp.json", &with_token("files", "fs", "sk-one"));
+    home.write(DESKTOP, &with_token("files", "fs", "sk-one"));
+    let output = home.run(&["install", "--client", "cursor", "--gateway", "g.yaml", "--yes"]);
+    assert_eq!(code(&output), 0, "{}", errors(&output));
+    assert!(out(&output).contains("API_TOKEN: its value is in the backup"), "{}", out(&output));
+    let desktop = ["install", "--client", "claude-desktop", "--gateway", "g.yaml", "--stdio"];
+    let output = home.run(&[&desktop[..], &["--yes"]].concat());
+    assert_eq!(code(&output), 0, "{}", errors(&output));
+    let endpoint = home.read(DESKTOP);
+    assert!(endpoint.contains(r#""env": {"API_TOKEN": "sk-one"}"#), "{endpoint}");
+    assert!(!out(&output).contains("API_TOKEN"), "{}", out(&output));
+    // Another variable of the gateway has no value in the client's file.
+    home.run(&["install", "--undo", "--yes"]);
+    let more = "- name: db\n  command: [db]\n  env:\n    KEY: ${env:DB_KEY}\n";
+    home.write("project/g.yaml", &(home.read("project/g.yaml") + more));
+    let output = home.run(&[&desktop[..], &["--yes"]].concat());
+    assert!(out(&output).contains("for the gateway:\n  DB_KEY\n"), "{}", out(&output));
+}
+
+#[test]
+fn other_server_of_the_same_name_remains() {
+    let home = Home::new();
+    home.write(".cursor/mcp.json", &with_token("files", "/one", "sk-one"));
+    let other = with_token("files", "/two", "sk-two");
+    home.write(".codeium/windsurf/mcp_config.json", &other);
+    home.run(&["install", "--client", "cursor", "--gateway", "g.yaml", "--yes"]);
+    let output = home.run(&["install", "--client", "windsurf", "--gateway", "g.yaml", "--yes"]);
+    assert!(out(&output).contains("another server of this name"), "{}", out(&output));
+    assert_eq!(home.read(".codeium/windsurf/mcp_config.json"), other);
+}
+
+#[test]
+fn servers_without_a_usable_command_are_not_in_the_gateway() {
+    let home = Home::new();
+    let text = r#"{"mcpServers": {"a": {"command": "npx -y x"}, "b": {"command": "y", "args": "z"},
+        "c": {"command": "c"}}}"#;
+    home.write(".cursor/mcp.json", text);
+    let output = home.run(&["install", "--gateway", "g.yaml", "--yes"]);
+    assert_eq!(code(&output), 0, "{}", errors(&output));
+    let gateway = home.read("project/g.yaml");
+    assert_eq!(gateway.matches("name:").count(), 1, "{gateway}");
+    assert!(out(&output).contains("skipped: "), "{}", out(&output));
+}
+
+#[cfg(unix)]
+#[test]
+fn file_of_two_clients_is_edited_once() {
+    let home = Home::new();
+    let shared = home.write("shared/mcp.json", &example("files"));
+    for link in [".cursor/mcp.json", ".codeium/windsurf/mcp_config.json"] {
+        let link = home.path(link);
+        std::fs::create_dir_all(link.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(&shared, link).unwrap();
+    }
+    let output = home.run(&["install", "--yes"]);
+    assert_eq!(code(&output), 0, "{}", errors(&output));
+    assert!(home.read("shared/mcp.json").contains("wrap"));
+    let output = home.run(&["install", "--undo", "--yes"]);
+    assert_eq!(code(&output), 0, "{}", errors(&output));
+    assert_eq!(home.read("shared/mcp.json"), example("files"));
+}
+
+#[test]
+fn state_is_never_in_the_current_folder() {
+    let home = Home::new();
+    home.write(".cursor/mcp.json", &example("files"));
+    let mut install = home.command(&["install", "--yes"]);
+    assert!(install.env("XDG_STATE_HOME", "").status().unwrap().success());
+    assert!(home.path(".local/state/context-guard/install").exists());
+    assert!(!home.path("project/context-guard").exists());
+}
+
+#[test]
+fn backup_of_a_changed_file_is_reported() {
+    let home = Home::new();
+    home.write(".cursor/mcp.json", &example("files"));
+    home.run(&["install", "--yes"]);
+    let changed = home.read(".cursor/mcp.json").replacen('{', "{\"theme\": 1, ", 1);
+    home.write(".cursor/mcp.json", &changed);
+    let output = home.run(&["install", "--undo", "--yes"]);
+    assert!(out(&output).contains("the file before `install` remains in"), "{}", out(&output));
+}
+
 #[test]
 fn named_file_is_edited() {
     let home = Home::new();

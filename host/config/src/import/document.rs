@@ -184,13 +184,16 @@ fn add(
 }
 
 /// Disables the servers that `mcp.excluded` lists, or that `mcp.allowed` does not list (Gemini
-/// CLI).
+/// CLI). `excludeMCPServers` and `allowMCPServers` are the names of earlier versions.
 fn apply_allow_list(root: &Mapping, servers: &mut [FoundServer]) {
-    let Some(mcp) = root.get("mcp") else { return };
+    let mcp = |name: &str| root.get("mcp").and_then(|mcp| mcp.get(name));
+    let excluded = [mcp("excluded"), root.get("excludeMCPServers")];
+    let allowed = [mcp("allowed"), root.get("allowMCPServers")];
     for found in servers {
-        let allowed = mcp.get("allowed").and_then(Value::as_sequence);
-        found.disabled |= lists(mcp.get("excluded"), &found.name)
-            || allowed.is_some_and(|_| !lists(mcp.get("allowed"), &found.name));
+        found.disabled |= excluded.iter().any(|list| lists(*list, &found.name));
+        found.disabled |= allowed
+            .iter()
+            .any(|list| list.is_some_and(Value::is_sequence) && !lists(*list, &found.name));
     }
 }
 

@@ -155,8 +155,11 @@ impl Server {
             None | Some(Value::Null) => return Ok(Vec::new()),
             Some(program) => texts("command", &program)?,
         };
+        if command.first().is_some_and(|program| program.trim().is_empty()) {
+            return Err("command: the program is empty".to_owned());
+        }
         if !command.is_empty()
-            && let Some(arguments) = arguments
+            && let Some(arguments) = arguments.filter(|arguments| !arguments.is_null())
         {
             command.extend(texts("args", &arguments)?);
         }

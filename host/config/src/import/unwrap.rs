@@ -2,7 +2,7 @@
 //! upstreams.
 
 /// Options of `wrap` and of the program that take no value.
-const FLAGS: [&str; 3] = ["--learn", "--verbose", "-v"];
+const FLAGS: [&str; 5] = ["--code", "--learn", "--no-history", "--verbose", "-v"];
 /// Programs that start another program, whose command line follows the launcher's options.
 const LAUNCHERS: [&str; 11] =
     ["npx", "pnpx", "bunx", "uvx", "pipx", "npm", "pnpm", "yarn", "bun", "uv", "cmd"];
@@ -48,6 +48,15 @@ pub fn guard_command(command: &[String]) -> Option<String> {
             line.split_whitespace().map(|word| word.trim_matches(['"', '\''])).collect();
         SHELLS.contains(&program.as_str()).then(|| serving(&words))?
     })
+}
+
+/// Returns the server's command in a command line that runs `context-guard wrap`, directly or by a
+/// launcher such as npx. It is the end of `command`. `None` for other commands, and behind a shell
+/// or another program.
+#[must_use]
+pub fn guarded_command(command: &[String]) -> Option<&[String]> {
+    let (_, inner) = split(command)?;
+    command.get(command.len().checked_sub(inner.len())?..).filter(|inner| !inner.is_empty())
 }
 
 /// Splits a command that runs `wrap`. Returns the options of `wrap` and the inner command. `None`
@@ -97,7 +106,7 @@ fn program_name(program: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::guard_command;
+    use super::{guard_command, guarded_command};
 
     fn found(line: &[&str]) -> Option<String> {
         guard_command(&line.iter().map(|&word| word.to_owned()).collect::<Vec<_>>())
@@ -117,6 +126,28 @@ mod tests {
             assert_eq!(found(line).as_deref(), Some("wrap"), "{line:?}");
         }
         assert_eq!(found(&["context-guard", "stdio", "--config", "x"]).as_deref(), Some("stdio"));
+    }
+
+    #[test]
+    fn guarded_command_follows_the_guard() {
+        for line in [
+            &["context-guard", "wrap", "--", "npx", "x"] as &[&str],
+            &["context-guard", "wrap", "npx", "x"],
+            &["npx", "-y", "context-guard", "wrap", "--policy", "p.yaml", "--", "npx", "x"],
+            &["context-guard", "wrap", "--code", "--no-history", "npx", "x"],
+            &["cmd", "/c", "npx", "context-guard", "wrap", "--", "npx", "x"],
+        ] {
+            let line: Vec<String> = line.iter().map(|&word| word.to_owned()).collect();
+            assert_eq!(guarded_command(&line).unwrap(), ["npx", "x"], "{line:?}");
+        }
+        for line in [
+            &["env", "A=b", "context-guard", "wrap", "--", "x"] as &[&str],
+            &["context-guard", "wrap", "--"],
+            &["npx", "x"],
+        ] {
+            let line: Vec<String> = line.iter().map(|&word| word.to_owned()).collect();
+            assert_eq!(guarded_command(&line), None, "{line:?}");
+        }
     }
 
     #[test]

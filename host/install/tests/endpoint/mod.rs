@@ -116,3 +116,78 @@ fn second_replacement_changes_nothing() {
         assert_eq!(again.changes, [], "{}", sample.name);
     }
 }
+
+const INLINE: &str = "model = \"m\"\n\n[mcp_servers] # mine\nfiles = { command = \"npx\", args = [\"-y\", \"fs\"] }\ndb = { command = \"uvx\", env = { KEY = \"v\" } }\n";
+
+/// Returns the inline servers of Codex after an endpoint, a change by `edit`, and an undo.
+fn undone_inline(edit: impl Fn(String) -> String) -> (String, Vec<(String, String)>) {
+    let document = Document::parse(Client::Codex, INLINE.as_bytes()).unwrap();
+    let plan = replace_servers(&document, &stdio(), &is_usable).unwrap();
+    let steps = [crate::step(Client::Codex, INLINE.as_bytes(), &plan)];
+    let edited = edit(String::from_utf8(plan.bytes).unwrap());
+    let undone = undo(Client::Codex, edited.as_bytes(), &steps, None).unwrap();
+    (String::from_utf8(undone.bytes).unwrap(), undone.left)
+}
+
+#[test]
+fn inline_tables_return_to_their_table() {
+    let trust = "\n[projects.\"/home/ada\"]\ntrust_level = \"trusted\"\n";
+    let (text, left) = undone_inline(|text| text + trust);
+    assert_eq!(left, []);
+    // The lines are below the header again, in reverse order. The rest is unchanged.
+    let lines: Vec<&str> = INLINE.lines().collect();
+    let expected = [lines[0], lines[1], lines[2], lines[4], lines[3], ""].join("\n");
+    assert_eq!(text, expected + trust);
+}
+
+#[test]
+fn inline_tables_return_without_a_header() {
+    let (text, left) = undone_inline(|text| text.replace("[mcp_servers] # mine\n", ""));
+    assert_eq!(left, []);
+    let after = commands(Client::Codex, text.as_bytes());
+    assert_eq!(after, commands(Client::Codex, INLINE.as_bytes()), "{text}");
+}
+
+#[test]
+fn inline_tables_without_a_place_are_left() {
+    let gone = "mcp_servers = 3\n";
+    let (text, left) = undone_inline(|_| gone.to_owned());
+    assert_eq!(text, gone);
+    assert_eq!(left.len(), 2);
+}
+
+#[test]
+fn endpoint_that_cannot_be_removed_is_an_error() {
+    let document = Document::parse(Client::Codex, INLINE.as_bytes()).unwrap();
+    let plan = replace_servers(&document, &stdio(), &is_usable).unwrap();
+    let steps = [crate::step(Client::Codex, INLINE.as_bytes(), &plan)];
+    let dotted = "mcp_servers.context-guard.url = \"http://127.0.0.1/mcp\"\n";
+    let error = undo(Client::Codex, dotted.as_bytes(), &steps, None).unwrap_err().to_string();
+    assert!(error.contains("remove it by hand"), "{error}");
+}
+
+#[test]
+fn lists_of_gemini_refuse_an_endpoint() {
+    let plan = |settings: &str| {
+        let text = format!(
+            "{{{settings}, \"mcpServers\": {{\"a\": {{\"command\": \"x\"}}, \"b\": {{\"command\": \"y\"}}}}}}"
+        );
+        let document = Document::parse(Client::GeminiCli, text.as_bytes()).unwrap();
+        let disabled: Vec<bool> =
+            document.servers().iter().map(|server| server.is_disabled).collect();
+        let plan = replace_servers(&document, &stdio(), &is_usable);
+        (disabled, plan.map(|plan| plan.changes.len()).map_err(|error| error.to_string()))
+    };
+    for (settings, name) in [
+        (r#""mcp": {"allowed": ["a"]}"#, "`mcp.allowed`"),
+        (r#""allowMCPServers": ["a"]"#, "`allowMCPServers`"),
+        (r#""mcp": {"excluded": ["b", "context-guard"]}"#, "`mcp.excluded`"),
+        (r#""excludeMCPServers": ["b", "context-guard"]"#, "`excludeMCPServers`"),
+    ] {
+        let (disabled, plan) = plan(settings);
+        assert_eq!(disabled, [false, true], "{settings}");
+        assert!(plan.unwrap_err().contains(name), "{settings}");
+    }
+    let (_, allowed) = plan(r#""mcp": {"allowed": ["a", "context-guard"]}"#);
+    assert_eq!(allowed, Ok(3));
+}

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use context_guard_install::{
-    Client, Document, Endpoint, Environment, Journal, Platform, Scope, find_files, read_file,
-    replace_servers, undo, wrap, write_file,
+    Client, Document, Endpoint, Environment, FileState, Journal, Platform, Scope, UndoResult,
+    find_files, read_file, replace_servers, undo, wrap, write_file,
 };
 
 use crate::check::guard;
@@ -107,113 +107,177 @@ fn files_of_a_project_are_marked() {
     assert_eq!(locations[0].scope, Scope::User);
 }
 
+/// A configuration in a home folder of its own, with a journal.
+struct Home {
+    _folder: tempfile::TempDir,
+    path: PathBuf,
+    journal: Journal,
+}
+
+impl Home {
+    fn new(text: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mcp.json");
+        fs::write(&path, text).unwrap();
+        let journal = Journal::new(folder.path().join("state"));
+        Self { _folder: folder, path, journal }
+    }
+
+    fn state(&self) -> FileState {
+        read_file(&self.path, &[]).unwrap()
+    }
+
+    fn text(&self) -> String {
+        fs::read_to_string(&self.path).unwrap()
+    }
+
+    /// Wraps the servers of `state`, and returns the backup.
+    fn wrap(&self, state: &FileState) -> context_guard_install::Result<PathBuf> {
+        let document = Document::parse(Client::Cursor, &state.bytes).unwrap();
+        let plan = wrap(&document, &guard(), &|_| true).unwrap();
+        self.journal.apply(Client::Cursor, state, &plan, 1)
+    }
+
+    /// Replaces the servers with an endpoint, and returns the backup.
+    fn replace(&self) -> PathBuf {
+        let state = self.state();
+        let document = Document::parse(Client::Cursor, &state.bytes).unwrap();
+        let endpoint = Endpoint::Url("http://127.0.0.1:8808/mcp".to_owned());
+        let plan = replace_servers(&document, &endpoint, &|_| true).unwrap();
+        self.journal.apply(Client::Cursor, &state, &plan, 1).unwrap()
+    }
+
+    /// Undoes the edits of the servers in `names`. Returns the result and the remaining backups.
+    fn undo(&self, names: Option<&[String]>) -> (UndoResult, Vec<PathBuf>) {
+        let state = self.state();
+        let steps = self.journal.steps(&state.target).unwrap();
+        let undone = undo(Client::Cursor, &state.bytes, &steps, names).unwrap();
+        let kept = self.journal.restore(&state, &undone, names).unwrap();
+        (undone, kept)
+    }
+}
+
 #[test]
 fn journal_undoes_what_was_written() {
-    let home = tempfile::tempdir().unwrap();
-    let path = home.path().join("mcp.json");
-    create(&path);
-    let journal = Journal::new(home.path().join("state/install"));
-    let state = read_file(&path, &[home.path()]).unwrap();
-    let document = Document::parse(Client::Cursor, &state.bytes).unwrap();
-    let plan = wrap(&document, &guard(), &|_| true).unwrap();
-    let backup = journal.add(Client::Cursor, &state, &plan, 1).unwrap();
-    write_file(&state, &plan.bytes).unwrap();
-    assert_eq!(journal.files(), [(Client::Cursor, state.target.clone())]);
-    assert_eq!(fs::read_to_string(backup).unwrap(), TEXT);
-    let state = read_file(&path, &[]).unwrap();
-    let steps = journal.steps(&state.target).unwrap();
-    let undone = undo(Client::Cursor, &state.bytes, &steps, None).unwrap();
-    write_file(&state, &undone.bytes).unwrap();
-    journal.finish(&state, None, &undone.unfinished).unwrap();
-    assert_eq!(fs::read_to_string(&path).unwrap(), TEXT);
-    assert!(journal.steps(&state.target).unwrap().is_empty());
-    assert_eq!(fs::read_dir(home.path().join("state/install")).unwrap().count(), 0);
+    let home = Home::new(TEXT);
+    let backup = home.wrap(&home.state()).unwrap();
+    let target = home.state().target;
+    assert_eq!(home.journal.files(), [(Client::Cursor, target.clone())]);
+    assert_eq!(fs::read_to_string(&backup).unwrap(), TEXT);
+    let (undone, kept) = home.undo(None);
+    assert!(undone.is_exact && kept.is_empty() && !backup.exists());
+    assert_eq!(home.text(), TEXT);
+    assert!(home.journal.steps(&target).unwrap().is_empty());
+    assert!(!backup.parent().unwrap().exists());
+}
+
+#[test]
+fn backup_remains_if_the_file_differs() {
+    let home = Home::new(TEXT);
+    let backup = home.wrap(&home.state()).unwrap();
+    fs::write(&home.path, home.text().replacen('{', "{\"theme\": 1, ", 1)).unwrap();
+    let (undone, kept) = home.undo(None);
+    assert_eq!(undone.restored, ["a"]);
+    assert_eq!(kept, std::slice::from_ref(&backup));
+    assert_eq!(fs::read_to_string(&backup).unwrap(), TEXT);
+    // The edit is not undone twice, and an exact undo of the next one keeps the backup.
+    assert!(home.journal.files().is_empty());
+    let next = home.wrap(&home.state()).unwrap();
+    let (undone, kept) = home.undo(None);
+    assert!(undone.is_exact && kept.is_empty());
+    assert!(backup.exists() && !next.exists());
+}
+
+#[test]
+fn failed_edit_keeps_the_record_of_another() {
+    let home = Home::new(TEXT);
+    let state = home.state();
+    let backup = home.wrap(&state).unwrap();
+    // Another process has read the file before it was edited.
+    let error = home.wrap(&state).unwrap_err().to_string();
+    assert!(error.contains("changed while it was edited"), "{error}");
+    assert_eq!(home.journal.steps(&state.target).unwrap().len(), 1);
+    assert_eq!(fs::read_to_string(&backup).unwrap(), TEXT);
+    assert!(home.undo(None).0.is_exact);
+    assert_eq!(home.text(), TEXT);
+}
+
+#[test]
+fn backup_of_a_deleted_file_is_found() {
+    let home = Home::new(TEXT);
+    let target = home.state().target;
+    let backup = home.wrap(&home.state()).unwrap();
+    assert_eq!(home.journal.missing_files(), []);
+    fs::remove_file(&home.path).unwrap();
+    assert_eq!(home.journal.missing_files(), [(target, backup)]);
+}
+
+#[test]
+fn edits_at_the_same_time_can_be_undone() {
+    for _ in 0..20 {
+        let home = Home::new(TEXT);
+        let states = [home.state(), home.state(), home.state(), home.state()];
+        let written: usize = std::thread::scope(|scope| {
+            let threads = states.each_ref().map(|state| scope.spawn(|| home.wrap(state)));
+            threads.into_iter().map(|thread| usize::from(thread.join().unwrap().is_ok())).sum()
+        });
+        assert_eq!(written, 1);
+        assert_eq!(home.journal.steps(&states[0].target).unwrap().len(), 1);
+        home.undo(None);
+        assert_eq!(home.text(), TEXT);
+    }
 }
 
 #[test]
 fn journal_keeps_servers_that_were_not_restored() {
-    let home = tempfile::tempdir().unwrap();
-    let path = home.path().join("mcp.json");
-    create(&path);
-    let journal = Journal::new(home.path().join("state"));
-    let state = read_file(&path, &[]).unwrap();
-    let document = Document::parse(Client::Cursor, &state.bytes).unwrap();
-    let endpoint = Endpoint::Url("http://127.0.0.1:8808/mcp".to_owned());
-    let plan = replace_servers(&document, &endpoint, &|_| true).unwrap();
-    let backup = journal.add(Client::Cursor, &state, &plan, 1).unwrap();
+    let home = Home::new(TEXT);
+    let backup = home.replace();
     // The user adds another server with the name of the replaced one.
     let other = r#"{"mcpServers": {"a": {"command": "uvx", "args": ["y"]}}}"#;
-    let undo_in = |text: &str| {
-        fs::write(&path, text).unwrap();
-        let state = read_file(&path, &[]).unwrap();
-        let steps = journal.steps(&state.target).unwrap();
-        let undone = undo(Client::Cursor, &state.bytes, &steps, None).unwrap();
-        journal.finish(&state, None, &undone.unfinished).unwrap();
-        (undone.left.len(), String::from_utf8(undone.bytes).unwrap())
-    };
-    assert_eq!(undo_in(other).0, 1);
+    fs::write(&home.path, other).unwrap();
+    assert_eq!(home.undo(None).0.left.len(), 1);
     assert_eq!(fs::read_to_string(&backup).unwrap(), TEXT);
-    let (left, text) = undo_in(r#"{"mcpServers": {}}"#);
-    assert!(left == 0 && text.contains(r#"{"command": "npx", "args": ["x"]}"#), "{text}");
-    assert!(!backup.exists());
+    fs::write(&home.path, r#"{"mcpServers": {}}"#).unwrap();
+    let (undone, kept) = home.undo(None);
+    assert_eq!(undone.left, []);
+    assert!(home.text().contains(r#"{"command": "npx", "args": ["x"]}"#), "{}", home.text());
+    assert_eq!(kept, [backup]);
 }
 
 #[test]
 fn undo_of_one_replaced_server_finishes_the_edit() {
-    let home = tempfile::tempdir().unwrap();
-    let path = home.path().join("mcp.json");
-    let both = r#"{"mcpServers": {"a": {"command": "npx"}, "b": {"command": "uvx"}}}"#;
-    fs::write(&path, both).unwrap();
-    let journal = Journal::new(home.path().join("state"));
-    let state = read_file(&path, &[]).unwrap();
-    let document = Document::parse(Client::Cursor, &state.bytes).unwrap();
-    let endpoint = Endpoint::Url("http://127.0.0.1:8808/mcp".to_owned());
-    let plan = replace_servers(&document, &endpoint, &|_| true).unwrap();
-    journal.add(Client::Cursor, &state, &plan, 1).unwrap();
-    write_file(&state, &plan.bytes).unwrap();
-    let state = read_file(&path, &[]).unwrap();
-    let steps = journal.steps(&state.target).unwrap();
-    let selected = ["a".to_owned()];
-    let undone = undo(Client::Cursor, &state.bytes, &steps, Some(&selected)).unwrap();
+    let home = Home::new(r#"{"mcpServers": {"a": {"command": "npx"}, "b": {"command": "uvx"}}}"#);
+    home.replace();
+    let steps = home.journal.steps(&home.state().target).unwrap();
+    let (undone, _) = home.undo(Some(&["a".to_owned()]));
     assert_eq!((undone.restored.len(), undone.left.len()), (2, 0));
-    write_file(&state, &undone.bytes).unwrap();
     // Without the end of the record, a further undo finds both servers as they were.
-    let state = read_file(&path, &[]).unwrap();
-    let again = undo(Client::Cursor, &state.bytes, &steps, None).unwrap();
+    let again = undo(Client::Cursor, &home.state().bytes, &steps, None).unwrap();
     assert_eq!((again.left.len(), again.unfinished.len()), (0, 0));
-    journal.finish(&state, Some(&undone.restored), &undone.unfinished).unwrap();
-    assert!(journal.steps(&state.target).unwrap().is_empty());
+    assert!(home.journal.steps(&home.state().target).unwrap().is_empty());
 }
 
 #[test]
 fn wrapped_server_without_guard_leaves_no_record() {
-    let home = tempfile::tempdir().unwrap();
-    let path = home.path().join("mcp.json");
-    create(&path);
-    let journal = Journal::new(home.path().join("state"));
-    let state = read_file(&path, &[]).unwrap();
-    let document = Document::parse(Client::Cursor, &state.bytes).unwrap();
-    let plan = wrap(&document, &guard(), &|_| true).unwrap();
-    journal.add(Client::Cursor, &state, &plan, 1).unwrap();
+    let home = Home::new(TEXT);
+    home.wrap(&home.state()).unwrap();
     // The user removed the guard by hand.
-    let steps = journal.steps(&state.target).unwrap();
-    let undone = undo(Client::Cursor, &state.bytes, &steps, None).unwrap();
-    assert_eq!((undone.left.len(), undone.unfinished.len()), (1, 0));
+    fs::write(&home.path, TEXT).unwrap();
+    let (undone, kept) = home.undo(None);
+    assert_eq!((undone.left.len(), undone.unfinished.len(), kept.len()), (1, 0, 1));
+    assert!(home.journal.files().is_empty());
 }
 
 #[test]
 fn journal_keeps_the_newest_edits() {
-    let home = tempfile::tempdir().unwrap();
-    let path = home.path().join("mcp.json");
-    create(&path);
-    let journal = Journal::new(home.path().join("state"));
-    let state = read_file(&path, &[]).unwrap();
-    let document = Document::parse(Client::Cursor, &state.bytes).unwrap();
+    let home = Home::new(TEXT);
+    let document = Document::parse(Client::Cursor, TEXT.as_bytes()).unwrap();
     let plan = wrap(&document, &guard(), &|_| true).unwrap();
     for seconds in 0..30 {
-        journal.add(Client::Cursor, &state, &plan, seconds / 2).unwrap();
+        fs::write(&home.path, TEXT).unwrap();
+        home.journal.apply(Client::Cursor, &home.state(), &plan, seconds / 2).unwrap();
     }
-    let steps = journal.steps(&state.target).unwrap();
+    let steps = home.journal.steps(&home.state().target).unwrap();
     assert_eq!(steps.len(), 20);
     assert!(steps.iter().all(|step| step.backup.is_some()));
     assert_eq!(steps[0].record.seconds, 14);
@@ -253,7 +317,8 @@ fn mode_and_links_are_kept() {
     let state = read_file(&real, &[home.path()]).unwrap();
     let document = Document::parse(Client::Cursor, TEXT.as_bytes()).unwrap();
     let plan = wrap(&document, &guard(), &|_| true).unwrap();
-    let backup = Journal::new(home.path().join("s")).add(Client::Cursor, &state, &plan, 1).unwrap();
+    let journal = Journal::new(home.path().join("s"));
+    let backup = journal.apply(Client::Cursor, &state, &plan, 1).unwrap();
     assert_eq!(fs::metadata(&backup).unwrap().permissions().mode() & 0o777, 0o600);
     let folder = backup.parent().unwrap();
     assert_eq!(fs::metadata(folder).unwrap().permissions().mode() & 0o777, 0o700);

@@ -1,6 +1,6 @@
 //! Property: undo(install(x)) = x for generated files.
 
-use context_guard_install::{Client, Document, undo, wrap};
+use context_guard_install::{Client, Document, Endpoint, replace_servers, undo, wrap};
 use proptest::prelude::*;
 
 use crate::check::{commands, guard};
@@ -170,6 +170,30 @@ fn check(client: Client, text: &str) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// Replaces the servers of a file with an endpoint, and restores them in three states of the file:
+/// unchanged, without the backup, and with a table that another program has added.
+fn check_endpoint(client: Client, text: &str) -> Result<(), TestCaseError> {
+    let document = Document::parse(client, text.as_bytes())
+        .map_err(|error| TestCaseError::fail(error.to_string()))?;
+    let endpoint = Endpoint::Url("http://127.0.0.1:8808/mcp".to_owned());
+    // Servers with dotted keys cannot be removed.
+    let Ok(plan) = replace_servers(&document, &endpoint, &|_| true) else { return Ok(()) };
+    let step = crate::step(client, text.as_bytes(), &plan);
+    let exact = undo(client, &plan.bytes, std::slice::from_ref(&step), None).unwrap();
+    prop_assert_eq!(String::from_utf8(exact.bytes).unwrap(), text);
+    let mut edited = String::from_utf8(plan.bytes.clone()).unwrap();
+    if client == Client::Codex {
+        edited += "\n[projects.\"/home/ada\"]\ntrust_level = \"trusted\"\n";
+    }
+    let step = [crate::without_backup(step)];
+    for bytes in [plan.bytes, edited.into_bytes()] {
+        let undone = undo(client, &bytes, &step, None).unwrap();
+        prop_assert_eq!(commands(client, &undone.bytes), commands(client, text.as_bytes()));
+        prop_assert_eq!(undone.left, []);
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
 
@@ -181,5 +205,15 @@ proptest! {
     #[test]
     fn undo_inverts_install_of_toml(text in toml_file()) {
         check(Client::Codex, &text)?;
+    }
+
+    #[test]
+    fn undo_inverts_endpoints_of_json(text in json_file()) {
+        check_endpoint(Client::Cursor, &text)?;
+    }
+
+    #[test]
+    fn undo_inverts_endpoints_of_toml(text in toml_file()) {
+        check_endpoint(Client::Codex, &text)?;
     }
 }

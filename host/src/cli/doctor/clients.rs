@@ -78,7 +78,7 @@ pub(super) fn checks(
                 ServerState::Guarded(stdio) => {
                     found.extend(command(subject, stdio, &location.path, checks));
                 }
-                ServerState::Gateway => {
+                ServerState::Gateway(_) => {
                     checks.push(Check::ok("guard", subject, "a gateway"));
                 }
                 ServerState::Remote => {

@@ -52,9 +52,13 @@ pub(super) struct FileEdit {
     pub(super) names: Vec<String>,
     /// The names of the servers to which `--undo` is limited. `None` for all.
     pub(super) undone_names: Option<Vec<String>>,
+    /// True if the file has no member with servers, also if it cannot be parsed.
+    is_unrelated: bool,
     pub(super) state: Option<FileState>,
     /// The backup of the file. `None` before the file was written, and after an undo.
     pub(super) backup: Option<PathBuf>,
+    /// The backups of undone edits whose bytes the file does not have again.
+    pub(super) remaining_backups: Vec<PathBuf>,
 }
 
 impl FileEdit {
@@ -73,8 +77,10 @@ impl FileEdit {
             unchanged: Vec::new(),
             names: Vec::new(),
             undone_names: (!names.is_empty()).then(|| names.to_vec()),
+            is_unrelated: false,
             state: None,
             backup: None,
+            remaining_backups: Vec::new(),
         };
         edit.outcome = match edit.try_plan(action, names, roots, journal) {
             Ok(outcome) => outcome,
@@ -92,6 +98,10 @@ impl FileEdit {
     ) -> context_guard_install::Result<Outcome> {
         let client = self.location.client;
         let state = read_file(&self.location.path, roots)?;
+        let is_settings = self.location.path.ends_with("settings.json");
+        if is_settings && !Document::may_have_servers(client, &state.bytes) {
+            self.is_unrelated = true;
+        }
         let document = Document::parse(client, &state.bytes)?;
         let is_selected = |name: &str| names.is_empty() || names.iter().any(|one| one == name);
         let servers = document.servers();
@@ -120,21 +130,35 @@ impl FileEdit {
             Outcome::Failed(_) => Vec::new(),
         };
         let is_undo = matches!(action, Action::Undo);
+        let is_left = |name: &String| match &outcome {
+            Outcome::Undo(undone) => undone.left.iter().any(|(left, _)| left == name),
+            _ => false,
+        };
         for server in servers.iter().filter(|server| !changed.contains(&server.name.as_str())) {
             let reason = match &server.state {
                 _ if !is_selected(&server.name) => continue,
-                ServerState::Guarded(_) if is_undo => {
-                    format!("guarded by hand: add --server {} to unwrap it", server.name)
-                }
+                _ if is_left(&server.name) => continue,
+                ServerState::Guarded(stdio) if is_undo => match stdio.guarded_command() {
+                    Some(_) => {
+                        format!("guarded by hand: add --server {} to unwrap it", server.name)
+                    }
+                    None => "guarded by hand: remove the guard by hand".to_owned(),
+                },
                 _ if is_undo => continue,
-                ServerState::Guarded(_) => "guarded already".to_owned(),
-                ServerState::Gateway => "a gateway".to_owned(),
-                ServerState::Remote => match action {
-                    Action::Gateway(_) => "not in the gateway file".to_owned(),
+                ServerState::Guarded(_) => match action {
+                    Action::Gateway(gateway) => {
+                        gateway.difference(&self.location.path, server).to_owned()
+                    }
+                    _ => "guarded already".to_owned(),
+                },
+                ServerState::Gateway(_) => "a gateway".to_owned(),
+                ServerState::Unsupported(reason) => reason.clone(),
+                ServerState::Remote | ServerState::Stdio(_) => match action {
+                    Action::Gateway(gateway) => {
+                        gateway.difference(&self.location.path, server).to_owned()
+                    }
                     _ => "remote: `install --gateway` guards it".to_owned(),
                 },
-                ServerState::Unsupported(reason) => reason.clone(),
-                ServerState::Stdio(_) => "not in the gateway file".to_owned(),
             };
             self.unchanged.push(Unchanged { name: server.name.clone(), reason });
         }
@@ -145,7 +169,17 @@ impl FileEdit {
     /// Returns true if the file contains settings of an editor, and no servers.
     pub(super) fn is_unrelated(&self) -> bool {
         let is_settings = self.location.path.ends_with("settings.json");
-        is_settings && self.names.is_empty() && !matches!(self.outcome, Outcome::Failed(_))
+        self.is_unrelated || is_settings && self.names.is_empty() && !self.is_failed()
+    }
+
+    /// Returns the path of the file with all links resolved. `None` if it was not read.
+    pub(super) fn target(&self) -> Option<&PathBuf> {
+        self.state.as_ref().map(|state| &state.target)
+    }
+
+    /// Returns true if the file cannot be edited.
+    pub(super) fn is_failed(&self) -> bool {
+        matches!(self.outcome, Outcome::Failed(_))
     }
 
     /// Returns true if the edit writes the file.

@@ -4,8 +4,17 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
-/// Folders in which launchers keep programs only temporarily.
-const CACHES: [&str; 4] = ["_npx", "archive-v0", "environments-v2", "pipx/.cache"];
+/// Parts of the paths of folders in which launchers keep programs only temporarily: npx, uvx, pipx,
+/// `pnpm dlx`, bunx and `yarn dlx`.
+const CACHES: [&str; 7] = [
+    "/_npx/",
+    "/archive-v0/",
+    "/environments-v2/",
+    "/pipx/.cache/",
+    "/pnpm/dlx/",
+    "/bunx-",
+    "/dlx-",
+];
 
 /// Returns the absolute path of this program. Prefers a link on `PATH` to its target, because the
 /// target moves with each version, for example with Homebrew.
@@ -25,7 +34,7 @@ fn on_path(program: &Path) -> Option<PathBuf> {
 /// Returns true if a launcher such as npx or uvx may remove the program at `path`.
 pub(crate) fn is_temporary(path: &str) -> bool {
     let path = path.replace('\\', "/");
-    CACHES.iter().any(|cache| path.contains(&format!("/{cache}/")))
+    CACHES.iter().any(|cache| path.contains(cache))
 }
 
 #[cfg(test)]
@@ -36,6 +45,9 @@ mod tests {
     fn caches_of_launchers_are_temporary() {
         assert!(is_temporary("/home/a/.npm/_npx/1f/node_modules/x/bin/context-guard"));
         assert!(is_temporary("/home/a/.cache/uv/archive-v0/ab/bin/context-guard"));
+        assert!(is_temporary("/home/a/.cache/pnpm/dlx/1/2/node_modules/x/bin/context-guard"));
+        assert!(is_temporary("/tmp/bunx-1000-context-guard@latest/node_modules/context-guard"));
+        assert!(is_temporary("/tmp/xfs-1a/dlx-22/node_modules/context-guard"));
         assert!(!is_temporary("/home/a/.local/bin/context-guard"));
     }
 }

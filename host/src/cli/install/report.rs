@@ -1,14 +1,23 @@
 //! The reports of `install`, for the terminal and as JSON. They contain no values of `env` and
 //! `headers`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use context_guard::config::redact_arguments;
 use context_guard_install::{Change, Environment, Location};
 use serde_json::{Value, json};
 
 use super::edits::{Action, FileEdit, Outcome};
+use super::gateway::GatewayPlan;
 use super::program;
+
+/// Prints the edited files that are gone, with their backups.
+pub(super) fn print_missing(files: &[(PathBuf, PathBuf)], environment: &Environment) {
+    for (file, backup) in files {
+        let (file, backup) = (short(file, environment), short(backup, environment));
+        say!("{file}: the file is gone; the file before `install` is in {backup}");
+    }
+}
 
 /// Prints each file with its result, and the changes of each server.
 pub(super) fn print(
@@ -17,7 +26,9 @@ pub(super) fn print(
     action: &Action,
     environment: &Environment,
 ) {
-    if edits.is_empty() && projects.is_empty() {
+    if edits.is_empty() && matches!(action, Action::Undo) {
+        say!("Nothing to undo.");
+    } else if edits.is_empty() && projects.is_empty() {
         say!(
             "No configuration of a client was found. Install looks for Claude Code, Claude \
              Desktop, Cursor, VS Code, Codex, Gemini CLI, Windsurf and Zed.\n\
@@ -34,10 +45,10 @@ pub(super) fn print(
             Outcome::Plan(plan) => plan.changes.iter().for_each(print_change),
             Outcome::Undo(undone) => {
                 if !undone.restored.is_empty() {
-                    let how = if undone.is_exact {
-                        "byte for byte"
-                    } else {
-                        "server by server, because the file changed since"
+                    let how = match edit.undone_names {
+                        _ if undone.is_exact => "byte for byte",
+                        Some(_) => "server by server",
+                        None => "server by server, because the file changed since",
                     };
                     say!("  restore {how}: {}", undone.restored.join(", "));
                 }
@@ -63,6 +74,11 @@ pub(super) fn print(
             location.client.title()
         );
     }
+    if edits.iter().any(FileEdit::is_change)
+        && let Some(warning) = warning(action)
+    {
+        eprintln!("context-guard: warning: {warning}");
+    }
     if let Action::Gateway(gateway) = action
         && let Some(import) = gateway.import()
     {
@@ -74,6 +90,31 @@ pub(super) fn print(
             say!("  note: {note}");
         }
         say!("");
+    }
+}
+
+/// Returns the warning that clients will start a program that may be removed. `None` if they do
+/// not.
+fn warning(action: &Action) -> Option<String> {
+    let program = match action {
+        Action::Wrap(guard) => Some(guard.program.as_str()),
+        Action::Gateway(gateway) => gateway.own_program(),
+        Action::Undo => None,
+    };
+    let program = program.filter(|program| program::is_temporary(program))?;
+    Some(format!(
+        "{program} is in a cache, which its launcher may empty: install the program, and run \
+         `install` with it"
+    ))
+}
+
+/// Prints the variables that the user has to set for a gateway.
+fn print_variables(gateway: &GatewayPlan) {
+    for (at, (name, is_in_backup)) in gateway.unset_variables().enumerate() {
+        if at == 0 {
+            say!("Set these variables for the gateway:");
+        }
+        say!("  {name}{}", if is_in_backup { ": its value is in the backup" } else { "" });
     }
 }
 
@@ -163,6 +204,9 @@ pub(super) fn print_result(edits: &[FileEdit], action: &Action, environment: &En
             (Outcome::Undo(undone), None) if !undone.restored.is_empty() => {
                 is_written = true;
                 say!("Restored {path}");
+                for backup in &edit.remaining_backups {
+                    say!("  the file before `install` remains in {}", short(backup, environment));
+                }
             }
             _ => {}
         }
@@ -172,29 +216,15 @@ pub(super) fn print_result(edits: &[FileEdit], action: &Action, environment: &En
     }
     match action {
         Action::Undo => say!("Restart the clients."),
-        Action::Wrap(guard) => {
+        Action::Wrap(_) => {
             say!("Restart the clients. `context-guard install --undo` restores the files.");
-            if program::is_temporary(&guard.program) {
-                eprintln!(
-                    "context-guard: warning: {} is in a cache, which its launcher may empty: \
-                     install the program, and run `install` again after `install --undo`",
-                    guard.program
-                );
-            }
         }
         Action::Gateway(gateway) => {
             let path = short(&gateway.path, environment);
-            if let Some(import) = gateway.import() {
+            if gateway.is_new() {
                 say!("Wrote {path}.");
-                let is_set =
-                    |name: &String| gateway.is_stdio() && import.secrets.contains_key(name);
-                let unset: Vec<&String> =
-                    import.variables.keys().filter(|name| !is_set(name)).collect();
-                if !unset.is_empty() {
-                    say!("Set these variables for the gateway:");
-                    unset.iter().for_each(|name| say!("  {name}"));
-                }
             }
+            print_variables(gateway);
             if !gateway.is_stdio() {
                 say!("Start the gateway: context-guard serve --config {path}");
             }
@@ -221,6 +251,9 @@ pub(super) fn print_json(
         })
     }));
     let mut report = json!({"dryRun": is_dry_run, "files": files});
+    if let (Some(warning), Some(members)) = (warning(action), report.as_object_mut()) {
+        members.insert("warning".to_owned(), json!(warning));
+    }
     if let (Action::Gateway(gateway), Some(members)) = (action, report.as_object_mut()) {
         members.insert(
             "gateway".to_owned(),
@@ -228,6 +261,7 @@ pub(super) fn print_json(
                 "path": gateway.path,
                 "isNew": gateway.is_new(),
                 "variables": gateway.import().map(|import| &import.variables),
+                "unset": gateway.unset_variables().map(|(name, _)| name).collect::<Vec<_>>(),
                 "skipped": gateway.import().map(|import| &import.skipped),
             }),
         );
@@ -286,6 +320,9 @@ fn file_json(edit: &FileEdit, action: &Action) -> Value {
         }
         if let Outcome::Undo(undone) = &edit.outcome {
             members.insert("isExact".to_owned(), json!(undone.is_exact));
+        }
+        if !edit.remaining_backups.is_empty() {
+            members.insert("backups".to_owned(), json!(edit.remaining_backups));
         }
         if let Some(backup) = &edit.backup {
             members.insert("backup".to_owned(), json!(backup));
