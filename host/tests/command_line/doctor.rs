@@ -55,6 +55,58 @@ fn failures_say_what_to_do() {
 }
 
 #[test]
+fn endpoints_of_gateways_are_checked() {
+    let home = Home::new();
+    let endpoint = |arguments: &str| {
+        let text = format!(
+            r#"{{"mcpServers": {{"context-guard": {{"command": "{PROGRAM}", "args": [{arguments}]}}}}}}"#
+        );
+        home.write(".cursor/mcp.json", &text);
+    };
+    endpoint(r#""stdio", "--config", "/no/gateway.yaml""#);
+    let (code, all) = checks(&home, &[]);
+    assert_eq!(code, 1, "{all:#?}");
+    let start = find(&all, "start", "cursor: context-guard");
+    assert!(start["message"].as_str().unwrap().contains("/no/gateway.yaml"), "{start}");
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let text = format!(r#"{{"mcpServers": {{"context-guard": {{"url": "http://{free}/mcp"}}}}}}"#);
+    home.write(".cursor/mcp.json", &text);
+    let (code, all) = checks(&home, &[]);
+    assert_eq!(code, 1, "{all:#?}");
+    assert_eq!(find(&all, "endpoint", "cursor: context-guard")["status"], "failed");
+}
+
+#[cfg(unix)]
+#[test]
+fn servers_start_where_the_client_starts_them() {
+    let home = Home::new();
+    let server = home.write("shop/srv", "#!/bin/sh\nexec \"$SERVER\" example-server\n");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&server, mode).unwrap();
+    let env = format!(r#""env": {{"SERVER": "{PROGRAM}"}}"#);
+    let shop = home.path("shop").display().to_string();
+    home.write(
+        ".claude.json",
+        &format!(
+            r#"{{"projects": {{"{shop}": {{"mcpServers": {{"db": {{"command": "./srv", {env}}}}}}}}}}}"#
+        ),
+    );
+    let gemini = format!(
+        r#"{{"mcpServers": {{"srv": {{"command": "$HOME/shop/srv", {env}}},
+            "gone": {{"command": "x", "cwd": "/no/folder"}}}}}}"#
+    );
+    home.write(".gemini/settings.json", &gemini);
+    home.write(".config/Code/User/settings.json", r#"{"editor.fontSize": 12 "a": 1}"#);
+    let (_, all) = checks(&home, &[]);
+    assert_eq!(find(&all, "start", &format!("claude-code: {shop}: db"))["status"], "ok");
+    assert_eq!(find(&all, "start", "gemini-cli: srv")["status"], "ok");
+    let gone = find(&all, "command", "gemini-cli: gone");
+    assert!(gone["message"].as_str().unwrap().contains("its folder /no/folder"), "{gone}");
+    let is_failed = |one: &&Value| one["status"] == "failed";
+    assert_eq!(all.iter().filter(is_failed).count(), 1, "{all:#?}");
+}
+
+#[test]
 fn gateway_file_ports_and_store_are_checked() {
     let home = Home::new();
     let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

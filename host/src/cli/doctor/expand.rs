@@ -2,17 +2,23 @@
 
 use std::path::Path;
 
+use context_guard_install::Client;
+
 /// Returns the text with `${NAME}`, `${NAME:-default}`, `${env:NAME}`, `${workspaceFolder}`,
 /// `${workspaceRoot}`, `${userHome}`, `${pathSeparator}` and `${/}` replaced by their values. Text
-/// after a `${` without `}` remains.
+/// after a `${` without `}` remains. Gemini CLI also replaces `$NAME` if the variable is set.
 ///
 /// # Errors
 /// The reference whose value is unknown, such as `${input:key}`.
-pub(super) fn expand(text: &str, file: &Path) -> Result<String, String> {
+pub(super) fn expand(client: Client, text: &str, file: &Path) -> Result<String, String> {
+    let add = |expanded: &mut String, literal: &str| match client {
+        Client::GeminiCli => add_bare(expanded, literal),
+        _ => expanded.push_str(literal),
+    };
     let mut expanded = String::new();
     let mut rest = text;
     while let Some((before, inner)) = rest.split_once("${") {
-        expanded.push_str(before);
+        add(&mut expanded, before);
         let Some((reference, after)) = inner.split_once('}') else {
             // Nothing closes the reference, so it is text.
             expanded.push_str("${");
@@ -22,8 +28,25 @@ pub(super) fn expand(text: &str, file: &Path) -> Result<String, String> {
         expanded.push_str(&value(reference, file).ok_or_else(|| format!("${{{reference}}}"))?);
         rest = after;
     }
-    expanded.push_str(rest);
+    add(&mut expanded, rest);
     Ok(expanded)
+}
+
+/// Adds a literal with `$NAME` replaced by the values of variables that are set.
+fn add_bare(expanded: &mut String, literal: &str) {
+    let mut rest = literal;
+    while let Some((before, after)) = rest.split_once('$') {
+        expanded.push_str(before);
+        let end = after.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let (name, after) =
+            after.split_at_checked(end.unwrap_or(after.len())).unwrap_or((after, ""));
+        match std::env::var(name).ok().filter(|_| !name.is_empty()) {
+            Some(value) => expanded.push_str(&value),
+            None => expanded.extend(["$", name]),
+        }
+        rest = after;
+    }
+    expanded.push_str(rest);
 }
 
 fn value(reference: &str, file: &Path) -> Option<String> {
@@ -58,11 +81,22 @@ mod tests {
     fn references_are_expanded() {
         let file = Path::new("/home/ada/shop/.vscode/mcp.json");
         let path = std::env::var("PATH").unwrap();
+        let expand = |text: &str, file: &Path| expand(Client::VsCode, text, file);
         assert_eq!(expand("a ${env:PATH} b", file).unwrap(), format!("a {path} b"));
         assert_eq!(expand("${CG_TEST_UNSET:-x}/$y", file).unwrap(), "x/$y");
         assert_eq!(expand("${workspaceFolder}/s.js", file).unwrap(), "/home/ada/shop/s.js");
         assert_eq!(expand("${input:key}", file).unwrap_err(), "${input:key}");
         assert_eq!(expand("${CG_TEST_UNSET}", file).unwrap_err(), "${CG_TEST_UNSET}");
         assert_eq!(expand("open ${ x", file).unwrap(), "open ${ x");
+    }
+
+    #[test]
+    fn bare_names_are_those_of_gemini() {
+        let file = Path::new("/home/ada/.gemini/settings.json");
+        let path = std::env::var("PATH").unwrap();
+        let gemini = |text: &str| expand(Client::GeminiCli, text, file).unwrap();
+        assert_eq!(gemini("a $PATH/b ${PATH}"), format!("a {path}/b {path}"));
+        assert_eq!(gemini("5$ $CG_TEST_UNSET $"), "5$ $CG_TEST_UNSET $");
+        assert_eq!(expand(Client::Cursor, "$PATH", file).unwrap(), "$PATH");
     }
 }

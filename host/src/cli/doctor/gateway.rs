@@ -124,6 +124,22 @@ impl<'a> ListenAddress<'a> {
     }
 }
 
+/// Checks the endpoint of a gateway in a client's file. `None` if its URL is not one of this
+/// machine.
+pub(super) fn endpoint(subject: &str, url: &str) -> Option<Check> {
+    let url: http::Uri = url.parse().ok()?;
+    let host = url.host().filter(|host| matches!(*host, "127.0.0.1" | "[::1]" | "localhost"))?;
+    let uses_tls = url.scheme_str() == Some("https");
+    let port = url.port_u16().unwrap_or(if uses_tls { 443 } else { 80 });
+    let address = format!("{host}:{port}");
+    Some(if is_gateway(ListenAddress::new("url", &address, uses_tls)) {
+        Check::ok("endpoint", subject, format!("a gateway answers at {address}"))
+    } else {
+        Check::failed("endpoint", subject, format!("no gateway answers at {address}"))
+            .advise("context-guard serve --config FILE, with the gateway file of `install`")
+    })
+}
+
 /// Checks all addresses at which a gateway with this configuration listens.
 fn ports(config: &Config) -> Vec<Check> {
     let plain = |setting, address| ListenAddress::new(setting, address, false);
@@ -238,6 +254,25 @@ mod tests {
         // A fatal alert in TLS 1.2 framing: decode error.
         assert!(is_tls_alert(&[21, 3, 3, 0, 2, 2, 50]));
         assert!(!is_tls_alert(b"HTTP/1.1 400 Bad Request\r\n") && !is_tls_alert(b""));
+    }
+
+    #[test]
+    fn endpoints_of_this_machine_are_checked() {
+        let status = |url: &str| endpoint("cursor: context-guard", url).map(|one| one.status);
+        // A port that was free a moment ago, so that nothing answers there.
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        assert_eq!(status(&format!("http://{address}/mcp")), Some(super::super::Status::Failed));
+        assert_eq!(status("https://gateway.example/mcp"), None);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let answering = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            // Unread bytes would reset the connection.
+            let _ = stream.read(&mut [0; 512]).unwrap();
+            stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").unwrap();
+        });
+        assert_eq!(status(&format!("http://{address}/mcp")), Some(super::super::Status::Ok));
+        answering.join().unwrap();
     }
 
     #[test]

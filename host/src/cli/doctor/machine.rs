@@ -35,7 +35,7 @@ fn own_program() -> Check {
     match program::own_path() {
         Ok(path) if program::is_temporary(&path) => {
             Check::warning("program", "context-guard", format!("{version}, in a cache: {path}"))
-                .advise("install the program, so that its path remains: see the installation page")
+                .advise("install the program, so that its path remains")
         }
         Ok(path) => Check::ok("program", "context-guard", format!("{version} at {path}")),
         Err(error) => Check::failed("program", "context-guard", error.to_string()),
@@ -89,13 +89,7 @@ pub(super) fn others_may(path: &Path) -> Option<u32> {
 
 /// Checks the versions of node and Python if one of the commands needs them.
 pub(super) fn runtimes<'a>(commands: impl Iterator<Item = &'a [String]>) -> Vec<Check> {
-    let programs: Vec<String> = commands
-        .filter_map(|command| command.first())
-        .map(|program| {
-            let name = program.rsplit(['/', '\\']).next().unwrap_or(program);
-            name.split('.').next().unwrap_or(name).to_ascii_lowercase()
-        })
-        .collect();
+    let programs: Vec<String> = commands.flat_map(programs).collect();
     let mut checks = Vec::new();
     for (runtime, users, major, minor, url) in RUNTIMES {
         if !programs.iter().any(|program| users.contains(&program.as_str())) {
@@ -118,6 +112,29 @@ pub(super) fn runtimes<'a>(commands: impl Iterator<Item = &'a [String]>) -> Vec<
     checks
 }
 
+/// Returns the names of the programs that a command line starts: its own, and those that follow a
+/// guard, `env` or `cmd`.
+fn programs(command: &[String]) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut rest = command;
+    while let Some((program, arguments)) = rest.split_first() {
+        let name = program.rsplit(['/', '\\']).next().unwrap_or(program);
+        let name = name.split('.').next().unwrap_or(name).to_ascii_lowercase();
+        let is_setting = |one: &&String| one.starts_with('-') || one.contains('=');
+        let skipped = match name.as_str() {
+            "env" => arguments.iter().take_while(is_setting).count(),
+            "cmd" => arguments.iter().take_while(|one| one.starts_with('/')).count(),
+            _ => arguments.len(),
+        };
+        names.push(name);
+        rest = match config::guarded_command(rest) {
+            Some(inner) => inner,
+            None => arguments.get(skipped..).unwrap_or_default(),
+        };
+    }
+    names
+}
+
 /// Returns the version that a program prints, as text and as numbers. `None` if it prints none.
 fn version(program: &str) -> Option<(String, (u32, u32))> {
     let output = Command::new(program).arg("--version").stdin(Stdio::null()).output().ok()?;
@@ -127,4 +144,23 @@ fn version(program: &str) -> Option<(String, (u32, u32))> {
         text.get(start..)?.split('.').map(|part| part.parse::<u32>().unwrap_or_default());
     let version = (numbers.next()?, numbers.next().unwrap_or_default());
     Some((text, version))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::programs;
+
+    #[test]
+    fn programs_behind_a_guard_are_found() {
+        for (line, expected) in [
+            ("/opt/bin/context-guard wrap -- npx -y x", "context-guard npx"),
+            ("npx -y context-guard wrap -- uvx x", "npx uvx"),
+            ("env A=b /usr/bin/node x.js", "env node"),
+            ("cmd /c npx x", "cmd npx"),
+            ("node npx", "node"),
+        ] {
+            let line: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            assert_eq!(programs(&line).join(" "), expected, "{line:?}");
+        }
+    }
 }
