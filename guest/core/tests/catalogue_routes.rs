@@ -185,8 +185,8 @@ fn search_has_a_minimum_score() {
     assert!(scores("9").is_empty());
 }
 
-/// Follows the links of a route from an offset of 0, each body within `tokens`. Returns the items of
-/// all bodies, named by their member `name`.
+/// Follows the links of a route from an offset of 0, each body within `tokens`. Returns the items
+/// of all bodies, named by their member `name`.
 fn follow(host: &mut Host, path: &str, list: &str, name: &str, size: &str) -> Vec<String> {
     const TOKENS: u64 = 600;
     let (mut offset, mut seen) = ("0".to_owned(), Vec::new());

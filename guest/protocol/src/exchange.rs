@@ -72,7 +72,8 @@ impl HttpExchange {
                 caller.server = Some(format!("{authority}{path}#{}", caller.session));
                 let encoding = (head.header)("content-encoding");
                 let is_compressed = header::is_encoded(encoding.as_deref());
-                ExchangeKind::Mcp(McpExchange::new(caller, is_compressed))
+                let may_be_other = settings.mcp == ["*"] && !has_mcp_headers(head);
+                ExchangeKind::Mcp(McpExchange::new(caller, is_compressed, may_be_other))
             }
             _ => ExchangeKind::Ignored,
         };
@@ -277,9 +278,20 @@ impl HttpExchange {
 /// Returns true for a POST of JSON to a path that speaks MCP. A compressed body counts, too: the
 /// exchange refuses it.
 fn is_mcp(settings: &Settings, head: &RequestHead<'_>, path: &str) -> bool {
+    let media_type = (head.header)("content-type").unwrap_or_default();
+    let media_type = media_type.split(';').next().unwrap_or_default().trim();
     head.method == "POST"
-        && header::is_json(&(head.header)("content-type").unwrap_or_default())
+        && media_type.eq_ignore_ascii_case("application/json")
         && settings.mcp.iter().any(|pattern| glob::matches(pattern, path))
+}
+
+/// Returns true if a request has a header that clients of MCP send and others do not: all accept
+/// event streams (MCP 2025-11-25, Streamable HTTP).
+fn has_mcp_headers(head: &RequestHead<'_>) -> bool {
+    let header = |name: &str| (head.header)(name).unwrap_or_default();
+    header("accept").contains("text/event-stream")
+        || !header("mcp-protocol-version").is_empty()
+        || !header("mcp-session-id").is_empty()
 }
 
 /// Returns the caller of a request. `header` returns the value of a header by its lower-case name.

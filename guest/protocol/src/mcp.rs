@@ -25,6 +25,8 @@ pub(crate) struct McpExchange {
     is_resumable: bool,
     /// True if the body of the request has a `content-encoding`.
     is_compressed: bool,
+    /// True if the request may be one to another API, whose body the guard need not read.
+    may_be_other: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -34,8 +36,8 @@ struct PendingRequest {
 }
 
 impl McpExchange {
-    pub(crate) fn new(caller: Caller, is_compressed: bool) -> Self {
-        Self { caller, is_compressed, ..Self::default() }
+    pub(crate) fn new(caller: Caller, is_compressed: bool, may_be_other: bool) -> Self {
+        Self { caller, is_compressed, may_be_other, ..Self::default() }
     }
 
     pub(crate) fn caller(&self) -> &Caller {
@@ -52,6 +54,13 @@ impl McpExchange {
         let compressed =
             (self.is_compressed && !body.is_empty()).then_some(RequestFault::Compressed);
         if let Some(fault) = compressed.or_else(|| request_fault(body)) {
+            if self.may_be_other && fault.is_of_body() {
+                return RequestAction::Forward {
+                    body: None,
+                    target: None,
+                    mcp_headers: Vec::new(),
+                };
+            }
             return RequestAction::Respond(fault.response());
         }
         let requests = Body::parse(body);

@@ -43,6 +43,11 @@ pub enum RequestFault {
 }
 
 impl RequestFault {
+    /// Returns true if the body as a whole cannot be read, so that it may be no message of MCP.
+    pub(crate) fn is_of_body(&self) -> bool {
+        matches!(self, Self::Compressed | Self::NotUtf8 | Self::NotJson)
+    }
+
     /// Returns the HTTP status of the response to such a request.
     #[must_use]
     pub fn status(&self) -> u16 {
@@ -121,7 +126,12 @@ pub fn request_fault(body: &[u8]) -> Option<RequestFault> {
     if Scanner::new(body, Form::Raw).skip_value().is_err_and(|fault| fault == ScanError::TooDeep) {
         return Some(RequestFault::TooDeep);
     }
-    Body::parse(body).messages().iter().find_map(|message| {
+    let messages = Body::parse(body);
+    // A batch whose messages cannot be told apart, such as one with `NaN`.
+    if matches!(messages, Body::Single(_)) && body.trim_ascii_start().first() == Some(&b'[') {
+        return Some(RequestFault::NotJson);
+    }
+    messages.messages().iter().find_map(|message| {
         // Numbers such as `NaN` do not change which members there are.
         let valid = non_finite::replaced(message);
         let message = std::str::from_utf8(valid.as_deref().unwrap_or(message));
@@ -156,7 +166,8 @@ fn message_fault(message: &str) -> Option<RequestFault> {
     let called = called?;
     let value =
         |name: &str| found.iter().find(|(key, _)| key == name).map(|(_, value)| value.get());
-    if let Some(name) = ["result", "error"].into_iter().find(|name| value(name).is_some()) {
+    let is_given = |name: &&str| value(name).is_some_and(|value| value != "null");
+    if let Some(name) = ["result", "error"].into_iter().find(is_given) {
         return Some(RequestFault::Ambiguous(name.to_owned()));
     }
     if value("id").is_none_or(|id| id == "null") {
@@ -208,6 +219,7 @@ mod tests {
             r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{"Name":1,"name":2,"name":3}}}"#,
             r#"[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"notifications/initialized"}]"#,
             r#"{"jsonrpc":"2.0","id":1,"result":{"content":[]}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","result":null,"error":null}"#,
             r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{"x":NaN}}}"#,
             r#"{"Id":5,"Method":"card","id":6,"method":"cash"}"#,
             r#"{"Name":"a","name":"b"}"#,
@@ -247,7 +259,9 @@ mod tests {
         assert_eq!(fault(&deep), Some(RequestFault::TooDeep));
         let gzip = b"\x1f\x8b\x08\0\0\0\0\0\0\x03";
         assert_eq!(request_fault(gzip), Some(RequestFault::NotUtf8));
-        for body in ["no JSON", "[", "{'id':1}", "{\"id\":1,}", "{} {}", r#"{"\ud800":1}"#] {
+        let batch =
+            r#"[{"id":1,"method":"tools/call","params":{"name":"a","arguments":{"x":NaN}}}]"#;
+        for body in [batch, "no JSON", "[", "{'id':1}", "{\"id\":1,}", "{} {}", r#"{"\ud800":1}"#] {
             assert_eq!(fault(body), Some(RequestFault::NotJson), "{body}");
         }
     }

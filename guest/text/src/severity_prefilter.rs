@@ -95,8 +95,8 @@ const HAS_BYTE_SHUFFLE: bool =
 
 /// The three-letter parts of words such as `error` and `warning` that are searched. In other
 /// languages, these are `schwerwiegend`, `varning`, `grave`, `fehler`, `advertencia`, `allvarlig`,
-/// `avvertenza`, `aviso` and `attention`. Each of the eight sets is one bit in [`NIBBLE_TABLES`]. The grouping keeps
-/// accidental matches rare.
+/// `avvertenza`, `aviso` and `attention`. Each of the eight sets is one bit in [`NIBBLE_TABLES`].
+/// The grouping keeps accidental matches rare.
 const WORDS: [&[&[u8; 3]]; 8] = [
     &[b"err", b"thr", b"ero"],
     &[b"war", b"wrn", b"ale"],

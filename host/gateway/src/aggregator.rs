@@ -44,6 +44,7 @@ mod subscriptions;
 mod translate;
 mod upstream_list;
 mod usage;
+mod withheld;
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;

@@ -10,9 +10,10 @@ use context_guard_protocol::answer::{
     AnswerCheck, check_answer, find_id, quote, resembles_answer, trim_padding,
 };
 use context_guard_protocol::batch::{Body, join_batch};
-use context_guard_protocol::{Envelope, LISTS_TOOLS, PendingRequests, RequestId, request_fault};
+use context_guard_protocol::{Envelope, LISTS_TOOLS, PendingRequests, RequestId};
 use serde_json::value::RawValue;
 
+use self::requests::refuse_ambiguous;
 use super::exchange::Exchange;
 use crate::engine::CallContext;
 use crate::filter::Filter;
@@ -218,24 +219,17 @@ impl Session {
     /// answered with an error.
     #[must_use]
     pub fn from_client<'m>(&self, message: &'m [u8]) -> FromClient<'m> {
-        self.pass_from_client(message, None)
+        let refused = |refusal| FromClient { upstream: None, client: Some(refusal) };
+        refuse_ambiguous(message).map_or_else(|| self.pass_from_client(message, None), refused)
     }
 
-    /// Does the same as [`Self::from_client`], for a message whose transport names the client whose
-    /// profile applies.
+    /// Does the same as [`Self::from_client`], for a message that the transport has checked, and
+    /// whose transport names the client whose profile applies.
     pub(crate) fn pass_from_client<'m>(
         &self,
         message: &'m [u8],
         profile: Option<&str>,
     ) -> FromClient<'m> {
-        // A line without an object is no message: the server answers it as without a guard.
-        let is_message = message.contains(&b'{');
-        if let Some(fault) = request_fault(message).filter(|_| is_message) {
-            let id = Envelope::read(message).and_then(|envelope| envelope.id());
-            let id = id.as_ref().map_or("null", RequestId::as_str);
-            let refusal = reply::error(id, fault.code(), &fault.to_string());
-            return FromClient { upstream: None, client: Some(refusal) };
-        }
         let Body::Batch(messages) = Body::parse(message) else {
             return self.one_from_client(message, profile);
         };

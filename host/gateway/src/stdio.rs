@@ -183,7 +183,7 @@ async fn answers<C: AsyncWrite + Unpin>(
         };
         for answer in answers {
             if let Err(error) = send(&mut *client.lock().await, answer, lines.bytes(), end).await {
-                // The server's output is still read, because a full pipe would keep it from exiting.
+                // The server's output is still read: a full pipe would keep it from exiting.
                 debug!("the client no longer reads: {error}");
                 client_gone.notify_one();
             }

@@ -81,11 +81,10 @@ impl Gateway {
             events: Mutex::default(),
         });
         let mut requests = JoinSet::new();
-        let gone = front.client_gone.notified();
         let is_stopped = tokio::select! {
             ended = front.read_lines(input, &mut requests) => ended.map(|()| false),
             () = stop => Ok(true),
-            () = gone => Ok(true),
+            () = front.client_gone.notified() => Ok(true),
         };
         if is_stopped.as_ref().is_ok_and(|stopped| *stopped) {
             requests.abort_all();

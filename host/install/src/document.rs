@@ -36,8 +36,8 @@ impl Document {
         Ok(Self { client, has_mark, text: text.to_owned(), root })
     }
 
-    /// Returns true if a file of settings may have servers, even if it cannot be parsed: it contains
-    /// the names of the members in which the client's settings have them.
+    /// Returns true if a file of settings may have servers, even if it cannot be parsed: it
+    /// contains the names of the members in which the client's settings have them.
     #[must_use]
     pub fn may_have_servers(client: Client, bytes: &[u8]) -> bool {
         let text = String::from_utf8_lossy(bytes);

@@ -159,9 +159,9 @@ impl Journal {
         Ok(steps.collect())
     }
 
-    /// Writes the result of an edit to its file: first the record and the backup, then the file. If
-    /// the file cannot be written, removes both again. `seconds` is the time since 1970. Returns the
-    /// path of the backup. Waits while another process writes.
+    /// Writes the result of an edit to its file: first the record and the backup, then the file.
+    /// If the file cannot be written, removes both again. `seconds` is the time since 1970. Returns
+    /// the path of the backup. Waits while another process writes.
     ///
     /// # Errors
     /// [`Error::File`]. [`Error::Refused`] if the file changed since it was read.
@@ -206,7 +206,7 @@ impl Journal {
         create_private_folder(&self.folder)?;
         let path = self.folder.join("lock");
         let open = || {
-            let file = fs::OpenOptions::new().create(true).append(true).open(&path)?;
+            let file = fs::OpenOptions::new().create(true).read(true).append(true).open(&path)?;
             match file.lock() {
                 // Some network file systems have no locks.
                 Err(error) if error.kind() == io::ErrorKind::Unsupported => {}
@@ -245,14 +245,15 @@ impl Journal {
                 is_undone: false,
             },
         );
-        for old in records.drain(records.len().min(MAX_RECORDS)..) {
+        let evicted = evict(&mut records);
+        write_records(&folder, &records)?;
+        for old in evicted {
             let _ = fs::remove_file(folder.join(old.backup));
         }
-        write_records(&folder, &records)?;
         Ok(folder.join(backup))
     }
 
-    /// Ends the records of edits that an undo has reverted: all, or those of the servers in `names`.
+    /// Ends the records of edits that an undo has reverted: all, or those of servers in `names`.
     /// Keeps those of unfinished servers, which a later undo can restore. Deletes a backup only if
     /// the file has its contents again. Returns the others of the ended records.
     fn finish(
@@ -305,6 +306,17 @@ impl Journal {
     }
 }
 
+/// Removes the records beyond [`MAX_RECORDS`], and returns them. An undone edit makes room before
+/// one that can still be undone. The newest record is first.
+fn evict(records: &mut Vec<Record>) -> Vec<Record> {
+    let mut evicted = Vec::new();
+    while records.len() > MAX_RECORDS {
+        let undone = records.iter().rposition(|record| record.is_undone);
+        evicted.push(records.remove(undone.unwrap_or(MAX_RECORDS)));
+    }
+    evicted
+}
+
 fn read_records(folder: &Path) -> Result<Vec<Record>> {
     let path = folder.join("records.json");
     let bytes = match fs::read(&path) {
@@ -341,4 +353,31 @@ fn write_private(path: &Path, bytes: &[u8]) -> Result<()> {
     draft.as_file().sync_all().map_err(fail)?;
     draft.persist(path).map_err(|error| fail(error.error))?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn undone_edits_make_room_first() {
+        let record = |seconds: u64, is_undone: bool| Record {
+            client: "cursor".to_owned(),
+            path: String::new(),
+            seconds,
+            before: String::new(),
+            after: String::new(),
+            backup: format!("{seconds}.backup"),
+            servers: Vec::new(),
+            removed: Vec::new(),
+            added: None,
+            is_undone,
+        };
+        // The oldest edit can still be undone.
+        let newest = MAX_RECORDS as u64 + 1;
+        let mut records: Vec<Record> = (1..=newest).rev().map(|at| record(at, at > 1)).collect();
+        let evicted = evict(&mut records);
+        assert_eq!(evicted.iter().map(|record| record.seconds).collect::<Vec<_>>(), [2]);
+        assert_eq!(records.last().map(|record| record.seconds), Some(1));
+    }
 }

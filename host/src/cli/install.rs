@@ -189,7 +189,8 @@ impl Install {
         }
         let program = program::own_path()?;
         if let Some(file) = &self.gateway {
-            return Ok(Action::Gateway(gateway::plan(file, self.stdio, program, locations)?));
+            let plan = gateway::plan(file, self.stdio, program, locations)?;
+            return Ok(Action::Gateway(Box::new(plan)));
         }
         let mut guard = context_guard_install::Guard::new(program);
         guard.uses_scripts = cfg!(windows);

@@ -137,7 +137,7 @@ impl Wrap {
     }
 }
 
-/// Fails if the server's command begins with an option, which is then a misspelled option of `wrap`.
+/// Fails if the server's command begins with an option: a misspelled option of `wrap`.
 fn check_program(command: &[String]) -> Result<()> {
     if let Some(option) = command.first().filter(|program| program.starts_with('-')) {
         bail!(UsageError(format!(

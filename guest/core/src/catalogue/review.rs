@@ -36,7 +36,8 @@ pub(super) fn review(merged: &mut MergedList<'_>, settings: &CatalogueSettings) 
         if settings.is_trusted(&endpoint) {
             return false;
         }
-        let mut is_suspicious = false;
+        // A definition that cannot be read cannot be examined.
+        let mut is_suspicious = Json::parse(tool.definition).is_none();
         for suspicion in Json::parse(tool.definition).iter().flat_map(suspicions) {
             is_suspicious |= suspicion.kind.is_severe();
             if suspicion.kind.is_severe() && suspicious.len() < MAX_REPORTED {

@@ -92,6 +92,7 @@ fn other_messages_pass() {
 
 #[test]
 fn requests_that_the_guard_cannot_read_are_refused() {
+    let settings = Settings { mcp: vec!["/mcp".to_owned()], ..Settings::default() };
     let mut filter = Short::default();
     let repeated = br#"{"id":1,"method":"ping","method":"tools/call"}"#.as_slice();
     let without_id = br#"{"method":"tools/call","params":{"name":"wrapped"}}"#;
@@ -104,15 +105,25 @@ fn requests_that_the_guard_cannot_read_are_refused() {
         (repeated, "-32600"),
         (without_id, "-32600"),
     ] {
-        let action = mcp(&Settings::default()).on_request(&mut filter, body);
+        let action = mcp(&settings).on_request(&mut filter, body);
         let RequestAction::Respond(response) = action else { panic!("{body:?} is forwarded") };
         assert_eq!(response.status, 400);
         assert!(String::from_utf8(response.body).unwrap().contains(code));
     }
     let headers = [("content-type", "application/json"), ("content-encoding", "gzip")];
-    let mut compressed = open(&Settings::default(), "POST", "/mcp", &headers);
+    let mut compressed = open(&settings, "POST", "/mcp", &headers);
     let action = compressed.on_request(&mut filter, b"\x1f\x8b");
     assert!(matches!(action, RequestAction::Respond(response) if response.status == 415));
+    // Without paths of MCP, such a request may be to another API. Clients of MCP accept events.
+    let is_refused = |accept: &str, body: &[u8]| {
+        let headers = [&headers[..], &[("accept", accept)]].concat();
+        let mut exchange = open(&Settings::default(), "POST", "/orders", &headers);
+        matches!(exchange.on_request(&mut Short::default(), body), RequestAction::Respond(_))
+    };
+    assert!(is_refused("application/json, text/event-stream", b"\x1f\x8b"));
+    assert!(!is_refused("application/json", b"\x1f\x8b"));
+    let lines = open(&settings, "POST", "/mcp", &[("content-type", "application/jsonl")]);
+    assert!(lines.is_ignored());
 }
 
 #[test]

@@ -17,6 +17,7 @@ use super::client::{Client, Origin};
 use super::instructions::first_names;
 use super::lists::MergedTools;
 use super::usage::tool_usage;
+use super::withheld::Withheld;
 use crate::catalogue_tools::{redirected_call, selects_tools, version_of};
 use crate::exchange::{Exchange, NextStep};
 use crate::message::{Head, member, with_member};
@@ -36,7 +37,7 @@ const MAX_OWNERS: NonZeroUsize = NonZeroUsize::new(4_096).unwrap();
 
 /// The data on which the list of a client depends.
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct ListKey {
+pub(super) struct ListKey {
     version: String,
     revision: u64,
     /// The name of a stateful client. Lists of stateless clients do not depend on it.
@@ -64,15 +65,13 @@ impl UsageSnapshot {
     }
 }
 
-type CachedLists = Mutex<LruCache<ListKey, Arc<CatalogueList>>>;
-
 /// The lists that the guard made from merged lists, and the usage of tools.
 pub(super) struct Catalogues {
-    lists: CachedLists,
-    /// Lists of the tools of one upstream, by which a call of one of them is decided.
-    reviews: CachedLists,
+    lists: Mutex<LruCache<ListKey, Arc<CatalogueList>>>,
+    /// The withheld tools of one upstream, by the version of its list and the revision.
+    pub(super) withheld: Mutex<LruCache<(String, u64), Arc<Withheld>>>,
     /// For each revision of the guard, true if its policy withholds definitions.
-    holds: Mutex<LruCache<u64, bool>>,
+    pub(super) holds: Mutex<LruCache<u64, bool>>,
     /// The last list of each owner of stored answers under a revision. It determines which tools
     /// are withheld.
     current: Mutex<LruCache<OwnerRevision, Arc<CatalogueList>>>,
@@ -87,7 +86,7 @@ impl Catalogues {
         let usage = tool_usage(recorder, &upstreams).unwrap_or_default();
         Self {
             lists: Mutex::new(LruCache::new(MAX_LISTS)),
-            reviews: Mutex::new(LruCache::new(MAX_OWNERS)),
+            withheld: Mutex::new(LruCache::new(MAX_OWNERS)),
             holds: Mutex::new(LruCache::new(MAX_REVISIONS)),
             current: Mutex::new(LruCache::new(MAX_OWNERS)),
             usage: Mutex::new(UsageSnapshot::new(usage, DEFAULT_RECOMPUTE)),
@@ -124,7 +123,7 @@ impl Catalogues {
 
     /// Returns the version of a client's catalogue: a hash of the visible tools, their usage, and
     /// the changes and approvals of definitions.
-    fn version(&self, merged: &MergedTools) -> String {
+    pub(super) fn version(&self, merged: &MergedTools) -> String {
         let mut hash = Sha256::new();
         hash.update(&lock(&self.usage).digest);
         hash.update((merged.unlisted.len() as u64).to_le_bytes());
@@ -143,20 +142,13 @@ impl Catalogues {
         version_of(&hash.finalize())
     }
 
-    /// Parses the list in a response of the guard, and puts it in `cache`. Returns `None` if the
-    /// guard did not make the list.
-    fn learn(
-        &self,
-        cache: &CachedLists,
-        key: ListKey,
-        response: &[u8],
-    ) -> Option<Arc<CatalogueList>> {
+    /// Parses the list in a response of this revision of the guard. Returns `None` if the guard did
+    /// not make the list.
+    fn learn(&self, revision: u64, response: &[u8]) -> Option<Arc<CatalogueList>> {
         let (list, recompute) = parse_list(response)?;
         lock(&self.usage).recompute = recompute;
-        lock(&self.holds).put(key.revision, list.holds);
-        let list = Arc::new(list);
-        lock(cache).put(key, Arc::clone(&list));
-        Some(list)
+        lock(&self.holds).put(revision, list.holds);
+        Some(Arc::new(list))
     }
 
     /// Stores the list that clients of this owner now receive.
@@ -191,8 +183,7 @@ impl Aggregator {
     /// guard makes none.
     pub(super) async fn list_tools(&self, origin: &Origin<'_>, head: &Head<'_>) -> Vec<u8> {
         let merged = self.lists.merged_tools(origin, head.parameters().meta).await;
-        let list =
-            self.catalogue_list(origin, head.raw_id(), &merged, &self.catalogues.lists).await;
+        let list = self.catalogue_list(origin, head.raw_id(), &merged).await;
         if let Some(list) = &list {
             let exchange = self.forwarder.begin(origin, None, &[]);
             let revision = self.filter.revisions().choose(&exchange.context).number;
@@ -209,14 +200,28 @@ impl Aggregator {
         origin: &Origin<'_>,
         id: &str,
         merged: &MergedTools,
-        cache: &CachedLists,
     ) -> Option<Arc<CatalogueList>> {
+        let exchange = self.catalogue_exchange(origin, &list_request(id), merged);
+        let key = self.list_key(origin.client, &exchange);
+        if let Some(list) = lock(&self.catalogues.lists).get(&key).cloned() {
+            return Some(list);
+        }
+        let (key, list) = self.guarded_list(origin, id, merged).await?;
+        lock(&self.catalogues.lists).put(key, Arc::clone(&list));
+        Some(list)
+    }
+
+    /// Returns the list that the guard makes of the merged list, with its key in the cache. `None`
+    /// if the guard makes none.
+    pub(super) async fn guarded_list(
+        &self,
+        origin: &Origin<'_>,
+        id: &str,
+        merged: &MergedTools,
+    ) -> Option<(ListKey, Arc<CatalogueList>)> {
         let request = list_request(id);
         let mut exchange = self.catalogue_exchange(origin, &request, merged);
         let key = self.list_key(origin.client, &exchange);
-        if let Some(list) = lock(cache).get(&key).cloned() {
-            return Some(list);
-        }
         let next = run_blocking(
             &self.filter,
             &origin.client.caller,
@@ -228,27 +233,8 @@ impl Aggregator {
             NextStep::Forward(Some(_)) | NextStep::Answer(..) => return None,
         }
         let shaped = self.compile(origin, &exchange, id, merged).await?;
-        self.catalogues.learn(cache, key, &shaped)
-    }
-
-    /// Returns true if policy withholds the current definition of a tool of the upstream at index
-    /// `server` from the client, or no definition of the upstream is known. `name` is
-    /// client-visible.
-    ///
-    /// Each call is decided by itself: the client may not have listed the tools since the start,
-    /// since a change of the policy, or since an approval.
-    pub(super) async fn is_withheld(&self, origin: &Origin<'_>, server: usize, name: &str) -> bool {
-        let exchange = self.forwarder.begin(origin, None, &[]);
-        let revision = self.filter.revisions().choose(&exchange.context).number;
-        if lock(&self.catalogues.holds).get(&revision) == Some(&false) {
-            return false;
-        }
-        let merged = self.lists.tools_of_one(origin, server).await;
-        let reviews = &self.catalogues.reviews;
-        let Some(list) = self.catalogue_list(origin, "0", &merged, reviews).await else {
-            return false;
-        };
-        list.holds && (merged.lists.is_empty() || list.held.contains(name))
+        let list = self.catalogues.learn(key.revision, &shaped)?;
+        Some((key, list))
     }
 
     /// Sends the merged list through the guard. Returns the guard's response, or `None` if the

@@ -152,8 +152,8 @@ impl Aggregator {
         };
         let renamed = renamed(request, &own_name);
         if is_call {
-            if self.is_withheld(origin, server, name).await {
-                return unknown_tool(request, name);
+            if let Some(refusal) = self.refuse_withheld(origin, server, name, request).await {
+                return refusal;
             }
             self.lists.ensure_tools_seen(origin, server).await;
             if let Some(refusal) = self.refuse_headers(origin, server, head, &renamed) {
@@ -244,10 +244,11 @@ impl Aggregator {
             return reply::failure(request, reply::UPSTREAM_UNAVAILABLE, reason);
         };
         let client_name = self.router.client_names.to_client_name(server, tool);
-        if self.is_hidden_tool(origin, &client_name)
-            || self.is_withheld(origin, server, &client_name).await
-        {
+        if self.is_hidden_tool(origin, &client_name) {
             return unknown_tool(request, &client_name);
+        }
+        if let Some(refusal) = self.refuse_withheld(origin, server, &client_name, request).await {
+            return refusal;
         }
         let call = renamed(call, tool);
         self.forwarder.send_and_follow(origin, server, exchange, request, call).await
@@ -382,7 +383,7 @@ impl Aggregator {
 }
 
 /// Returns the error response to a call of a tool that the client must not call.
-fn unknown_tool(request: &[u8], name: &str) -> Vec<u8> {
+pub(super) fn unknown_tool(request: &[u8], name: &str) -> Vec<u8> {
     let id = Head::read(request).map_or("null", |head| head.raw_id());
     reply::error(id, reply::INVALID_PARAMS, &format!("no tool {name:?}"))
 }

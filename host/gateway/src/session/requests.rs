@@ -2,11 +2,22 @@
 
 use std::borrow::Cow;
 
-use context_guard_protocol::RequestId;
+use context_guard_protocol::{Envelope, RequestId, request_fault};
 
 use super::{FromClient, Session};
 use crate::exchange::{Exchange, NextStep};
+use crate::reply;
 use crate::telemetry::Outcome;
+
+/// Returns the error response to a message that the server may read differently than the guard.
+/// `None` if there is no such risk.
+pub(super) fn refuse_ambiguous(message: &[u8]) -> Option<Vec<u8>> {
+    // A line without an object is no message: the server answers it as without a guard.
+    let fault = request_fault(message).filter(|_| message.contains(&b'{'))?;
+    let id = Envelope::read(message).and_then(|envelope| envelope.id());
+    let id = id.as_ref().map_or("null", RequestId::as_str);
+    Some(reply::error(id, fault.code(), &fault.to_string()))
+}
 
 impl Session {
     /// Passes a request through the filter. Stores the request as pending if it goes to the

@@ -12,7 +12,7 @@ use super::gateway::GatewayPlan;
 /// The kind of edit that the command line selects.
 pub(super) enum Action {
     Wrap(Guard),
-    Gateway(GatewayPlan),
+    Gateway(Box<GatewayPlan>),
     Undo,
 }
 

@@ -99,7 +99,7 @@ impl Aggregator {
         let (upstream, definition) = self.program_definition(origin, server, &name).await?;
         let client_name = self.router.client_names.to_client_name(server, &name);
         if self.is_hidden_tool(origin, &client_name)
-            || self.is_withheld(origin, server, &client_name).await
+            || self.withheld(origin, server).await.has(&client_name)
         {
             return Err(self.unknown_tool(origin, server, &upstream, &name).await);
         }

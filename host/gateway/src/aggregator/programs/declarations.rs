@@ -25,12 +25,15 @@ impl Aggregator {
         let merged = self.lists.known_tools(origin).await;
         let (mut text, mut count) = (String::new(), 0_usize);
         for (server, (upstream, list)) in merged.each() {
+            let withheld = self.withheld(origin, server).await;
             for entry in &list.entries {
                 let full = format!("{upstream}.{}", entry.key);
                 let client_name = self.router.client_names.to_client_name(server, &entry.key);
                 let is_named =
                     names.iter().any(|name| glob::matches(name, &full) || *name == client_name);
-                if !is_named || self.is_hidden_tool(origin, &client_name) {
+                let is_hidden =
+                    || withheld.has(&client_name) || self.is_hidden_tool(origin, &client_name);
+                if !is_named || is_hidden() {
                     continue;
                 }
                 count += 1;

@@ -29,10 +29,12 @@ impl Aggregator {
     ) -> Result<Vec<String>, String> {
         let upstream = self.servers().get(server).map_or("", |server| server.name.as_str());
         let list = self.lists.tools_of(origin, server).await?;
+        let withheld = self.withheld(origin, server).await;
         let names = list.entries.iter().filter(|entry| {
             let client_name = self.router.client_names.to_client_name(server, &entry.key);
             let definition = serde_json::from_str::<Value>(&entry.json);
             definition.is_ok_and(|definition| self.may_call(upstream, &entry.key, &definition))
+                && !withheld.has(&client_name)
                 && !self.is_hidden_tool(origin, &client_name)
         });
         Ok(names.map(|entry| entry.key.clone()).collect())
