@@ -9,17 +9,9 @@ use context_guard_install::{
 };
 
 use super::expand::expand;
+use super::probe::FoundServer;
 use super::{Check, gateway, machine};
 use crate::cli::server_process::ServerCommand;
-
-/// A server that can be started.
-pub(super) struct FoundServer {
-    pub(super) subject: String,
-    /// The command line as it is configured.
-    pub(super) command_line: Vec<String>,
-    /// The command that is executed, with its environment.
-    pub(super) command: Command,
-}
 
 /// The place of a server's definition.
 struct Place<'a> {

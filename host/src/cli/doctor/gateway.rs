@@ -11,7 +11,7 @@ use context_guard::clock::SystemClock;
 use context_guard::config::{self, Config, Upstream};
 
 use super::Check;
-use super::clients::FoundServer;
+use super::probe::FoundServer;
 use crate::cli::config_files::missing_program;
 #[cfg(target_os = "linux")]
 use crate::cli::run_sandboxed;

@@ -1,11 +1,20 @@
 //! Starts each server once, and requests its tools within a time limit.
 
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::Check;
-use super::clients::FoundServer;
 use crate::cli::server_process::ServerProcess;
+
+/// A server that can be started.
+pub(super) struct FoundServer {
+    pub(super) subject: String,
+    /// The command line as it is configured.
+    pub(super) command_line: Vec<String>,
+    /// The command that is executed, with its environment.
+    pub(super) command: Command,
+}
 
 /// The number of servers that run at the same time.
 const PARALLEL: usize = 4;
