@@ -18,37 +18,50 @@ pub(super) enum Compared<'o> {
     Nothing,
     Null,
     Boolean(bool),
-    Number(PathNumber),
+    Number(PathNumber<'o>),
     Text(Cow<'o, str>),
     /// An object or a list.
     Container(NodeId),
 }
 
 /// A number, exact if it is an integer of limited size.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct PathNumber {
+#[derive(Clone, Debug)]
+pub(super) struct PathNumber<'o> {
     float: f64,
     whole: Option<i128>,
+    /// The text that is the number. `None` if it is computed.
+    text: Option<Cow<'o, str>>,
 }
 
-impl PathNumber {
+impl<'o> PathNumber<'o> {
     /// Parses a JSON number.
-    pub(super) fn parse(text: &str) -> Option<Self> {
-        Some(Self { float: text.parse().ok()?, whole: text.parse().ok() })
+    pub(super) fn parse(text: Cow<'o, str>) -> Option<Self> {
+        let (float, whole) = (text.parse().ok()?, text.parse().ok());
+        Some(Self { float, whole, text: Some(text) })
+    }
+
+    /// Parses a number that is computed.
+    pub(super) fn of_result(text: &str) -> Option<Self> {
+        Some(Self { float: text.parse().ok()?, whole: text.parse().ok(), text: None })
     }
 
     /// Creates a number from a count of elements or characters.
     #[allow(clippy::cast_precision_loss, reason = "no answer has so many values")]
     pub(super) fn of_count(count: usize) -> Self {
-        Self { float: count as f64, whole: i128::try_from(count).ok() }
+        Self { float: count as f64, whole: i128::try_from(count).ok(), text: None }
     }
 
     /// Returns the number as a double.
-    pub(super) fn float(self) -> f64 {
+    pub(super) fn float(&self) -> f64 {
         self.float
     }
 
-    fn compare(self, other: Self) -> Option<Ordering> {
+    /// Returns the number as an integer. `None` if it is none, or too large.
+    pub(super) fn whole(&self) -> Option<i128> {
+        self.whole
+    }
+
+    fn compare(&self, other: &PathNumber<'_>) -> Option<Ordering> {
         match (self.whole, other.whole) {
             (Some(one), Some(other)) => Some(one.cmp(&other)),
             _ => self.float.partial_cmp(&other.float),
@@ -61,9 +74,10 @@ impl Compared<'_> {
     pub(super) fn written(&self) -> Option<Cow<'_, str>> {
         match self {
             Self::Text(text) => Some(text.as_ref().into()),
-            Self::Number(number) => Some(match number.whole {
-                Some(whole) => whole.to_string().into(),
-                None => number.float.to_string().into(),
+            Self::Number(number) => Some(match (&number.text, number.whole) {
+                (Some(text), _) => text.as_ref().into(),
+                (None, Some(whole)) => whole.to_string().into(),
+                (None, None) => number.float.to_string().into(),
             }),
             _ => None,
         }
@@ -75,19 +89,23 @@ pub(super) fn value_of<'o>(outline: &'o Outline<'_>, id: NodeId) -> Compared<'o>
     let Some(node) = outline.node(id) else { return Compared::Nothing };
     match node.kind {
         Kind::Object | Kind::Array => Compared::Container(id),
-        Kind::String => Compared::Text(match outline.name(&node.span) {
-            Cow::Borrowed(bytes) => String::from_utf8_lossy(bytes),
-            Cow::Owned(bytes) => Cow::Owned(String::from_utf8_lossy(&bytes).into_owned()),
-        }),
-        Kind::Scalar => match outline.raw(node).as_ref() {
-            b"null" => Compared::Null,
-            b"true" => Compared::Boolean(true),
-            b"false" => Compared::Boolean(false),
-            number => std::str::from_utf8(number)
-                .ok()
-                .and_then(PathNumber::parse)
-                .map_or(Compared::Nothing, Compared::Number),
-        },
+        Kind::String => Compared::Text(text(outline.name(&node.span))),
+        Kind::Scalar => {
+            let raw = text(outline.raw(node));
+            match raw.as_ref() {
+                "null" => Compared::Null,
+                "true" => Compared::Boolean(true),
+                "false" => Compared::Boolean(false),
+                _ => PathNumber::parse(raw).map_or(Compared::Nothing, Compared::Number),
+            }
+        }
+    }
+}
+
+fn text(bytes: Cow<'_, [u8]>) -> Cow<'_, str> {
+    match bytes {
+        Cow::Borrowed(bytes) => String::from_utf8_lossy(bytes),
+        Cow::Owned(bytes) => Cow::Owned(String::from_utf8_lossy(&bytes).into_owned()),
     }
 }
 
@@ -113,7 +131,7 @@ pub(super) fn compare(
 ) -> bool {
     let mut is_equal = || is_equal(outline, left, right, steps);
     let order = || match (left, right) {
-        (Compared::Number(left), Compared::Number(right)) => left.compare(*right),
+        (Compared::Number(left), Compared::Number(right)) => left.compare(right),
         (Compared::Text(left), Compared::Text(right)) => Some(left.cmp(right)),
         _ => None,
     };
@@ -137,7 +155,7 @@ fn is_equal(
         (Compared::Nothing, Compared::Nothing) | (Compared::Null, Compared::Null) => true,
         (Compared::Boolean(left), Compared::Boolean(right)) => left == right,
         (Compared::Number(left), Compared::Number(right)) => {
-            left.compare(*right) == Some(Ordering::Equal)
+            left.compare(right) == Some(Ordering::Equal)
         }
         (Compared::Text(left), Compared::Text(right)) => left == right,
         (Compared::Container(left), Compared::Container(right)) => {

@@ -218,7 +218,8 @@ impl<'e, 'a> Evaluation<'e, 'a> {
             PathOperand::Null => Compared::Null,
             PathOperand::Boolean(value) => Compared::Boolean(*value),
             PathOperand::Number(text) => {
-                PathNumber::parse(text).map_or(Compared::Nothing, Compared::Number)
+                let number = PathNumber::parse(text.as_str().into());
+                number.map_or(Compared::Nothing, Compared::Number)
             }
             PathOperand::Text(text) => Compared::Text(text.as_str().into()),
             PathOperand::Value(query) | PathOperand::Only(query) => only(self.query(query, id)?),

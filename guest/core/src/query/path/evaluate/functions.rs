@@ -52,15 +52,29 @@ impl<'e> Evaluation<'e, '_> {
         }))
     }
 
-    /// Returns nodes with the elements of lists instead of the lists.
-    fn elements(&self, ids: Vec<NodeId>) -> Vec<NodeId> {
-        let is_list =
-            |id: NodeId| self.outline.node(id).is_some_and(|node| node.kind == Kind::Array);
-        let each = |id: NodeId| match is_list(id) {
-            true => self.outline.children(id).map(|(id, _)| id).collect(),
-            false => vec![id],
-        };
-        ids.into_iter().flat_map(each).collect()
+    /// Returns nodes with the elements of lists instead of the lists. Counts a step for each
+    /// element.
+    fn elements(&mut self, ids: Vec<NodeId>) -> Vec<NodeId> {
+        let mut elements = Vec::new();
+        for id in ids {
+            if self.is_list(id) {
+                elements.extend(self.list_elements(id));
+            } else {
+                elements.push(id);
+            }
+        }
+        elements
+    }
+
+    fn is_list(&self, id: NodeId) -> bool {
+        self.outline.node(id).is_some_and(|node| node.kind == Kind::Array)
+    }
+
+    /// Returns the elements of a list. Counts a step for each of them.
+    fn list_elements(&mut self, id: NodeId) -> Vec<NodeId> {
+        let elements: Vec<NodeId> = self.outline.children(id).map(|(id, _)| id).collect();
+        self.steps = self.steps.saturating_add(elements.len());
+        elements
     }
 
     /// Returns true if a text has a part, or a list an element.
@@ -71,12 +85,11 @@ impl<'e> Evaluation<'e, '_> {
     ) -> Result<bool, String> {
         let (text, part) = (self.scalar(text, id)?, self.scalar(part, id)?);
         if let Compared::Container(id) = text {
-            let is_list = self.outline.node(id).is_some_and(|node| node.kind == Kind::Array);
-            if !is_list || place != PartPlace::Anywhere {
+            if !self.is_list(id) || place != PartPlace::Anywhere {
                 return Err("a function of a text was given a list or an object: use where".into());
             }
             let equal = Comparison::Equal;
-            let elements: Vec<NodeId> = self.outline.children(id).map(|(id, _)| id).collect();
+            let elements = self.list_elements(id);
             return Ok(elements.into_iter().any(|id| {
                 let element = value_of(self.outline, id);
                 compare(self.outline, &element, equal, &part, &mut self.steps)
@@ -107,6 +120,7 @@ impl<'e> Evaluation<'e, '_> {
             ids = self.elements(ids);
         }
         let (mut best, mut sum, mut count) = (Compared::Nothing, 0.0, 0usize);
+        let mut whole = Some(0i128);
         for id in ids {
             let value = self.own_text(value_of(self.outline, id));
             let is_first = count == 0;
@@ -114,6 +128,7 @@ impl<'e> Evaluation<'e, '_> {
                 (Compared::Null, ..) => continue,
                 (Compared::Number(number), Compared::Nothing | Compared::Number(_), _) => {
                     sum += number.float();
+                    whole = whole.zip(number.whole()).and_then(|(sum, next)| sum.checked_add(next));
                 }
                 (
                     Compared::Text(_),
@@ -138,19 +153,22 @@ impl<'e> Evaluation<'e, '_> {
             ListTotal::Average => sum / count as f64,
             ListTotal::Sum => sum,
         };
-        // Further digits of a double differ from those of the exact result.
-        let number = PathNumber::parse(&format!("{number:.14e}"));
+        let number = match whole.filter(|_| total == ListTotal::Sum) {
+            Some(whole) => PathNumber::of_result(&whole.to_string()),
+            // Further digits of a double differ from those of the exact result.
+            None => PathNumber::of_result(&format!("{number:.14e}")),
+        };
         Ok(number.map_or(Compared::Nothing, Compared::Number))
     }
 
     /// Returns the number that a value is. Null for other values.
     pub(super) fn to_number(value: &Compared<'e>) -> Compared<'e> {
         match value {
-            Compared::Number(number) => Compared::Number(*number),
+            Compared::Number(_) => value.clone(),
             Compared::Text(text) => {
                 let text = text.trim();
                 let is_number = serde_json::from_str::<serde_json::Number>(text).is_ok();
-                let number = PathNumber::parse(text).filter(|_| is_number);
+                let number = PathNumber::of_result(text).filter(|_| is_number);
                 number.map_or(Compared::Null, Compared::Number)
             }
             _ => Compared::Null,
@@ -171,6 +189,49 @@ impl<'e> Evaluation<'e, '_> {
                 let count = value.written().map_or(0, |text| text.chars().count());
                 Ok(Compared::Number(PathNumber::of_count(count)))
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::json::outline::Outline;
+    use crate::json::text::Form;
+    use crate::query::path::Path;
+
+    fn count(json: &str, path: &str) -> Result<usize, String> {
+        let outline = Outline::parse(json.as_bytes(), Form::Raw, &(0..json.len())).unwrap();
+        Path::parse(path).unwrap().follow(&outline, 0).map(|found| found.len())
+    }
+
+    #[test]
+    fn numbers_have_the_text_that_they_are_written_as() {
+        let json = r#"{"d":[{"v":2.0,"p":12.50},{"v":"2.0.1","p":7},{"v":1.10,"p":1e3}]}"#;
+        for (path, expected) in [
+            ("$.d[?starts-with(@.v, '2.0')]", 2),
+            ("$.d[?contains(@.v, '1.10')]", 1),
+            ("$.d[?contains-text(@.p, '.50')]", 1),
+            ("$.d[?string-length(@.p) == 5]", 1),
+            ("$.d[?contains(@.p, '1e3')]", 1),
+        ] {
+            assert_eq!(count(json, path), Ok(expected), "{path}");
+        }
+    }
+
+    #[test]
+    fn sums_of_whole_numbers_are_exact() {
+        let json = r#"{"d":[{"l":[1700000000123457,1]},{"l":[0.1,0.2]}]}"#;
+        assert_eq!(count(json, "$.d[?sum(@.l) == 1700000000123458]"), Ok(1));
+        assert_eq!(count(json, "$.d[?sum(@.l) == 0.3]"), Ok(1));
+    }
+
+    #[test]
+    fn elements_that_functions_visit_are_steps() {
+        let list = vec!["1"; 5_000].join(",");
+        let items = vec!["{\"x\":2}"; 3_000].join(",");
+        let json = format!("{{\"l\":[{list}],\"items\":[{items}]}}");
+        for path in ["$.items[?contains($.l, @.x)]", "$.items[?sum($.l) == @.x]"] {
+            assert!(count(&json, path).unwrap_err().contains("too many steps"), "{path}");
         }
     }
 }
