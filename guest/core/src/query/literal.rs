@@ -99,14 +99,15 @@ impl Literal {
                 false => Ok(None),
             };
         }
-        let of_money = match &scale {
+        let of_scale = match &scale {
+            Scale::Amount(_) => survey.dotted_note(field),
             Scale::Money { currency, .. } if self.number.is_some() && !currency.is_empty() => {
                 Some(format!("{self} was compared with amounts in {currency} at {field}"))
             }
             _ => None,
         };
         self.scale = scale;
-        Ok(note.or(of_money))
+        Ok(note.or(of_scale))
     }
 
     /// Makes a number comparable with amounts that all have one unit. Returns a note for the
@@ -134,13 +135,22 @@ impl Literal {
                     (number.float * 1e8).round() / 1e6
                 ));
             }
+            // A large number is rather one of another unit.
+            let example = match number.float.abs() < 1_000.0 {
+                true => self.in_unit_of(sample).unwrap_or_default(),
+                false => quote(sample),
+            };
             return Err(format!(
-                "{field} holds amounts, such as {samples}, and {self} has no unit: write the amount with its unit, such as {}",
-                self.in_unit_of(sample).unwrap_or_default()
+                "{field} holds amounts, such as {samples}, and {self} has no unit: write the amount with its unit, such as {example}"
             ));
         };
         self.scale = of_unit;
-        Ok(Some(format!("{self} was compared with the amounts in {unit} at {field}")))
+        Ok(Some(self.unit_note(survey, &unit, field)))
+    }
+
+    fn unit_note(&self, survey: &ScaleSurvey, unit: &str, field: &str) -> String {
+        let dotted = survey.dotted_note(field).map_or(String::new(), |note| format!("; {note}"));
+        format!("{self} was compared with the amounts in {unit} at {field}{dotted}")
     }
 
     /// Makes a number equal amounts that all have one unit: `281` is `281 km`. Returns a note for
@@ -148,7 +158,7 @@ impl Literal {
     pub(super) fn fit_equality(&mut self, survey: &ScaleSurvey, field: &str) -> Option<String> {
         let (scale, unit) = survey.clear_unit(self.number?)?;
         self.scale = scale;
-        Some(format!("{self} was compared with the amounts in {unit} at {field}"))
+        Some(self.unit_note(survey, &unit, field))
     }
 
     /// Returns this number with the unit of the amount `sample`, in quotes. `None` if it is no

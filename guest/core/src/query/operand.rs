@@ -355,6 +355,20 @@ impl Operand {
         paths
     }
 
+    /// Returns the operand without its default, to find the scale of the field's own values.
+    pub(super) fn without_default(&self) -> Self {
+        Self { default: None, ..self.clone() }
+    }
+
+    /// Returns the scale on which the values of the operand are sorted, and a note if another one
+    /// was possible. `survey` has the values without the default: a number that is the default is
+    /// one of the unit of the amounts.
+    pub(super) fn sort_scale(&self, survey: &ScaleSurvey, name: &str) -> (Scale, Option<String>) {
+        let number = self.default.as_ref().and_then(|default| default.number());
+        let of_unit = number.and_then(|_| survey.unit_scale()).map(|scale| (scale, None));
+        of_unit.unwrap_or_else(|| survey.scale(name))
+    }
+
     /// Removes the first `depth` steps of the field's path.
     pub(super) fn strip(&mut self, depth: usize) {
         if let Some(expression) = &mut self.computed {

@@ -133,9 +133,10 @@ impl Order {
         let mut keys: Vec<Vec<SortPosition>> = ids.iter().map(|_| Vec::new()).collect();
         for (operand, _) in &self.0 {
             let mut survey = ScaleSurvey::default();
+            let own = operand.without_default();
             let first = |id: &NodeId| {
                 let (mut found, mut count) = (Value::Null, 0);
-                operand.visit(&records.outline, *id, &mut |value| {
+                own.visit(&records.outline, *id, &mut |value| {
                     count += 1;
                     if found == Value::Null {
                         found = value.into_owned();
@@ -145,14 +146,14 @@ impl Order {
                 if count > 1 {
                     survey.add_several();
                 }
-                found
+                operand.replaced(found)
             };
             let values: Vec<Value<'static>> = ids.iter().map(first).collect();
             let field = operand.to_string();
             if survey.has_only_objects() {
                 return Err(format!("order by: {}", not_a_value(records, ids, &field)));
             }
-            let (scale, note) = survey.scale(&field);
+            let (scale, note) = operand.sort_scale(&survey, &field);
             notes.extend(note);
             notes.extend(survey.off_scale_note(&scale, &field));
             for (key, value) in keys.iter_mut().zip(&values) {

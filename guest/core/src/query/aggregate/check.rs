@@ -93,7 +93,7 @@ pub(super) fn choose_scale(
     };
     let (scale, note) = match needs {
         true => item.survey.money_scale(&name).or_else(of_unit)?,
-        false => item.survey.scale(&name),
+        false => operand.sort_scale(&item.survey, &name),
     };
     item.scale = scale;
     note

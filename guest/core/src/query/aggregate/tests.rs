@@ -352,3 +352,12 @@ fn totals_of_amounts_have_their_unit() {
         assert!(run(text).is_err(), "{text}: {:?}", run(text));
     }
 }
+
+#[test]
+fn defaults_are_the_least_and_greatest_amounts() {
+    let json = r#"[{"d":"146 km"},{"d":"1200 km"},{"d":null}]"#;
+    let totals = totals_of(json, "min(coalesce(d, 0)), max(coalesce(d, 0))");
+    assert!(totals.contains(r#""min(coalesce(d, 0))":0,"#), "{totals}");
+    assert!(totals.contains(r#""max(coalesce(d, 0))":"1200 km""#), "{totals}");
+    assert!(!totals.contains("left out"), "{totals}");
+}

@@ -296,10 +296,10 @@ impl Leaf {
                 })
             }),
             Check::Compare(Operator::Equal, _) | Check::In(_) => {
-                let literals = self.check.numbers();
+                let (literals, own) = (self.check.numbers(), operand.without_default());
                 let has_number = |id: &NodeId| {
                     let mut found = false;
-                    operand.visit(&records.outline, *id, &mut |it| found |= it.number().is_some());
+                    own.visit(&records.outline, *id, &mut |it| found |= it.number().is_some());
                     found
                 };
                 if !literals.is_empty() && !all.iter().any(has_number) {

@@ -31,7 +31,7 @@ impl Operand {
     }
 
     /// Returns a value after its replacement.
-    pub(super) fn replaced<'v>(&self, value: Value<'v>) -> Value<'v> {
+    pub(in crate::query) fn replaced<'v>(&self, value: Value<'v>) -> Value<'v> {
         let is_null = |null: &Literal| null.equals(&value) == Some(true);
         if self.null.as_deref().is_some_and(is_null) {
             return Value::Null;

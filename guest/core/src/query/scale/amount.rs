@@ -129,6 +129,12 @@ impl Units {
     }
 }
 
+/// Returns true if a unit, as it is written, is a multiple of bytes.
+pub(super) fn is_multiple_of_bytes(unit: &str) -> bool {
+    let unit = unit.to_lowercase();
+    BYTES.iter().any(|(known, factor)| *known == unit && *factor > 1.0)
+}
+
 /// Returns the number and the unit of an amount such as `16Gi`, `250 ms`, `3d4h`, `45%`, `2nd` or
 /// `9:30`. `None` for other texts.
 pub(super) fn amount(text: &str) -> Option<(f64, String)> {

@@ -1,10 +1,20 @@
 //! The unit that all amounts of a field have, for totals and computations: `3.3 km` and `12 km`.
 
 use super::Scale;
+use super::amount::is_multiple_of_bytes;
 use super::survey::ScaleSurvey;
 use super::written::MAX_UNITS;
 use crate::query::names::join_names;
-use crate::query::value::Number;
+use crate::query::value::{Number, quote};
+
+/// The words for powers of ten, in lower case.
+const MAGNITUDES: [&str; 20] = [
+    "hundred", "thousand", "tsd", "million", "millions", "mio", "mil", "mln", "mn", "billion",
+    "billions", "bln", "mrd", "trillion", "tn", "lakh", "lakhs", "crore", "crores", "cr",
+];
+/// The least ratio of a number to the greatest amount in multiples of bytes that shows that the
+/// number is one of bytes.
+const FAR_RATIO: f64 = 1_000.0;
 
 impl Scale {
     /// Returns the unit of the amounts. Empty for other scales.
@@ -45,9 +55,18 @@ impl ScaleSurvey {
         let is_power = match unit.as_str() {
             "m" | "g" | "t" => !is_apart,
             "n" | "u" | "k" | "K" | "M" | "b" | "B" | "bn" | "G" | "T" => true,
-            _ => false,
+            unit => MAGNITUDES.contains(&unit.to_lowercase().as_str()),
         };
-        (!is_share && !is_power).then_some((scale, unit))
+        let is_bytes =
+            is_multiple_of_bytes(&unit) && number.float.abs() >= self.written.greatest * FAR_RATIO;
+        (!is_share && !is_power && !is_bytes).then_some((scale, unit))
+    }
+
+    /// Returns a note on an amount whose dot may separate thousands, such as `1.200 km`. `None` if
+    /// there is none, or if other amounts show their decimal separator.
+    pub(in crate::query) fn dotted_note(&self, field: &str) -> Option<String> {
+        let dotted = self.written.dotted.as_ref().filter(|_| self.written.commas == (0, 0))?;
+        Some(format!("{} at {field} was read with a dot before decimals", quote(dotted)))
     }
 
     /// Returns the units of amounts that have several units. `None` if there are none.

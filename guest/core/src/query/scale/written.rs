@@ -14,6 +14,10 @@ pub(super) struct WrittenUnits {
     pub(super) commas: (u64, u64),
     /// The number of amounts with white space before the unit.
     pub(super) apart: u64,
+    /// The greatest amount, without its sign.
+    pub(super) greatest: f64,
+    /// An amount with three digits after its only separator, a dot: `1.200 km`.
+    pub(super) dotted: Option<String>,
 }
 
 impl WrittenUnits {
@@ -24,14 +28,24 @@ impl WrittenUnits {
         match decimal_comma(digits) {
             Some(true) => self.commas.0 += 1,
             Some(false) => self.commas.1 += 1,
+            None if self.dotted.is_none() && may_be_thousands(digits) => {
+                self.dotted = Some(text.to_owned());
+            }
             None => {}
         }
+        self.greatest = amount(text).map_or(0.0, |(number, _)| number.abs()).max(self.greatest);
         self.count += 1;
         self.apart += u64::from(text.contains(char::is_whitespace));
         if self.names.len() < MAX_UNITS && !self.names.iter().any(|known| known == unit) {
             self.names.push(unit.to_owned());
         }
     }
+}
+
+/// Returns true if a dot in a number may separate thousands: `1.200`, but not `0.125`.
+fn may_be_thousands(digits: &str) -> bool {
+    let whole = digits.split_once('.').map_or("", |(whole, _)| whole.trim_start_matches('-'));
+    (1..=3).contains(&whole.len()) && !whole.starts_with('0')
 }
 
 /// Returns the number of an amount in `unit`, as JSON. `None` for other texts.

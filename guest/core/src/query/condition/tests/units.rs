@@ -62,3 +62,44 @@ fn fields_that_never_compare_are_refused() {
     let json = r#"[{"d":"146 km","n":5},{"d":"389 km","n":600}]"#;
     assert!(select(json, "d > n").unwrap_err().contains("no record has values"));
 }
+
+#[test]
+fn words_of_magnitude_are_no_units() {
+    let json = r#"[{"p":"1.2 million","m":"512 MB"},{"p":"8.9 million","m":"256 MB"}]"#;
+    for text in ["p > 1000000", "p < 1000000", "m > 1000000000", "m < 600000"] {
+        let refused = select(json, text).unwrap_err();
+        assert!(refused.contains("has no unit"), "{text}: {refused}");
+    }
+    assert_eq!(select(json, "p > '2 million'").unwrap().0, 1);
+    assert_eq!(select(json, "m > 300").unwrap().0, 1);
+    assert_eq!(select(json, "p = 1200000").unwrap().0, 0);
+}
+
+#[test]
+fn dots_before_three_digits_are_stated() {
+    let json = r#"[{"d":"1.200 km"},{"d":"350 km"}]"#;
+    for (text, expected) in [("d > 300", 1), ("d > '300 km'", 1), ("d = 350", 1)] {
+        let (count, note) = select(json, text).unwrap();
+        assert_eq!(count, expected, "{text}");
+        assert!(note.contains("'1.200 km' at d was read with a dot before decimals"), "{note}");
+    }
+    let clear = r#"[{"d":"0.125 km"},{"d":"350 km"},{"d":"1,200 km"}]"#;
+    assert!(!select(clear, "d > 300").unwrap().1.contains("dot before"));
+}
+
+#[test]
+fn defaults_have_the_unit_of_amounts() {
+    let json = r#"[{"d":"146 km"},{"d":"1200 km"},{"d":null}]"#;
+    let first = |text: &str| {
+        let settings = EndpointSettings::default();
+        let records = RecordSet::locate(json.as_bytes(), &settings).unwrap();
+        let selection = Condition::parse(text).unwrap().select(&records).unwrap();
+        String::from_utf8(records.raw(selection.ids[0])).unwrap()
+    };
+    assert!(first("order by coalesce(d, 0) desc limit 1").contains("1200"));
+    assert!(first("order by coalesce(d, 0) limit 1").contains("null"));
+    assert!(first("order by coalesce(d, 500) desc limit 2 offset 1").contains("null"));
+    assert_eq!(select(json, "COALESCE(d, 0) = 146").unwrap().0, 1);
+    assert_eq!(select(json, "COALESCE(d, 0) = 0").unwrap().0, 1);
+    assert_eq!(select(json, "COALESCE(d, 0) > 100").unwrap().0, 2);
+}
