@@ -369,6 +369,19 @@ impl Operand {
         of_unit.unwrap_or_else(|| survey.scale(name))
     }
 
+    /// Returns true if a part of the operand is of the whole list `list`, not of one of its
+    /// elements.
+    pub(super) fn uses_whole(&self, list: &FieldPath) -> bool {
+        let is_whole = |part: &Operand| {
+            let is_total = matches!(part.function, Some(FieldFunction::List(_)));
+            is_total || (part.is_length() && part.field == *list)
+        };
+        let Some(expression) = &self.computed else { return is_whole(self) };
+        let mut found = false;
+        expression.each_field(&mut |part| found |= is_whole(part));
+        found
+    }
+
     /// Removes the first `depth` steps of the field's path.
     pub(super) fn strip(&mut self, depth: usize) {
         if let Some(expression) = &mut self.computed {

@@ -412,7 +412,10 @@ impl Leaf {
         if !is_pair || self.operand.is_of_list() {
             return None;
         }
-        FieldPath::shared_list(&paths, &records.outline, all)
+        let list = FieldPath::shared_list(&paths, &records.outline, all)?;
+        let is_whole = self.operand.uses_whole(&list)
+            || matches!(&self.check, Check::Field(_, other) if other.uses_whole(&list));
+        (!is_whole).then_some(list)
     }
 
     /// Returns the list to which the field belongs. `None` if there is none, or if the comparison
@@ -432,7 +435,7 @@ impl Leaf {
         let list = FieldPath::new(steps.get(..depth)?.to_vec());
         let shares = |other: &Operand| other.field.steps().starts_with(list.steps());
         match &self.check {
-            Check::Field(_, other) if !shares(other) => None,
+            Check::Field(_, other) if !shares(other) || other.uses_whole(&list) => None,
             _ => Some(list),
         }
     }

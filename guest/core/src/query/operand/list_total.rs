@@ -1,13 +1,16 @@
 //! Totals of the numbers of a list in a record: `sum(lines.price) > 5`, `max(scores)`, `sum(l.price
 //! for l in lines)`.
 
+use std::cmp::Ordering;
+
 use super::{FieldFunction, Operand};
 use crate::json::outline::{NodeId, Outline};
 use crate::query::code::end_of_group;
+use crate::query::decimal::Sum;
 use crate::query::field::FieldName;
 use crate::query::reader::Reader;
 use crate::query::records::RecordSet;
-use crate::query::value::Value;
+use crate::query::value::{Number, Value};
 
 /// A function of the numbers of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,21 +106,36 @@ impl Operand {
         outline: &Outline<'_>,
         id: NodeId,
     ) -> Value<'static> {
-        let (mut numbers, mut nulls) = (Vec::new(), 0usize);
-        self.field.visit(outline, id, &mut |value| match value.number() {
-            Some(number) => numbers.push(number.float),
-            None => nulls += 1,
+        let (mut sum, mut count, mut nulls) = (Sum::default(), 0usize, 0usize);
+        let mut best: Option<(Number, String)> = None;
+        let better = if function == ListFunction::Max { Ordering::Greater } else { Ordering::Less };
+        self.field.visit(outline, id, &mut |value| {
+            let number = value.number().zip(value.text());
+            let Some((number, text)) = number.filter(|(_, text)| sum.add(text)) else {
+                nulls += 1;
+                return;
+            };
+            count += 1;
+            if best.as_ref().is_none_or(|(known, _)| number.compare(*known) == Some(better)) {
+                best = Some((number, text.to_owned()));
+            }
         });
-        let sum: f64 = numbers.iter().sum();
-        #[allow(clippy::cast_precision_loss, reason = "an average is no exact number")]
         let total = match function {
-            ListFunction::Sum => (!numbers.is_empty() || nulls == 0).then_some(sum),
-            ListFunction::Average => (!numbers.is_empty()).then(|| sum / numbers.len() as f64),
-            ListFunction::Max => numbers.into_iter().reduce(f64::max),
-            ListFunction::Min => numbers.into_iter().reduce(f64::min),
+            ListFunction::Sum => (count > 0 || nulls == 0).then(|| sum.to_string()),
+            ListFunction::Average => average(sum, count),
+            ListFunction::Max | ListFunction::Min => best.map(|(_, text)| text),
         };
-        // Further digits of a double differ from those of the exact result.
-        let total = total.and_then(|total| format!("{total:.14e}").parse::<f64>().ok());
-        total.map_or(Value::Null, |total| Value::Number(total.to_string().into()))
+        total.map_or(Value::Null, |total| Value::Number(total.into()))
     }
+}
+
+/// Returns the average of `count` numbers with a sum. `None` if there are none.
+#[allow(clippy::cast_precision_loss, reason = "an average is no exact number")]
+fn average(sum: Sum, count: usize) -> Option<String> {
+    let sum: f64 = sum.to_string().parse().ok()?;
+    let average = sum / count as f64;
+    // Further digits of a double differ from those of the exact result.
+    let rounded: f64 = format!("{average:.14e}").parse().ok()?;
+    let is_large = average.abs() >= 1e14;
+    (count > 0).then(|| if is_large { average.to_string() } else { rounded.to_string() })
 }

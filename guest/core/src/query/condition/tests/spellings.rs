@@ -230,3 +230,39 @@ fn values_that_never_match_are_refused() {
     assert!(select(json, "c = 7").unwrap_err().contains("write c = '007'"));
     assert_eq!(select(json, "c = '007'").unwrap().0, 1);
 }
+
+#[test]
+fn totals_of_several_fields_are_of_the_whole_list() {
+    let json = r#"[{"i":1,"l":[{"b":90,"p":30},{"b":80,"p":20}]},{"i":2,"l":[{"b":101,"p":1}]}]"#;
+    for (text, expected) in [
+        ("sum(l.b) - sum(l.p) > 110", 1),
+        ("sum(l.p) / sum(l.b) < 0.1", 1),
+        ("max(l.b) - min(l.p) = 70", 1),
+        ("sum(l.b) / length(l) > 90", 1),
+        ("l.b > max(l.p) * 2 AND l.p = 30", 1),
+        ("l.b >= min(l.b) + 5 AND l.p = 20", 1),
+        // Other comparisons are of fields of one element.
+        ("l.b - l.p > 99", 1),
+    ] {
+        assert_eq!(select(json, text).map(|(count, _)| count), Ok(expected), "{text}");
+    }
+    let texts = r#"[{"l":[{"a":"xxxx","b":"x"},{"a":"x","b":"xx"}]},{"l":[{"a":"x","b":"x"}]}]"#;
+    assert_eq!(select(texts, "length(l.a) - length(l.b) > 2").unwrap().0, 1);
+}
+
+#[test]
+fn totals_of_lists_are_exact() {
+    let json = r#"[{"i":[1700000000123457],"f":[0.1,0.2]},{"i":[1,1700000000123458],"f":[1]}]"#;
+    for (text, expected) in [
+        ("max(i) = 1700000000123457", 1),
+        ("min(i) = 1700000000123457", 1),
+        ("max(i) > 1700000000123458", 0),
+        ("sum(i) = 1700000000123459", 1),
+        ("avg(i) = 1700000000123457", 1),
+        ("sum(f) = 0.3", 1),
+        ("max(f) = 0.2", 1),
+        ("avg(f) = 0.15", 1),
+    ] {
+        assert_eq!(select(json, text).map(|(count, _)| count), Ok(expected), "{text}");
+    }
+}
