@@ -30,6 +30,7 @@ mod predicates;
 mod prefix;
 mod presence;
 mod reversed;
+mod script;
 mod totals;
 mod wrapper;
 
@@ -96,6 +97,8 @@ pub(super) struct Leaf {
     is_flag: bool,
     /// True if the comparison is false, not unknown, without a value, as `IS TRUE` is.
     is_known: bool,
+    /// True if the comparison is false, not unknown, without a value, as in JavaScript.
+    is_two_valued: bool,
     /// True if the condition asks for the presence of the field.
     is_presence: bool,
     /// The element that the check looks for if the field is a list, as `includes` does.
@@ -192,13 +195,16 @@ impl Condition {
             _ => reason,
         };
         let _ = reader.keyword(&["where"]);
-        let test = match ends_before_order(reader) {
+        let mut test = match ends_before_order(reader) {
             true => Test::All(Vec::new()),
             false => parse::parse(reader, parse::Names::Fields).map_err(explained)?,
         };
         let order = Order::read(reader).map_err(explained)?;
         let (offset, limit) = Order::read_page(reader)?;
         parse::expect_end(reader).map_err(explained)?;
+        if wrapper::has_arrow_function(text) {
+            test.use_two_values(false);
+        }
         let list = named.unwrap_or_else(|| wrapper::list(text));
         Ok(Self { test, ignores_case: false, list, order, offset, limit })
     }
@@ -229,7 +235,12 @@ impl Condition {
 
     /// Returns the condition, parsed from `text`, in the syntax of this language.
     fn plain(&self, text: &str) -> Result<String, String> {
-        let plain = rewritten(text)?.unwrap_or_else(|| text.to_owned());
+        // The function itself tells that its comparisons have two values.
+        let function = wrapper::arrow_function(text).filter(|_| self.test.has_two_values());
+        let plain = match function {
+            Some(function) => function.to_owned(),
+            None => rewritten(text)?.unwrap_or_else(|| text.to_owned()),
+        };
         Ok(match self.list.is_empty() || plain == text {
             true => plain,
             false => format!("from {} where {plain}", self.list.join(".")),
@@ -350,12 +361,13 @@ impl Test {
         let (matched, unknown) = (Cell::new(0), Cell::new(0));
         let ignores_case = false;
         let (scale, reading, member, first) = (None, None, None, None);
-        let (is_flag, is_known, is_presence) = (false, false, false);
+        let (is_flag, is_known, is_two_valued, is_presence) = (false, false, false, false);
         Test::Leaf(Box::new(Leaf {
             operand,
             check,
             is_flag,
             is_known,
+            is_two_valued,
             is_presence,
             member,
             first,

@@ -285,7 +285,10 @@ fn compare(field: &str, operator: &str, value: &Value) -> Result<String, String>
             let tests = values.iter().map(|value| Ok(format!("{field} = {}", literal(value)?)));
             join(tests.collect::<Result<Vec<String>, String>>()?, " AND ")
         }
-        "exists" => flag("IS NOT NULL", "IS NULL")?,
+        "exists" => match value.as_bool() {
+            Some(false) => format!("NOT exists({field})"),
+            _ => flag("EXISTS", "IS NULL")?,
+        },
         "is_null" => flag("IS NULL", "IS NOT NULL")?,
         "regex" => {
             format!("{field} =~ /{}/", between_slashes(value))
@@ -342,7 +345,10 @@ mod tests {
             (r#"{"a (g)": {"$gt": 1, "$lte": 5}}"#, "('a (g)' > 1) AND ('a (g)' <= 5)"),
             (r#"{"a": {"$ne": 1}}"#, "(a != 1 OR a IS NULL)"),
             (r#"{"a.b": {"$in": ["x", 2]}}"#, "a.b IN ('x', 2)"),
-            (r#"{"$or": [{"a": null}, {"b": {"$exists": false}}]}"#, "(a IS NULL) OR (b IS NULL)"),
+            (
+                r#"{"$or": [{"a": null}, {"b": {"$exists": false}}]}"#,
+                "(a IS NULL) OR (NOT exists(b))",
+            ),
             (r#"{"a": {"b": {"gte": 2}}}"#, "a.b >= 2"),
             (r#"{"tags": {"$elemMatch": {"k": "v"}}}"#, "any(tags; k = 'v')"),
             (r#"{"name": {"$regex": "^a/b", "$options": "i"}}"#, r"name =~ /^a\/b/i"),

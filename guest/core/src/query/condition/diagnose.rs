@@ -148,6 +148,16 @@ impl Leaf {
                 ));
             }
         }
+        if self.is_two_valued && is_negated {
+            let is_unknown = |id: &&NodeId| self.compared(&records.outline, **id).is_none();
+            let unknown = all.iter().filter(is_unknown).count();
+            if unknown > 0 {
+                notes.push(format!(
+                    "the negation includes {unknown} without a value at {}, as in JavaScript; NOT leaves them out",
+                    self.operand
+                ));
+            }
+        }
         let unknown = self.unknown.get();
         if let Check::Field(_, other) = &self.check
             && usize::try_from(unknown).is_ok_and(|unknown| unknown > 0 && unknown == all.len())

@@ -106,9 +106,22 @@ impl Test {
 }
 
 impl Leaf {
-    /// Evaluates the comparison for the node `id`: true if it is true for one of the operand's
-    /// values. `None` if the result is unknown.
+    /// Evaluates the comparison for the node `id`, and counts it if it is true. `None` if the
+    /// result is unknown.
     fn evaluate(&self, source: &dyn Source, id: NodeId) -> Option<bool> {
+        let mut result = self.compared(source, id);
+        if self.is_known || self.is_two_valued {
+            result = Some(result == Some(true));
+        }
+        if result == Some(true) {
+            self.matched.set(self.matched.get() + 1);
+        }
+        result
+    }
+
+    /// Returns the result of the comparison for the node `id`: true if it is true for one of the
+    /// operand's values. `None` without a comparable value.
+    pub(super) fn compared(&self, source: &dyn Source, id: NodeId) -> Option<bool> {
         let mut result = Some(false);
         let mut add = |next: Option<bool>| {
             if result != Some(true) && next != Some(false) {
@@ -141,12 +154,6 @@ impl Leaf {
             && !operand.is_computed();
         if is_null && source.elements(&operand.field, id, &mut |_| {}) {
             result = Some(false);
-        }
-        if self.is_known {
-            result = Some(result == Some(true));
-        }
-        if result == Some(true) {
-            self.matched.set(self.matched.get() + 1);
         }
         result
     }

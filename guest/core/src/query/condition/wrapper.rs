@@ -62,6 +62,35 @@ pub(super) fn element_function(text: &str) -> Option<String> {
     of_element(body.trim(), name, "@.")
 }
 
+/// Returns true if a text contains a function with an arrow, such as `x => x.price > 5`. `a => 5`
+/// is a comparison.
+pub(super) fn has_arrow_function(text: &str) -> bool {
+    let is_function = |(at, _): (usize, char)| {
+        let (before, after) = text.split_at_checked(at)?;
+        let body = after.strip_prefix("=>").filter(|body| !is_value_alone(body))?;
+        let before = before.trim_end().trim_end_matches(')').trim_end();
+        let name = before.rsplit(|c| !is_part(c)).next().filter(|name| is_name(name))?;
+        body.split(|c| !is_part(c)).any(|word| word == name).then_some(())
+    };
+    outside_quotes(text).any(|place| is_function(place).is_some())
+}
+
+/// Returns the function with an arrow that is a condition, or that filters the records: `x => x.a >
+/// 5` of `items.filter(x => x.a > 5)`. `None` if there is none.
+pub(super) fn arrow_function(text: &str) -> Option<&str> {
+    let text = text.trim();
+    let function = lambda(text).map(|_| text).or_else(|| {
+        let inner = text.strip_prefix("list(").and_then(|text| text.strip_suffix(')'));
+        let first = |text| call(text).and_then(|inner| parts(inner, ",").first().copied());
+        let method = || {
+            let (list, rest) = text.split_at_checked(text.find(|c: char| !is_part(c))?)?;
+            call(rest.trim_start().strip_prefix('.')?).filter(|_| is_name(list))
+        };
+        method().or_else(|| first(inner.unwrap_or(text)))
+    })?;
+    has_arrow_function(function).then_some(function)
+}
+
 /// Splits an anonymous function of other languages into the name of its argument and its body.
 /// `None` if the text is not one.
 fn anonymous(text: &str) -> Option<(&str, &str)> {

@@ -477,3 +477,44 @@ fn filters_of_records_read_lists_of_that_name() {
     assert!(select(json, "row[?price > 5]").is_err());
     assert_eq!(select(r#"[{"price":9},{"price":1}]"#, "row[?price > 5]").unwrap().0, 1);
 }
+
+#[test]
+fn negations_in_javascript_include_records_without_a_value() {
+    let json = r#"[{"p":"a","f":5,"l":[{"n":1}]},{"p":"a","f":0,"l":[{"n":9}]},{"p":"a","l":[{}]},
+        {"p":"b","f":null,"l":[]}]"#;
+    for (text, expected) in [
+        ("e => !(e.f > 0)", 3),
+        ("e => !(e.f > 0) && e.p == 'a'", 2),
+        ("rows.filter(e => !(e.f > 0 && e.p === 'a'))", 3),
+        ("l.some(x => !(x.n > 5))", 2),
+        // Other languages leave them out.
+        ("NOT (f > 0)", 1),
+        ("!(f > 0)", 1),
+        ("lambda e: not (e['f'] > 0)", 1),
+    ] {
+        assert_eq!(select(json, text).map(|(count, _)| count), Ok(expected), "{text}");
+    }
+    let (_, note) = select(json, "e => !(e.f > 0)").unwrap();
+    assert!(note.contains("includes 2 without a value at f, as in JavaScript"), "{note}");
+    assert!(!note.contains("left out"), "{note}");
+    let (_, note) = select(json, "e => e.f > 0").unwrap();
+    assert!(note.contains("left out"), "{note}");
+    // An order that is added keeps the meaning.
+    let sorted = Condition::with_order("rows.filter(e => !(e.f > 0))", "p desc").unwrap();
+    assert_eq!(select(json, &sorted).unwrap().0, 3, "{sorted}");
+}
+
+#[test]
+fn filters_of_databases_state_null() {
+    let json = r#"[{"n":"x","a b":1},{"n":null,"a b":null},{}]"#;
+    for (text, expected) in [
+        (r#"{"n": {"$exists": false}}"#, 2),
+        (r#"{"n": {"$exists": true}}"#, 1),
+        (r#"{"a b": {"$exists": true}}"#, 1),
+        (r#"{"$or": [{"n": {"$exists": false}}, {"n": "x"}]}"#, 3),
+    ] {
+        let (count, note) = select(json, text).unwrap();
+        assert_eq!(count, expected, "{text}: {note}");
+        assert!(note.contains("null or empty in 1 records"), "{text}: {note}");
+    }
+}
