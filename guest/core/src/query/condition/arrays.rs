@@ -83,8 +83,11 @@ fn written(text: &str) -> Option<Vec<Literal>> {
         Err(_) => {
             let inner = text.strip_prefix('{')?.strip_suffix('}')?;
             let plain = |part: &str| {
-                let part = part.trim().trim_matches('"');
-                (!part.is_empty() && !part.contains(['"', '{', ':', '\\']))
+                let part = part.trim();
+                // A comma inside quotes separates no elements.
+                let is_whole = part.starts_with('"') == part.ends_with('"') && part != "\"";
+                let part = part.trim_matches('"');
+                (is_whole && !part.is_empty() && !part.contains(['"', '{', ':', '\\']))
                     .then(|| Literal::new(part.to_owned(), false))
             };
             inner.split(',').map(plain).collect()

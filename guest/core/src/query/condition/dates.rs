@@ -17,17 +17,21 @@ impl Leaf {
         if !matches!(literal.scale(), Scale::Time { .. }) || self.operand.function.is_some() {
             return None;
         }
+        let is_month = is_month(&literal.text);
         let (mut survey, mut is_written, mut has_time) = (ScaleSurvey::default(), false, false);
         for id in all {
             self.operand.visit_own(&records.outline, *id, &mut |value| {
                 is_written |= literal.equals(&value) == Some(true);
-                has_time |= value.text().is_some_and(|text| text.contains(':'));
+                has_time |= value.text().is_some_and(|text| match is_month {
+                    true => !self::is_month(text),
+                    false => text.contains(':'),
+                });
                 survey.add(&value);
             });
         }
         let field = self.operand.to_string();
         let is_dates = matches!(survey.scale(&field).0, Scale::Time { .. });
-        // A day is no time of that day.
+        // A day is no time of that day, and a month no day.
         if is_written || !is_dates || (has_time && !literal.text.contains(':')) {
             return None;
         }
@@ -113,6 +117,11 @@ impl Leaf {
             )
         }))
     }
+}
+
+/// Returns true if a date has no day: `2024-05`, `05/2024`.
+fn is_month(text: &str) -> bool {
+    text.len() == 7 && text.matches(['-', '/']).count() == 1
 }
 
 /// Returns the pattern of a text: each run of digits as `0`, each run of letters as `a`.

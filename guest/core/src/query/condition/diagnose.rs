@@ -134,7 +134,7 @@ impl Leaf {
         }
         notes.extend(self.check_dates(records, all)?);
         notes.extend(self.reading.clone());
-        if self.is_known && is_negated {
+        if self.is_known && is_negated && !matches!(self.check, Check::IsNull) {
             let mut nulls = 0u64;
             for id in all {
                 self.operand.visit(&records.outline, *id, &mut |value| {
@@ -161,6 +161,8 @@ impl Leaf {
         let unknown = self.unknown.get();
         if let Check::Field(_, other) = &self.check
             && usize::try_from(unknown).is_ok_and(|unknown| unknown > 0 && unknown == all.len())
+            // In elements, `unknown` also counts records without the list.
+            && all.iter().all(|id| self.compared(&records.outline, *id).is_none())
         {
             return Err(format!(
                 "where: no record has values at {} and {other} that can be compared: compare each with a value, or convert them with jq",

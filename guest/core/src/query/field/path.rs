@@ -50,7 +50,8 @@ impl FieldPath {
 
     /// Calls `visit` with the length of each value of the field in the node `id`: the elements of a
     /// list, the members of an object, or the characters of a text. If `is_count`, the length of a
-    /// value that is neither a list nor null is 1. The length of other values is `None`.
+    /// value that is neither a list nor null is 1, or 0 if it is empty. The length of other values
+    /// is `None`.
     pub(in crate::query) fn visit_lengths(
         &self,
         outline: &Outline<'_>,
@@ -65,7 +66,8 @@ impl FieldPath {
                 Kind::String if is_count => {
                     Some(u64::from(!outline.decoded(&node.span).is_empty()))
                 }
-                Kind::Object | Kind::Scalar if is_count => Some(1),
+                Kind::Object if is_count => Some(u64::from(node.children > 0)),
+                Kind::Scalar if is_count => Some(1),
                 Kind::String => Some(outline.decoded(&node.span).chars().count() as u64),
                 Kind::Array | Kind::Object => Some(u64::from(node.children)),
                 Kind::Scalar => None,

@@ -7,9 +7,10 @@ use crate::query::field::{FieldName, FieldPath};
 use crate::query::records::RecordSet;
 
 /// The names of the length of a list or text, as a member of it.
-const MEMBERS: [&str; 4] = ["length", "Length", "size", "len"];
-/// The names of the length of a list only, as a member of it.
-const LIST_MEMBERS: [&str; 2] = ["count", "Count"];
+const MEMBERS: [&str; 3] = ["length", "Length", "len"];
+/// The names of the length of a list only, as a member of it. The size of a file is no length of
+/// its name.
+const LIST_MEMBERS: [&str; 3] = ["count", "Count", "size"];
 
 /// The numbers of values of a field by kind.
 #[derive(Default)]
@@ -19,6 +20,12 @@ struct FieldKinds {
     texts: u64,
     /// The number of values of other kinds, without null.
     others: u64,
+    /// True if an element of a list is an object.
+    has_objects: bool,
+    /// True if an element of a list is a text, or an element of XML with one.
+    has_texts: bool,
+    /// True if an element of a list has another kind.
+    has_others: bool,
 }
 
 impl FieldKinds {
@@ -26,9 +33,15 @@ impl FieldKinds {
         let mut kinds = Self::default();
         for id in all {
             field.visit_whole(&records.outline, *id, &mut |node| {
-                let Some(node) = node.and_then(|id| records.outline.node(id)) else { return };
+                let Some((id, node)) = node.and_then(|id| Some((id, records.outline.node(id)?)))
+                else {
+                    return;
+                };
                 match node.kind {
-                    Kind::Array => kinds.lists += 1,
+                    Kind::Array => {
+                        kinds.lists += 1;
+                        kinds.read_elements(records, id);
+                    }
                     Kind::Object => kinds.objects += 1,
                     Kind::String => kinds.texts += 1,
                     Kind::Scalar if records.outline.raw(node).as_ref() == b"null" => {}
@@ -37,6 +50,27 @@ impl FieldKinds {
             });
         }
         kinds
+    }
+
+    fn read_elements(&mut self, records: &RecordSet<'_>, list: NodeId) {
+        for (id, _) in records.outline.children(list) {
+            match records.outline.node(id).map(|node| node.kind) {
+                Some(Kind::Object) => {
+                    self.has_objects = true;
+                    self.has_texts |= records.outline.member(id, "#text").is_some();
+                }
+                Some(Kind::String) => self.has_texts = true,
+                _ => self.has_others = true,
+            }
+        }
+    }
+
+    /// Returns true if values beside lists are of the kind of their elements. Converters and APIs
+    /// write a list of one element as the element.
+    fn has_single(&self) -> bool {
+        (self.objects > 0 && self.has_objects)
+            || (self.texts > 0 && self.has_texts)
+            || (self.others > 0 && self.has_others)
     }
 }
 
@@ -72,9 +106,8 @@ impl Operand {
                 self.field
             ));
         }
-        // Converters and APIs write a list of one element as the element.
-        let has_single = kinds.lists > 0 && kinds.objects + kinds.texts + kinds.others > 0;
-        self.function = Some(if has_single { FieldFunction::Count } else { FieldFunction::Length });
+        let is_count = kinds.has_single();
+        self.function = Some(if is_count { FieldFunction::Count } else { FieldFunction::Length });
         Ok(())
     }
 

@@ -266,3 +266,69 @@ fn totals_of_lists_are_exact() {
         assert_eq!(select(json, text).map(|(count, _)| count), Ok(expected), "{text}");
     }
 }
+
+#[test]
+fn tests_for_null_have_no_note_on_null() {
+    let json = r#"[{"t":1},{"t":null}]"#;
+    for text in [
+        "t IS NOT NULL",
+        "NOT t IS NULL",
+        r#"{"t": {"$ne": null}}"#,
+        r#"{"t": {"is_null": false}}"#,
+    ] {
+        let (count, note) = select(json, text).unwrap();
+        assert!(count == 1 && !note.contains("IS NOT includes"), "{text}: {note}");
+    }
+}
+
+#[test]
+fn months_are_no_days() {
+    let json = r#"[{"d":"2024-05-01","m":"2024-05"},{"d":"2024-05-12","m":"2024-06"}]"#;
+    for text in ["d = '2024-05'", "d != '2024-05'"] {
+        assert!(select(json, text).unwrap_err().contains("date(d)"), "{text}");
+    }
+    assert_eq!(select(json, "m = '2024/05'").unwrap().0, 1);
+}
+
+#[test]
+fn fields_of_some_elements_are_compared() {
+    let json = r#"[{"l":[{"a":2,"b":1}]},{"x":1}]"#;
+    for (text, expected) in [("any(l; a > b)", 1), ("l.a > l.b", 1), ("l.a < l.b", 0)] {
+        assert_eq!(select(json, text).map(|(count, _)| count), Ok(expected), "{text}");
+    }
+    let never = r#"[{"l":[{"a":"x","b":1}]},{"l":[{"a":"y","b":2}]}]"#;
+    assert!(select(never, "any(l; a > b)").unwrap_err().contains("no record has values"));
+}
+
+#[test]
+fn objects_beside_empty_lists_have_members() {
+    let json = r#"[{"m":{"a":1,"b":2,"c":3},"t":"x"},{"m":[],"t":["x","y"]},{"m":{},"t":"abc"}]"#;
+    for (text, expected) in [
+        ("length(m) > 2", 1),
+        ("m IS EMPTY", 2),
+        ("m = {}", 2),
+        // A single value beside lists of its kind is a list of one element.
+        ("length(t) = 1", 2),
+    ] {
+        assert_eq!(select(json, text).map(|(count, _)| count), Ok(expected), "{text}");
+    }
+    let lists = r#"[{"m":{"a":1,"b":2}},{"m":[{"a":1},{"a":2},{"a":3}]},{"m":{}}]"#;
+    for (text, expected) in [("length(m) = 1", 1), ("length(m) = 3", 1), ("m IS EMPTY", 1)] {
+        assert_eq!(select(lists, text).map(|(count, _)| count), Ok(expected), "{text}");
+    }
+}
+
+#[test]
+fn texts_have_no_size() {
+    let json = r#"[{"file":"a/b.txt","l":[1,2]},{"file":"c.txt","l":[]}]"#;
+    assert!(select(json, "file.size > 6").is_err());
+    assert_eq!(select(json, "file.length > 6").unwrap().0, 1);
+    assert_eq!(select(json, "l.size > 1").unwrap().0, 1);
+}
+
+#[test]
+fn commas_in_quotes_separate_no_elements() {
+    let json = r#"[{"t":["Rome, IT","x"]},{"t":["x"]}]"#;
+    assert!(select(json, r#"t && '{"Rome, IT",x}'"#).is_err());
+    assert_eq!(select(json, r#"t @> '{"x"}'"#).unwrap().0, 2);
+}
