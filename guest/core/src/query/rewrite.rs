@@ -1,6 +1,6 @@
 //! Equivalent forms of a query.
 
-use super::condition::Condition;
+use super::condition::{Condition, lambda};
 use super::path::Path;
 use super::response_mode::ResponseMode;
 use super::{Query, aggregate};
@@ -14,7 +14,10 @@ impl Query {
         };
         self.aggregate = Some(totals);
         self.condition = Some(match self.condition.take() {
-            Some(other) => format!("({other}) AND ({condition})"),
+            Some(other) => {
+                let condition = lambda(&condition).unwrap_or(condition);
+                format!("({other}) AND ({condition})")
+            }
             None => condition,
         });
     }
@@ -84,5 +87,26 @@ impl Query {
     pub(super) fn with_json_path(&self) -> Option<Self> {
         let path = Path::from_xpath(self.path.as_deref()?)?;
         Some(Self { path: Some(path), ..self.clone() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions_of_totals_join_others() {
+        let totals = "rows.filter(r => !(r.a > 5)).length";
+        for (other, expected) in
+            [(None, "r => !(r.a > 5)"), (Some("b = 1"), "(b = 1) AND (!(a > 5))")]
+        {
+            let (aggregate, condition) = (Some(totals.to_owned()), other.map(str::to_owned));
+            let mut query = Query { aggregate, condition, ..Query::default() };
+            query.separate_condition();
+            assert_eq!(query.aggregate.as_deref(), Some("count"));
+            let condition = query.condition.unwrap();
+            assert_eq!(condition, expected);
+            assert!(Condition::parse(&condition).is_ok(), "{condition}");
+        }
     }
 }

@@ -55,7 +55,10 @@ fn methods(text: &str) -> Option<(String, String)> {
     let end = end_of_group(inner)?;
     let (condition, rest) = (inner.get(..end)?, inner.get(end + 1..)?.trim());
     let is_name = text.get(..start)?.chars().all(|c| is_word_character(c) || c == '.');
-    let condition = lambda(condition)?;
+    let plain = lambda(condition)?;
+    // A negation has the meaning that it has in the language of the function.
+    let is_script = condition.contains("=>") && condition.contains('!');
+    let condition = if is_script { condition.trim().to_owned() } else { plain };
     let total = match rest {
         ".length" | ".size" | ".size()" | ".Count()" | ".count()" | ".len()" => "count".to_owned(),
         _ => {
@@ -131,6 +134,7 @@ mod tests {
             ),
             ("rows.filter(r => r.a > 5).length", Some(("a > 5", "count"))),
             ("rows.Where(r => r.a == \"x\").Average(r => r.b)", Some(("a == \"x\"", "avg(b)"))),
+            ("rows.filter(r => !(r.a > 5)).length", Some(("r => !(r.a > 5)", "count"))),
             ("rows.filter(r => r.a > 5).map(r => r.b)", None),
         ] {
             let expected = expected.map(|(a, b): (&str, &str)| (a.to_owned(), b.to_owned()));
