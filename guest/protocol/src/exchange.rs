@@ -279,7 +279,8 @@ impl HttpExchange {
 /// exchange refuses it.
 fn is_mcp(settings: &Settings, head: &RequestHead<'_>, path: &str) -> bool {
     let media_type = (head.header)("content-type").unwrap_or_default();
-    let media_type = media_type.split(';').next().unwrap_or_default().trim();
+    // Proxies join several headers of one name with commas.
+    let media_type = media_type.split([';', ',']).next().unwrap_or_default().trim();
     head.method == "POST"
         && media_type.eq_ignore_ascii_case("application/json")
         && settings.mcp.iter().any(|pattern| glob::matches(pattern, path))

@@ -124,6 +124,8 @@ fn requests_that_the_guard_cannot_read_are_refused() {
     assert!(!is_refused("application/json", b"\x1f\x8b"));
     let lines = open(&settings, "POST", "/mcp", &[("content-type", "application/jsonl")]);
     assert!(lines.is_ignored());
+    let twice = [("content-type", "application/json,application/json")];
+    assert!(!open(&settings, "POST", "/mcp", &twice).is_ignored());
 }
 
 #[test]
