@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::gateway_file::Config;
-use super::secret::Secret;
+use super::secret::{Secret, environment_references};
 
 impl Config {
     /// Returns the names of the variables that the file needs: those in `${env:NAME}` references
@@ -13,8 +13,7 @@ impl Config {
         let mut config = self.clone();
         let mut names = BTreeSet::new();
         let mut see = |text: &str| {
-            let references = text.split("${env:").skip(1);
-            let references = references.filter_map(|rest| Some(rest.split_once('}')?.0));
+            let references = environment_references(text);
             names.extend(references.filter(|name| !name.contains(":-")).map(str::to_owned));
         };
         for upstream in config.upstreams.iter_mut().filter(|upstream| upstream.enabled) {

@@ -62,8 +62,7 @@ impl Secret {
 
     /// Returns the names in `${env:NAME}` references. Empty if the secret is already resolved.
     pub(super) fn variables(&self) -> impl Iterator<Item = &str> {
-        let references = self.0.split("${env:").skip(1);
-        references.filter_map(|rest| rest.split_once('}')?.0.split(":-").next())
+        environment_references(&self.0).filter_map(|reference| reference.split(":-").next())
     }
 
     /// Replaces `${env:NAME}`, `${env:NAME:-default}` and `${file:PATH}` with their values.
@@ -78,6 +77,12 @@ impl Secret {
         self.1.extend(files);
         Ok(())
     }
+}
+
+/// Returns the texts between `${env:` and `}` in a text: the names of variables, with their
+/// defaults after `:-`.
+pub(super) fn environment_references(text: &str) -> impl Iterator<Item = &str> {
+    text.split("${env:").skip(1).filter_map(|rest| Some(rest.split_once('}')?.0))
 }
 
 /// Replaces the references in `text` as [`Secret::resolve`] does. Leaves other texts in `${…}`
