@@ -117,9 +117,7 @@ impl HttpExchange {
     /// empty if [`Self::needs_request_body`] returned false.
     pub fn on_request(&mut self, filter: &mut dyn MessageFilter, body: &[u8]) -> RequestAction {
         match &mut self.kind {
-            ExchangeKind::Ignored => {
-                RequestAction::Forward { body: None, target: None, mcp_headers: Vec::new() }
-            }
+            ExchangeKind::Ignored => RequestAction::UNCHANGED,
             ExchangeKind::Mcp(mcp) => mcp.on_request(filter, body),
             ExchangeKind::Api(api) => {
                 match filter.on_request(&api.caller, &api.request.tool_call()) {

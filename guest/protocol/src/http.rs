@@ -80,6 +80,12 @@ pub enum RequestAction {
     Respond(HttpResponse),
 }
 
+impl RequestAction {
+    /// The adapter forwards the request unchanged.
+    pub(crate) const UNCHANGED: Self =
+        Self::Forward { body: None, target: None, mcp_headers: Vec::new() };
+}
+
 /// The guard's decision on the upstream's response, before its body is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResponseAction {

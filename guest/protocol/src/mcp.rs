@@ -55,11 +55,7 @@ impl McpExchange {
             (self.is_compressed && !body.is_empty()).then_some(RequestFault::Compressed);
         if let Some(fault) = compressed.or_else(|| request_fault(body)) {
             if self.may_be_other && fault.is_of_body() {
-                return RequestAction::Forward {
-                    body: None,
-                    target: None,
-                    mcp_headers: Vec::new(),
-                };
+                return RequestAction::UNCHANGED;
             }
             return RequestAction::Respond(fault.response());
         }
