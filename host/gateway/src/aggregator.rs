@@ -100,9 +100,6 @@ pub(crate) struct Aggregator {
     max_idle: Duration,
     /// True if the process limit is high enough to start each upstream before a client asks.
     can_warm: bool,
-    /// True if there is only one upstream, clients see its names without a prefix, and programs are
-    /// disabled. The upstream's messages then pass without merging or renaming.
-    is_transparent: bool,
     /// A token that is cancelled when the gateway stops, which ends long-lived streams.
     closing: CancellationToken,
     /// The tag of this replica, which begins the ids of connections over HTTP+SSE.
@@ -126,6 +123,9 @@ impl Aggregator {
         let names = servers.iter().map(|server| server.name.clone()).collect();
         let connections = Arc::new(Connections::new(servers, Arc::clone(&filter), max_sessions));
         let definitions = Arc::new(Definitions::new(&recorder));
+        let programs = Programs::new(&config.code, sandbox);
+        let is_transparent =
+            connections.servers.len() == 1 && !router.is_prefixed() && !programs.is_enabled();
         let forwarder = Arc::new(Forwarder {
             connections: Arc::clone(&connections),
             router: Arc::clone(&router),
@@ -133,16 +133,12 @@ impl Aggregator {
             recorder: Arc::clone(&recorder),
             input_requests: InputRequests::new(tag.clone()),
             param_headers: ParamHeaders::new(max_sessions),
+            is_transparent,
         });
-        let programs = Programs::new(&config.code, sandbox);
-        let is_transparent =
-            connections.servers.len() == 1 && !router.is_prefixed() && !programs.is_enabled();
-        let page_size = config.list_page;
-        let lists = Lists::new(&forwarder, &definitions, page_size, is_transparent, max_sessions);
         Self {
             sse_connections: SseConnections::new(&config.limits),
             sessions: Sessions::new(&config.limits, max_idle, Arc::clone(&recorder), tag.clone()),
-            lists: Arc::new(lists),
+            lists: Arc::new(Lists::new(&forwarder, &definitions, config.list_page, max_sessions)),
             definitions,
             programs,
             catalogues: Catalogues::new(&recorder, names),
@@ -154,7 +150,6 @@ impl Aggregator {
             recorder,
             max_idle,
             can_warm,
-            is_transparent,
             closing,
             tag,
         }
@@ -169,7 +164,7 @@ impl Aggregator {
     /// known before the first request. Does nothing if the process limit is too low, and for a
     /// single upstream whose lists pass unchanged.
     pub(crate) async fn warm(self: Arc<Self>) {
-        if self.is_transparent || !self.can_warm {
+        if self.forwarder.is_transparent || !self.can_warm {
             return;
         }
         let servers = self.connections.servers.iter().enumerate();

@@ -28,6 +28,7 @@ mod headers;
 mod history;
 mod invalid_output;
 mod lines;
+mod lock;
 mod message;
 #[cfg_attr(not(feature = "otlp"), path = "no_otlp.rs")]
 mod otlp;

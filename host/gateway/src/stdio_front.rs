@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -34,6 +34,7 @@ use super::reply;
 use super::router::BUSY;
 use super::serve::Gateway;
 use super::tasks::AbortOnDrop;
+use crate::lock::lock;
 use crate::{Error, Result};
 
 /// The principal of the client, as for `wrap`.
@@ -81,14 +82,16 @@ impl Gateway {
             events: Mutex::default(),
         });
         let mut requests = JoinSet::new();
-        let is_stopped = tokio::select! {
-            ended = front.read_lines(input, &mut requests) => ended.map(|()| false),
-            () = stop => Ok(true),
-            () = front.client_gone.notified() => Ok(true),
+        let stopped = async {
+            tokio::select! { () = stop => {}, () = front.client_gone.notified() => {} }
         };
-        if is_stopped.as_ref().is_ok_and(|stopped| *stopped) {
-            requests.abort_all();
-        }
+        let ended = tokio::select! {
+            ended = front.read_lines(input, &mut requests) => ended,
+            () = stopped => {
+                requests.abort_all();
+                Ok(())
+            }
+        };
         drop(watchers);
         let drained = async { while requests.join_next().await.is_some() {} };
         if timeout(DRAIN_TIMEOUT, drained).await.is_err() {
@@ -101,7 +104,7 @@ impl Gateway {
         self.stopped.cancel();
         self.flush_history().await;
         drop(background);
-        is_stopped.map(drop).map_err(Error::Io)
+        ended.map_err(Error::Io)
     }
 }
 
@@ -119,10 +122,6 @@ struct Front {
     running: Mutex<HashMap<RequestId, AbortHandle>>,
     /// The task that relays messages which belong to no request.
     events: Mutex<Option<AbortOnDrop>>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Front {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use lru::LruCache;
@@ -20,6 +20,7 @@ use super::usage::tool_usage;
 use super::withheld::Withheld;
 use crate::catalogue_tools::{redirected_call, selects_tools, version_of};
 use crate::exchange::{Exchange, NextStep};
+use crate::lock::lock;
 use crate::message::{Head, member, with_member};
 use crate::protocol_mode::ProtocolMode;
 use crate::reply;
@@ -32,8 +33,8 @@ const MAX_LISTS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 
 /// The maximum number of revisions of which it is known whether policy withholds definitions.
 const MAX_REVISIONS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
-/// The maximum number of owners of stored answers whose last list is cached.
-const MAX_OWNERS: NonZeroUsize = NonZeroUsize::new(4_096).unwrap();
+/// The maximum number of lists of one upstream whose withheld tools are cached.
+const MAX_WITHHELD: NonZeroUsize = NonZeroUsize::new(4_096).unwrap();
 
 /// The data on which the list of a client depends.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -43,9 +44,6 @@ pub(super) struct ListKey {
     /// The name of a stateful client. Lists of stateless clients do not depend on it.
     client: Option<String>,
 }
-
-/// An owner of stored answers, and the revision that serves it.
-type OwnerRevision = (Arc<str>, u64);
 
 /// The recorded calls of all tools at one time. Scores of tools are computed from it, so they
 /// change only with the next snapshot.
@@ -72,9 +70,6 @@ pub(super) struct Catalogues {
     pub(super) withheld: Mutex<LruCache<(String, u64), Arc<Withheld>>>,
     /// For each revision of the guard, true if its policy withholds definitions.
     pub(super) holds: Mutex<LruCache<u64, bool>>,
-    /// The last list of each owner of stored answers under a revision. It determines which tools
-    /// are withheld.
-    current: Mutex<LruCache<OwnerRevision, Arc<CatalogueList>>>,
     usage: Mutex<UsageSnapshot>,
     recorder: Arc<Recorder>,
     /// The names of the upstreams.
@@ -86,9 +81,8 @@ impl Catalogues {
         let usage = tool_usage(recorder, &upstreams).unwrap_or_default();
         Self {
             lists: Mutex::new(LruCache::new(MAX_LISTS)),
-            withheld: Mutex::new(LruCache::new(MAX_OWNERS)),
+            withheld: Mutex::new(LruCache::new(MAX_WITHHELD)),
             holds: Mutex::new(LruCache::new(MAX_REVISIONS)),
-            current: Mutex::new(LruCache::new(MAX_OWNERS)),
             usage: Mutex::new(UsageSnapshot::new(usage, DEFAULT_RECOMPUTE)),
             recorder: Arc::clone(recorder),
             upstreams,
@@ -151,31 +145,12 @@ impl Catalogues {
         Some(Arc::new(list))
     }
 
-    /// Stores the list that clients of this owner now receive.
-    fn set_current(&self, owner: &Arc<str>, revision: u64, list: &Arc<CatalogueList>) {
-        lock(&self.current).put((Arc::clone(owner), revision), Arc::clone(list));
-    }
-
-    /// Removes the record of withheld tools, until the next lists are made.
-    pub(super) fn forget_held(&self) {
-        lock(&self.current).clear();
-    }
-
-    /// Returns true if policy hides the tool with the client-visible name `name`, or withholds its
-    /// definition from this owner.
-    fn is_hidden(&self, owner: &Arc<str>, revision: u64, name: &str) -> bool {
-        let current = lock(&self.current).get(&(Arc::clone(owner), revision)).cloned();
-        if current.is_some_and(|list| list.held.contains(name)) {
-            return true;
-        }
+    /// Returns true if policy hides the tool with the client-visible name `name`.
+    fn is_hidden(&self, revision: u64, name: &str) -> bool {
         let lists = lock(&self.lists);
         let mut current = lists.iter().filter(|(key, _)| key.revision == revision);
         current.any(|(_, list)| list.hidden.contains(name))
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Aggregator {
@@ -185,9 +160,6 @@ impl Aggregator {
         let merged = self.lists.merged_tools(origin, head.parameters().meta).await;
         let list = self.catalogue_list(origin, head.raw_id(), &merged).await;
         if let Some(list) = &list {
-            let exchange = self.forwarder.begin(origin, None, &[]);
-            let revision = self.filter.revisions().choose(&exchange.context).number;
-            self.catalogues.set_current(&origin.client.scope, revision, list);
             self.definitions.report_suspicious(&list.suspicious);
         }
         let expires = self.catalogues.until_update();
@@ -285,9 +257,7 @@ impl Aggregator {
     /// Accepts the current definitions of the changed or suspicious tools that match a glob over
     /// `server::tool`. Returns these tools, as `server::tool`.
     pub(crate) fn approve_definitions(&self, pattern: &str) -> BTreeSet<String> {
-        let approved = self.definitions.approve(pattern);
-        self.catalogues.forget_held();
-        approved
+        self.definitions.approve(pattern)
     }
 
     /// Updates the scores of tools from the recorded calls. Blocks while the history is read.
@@ -296,12 +266,15 @@ impl Aggregator {
         self.catalogues.recompute()
     }
 
-    /// Returns true if policy hides a tool, or withholds its definition from the client. `name` is
-    /// client-visible.
+    /// Returns true if policy hides a tool. `name` is client-visible.
     pub(super) fn is_hidden_tool(&self, origin: &Origin<'_>, name: &str) -> bool {
+        self.catalogues.is_hidden(self.revision_of(origin), name)
+    }
+
+    /// Returns the number of the guard's revision that serves the client.
+    pub(super) fn revision_of(&self, origin: &Origin<'_>) -> u64 {
         let exchange = self.forwarder.begin(origin, None, &[]);
-        let revision = self.filter.revisions().choose(&exchange.context).number;
-        self.catalogues.is_hidden(&origin.client.scope, revision, name)
+        self.filter.revisions().choose(&exchange.context).number
     }
 
     /// Answers a call of one of the guard's catalogue tools, of a hidden tool, or of a tool that no

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use context_guard_protocol::RequestId;
@@ -16,6 +16,7 @@ use super::session_subscriptions::SessionSubscriptions;
 use super::subscription_filter::{RESOURCE_UPDATED, SubscriptionFilter, with_uri};
 use crate::fair_queue::Caller;
 use crate::fleet::OwnerTag;
+use crate::lock::lock;
 use crate::message::{Head, Kind, with_id};
 use crate::protocol_mode::ClientInfo;
 use crate::reply;
@@ -61,10 +62,6 @@ pub(super) struct ClientSession {
     used: Mutex<Instant>,
     /// A token that is cancelled when the session ends, which cancels all its requests.
     pub(super) ended: CancellationToken,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl ClientSession {

@@ -9,6 +9,7 @@ use super::Aggregator;
 use super::client::Origin;
 use super::list_kinds::{LIST_KINDS, PROMPTS, TOOLS};
 use super::programs::RUN_TOOL;
+use super::withheld::Withheld;
 use crate::access::ANONYMOUS;
 use crate::catalogue_tools::{READ_TOOLS, is_catalogue_tool};
 use crate::exchange::{Exchange, NextStep};
@@ -65,14 +66,14 @@ impl Aggregator {
             }
             _ => {}
         }
-        if self.is_transparent {
+        if self.forwarder.is_transparent {
             if method == "tools/call" {
                 self.lists.ensure_tools_seen(origin, 0).await;
                 if let Some(refusal) = self.refuse_headers(origin, 0, &head, request) {
                     return refusal;
                 }
             }
-            return self.forwarder.forward_listed(origin, request.to_vec()).await;
+            return self.forwarder.forward(origin, 0, request.to_vec()).await;
         }
         if method == TOOLS.method {
             return self.list_tools(origin, &head).await;
@@ -116,8 +117,8 @@ impl Aggregator {
         self.call_upstream_tool(origin, head, request).await
     }
 
-    /// Returns true if the guard answers calls of this name: of its own tools, of hidden tools, and
-    /// of names that no upstream has, for which it suggests similar ones.
+    /// Returns true if the guard answers calls of this name: of its own tools, of hidden and
+    /// withheld tools, and of names that no upstream has, for which it suggests similar ones.
     async fn is_for_catalogue(&self, origin: &Origin<'_>, name: &str) -> bool {
         if self.is_hidden_tool(origin, name) {
             return true;
@@ -126,7 +127,11 @@ impl Aggregator {
             return !self.lists.is_known_tool(origin, name);
         }
         match self.lists.find_named(origin, &TOOLS, name).await {
-            Some((server, own)) => self.lists.is_unlisted(origin, server, &own).await,
+            Some((server, own)) => {
+                let withheld = self.withheld(origin, server).await;
+                matches!(&*withheld, Withheld::Tools(names) if names.contains(name))
+                    || self.lists.is_unlisted(origin, server, &own).await
+            }
             None => true,
         }
     }

@@ -41,13 +41,10 @@ pub(super) struct Forwarder {
     pub(super) recorder: Arc<Recorder>,
     pub(super) input_requests: InputRequests,
     pub(super) param_headers: ParamHeaders,
-}
-
-/// Makes this an exchange with an upstream whose tools clients see alone.
-fn lists_tools(exchange: &mut Exchange) {
-    // An upstream may have other tools in each session.
-    let session = exchange.context.session.clone();
-    exchange.context.options.push((LISTS_TOOLS.to_owned(), session));
+    /// True if there is only one upstream, clients see its names without a prefix, and programs are
+    /// disabled. The upstream's messages then pass without merging or renaming, and the guard
+    /// itself may replace its list of tools by a tiered one.
+    pub(super) is_transparent: bool,
 }
 
 impl Forwarder {
@@ -62,9 +59,13 @@ impl Forwarder {
         let client = origin.client;
         let upstream = server.and_then(|server| self.connections.servers.get(server));
         let session = client.session.as_ref();
+        let session = session.map(|session| session.id.clone()).unwrap_or_default();
+        // An upstream may have other tools in each session.
+        let lists_tools = (self.is_transparent && upstream.is_some())
+            .then(|| (LISTS_TOOLS.to_owned(), session.clone()));
         let context = CallContext {
             principal: client.scope.to_string(),
-            session: session.map(|session| session.id.clone()).unwrap_or_default(),
+            session,
             request_id: self.recorder.next_request(),
             upstream: upstream.map(|upstream| upstream.name.clone()).unwrap_or_default(),
             protocol_version: match client.mode {
@@ -72,6 +73,7 @@ impl Forwarder {
                 ProtocolMode::Stateful => client.info.version.clone(),
             },
             client_name: client.name(),
+            options: lists_tools.into_iter().collect(),
             ..CallContext::default()
         };
         let head = Head::read(request);
@@ -99,31 +101,15 @@ impl Forwarder {
         self.forward_as(origin, server, exchange, request).await
     }
 
-    /// Does the same for the only upstream, whose list of tools the guard itself may replace by a
-    /// tiered one.
-    pub(super) async fn forward_listed(&self, origin: &Origin<'_>, request: Vec<u8>) -> Vec<u8> {
-        if let Some(state) = Head::read(&request).and_then(|head| resumed_state(&head)) {
-            return self.resume(origin, &state, &request).await;
-        }
-        let mut exchange = self.begin(origin, Some(0), &request);
-        lists_tools(&mut exchange);
-        self.forward_as(origin, 0, exchange, request).await
-    }
-
-    /// Forwards a list request of the gateway itself. `is_only` is true if the upstream is the only
-    /// one, and the guard decides which of its tools clients may call.
+    /// Forwards a list request of the gateway itself, which reads the list in full.
     pub(super) async fn forward_list(
         &self,
         origin: &Origin<'_>,
         server: usize,
         request: Vec<u8>,
-        is_only: bool,
     ) -> Vec<u8> {
         let mut exchange = self.begin(origin, Some(server), &request);
-        if is_only {
-            lists_tools(&mut exchange);
-            exchange.context.options.push((FULL_LIST.to_owned(), String::new()));
-        }
+        exchange.context.options.push((FULL_LIST.to_owned(), String::new()));
         self.forward_as(origin, server, exchange, request).await
     }
 

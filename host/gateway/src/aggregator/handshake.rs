@@ -20,7 +20,7 @@ impl Aggregator {
     /// that start on demand and whose description is known.
     pub(super) async fn initialize(&self, origin: &Origin<'_>, head: &Head<'_>) -> Vec<u8> {
         let version = negotiate(&origin.client.info.version);
-        if self.is_transparent {
+        if self.forwarder.is_transparent {
             // The result of a stateful process is that of its last handshake with such a client.
             let is_stateful =
                 |one: &Arc<UpstreamServer>| one.speaks(ProtocolMode::Stateful) == Some(true);
@@ -58,7 +58,7 @@ impl Aggregator {
     /// Answers a client's `server/discover` request. Opens the connections to upstreams, except to
     /// those that start on demand and whose description is known.
     pub(super) async fn discover(&self, origin: &Origin<'_>, head: &Head<'_>) -> Vec<u8> {
-        let (described, implementation, instructions) = if self.is_transparent {
+        let (described, implementation, instructions) = if self.forwarder.is_transparent {
             let connection = match self.connections.open_all(origin.client).await.pop() {
                 Some((_, Ok(connection))) => connection,
                 Some((_, Err(failure))) => {

@@ -2,7 +2,7 @@
 //! upstream is slow.
 
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use lru::LruCache;
 use tokio::sync::broadcast;
@@ -12,6 +12,7 @@ use super::client::Client;
 use super::fresh_lists::FreshLists;
 use super::list_kinds::{LIST_KINDS, ListKind};
 use super::upstream_list::UpstreamList;
+use crate::lock::lock;
 use crate::upstream::connection::{ServerInfo, UpstreamConnection};
 
 /// The maximum number of cached lists.
@@ -42,10 +43,6 @@ pub(super) struct KnownLists {
     pub(super) changes: broadcast::Sender<(Audience, &'static str)>,
     /// Lists of tools that are recent enough to answer without asking the upstream.
     pub(super) fresh: FreshLists<UpstreamConnection>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl KnownLists {

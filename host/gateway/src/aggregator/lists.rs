@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
@@ -27,6 +27,7 @@ use super::translate::stateless_result;
 use super::upstream_list::{ListEntry, UpstreamList};
 use crate::byte_channel::byte_channel;
 use crate::catalogue_tools::READ_TOOLS;
+use crate::lock::lock;
 use crate::message::{Head, append_members, member, members, with_member};
 use crate::protocol_mode::ProtocolMode;
 use crate::reply;
@@ -62,8 +63,6 @@ pub(super) struct Lists {
     router: Arc<Router>,
     definitions: Arc<Definitions>,
     page_size: usize,
-    /// True if clients see the tools of one upstream alone, under its own names.
-    is_only: bool,
     /// For each owner of stored answers and upstream index, the time at which the upstream's tools
     /// are listed again for the guard.
     tools_seen: Mutex<LruCache<(Arc<str>, usize), Instant>>,
@@ -87,7 +86,6 @@ impl Lists {
         forwarder: &Arc<Forwarder>,
         definitions: &Arc<Definitions>,
         page_size: usize,
-        is_only: bool,
         max_sessions: NonZeroUsize,
     ) -> Self {
         Self {
@@ -96,7 +94,6 @@ impl Lists {
             router: Arc::clone(&forwarder.router),
             definitions: Arc::clone(definitions),
             page_size,
-            is_only,
             tools_seen: Mutex::new(LruCache::new(max_sessions)),
             refetching: Mutex::default(),
             announced: Mutex::new(LruCache::new(max_sessions)),
@@ -308,8 +305,7 @@ impl Lists {
         let (mut tools, mut invalid) = (HashSet::new(), Vec::new());
         for _ in 0..MAX_UPSTREAM_PAGES {
             let request = list_request(kind, cursor.as_deref(), meta);
-            let forwarding = self.forwarder.forward_list(&origin, server, request, self.is_only);
-            let answer = forwarding.await;
+            let answer = self.forwarder.forward_list(&origin, server, request).await;
             let head = Head::read(&answer);
             let result = head.as_ref().and_then(|head| head.result);
             if kind.method == TOOLS.method {
@@ -397,10 +393,6 @@ impl Lists {
         let json = with_member(&entry.json, kind.key, Some(&Value::from(key.as_str()).to_string()));
         ListEntry { key, json }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns the `_meta` of a list request that the gateway makes for a client. `None` if requests of

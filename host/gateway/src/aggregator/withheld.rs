@@ -1,11 +1,12 @@
 //! Tools whose definitions policy withholds from a client (`catalogue.hold`).
 
 use std::collections::HashSet;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use super::Aggregator;
 use super::client::Origin;
 use super::dispatch::unknown_tool;
+use crate::lock::lock;
 use crate::reply;
 
 /// The tools of an upstream whose definitions policy withholds from a client.
@@ -39,8 +40,7 @@ impl Aggregator {
     /// Each call is decided by itself: the client may not have listed the tools since the start,
     /// since a change of the policy, or since an approval.
     pub(super) async fn withheld(&self, origin: &Origin<'_>, server: usize) -> Arc<Withheld> {
-        let exchange = self.forwarder.begin(origin, None, &[]);
-        let revision = self.filter.revisions().choose(&exchange.context).number;
+        let revision = self.revision_of(origin);
         let holds = || lock(&self.catalogues.holds).get(&revision).copied();
         if holds() == Some(false) {
             return Arc::default();
@@ -78,8 +78,4 @@ impl Aggregator {
             withheld => withheld.has(name).then(|| unknown_tool(request, name)),
         }
     }
-}
-
-fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -37,9 +37,7 @@ impl Lists {
         let source = list_source(client, &connection, server, revision);
         let found = self.connections.known.fresh.find(&source)?;
         if found.needs_refresh {
-            let fetching = self.start_fetch(client.clone(), server, kind, meta);
-            let shown = Some(Arc::clone(&found.list));
-            self.announce_later(client, server, kind, shown, fetching);
+            self.refresh(client, server, kind, meta, &found.list);
         }
         Some(found.list)
     }

@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 
-use super::{Lists, lock};
+use super::Lists;
 use crate::aggregator::client::Origin;
 use crate::catalogue_tools::READ_TOOLS;
+use crate::lock::lock;
 
 /// The pause before an upstream is asked again for the tools of a guard of its own, or after it
 /// failed to list its tools.

@@ -8,7 +8,7 @@ use tokio::task::JoinError;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::debug;
 
-use super::{Lists, lock, request_meta};
+use super::{Lists, request_meta};
 use crate::aggregator::audience::Audience;
 use crate::aggregator::client::{Client, Origin};
 use crate::aggregator::connections::{KNOWN_TIMEOUT, UNKNOWN_TIMEOUT};
@@ -16,6 +16,7 @@ use crate::aggregator::event_streams::COMMON_STREAM;
 use crate::aggregator::fresh_lists::REFRESH_AFTER;
 use crate::aggregator::list_kinds::ListKind;
 use crate::aggregator::upstream_list::UpstreamList;
+use crate::lock::lock;
 use crate::upstream::Failure;
 
 /// The time for which an upstream that did not return a list in time counts as slow. The gateway
@@ -113,8 +114,20 @@ impl Lists {
         if !is_common && self.connections.get_open(client, server).await.is_none() {
             return;
         }
-        let meta = request_meta(client);
-        let fetching = self.start_fetch(client.in_background(), server, kind, meta.as_deref());
+        self.refresh(&client.in_background(), server, kind, request_meta(client).as_deref(), shown);
+    }
+
+    /// Asks an upstream in the background for a list, and announces to the client if it differs
+    /// from `shown`.
+    pub(super) fn refresh(
+        self: &Arc<Self>,
+        client: &Client,
+        server: usize,
+        kind: &'static ListKind,
+        meta: Option<&RawValue>,
+        shown: &Arc<UpstreamList>,
+    ) {
+        let fetching = self.start_fetch(client.clone(), server, kind, meta);
         self.announce_later(client, server, kind, Some(Arc::clone(shown)), fetching);
     }
 

@@ -162,14 +162,18 @@ impl Aggregator {
             None if servers.len() == 1 => Ok((0, tool.to_owned())),
             None => {
                 let merged = self.lists.known_tools(origin).await;
-                let names = merged.each().flat_map(|(server, (_, list))| {
-                    let names = list.entries.iter();
-                    names.map(move |entry| {
-                        self.router.client_names.to_client_name(server, &entry.key)
-                    })
-                });
-                let names: Vec<_> =
-                    names.filter(|name| !self.is_hidden_tool(origin, name)).collect();
+                let mut names = Vec::new();
+                for (server, (_, list)) in merged.each() {
+                    let withheld = self.withheld(origin, server).await;
+                    let all = list.entries.iter();
+                    let all = all
+                        .map(|entry| self.router.client_names.to_client_name(server, &entry.key));
+                    names.extend(
+                        all.filter(|name| {
+                            !withheld.has(name) && !self.is_hidden_tool(origin, name)
+                        }),
+                    );
+                }
                 let hint = hint(tool, names.iter().map(|name| &**name));
                 Err(format!("there is no tool `{tool}`{hint}: write tools.SERVER.TOOL"))
             }
