@@ -14,6 +14,8 @@ pub(crate) use context_guard_protocol::response::{
 use http::{HeaderValue, StatusCode, header};
 use serde_json::Value;
 
+use crate::message::Head;
+
 /// Returns an HTTP response with a JSON body.
 pub(crate) fn json(status: StatusCode, json: Vec<u8>) -> Response {
     body(status, "application/json", json)
@@ -48,6 +50,12 @@ pub(crate) fn refuse(status: StatusCode, id: &str, code: i64, message: &str) -> 
 pub(crate) fn fault(fault: &RequestFault) -> Response {
     let status = StatusCode::from_u16(fault.status()).unwrap_or(StatusCode::BAD_REQUEST);
     json(status, fault.error())
+}
+
+/// Returns the error response to a call of a tool that the client must not call.
+pub(crate) fn unknown_tool(request: &[u8], name: &str) -> Vec<u8> {
+    let id = Head::read(request).map_or("null", |head| head.raw_id());
+    error(id, INVALID_PARAMS, &format!("no tool {name:?}"))
 }
 
 /// Returns an HTTP response with the body as an event stream.

@@ -250,7 +250,7 @@ impl Aggregator {
         };
         let client_name = self.router.client_names.to_client_name(server, tool);
         if self.is_hidden_tool(origin, &client_name) {
-            return unknown_tool(request, &client_name);
+            return reply::unknown_tool(request, &client_name);
         }
         if let Some(refusal) = self.refuse_withheld(origin, server, &client_name, request).await {
             return refusal;
@@ -385,12 +385,6 @@ impl Aggregator {
         }
         refusal.unwrap_or_else(|| reply::result(head.raw_id(), "{}"))
     }
-}
-
-/// Returns the error response to a call of a tool that the client must not call.
-pub(super) fn unknown_tool(request: &[u8], name: &str) -> Vec<u8> {
-    let id = Head::read(request).map_or("null", |head| head.raw_id());
-    reply::error(id, reply::INVALID_PARAMS, &format!("no tool {name:?}"))
 }
 
 /// Returns the request with `name` as its `params.name`.

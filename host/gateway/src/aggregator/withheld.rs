@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::Aggregator;
 use super::client::Origin;
-use super::dispatch::unknown_tool;
 use crate::lock::lock;
 use crate::reply;
 
@@ -75,7 +74,7 @@ impl Aggregator {
                 let text = "The definition of this tool is not known yet, and policy withholds definitions (catalogue.hold): repeat the call later.";
                 Some(reply::failure(request, reply::UPSTREAM_UNAVAILABLE, text))
             }
-            withheld => withheld.has(name).then(|| unknown_tool(request, name)),
+            withheld => withheld.has(name).then(|| reply::unknown_tool(request, name)),
         }
     }
 }
