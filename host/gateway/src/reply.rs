@@ -1,4 +1,4 @@
-//! HTTP responses that the gateway itself writes.
+//! HTTP and JSON-RPC responses that the gateway itself writes.
 
 use axum::body::Body;
 use axum::response::Response;
