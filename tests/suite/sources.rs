@@ -12,19 +12,22 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A gateway whose sources are files, and the numbers of their last contents.
+/// A gateway whose sources are files.
 struct Files {
     folder: PathBuf,
     gateway: Gateway,
+    /// The number of the last policy, of the last keys, and of the last component that is compiled.
     last: u64,
+    /// The number of the component: 0 or 1, which are compiled once for all tests.
+    component: u64,
 }
 
 impl Files {
     fn start(name: &str) -> Result<Self> {
         let folder = peers::folder(name)?;
-        // Numbers that no earlier run had: the cache must not have the components.
+        // Numbers that no earlier run had: the cache must not have their components.
         let last = SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos() as u64 / 1_000;
-        write_component(&folder, last)?;
+        write_component(&folder, 0)?;
         std::fs::write(folder.join("policy.yaml"), "tokenBudgetThreshold: 4000\n")?;
         std::fs::write(folder.join("key"), "the first key of this test")?;
         let gateway = Gateway::start(
@@ -36,7 +39,7 @@ impl Files {
                 "signingKeys": [format!("${{file:{}}}", folder.join("key").display())],
             }),
         )?;
-        Ok(Self { folder, gateway, last })
+        Ok(Self { folder, gateway, last, component: 0 })
     }
 
     fn source(&self, name: &str) -> Result<Value> {
@@ -77,8 +80,8 @@ impl Files {
     }
 
     fn change_component(&mut self) -> Result<()> {
-        self.last += 1;
-        let digest = write_component(&self.folder, self.last)?;
+        self.component = 1 - self.component;
+        let digest = write_component(&self.folder, self.component)?;
         wait_until("the new component", || Ok(active_component(&self.gateway)? == digest))?;
         Ok(())
     }
@@ -210,8 +213,8 @@ fn rollback_survives_restart() -> Result<()> {
     let back = admin_call(&files.gateway, "POST", "/admin/rollback", b"{\"to\": 1}")?;
     ensure!(back.status == 200, "{}", back.body);
     ensure!(files.source("policy")?["state"] == "rolled back", "{}", files.source("policy")?);
-    let Files { gateway, folder, last } = files;
-    let mut files = Files { gateway: gateway.restart()?, folder, last };
+    let Files { gateway, folder, last, component } = files;
+    let mut files = Files { gateway: gateway.restart()?, folder, last, component };
     ensure!(active_component(&files.gateway)? == good && good != bad);
     ensure!(budget(&files.gateway)? == 4_000.0, "{}", budget(&files.gateway)?);
     files.gateway.process.wait_for_output(&["was rolled back before this start"])?;

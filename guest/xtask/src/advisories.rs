@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::build::{self, root, target};
+use crate::build::{self, root, step, target};
 
 /// The age of a snapshot in days above which a warning asks for a new one.
 const MAX_AGE_DAYS: u64 = 120;
@@ -115,7 +115,7 @@ pub(crate) fn check(deny: &Path) -> Result<()> {
         "the snapshot of advisories leaves out those for {}: run `{RENEW}`",
         missing.join(", ")
     );
-    eprintln!("Checking {}.", snapshot.describe());
+    step!("Checking {}.", snapshot.describe());
     let age = snapshot.age_days(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs())?;
     if age > MAX_AGE_DAYS {
         eprintln!("warning: the snapshot of advisories is {age} days old: run `{RENEW}`");

@@ -2,8 +2,33 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+
+/// The environment variable with the time since the task runner started, in milliseconds, for the
+/// programs that it starts.
+pub(crate) const ELAPSED: &str = "CONTEXT_GUARD_ELAPSED_MS";
+
+/// Returns the time since the task runner started.
+pub(crate) fn elapsed() -> Duration {
+    static START: LazyLock<(Instant, Duration)> = LazyLock::new(|| {
+        let before = std::env::var(ELAPSED).ok().and_then(|text| text.parse().ok());
+        (Instant::now(), Duration::from_millis(before.unwrap_or_default()))
+    });
+    START.0.elapsed() + START.1
+}
+
+/// Prints what the task runner does next, after the minutes and seconds since its start.
+macro_rules! step {
+    ($($text:tt)*) => {{
+        let seconds = $crate::build::elapsed().as_secs();
+        eprintln!("[{:2}:{:02}] {}", seconds / 60, seconds % 60, format_args!($($text)*));
+    }};
+}
+#[allow(unused_imports, reason = "this file is part of several programs")]
+pub(crate) use step;
 
 /// The paths of the guard component and the program `context-guard` that a build created.
 pub(crate) struct Built {
@@ -66,7 +91,7 @@ pub(crate) fn install_targets() -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
-    eprintln!("Installing the Rust targets {}.", missing.join(", "));
+    step!("Installing the Rust targets {}.", missing.join(", "));
     let add =
         || run(Command::new("rustup").current_dir(root()).args(["target", "add"]).args(&missing));
     // Downloads fail at times; a second attempt often succeeds.
@@ -95,26 +120,14 @@ pub(crate) fn guest(
     triple: &str,
     options: &[&str],
 ) -> Result<PathBuf> {
-    guest_in(&target(), package, profile, triple, options)
-}
-
-fn guest_in(
-    folder: &Path,
-    package: &str,
-    profile: &str,
-    triple: &str,
-    options: &[&str],
-) -> Result<PathBuf> {
     run(cargo()
         .arg("--config")
         .arg(format!("target.{triple}.rustflags = {:?}", remapped_paths()))
         .args(["rustc", "--quiet", "--profile", profile])
         .args(["--package", package, "--target", triple])
-        .arg("--target-dir")
-        .arg(folder)
         .args(options))?;
     let file = format!("{}.wasm", package.replace('-', "_"));
-    Ok(folder.join(triple).join(profile).join(file))
+    Ok(target().join(triple).join(profile).join(file))
 }
 
 /// Returns flags of rustc that replace the folders of this machine in messages of panics, so that
@@ -144,7 +157,7 @@ const LINK_COMPONENT: [&str; 5] =
 /// Builds the guard component in its release form, and returns its path.
 pub(crate) fn component() -> Result<PathBuf> {
     install_targets()?;
-    eprintln!("Building the guard component.");
+    step!("Building the guard component.");
     let built =
         guest("context-guard-component", "guest", "wasm32-unknown-unknown", &LINK_COMPONENT)?;
     copy_changed(&built, "context-guard.wasm")
@@ -166,7 +179,7 @@ pub(crate) fn sandbox() -> Result<Option<PathBuf>> {
         );
         return Ok(None);
     }
-    eprintln!("Building the sandbox for programs.");
+    step!("Building the sandbox for programs.");
     let built = guest(SANDBOX, "guest", "wasm32-unknown-unknown", &LINK_COMPONENT)?;
     copy_changed(&built, SANDBOX_FILE).map(Some)
 }
@@ -179,20 +192,23 @@ pub(crate) fn has_clang() -> bool {
 
 /// Builds the guard component with fault injection, for the tests of rollout and rollback.
 pub(crate) fn faulty_component() -> Result<PathBuf> {
-    let options = [&["--features", "fault-injection"], LINK_COMPONENT.as_slice()].concat();
+    let options = [FAULTS.as_slice(), LINK_COMPONENT.as_slice()].concat();
     let built = with_faults("context-guard-component", "wasm32-unknown-unknown", &options)?;
     copy_changed(&built, "faulty.wasm")
 }
 
 /// Builds the Envoy filter with fault injection, for the tests of filters that panic.
 pub(crate) fn faulty_filter() -> Result<PathBuf> {
-    with_faults("context-guard-envoy", "wasm32-wasip1", &["--features", "fault-injection"])
+    with_faults("context-guard-envoy", "wasm32-wasip1", &FAULTS)
 }
 
-/// Builds a wasm-only crate with fault injection. A separate folder keeps the release build.
+const FAULTS: [&str; 2] = ["--features", "fault-injection"];
+
+/// Builds a wasm-only crate with fault injection. The profile is one that compiles quickly, and
+/// whose folder keeps the release build.
 fn with_faults(package: &str, triple: &str, options: &[&str]) -> Result<PathBuf> {
-    eprintln!("Building {package} with fault injection.");
-    guest_in(&target().join("fault-injection"), package, "guest", triple, options)
+    step!("Building {package} with fault injection.");
+    guest(package, "fault-injection", triple, options)
 }
 
 /// Copies a file to the target folder, and returns its new path. An unchanged file keeps its
@@ -252,7 +268,7 @@ pub(crate) fn without_guests() -> Vec<&'static str> {
 fn binary(release: bool, selection: &[&str]) -> Result<Built> {
     let component = component()?;
     let profile: &[&str] = if release { &["--release"] } else { &[] };
-    eprintln!("Building the binary. The first build compiles wasmtime and takes some minutes.");
+    step!("Building the binary. The first build compiles wasmtime and takes some minutes.");
     run(embed(cargo(), &component).args(["build", "--bins"]).args(selection).args(profile))?;
     let folder = target().join(if release { "release" } else { "debug" });
     let file = format!("context-guard{}", std::env::consts::EXE_SUFFIX);

@@ -4,15 +4,28 @@ use std::process::Command;
 
 use anyhow::{Result, bail};
 
-use crate::build::{self, cargo, root};
+use crate::build::{self, cargo, root, step};
 use crate::{advisories, docs, lint, tools, workflows};
 
 /// Runs every check that is not a test. With `offline`, security advisories
 /// are those of the snapshot alone.
 pub(crate) fn run(offline: bool) -> Result<()> {
+    first()?;
+    rest(offline)
+}
+
+/// Runs the checks that take seconds: language, format, and the order of the layers.
+pub(crate) fn first() -> Result<()> {
     lint::run(&[])?;
-    eprintln!("Checking format, lints and documentation.");
     build::run(cargo().args(["fmt", "--all", "--check"]))?;
+    // The selection of the unit tests, so that nothing is compiled a second time for them.
+    let layers = [&["test", "--quiet"], build::native().as_slice(), &["--test", "layers"]].concat();
+    build::run(cargo().args(layers))
+}
+
+/// Runs the checks that compile everything, and those of the dependencies.
+pub(crate) fn rest(offline: bool) -> Result<()> {
+    step!("Checking lints and documentation.");
     build::install_targets()?;
     let native = build::without_guests();
     let clippy = ["clippy", "--quiet"];

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::build;
+use crate::build::{self, step};
 
 /// Unpacks the Debian package `name` into the folder of this name below `folder`, unless it is
 /// there.
@@ -15,7 +15,7 @@ pub(crate) fn unpack(folder: &Path, name: &str) -> Result<()> {
     if target.join("usr/bin").is_dir() {
         return Ok(());
     }
-    eprintln!("Unpacking the Debian package {name} into {}.", target.display());
+    step!("Unpacking the Debian package {name} into {}.", target.display());
     let temporary = folder.join(format!("{name}.new"));
     let _ = std::fs::remove_dir_all(&temporary);
     std::fs::create_dir_all(&temporary)?;

@@ -11,6 +11,7 @@ use crate::build::{self, cargo, target};
 pub(crate) fn run() -> Result<PathBuf> {
     build::install_targets()?;
     let program = ["--package", "context-guard-xtask", "--features", "dist", "--bin", "dist"];
-    build::run(cargo().args(["run", "--quiet"]).args(program))?;
+    let elapsed = build::elapsed().as_millis().to_string();
+    build::run(cargo().env(build::ELAPSED, elapsed).args(["run", "--quiet"]).args(program))?;
     Ok(target().join("dist"))
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::build::{self, cargo, root, target};
+use crate::build::{self, cargo, root, step, target};
 
 /// The targets, which are files of `tests/fuzz/targets`.
 const TARGETS: [&str; 18] = [
@@ -67,7 +67,7 @@ pub(crate) fn run(span: &Span, filter: &str) -> Result<()> {
         }
     };
     let seconds = each.as_secs();
-    eprintln!("Fuzzing {} targets, {seconds} seconds each.", targets.len());
+    step!("Fuzzing {} targets, {seconds} seconds each.", targets.len());
     // Not the path of this process: cargo may have replaced that file since.
     let own = target().join("debug").join(format!("xtask{}", std::env::consts::EXE_SUFFIX));
     build::run(cargo().env(WRAPPER, "1").env("RUSTC_WORKSPACE_WRAPPER", own).args([

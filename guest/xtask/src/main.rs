@@ -160,6 +160,8 @@ fn parse_hours(text: &str) -> Result<std::time::Duration> {
 }
 
 fn main() -> std::process::ExitCode {
+    // Starts the clock of the steps.
+    build::elapsed();
     let result = fuzz::compile_if_wrapper().unwrap_or_else(|| Arguments::parse().command.run());
     match result {
         Ok(()) => std::process::ExitCode::SUCCESS,

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::build;
+use crate::build::{self, step};
 
 /// Installs npm packages into a folder.
 pub(crate) fn npm(folder: &Path, packages: &[&str]) -> Result<()> {
@@ -64,10 +64,7 @@ pub(crate) fn proxies() -> Result<std::path::PathBuf> {
     if std::fs::read_to_string(&mark).ok().as_deref() == Some(&wanted) {
         return Ok(folder);
     }
-    eprintln!(
-        "Installing other proxies and two servers from npm and PyPI into {}.",
-        folder.display()
-    );
+    step!("Installing other proxies and two servers from npm and PyPI into {}.", folder.display());
     npm(&folder, &PROXIES_NPM)?;
     for (name, package) in PROXIES_PYTHON {
         python(&folder.join(name), &[package])?;
@@ -81,7 +78,7 @@ pub(crate) fn fastmcp() -> Result<std::path::PathBuf> {
     let folder = build::target().join("bench-peers/fastmcp");
     let python_program = folder.join("bin/python");
     if !folder.join("bin/fastmcp").exists() {
-        eprintln!("Installing {FASTMCP} from PyPI into {}.", folder.display());
+        step!("Installing {FASTMCP} from PyPI into {}.", folder.display());
         python(&folder, &[FASTMCP])?;
     }
     Ok(python_program)
@@ -94,7 +91,7 @@ pub(crate) fn code() -> Result<std::path::PathBuf> {
     let mark = folder.join("installed");
     let wanted = format!("{CODE_NPM} {CODE_PYTHON}");
     if std::fs::read_to_string(&mark).ok().as_deref() != Some(&wanted) {
-        eprintln!("Installing {wanted} from npm and PyPI into {}.", folder.display());
+        step!("Installing {wanted} from npm and PyPI into {}.", folder.display());
         npm(&folder, &[CODE_NPM])?;
         python(&folder.join("fastmcp"), &[CODE_PYTHON])?;
         std::fs::write(mark, wanted)?;

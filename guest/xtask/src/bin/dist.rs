@@ -16,6 +16,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
+use build::step;
+
 fn main() -> std::process::ExitCode {
     match run() {
         Ok(()) => std::process::ExitCode::SUCCESS,
@@ -33,12 +35,12 @@ fn run() -> Result<()> {
     copy_changed(&component, &folder.join("context-guard.wasm"))?;
     let sandbox = build::sandbox()?.context("the release contains the sandbox: install clang")?;
     copy_changed(&sandbox, &folder.join("context-guard-code.wasm"))?;
-    eprintln!("Building the Envoy filter.");
+    step!("Building the Envoy filter.");
     let envoy = build::guest("context-guard-envoy", "guest", "wasm32-wasip1", &[])?;
     copy_changed(&envoy, &folder.join("context-guard-envoy.wasm"))?;
-    eprintln!("Building and composing the wasi:http middleware.");
+    step!("Building and composing the wasi:http middleware.");
     compose::all(&component, &folder)?;
-    eprintln!("Building the npm package.");
+    step!("Building the npm package.");
     npm::package(&folder)?;
     manifest::write(&folder)
 }
