@@ -32,8 +32,8 @@ impl Contents {
         }
     }
 
-    /// Returns the result of a tool as JSON. Structured content has the bytes of the text, so that
-    /// both are one payload.
+    /// Returns the result of a tool as JSON. The structured content has the same bytes as the text,
+    /// so that the guard treats both as one payload.
     fn result(self, payload: &Payload) -> String {
         let content = json!([{"type": "text", "text": payload.text}]);
         match self {

@@ -83,7 +83,7 @@ impl Replicas {
 #[derive(Default)]
 struct Outcome {
     answered: AtomicUsize,
-    /// The number of times that each client began again.
+    /// For each client, by its number, how often it opened a new session after a failure.
     restarts: Mutex<HashMap<usize, usize>>,
     errors: Mutex<Vec<String>>,
     /// The number of answers whose stream had begun, and ended without them.

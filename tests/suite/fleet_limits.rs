@@ -22,7 +22,7 @@ struct GateState {
     in_flight: usize,
     /// The greatest number of requests in flight.
     peak: usize,
-    /// The number of requests that may end, since the start, in the order of their arrival.
+    /// The number of requests since the start that may end. Those that arrived first end first.
     released: usize,
 }
 

@@ -49,8 +49,8 @@ fn value(kind: usize, at: usize, words: usize) -> Value {
     }
 }
 
-/// Returns the number of items that an answer shows, and the number of their fields that identify
-/// them, that state their condition, and that are other key fields.
+/// Returns the number of items that an answer shows, and three counts of their fields: those that
+/// identify items, those with a state, and other key fields.
 fn shown(budget: u64, document: &str, records: &[Value]) -> (u64, [usize; 3]) {
     let policy = json!({"tokenBudgetThreshold": budget, "hardCap": 40_000}).to_string();
     let guard = NativeGuard::with_policy(&policy).unwrap();

@@ -12,7 +12,8 @@ use client::{first, payload};
 use context_guard_test_kit::guard::NativeGuard;
 use serde_json::{Map, Value, json};
 
-/// Returns the payload and the metadata of the first answer with `document`.
+/// Returns the payload and the metadata of the guard's first answer if the upstream returns
+/// `document`.
 fn answer(document: &Value) -> (Value, Value) {
     let guard = NativeGuard::with_policy("{}").unwrap();
     let answer = first(&guard, &json!({}), &document.to_string()).unwrap();

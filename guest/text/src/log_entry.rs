@@ -103,11 +103,11 @@ pub struct SevereEntries<'t> {
 /// The subject that log entries report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
-    /// Errors and warnings.
+    /// The entries are errors and warnings.
     Errors,
-    /// Failed tests.
+    /// The entries are failed tests.
     FailedTests,
-    /// The names of failed tests, and the errors of these tests.
+    /// The entries are the names of failed tests, and the errors of these tests.
     FailedTestsAndErrors,
 }
 

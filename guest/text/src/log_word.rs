@@ -164,8 +164,8 @@ fn is_joined_severity(line: &[u8], start: usize, end: usize) -> bool {
     }
 }
 
-/// Returns a word without the digit of its grade: `DEBUG` of `DEBUG1`. Only harmless severities
-/// have grades.
+/// Returns a name of a severity without the digit at its end: `DEBUG` of `DEBUG1`. Only the
+/// severities below warnings have such digits.
 fn without_grade(word: &[u8]) -> &[u8] {
     let Some((b'0'..=b'9', name)) = word.split_last() else { return word };
     let is_harmless = severity_of_word(name) == Some(Severity::Other);

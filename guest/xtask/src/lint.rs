@@ -18,7 +18,7 @@ use anyhow::{Context, Result, bail};
 use crate::build::root;
 use source::Source;
 
-/// A violation of a language rule.
+/// A violation of a rule for the wording of code, documents and commits.
 struct Finding {
     rule: &'static str,
     /// The file and line, or the commit, of the violation.

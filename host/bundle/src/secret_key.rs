@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(again.sign(b"text", "comment"), key.sign(b"text", "comment"));
     }
 
-    /// Written by minisign 0.11 with `-G -W`.
+    /// The key was written by minisign 0.11 with `-G -W`.
     #[test]
     fn key_of_minisign_is_read() {
         let line = "RWQAAEIyAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAASJivNALynn+Aog0IufYJpkKgY9K3cu7tkSYcTDdWQhCyt2MnwR0Nz7L+ORsdlncltNglIt/+PxlVWLFaPcvag03J0ixKGgJQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";

@@ -68,14 +68,14 @@ pub struct Upstream {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum StderrLevel {
-    /// Not at all. The last lines are logged when the command ends unexpectedly, as at any level.
+    /// No line is logged, except the last ones if the command ends unexpectedly, as at any level.
     Off,
-    /// With `-v`, or if CONTEXT_GUARD_LOG allows it.
+    /// Lines are logged with `-v`, or if CONTEXT_GUARD_LOG allows it.
     #[default]
     Debug,
-    /// By default.
+    /// Lines are logged at the default level of the log.
     Info,
-    /// As warnings.
+    /// Lines are logged as warnings.
     Warn,
 }
 

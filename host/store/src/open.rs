@@ -25,7 +25,7 @@ pub struct StoreOptions<'a> {
     pub local_bytes: usize,
 }
 
-/// The meaning of the URLs of a store.
+/// The servers that the URLs of a store lead to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Topology {
     /// A single server.

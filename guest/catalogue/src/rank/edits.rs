@@ -2,7 +2,7 @@
 
 /// Maximum length, in bytes, of a misspelled word.
 pub(super) const MAX_LENGTH: usize = 32;
-/// Maximum length, in bytes, of a stem with its suffix.
+/// Maximum length, in bytes, of a word of the index, which is a stem with a suffix.
 const MAX_LETTERS: usize = 40;
 
 /// The cost of swapped adjacent letters. Costs are tenths of the cost of a missing letter.

@@ -57,7 +57,7 @@ pub(super) struct Scorer<'i> {
 pub(super) struct Scratch {
     /// For each tool, the weighted frequency of the current term.
     frequency: Vec<f32>,
-    /// For each tool, the sums for the current query.
+    /// For each tool, the sums of what the terms of the current query add to its score.
     sums: Vec<Sums>,
     /// The tools that have sums.
     touched: Vec<u32>,

@@ -64,7 +64,8 @@ fn bad_request(text: impl Into<String>) -> RouteStep {
     RouteStep::Problem(400, "bad_request", text.into())
 }
 
-/// Answers the gateway's request for the body of a route.
+/// Returns the step that follows the gateway's request for the body of an HTTP response, such as
+/// that of `GET /api/v1/tools/hot`.
 pub(super) fn answer(
     request: &CatalogueRequest<'_>,
     parameters: &[u8],

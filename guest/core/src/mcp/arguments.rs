@@ -189,7 +189,7 @@ impl GuardArguments {
         Self::parse(&values, ArgumentOwner::Tool(None), settings)
     }
 
-    /// Parses the guard's arguments in a call of `owner`, whose names have no prefix.
+    /// Parses the guard's arguments in a call of the tool `owner`. Their names have no prefix.
     fn parse(
         values: &Map<String, Value>,
         owner: ArgumentOwner<'_>,

@@ -19,7 +19,7 @@ pub struct QueryResult {
     pub envelope: Option<ListEnvelope>,
 }
 
-/// Selected fields of the first records of a list only.
+/// A projection of a list that has fields of its first records alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartialProjection {
     /// The selected fields, as the caller wrote them.

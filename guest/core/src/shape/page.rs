@@ -12,7 +12,7 @@ use crate::snapshot::index::ListIndex;
 /// are inserted between them; they differ between text and structured content.
 #[derive(Clone, Debug)]
 pub struct Pieces {
-    /// The form of both pieces: raw, or escaped as in a JSON string.
+    /// The form of `head` and `tail`: raw, or escaped as in a JSON string.
     pub form: Form,
     /// The document up to and including the closing bracket of the main list.
     pub head: Vec<u8>,

@@ -10,7 +10,8 @@ use super::client::read;
 const OTHER_MEMBERS: [&str; 7] =
     ["arguments", "refused", "correction", "hint", "document", "half", "says"];
 
-/// Returns the text of an answer and true if it is an error.
+/// Calls the read tool with `cursor` and `arguments`. Returns the text of its answer, and true if
+/// it is an error.
 pub(crate) fn ask(guard: &NativeGuard, cursor: &str, arguments: &Value) -> (String, bool) {
     let mut arguments = arguments.clone();
     arguments["cursor"] = cursor.into();

@@ -72,7 +72,8 @@ fn files(tokens: &[(u64, u16)]) -> impl Iterator<Item = Vec<u8>> {
     (0..SEEDS).filter_map(move |seed| build(tokens, seed, segment_bits, segments))
 }
 
-/// Returns a rank in 6 bits: its logarithm, so that early merges keep their order.
+/// Returns the rank of a merge in 6 bits. The scale is logarithmic: early merges, which have low
+/// ranks, keep their order.
 fn rounded(rank: u32) -> u16 {
     (f64::from(rank + 1).log2() * 3.5) as u16
 }

@@ -14,7 +14,7 @@ const STARTS: usize = 40;
 /// The number of calls whose answers are above the budget.
 const CALLS: u32 = 100;
 
-/// A server over standard input and output.
+/// A session with a running server over its standard input and output.
 struct Session {
     child: Child,
     input: ChildStdin,

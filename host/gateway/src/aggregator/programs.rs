@@ -49,7 +49,7 @@ const GRACE: Duration = Duration::from_millis(30);
 pub(super) struct Programs {
     sandbox: Option<Arc<Sandbox>>,
     settings: CodeSettings,
-    /// The permits of programs that run concurrently.
+    /// Limits the number of programs that run at the same time.
     places: Arc<FairQueue>,
 }
 

@@ -350,8 +350,8 @@ fn text_test(
 }
 
 /// Reads the options of a method of texts in pandas, such as `, case=False, na=False`, and the flag
-/// of a regular expression in Python, `, re.I`. Returns true if the text is no regular expression,
-/// and true if case has no effect.
+/// of a regular expression in Python, `, re.I`. Returns two values: true if the pattern is plain
+/// text, and true if case is ignored.
 fn options(reader: &mut Reader<'_>) -> Result<(bool, bool), String> {
     let (mut is_plain, mut ignore_case) = (false, false);
     while reader.eat(",") {

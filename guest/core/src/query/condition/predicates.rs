@@ -39,7 +39,7 @@ impl Parser {
         Ok(Some(test))
     }
 
-    /// Reads a test by a method of Ruby: `due.nil?`, `name.start_with?('x')`, `tags.any? { |t| t ==
+    /// Reads a call of a Ruby method that returns true or false: `due.nil?`, `name.start_with?('x')`, `tags.any? { |t| t ==
     /// 'x' }`. `None` if no such test is next.
     pub(super) fn question(&mut self, reader: &mut Reader<'_>) -> Result<Option<Test>, String> {
         let mut rest = reader.clone();

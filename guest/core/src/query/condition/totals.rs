@@ -94,7 +94,7 @@ impl TotalsCondition {
 }
 
 impl Leaf {
-    /// Checks a comparison of `having` against the values of all groups. See
+    /// Validates a comparison of `having` against the values of all groups. See
     /// [`TotalsCondition::check`].
     fn check_groups(
         &self,

@@ -14,7 +14,8 @@ const FILTERS: [&str; 8] =
 /// The operators of OData.
 const WORD_OPERATORS: [&str; 6] = [" eq ", " ne ", " gt ", " ge ", " lt ", " le "];
 
-/// Returns the condition inside such a call. `None` if the text is not such a call.
+/// Returns the condition inside a call that filters a list, such as `x.price > 5` in the examples
+/// above. `None` if the text is not such a call.
 pub(super) fn condition(text: &str) -> Option<String> {
     let text = text.trim();
     lambda(text)

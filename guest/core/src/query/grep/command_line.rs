@@ -1,4 +1,5 @@
-//! Patterns in the syntax of command lines and scripts.
+//! Patterns that are written as command lines or literals of scripts: `grep -i "error"`,
+//! `/error/i`.
 
 use std::borrow::Cow;
 

@@ -64,7 +64,7 @@ pub struct Field {
     /// The importance of the field to a reader, which decides the order of selection.
     pub priority: FieldPriority,
     /// The rank of the document's part that contains the field: 0 for results, 2 for definitions
-    /// and settings.
+    /// and settings, 1 for all others.
     pub section: u8,
     /// True if some values of the field are objects or lists.
     pub container: bool,

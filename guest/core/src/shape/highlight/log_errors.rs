@@ -245,7 +245,8 @@ impl<'h> LogErrors<'h> {
         Totals { masking, before, alike, counted: BTreeSet::new() }
     }
 
-    /// Returns the number of entries in the whole text for each template that has words only.
+    /// Returns the number of entries in the whole text for each template. Templates are compared by
+    /// their words alone.
     fn template_counts(&self) -> &BTreeMap<TemplateKey, usize> {
         self.template_counts.get_or_init(|| {
             let mut counts = BTreeMap::new();

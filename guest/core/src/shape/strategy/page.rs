@@ -6,8 +6,8 @@ use crate::shape::others::with_others;
 
 /// The strategy that shows list items unchanged, as many as fit the token limit.
 pub(super) struct Page {
-    /// True if the strategy applies only to nearly full pages, and to items that must not be
-    /// condensed. Such a page is better than a full page of condensed items.
+    /// True if the strategy applies in two cases only: the page is nearly full, or the items must
+    /// not be condensed. A nearly full page of whole items is better than one of condensed items.
     pub nearly_full: bool,
 }
 
