@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 
 /// The environment variable with the time since the task runner started, in milliseconds, for the
 /// programs that it starts.
@@ -266,13 +266,26 @@ pub(crate) fn without_guests() -> Vec<&'static str> {
 }
 
 fn binary(release: bool, selection: &[&str]) -> Result<Built> {
-    let component = component()?;
     let profile: &[&str] = if release { &["--release"] } else { &[] };
-    step!("Building the binary. The first build compiles wasmtime and takes some minutes.");
-    run(embed(cargo(), &component).args(["build", "--bins"]).args(selection).args(profile))?;
     let folder = target().join(if release { "release" } else { "debug" });
-    let file = format!("context-guard{}", std::env::consts::EXE_SUFFIX);
-    Ok(Built { component, binary: folder.join(file) })
+    let binary = folder.join(format!("context-guard{}", std::env::consts::EXE_SUFFIX));
+    // The last steps of the component's build use one processor. A first build of the program
+    // compiles its dependencies meanwhile; a later one would compile its library twice.
+    let is_first = !binary.is_file();
+    let component = std::thread::scope(|scope| {
+        let dependencies = is_first.then(|| {
+            step!("Building the dependencies of the binary, which takes some minutes.");
+            scope.spawn(|| run(cargo().args(["build", "--lib"]).args(selection).args(profile)))
+        });
+        let component = component();
+        if let Some(dependencies) = dependencies {
+            dependencies.join().map_err(|_| anyhow!("a thread panicked"))??;
+        }
+        component
+    })?;
+    step!("Building the binary.");
+    run(embed(cargo(), &component).args(["build", "--bins"]).args(selection).args(profile))?;
+    Ok(Built { component, binary })
 }
 
 /// Sets the environment variables through which the host's build script finds the component to
