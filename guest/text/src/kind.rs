@@ -34,6 +34,9 @@ const SAMPLE_LINES: usize = 120;
 /// The number of later lines, evenly spaced, that are also examined, because a log may begin with
 /// other text.
 const SPREAD_LINES: usize = 80;
+/// A factor that spreads the numbers of lines, from multiplicative hashing (D. E. Knuth, The Art of
+/// Computer Programming, volume 3, section 6.4).
+const SPREAD_FACTOR: u32 = 2_654_435_761;
 /// The number of bytes of each of these lines that are examined. Objects may end with their
 /// severity.
 const SAMPLE_BYTES: usize = 4096;
@@ -52,7 +55,10 @@ impl Kind {
     #[must_use]
     pub fn detect_with_format(text: &IndexedText<'_>) -> (Self, LogFormat) {
         let stride = (text.len().saturating_sub(SAMPLE_LINES) / SPREAD_LINES).max(1);
+        // Entries of equal length must not all be sampled at the same line.
+        let shift = |start: usize| ((start as u32).wrapping_mul(SPREAD_FACTOR) >> 16) as usize;
         let spread = (SAMPLE_LINES..text.len()).step_by(stride);
+        let spread = spread.map(|start| (start + shift(start) % stride).min(text.len() - 1));
         let sampled = (0..text.len().min(SAMPLE_LINES)).chain(spread);
         let lines: Vec<_> =
             sampled.map(|at| without_colours(text.start_within(at, SAMPLE_BYTES))).collect();
@@ -130,6 +136,10 @@ fn ends_as_code(line: &[u8]) -> bool {
 /// Returns true if a text with times or severities is a table: it has a header, rules, or times in
 /// a later column.
 fn has_columns(head: &[&[u8]], format: &LogFormat) -> bool {
+    // A log that is exported as a table has messages and severities as any other.
+    if format.has_severity_column() {
+        return false;
+    }
     let is_rule = |line: &&[u8]| {
         line.len() > 2 && line.iter().all(|byte| b"-+|: ".contains(byte)) && line.contains(&b'-')
     };

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod boundary;
+mod build_report;
 pub mod colours;
 pub mod definition;
 pub mod element_text;
@@ -34,6 +35,7 @@ pub mod page_snapshot;
 pub mod page_text;
 mod report_mark;
 pub mod severity;
+mod severity_level;
 pub mod severity_prefilter;
 mod severity_translation;
 pub mod shorten;

@@ -30,6 +30,29 @@ pub(super) fn message_code(word: &[u8]) -> Option<Severity> {
     is_code.then_some(severity)
 }
 
+/// Returns the severity of a message in a job log of IBM i: `MCH1202    Escape      40   01/19/24`.
+/// The text follows in the next line. `None` for other lines.
+fn job_message(line: &[u8]) -> Option<Severity> {
+    let (id, rest) = line.split_at_checked(7)?;
+    let (letters, number) = id.split_at_checked(3)?;
+    let is_id = letters.iter().all(u8::is_ascii_uppercase)
+        && number.iter().all(|byte| byte.is_ascii_digit() || (b'A'..=b'F').contains(byte));
+    let mut words = rest.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
+    let kind = words.next().filter(|_| is_id && rest.starts_with(b"  "))?;
+    let number = words.find(|word| word.iter().all(u8::is_ascii_digit))?;
+    let number: u8 = std::str::from_utf8(number).ok()?.parse().ok()?;
+    match kind {
+        b"Escape" => Some(Severity::Error),
+        b"Diagnostic" | b"Notify" | b"Inquiry" if number >= 40 => Some(Severity::Error),
+        b"Diagnostic" | b"Notify" | b"Inquiry" if number >= 20 => Some(Severity::Warn),
+        b"Information" if number >= 80 => Some(Severity::Error),
+        b"Information" if number >= 50 => Some(Severity::Warn),
+        b"Diagnostic" | b"Notify" | b"Inquiry" | b"Information" | b"Completion" | b"Command"
+        | b"Request" | b"Sender" | b"Reply" => Some(Severity::Other),
+        _ => None,
+    }
+}
+
 /// Returns the severity of an entry of Eclipse (`!ENTRY plugin 4 0 time`) or CMTrace
 /// (`<![LOG[text]LOG]!><time="…" type="3">`), and the byte offset after its beginning. `None` for
 /// other lines. O(line).
@@ -42,6 +65,9 @@ pub(super) fn line_code(line: &[u8]) -> Option<(Severity, usize)> {
             _ => return None,
         };
         return Some((severity, ECLIPSE_ENTRY.len()));
+    }
+    if let Some(severity) = job_message(line) {
+        return Some((severity, line.len()));
     }
     let entry = line.strip_prefix(TRACE_ENTRY)?;
     let attributes = entry.get(memchr::memmem::rfind(entry, TRACE_MESSAGE_END)?..)?;

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use super::build_report::{is_tex_error, reason_below};
 use super::colours::without_colours;
 use super::kind::Kind;
 use super::lines::IndexedText;
@@ -202,30 +203,8 @@ fn entries<'t>(
                         entry.join(next.get(start..).unwrap_or_default());
                         entry.header_lines = 1;
                     }
-                } else if has_message_below(&entry) {
-                    let next = without_colours(text.line(at + 1));
-                    let is_own = is_indented(&next)
-                        || entry.says.ends_with(b"===")
-                        || is_code(entry.says.get(entry.message..).unwrap_or_default())
-                        || ends_header(entry.says.get(entry.message..).unwrap_or_default())
-                        || is_tag(&entry.says)
-                        || next.starts_with(b"!MESSAGE ");
-                    let is_own = is_own && !next.trim_ascii().is_empty();
-                    if is_own && !format.begins_entry(&next) {
-                        if entry.says.ends_with(b"[[") {
-                            // GlassFish writes many fields before the message.
-                            entry.message = entry.says.len() + 1;
-                        }
-                        entry.join(&next);
-                    }
-                } else if entry.message_end.is_none() && ends_with_severity(&entry.says) {
-                    let mut below = (at + 1..text.len().min(at + MAX_LINES_BETWEEN))
-                        .map(|at| without_colours(text.line(at)))
-                        .take_while(|line| !format.begins_entry(line));
-                    if let Some(message) = below.find(|line| is_message(line)) {
-                        entry.message = entry.says.len();
-                        entry.join(&message);
-                    }
+                } else {
+                    join_message(&mut entry, text, format);
                 }
                 entries.push(entry);
                 open = true;
@@ -242,6 +221,40 @@ fn entries<'t>(
         }
     }
     entries
+}
+
+/// Appends the line with the message to an entry whose first line has none.
+fn join_message(entry: &mut LogEntry<'_>, text: &IndexedText<'_>, format: &LogFormat) {
+    let next = entry.line + 1;
+    if has_message_below(entry) && next < text.len() {
+        let next = without_colours(text.line(next));
+        let is_own = is_indented(&next)
+            || entry.says.ends_with(b"===")
+            || is_code(entry.says.get(entry.message..).unwrap_or_default())
+            || ends_header(entry.says.get(entry.message..).unwrap_or_default())
+            || is_tag(&entry.says)
+            || next.starts_with(b"!MESSAGE ");
+        let is_own = is_own && !next.trim_ascii().is_empty();
+        if is_own && !format.begins_entry(&next) {
+            if entry.says.ends_with(b"[[") {
+                // GlassFish writes many fields before the message.
+                entry.message = entry.says.len() + 1;
+            }
+            entry.join(&next);
+            return;
+        }
+    }
+    if entry.message_end.is_none() && ends_with_severity(&entry.says) {
+        let below: Vec<_> = (next..text.len().min(next - 1 + MAX_LINES_BETWEEN))
+            .map(|at| without_colours(text.line(at)))
+            .take_while(|line| !format.begins_entry(line))
+            .collect();
+        let named = |name: &[u8]| below.iter().find(|line| has_name(line, name));
+        if let Some(message) = named(b"message").or_else(|| named(b"retcode")) {
+            entry.message = entry.says.len();
+            entry.join(message);
+        }
+    }
 }
 
 /// Returns true if a line with the cause of an exception has the severity and the tag of the entry
@@ -329,9 +342,8 @@ fn ends_with_severity(line: &[u8]) -> bool {
     line.get(line.len() - length..).is_some_and(|word| severity_of_word(word).is_some())
 }
 
-/// Returns true if a line of a record has its message: `MESSAGE : text`.
-fn is_message(line: &[u8]) -> bool {
-    let name = b"message";
+/// Returns true if a line of a record has the value with this name: `MESSAGE : text`.
+fn has_name(line: &[u8], name: &[u8]) -> bool {
     let (found, rest) = line.split_at_checked(name.len()).unwrap_or_default();
     found.eq_ignore_ascii_case(name) && rest.trim_ascii_start().starts_with(b":")
 }
@@ -346,6 +358,7 @@ fn error_lines<'t>(text: &IndexedText<'t>, candidates: &[bool]) -> Vec<LogEntry<
         let says = without_colours(text.line(line));
         let marked = marked_severity(&says);
         let level = marked.map_or_else(|| line_severity(without_box(&says)), |(level, _)| level);
+        let level = if is_tex_error(text, line, &says) { Severity::Error } else { level };
         let is_inside = |last: &LogEntry<'_>| last.line + last.length > line;
         // Documentation has sessions of Python whose result is an exception.
         let is_session = says.starts_with(b"Traceback (")
@@ -365,12 +378,20 @@ fn error_lines<'t>(text: &IndexedText<'t>, candidates: &[bool]) -> Vec<LogEntry<
         }
         doubtful += usize::from(marked.is_none() && !has_origin(&says));
         let mut entry = LogEntry::new(level, line, says, 0);
+        if let Some(reason) = reason_below(text, line, &entry.says) {
+            entry.join(&without_colours(text.line(reason)));
+            (entry.length, entry.header_lines) = (reason + 1 - line, 1);
+        }
         if entry.says.starts_with(b"ERROR in ") || entry.says.starts_with(b"WARNING in ") {
             // Webpack writes the file first.
             entry.join(&without_colours(text.line(line + 1)));
         }
+        let is_header = |says: &[u8]| {
+            says.trim_ascii_end().ends_with(b")")
+                && memchr::memmem::find(says, b" MESSAGE ").is_some()
+        };
         if let Some((_, end)) = marked
-            && !has_words(entry.says.get(end..).unwrap_or_default())
+            && (!has_words(entry.says.get(end..).unwrap_or_default()) || is_header(&entry.says))
             && line + 1 < text.len()
         {
             entry.join(&without_colours(text.line(line + 1)));

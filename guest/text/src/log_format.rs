@@ -9,6 +9,7 @@ use std::ops::Range;
 use super::heading::is_document;
 use super::log_field::{SeverityField, named_severity};
 use super::log_line::LogLine;
+use super::log_member::is_object;
 use super::log_message::{cause_range, message_range};
 use super::log_number::NumberColumn;
 use super::log_prefix::{
@@ -21,8 +22,10 @@ use super::log_sample::{
 };
 use super::log_style::{LearnedStyle, MIN_ENTRIES, dominant_style};
 use super::log_word::{Letters, SeverityWord};
-use super::severity::{Severity, report_severity, strict_severity};
+use super::severity::{Severity, crash_severity, report_severity, strict_severity};
 
+/// The maximum number of addresses, numbers and pairs between a time and a severity.
+const MAX_SOURCE_TOKENS: usize = 5;
 /// The maximum number of styles in which one log writes severities. Logs of several services have
 /// more than one.
 const MAX_STYLES: usize = 4;
@@ -171,6 +174,12 @@ impl LogFormat {
             || self.has_priority
             || self.has_severity_lines
             || self.styles.iter().any(Option::is_some)
+    }
+
+    /// Returns true if most entries have a time, and a word for their severity in the same column.
+    #[must_use]
+    pub fn has_severity_column(&self) -> bool {
+        self.time.is_some() && self.styles.iter().flatten().any(|learned| learned.is_column)
     }
 
     /// Returns true if lines begin with the name of a container and `|`.
@@ -359,12 +368,13 @@ impl LogFormat {
             return severity;
         }
         let message = message(line, parsed.time_end);
-        let strict = strict_severity(message).max(strict_severity(line));
+        let crash = crash_severity(message.trim_ascii_start());
+        let strict = strict_severity(message).max(strict_severity(line)).max(crash);
         if strict != Severity::Other || self.has_severities() {
             return strict;
         }
         // Values of objects are data.
-        if line.starts_with(b"{\"") {
+        if is_object(line) {
             return strict;
         }
         // Without a severity in most entries, words in capitals count if no prose is before them.
@@ -396,7 +406,21 @@ fn is_after_source(line: &[u8], parsed: &LogLine, word: &SeverityWord) -> bool {
     parsed.time.is_some()
         && is_title
         && (style.left, style.right) == (b' ', b':')
-        && tokens.count() == 2
+        && is_source(tokens)
+}
+
+/// Returns true if the words between a time and a severity are those of a source: addresses,
+/// numbers and pairs, and at most one name.
+fn is_source<'l>(tokens: impl Iterator<Item = &'l [u8]>) -> bool {
+    let (mut names, mut others) = (0, 0);
+    for token in tokens {
+        match token.iter().any(|byte| byte.is_ascii_digit() || *byte == b'=') {
+            true => others += 1,
+            false => names += 1,
+        }
+    }
+    // A zone of the time and a process are two names.
+    names + others == 2 || names <= 1 && others <= MAX_SOURCE_TOKENS
 }
 
 fn has_time(parsed: &LogLine, last: Option<u8>) -> bool {

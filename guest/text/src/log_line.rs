@@ -100,7 +100,7 @@ impl LogLine {
                     break;
                 }
             }
-            if *byte == b'%'
+            if matches!(byte, b'%' | b'#')
                 && let Some(severity) = line.get(at..).and_then(mnemonic)
             {
                 found.words.push(SeverityWord::coded(severity, b'%', field, at));

@@ -90,7 +90,7 @@ impl<'l> Iterator for Members<'l> {
 
 /// Returns true if a line begins with an object that has members.
 pub(super) fn is_object(line: &[u8]) -> bool {
-    line.starts_with(b"{\"")
+    line.strip_prefix(b"{").is_some_and(|rest| rest.trim_ascii_start().starts_with(b"\""))
 }
 
 /// Returns a value without its quotes.

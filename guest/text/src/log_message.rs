@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::log_member::{Member, Members, unquoted};
+use super::log_member::{Member, Members, is_object, unquoted};
 use super::log_pair::{key_before, value_range};
 use context_guard_json::text::{Form, boundary};
 
@@ -50,7 +50,7 @@ pub(super) fn message_range(line: &[u8]) -> Option<Range<usize>> {
 /// Returns the range of the message in the JSON object of a line. Members of inner objects count
 /// only if the object itself has no message.
 fn object_message(line: &[u8]) -> Option<Range<usize>> {
-    let from = memchr::memmem::find(line, b"{\"")?;
+    let from = object_start(line)?;
     let members = Members::new(line.get(from..)?);
     let rank = |member: &Member<'_>| {
         let rank =
@@ -62,6 +62,11 @@ fn object_message(line: &[u8]) -> Option<Range<usize>> {
     let (_, best) = ranked.min_by_key(|(rank, _)| *rank)?;
     let start = from + best.at + 1;
     Some(start..start + unquoted(best.value).len())
+}
+
+/// Returns the byte offset of the first object with members in a line. `None` without one.
+fn object_start(line: &[u8]) -> Option<usize> {
+    memchr::memchr_iter(b'{', line).find(|at| line.get(*at..).is_some_and(is_object))
 }
 
 /// Returns the range of the message in a line of `key=value` pairs.
@@ -89,7 +94,7 @@ fn best_pair(line: &[u8], keys: &[&str]) -> Option<Range<usize>> {
 /// `"error"`, `err=` or a similar field, or the message in such an object. Of a stack trace, that
 /// is the line with the exception. `None` without a cause. O(line).
 pub(super) fn cause_range(line: &[u8], message: &Range<usize>) -> Option<Range<usize>> {
-    let object = memchr::memmem::find(line, b"{\"");
+    let object = object_start(line);
     let object = object.filter(|from| *from < message.start);
     let range = match object {
         Some(from) => object_cause(line, from, message),

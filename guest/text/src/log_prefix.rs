@@ -1,12 +1,30 @@
 //! Detects prefixes of log lines: containers, syslog priorities, and continuations of stack traces.
 
+use super::log_member::is_object;
 use super::severity::{Severity, severity_of_word};
 
 /// Returns true if a line begins with white space that does not align a level.
 pub(super) fn is_indented(line: &[u8]) -> bool {
     let is_aligned =
         || [b" INFO ".as_slice(), b" WARN "].iter().any(|level| line.starts_with(level));
-    line.starts_with(b"\t") || line.starts_with(b" ") && !is_aligned()
+    line.starts_with(b"\t")
+        || line.starts_with(b" ") && !is_aligned() && !begins_with_aligned_time(line)
+}
+
+/// Returns true if a line begins with spaces and a time: a date, or seconds before a word, as in
+/// `  95.587 Error a.cpp:92: text`.
+fn begins_with_aligned_time(line: &[u8]) -> bool {
+    let text = line.trim_ascii_start();
+    let digits = |text: &[u8]| text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let whole = digits(text);
+    let fraction = text.get(whole..).and_then(|rest| rest.strip_prefix(b"."));
+    let is_uptime = whole > 0
+        && fraction.is_some_and(|fraction| {
+            let length = digits(fraction);
+            let rest = fraction.get(length..).unwrap_or_default();
+            length >= 3 && matches!(rest, [b' ', letter, ..] if letter.is_ascii_alphabetic())
+        });
+    is_uptime || whole == 4 && starts_with_time(text)
 }
 
 /// Returns the severity of the syslog priority at the start of a line: `<3>`. `None` without a
@@ -31,7 +49,7 @@ const MAX_MNEMONIC_BYTES: usize = 64;
 pub(super) fn mnemonic(text: &[u8]) -> Option<Severity> {
     let text = text.get(..MAX_MNEMONIC_BYTES).unwrap_or(text);
     let is_name = |byte: &u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_';
-    let signs = text.iter().take_while(|byte| **byte == b'%').count();
+    let signs = text.iter().take_while(|byte| matches!(byte, b'%' | b'#')).count();
     let code = text.get(signs..).filter(|code| code.first().is_some_and(&is_name))?;
     let length = code.iter().take_while(|byte| is_name(byte) || b"-/".contains(byte)).count();
     let (code, rest) = code.split_at_checked(length)?;
@@ -77,8 +95,12 @@ pub(super) fn common_event(text: &[u8]) -> Option<(Severity, usize)> {
 /// Returns the severity of the mark that Redis writes after the time: `1:M 2 Jan 2026 10:00:00.1 #
 /// text`. `None` for other lines. `time_end` is the byte offset after the time.
 pub(super) fn mark(line: &[u8], time_end: usize) -> Option<Severity> {
-    let pid = line.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let role = line.get(pid..).filter(|_| pid > 0)?;
+    let entry = match container(line) {
+        Some(_) => line.get(memchr::memchr(b'|', line)? + 1..)?.trim_ascii_start(),
+        None => line,
+    };
+    let pid = entry.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let role = entry.get(pid..).filter(|_| pid > 0)?;
     let is_redis = matches!(role, [b':', b'M' | b'S' | b'C' | b'X', b' ', ..]);
     match line.get(time_end..).filter(|_| is_redis)? {
         [b' ', b'#', b' ', ..] => Some(Severity::Warn),
@@ -175,7 +197,7 @@ pub(super) fn tag_of_cause(rest: &[u8]) -> Option<&[u8]> {
 /// brackets. False for continuation lines, which begin with white space, `at` or `Caused by`.
 pub(super) fn begins_entry(line: &[u8]) -> bool {
     let line = line.strip_prefix(b"[").or(line.strip_prefix(b"=")).unwrap_or(line);
-    starts_with_time(line) || starts_with_level(line) || line.starts_with(b"{\"")
+    starts_with_time(line) || starts_with_level(line) || is_object(line)
 }
 
 fn starts_with_time(line: &[u8]) -> bool {

@@ -78,7 +78,7 @@ impl SampleLine {
     fn begins_with_time_and_severity(&self) -> bool {
         let is_near = |word: &SeverityWord| word.field <= MAX_LONG_ENTRY_FIELD && word.is_upper;
         let begins = self.begins_entry && !self.is_indented && self.parsed.time.is_some();
-        begins && self.parsed.words.iter().any(is_near)
+        begins && (self.is_named || self.parsed.words.iter().any(is_near))
     }
 }
 
@@ -117,12 +117,14 @@ pub(super) fn has_severity_lines(sample: &[SampleLine]) -> bool {
     let begins = |line: &SampleLine| {
         line.parsed.time.is_none() && !line.is_indented && line.begins_with_severity()
     };
-    let timed =
-        |line: &SampleLine| line.parsed.time_end >= MIN_DATED_BYTES && line.parsed.words.is_empty();
+    // Names of classes may have words such as `Config`.
+    let has_severity = |line: &SampleLine| line.parsed.words.iter().any(|word| !word.is_weak);
+    let timed = |line: &SampleLine| line.parsed.time_end >= MIN_DATED_BYTES && !has_severity(line);
     let (severities, times) = (count(&begins), count(&timed));
     // The later lines of the sample are not adjacent.
     let is_pair = |two: &&[SampleLine]| matches!(two, [one, two] if timed(one) && begins(two));
     let pairs = sample.windows(2).filter(is_pair).count();
+
     severities >= MIN_LONG_ENTRIES
         && pairs * 4 >= severities
         && severities * 60 >= sample.len()

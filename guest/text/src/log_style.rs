@@ -21,6 +21,9 @@ pub(super) struct LearnedStyle {
     pub(super) has_configuration: bool,
     /// True if some severities are words such as `MAJOR`.
     pub(super) has_contextual_words: bool,
+    /// True if most entries have a severity in this style, it is a word such as `INFO`, and most
+    /// are harmless. A table of reported problems has other shares.
+    pub(super) is_column: bool,
 }
 
 impl LearnedStyle {
@@ -135,6 +138,8 @@ fn learn_style(
         Letters::Single if !is_timed && style.right != b'/' => {
             is_enclosed && varies && harmless * 2 > count && share(80) && is_narrow(90)
         }
+        // Other letters state the kind of some entries, as in WebSphere.
+        Letters::Single if is_timed && varies && share(25) && is_narrow(92) => true,
         Letters::Single => share(60) && is_narrow(80),
         Letters::LowerSingle => is_timed && varies && share(60) && is_narrow(80),
         Letters::Dated => share(30),
@@ -165,5 +170,9 @@ fn learn_style(
         needs_time: is_timed && timed * 20 >= count * 19,
         has_configuration: configuration * 20 >= count,
         has_contextual_words: contextual > 0,
+        is_column: share(80)
+            && harmless * 10 >= count * 6
+            && contextual == 0
+            && style.letters.is_word(),
     })
 }

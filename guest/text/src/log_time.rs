@@ -84,6 +84,15 @@ pub(super) fn time_end(line: &[u8], at: usize, length: usize, field: u8) -> Opti
             return Some(fraction_end(line, at + digits));
         }
     }
+    // Factorio aligns the seconds since its start: `  95.587 Error a.cpp:92: text`.
+    let is_first = line.get(..at).is_some_and(|before| before.iter().all(|byte| *byte == b' '));
+    if is_first && byte(at + digits) == b'.' && number(at + digits + 1) == 3 {
+        let end = at + digits + 4;
+        let is_before_word = byte(end) == b' ' && byte(end + 1).is_ascii_alphabetic();
+        if is_before_word && digits <= 6 {
+            return Some(end);
+        }
+    }
     let separator = byte(at + 4);
     // `2026-01-02-10.00.00.123`: DB2 and Unreal Engine.
     let has_two = |offsets: [usize; 5]| offsets.iter().all(|offset| number(at + offset) == 2);

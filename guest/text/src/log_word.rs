@@ -301,6 +301,10 @@ fn word_at(
         [letter @ b'a'..=b'z'] if matches!((left, right), (b' ', b' ' | b':') | (b'[', b'(')) => {
             (severity_of_letter(letter.to_ascii_uppercase())?, Letters::LowerSingle)
         }
+        // CUPS writes alerts and emergencies so: `X [10/Mar/2021:13:13:59 +0100] text`.
+        b"A" | b"X" if start == 0 && line.get(end..end + 2) == Some(b" [") => {
+            (Severity::Error, Letters::Single)
+        }
         [letter] => (severity_of_letter(*letter)?, Letters::Single),
         // The X server writes `(EE)`.
         [first, second] if first == second && (left, right) == (b'(', b')') => {

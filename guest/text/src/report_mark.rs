@@ -3,7 +3,7 @@
 use super::severity::{MAX_WORD_BYTES, Severity, severity_of_word};
 
 /// The marks, without spaces after them.
-const MARKS: [&[u8]; 5] = [b"***", b"**", b"-->", b"%", b"!!!"];
+const MARKS: [&[u8]; 6] = [b"***", b"**", b"-->", b"%", b"!!!", b"^^^"];
 /// The maximum number of words in capitals between a mark and the severity.
 const MAX_NAMES: usize = 2;
 
@@ -12,6 +12,11 @@ const MAX_NAMES: usize = 2;
 /// `--> FOAM Warning : text`. `None` for other lines. O(1).
 pub(super) fn marked_severity(line: &[u8]) -> Option<(Severity, usize)> {
     let text = line.trim_ascii_start();
+    // Traces of SAP have a letter for the component first.
+    let text = match text {
+        [b'A'..=b'Z', b' ', b' ', rest @ ..] if rest.starts_with(b"*** ") => rest,
+        _ => text,
+    };
     let mark = MARKS.iter().find(|mark| text.starts_with(mark))?;
     let rest = text.get(mark.len()..)?;
     // Comments of TeX and Erlang have a space. Markdown closes bold text.

@@ -1,15 +1,7 @@
 //! Detects the severity of a line, from a named field or from the beginning of the line.
 
-/// The severity of a line or log entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    /// Neither a warning nor an error, or no severity found.
-    Other,
-    /// A warning.
-    Warn,
-    /// An error, or something more severe.
-    Error,
-}
+pub use super::severity_level::Severity;
+use super::severity_translation::severity_of_translation;
 
 /// The length of the longest word that names a severity, in bytes.
 pub(super) const MAX_WORD_BYTES: usize = 13;
@@ -52,7 +44,10 @@ const ERROR_STARTS: &[&[u8]] = &[
     b"E: Could not ",
     b"E: Sub-process ",
     b"E: The ",
+    b"dpkg: error ",
 ];
+/// Words in capitals that may precede `ERROR:` and `WARNING:` at the start of a line.
+const MAX_NAMES: usize = 2;
 const WARNING_STARTS: &[&[u8]] = &[
     b"warning:",
     b"Warning:",
@@ -64,12 +59,15 @@ const WARNING_STARTS: &[&[u8]] = &[
     b"CMake Warning",
     b"CMake Deprecation Warning",
     b"LaTeX Warning:",
+    b"LaTeX Font Warning:",
+    b"pdfTeX warning",
     b"w: file:",
     b"w: /",
     b"W: Failed to ",
     b"W: Some index ",
     b"W: GPG error",
     b"W: An error ",
+    b"W: Possible missing firmware",
 ];
 
 /// Lines with which build tools report a failure: Ant, Xcode and Make.
@@ -105,16 +103,95 @@ pub(super) fn report_severity(line: &[u8]) -> Severity {
     if is_code { Severity::Error } else { strict_severity(line) }
 }
 
+/// Returns the severity in the code of a message of OpenVMS at the start of a line: facility,
+/// letter and name, as in `%TCPIP-E-DISCONNECT, text`. `None` without such a code.
+fn facility_code(line: &[u8]) -> Option<Severity> {
+    let code = line.strip_prefix(b"%")?;
+    let is_name =
+        |byte: &u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || b"_$".contains(byte);
+    let facility = code.iter().take_while(|byte| is_name(byte)).count();
+    let [b'-', letter, b'-', name @ ..] = code.get(facility..).filter(|_| facility > 1)? else {
+        return None;
+    };
+    let length = name.iter().take_while(|byte| is_name(byte)).count();
+    let is_code = length > 2 && name.get(length..)?.starts_with(b", ");
+    let severity = match letter {
+        b'E' | b'F' => Severity::Error,
+        b'W' => Severity::Warn,
+        b'I' | b'S' => Severity::Other,
+        _ => return None,
+    };
+    is_code.then_some(severity)
+}
+
 /// Words at the start of a line with which a program reports its own crash.
-const CRASH_STARTS: &[&[u8]] =
-    &[b"Traceback (", b"Exception in ", b"panic:", b"fatal:", b"thread '", b"##[error]"];
+const CRASH_STARTS: &[&[u8]] = &[
+    b"Traceback (",
+    b"Exception in ",
+    b"panic:",
+    b"fatal:",
+    b"thread '",
+    b"##[error]",
+    b"Guru Meditation Error",
+];
+
+/// The products of Oracle whose messages begin with their name and a number: `TNS-12514: text`.
+const CODED_PRODUCTS: [&[u8]; 10] =
+    [b"ORA-", b"TNS-", b"RMAN-", b"PLS-", b"SP2-", b"IMP-", b"EXP-", b"KUP-", b"DGM-", b"LRM-"];
+/// The messages of Oracle that only continue another one.
+const CODED_POSITIONS: [&[u8]; 1] = [b"ORA-06512"];
+
+/// Returns true if a line is a message of Oracle with its code.
+fn is_coded_message(line: &[u8]) -> bool {
+    let code = CODED_PRODUCTS.iter().find_map(|product| line.strip_prefix(*product));
+    code.is_some_and(|code| {
+        let digits = code.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        (4..=5).contains(&digits) && code.get(digits..).is_some_and(|rest| rest.starts_with(b": "))
+    }) && !CODED_POSITIONS.iter().any(|position| line.starts_with(position))
+}
+
+/// Phrases with which runtimes and operating systems report the end of a program. They are no part
+/// of usual messages.
+const CRASH_PHRASES: &[&[u8]] = &[
+    b"Task timed out after ",
+    b"exited with error: ",
+    b"exited with signal ",
+    b"signal: killed",
+    b"signal: aborted",
+    b"signal: segmentation fault",
+    b"killed by signal ",
+    b"terminated by signal ",
+    b"Segmentation fault",
+    b"segfault at ",
+    b"(core dumped)",
+    b"Out of memory: Kill",
+    b"oom-kill:",
+    b"java.lang.OutOfMemoryError",
+    b"JavaScript heap out of memory",
+    b"MemoryError: Unable to allocate",
+    b"Unhandled exception",
+    b"Uncaught exception",
+    b"UnhandledPromiseRejection",
+    b"kernel panic",
+    b"Kernel panic",
+];
 
 /// Returns the severity of a line outside of log entries: `Error` if it reports the crash of a
-/// program, else `Other`.
+/// program, and that of a code of OpenVMS. `Other` for other lines.
 #[must_use]
 pub fn crash_severity(line: &[u8]) -> Severity {
-    let is_crash = CRASH_STARTS.iter().any(|start| line.starts_with(start));
+    if let Some(severity) = facility_code(line) {
+        return severity;
+    }
+    let is_crash = CRASH_STARTS.iter().any(|start| line.starts_with(start))
+        || is_coded_message(line)
+        || !line.first().is_none_or(u8::is_ascii_whitespace) && has_crash_phrase(line);
     if is_crash { Severity::Error } else { Severity::Other }
+}
+
+/// Returns true if a line has a phrase that reports the end of a program. O(line).
+pub(super) fn has_crash_phrase(line: &[u8]) -> bool {
+    CRASH_PHRASES.iter().any(|phrase| memchr::memmem::find(line, phrase).is_some())
 }
 
 /// Returns the severity of a line of a text other than a log. Indented lines, lines of one or two
@@ -127,8 +204,11 @@ pub fn line_severity(line: &[u8]) -> Severity {
     if line.first().is_none_or(u8::is_ascii_whitespace) {
         return Severity::Other;
     }
-    if VERDICTS.contains(&line.trim_ascii_end()) {
+    if VERDICTS.contains(&line.trim_ascii_end()) || is_stop_of_make(line) {
         return Severity::Error;
+    }
+    if let Some(severity) = facility_code(line) {
+        return severity;
     }
     // Simulators of hardware mark their reports: `# ** Error: text`.
     if let Some(report) = line.strip_prefix(b"# ").unwrap_or(line).strip_prefix(b"** ") {
@@ -140,6 +220,9 @@ pub fn line_severity(line: &[u8]) -> Severity {
     }
     if coded_severity(line) == Severity::Warn && line.starts_with(b"Warning ") {
         return Severity::Warn;
+    }
+    if let Some(severity) = after_names(line).or_else(|| package_severity(line)) {
+        return severity;
     }
     if let Some(severity) = bracketed_severity(line) {
         return severity;
@@ -155,10 +238,33 @@ pub fn line_severity(line: &[u8]) -> Severity {
     let Some(message) = after_position(line).or_else(|| after_program(line)) else {
         return Severity::Other;
     };
+    let message = message.trim_ascii_start();
     match strict_severity(message) {
-        Severity::Other => coded_severity(message.trim_ascii_start()),
+        Severity::Other => coded_severity(message).max(translated_severity(message)),
         severity => severity,
     }
+}
+
+/// Returns the severity of a message of a compiler in another language than English:
+/// `varning: text`. `Other` without one.
+fn translated_severity(message: &[u8]) -> Severity {
+    let Some(end) = memchr::memchr(b':', message) else { return Severity::Other };
+    let word = message.get(..end).unwrap_or_default().trim_ascii_end();
+    if word == b"fel" {
+        return Severity::Error;
+    }
+    severity_of_translation(word).unwrap_or(Severity::Other)
+}
+
+/// Returns true if Make reports in a line that it stops: `make[2]: *** text`.
+fn is_stop_of_make(line: &[u8]) -> bool {
+    let Some(rest) = line.strip_prefix(b"g").unwrap_or(line).strip_prefix(b"make") else {
+        return false;
+    };
+    let end = rest.iter().take_while(|byte| **byte != b':').count();
+    let level = rest.get(..end).unwrap_or_default();
+    let is_level = level.is_empty() || level.starts_with(b"[") && level.ends_with(b"]");
+    is_level && rest.get(end..).is_some_and(|rest| rest.starts_with(b": *** "))
 }
 
 /// Returns the severity of a line in the report of a linter or a package manager: `  12:5  error
@@ -182,6 +288,38 @@ fn reported_severity(line: &[u8]) -> Option<Severity> {
     match word {
         b"error" if is_report => Some(Severity::Error),
         b"warning" if is_report => Some(Severity::Warn),
+        _ => None,
+    }
+}
+
+/// Returns the severity after words in capitals: `SCRIPT ERROR: text`. `None` for other lines.
+fn after_names(line: &[u8]) -> Option<Severity> {
+    let mut rest = line;
+    for _ in 0..MAX_NAMES {
+        let length = rest.iter().take_while(|byte| byte.is_ascii_uppercase()).count();
+        rest = rest.get(length..).filter(|_| length > 2)?.strip_prefix(b" ")?;
+        match rest {
+            [b'E', b'R', b'R', b'O', b'R', b':', b' ', ..] => return Some(Severity::Error),
+            [b'W', b'A', b'R', b'N', b'I', b'N', b'G', b':', b' ', ..] => {
+                return Some(Severity::Warn);
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Returns the severity of a message of a package of TeX: `Package hyperref Warning: text`. `None`
+/// for other lines.
+fn package_severity(line: &[u8]) -> Option<Severity> {
+    let line = line.strip_prefix(b"! ").unwrap_or(line);
+    let rest = [b"Package ".as_slice(), b"Class ", b"Module "]
+        .iter()
+        .find_map(|kind| line.strip_prefix(*kind))?;
+    let end = memchr::memchr(b' ', rest)?;
+    match rest.get(end + 1..)? {
+        [b'W', b'a', b'r', b'n', b'i', b'n', b'g', b':', b' ', ..] => Some(Severity::Warn),
+        [b'E', b'r', b'r', b'o', b'r', b':', b' ', ..] => Some(Severity::Error),
         _ => None,
     }
 }

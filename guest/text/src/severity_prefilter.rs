@@ -14,7 +14,11 @@ pub fn severity_prefilter(text: &IndexedText<'_>) -> Vec<bool> {
     let (bytes, ends) = (text.bytes(), text.ends());
     // Some formats mark errors by the first letter of a line: `E   assert`, `E0102 15:04:05`.
     let begins = |start: usize| match bytes.get(start) {
-        Some(b'E' | b'F' | b'W') => true,
+        Some(b'E' | b'F' | b'W' | b'%') => true,
+        Some(b'm' | b'g') => {
+            bytes.get(start..).is_some_and(|line| is_make(line.strip_prefix(b"g").unwrap_or(line)))
+        }
+        Some(b'!') => bytes.get(start + 1) == Some(&b' '),
         Some(b'e' | b'w') => bytes.get(start + 1) == Some(&b':'),
         _ => false,
     };
@@ -40,6 +44,11 @@ pub fn severity_prefilter(text: &IndexedText<'_>) -> Vec<bool> {
         }
     }
     candidates
+}
+
+/// Returns true if a line begins with the name of Make and a sign, as its own messages do.
+fn is_make(line: &[u8]) -> bool {
+    line.strip_prefix(b"make").is_some_and(|rest| matches!(rest.first(), Some(b'[' | b':')))
 }
 
 /// Returns a bit set of the positions in the block at `base` at which one of [`WORDS`] begins, in

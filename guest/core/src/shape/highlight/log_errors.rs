@@ -362,6 +362,20 @@ fn shown_start(entry: &LogEntry<'_>, detail: &EntryDetail) -> usize {
     if detail.is_brief || is_late { entry.severity_start() } else { 0 }
 }
 
+/// Returns a line with one space for each run of spaces and tabs. O(line).
+fn without_alignment(line: &[u8]) -> Vec<u8> {
+    let is_space = |byte: &u8| matches!(byte, b' ' | b'\t');
+    let mut out: Vec<u8> = Vec::with_capacity(line.len());
+    for byte in line {
+        if !is_space(byte) {
+            out.push(*byte);
+        } else if !out.last().is_some_and(is_space) {
+            out.push(b' ');
+        }
+    }
+    out
+}
+
 /// Returns what is shown of an entry's first line: its message, and the cause that it names, even
 /// if other members are between them.
 pub(super) fn shown_line(entry: &LogEntry<'_>, detail: &EntryDetail) -> String {
@@ -383,7 +397,11 @@ pub(super) fn shown_line(entry: &LogEntry<'_>, detail: &EntryDetail) -> String {
                 shortened(text, detail.bytes)
             );
         }
-        return shortened(part, detail.bytes);
+        // Columns are aligned by white space.
+        return match part.len() > detail.bytes {
+            true => shortened(&without_alignment(part), detail.bytes),
+            false => shortened(part, detail.bytes),
+        };
     };
     let message = entry.says.get(start..end).unwrap_or_default();
     let message = shortened(message, detail.bytes);
