@@ -352,6 +352,12 @@ impl Recorder {
         self.audit_definition("gateway", &format!("{upstream}::{tool}"), kind, detail);
     }
 
+    /// Logs a glob of the policy, as `setting: glob`, that matches no tool of any upstream.
+    pub fn unmatched_glob(&self, glob: &str) {
+        let glob = cut(glob, MAX_DETAIL_BYTES);
+        warn!(glob = ?glob, "no tool matches a glob of the policy: check its spelling");
+    }
+
     /// Records that an operator approved the definition of a tool, `upstream::tool`.
     pub fn definition_approved(&self, tool: &str) {
         let tool = cut_name(tool);

@@ -22,10 +22,12 @@ const MAX_DEFERRED_TOOLS: usize = 500;
 pub(super) fn compile(request: &CatalogueRequest<'_>, merged: &[u8]) -> Option<CompiledCatalogue> {
     let settings = request.settings();
     let mut merged = MergedList::parse(merged, &settings)?;
+    let unmatched = unmatched_globs(&merged, &settings);
     let hidden = remove_hidden(&mut merged, &settings);
     let review = review(&mut merged, &settings);
     let is_tiered = is_tiered(request, &merged, &settings);
-    Some(compile_list(request, &merged, &settings, (&hidden, &review), is_tiered))
+    let findings = Findings { hidden: &hidden, unmatched: &unmatched, review: &review };
+    Some(compile_list(request, &merged, &settings, &findings, is_tiered))
 }
 
 /// Compiles the list of one upstream. Returns `None` if the message is not a list, or has several
@@ -43,8 +45,28 @@ pub(super) fn compile_upstream(
     let is_tiered = is_tiered(request, &merged, &settings);
     let has_pins = settings.pins.as_ref().is_some_and(|pins| !pins.is_empty());
     (always || is_tiered || has_pins).then(|| {
-        compile_list(request, &merged, &settings, (&hidden, &Review::default()), is_tiered)
+        let findings = Findings { hidden: &hidden, unmatched: &[], review: &Review::default() };
+        compile_list(request, &merged, &settings, &findings, is_tiered)
     })
+}
+
+/// The results of applying a policy to a merged list, for the host.
+struct Findings<'f> {
+    /// The client-visible names of hidden tools.
+    hidden: &'f [String],
+    /// The globs of the policy that match no tool, each with its setting.
+    unmatched: &'f [String],
+    review: &'f Review,
+}
+
+/// Returns the globs of the policy that match no tool. Empty if servers are missing, because their
+/// tools may match.
+fn unmatched_globs(merged: &MergedList<'_>, settings: &CatalogueSettings) -> Vec<String> {
+    if merged.missing > 0 {
+        return Vec::new();
+    }
+    let endpoints: Vec<String> = merged.tools.iter().map(MergedTool::endpoint).collect();
+    settings.unmatched_globs(&endpoints)
 }
 
 /// Removes hidden tools from the list, and returns their client-visible names. Each visible set of
@@ -78,7 +100,7 @@ fn compile_list(
     request: &CatalogueRequest<'_>,
     merged: &MergedList<'_>,
     settings: &CatalogueSettings,
-    (hidden, review): (&[String], &Review),
+    findings: &Findings<'_>,
     is_tiered: bool,
 ) -> CompiledCatalogue {
     // Only page 1 of a long list reaches some clients: it starts with the tools to find the rest.
@@ -92,9 +114,10 @@ fn compile_list(
         settings,
         estimator: &request.policy.settings_for("", "tools/list").estimator,
         tools: &tools,
-        hidden,
-        held: &review.held,
-        suspicious: &review.suspicious,
+        hidden: findings.hidden,
+        unmatched: findings.unmatched,
+        held: &findings.review.held,
+        suspicious: &findings.review.suspicious,
         is_tiered,
         has_meta_tools: is_tiered || has_pages || is_partial,
     });

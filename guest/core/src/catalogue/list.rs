@@ -29,6 +29,8 @@ pub(super) struct TierList<'l> {
     pub(super) tools: &'l [Tool<'l>],
     /// The client-visible names of hidden tools, for the host only.
     pub(super) hidden: &'l [String],
+    /// The globs of the policy that match no tool, for the log of the host.
+    pub(super) unmatched: &'l [String],
     /// The client-visible names of tools that are withheld until the operator approves their
     /// definitions.
     pub(super) held: &'l [String],
@@ -73,6 +75,7 @@ pub(super) fn write_list(list: &TierList<'_>) -> WrittenList {
     let facts = serde_json::json!({
         "tiered": list.is_tiered,
         "hidden": list.hidden,
+        "unmatched": list.unmatched,
         "holds": list.settings.holds_any(),
         "held": list.held,
         "suspicious": list.suspicious,

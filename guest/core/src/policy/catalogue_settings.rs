@@ -218,6 +218,23 @@ impl CatalogueSettings {
         self.matches_any(self.hide.as_deref(), endpoint)
     }
 
+    /// Returns the globs of `pins` and `hide` that match none of these tools, as
+    /// `catalogue.hide: glob`. O(globs × tools).
+    #[must_use]
+    pub fn unmatched_globs(&self, endpoints: &[String]) -> Vec<String> {
+        let globs = [("pins", &self.pins), ("hide", &self.hide)];
+        let globs = globs
+            .iter()
+            .flat_map(|(setting, globs)| globs.iter().flatten().map(move |glob| (*setting, glob)));
+        let is_unmatched = |glob: &String| {
+            !endpoints.iter().any(|tool| self.matches_any(Some(std::slice::from_ref(glob)), tool))
+        };
+        globs
+            .filter(|(_, glob)| is_unmatched(glob))
+            .map(|(setting, glob)| format!("catalogue.{setting}: {glob}"))
+            .collect()
+    }
+
     /// Returns true if the definition of the tool is not examined.
     #[must_use]
     pub fn is_trusted(&self, endpoint: &str) -> bool {

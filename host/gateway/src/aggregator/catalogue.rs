@@ -33,6 +33,8 @@ const MAX_LISTS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 
 /// The maximum number of revisions of which it is known whether policy withholds definitions.
 const MAX_REVISIONS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
+/// The maximum number of globs that are known to match no tool, so that each is reported once.
+const MAX_UNMATCHED: NonZeroUsize = NonZeroUsize::new(256).unwrap();
 /// The maximum number of lists of one upstream whose withheld tools are cached.
 const MAX_WITHHELD: NonZeroUsize = NonZeroUsize::new(4_096).unwrap();
 
@@ -70,6 +72,8 @@ pub(super) struct Catalogues {
     pub(super) withheld: Mutex<LruCache<(String, u64), Arc<Withheld>>>,
     /// For each revision of the guard, true if its policy withholds definitions.
     pub(super) holds: Mutex<LruCache<u64, bool>>,
+    /// The globs of policies that match no tool, which were reported.
+    unmatched: Mutex<LruCache<String, ()>>,
     usage: Mutex<UsageSnapshot>,
     recorder: Arc<Recorder>,
     /// The names of the upstreams.
@@ -83,6 +87,7 @@ impl Catalogues {
             lists: Mutex::new(LruCache::new(MAX_LISTS)),
             withheld: Mutex::new(LruCache::new(MAX_WITHHELD)),
             holds: Mutex::new(LruCache::new(MAX_REVISIONS)),
+            unmatched: Mutex::new(LruCache::new(MAX_UNMATCHED)),
             usage: Mutex::new(UsageSnapshot::new(usage, DEFAULT_RECOMPUTE)),
             recorder: Arc::clone(recorder),
             upstreams,
@@ -145,6 +150,15 @@ impl Catalogues {
         Some(Arc::new(list))
     }
 
+    /// Logs those globs of the policy that match no tool, each once: they may be misspelled.
+    fn report_unmatched(&self, list: &CatalogueList) {
+        for glob in &list.unmatched {
+            if lock(&self.unmatched).put(glob.clone(), ()).is_none() {
+                self.recorder.unmatched_glob(glob);
+            }
+        }
+    }
+
     /// Returns true if policy hides the tool with the client-visible name `name`.
     fn is_hidden(&self, revision: u64, name: &str) -> bool {
         let lists = lock(&self.lists);
@@ -161,6 +175,9 @@ impl Aggregator {
         let list = self.catalogue_list(origin, head.raw_id(), &merged).await;
         if let Some(list) = &list {
             self.definitions.report_suspicious(&list.suspicious);
+            if merged.unlisted.is_empty() {
+                self.catalogues.report_unmatched(list);
+            }
         }
         let expires = self.catalogues.until_update();
         let programs = self.programs.tool();

@@ -24,6 +24,8 @@ pub(super) struct CatalogueList {
     pub(super) is_tiered: bool,
     /// The names of tools that policy hides.
     pub(super) hidden: HashSet<String>,
+    /// The globs of the policy that match no tool, each with its setting.
+    pub(super) unmatched: HashSet<String>,
     /// True if policy withholds definitions.
     pub(super) holds: bool,
     /// The names of tools that are withheld until the operator approves their definitions.
@@ -55,6 +57,7 @@ pub(super) fn parse_list(response: &[u8]) -> Option<(CatalogueList, Duration)> {
         read_tool,
         is_tiered: facts.get("tiered")?.as_bool()?,
         hidden: names_in(&facts, "hidden"),
+        unmatched: names_in(&facts, "unmatched"),
         holds: facts.get("holds").and_then(Value::as_bool).unwrap_or_default(),
         held: names_in(&facts, "held"),
         suspicious: suspicious.map(suspicious_text).collect(),
@@ -90,7 +93,7 @@ mod tests {
 
     #[test]
     fn list_of_the_guard_is_parsed() {
-        let response = br#"{"id":1,"result":{"tools":[{"name":"a__b"},{"name":"context_guard_read"}],"_meta":{"dev.context-guard/catalogue":{"tiered":true,"hidden":["a__c"],"holds":true,"held":["a__d"],"suspicious":[{"tool":"a::b","rule":"pseudo-tag"}],"recomputeSeconds":3600}}}}"#;
+        let response = br#"{"id":1,"result":{"tools":[{"name":"a__b"},{"name":"context_guard_read"}],"_meta":{"dev.context-guard/catalogue":{"tiered":true,"hidden":["a__c"],"unmatched":["catalogue.pins: b"],"holds":true,"held":["a__d"],"suspicious":[{"tool":"a::b","rule":"pseudo-tag"}],"recomputeSeconds":3600}}}}"#;
         let (list, recompute) = parse_list(response).unwrap();
         assert_eq!(list.entries[0].key, "a__b");
         assert_eq!(list.read_tool.as_deref(), Some(r#"{"name":"context_guard_read"}"#));
@@ -98,6 +101,7 @@ mod tests {
             list.holds
                 && list.is_tiered
                 && list.hidden.contains("a__c")
+                && list.unmatched.contains("catalogue.pins: b")
                 && list.held.contains("a__d")
         );
         assert_eq!((list.suspicious[0].tool.as_str(), list.suspicious.len()), ("a::b", 1));

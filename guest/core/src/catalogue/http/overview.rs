@@ -80,6 +80,7 @@ impl Routes<'_> {
             estimator,
             tools,
             hidden: &[],
+            unmatched: &[],
             held: &[],
             suspicious: &[],
             is_tiered,
