@@ -16,6 +16,7 @@ mod input;
 #[cfg(feature = "jq")]
 mod jq;
 mod known_fields;
+mod list_choice;
 mod literal;
 mod literal_search;
 mod log_records;
@@ -35,6 +36,7 @@ pub mod response_mode;
 mod result;
 mod rewrite;
 mod scale;
+mod sql;
 mod statement;
 mod table;
 mod text_query;
@@ -137,6 +139,11 @@ impl Query {
         if self.needs_jq() {
             return Err(self.jq_error(NO_JQ));
         }
+        let inner = QueryInput { limit: 0, ..*input };
+        let mut run = |query: &Self| Ok(query.run(&inner, &mut |_| false)?.bytes);
+        if let Some(resolved) = self.with_results_of(&mut run)? {
+            return resolved.run(input, is_enough);
+        }
         let QueryInput { bytes, form, survey, limits, .. } = *input;
         let has_range = input.from_line > 0 || input.until_line > 0;
         if has_range && self.runs_jq() {
@@ -149,6 +156,8 @@ impl Query {
         if let Some(needed) = self.needed_fields()
             && let Some(records) = RecordSet::locate_fields(bytes, form, survey, limits, &needed)
             && records.outline.is_complete()
+            // The values of other lists were skipped.
+            && self.named_list(&records).is_none()
             && let Ok(found) = self.run_on_records(records, input)
         {
             return Ok(found);
@@ -188,7 +197,7 @@ impl Query {
             Some(records)
                 if !records.outline.is_complete() && self.is_search() && self.path.is_none() =>
             {
-                let mut found = self.run_on_text(raw, input)?;
+                let mut found = self.run_on_text(raw, input, false)?;
                 if found.description.starts_with("0 matching lines") {
                     return self.run_on_document(records, input);
                 }
@@ -201,7 +210,7 @@ impl Query {
                 self.run_on_document(records, input)
             }
             Some(_) => Err(TOO_MANY_VALUES.to_owned()),
-            None => self.run_on_text(raw, input),
+            None => self.run_on_text(raw, input, false),
         }
     }
 
@@ -211,7 +220,9 @@ impl Query {
         input: &QueryInput<'_>,
     ) -> Result<QueryResult, String> {
         let limits = input.limits;
-        let mut records = match &self.path {
+        let named = self.named_list(&records);
+        let own_path = self.path.as_ref().or(named.as_ref());
+        let mut records = match own_path {
             Some(path) => match records
                 .follow(&Path::parse(path)?)
                 .map_err(|reason| format!("{reason}{}", Path::correction(path)))?
@@ -219,7 +230,7 @@ impl Query {
                 PathTarget::Text(text) if self.runs_jq() => {
                     return self.run_jq(&crate::json::text::quoted(&text), false);
                 }
-                PathTarget::Text(text) => return self.run_on_text(text.as_bytes(), input),
+                PathTarget::Text(text) => return self.run_on_text(text.as_bytes(), input, true),
                 PathTarget::Records(records) => records,
             },
             None => records,
@@ -232,11 +243,16 @@ impl Query {
         if self.ignore_case == Some(true) {
             aggregates = aggregates.map(Aggregates::in_any_case);
         }
+        let mut chosen_list = None;
         if self.filters() || aggregates.is_some() {
-            self.require_list(&mut records, aggregates.as_ref())?;
+            chosen_list = self.list_with_fields(&records, aggregates.as_ref());
+            match &chosen_list {
+                Some(path) => records = records.at_list(path)?,
+                None => self.require_list(&mut records, aggregates.as_ref())?,
+            }
         }
         let all = records.ids.len();
-        let list = match &self.path {
+        let list = match own_path.or(chosen_list.as_ref()) {
             Some(path) if records.list_path().is_none() => format!(" at {path}"),
             _ => records.list_path().map_or_else(String::new, |path| format!(" of {path}")),
         };
@@ -311,37 +327,6 @@ impl Query {
             }
             None => Err(aggregate::no_field(&records, fields)),
         }
-    }
-
-    /// Turns the members of an object into the records if the query needs a list. Fails if it needs
-    /// one and the answer has none.
-    fn require_list(
-        &self,
-        records: &mut RecordSet<'_>,
-        aggregates: Option<&Aggregates>,
-    ) -> Result<(), String> {
-        if records.is_list {
-            return Ok(());
-        }
-        let counts = self.path.is_some() && aggregates.is_some_and(Aggregates::has_no_fields);
-        if records.take_members(counts) {
-            return Ok(());
-        }
-        let lists = records.lists();
-        // Totals of one object are totals of the lists inside it.
-        if !self.filters()
-            && (lists.is_empty() || !aggregates.is_some_and(Aggregates::has_no_fields))
-        {
-            return Ok(());
-        }
-        let hint = if lists.is_empty() {
-            String::new()
-        } else {
-            format!("; name one of its lists with path: {}", lists.join(", "))
-        };
-        Err(format!(
-            "where, filter_ids, min_score and aggregate need records of a list; this answer is not one{hint}"
-        ))
     }
 
     /// Runs a query that has only `fields`, without an outline of the document. Returns `None` if

@@ -34,7 +34,7 @@ pub const ARGUMENT_NAMES: [&str; 19] = [
 /// Aliases of the guard's arguments, from other tools, each with the argument's name. The read tool
 /// and the object [`ARGUMENTS_OBJECT`] accept them. With the prefix [`ARGUMENT_PREFIX`], every tool
 /// does.
-pub const ARGUMENT_ALIASES: [(&str, &str); 31] = [
+pub const ARGUMENT_ALIASES: [(&str, &str); 35] = [
     ("nextCursor", "cursor"),
     ("next_cursor", "cursor"),
     ("max_results", "limit"),
@@ -57,6 +57,11 @@ pub const ARGUMENT_ALIASES: [(&str, &str); 31] = [
     ("search", "grep"),
     ("filter", "where"),
     ("condition", "where"),
+    // Statements of SQL are read in any of the arguments for queries.
+    ("sql", "where"),
+    ("statement", "where"),
+    ("query", "where"),
+    ("jq_filter", "jq"),
     ("ignore_case", "ignoreCase"),
     ("case_insensitive", "ignoreCase"),
     ("caseInsensitive", "ignoreCase"),

@@ -6,6 +6,7 @@ mod distinct;
 mod expression;
 mod filtered;
 mod frame;
+mod functions;
 mod groups;
 mod item;
 mod lists;
@@ -18,6 +19,7 @@ pub(super) use self::check::no_field;
 use self::check::{check_dates, check_scalar, choose_scale, left_out};
 use self::expression::TotalExpression;
 pub(crate) use self::filtered::split;
+pub(super) use self::functions::is_function as is_total;
 use self::groups::{Column, GroupTable};
 use self::lists::{SharedLists, outer_list};
 use self::total::{AggregateFunction, Key, Total};
@@ -55,6 +57,8 @@ struct GroupedTotals {
     having: Option<TotalsCondition>,
     order: Vec<SortKey>,
     limit: Option<usize>,
+    /// True if each record must be a group of its own.
+    has_rows: bool,
     verbatim: String,
 }
 

@@ -22,6 +22,7 @@ mod literal;
 mod lookups;
 mod lucene;
 mod member;
+mod names;
 mod operator;
 mod parse;
 mod pattern;
@@ -30,6 +31,7 @@ mod predicates;
 mod prefix;
 mod presence;
 mod reversed;
+mod rewritten;
 mod script;
 mod totals;
 mod wrapper;
@@ -38,9 +40,9 @@ use std::cell::Cell;
 
 use self::member::SoughtElement;
 use self::pattern::TextPattern;
+use self::rewritten::{from_list, rewritten};
 use super::field::FieldName;
 use super::literal::Literal;
-use super::objects;
 use super::operand::Operand;
 use super::order::Order;
 use super::reader::Reader;
@@ -271,6 +273,18 @@ impl Condition {
         self.list.len() > 1
     }
 
+    /// Returns the names that lead to the list of the condition. Empty if it names none.
+    pub(super) fn list_names(&self) -> &[String] {
+        &self.list
+    }
+
+    /// Calls `visit` with the name of each field that the condition compares or sorts by. Values
+    /// without quotes, which may be fields, are left out.
+    pub(super) fn each_field(&self, visit: &mut impl FnMut(&FieldName)) {
+        self.test.each_field(visit);
+        self.order.names().for_each(visit);
+    }
+
     /// Calls `visit` with the name of each field that the condition may read. Includes unquoted
     /// words, which name a field if a record has it.
     pub(super) fn each_name(&self, visit: &mut impl FnMut(&FieldName)) {
@@ -331,28 +345,6 @@ impl Condition {
         notes.drain(..notes.len().min(1));
         Ok(ChosenRecords { ids, description, notes })
     }
-}
-
-/// Splits `from open where price > 5` into the names that lead to the list and the condition.
-/// `None` for other conditions, because a field may be called `from`.
-fn from_list(text: &str) -> Option<(Vec<String>, &str)> {
-    let (name, condition) = text.strip_prefix("from ")?.split_once(" where ")?;
-    let is_name = name.chars().all(|c| c.is_alphanumeric() || "_-.$".contains(c));
-    is_name.then(|| (name.split('.').map(str::to_owned).collect(), condition))
-}
-
-/// Converts a condition of another language to the syntax of this language. `None` if it is in this
-/// syntax already.
-fn rewritten(text: &str) -> Result<Option<String>, String> {
-    let dialect = dialects::condition(text).or_else(|| lookups::condition(text));
-    if dialect.is_none() && objects::is_object(text) {
-        return objects::condition(text).map(Some);
-    }
-    if dialect.is_none() && objects::is_pipeline(text) {
-        return objects::filters(text).map(Some);
-    }
-    let plain = dialect.as_deref().unwrap_or(text);
-    Ok(frame::condition(plain).or_else(|| wrapper::condition(plain)).or(dialect))
 }
 
 impl Test {

@@ -7,6 +7,7 @@ use super::Query;
 use super::code::{keyword, parts, replaced};
 use super::condition::Condition;
 use super::reader::is_word_character;
+use super::sql;
 
 /// The parts of a statement that selects records.
 #[derive(Debug, PartialEq, Eq)]
@@ -47,6 +48,10 @@ impl Query {
                 set(&mut self.condition, condition, "where")?;
             }
         }
+        for slot in [&mut self.condition, &mut self.aggregate] {
+            let converted = slot.as_deref().and_then(sql::converted);
+            *slot = converted.or(slot.take());
+        }
         self.separate_window()?;
         let own = [&mut self.condition, &mut self.aggregate, &mut self.jq];
         let Some((slot, name)) = own
@@ -69,6 +74,32 @@ impl Query {
         *slot = None;
         set(&mut self.fields, statement.fields, "fields")?;
         set(&mut self.condition, statement.condition, "where")
+    }
+
+    /// Replaces the statements inside the condition and the totals by their results, which `run`
+    /// returns as JSON. `None` if there are none.
+    pub(super) fn with_results_of(
+        &self,
+        run: &mut dyn FnMut(&Self) -> Result<Vec<u8>, String>,
+    ) -> Result<Option<Self>, String> {
+        let mut run = |statement: &str| {
+            let mut query = Self { condition: Some(statement.to_owned()), ..Self::default() };
+            query.separate_statement()?;
+            query.separate_condition();
+            run(&query)
+        };
+        let mut resolve = |text: &Option<String>| match text {
+            Some(text) => sql::with_results(text, &mut run),
+            None => Ok(None),
+        };
+        let (condition, aggregate) = (resolve(&self.condition)?, resolve(&self.aggregate)?);
+        if condition.is_none() && aggregate.is_none() {
+            return Ok(None);
+        }
+        let mut query = self.clone();
+        query.condition = condition.or(query.condition);
+        query.aggregate = aggregate.or(query.aggregate);
+        Ok(Some(query))
     }
 
     /// Replaces a statement that chooses the best record of each group by its totals.

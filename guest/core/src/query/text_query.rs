@@ -7,12 +7,21 @@ use crate::fields::minify;
 use crate::json::text::Form;
 
 impl Query {
-    /// Runs the query on a text that is not JSON.
+    /// Runs the query on a text that is not JSON. `is_value` is true if the path of the query led
+    /// to it, false if it is the whole answer.
     pub(super) fn run_on_text(
         &self,
         text: &[u8],
         input: &QueryInput<'_>,
+        is_value: bool,
     ) -> Result<QueryResult, String> {
+        if let Some(path) = self.path.as_deref().filter(|_| !is_value) {
+            if !matches!(path.trim(), "" | "/" | "$" | "." | "$.") {
+                return Err(format!(
+                    "this answer is a text, not JSON, so that it has no value at path {path}: use grep, or startLine and endLine, and leave out path"
+                ));
+            }
+        }
         let is_plain = self.fields.is_none() && self.mode.is_none() && !self.filters();
         let counts = self.aggregate.as_deref().map(Aggregates::parse).transpose()?;
         let counts_only = counts.as_ref().is_some_and(Aggregates::has_no_fields);

@@ -23,6 +23,12 @@ impl Query {
         if let Some(pattern) = &self.grep {
             Pattern::for_search(pattern, self.ignore_case)?;
         }
+        // Statements inside others are checked on their own.
+        if let Some(query) =
+            self.with_results_of(&mut |query| query.validate().map(|()| b"[1]".to_vec()))?
+        {
+            return query.validate();
+        }
         if let Some(aggregate) = &self.aggregate {
             Aggregates::parse(aggregate)?;
         }

@@ -147,7 +147,8 @@ impl Home {
         self.journal.apply(Client::Cursor, &state, &plan, 1).unwrap()
     }
 
-    /// Undoes the edits of the servers in `names`, or of all servers if it is `None`. Returns the result and the remaining backups.
+    /// Undoes the edits of the servers in `names`, or of all servers if it is `None`. Returns the
+    /// result and the remaining backups.
     fn undo(&self, names: Option<&[String]>) -> (UndoResult, Vec<PathBuf>) {
         let state = self.state();
         let steps = self.journal.steps(&state.target).unwrap();

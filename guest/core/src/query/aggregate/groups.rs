@@ -72,6 +72,12 @@ impl GroupedTotals {
                 }
             }
         }
+        if self.has_rows && groups.values().any(|group| group.rows > 1) {
+            return Err(format!(
+                "aggregate: several records are equal in the columns that are not computed: add a column that identifies each record to {}",
+                self.verbatim
+            ));
+        }
         Ok(groups.into_values().collect())
     }
 

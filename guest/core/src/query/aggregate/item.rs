@@ -2,44 +2,15 @@
 
 use super::Aggregate;
 use super::distinct::distinct_words;
+use super::functions::function;
 use super::spreadsheet;
 use super::total::AggregateFunction;
 use crate::query::code::{end_of_group, keyword, outside_quotes, parts};
 use crate::query::condition::Condition;
 use crate::query::operand::Operand;
 use crate::query::order::read_direction;
-use crate::query::reader::Reader;
+use crate::query::reader::{Reader, is_word_character};
 use crate::query::value::Number;
-
-/// The names of functions. Several names may denote one function.
-const FUNCTIONS: [(&str, AggregateFunction); 26] = [
-    ("count", AggregateFunction::Count),
-    ("sum", AggregateFunction::Sum),
-    ("avg", AggregateFunction::Average),
-    ("average", AggregateFunction::Average),
-    ("mean", AggregateFunction::Average),
-    ("min", AggregateFunction::Min),
-    ("minimum", AggregateFunction::Min),
-    ("max", AggregateFunction::Max),
-    ("maximum", AggregateFunction::Max),
-    ("median", AggregateFunction::Percentile(0.5)),
-    ("percentile", AggregateFunction::Percentile(f64::NAN)),
-    ("quantile", AggregateFunction::Percentile(f64::NAN)),
-    ("percentile_cont", AggregateFunction::Percentile(f64::NAN)),
-    ("quantile_cont", AggregateFunction::Percentile(f64::NAN)),
-    ("approx_percentile", AggregateFunction::Percentile(f64::NAN)),
-    ("distinct", AggregateFunction::Distinct),
-    ("unique", AggregateFunction::Distinct),
-    ("count_distinct", AggregateFunction::CountDistinct),
-    ("nunique", AggregateFunction::CountDistinct),
-    ("argmax", AggregateFunction::MaxRecord),
-    ("arg_max", AggregateFunction::MaxRecord),
-    ("max_by", AggregateFunction::MaxRecord),
-    ("argmin", AggregateFunction::MinRecord),
-    ("arg_min", AggregateFunction::MinRecord),
-    ("min_by", AggregateFunction::MinRecord),
-    ("values", AggregateFunction::Distinct),
-];
 
 /// Words that follow the items of a segment.
 pub(super) const CLAUSES: [&str; 11] = [
@@ -58,16 +29,6 @@ pub(super) const CLAUSES: [&str; 11] = [
 
 /// The syntax of totals, as errors show it.
 pub(super) const SYNTAX: &str = "write \"count\", \"count by status\", \"sum(price.total) by city order by sum desc limit 3\", \"distinct(city)\", \"min(x)\", \"max(x)\", \"avg(x)\", \"median(x)\", \"percentile(x, 95)\" or \"argmax(x)\" for the record, separated by commas";
-
-/// Returns the function with this name. `None` if there is none.
-pub(super) fn function(word: &str) -> Option<AggregateFunction> {
-    let word = word.to_lowercase();
-    if let Some((_, function)) = FUNCTIONS.iter().find(|(name, _)| *name == word) {
-        return Some(*function);
-    }
-    let percent: f64 = word.strip_prefix('p')?.parse().ok()?;
-    (word.len() <= 4 && percent <= 100.0).then_some(AggregateFunction::Percentile(percent / 100.0))
-}
 
 /// A total as it was written.
 pub(super) enum Reading {
@@ -221,7 +182,12 @@ fn filter(reader: &mut Reader<'_>) -> Result<Option<Condition>, String> {
     let Some(inside) = inside else {
         return Err(rest.error("a closing parenthesis is missing after FILTER"));
     };
-    let condition = read_condition(inside.trim(), &mut rest)?;
+    // SQL takes the name of a field with true and false alone.
+    let is_flag = inside.trim().chars().all(|c| is_word_character(c) || c == '.');
+    let condition = match is_flag {
+        true => read_condition(&format!("{} = true", inside.trim()), &mut rest)?,
+        false => read_condition(inside.trim(), &mut rest)?,
+    };
     rest.eat(inside.trim());
     rest.close()?;
     *reader = rest;

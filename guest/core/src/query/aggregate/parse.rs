@@ -9,7 +9,8 @@
 //! ```
 
 use super::distinct::distinct_words;
-use super::item::{CLAUSES, alias, field, function, syntax};
+use super::functions::function;
+use super::item::{CLAUSES, alias, field, syntax};
 use super::{Aggregate, AggregateFunction, GroupedTotals, SortKey, expression, spreadsheet};
 use crate::query::condition::TotalsCondition;
 use crate::query::operand::Operand;
@@ -209,13 +210,14 @@ fn segment(reader: &mut Reader<'_>) -> Result<GroupedTotals, String> {
         reader.reset(comma);
     }
     let verbatim = reader.since(start).to_owned();
+    let has_rows = reader.keyword(&["each record"]).is_some();
     if by.is_empty() && (having.is_some() || !order.is_empty() || limit.is_some()) {
         return Err(format!(
             "aggregate: {verbatim:?} has no groups to sort or limit; write by and a field, such as count by status order by count desc limit 3"
         ));
     }
     let limit = limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
-    Ok(GroupedTotals { items, by, names, unwound, having, order, limit, verbatim })
+    Ok(GroupedTotals { items, by, names, unwound, having, order, limit, has_rows, verbatim })
 }
 
 /// Returns true if the next total is a sort key: `asc`, `desc` or `limit` follows it.
@@ -265,6 +267,7 @@ fn grouped(reader: &mut Reader<'_>, start: Position) -> Result<Option<GroupedTot
         having: None,
         order: Vec::new(),
         limit: None,
+        has_rows: false,
         verbatim: String::new(),
     };
     let word = reader.peek_word();

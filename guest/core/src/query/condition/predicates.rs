@@ -39,8 +39,8 @@ impl Parser {
         Ok(Some(test))
     }
 
-    /// Reads a call of a Ruby method that returns true or false: `due.nil?`, `name.start_with?('x')`, `tags.any? { |t| t ==
-    /// 'x' }`. `None` if no such test is next.
+    /// Reads a call of a Ruby method that returns true or false: `due.nil?`,
+    /// `name.start_with?('x')`, `tags.any? { |t| t == 'x' }`. `None` if no such test is next.
     pub(super) fn question(&mut self, reader: &mut Reader<'_>) -> Result<Option<Test>, String> {
         let mut rest = reader.clone();
         let name = FieldName::read(&mut rest).ok().filter(|_| rest.rest().starts_with('?'));

@@ -64,6 +64,40 @@ const DURATIONS: &[(&str, f64)] = &[
     ("year", 31_556_952.0),
     ("years", 31_556_952.0),
 ];
+/// The units of mass, with their factors in grams. Tonnes have the sign of a number, too.
+const MASSES: &[(&str, f64)] = &[
+    ("mg", 1e-3),
+    ("g", 1.0),
+    ("gram", 1.0),
+    ("grams", 1.0),
+    ("kg", 1e3),
+    ("kgs", 1e3),
+    ("t", 1e6),
+    ("oz", 28.349_523_125),
+    ("lb", 453.592_37),
+    ("lbs", 453.592_37),
+];
+/// The units of length, with their factors in metres.
+const LENGTHS: &[(&str, f64)] = &[
+    ("nm", 1e-9),
+    ("\u{b5}m", 1e-6),
+    ("\u{3bc}m", 1e-6),
+    ("mm", 1e-3),
+    ("cm", 1e-2),
+    ("dm", 1e-1),
+    ("m", 1.0),
+    ("km", 1e3),
+    ("in", 0.025_4),
+    ("ft", 0.304_8),
+    ("yd", 0.914_4),
+    ("mi", 1_609.344),
+    ("miles", 1_609.344),
+];
+/// The units of volume, with their factors in litres.
+const VOLUMES: &[(&str, f64)] =
+    &[("ml", 1e-3), ("cl", 1e-2), ("dl", 1e-1), ("l", 1.0), ("hl", 1e2)];
+/// The units of frequency, with their factors in hertz.
+const FREQUENCIES: &[(&str, f64)] = &[("hz", 1.0), ("khz", 1e3), ("mhz", 1e6), ("ghz", 1e9)];
 /// The suffixes of quantities with their factors: thousandths as in Kubernetes, thousands and
 /// millions.
 const QUANTITIES: &[(&str, f64)] = &[
@@ -103,7 +137,7 @@ impl Units {
         // Beside a letter alone, `b` may be a byte or a billion.
         let is_unclear = units.clone().any(|unit| unit == "b")
             && units.clone().any(|unit| ["k", "M", "g", "t"].contains(&unit));
-        let tables = [BYTES, DURATIONS, QUANTITIES];
+        let tables = [BYTES, DURATIONS, QUANTITIES, MASSES, LENGTHS, VOLUMES, FREQUENCIES];
         tables.into_iter().find(|table| is_in(table)).filter(|_| !is_unclear).map(Self::Table)
     }
 
