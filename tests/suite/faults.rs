@@ -325,3 +325,24 @@ fn closed_connection_cancels_stateless_request() -> Result<()> {
     })?;
     Ok(())
 }
+
+#[test]
+fn server_may_ask_questions_while_it_lists() -> Result<()> {
+    let script = artifacts::root().join("tests/support/servers/asking.mjs").display().to_string();
+    let well = json!({"name": "well", "command": [artifacts::property_server()?]});
+    let gateway =
+        Gateway::start(json!([well, {"name": "asking", "command": ["node", script]}]), json!({}))?;
+    for capabilities in [json!({}), json!({"roots": {}})] {
+        let mut client = HttpClient::open(&gateway.url(), &[], capabilities)?;
+        wait_until("the tools of the server", || {
+            let tools = client.request("tools/list", json!({}))?;
+            Ok(tools.0.to_string().contains("asking__go"))
+        })?;
+        let answer = client.call("asking__go", json!({}))?;
+        ensure!(text(&answer).contains("called go"), "{}", answer.0);
+        // A server without templates is no failed server.
+        let templates = client.request("resources/templates/list", json!({}))?;
+        ensure!(!templates.0.to_string().contains("unavailable"), "{}", templates.0);
+    }
+    Ok(())
+}

@@ -16,3 +16,9 @@ pub(crate) fn text_at(message: &[u8], pointer: &str) -> Option<String> {
     let message: Value = serde_json::from_slice(message).ok()?;
     message.pointer(pointer)?.as_str().map(str::to_owned)
 }
+
+/// Returns the JSON-RPC error code of a response, or `None` if it is not an error.
+pub(crate) fn error_code(answer: &[u8]) -> Option<i64> {
+    let error: Value = serde_json::from_str(Head::read(answer)?.error?.get()).ok()?;
+    error.get("code")?.as_i64()
+}

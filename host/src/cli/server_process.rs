@@ -157,7 +157,10 @@ impl ServerProcess {
     fn send(&mut self, message: &Value) -> Result<(), String> {
         let input = self.child.stdin.as_mut().ok_or("its input is closed")?;
         let written = writeln!(input, "{message}").and_then(|()| input.flush());
-        written.map_err(|error| format!("it does not read: {error}"))
+        written.map_err(|error| match self.child.try_wait() {
+            Ok(Some(status)) => format!("it ended ({status})"),
+            _ => format!("it does not read: {error}"),
+        })
     }
 
     /// Sends a request, and returns the result of the response with the same id.
@@ -177,7 +180,13 @@ impl ServerProcess {
                 }
             };
             let Ok(answer) = serde_json::from_slice::<Response>(&line) else { continue };
-            if answer.id.as_ref() != message.get("id") || answer.method.is_some() {
+            if let (Some(id), Some(_)) = (&answer.id, &answer.method) {
+                // Some servers ask their client for roots before they list their tools.
+                let error = json!({"code": -32601, "message": "Method not found"});
+                self.send(&json!({"jsonrpc": "2.0", "id": id, "error": error}))?;
+                continue;
+            }
+            if answer.id.as_ref() != message.get("id") {
                 continue;
             }
             if let Some(error) = answer.error {

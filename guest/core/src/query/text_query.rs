@@ -15,12 +15,12 @@ impl Query {
         input: &QueryInput<'_>,
         is_value: bool,
     ) -> Result<QueryResult, String> {
-        if let Some(path) = self.path.as_deref().filter(|_| !is_value) {
-            if !matches!(path.trim(), "" | "/" | "$" | "." | "$.") {
-                return Err(format!(
-                    "this answer is a text, not JSON, so that it has no value at path {path}: use grep, or startLine and endLine, and leave out path"
-                ));
-            }
+        let path = self.path.as_deref().filter(|_| !is_value);
+        if let Some(path) = path.filter(|path| !matches!(path.trim(), "" | "/" | "$" | "." | "$."))
+        {
+            return Err(format!(
+                "this answer is a text, not JSON, so that it has no value at path {path}: use grep, or startLine and endLine, and leave out path"
+            ));
         }
         let is_plain = self.fields.is_none() && self.mode.is_none() && !self.filters();
         let counts = self.aggregate.as_deref().map(Aggregates::parse).transpose()?;

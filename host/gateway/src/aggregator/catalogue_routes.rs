@@ -57,7 +57,8 @@ impl Aggregator {
     }
 
     async fn serve_route_to(&self, client: Client, parts: &Parts, route: &Route<'_>) -> Response {
-        let (out, _ignored) = byte_channel(MAX_WAITING_BYTES);
+        // Nobody receives questions of the upstream: they are refused at once.
+        let (out, _) = byte_channel(MAX_WAITING_BYTES);
         let origin = Origin::new(&client, &out);
         let merged = self.lists.known_tools(&origin).await;
         if merged.lists.is_empty() {

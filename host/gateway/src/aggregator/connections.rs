@@ -22,6 +22,7 @@ use super::subscription_filter::SubscriptionFilter;
 use crate::config::Isolation;
 use crate::filter::Filter;
 use crate::fleet::UpstreamSessionId;
+use crate::lock::lock;
 use crate::message::Head;
 use crate::protocol_mode::{ClientInfo, ProtocolMode};
 use crate::upstream::Failure;
@@ -35,6 +36,9 @@ pub(super) const SLOW_UPSTREAM_TIMEOUT: Duration = Duration::from_secs(8);
 pub(super) const UNKNOWN_TIMEOUT: Duration = Duration::from_secs(4);
 /// The maximum time that a merged answer waits for an upstream with a cached answer.
 pub(super) const KNOWN_TIMEOUT: Duration = Duration::from_millis(150);
+/// The time for which an upstream that did not start or return a list in time counts as slow. The
+/// gateway then answers without waiting for it.
+pub(super) const SLOW_FOR: Duration = Duration::from_secs(60);
 
 /// The clients that may share a connection to an upstream.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -86,6 +90,8 @@ pub(super) struct Connections {
     /// The sessions with upstreams that other replicas began, by the id of the client's session.
     /// Each is continued once. A further connection begins its own session.
     resumable: Mutex<LruCache<String, Vec<UpstreamSessionId>>>,
+    /// The time at which an upstream, by index, last did not start in time for any client.
+    slow: Mutex<HashMap<usize, Instant>>,
 }
 
 impl Connections {
@@ -97,7 +103,8 @@ impl Connections {
     ) -> Self {
         let known = Arc::new(KnownLists::new());
         let resumable = Mutex::new(LruCache::new(max_sessions));
-        Self { servers, filter, slots: Mutex::default(), known, resumable }
+        let (slots, slow) = (Mutex::default(), Mutex::default());
+        Self { servers, filter, slots, known, resumable, slow }
     }
 
     fn slots(&self) -> MutexGuard<'_, HashMap<ConnectionKey, Arc<ConnectionSlot>>> {
@@ -218,10 +225,21 @@ impl Connections {
                 return (server, Ok(described));
             }
             let known = self.known.info(client, server);
-            let wait = if known.is_some() { KNOWN_TIMEOUT } else { UNKNOWN_TIMEOUT };
+            // One client waits for a slow upstream, not each.
+            let is_slow =
+                lock(&self.slow).get(&server).is_some_and(|since| since.elapsed() < SLOW_FOR);
+            let wait = if known.is_some() || is_slow { KNOWN_TIMEOUT } else { UNKNOWN_TIMEOUT };
             let described = match tokio::time::timeout(wait, self.get(client, server)).await {
-                Ok(opened) => opened.map(|connection| connection.server_info().clone()),
-                Err(_) => known.ok_or_else(|| still_starting(upstream)),
+                Ok(opened) => {
+                    lock(&self.slow).remove(&server);
+                    opened.map(|connection| connection.server_info().clone())
+                }
+                Err(_) => {
+                    if wait == UNKNOWN_TIMEOUT {
+                        lock(&self.slow).insert(server, Instant::now());
+                    }
+                    known.ok_or_else(|| still_starting(upstream))
+                }
             };
             (server, described)
         });

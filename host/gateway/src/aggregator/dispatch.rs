@@ -13,7 +13,7 @@ use super::withheld::Withheld;
 use crate::access::ANONYMOUS;
 use crate::catalogue_tools::{READ_TOOLS, is_catalogue_tool};
 use crate::exchange::{Exchange, NextStep};
-use crate::message::{Head, member, splice, with_member};
+use crate::message::{Head, error_code, member, splice, with_member};
 use crate::protocol_mode::ProtocolMode;
 use crate::reply;
 use crate::tasks::{GuardInput, run_blocking};
@@ -400,12 +400,6 @@ pub(super) fn with_param(request: &[u8], name: &str, text: &str) -> Vec<u8> {
         Some(old) => splice(request, old.get(), &Value::from(text).to_string()),
         None => request.to_vec(),
     }
-}
-
-/// Returns the JSON-RPC error code of a response, or `None` if it is not an error.
-pub(super) fn error_code(answer: &[u8]) -> Option<i64> {
-    let error: Value = serde_json::from_str(Head::read(answer)?.error?.get()).ok()?;
-    error.get("code")?.as_i64()
 }
 
 /// Returns true if `answer` says that its cursor was not issued by this guard.

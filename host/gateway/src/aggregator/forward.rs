@@ -261,8 +261,10 @@ impl Forwarder {
                         continue;
                     }
                     // The upstream asks the client a question.
+                    // The gateway's own requests have no receiver.
+                    let has_receiver = !is_shared && !origin.out.is_closed();
                     match &client.session {
-                        Some(session) if !is_shared => {
+                        Some(session) if has_receiver => {
                             let connection = Arc::clone(in_flight.call.connection());
                             let question = in_flight.questions.ask(session, &connection, &message);
                             if question.is_some_and(|question| origin.ask(question)) {
@@ -273,7 +275,7 @@ impl Forwarder {
                                 connection.send_in_background(no_client(head.raw_id()));
                             }
                         }
-                        None if !is_shared => return self.suspend(origin, in_flight, &message),
+                        None if has_receiver => return self.suspend(origin, in_flight, &message),
                         _ => {
                             let answer = no_client(head.raw_id());
                             in_flight.call.connection().send_in_background(answer);

@@ -28,7 +28,7 @@ use super::upstream_list::{ListEntry, UpstreamList};
 use crate::byte_channel::byte_channel;
 use crate::catalogue_tools::READ_TOOLS;
 use crate::lock::lock;
-use crate::message::{Head, append_members, member, members, with_member};
+use crate::message::{Head, append_members, error_code, member, members, with_member};
 use crate::protocol_mode::ProtocolMode;
 use crate::reply;
 use crate::trace_context;
@@ -253,7 +253,8 @@ impl Lists {
     ) -> Fetching {
         let (lists, meta) = (Arc::clone(self), meta.map(ToOwned::to_owned));
         AbortOnDropHandle::new(tokio::spawn(trace_context::for_task(async move {
-            let (out, _ignored) = byte_channel(MAX_WAITING_BYTES);
+            // Nobody receives questions of the upstream: they are refused at once.
+            let (out, _) = byte_channel(MAX_WAITING_BYTES);
             let origin = Origin::new(&client, &out);
             lists.fetch(&origin, server, kind, meta.as_deref()).await
         })))
@@ -262,7 +263,7 @@ impl Lists {
     /// Reads the lists of the upstream at index `server` on the gateway's own behalf, so that they
     /// are known before the first client asks. Then closes its connection, unless clients share it.
     pub(super) async fn warm(&self, server: usize) {
-        let (client, (out, _ignored)) = (Client::gateway(), byte_channel(MAX_WAITING_BYTES));
+        let (client, (out, _)) = (Client::gateway(), byte_channel(MAX_WAITING_BYTES));
         let origin = Origin::new(&client, &out);
         match self.connections.get(&client, server).await {
             Ok(_) => {
@@ -298,7 +299,8 @@ impl Lists {
             return Ok(list);
         }
         // Messages of the upstream in the course of these requests are not for the client.
-        let (out, _ignored) = byte_channel(MAX_WAITING_BYTES);
+        // Nobody receives questions of the upstream: they are refused at once.
+        let (out, _) = byte_channel(MAX_WAITING_BYTES);
         let origin = Origin { out: &out, ..*origin };
         let (mut seen_cursors, mut headers) = (HashSet::new(), DeclaredHeaders::default());
         // The names of the tools so far, and those entries that clients would refuse.
@@ -314,8 +316,19 @@ impl Lists {
                 self.tools_seen().put(key, Instant::now() + pause);
             }
             let Some(result) = result else {
-                let error = head.and_then(|head| head.error).map_or("no answer", RawValue::get);
-                return Err(Failure::Unavailable(error.to_owned()));
+                // Some servers that have resources do not implement all of their lists.
+                let is_missing = error_code(&answer) == Some(reply::METHOD_NOT_FOUND);
+                if is_missing && kind.method != TOOLS.method {
+                    let list = Arc::new(UpstreamList::default());
+                    known.learn_list(origin.client, server, kind, &list);
+                    return Ok(list);
+                }
+                let error = head.and_then(|head| head.error).map(RawValue::get);
+                let message = error.and_then(|error| member(error, "message"));
+                let message: Option<String> =
+                    message.and_then(|text| serde_json::from_str(text.get()).ok());
+                let reason = message.as_deref().or(error).unwrap_or("no answer");
+                return Err(Failure::Unavailable(reason.to_owned()));
             };
             let result = members(result);
             let found =

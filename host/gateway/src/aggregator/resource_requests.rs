@@ -2,11 +2,11 @@
 
 use super::Aggregator;
 use super::client::Origin;
-use super::dispatch::{RESOURCE_NOT_FOUND, error_code, with_param};
+use super::dispatch::{RESOURCE_NOT_FOUND, with_param};
 use super::session_subscriptions::{MAX_SUBSCRIPTIONS, SubscribedResource, SubscriptionGuard};
 use super::subscription_filter::{MAX_SUBSCRIBED_BYTES, SubscriptionFilter};
 use crate::config::Isolation;
-use crate::message::Head;
+use crate::message::{Head, error_code};
 use crate::protocol_mode::ProtocolMode;
 use crate::reply;
 

@@ -11,7 +11,7 @@ use tracing::debug;
 use super::{Lists, request_meta};
 use crate::aggregator::audience::Audience;
 use crate::aggregator::client::{Client, Origin};
-use crate::aggregator::connections::{KNOWN_TIMEOUT, UNKNOWN_TIMEOUT};
+use crate::aggregator::connections::{KNOWN_TIMEOUT, SLOW_FOR, UNKNOWN_TIMEOUT};
 use crate::aggregator::event_streams::COMMON_STREAM;
 use crate::aggregator::fresh_lists::REFRESH_AFTER;
 use crate::aggregator::list_kinds::ListKind;
@@ -19,9 +19,6 @@ use crate::aggregator::upstream_list::UpstreamList;
 use crate::lock::lock;
 use crate::upstream::Failure;
 
-/// The time for which an upstream that did not return a list in time counts as slow. The gateway
-/// then answers without waiting for it.
-const SLOW_FOR: Duration = Duration::from_secs(60);
 /// The pause before the gateway asks a slow upstream again after a failure. It doubles each time.
 const RETRY_PAUSE: Duration = Duration::from_secs(2);
 /// The maximum pause before the gateway asks a slow upstream again.
