@@ -11,27 +11,27 @@ use sha2::{Digest, Sha256};
 /// The release artifacts, each with its maximum size in bytes. Find out why an artifact grew before
 /// you raise its limit.
 const BUDGETS: [(&str, u64); 14] = [
-    ("context-guard.wasm", 6_620_000),
+    ("context-guard.wasm", 6_740_000),
     ("context-guard-code.wasm", 1_300_000),
-    ("context-guard-envoy.wasm", 5_610_000),
-    ("context-guard-http-p2.wasm", 7_370_000),
-    ("context-guard-http-p2-spin.wasm", 7_370_000),
-    ("context-guard-http-p2-replay.wasm", 7_370_000),
-    ("context-guard-http-p3.wasm", 7_320_000),
-    ("context-guard-http-p3-spin.wasm", 7_320_000),
-    ("context-guard-http-p3-replay.wasm", 7_320_000),
-    ("context-guard-http-p3-proxy.wasm", 7_580_000),
-    ("context-guard-http-p3-proxy-spin.wasm", 7_580_000),
-    ("context-guard-http-p3-proxy-replay.wasm", 7_580_000),
+    ("context-guard-envoy.wasm", 5_740_000),
+    ("context-guard-http-p2.wasm", 7_500_000),
+    ("context-guard-http-p2-spin.wasm", 7_500_000),
+    ("context-guard-http-p2-replay.wasm", 7_500_000),
+    ("context-guard-http-p3.wasm", 7_450_000),
+    ("context-guard-http-p3-spin.wasm", 7_450_000),
+    ("context-guard-http-p3-replay.wasm", 7_450_000),
+    ("context-guard-http-p3-proxy.wasm", 7_710_000),
+    ("context-guard-http-p3-proxy-spin.wasm", 7_710_000),
+    ("context-guard-http-p3-proxy-replay.wasm", 7_710_000),
     ("context-guard-http-forward.wasm", 300_000),
-    ("context-guard-0.1.0.tgz", 4_140_000),
+    ("context-guard-0.1.0.tgz", 4_210_000),
 ];
 
 /// The modules of the npm package, each with its maximum size in bytes. Each page downloads the
 /// first before it starts, and the second for its first program of jq.
 const MODULES: [(&str, u64); 2] = [
-    ("npm/context-guard/context_guard_bg.wasm", 3_540_000),
-    ("npm/context-guard/context_guard_jq_bg.wasm", 4_190_000),
+    ("npm/context-guard/context_guard_bg.wasm", 3_600_000),
+    ("npm/context-guard/context_guard_jq_bg.wasm", 4_260_000),
 ];
 
 /// Writes `manifest.json` and `SHA256SUMS` of the artifacts in `folder`, and prints sizes and
