@@ -89,6 +89,11 @@ fn search_returns_signatures() {
         text.contains("query 1: search\nno match\nquery 2: storm alert\nweather__set_alert"),
         "{text}"
     );
+    let text = host.text(
+        META[0],
+        json!({"queries": ["search", "storm alert"], "detail": "names", "limit": 1}),
+    );
+    assert!(text.contains("query 2: storm alert\n1 matches, under other"), "{text}");
     assert_eq!(host.lists, 1);
 }
 

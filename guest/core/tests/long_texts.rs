@@ -105,3 +105,11 @@ fn line_without_breaks_shows_its_end() {
     let shown = summary["html"].as_str().unwrap();
     assert!(shown.contains("word 400 is here.") && shown.contains("word 7999 is here."), "{shown}");
 }
+
+#[test]
+fn many_short_lines_are_a_text() {
+    let numbers: String = (1..6_000).map(|number| format!("{number}\n")).collect();
+    let document = json!({"stdout": numbers, "stderr": "", "exitCode": 0});
+    let shown = answer(&document, "/stdout", &numbers);
+    assert!(shown["stdout"].as_str().unwrap().starts_with("1\n2\n3\n4\n"), "{shown}");
+}

@@ -210,9 +210,17 @@ impl Catalogue<'_> {
         let mut lines = Vec::new();
         for (number, query) in queries.iter().enumerate() {
             lines.push(format!("query {}: {}", number + 1, shown(query.trim())));
+            let before = lines.len();
             let hits = found.hits.iter().zip(texts).take(shown_hits);
             lines.extend(hits.filter(|(hit, _)| hit.query == number).map(|(_, text)| text.clone()));
             let Some(result) = found.queries.get(number) else { continue };
+            // A query without any tool must not look as if none matched.
+            if lines.len() == before && result.total > 0 {
+                lines.push(format!(
+                    "{} matches, under other queries or beyond the limit",
+                    result.total
+                ));
+            }
             if result.total == 0 {
                 lines.push("no match".to_owned());
             } else if result.is_weak {

@@ -188,12 +188,15 @@ fn has_words(raw: &[u8]) -> bool {
     raw.windows(3).filter(|window| is_between(window)).nth(1).is_some()
 }
 
-/// Returns true if a JSON string is a text of several lines with words, such as source code.
+/// Returns true if a JSON string is a text of several lines with words, such as source code, or of
+/// many short lines, such as numbers. The lines of encoded data are longer.
 fn has_lines(raw: &[u8]) -> bool {
     const SAMPLE_BYTES: usize = 1_000;
+    const MIN_SHORT_LINES: usize = 17;
     let head = raw.get(..SAMPLE_BYTES).unwrap_or(raw);
     let spaces = head.iter().filter(|byte| **byte == b' ').count();
-    spaces > 2 && memchr::memmem::find_iter(head, b"\\n").count() > 2
+    let lines = memchr::memmem::find_iter(head, b"\\n").count();
+    spaces > 2 && lines > 2 || lines >= MIN_SHORT_LINES
 }
 
 /// Returns true if an object is treated as a map. It then has at least 128 members, or at least 16
