@@ -157,7 +157,7 @@ impl Query {
             && let Some(records) = RecordSet::locate_fields(bytes, form, survey, limits, &needed)
             && records.outline.is_complete()
             // The values of other lists were skipped.
-            && self.named_list(&records).is_none()
+            && !self.names_other_list(&records)
             && let Ok(found) = self.run_on_records(records, input)
         {
             return Ok(found);
@@ -220,7 +220,7 @@ impl Query {
         input: &QueryInput<'_>,
     ) -> Result<QueryResult, String> {
         let limits = input.limits;
-        let named = self.named_list(&records);
+        let named = self.named_list(&records)?;
         let own_path = self.path.as_ref().or(named.as_ref());
         let mut records = match own_path {
             Some(path) => match records

@@ -8,7 +8,7 @@ mod patterns;
 mod rows;
 mod subqueries;
 
-pub(super) use self::subqueries::replaced as with_results;
+pub(super) use self::subqueries::{correlated, replaced as with_results};
 
 /// Returns a condition or totals with the forms of SQL dialects converted. `None` if there are
 /// none. O(text).

@@ -49,6 +49,9 @@ impl Query {
             }
         }
         for slot in [&mut self.condition, &mut self.aggregate] {
+            if let Some(reason) = slot.as_deref().and_then(sql::correlated) {
+                return Err(reason);
+            }
             let converted = slot.as_deref().and_then(sql::converted);
             *slot = converted.or(slot.take());
         }
@@ -185,7 +188,7 @@ fn read(text: &str, is_total: &dyn Fn(&str) -> bool) -> Option<Statement> {
     let start = clauses.iter().filter_map(|clause| keyword(rest, 0, clause)).min();
     let (table, rest) = rest.split_at_checked(start.unwrap_or(rest.len()))?;
     let mut names = table.split_whitespace().filter(|word| !word.eq_ignore_ascii_case("as"));
-    let (table, alias) = (names.next()?, names.next());
+    let (table, alias) = (names.next()?.trim_matches(['"', '`', '[', ']']), names.next());
     if names.next().is_some() || table.contains([',', '(']) {
         return None;
     }
@@ -203,7 +206,11 @@ fn read(text: &str, is_total: &dyn Fn(&str) -> bool) -> Option<Statement> {
         let plain = prefixes.iter().find_map(|prefix| column.strip_prefix(prefix.as_str()));
         let plain = plain.unwrap_or(column).trim_matches(['"', '`', '[', ']']);
         let is_name = |c: char| is_word_character(c) || "*.-@$ ".contains(c);
-        if plain.is_empty() || !plain.chars().all(is_name) {
+        // A quotient is computed: `price/4`.
+        let is_quotient = plain.rsplit('/').next().is_some_and(|last| {
+            plain.contains('/') && last.trim().bytes().all(|byte| byte.is_ascii_digit())
+        });
+        if plain.is_empty() || is_quotient || !plain.chars().all(is_name) {
             return None;
         }
         fields.push(plain.to_owned());
@@ -219,16 +226,19 @@ fn read(text: &str, is_total: &dyn Fn(&str) -> bool) -> Option<Statement> {
         })
         .unwrap_or(condition);
     }
-    // An alias names its column in the rest of the statement.
-    for (alias, column) in aliases {
-        let is_end = |rest: &str| !rest.starts_with(|c| is_word_character(c) || c == '.');
-        condition = replaced(&condition, |before, rest| {
-            let is_start = !before.ends_with(|c| is_word_character(c) || c == '.');
+    // An alias names its column in the order. In the condition, SQL reads the fields.
+    let order = keyword(&condition, 0, "order by").unwrap_or(condition.len());
+    let (wanted, order) = condition.split_at_checked(order)?;
+    let is_end = |rest: &str| !rest.starts_with(|c| is_word_character(c) || c == '.');
+    let named = replaced(order, |before, rest| {
+        let is_start = !before.ends_with(|c| is_word_character(c) || c == '.');
+        let mut aliases = aliases.iter().filter(|_| is_start);
+        aliases.find_map(|(alias, column)| {
             let after = rest.strip_prefix(alias)?;
-            (is_start && is_end(after)).then(|| (alias.len(), column.to_owned()))
+            is_end(after).then(|| (alias.len(), (*column).to_owned()))
         })
-        .unwrap_or(condition);
-    }
+    });
+    let condition = format!("{wanted}{}", named.as_deref().unwrap_or(order));
     let all = fields.iter().any(|field| field == "*");
     let condition = condition.trim();
     // The name of the table may be that of a list.

@@ -32,7 +32,11 @@ impl GroupedTotals {
         for id in chosen {
             let mut seen = BTreeSet::new();
             for row in lists.rows(outline, *id)? {
-                for key in self.keys(outline, lists, &row) {
+                let keys = self.keys(outline, lists, &row);
+                if self.has_rows && keys.len() > 1 {
+                    return Err(self.not_one_value());
+                }
+                for key in keys {
                     if !groups.contains_key(&key) {
                         if groups.len() >= MAX_GROUPS {
                             return Err(format!(
@@ -64,9 +68,14 @@ impl GroupedTotals {
                             || lists.counts_elements()
                             || seen.insert((key.clone(), at, node));
                         if let Some(node) = node.filter(|_| is_new) {
+                            let mut count = 0;
                             operand.visit(outline, node, &mut |value| {
+                                count += 1;
                                 total.add(item.function, &item.scale, &value, *id);
                             });
+                            if self.has_rows && count > 1 {
+                                return Err(self.not_one_value());
+                            }
                         }
                     }
                 }
@@ -79,6 +88,14 @@ impl GroupedTotals {
             ));
         }
         Ok(groups.into_values().collect())
+    }
+
+    /// Returns the error for columns of which a record has several values.
+    fn not_one_value(&self) -> String {
+        format!(
+            "aggregate: a record has several values in a column of {}: use jq for columns of lists",
+            self.verbatim
+        )
     }
 
     /// Returns the keys of the groups to which a row belongs. A row with several values of a field

@@ -13,7 +13,7 @@ use crate::query::reader::{Reader, is_word_character};
 use crate::query::value::Number;
 
 /// Words that follow the items of a segment.
-pub(super) const CLAUSES: [&str; 11] = [
+pub(super) const CLAUSES: [&str; 12] = [
     "by",
     "group by",
     "grouped by",
@@ -25,6 +25,7 @@ pub(super) const CLAUSES: [&str; 11] = [
     "sort by",
     "limit",
     "from",
+    "each record",
 ];
 
 /// The syntax of totals, as errors show it.

@@ -40,18 +40,54 @@ impl RecordSet<'_> {
         (found != own.as_slice()).then(|| format!("$.{}", found.join(".")))
     }
 
-    /// Returns the JSON Pointer of the list to which `names` lead, if the records belong to another
-    /// list or to none. The first names may be those of variables. `None` if there is no such list.
+    /// Returns the JSON Pointer of the list to which `names` lead, ignoring case, if the records
+    /// belong to another list or to none. The first names may be those of variables, and one name
+    /// may be that of a list inside objects. `None` if there is no such list.
     pub(in crate::query) fn list_named(&self, names: &[String]) -> Option<String> {
         let own = self.list_keys();
-        let keys = (0..names.len()).filter_map(|from| names.get(from..)).find(|names| {
-            let follow = |id, name: &String| Some(self.outline.member(id, name)?.0);
-            let target = names.iter().try_fold(self.root, follow);
-            let node = target.and_then(|id| self.outline.node(id));
-            node.is_some_and(|node| node.kind == Kind::Array)
-        })?;
-        let pointer = |key: &String| format!("/{}", key.replace('~', "~0").replace('/', "~1"));
-        (keys != own.as_slice()).then(|| keys.iter().map(pointer).collect())
+        let follow = |at: (NodeId, Vec<String>), name: &String| {
+            let member = |is: &dyn Fn(&str) -> bool| {
+                let mut members = self.outline.children(at.0);
+                members.find(|(_, node)| is(&self.outline.step(&node.key)))
+            };
+            let exact = member(&|step| step == name);
+            let (id, node) = exact.or_else(|| member(&|step| step.eq_ignore_ascii_case(name)))?;
+            let step = self.outline.step(&node.key);
+            Some((id, [at.1.as_slice(), &[step]].concat()))
+        };
+        let root = || (self.root, Vec::new());
+        let is_list =
+            |id: &NodeId| self.outline.node(*id).is_some_and(|node| node.kind == Kind::Array);
+        let found = (0..names.len())
+            .filter_map(|from| names.get(from..)?.iter().try_fold(root(), follow))
+            .find(|(id, _)| is_list(id));
+        if let Some((_, keys)) = found {
+            let pointer: String = keys.iter().map(|key| format!("/{key}")).collect();
+            return (keys != own).then_some(pointer);
+        }
+        let [name] = names else { return None };
+        let is_named = |path: &str| {
+            path.rsplit('/').next().is_some_and(|last| last.eq_ignore_ascii_case(name))
+        };
+        let mut lists = self.record_lists().into_iter().filter(|(path, _)| is_named(path));
+        let (path, _) = lists.next()?;
+        let is_own = self.list_path().is_some_and(|own| own == path);
+        (lists.next().is_none() && !is_own).then_some(path)
+    }
+
+    /// Returns true if a member of the document's objects, or of the first record, has this name,
+    /// ignoring case. O(document).
+    pub(in crate::query) fn has_key(&self, name: &str) -> bool {
+        let first = self.ids.first().filter(|_| self.is_list);
+        self.has_key_in(self.root, name) || first.is_some_and(|id| self.has_key_in(*id, name))
+    }
+
+    fn has_key_in(&self, id: NodeId, name: &str) -> bool {
+        self.outline.children(id).any(|(child, node)| {
+            let is_container = matches!(node.kind, Kind::Array | Kind::Object);
+            is_container && self.outline.step(&node.key).eq_ignore_ascii_case(name)
+                || node.kind == Kind::Object && self.has_key_in(child, name)
+        })
     }
 
     /// Returns the lists of objects in `root` that are not inside other lists, each with its JSON

@@ -137,6 +137,8 @@ impl Units {
         // Beside a letter alone, `b` may be a byte or a billion.
         let is_unclear = units.clone().any(|unit| unit == "b")
             && units.clone().any(|unit| ["k", "M", "g", "t"].contains(&unit));
+        // Grams and tonnes, or thousands of millions of bytes.
+        let is_unclear = is_unclear || units.clone().all(|unit| ["g", "t"].contains(&unit));
         let tables = [BYTES, DURATIONS, QUANTITIES, MASSES, LENGTHS, VOLUMES, FREQUENCIES];
         tables.into_iter().find(|table| is_in(table)).filter(|_| !is_unclear).map(Self::Table)
     }

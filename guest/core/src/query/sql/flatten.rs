@@ -7,6 +7,10 @@ use crate::query::reader::is_word_character;
 /// The clauses of a statement after its tables, in their order.
 const CLAUSES: [&str; 6] = ["where", "group by", "having", "order by", "limit", "offset"];
 
+/// Words of statements that compute more, or read another table.
+const OTHERS: [&str; 9] =
+    ["group", "having", "join", "union", "intersect", "except", "fetch", "qualify", "window"];
+
 /// Converts a statement over the groups of another one to one statement, in which the outer
 /// condition is one on the groups. `None` for other texts, and if the outer statement computes
 /// anything.
@@ -14,8 +18,10 @@ pub(super) fn converted(text: &str) -> Option<String> {
     let text = text.trim().trim_end_matches(';').trim_end();
     let (inner, outer) = named(text).or_else(|| nested(text))?;
     let (columns, rest) = (outer.columns, outer.rest);
+    let first = CLAUSES.iter().filter_map(|name| keyword(rest, 0, name)).min();
+    let before = rest.get(..first.unwrap_or(rest.len())).unwrap_or_default();
     let has_other =
-        ["group by", "having", "join"].iter().any(|word| keyword(rest, 0, word).is_some());
+        OTHERS.iter().any(|word| keyword(rest, 0, word).is_some()) || !before.trim().is_empty();
     let is_column = |column: &str| {
         column == "*" || column.chars().all(|c| is_word_character(c) || "._\"".contains(c))
     };
@@ -50,6 +56,11 @@ pub(super) fn converted(text: &str) -> Option<String> {
     }
     for name in ["order by", "limit", "offset"] {
         if let Some(body) = body(rest, name) {
+            // The number of a column would be that of the inner statement.
+            let mut keys = body.split(',').map(str::trim_start);
+            if name == "order by" && keys.any(|key| key.starts_with(|c: char| c.is_ascii_digit())) {
+                return None;
+            }
             flat.push_str(&format!(" {name} {}", without_name(&body, outer.name)));
         }
     }
@@ -131,6 +142,8 @@ mod tests {
                 "SELECT * FROM (SELECT v, SUM(x) t FROM d GROUP BY v HAVING SUM(x) > 1) q WHERE t > 5",
                 Some("SELECT v, SUM(x) t FROM d GROUP BY v HAVING (SUM(x) > 1) AND (t > 5)"),
             ),
+            ("SELECT v FROM (SELECT v, COUNT(*) n FROM d GROUP BY v) q UNION SELECT 9", None),
+            ("SELECT n FROM (SELECT v, COUNT(*) n FROM d GROUP BY v) q ORDER BY 1", None),
             ("SELECT AVG(n) FROM (SELECT v, COUNT(*) n FROM d GROUP BY v) q", None),
             ("SELECT v FROM (SELECT v, x FROM d) q WHERE x > 5", None),
             (

@@ -162,9 +162,9 @@ fn epochs(text: &str) -> Option<String> {
                 "minute" => " * 1440",
                 _ => "",
             };
-            Some((rest.len() - after.len(), format!("{days}{factor}")))
+            Some((rest.len() - after.len(), format!("({days}{factor})")))
         });
-        Some(found.unwrap_or_else(|| (call.length(rest), format!("{days} * 86400"))))
+        Some(found.unwrap_or_else(|| (call.length(rest), format!("({days} * 86400)"))))
     })
 }
 
@@ -177,11 +177,14 @@ fn dates(text: &str) -> Option<String> {
         }
         let date = date_inside(rest.get(..call.length(rest))?)?;
         // The cast to a day removes the time.
-        let is_day = matches!(call.name.as_str(), "to_date" | "todate" | "str_to_date")
-            || (call.name.ends_with("cast") && call.arguments.to_lowercase().ends_with(" date"));
-        let has_format = parts(call.arguments, ",").len() > 1;
-        let converted =
-            if is_day && !has_format { format!("date({date})") } else { date.to_owned() };
+        let is_day =
+            matches!(call.name.as_str(), "to_date" | "todate" | "str_to_date" | "parse_date")
+                || (call.name.ends_with("cast")
+                    && call.arguments.to_lowercase().ends_with(" date"));
+        let arguments = parts(call.arguments, ",");
+        let mut formats = arguments.iter().filter(|it| it.starts_with(['\'', '"']));
+        let is_day = is_day && formats.all(|format| is_day_format(format));
+        let converted = if is_day { format!("date({date})") } else { date.to_owned() };
         Some((call.length(rest), converted))
     })
 }
@@ -197,10 +200,13 @@ fn of_date(call: &FunctionCall<'_>) -> Option<String> {
         return (!is_time || !is_day(date)).then(|| format!("extract({part}from {inside})"));
     }
     // `date(x, 'unixepoch')`
-    let is_option = |argument: &&str| {
-        ["'unixepoch'", "'auto'", "'utc'"].contains(&argument.to_lowercase().as_str())
-    };
+    let is_option = |argument: &&str| is_epoch(argument);
     let all = parts(call.arguments, ",");
+    if matches!(call.name.as_str(), "hour" | "minute")
+        && all.iter().any(|argument| is_day(argument))
+    {
+        return None;
+    }
     let inside: Vec<&str> = all
         .iter()
         .copied()
@@ -214,7 +220,10 @@ fn of_date(call: &FunctionCall<'_>) -> Option<String> {
 fn is_day(text: &str) -> bool {
     let lower = text.to_lowercase();
     let lower = lower.trim_end_matches(')').trim_end();
-    lower.ends_with("::date") || lower.ends_with(" date") || lower.starts_with("date(")
+    let is_call = ["date(", "to_date(", "todate(", "str_to_date(", "parse_date("]
+        .iter()
+        .any(|call| lower.starts_with(call));
+    lower.ends_with("::date") || lower.ends_with(" date") || is_call
 }
 
 /// Returns the path of the date in a text such as `a.b`, `(a.b::timestamp)`, `to_date(a.b, 'x')` or
@@ -244,10 +253,32 @@ fn date_inside(text: &str) -> Option<&str> {
         return None;
     }
     let is_format = |argument: &&str| argument.starts_with(['\'', '"']);
+    let has_modifier = matches!(call.name.as_str(), "datetime" | "timestamp" | "date")
+        || parts(call.arguments, ",").iter().any(|it| is_format(it) && !is_date_format(it));
+    if has_modifier && parts(call.arguments, ",").iter().any(|it| is_format(it) && !is_epoch(it)) {
+        return None;
+    }
     let (formats, dates): (Vec<&str>, Vec<&str>) =
         parts(call.arguments, ",").into_iter().partition(|argument| is_format(argument));
     let [date] = dates.try_into().ok()?;
     (formats.len() <= 1).then(|| date_inside(date)).flatten()
+}
+
+/// Returns true for the modifiers of SQLite that only tell how a number is read.
+fn is_epoch(argument: &str) -> bool {
+    ["'unixepoch'", "'auto'", "'utc'"].contains(&argument.to_lowercase().as_str())
+}
+
+/// Returns true if a quoted text is a format of dates: `'%Y-%m-%d'` or `'MM/DD/YYYY'`.
+fn is_date_format(argument: &str) -> bool {
+    let text = argument.trim_matches(['\'', '"']);
+    let is_letters = |c: char| "YyMmDdHhISsTZXFRpbBaAe%/-.:, ".contains(c);
+    text.contains(['%', 'Y', 'y']) && text.chars().all(is_letters)
+}
+
+/// Returns true if a format of dates has no time of day.
+fn is_day_format(argument: &str) -> bool {
+    !argument.contains(['H', 'h', 'I', 'T', 'R', 'X'])
 }
 
 /// Converts texts from which signs of money are removed, so that they are numbers:
@@ -285,8 +316,10 @@ fn without_signs(text: &str) -> Option<&str> {
     let text_in = |text: &str| Some(text.strip_prefix('\'')?.strip_suffix('\'')?.to_owned());
     let sign = text_in(sign)?;
     let is_sign = |c: char| "$\u{20ac}\u{a3}\u{a5},' %".contains(c);
+    // A comma alone may be that of decimals.
+    let is_grouping = sign == "," && is_path(inner);
     let is_removed = match call.name.as_str() {
-        "replace" => sign.chars().all(is_sign) && options.is_empty(),
+        "replace" => sign.chars().all(is_sign) && options.is_empty() && !is_grouping,
         "regexp_replace" => {
             let inside = sign.trim_end_matches('+').strip_prefix('[')?.strip_suffix(']')?;
             inside == "^0-9.-"
@@ -315,16 +348,20 @@ mod tests {
             ("exists(list)", None),
             (
                 "SUM(EXTRACT(EPOCH FROM (b::timestamp - a::timestamp)) / 3600) AS h",
-                Some("SUM((julianday(b) - julianday(a)) * 24) AS h"),
+                Some("SUM(((julianday(b) - julianday(a)) * 24)) AS h"),
             ),
-            ("extract(epoch from b - a) > 5", Some("(julianday(b) - julianday(a)) * 86400 > 5")),
+            ("extract(epoch from b - a) > 5", Some("((julianday(b) - julianday(a)) * 86400) > 5")),
             ("EXTRACT(YEAR FROM d::date) = 2014", Some("extract(YEAR from d) = 2014")),
             ("EXTRACT(HOUR FROM d::date) = 2", None),
             ("EXTRACT(HOUR FROM CAST(d AS timestamp)) = 2", Some("extract(HOUR from d) = 2")),
             ("EXTRACT(YEAR FROM d) = 2014", None),
             ("date(aos, 'unixepoch') AS day", Some("date(aos) AS day")),
             ("strftime('%H', datetime(aos, 'unixepoch'))", Some("strftime('%H', aos)")),
-            ("TO_DATE(d, 'MM/DD/YYYY') < '2024-01-08'", Some("d < '2024-01-08'")),
+            ("TO_DATE(d, 'MM/DD/YYYY') < '2024-01-08'", Some("date(d) < '2024-01-08'")),
+            ("TO_TIMESTAMP(d, 'YYYY-MM-DD HH:mm') < 'x'", Some("d < 'x'")),
+            ("datetime(d, '-1 day') < 'x'", None),
+            ("hour(timestamp(d, 'America/New_York')) = 5", None),
+            ("hour(date(d)) = 5", None),
             ("CAST(d AS date) = '2024-01-08'", Some("date(d) = '2024-01-08'")),
             ("CAST(n AS int) = 5", None),
             ("REGEXP_REPLACE(p, '[$,]', '', 'g')::numeric > 5", Some("p > 5")),

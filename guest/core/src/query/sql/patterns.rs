@@ -15,10 +15,14 @@ pub(super) fn escaped(text: &str) -> Option<String> {
         let mut letters = pattern.chars();
         while let Some(letter) = letters.next() {
             if letter == sign {
-                out.push('\\');
-                out.extend(letters.next());
+                let next = letters.next()?;
+                // A backslash in the text itself has no spelling that all readers share.
+                if next == '\\' {
+                    return None;
+                }
+                out.extend(['\\', next]);
             } else if letter == '\\' {
-                out.push_str("\\\\");
+                return None;
             } else {
                 out.push(letter);
             }
@@ -56,7 +60,7 @@ pub(super) fn similar(text: &str) -> Option<String> {
             .trim_start();
         let after = (keyword(after, 0, "to") == Some(0)).then(|| after.get(2..))??.trim_start();
         let (pattern, end) = after.strip_prefix('\'')?.split_once('\'')?;
-        if end.starts_with('\'') || pattern.contains('\\') {
+        if end.starts_with('\'') || pattern.contains(['\\', '[']) {
             return None;
         }
         let mut regex = String::new();

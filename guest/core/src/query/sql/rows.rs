@@ -162,7 +162,8 @@ fn computed(text: &str) -> Option<String> {
             Some(at) => (column.get(..at)?.trim(), column.get(at + "as".len()..)?.trim()),
             None => (column, ""),
         };
-        let is_name = value.chars().all(|c| is_word_character(c) || "._\"`".contains(c));
+        let is_name = !value.contains('/')
+            && value.chars().all(|c| is_word_character(c) || "._\"`".contains(c));
         let word = value.split(|c| !is_word_character(c)).next()?.to_lowercase();
         // Totals and windows are of several records.
         let is_other = is_total(&word)

@@ -4,6 +4,7 @@
 use serde_json::Value;
 
 use crate::query::code::{end_of_group, keyword, outside_quotes};
+use crate::query::reader::is_word_character;
 use crate::query::value::quote;
 
 /// The maximum number of statements inside a condition.
@@ -34,7 +35,8 @@ pub(in crate::query) fn replaced(
         let explained = |reason: String| format!("the statement ({inner}) fails: {reason}");
         let result = run(inner).map_err(explained)?;
         let result: Value = serde_json::from_slice(&result).unwrap_or_default();
-        let values = values(&result).map_err(explained)?;
+        let is_negated = ends_with_in(before) && ends_with_not(before);
+        let values = values(&result, inner, is_negated).map_err(explained)?;
         let literal = match (ends_with_in(before), values.as_slice()) {
             (_, []) => return Err(explained("it has no rows".to_owned())),
             (true, values) => format!("({})", values.join(", ")),
@@ -46,6 +48,35 @@ pub(in crate::query) fn replaced(
         current = Some(format!("{before}{literal}{after}"));
     }
     Err(format!("at most {MAX_STATEMENTS} statements are read inside another one"))
+}
+
+/// Returns the reason why a statement inside another one cannot be run on its own: it names a field
+/// of the outer statement by its table. `None` for other texts.
+pub(in crate::query) fn correlated(text: &str) -> Option<String> {
+    let (start, end) = next_statement(text)?;
+    let inner = text.get(start + 1..start + end - 1)?;
+    let outer = tables(text.get(..start)?);
+    let own = tables(inner);
+    let named = outer.iter().filter(|name| !own.contains(name)).find(|name| {
+        let prefix = format!("{}.", name.to_lowercase());
+        let lower = inner.to_lowercase();
+        lower.match_indices(&prefix).any(|(at, _)| {
+            !lower
+                .get(..at)
+                .is_some_and(|before| before.ends_with(|c| is_word_character(c) || c == '.'))
+        })
+    });
+    named.map(|name| format!("the statement inside names {name}, a table of the outer one, and would have another result for each record: use jq"))
+}
+
+/// Returns the names of the table after the last `FROM` of a text, and its alias.
+fn tables(text: &str) -> Vec<&str> {
+    let Some(from) = keyword(text, 0, "from") else { return Vec::new() };
+    let rest = text.get(from + "from".len()..).unwrap_or_default();
+    let clauses = ["where", "group by", "having", "order by", "limit"];
+    let end = clauses.iter().filter_map(|clause| keyword(rest, 0, clause)).min();
+    let names = rest.get(..end.unwrap_or(rest.len())).unwrap_or_default().split_whitespace();
+    names.filter(|name| !name.eq_ignore_ascii_case("as")).take(2).collect()
 }
 
 /// Returns the start of the first statement in parentheses, and its length with them. Statements
@@ -66,6 +97,25 @@ fn next_statement(text: &str) -> Option<(usize, usize)> {
     })
 }
 
+/// Returns true if a text ends with `NOT IN`.
+fn ends_with_not(before: &str) -> bool {
+    let mut words = before.split_whitespace().rev();
+    words.next();
+    words.next().is_some_and(|word| word.eq_ignore_ascii_case("not"))
+}
+
+/// Returns true if a statement selects the keys of its groups, and nothing else.
+fn selects_keys(statement: &str) -> bool {
+    let clause = |from: &str, until: &[&str]| {
+        let start = keyword(statement, 0, from)? + from.len();
+        let end = until.iter().filter_map(|word| keyword(statement, start, word)).min();
+        statement.get(start..end.unwrap_or(statement.len())).map(str::trim)
+    };
+    let columns = clause("select", &["from"]);
+    let keys = clause("group by", &["having", "order by", "limit", "offset"]);
+    columns.zip(keys).is_some_and(|(columns, keys)| columns.eq_ignore_ascii_case(keys))
+}
+
 fn ends_with_in(before: &str) -> bool {
     let before = before.trim_end();
     let word = before.len().checked_sub(2).and_then(|at| before.split_at_checked(at));
@@ -75,8 +125,12 @@ fn ends_with_in(before: &str) -> bool {
 }
 
 /// Returns the values of a result as literals: the only member of each row, the only total, or the
-/// keys of groups. Null and repeated values are left out.
-fn values(result: &Value) -> Result<Vec<String>, String> {
+/// keys of groups if the statement selects them. Null and repeated values are left out.
+///
+/// # Errors
+/// Returns a message for the caller if the result has another form. `is_negated` is true for `NOT
+/// IN`, which is never true beside null.
+fn values(result: &Value, statement: &str, is_negated: bool) -> Result<Vec<String>, String> {
     let several = || "select one column".to_owned();
     let all: Vec<Value> = match result {
         Value::Array(rows) => rows
@@ -93,15 +147,26 @@ fn values(result: &Value) -> Result<Vec<String>, String> {
                 .filter(|(name, _)| !["records", "notes"].contains(&name.as_str()))
                 .map(|(_, value)| value)
                 .collect();
+            let has_groups = keyword(statement, 0, "group by").is_some();
             match others.as_slice() {
-                [Value::Object(groups)] => groups.keys().map(|key| key.as_str().into()).collect(),
-                [Value::Array(values)] => values.clone(),
+                [Value::Object(groups)] if has_groups && selects_keys(statement) => {
+                    groups.keys().map(|key| key_value(key)).collect()
+                }
+                [Value::Object(distinct)] if !has_groups => distinct_values(distinct)?,
+                [Value::Object(_) | Value::Array(_)] => {
+                    return Err("a statement with groups inside another one selects their keys alone: run it first, and write its values".to_owned());
+                }
                 [value] => vec![(*value).clone()],
                 _ => return Err(several()),
             }
         }
         _ => return Err(several()),
     };
+    if is_negated && all.iter().any(Value::is_null) {
+        return Err(
+            "it has null, beside which NOT IN is never true: add WHERE … IS NOT NULL".to_owned()
+        );
+    }
     let mut literals: Vec<String> = Vec::new();
     for value in all {
         let literal = match value {
@@ -118,6 +183,23 @@ fn values(result: &Value) -> Result<Vec<String>, String> {
     Ok(literals)
 }
 
+/// Returns the key of a group: a number, if it is written like one.
+fn key_value(key: &str) -> Value {
+    serde_json::from_str(key).ok().filter(Value::is_number).unwrap_or_else(|| key.into())
+}
+
+/// Returns all distinct values of a field.
+fn distinct_values(distinct: &serde_json::Map<String, Value>) -> Result<Vec<Value>, String> {
+    let count = distinct.get("count").and_then(Value::as_u64);
+    let values = distinct.get("values").and_then(Value::as_array);
+    match (count, values) {
+        (Some(count), Some(values)) if values.len() as u64 == count && distinct.len() == 2 => {
+            Ok(values.clone())
+        }
+        _ => Err("select one column".to_owned()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,7 +208,10 @@ mod tests {
     fn statements_are_replaced_by_their_results() {
         let results = [
             ("SELECT AVG(price) FROM t", r#"{"records":3,"AVG(price)":2.5}"#),
-            ("SELECT id FROM o WHERE n > 1", r#"[{"id":7},{"id":null},{"id":7},{"id":"a'b"}]"#),
+            ("SELECT id FROM o WHERE n > 1", r#"[{"id":7},{"id":7},{"id":"a'b"}]"#),
+            ("SELECT id FROM o", r#"[{"id":7},{"id":null}]"#),
+            ("SELECT MIN(id) FROM t GROUP BY v", r#"{"records":3,"MIN(id)":{"x":1,"y":2}}"#),
+            ("SELECT DISTINCT(v) FROM t", r#"{"records":3,"v":{"count":2,"values":["x","y"]}}"#),
             ("SELECT v FROM t GROUP BY v", r#"{"records":3,"count":{"x":1,"y":2}}"#),
             ("SELECT a, b FROM t", r#"[{"a":1,"b":2}]"#),
             ("SELECT a FROM t WHERE false", "[]"),
@@ -145,6 +230,10 @@ mod tests {
             "id NOT IN (7, 'a''b')"
         );
         assert_eq!(check("v in (SELECT v FROM t GROUP BY v)").unwrap().unwrap(), "v in ('x', 'y')");
+        assert_eq!(check("v IN (SELECT DISTINCT(v) FROM t)").unwrap().unwrap(), "v IN ('x', 'y')");
+        assert_eq!(check("id IN (SELECT id FROM o)").unwrap().unwrap(), "id IN (7)");
+        assert!(check("id NOT IN (SELECT id FROM o)").unwrap_err().contains("IS NOT NULL"));
+        assert!(check("id IN (SELECT MIN(id) FROM t GROUP BY v)").unwrap_err().contains("keys"));
         assert!(check("a = (SELECT a, b FROM t)").unwrap_err().contains("one column"));
         assert!(check("a IN (SELECT a FROM t WHERE false)").unwrap_err().contains("no rows"));
         assert!(check("a IN (SELECT z FROM t)").is_err());

@@ -57,17 +57,22 @@ fn read(text: &str) -> Option<BestRecords> {
         return None;
     }
     let function = if is_descending { "argmax" } else { "argmin" };
-    Some((condition(before)?, format!("{function}({key}) by {}", groups.trim())))
+    let (condition, table) = condition(before)?;
+    let totals = match table {
+        Some(table) => format!("SELECT {function}({key}) FROM {table} GROUP BY {}", groups.trim()),
+        None => format!("{function}({key}) by {}", groups.trim()),
+    };
+    Some((condition, totals))
 }
 
-/// Returns the condition of the statement before the clause. `None` for other texts.
-fn condition(before: &str) -> Option<Option<String>> {
+/// Returns the condition and the table of the statement before the clause. `None` for other texts.
+fn condition(before: &str) -> Option<(Option<String>, Option<&str>)> {
     let statement = match keyword(before, 0, "qualify") {
         Some(at) => before.get(..at).filter(|_| at + "qualify".len() == before.len())?.trim(),
         None => before,
     };
     if statement.is_empty() {
-        return Some(None);
+        return Some((None, None));
     }
     let from = keyword(statement, 0, "from").filter(|_| keyword(statement, 0, "select") == Some(0));
     let table = statement.get(from? + "from".len()..)?.trim();
@@ -76,7 +81,7 @@ fn condition(before: &str) -> Option<Option<String>> {
         None => (table, None),
     };
     let is_table = table.split_whitespace().count() == 1 && !table.contains([',', '(']);
-    is_table.then_some(condition)
+    is_table.then(|| (condition, Some(table.trim())))
 }
 
 fn is_space(text: &str) -> bool {
@@ -94,7 +99,7 @@ mod tests {
             (
                 "SELECT * FROM t WHERE a > 5 QUALIFY ROW_NUMBER() OVER (PARTITION BY b, c ORDER BY d DESC) = 1;",
                 owned("a > 5"),
-                "argmax(d) by b, c",
+                "SELECT argmax(d) FROM t GROUP BY b, c",
             ),
             (
                 "qualify row_number() over(partition by b order by d asc nulls last) <= 1",
