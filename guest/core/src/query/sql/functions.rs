@@ -68,8 +68,8 @@ const NUMBER_TYPES: [&str; 14] = [
     "int", "integer", "bigint", "smallint", "int64", "float", "float64", "real", "double",
     "decimal", "numeric", "number", "signed", "unsigned",
 ];
-/// The units of the difference of two dates in seconds, and their names.
-const PERIODS: [(&str, &str); 3] = [("3600", "hour"), ("60", "minute"), ("86400", "day")];
+/// Divisors of a difference in seconds, and the factors that convert days to their unit.
+const PERIODS: [(&str, &str); 3] = [("3600", " * 24"), ("60", " * 1440"), ("86400", "")];
 
 /// Converts the functions in a text. `None` if there are none.
 pub(super) fn converted(text: &str) -> Option<String> {
@@ -135,8 +135,7 @@ fn elements(text: &str) -> Option<String> {
     })
 }
 
-/// Converts `EXTRACT(EPOCH FROM (a - b)) / 3600` to `timestampdiff(hour, b, a)`, without the
-/// rounding of complete hours.
+/// Converts `EXTRACT(EPOCH FROM (a - b)) / 3600` to `((julianday(a) - julianday(b)) * 24)`.
 fn epochs(text: &str) -> Option<String> {
     replaced(text, |before, rest| {
         let call = FunctionCall::read(before, rest)?;
@@ -156,12 +155,7 @@ fn epochs(text: &str) -> Option<String> {
             let end = divided.find(|c: char| !c.is_ascii_digit() && c != '.');
             let (number, after) = divided.split_at_checked(end.unwrap_or(divided.len()))?;
             let number = number.strip_suffix(".0").unwrap_or(number);
-            let (_, unit) = PERIODS.iter().find(|(seconds, _)| *seconds == number)?;
-            let factor = match *unit {
-                "hour" => " * 24",
-                "minute" => " * 1440",
-                _ => "",
-            };
+            let (_, factor) = PERIODS.iter().find(|(seconds, _)| *seconds == number)?;
             Some((rest.len() - after.len(), format!("({days}{factor})")))
         });
         Some(found.unwrap_or_else(|| (call.length(rest), format!("({days} * 86400)"))))
