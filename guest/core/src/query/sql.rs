@@ -10,6 +10,9 @@ mod subqueries;
 
 pub(super) use self::subqueries::{correlated, replaced as with_results};
 
+/// The clauses of a statement after its tables, in their order.
+const CLAUSES: [&str; 6] = ["where", "group by", "having", "order by", "limit", "offset"];
+
 /// Returns a condition or totals with the forms of SQL dialects converted. `None` if there are
 /// none. O(text).
 pub(super) fn converted(text: &str) -> Option<String> {
@@ -22,6 +25,11 @@ pub(super) fn converted(text: &str) -> Option<String> {
         flatten::converted,
         rows::converted,
     ];
+    converted_by(&steps, text)
+}
+
+/// Applies the steps one after the other. `None` if no step converts anything.
+fn converted_by(steps: &[fn(&str) -> Option<String>], text: &str) -> Option<String> {
     let mut current: Option<String> = None;
     for step in steps {
         current = step(current.as_deref().unwrap_or(text)).or(current);

@@ -1,11 +1,9 @@
 //! Statements that read the groups of another one: `WITH g AS (SELECT … GROUP BY …) SELECT … FROM g
 //! WHERE …`, and `SELECT … FROM (SELECT … GROUP BY …) g WHERE …`.
 
+use super::CLAUSES;
 use crate::query::code::{end_of_group, keyword, parts};
 use crate::query::reader::is_word_character;
-
-/// The clauses of a statement after its tables, in their order.
-const CLAUSES: [&str; 6] = ["where", "group by", "having", "order by", "limit", "offset"];
 
 /// Words of statements that compute more, or read another table.
 const OTHERS: [&str; 9] =

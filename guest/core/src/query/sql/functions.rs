@@ -1,6 +1,7 @@
 //! Functions of SQL dialects that have another form in this language: tests of elements with a
 //! lambda, dates by their format, and numbers inside texts.
 
+use super::converted_by;
 use crate::query::code::{end_of_group, keyword, parts, replaced};
 use crate::query::reader::is_word_character;
 
@@ -73,12 +74,7 @@ const PERIODS: [(&str, &str); 3] = [("3600", " * 24"), ("60", " * 1440"), ("8640
 
 /// Converts the functions in a text. `None` if there are none.
 pub(super) fn converted(text: &str) -> Option<String> {
-    let steps = [elements, epochs, dates, numbers];
-    let mut current: Option<String> = None;
-    for step in steps {
-        current = step(current.as_deref().unwrap_or(text)).or(current);
-    }
-    current
+    converted_by(&[elements, epochs, dates, numbers], text)
 }
 
 /// A call at the start of a text.

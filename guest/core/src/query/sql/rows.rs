@@ -1,12 +1,11 @@
 //! Statements whose columns are computed from each record: `SELECT id, price * qty AS total FROM t
 //! ORDER BY total DESC LIMIT 3`, and the best record of each group, as `DISTINCT ON` selects it.
 
+use super::CLAUSES;
 use crate::query::aggregate::is_total;
 use crate::query::code::{keyword, parts, replaced};
 use crate::query::reader::is_word_character;
 
-/// The clauses after the tables of a statement.
-const CLAUSES: [&str; 6] = ["where", "group by", "having", "order by", "limit", "offset"];
 /// Functions whose value is a text or a date, so that it is a key of a group, not a number.
 const KEYS: [&str; 16] = [
     "lower",
