@@ -80,8 +80,10 @@ pub struct Hit {
     pub score: f32,
     /// The index of the query among the queries of the search.
     pub query: usize,
-    /// True if the query is the name of the tool.
+    /// True if the query is the name of the tool, in any notation.
     pub is_exact: bool,
+    /// True if the query is the name of the tool, byte for byte.
+    pub is_verbatim: bool,
 }
 
 /// The result of a search.
@@ -152,8 +154,8 @@ impl Index<'_> {
         splitter: &mut Splitter,
         scratch: &mut Scratch,
     ) -> Vec<Hit> {
-        let exact = query::exact_names(query).into_iter().flat_map(|name| self.tools_named(name));
-        let exact: Vec<u32> = exact.collect();
+        let names = query::exact_names(query);
+        let exact: Vec<u32> = names.iter().flat_map(|name| self.tools_named(name)).collect();
         let scorer = Scorer { index: self };
         let mut scores = scorer.score(query, needed, splitter, scratch);
         for tool in &exact {
@@ -164,18 +166,26 @@ impl Index<'_> {
         }
         let hit = |(tool, score)| {
             let is_exact = exact.contains(&tool);
-            Hit { tool, score, query: number, is_exact }
+            let is_verbatim = is_exact
+                && self.tool(tool).is_some_and(|tool| {
+                    names.contains(&tool.wire_name) || names.contains(&tool.name)
+                });
+            Hit { tool, score, query: number, is_exact, is_verbatim }
         };
         scores.into_iter().map(hit).collect()
     }
 
-    /// Sorts the hits: exact names first, then by score, then in the order of the index. Keeps at
-    /// most `limit` or 16 of them, whichever is more. Returns the result of the query.
+    /// Sorts the hits: exact names first, those in the notation of the query before others, then by
+    /// score, then in the order of the index. Keeps at most `limit` or 16 of them, whichever is
+    /// more. Returns the result of the query.
     fn describe(&self, hits: &mut Vec<Hit>, limit: usize) -> QueryResult {
         let total = hits.len();
         let order = |left: &Hit, right: &Hit| {
-            let exact = right.is_exact.cmp(&left.is_exact);
-            exact.then(right.score.total_cmp(&left.score)).then(left.tool.cmp(&right.tool))
+            let names = |hit: &Hit| (hit.is_verbatim, hit.is_exact);
+            names(right)
+                .cmp(&names(left))
+                .then(right.score.total_cmp(&left.score))
+                .then(left.tool.cmp(&right.tool))
         };
         // Only the hits that can be shown are sorted: a common word matches most tools.
         let needed = shown_at_most(limit);

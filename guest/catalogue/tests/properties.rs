@@ -56,7 +56,7 @@ proptest! {
         let found = index.search(&SearchRequest { limit: 12, ..SearchRequest::new(&name) });
         let hit = found.hits.iter().find(|hit| index.tool(hit.tool).unwrap().name == name);
         prop_assert!(hit.is_some_and(|hit| hit.is_exact), "{name:?}: {found:?}");
-        prop_assert!(found.hits[0].is_exact);
+        prop_assert!(found.hits[0].is_verbatim, "{name:?}: {found:?}");
     }
 
     #[test]
