@@ -207,10 +207,8 @@ fn client_software_of_a_principal_shares_a_process() -> Result<()> {
     Ok(())
 }
 
-#[test]
-fn clients_of_both_protocol_modes_share_a_process() -> Result<()> {
-    let gateway = gateway(json!({"isolation": "shared"}), &[])?;
-    let first = pids(&open(&gateway)?.call("pids", json!({}))?)?;
+/// Calls the tool `pids` as a client of the stateless protocol mode.
+fn stateless_pids(gateway: &Gateway) -> Result<Vec<u32>> {
     let version = "2026-07-28";
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": version,
@@ -224,7 +222,27 @@ fn clients_of_both_protocol_modes_share_a_process() -> Result<()> {
         [("mcp-protocol-version", version), ("mcp-method", "tools/call"), ("mcp-name", "pids")];
     let reply = post(&gateway.url(), &headers, &call.to_string())?;
     ensure!(reply.status == 200, "{}: {}", reply.status, reply.body);
-    ensure!(pids(&reply.answer()?)? == first, "each mode has its own process");
+    pids(&reply.answer()?)
+}
+
+#[test]
+fn clients_of_both_protocol_modes_share_a_process() -> Result<()> {
+    let gateway = gateway(json!({"isolation": "shared"}), &[])?;
+    let first = pids(&open(&gateway)?.call("pids", json!({}))?)?;
+    ensure!(stateless_pids(&gateway)? == first, "each mode has its own process");
+    Ok(())
+}
+
+#[test]
+fn mode_that_ends_a_process_is_tried_once() -> Result<()> {
+    let strict = json!({"command": ["node", script(), "--polite", "--strict"]});
+    let gateway = gateway(strict, &[])?;
+    for expected in [2, 3] {
+        let server = stateless_pids(&gateway)?[0];
+        ensure!(starts(&gateway, "stubborn")? == expected, "{}", starts(&gateway, "stubborn")?);
+        Command::new("kill").args(["-KILL", &server.to_string()]).status()?;
+        all_end(&[server])?;
+    }
     Ok(())
 }
 

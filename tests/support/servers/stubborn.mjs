@@ -1,12 +1,14 @@
 // An MCP server over standard input and output that does not end by itself: it ignores the end of its
 // input and SIGTERM, and starts a process that does so too. Its tools show its environment and
 // write to its standard streams. With --polite it ends with its input, but its own process does not.
+// With --strict it exits on a request that precedes `initialize`, as servers of some SDKs do.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 
 const polite = process.argv.includes("--polite");
+let initialized = !process.argv.includes("--strict");
 const grandchild = spawn("sh", ["-c", "trap '' TERM; echo ready; while :; do sleep 1000; done"], { stdio: ["ignore", "pipe", "ignore"] });
 await once(grandchild.stdout, "data");
 if (!polite) process.on("SIGTERM", () => {});
@@ -36,6 +38,8 @@ lines.on("line", async (line) => {
   const { id, method, params } = JSON.parse(line);
   const answer = (result) => process.stdout.write(JSON.stringify({ jsonrpc: "2.0", id, result }) + "\n");
   if (id === undefined) return;
+  initialized ||= method === "initialize";
+  if (!initialized) process.exit(1);
   if (method === "initialize") {
     answer({ protocolVersion: params.protocolVersion, capabilities: { tools: {} }, serverInfo: { name: "stubborn", version: "1" } });
   } else if (method === "tools/list") {

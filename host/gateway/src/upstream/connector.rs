@@ -74,7 +74,18 @@ impl UpstreamServer {
                 continue;
             }
             match self.open_in_mode(mode, client, caller).await {
-                Ok(connection) => return Ok(connection),
+                Ok(connection) => {
+                    // Servers of some SDKs exit on a request that they do not expect before
+                    // `initialize`. Each later process would end in the same way.
+                    if mode == other
+                        && self.http.is_none()
+                        && self.speaks(preferred).is_none()
+                        && matches!(first_failure, Some(Failure::Unavailable(_)))
+                    {
+                        self.set_speaks(preferred, false);
+                    }
+                    return Ok(connection);
+                }
                 Err(failure) => first_failure = first_failure.or(Some(failure)),
             }
         }
