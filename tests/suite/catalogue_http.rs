@@ -56,6 +56,25 @@ fn usage_outlives_the_gateway_and_scores_change_on_demand() -> Result<()> {
 }
 
 #[test]
+fn servers_that_did_not_list_are_named() -> Result<()> {
+    let well = json!({"name": "well", "command": [artifacts::property_server()?]});
+    let dead = json!({"name": "dead", "command": ["false"]});
+    for (upstreams, unlisted) in [(json!([well.clone(), dead]), "dead"), (json!([well]), "")] {
+        let gateway = Gateway::start(upstreams, json!({}))?;
+        wait_until("a list", || {
+            let found = get(&format!("{}/api/v1/tools/servers", gateway.base), &[])?;
+            Ok(found.status == 200 && found.body.contains("\"well\""))
+        })?;
+        for (path, status) in [("search?q=booking", 200), ("none/none", 404)] {
+            let found = get(&format!("{}/api/v1/tools/{path}", gateway.base), &[])?;
+            ensure!(found.status == status, "{path}: {} {}", found.status, found.body);
+            ensure!(found.header("context-guard-unlisted") == unlisted, "{path}: {unlisted}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
 fn every_route_has_a_tag() -> Result<()> {
     let gateway = Gateway::start(upstreams("catalogue-tags")?, json!({}))?;
     let base = format!("{}/api/v1/tools", gateway.base);

@@ -1,7 +1,9 @@
 //! The tool catalogue over HTTP. The guard creates the response bodies.
 
 use axum::response::Response;
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH};
+use http::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, IF_NONE_MATCH,
+};
 use http::request::Parts;
 use http::{Method, StatusCode};
 use serde_json::json;
@@ -9,6 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::Aggregator;
 use super::client::{Client, MAX_WAITING_BYTES, Origin};
+use super::lists::MergedTools;
 use crate::admission::Admission;
 use crate::byte_channel::byte_channel;
 use crate::exchange::{Exchange, NextStep};
@@ -23,6 +26,12 @@ use crate::telemetry::Outcome;
 const ADMIN_PREFIX: &str = "/admin/v1/catalogue";
 /// The JSON-RPC method of the request to the guard for the body of a route.
 const ROUTE_METHOD: &str = "context-guard/catalogue";
+
+/// The response header with the names of the upstreams whose tools are not known yet, so that they
+/// are missing from the catalogue.
+const UNLISTED_HEADER: HeaderName = HeaderName::from_static("context-guard-unlisted");
+/// The maximum number of names in [`UNLISTED_HEADER`]. Proxies limit the size of headers.
+const MAX_UNLISTED: usize = 50;
 
 /// Returns the part of a path after `prefix`, the base path of the catalogue's routes. `None` if
 /// the path is not one of them.
@@ -65,8 +74,27 @@ impl Aggregator {
             let detail = "tools are not listed yet: retry in 2 s";
             return problem(StatusCode::SERVICE_UNAVAILABLE, "catalogue_not_ready", detail);
         }
+        let mut response = self.serve_route_of(&origin, parts, route, &merged).await;
+        if !merged.unlisted.is_empty() {
+            let names: Vec<&str> =
+                merged.unlisted.iter().take(MAX_UNLISTED).map(String::as_str).collect();
+            if let Ok(names) = HeaderValue::from_str(&names.join(", ")) {
+                response.headers_mut().insert(UNLISTED_HEADER, names);
+            }
+        }
+        response
+    }
+
+    async fn serve_route_of(
+        &self,
+        origin: &Origin<'_>,
+        parts: &Parts,
+        route: &Route<'_>,
+        merged: &MergedTools,
+    ) -> Response {
+        let client = origin.client;
         let request = route.request();
-        let mut exchange = self.catalogue_exchange(&origin, &request, &merged);
+        let mut exchange = self.catalogue_exchange(origin, &request, merged);
         let etag = self.route_etag(&exchange, route);
         if has_tag(parts, |tag| tag == etag) {
             return tagged(reply::empty(StatusCode::NOT_MODIFIED), &etag);
@@ -80,7 +108,7 @@ impl Aggregator {
                 exchange.record(&self.recorder, Some(&decision), answer.len(), Outcome::Passed);
                 Some(answer)
             }
-            NextStep::Forward(None) => self.compile(&origin, &exchange, "1", &merged).await,
+            NextStep::Forward(None) => self.compile(origin, &exchange, "1", merged).await,
             NextStep::Forward(Some(_)) => None,
         };
         match answer.as_deref().and_then(route_response) {
