@@ -80,10 +80,14 @@ impl Accuracy {
     }
 }
 
+/// The least difference from the exact count that an operator can notice, in tokens.
+const MIN_DIFFERENCE: u64 = 50;
+
 /// Returns true if the estimated token count differs from the actual count by more than 30 % of the
-/// actual count.
+/// actual count, and by [`MIN_DIFFERENCE`] tokens or more.
 fn is_off(actual: u64, estimated: u64) -> bool {
-    actual.abs_diff(estimated) * 10 > actual * 3
+    let difference = actual.abs_diff(estimated);
+    difference >= MIN_DIFFERENCE && difference * 10 > actual * 3
 }
 
 struct Sample {

@@ -23,6 +23,8 @@ const MAX_DEFINITIONS: usize = 400_000;
 const MAX_TOOLS: usize = 20_000;
 /// The maximum number of suspicious texts that are stored, so that each is reported once.
 const MAX_SUSPICIOUS: NonZeroUsize = NonZeroUsize::new(4_096).unwrap();
+/// The keywords of JSON Schema whose arrays are sets.
+const SETS: [&str; 3] = ["required", "enum", "type"];
 /// The maximum length of the schema of an argument that the guard adds, as JSON.
 const MAX_ARGUMENT_BYTES: usize = 80;
 
@@ -298,8 +300,8 @@ fn add(value: &Value, hash: &mut Sha256) {
             for (name, member) in sorted {
                 add(&Value::from(name.as_str()), hash);
                 match member {
-                    // The parameters that a schema requires are a set.
-                    Value::Array(names) if name == "required" => {
+                    // The required parameters, values and types of a schema are sets.
+                    Value::Array(names) if SETS.contains(&name.as_str()) => {
                         let mut names: Vec<String> = names.iter().map(Value::to_string).collect();
                         names.sort();
                         hash.update(names.join(","));
@@ -373,9 +375,17 @@ mod tests {
     fn changes_are_found_and_approved() {
         let setup = Setup::new();
         let ann = audience("ann");
-        let first = [("a", r#"{"name":"a","description":"x"}"#), ("b", r#"{"name":"b"}"#)];
+        let first = [
+            ("a", r#"{"name":"a","description":"x"}"#),
+            ("b", r#"{"name":"b"}"#),
+            ("s", r#"{"name":"s","inputSchema":{"enum":["p","q"],"examples":["p","q"]}}"#),
+        ];
         assert!(setup.observe(&ann, 1, &first).is_empty());
-        let reordered = [("b", r#"{"name":"b"}"#), ("a", r#"{"description":"x", "name":"a"}"#)];
+        let reordered = [
+            ("b", r#"{"name":"b"}"#),
+            ("a", r#"{"description":"x", "name":"a"}"#),
+            ("s", r#"{"name":"s","inputSchema":{"enum":["q","p"],"examples":["p","q"]}}"#),
+        ];
         assert!(setup.observe(&ann, 1, &reordered).is_empty());
         let changed = [("a", r#"{"name":"a","description":"y"}"#), ("c", r#"{"name":"c"}"#)];
         assert_eq!(setup.observe(&ann, 1, &changed), ["a"]);
