@@ -58,9 +58,11 @@ use self::aggregate::Aggregates;
 use self::condition::Condition;
 use self::grep::Pattern;
 pub use self::input::{QueryInput, table_rows};
+use self::known_fields::in_known_case;
 use self::path::Path;
 pub use self::program::NO_JQ;
 pub use self::projected::IsEnough;
+use self::projected::Projected;
 use self::records::{ListEnvelope, PathTarget, RecordSet};
 use self::response_mode::ResponseMode;
 pub use self::result::{PartialProjection, QueryResult};
@@ -312,10 +314,20 @@ impl Query {
             let envelope = records.envelope();
             return Ok(QueryResult { envelope, ..QueryResult::new(records.whole(), false, what) });
         };
-        let mask = Mask::parse(fields)?;
         let are_chosen = self.chooses() || self.skip > 0;
-        let projected = records.project(&mask, are_chosen);
-        match records.project_attributes(fields, projected, are_chosen) {
+        let project = |fields: &str| -> Result<Option<Projected>, String> {
+            let projected = records.project(&Mask::parse(fields)?, are_chosen);
+            Ok(records.project_attributes(fields, projected, are_chosen))
+        };
+        let (mut fields, mut projected) = (Cow::Borrowed(fields.as_str()), project(fields)?);
+        let is_whole = |found: &Projected| found.missing.is_empty();
+        if !projected.as_ref().is_some_and(is_whole)
+            && let Some(corrected) = in_known_case(&records, &fields)
+            && let Some(found) = project(&corrected)?
+        {
+            (fields, projected) = (Cow::Owned(corrected), Some(found));
+        }
+        match projected {
             Some(projected) => {
                 projected.check_names()?;
                 let of = if projected.of_document { "the document" } else { of.as_str() };
@@ -325,7 +337,7 @@ impl Query {
                 let what = format!("fields {fields} of {of}{note}");
                 Ok(QueryResult { envelope, ..QueryResult::new(projected.bytes, false, what) })
             }
-            None => Err(aggregate::no_field(&records, fields)),
+            None => Err(aggregate::no_field(&records, &fields)),
         }
     }
 
@@ -357,7 +369,10 @@ impl Query {
         let mask = Mask::parse(fields).ok()?;
         let list = records::record_list(&survey, limits);
         let projected = projected::project(bytes, form, &survey, list, &mask, is_enough)?;
-        projected.check_names().ok()?;
+        // The records may have the fields in another case.
+        if !projected.missing.is_empty() {
+            return None;
+        }
         let of = list.filter(|_| !projected.of_document).map_or_else(
             || "the document".to_owned(),
             |list| format!("{} records", list.items.len()),

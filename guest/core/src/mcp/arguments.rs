@@ -11,8 +11,8 @@ use serde_json::{Map, Value};
 
 use self::unknown::unknown_argument;
 use self::values::{
-    jq_path, jq_program, parse_expression, parse_number, parse_offset, parse_order, parse_text,
-    parse_texts,
+    jq_path, jq_program, parse_expression, parse_number, parse_offset, parse_order,
+    parse_projection, parse_text, parse_texts,
 };
 use super::tool_info::ToolInfo;
 use crate::json::Span;
@@ -293,6 +293,7 @@ impl GuardArguments {
             "fields" => {
                 let fields = match value {
                     Value::String(fields) => fields.clone(),
+                    Value::Object(members) => parse_projection(members)?,
                     _ => parse_texts(name, value)?.join(","),
                 };
                 if fields.trim() == "all" {

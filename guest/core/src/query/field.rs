@@ -250,7 +250,7 @@ impl FieldName {
         }
         // The names of an answer's list are not part of its records.
         let list: Vec<NameSegment> =
-            records.list_keys().into_iter().map(NameSegment::Key).collect();
+            records.list_names().into_iter().map(NameSegment::Key).collect();
         let items = [NameSegment::Key("items".to_owned())];
         let strip = |prefix: &[NameSegment]| self.segments.strip_prefix(prefix);
         let of_record = || match self.segments.split_first() {
@@ -261,8 +261,8 @@ impl FieldName {
         };
         let within =
             strip(&list).filter(|_| !list.is_empty()).or_else(|| strip(&items)).or_else(of_record);
-        for fold in [false, true] {
-            for segments in [Some(self.segments.as_slice()), within].into_iter().flatten() {
+        for segments in [Some(self.segments.as_slice()), within].into_iter().flatten() {
+            for fold in [false, true] {
                 let mut found =
                     all.iter().filter_map(|id| resolve(&records.outline, *id, segments, fold));
                 if let Some(mut steps) = found.next() {

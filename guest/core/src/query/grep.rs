@@ -12,7 +12,7 @@ use std::borrow::Cow;
 
 use self::command_line::unwrap_pattern;
 pub use self::command_line::{check_empty, search_hint};
-use self::readings::{from_basic_syntax, member_name, with_literal_signs};
+use self::readings::{from_basic_syntax, from_glob, member_name, with_literal_signs};
 
 use super::compiled_regex::{CompiledRegex, MAX_PATTERN_CHARS, MAX_SEARCHED_BYTES};
 use super::names::join_names;
@@ -121,6 +121,10 @@ impl Pattern {
     pub fn for_search(pattern: &str, ignore_case: Option<bool>) -> Result<Self, String> {
         let (pattern, flag) = unwrapped(pattern)?;
         let ignore_case = ignore_case.or(flag.then_some(true));
+        if let Some(converted) = from_glob(&pattern) {
+            let note = Some(format!("stars were read as any text, as in {converted}"));
+            return Ok(Self { note, ..Self::compile(&converted, ignore_case, true)? });
+        }
         let Some((literal, signs)) = with_literal_signs(&pattern) else {
             return Self::compile(&pattern, ignore_case, true);
         };

@@ -50,6 +50,31 @@ pub(super) fn unknown(records: &RecordSet<'_>, all: &[NodeId], name: &str) -> St
     )
 }
 
+/// Returns a selection of fields with the names that records have, where it names them in another
+/// case. `None` if that changes nothing. A name that several fields share but for their case, and
+/// a GraphQL selection remain.
+pub(super) fn in_known_case(records: &RecordSet<'_>, fields: &str) -> Option<String> {
+    if fields.contains(['{', '}']) {
+        return None;
+    }
+    let mut known = known_fields(records, &records.ids);
+    known.extend(known_fields(records, &[records.root]));
+    known.sort();
+    known.dedup();
+    let in_case = |name: &str| {
+        let name = name.trim();
+        let wanted = name.replace("[]", "").replace("[*]", "").to_lowercase();
+        let mut same = known.iter().filter(|known| known.to_lowercase() == wanted);
+        match (same.next(), same.next()) {
+            (Some(known), None) => known.clone(),
+            _ => name.to_owned(),
+        }
+    };
+    let names: Vec<&str> = fields.split([',', ';']).map(str::trim).collect();
+    let corrected: Vec<String> = names.iter().map(|name| in_case(name)).collect();
+    (corrected != names).then(|| corrected.join(","))
+}
+
 /// Converts a field expression of other languages to a function, such as `year(created)` for
 /// `created.dt.year` and `length(tags)` for `tags.length`. `None` if there is no such field or
 /// function.

@@ -266,6 +266,17 @@ impl<'a> RecordSet<'a> {
         self.around.as_ref().map_or_else(Vec::new, |around| around.keys.clone())
     }
 
+    /// Returns the keys by which callers may name the list before a field: those of
+    /// [`Self::list_keys`], or the last key of the path that selected the list.
+    pub(super) fn list_names(&self) -> Vec<String> {
+        let keys = self.list_keys();
+        if !keys.is_empty() || !self.is_list {
+            return keys;
+        }
+        let last = self.base.rsplit('/').next().filter(|key| !key.is_empty());
+        last.map(|key| key.replace("~1", "/").replace("~0", "~")).into_iter().collect()
+    }
+
     /// Removes the records for which `test` returns false.
     pub fn retain(&mut self, test: impl Fn(&Self, NodeId) -> bool) {
         let ids: Vec<NodeId> = self.ids.iter().copied().filter(|id| test(self, *id)).collect();

@@ -1,6 +1,6 @@
 //! Parses the values of the guard's arguments.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Maximum number of ids in the `filter_ids` argument.
 const MAX_FILTER_IDS: usize = 1_000;
@@ -142,7 +142,63 @@ pub(super) fn parse_text(name: &str, value: &Value) -> Result<String, String> {
 pub(super) fn parse_expression(name: &str, value: &Value) -> Result<String, String> {
     let is_pipeline = |list: &Vec<Value>| !list.is_empty() && list.iter().all(Value::is_object);
     let is_json = value.is_object() || value.as_array().is_some_and(is_pipeline);
-    if is_json { Ok(value.to_string()) } else { parse_text(name, value) }
+    if is_json {
+        return Ok(value.to_string());
+    }
+    let comparisons = value.as_array().filter(|list| !list.is_empty());
+    let comparisons: Option<Vec<String>> =
+        comparisons.and_then(|list| list.iter().map(comparison).collect());
+    comparisons.map_or_else(|| parse_text(name, value), |all| Ok(all.join(" AND ")))
+}
+
+/// Returns the comparison in a list of a field, an operator and a value, as filters of Parquet have
+/// them: `["price", ">=", 5]`. `None` for other values.
+fn comparison(value: &Value) -> Option<String> {
+    let [Value::String(field), Value::String(operator), value] = value.as_array()?.as_slice()
+    else {
+        return None;
+    };
+    let is_plain = |c: char| c.is_alphanumeric() || ['_', '.'].contains(&c);
+    let field = match field.chars().all(is_plain) {
+        true => field.clone(),
+        false if field.contains('"') => return None,
+        false => format!("\"{field}\""),
+    };
+    let literal = |value: &Value| match value {
+        Value::String(text) => Some(format!("'{}'", text.replace('\'', "''"))),
+        Value::Array(_) | Value::Object(_) => None,
+        other => Some(other.to_string()),
+    };
+    let value = match value {
+        Value::Array(list) => {
+            let list: Option<Vec<String>> = list.iter().map(literal).collect();
+            format!("({})", list?.join(", "))
+        }
+        other => literal(other)?,
+    };
+    Some(format!("{field} {operator} {value}"))
+}
+
+/// Parses the selection of a document database, `{"price": 1, "_id": 0}`, to names with commas.
+pub(super) fn parse_projection(members: &Map<String, Value>) -> Result<String, String> {
+    let is_chosen = |value: &Value| value == true || value == 1;
+    let is_left_out = |value: &Value| value == false || value == 0;
+    let mut names = Vec::new();
+    for (name, value) in members {
+        match value {
+            value if is_chosen(value) => names.push(name.as_str()),
+            value if is_left_out(value) && name == "_id" => {}
+            _ => {
+                return Err(format!(
+                    "fields names the fields that are shown, as in \"id,status\" or {{\"id\": 1}}: {name} has another value"
+                ));
+            }
+        }
+    }
+    if names.is_empty() {
+        return Err("fields must name a field that is shown".to_owned());
+    }
+    Ok(names.join(","))
 }
 
 /// Parses an argument that is a list of strings, or one string with commas. Accepts numbers as

@@ -31,6 +31,9 @@ pub(super) fn totals(text: &str) -> Option<String> {
     if let Some(steps) = pipes.find(|steps| steps.len() > 1) {
         return piped(&steps);
     }
+    if text.starts_with("summarise(") || text.starts_with("summarize(") {
+        return piped(&[text]);
+    }
     if let Some(totals) = prometheus(text).or_else(|| command(text)).or_else(|| expression(text)) {
         return Some(totals);
     }
@@ -45,7 +48,30 @@ pub(super) fn totals(text: &str) -> Option<String> {
     if ["groupBy(", "group_by(", "groupby("].iter().any(|call| text.starts_with(call)) {
         return Chain::read(&format!("df.{text}"))?.totals();
     }
-    Chain::read(text)?.totals()
+    // Functions of Lodash: `_.countBy('kind')`.
+    if let Some(call) = text.strip_prefix("_.").filter(|call| call.starts_with("countBy(")) {
+        return Some(call.to_owned());
+    }
+    worded(text).or_else(|| Chain::read(text)?.totals())
+}
+
+/// Converts a total in words: `average of price by city` to `avg(price) by city`. `None` if the
+/// text has another form.
+fn worded(text: &str) -> Option<String> {
+    let (function, rest) = text.split_once(' ')?;
+    let total = match function.to_lowercase().as_str() {
+        "average" | "avg" => "avg",
+        // The grammar reads `count` and distinct values in words.
+        name => total_of(name).filter(|total| !["count", "distinct"].contains(total))?,
+    };
+    let rest = rest.trim_start();
+    let rest = rest.strip_prefix("of ").unwrap_or(rest).trim_start();
+    let end = rest.find(' ').unwrap_or(rest.len());
+    let (field, after) = rest.split_at_checked(end)?;
+    let is_field = field.split('.').all(is_name);
+    let is_clause = after.is_empty() || [" by ", " per "].iter().any(|by| after.starts_with(by));
+    let is_word = ["by", "per"].contains(&field);
+    (is_field && is_clause && !is_word).then(|| format!("{total}({field}){after}"))
 }
 
 /// Converts a total of PromQL, such as `max by (city) (price)`, to `max(price) by city`. `None` if
@@ -158,6 +184,8 @@ fn function_of(name: &str) -> Option<&'static str> {
 /// The calls on a data frame: its groups, columns and totals.
 #[derive(Default)]
 struct Chain {
+    /// The quoted first name: a data frame, or a column as in `price.mean()`.
+    table: String,
     /// The quoted names of the columns that group the rows.
     by: Vec<String>,
     columns: Vec<String>,
@@ -172,7 +200,7 @@ impl Chain {
         if !is_name(table) {
             return None;
         }
-        let mut chain = Self::default();
+        let mut chain = Self { table: quote(table), ..Self::default() };
         while !rest.is_empty() {
             rest = if let Some(inner) = rest.strip_prefix('[') {
                 let end = end_of_group(inner)?;
@@ -251,6 +279,10 @@ impl Chain {
 
     /// Adds a total of each selected column. `None` if no column is selected.
     fn add(&mut self, total: &str) -> Option<()> {
+        if self.columns.is_empty() && self.by.is_empty() {
+            self.items.push(format!("{total}({})", self.table));
+            return Some(());
+        }
         self.items.extend(self.columns.iter().map(|column| format!("{total}({column})")));
         (!self.columns.is_empty()).then_some(())
     }
@@ -302,6 +334,9 @@ fn piped(steps: &[&str]) -> Option<String> {
         steps => steps,
     };
     let (by, items) = match steps {
+        [step] if step.starts_with("summari") => {
+            (Vec::new(), arguments(step, &["summarise", "summarize"])?)
+        }
         [step] => (arguments(step, &["count"])?, vec!["n()"]),
         [groups, step] => {
             let tally = arguments(step, &["tally"]).map(|_| vec!["n()"]);
@@ -329,7 +364,8 @@ fn piped(steps: &[&str]) -> Option<String> {
         Some(if name.is_empty() { total } else { format!("{total} as {name}") })
     };
     let items: Option<Vec<String>> = items.iter().map(item).collect();
-    Some(format!("{} by {}", items?.join(", "), by.join(", ")))
+    let by = if by.is_empty() { String::new() } else { format!(" by {}", by.join(", ")) };
+    Some(format!("{}{by}", items?.join(", ")))
 }
 
 /// Returns the arguments of a step that is a call of one of `names`. `None` for other steps.
@@ -383,6 +419,12 @@ mod tests {
                 Some("sum('b') by 'a' order by sum('b') desc limit 2"),
             ),
             ("df['a'].nunique()", Some("nunique('a')")),
+            ("a.mean()", Some("avg('a')")),
+            ("_.countBy('a')", Some("countBy('a')")),
+            ("average of a.b per c", Some("avg(a.b) per c")),
+            ("sum of by c", None),
+            ("max a b", None),
+            ("summarise(n = sum(a), n())", Some("sum(a) as n, count")),
             ("df['a'].quantile(0.9)", Some("percentile('a', 0.9)")),
             ("len(df)", Some("count")),
             ("max by (a, b) (c)", Some("max(c) by a, b")),

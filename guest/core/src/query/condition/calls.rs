@@ -51,6 +51,12 @@ impl Parser {
         let word = verbatim.to_lowercase().replace('-', "_");
         reader.eat(verbatim);
         let has_parenthesis = reader.eat("(");
+        // Lucene writes `_exists_:field`.
+        if !has_parenthesis && matches!(word.as_str(), "_exists_" | "_missing_") && reader.eat(":")
+        {
+            let test = presence(self.operand(reader)?);
+            return Ok(Some(if word == "_exists_" { test } else { negate(test) }));
+        }
         let names_field = !has_parenthesis
             && word == "exists"
             && parse_operator(&mut reader.clone()).is_none()

@@ -118,8 +118,11 @@ fn columns(text: &str) -> Option<String> {
     })
 }
 
-/// Converts closures of Kotlin, Groovy and Swift: `{ it.a > 5 }`, `{ x -> x.a > 5 }`.
+/// Converts closures of Kotlin, Groovy, Swift and Ruby: `{ it.a > 5 }`, `{ x -> x.a > 5 }`, `select
+/// { |x| x.a > 5 }`.
 fn closure(text: &str) -> Option<String> {
+    let call = ["select", "filter", "find_all"].iter().find_map(|name| text.strip_prefix(name));
+    let text = call.map(str::trim_start).filter(|rest| rest.starts_with('{')).unwrap_or(text);
     let inner = text.strip_prefix('{')?.strip_suffix('}')?.trim();
     let body = lambda(inner).or_else(|| without_table(inner, "it"));
     body.or_else(|| without_table(inner, "$0")).filter(|_| end_of_group(inner).is_none())
@@ -227,6 +230,8 @@ mod tests {
             ("kind:new sort:5", None),
             ("{ it.a + it.b > 60 }", Some("a + b > 60")),
             ("{ x -> x.a == 'it.b' }", Some("a == 'it.b'")),
+            ("select { |x| x['a'] == 'b' }", Some("['a'] == 'b'")),
+            ("select == 5", None),
             ("{\"it.a\": 5}", None),
             (
                 "and_(A.b >= 5, or_(c == 'x, y', d == 2))",

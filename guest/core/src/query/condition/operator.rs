@@ -62,12 +62,27 @@ pub(super) const SYMBOLS: [(&str, Sign, bool); 24] = [
 ];
 
 /// Operators that are words, without their forms with `NOT`.
-const WORDS: [(&str, Sign); 40] = [
+const WORDS: [(&str, Sign); 55] = [
     ("exists", Sign::Exists),
     ("exist", Sign::Exists),
     ("is equal to", Sign::Compare(Operator::Equal)),
     ("equal to", Sign::Compare(Operator::Equal)),
     ("equals", Sign::Compare(Operator::Equal)),
+    ("is at least", Sign::Compare(Operator::AtLeast)),
+    ("at least", Sign::Compare(Operator::AtLeast)),
+    ("is at most", Sign::Compare(Operator::AtMost)),
+    ("at most", Sign::Compare(Operator::AtMost)),
+    ("is greater than or equal to", Sign::Compare(Operator::AtLeast)),
+    ("is less than or equal to", Sign::Compare(Operator::AtMost)),
+    ("is greater than", Sign::Compare(Operator::More)),
+    ("greater than or equal to", Sign::Compare(Operator::AtLeast)),
+    ("greater than", Sign::Compare(Operator::More)),
+    ("is more than", Sign::Compare(Operator::More)),
+    ("more than", Sign::Compare(Operator::More)),
+    ("is less than", Sign::Compare(Operator::Less)),
+    ("less than or equal to", Sign::Compare(Operator::AtMost)),
+    ("less than", Sign::Compare(Operator::Less)),
+    ("fewer than", Sign::Compare(Operator::Less)),
     ("eq", Sign::Compare(Operator::Equal)),
     ("neq", Sign::Unequal),
     ("ne", Sign::Unequal),

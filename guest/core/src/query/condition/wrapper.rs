@@ -53,7 +53,25 @@ pub(super) fn list(text: &str) -> Vec<String> {
 /// is not one.
 pub(in crate::query) fn lambda(text: &str) -> Option<String> {
     let (name, body) = anonymous(text)?;
-    of_element(body.trim(), name, "")
+    let condition = of_element(body.trim(), name, "")?;
+    let is_python = text.trim_start().starts_with("lambda ");
+    Some(if is_python { with_null(&condition) } else { condition })
+}
+
+/// Replaces the constant of Python for absent values.
+fn with_null(condition: &str) -> String {
+    let tests = [
+        ("is not None", "IS NOT NULL"),
+        ("is None", "IS NULL"),
+        ("!= None", "IS NOT NULL"),
+        ("== None", "IS NULL"),
+    ];
+    let replaced = replaced(condition, |before, rest| {
+        let (test, word) = tests.iter().find(|(test, _)| rest.starts_with(test))?;
+        let is_end = !rest.get(test.len()..)?.starts_with(is_part);
+        (is_end && before.ends_with(' ')).then(|| (test.len(), (*word).to_owned()))
+    });
+    replaced.unwrap_or_else(|| condition.to_owned())
 }
 
 /// Returns the condition of an anonymous function of an element. Its names begin with `@`. `None`

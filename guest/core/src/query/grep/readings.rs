@@ -95,6 +95,13 @@ pub(super) fn from_basic_syntax(pattern: &str) -> Option<String> {
     found.then_some(out)
 }
 
+/// Converts a pattern that begins with a star, as globs do and regular expressions cannot: `*a*b*`
+/// to `.*a.*b.*`. `None` for other patterns.
+pub(super) fn from_glob(pattern: &str) -> Option<String> {
+    let texts = pattern.strip_prefix('*')?.split('*').map(regex_lite::escape);
+    Some(format!(".*{}", texts.collect::<Vec<_>>().join(".*")))
+}
+
 /// Returns the lower-case name in a pattern that begins like the member of an object: `"status":
 /// "failed"`, `status: failed`, `"status":\s*"failed"`. `None` for other patterns.
 pub(super) fn member_name(pattern: &str) -> Option<String> {
@@ -155,6 +162,12 @@ mod tests {
             let found = with_literal_signs(pattern);
             assert_eq!(found.map(|(text, _)| text).as_deref(), expected, "{pattern}");
         }
+    }
+
+    #[test]
+    fn leading_star_is_a_glob() {
+        assert_eq!(from_glob("*a.b*c").as_deref(), Some(r".*a\.b.*c"));
+        assert_eq!(from_glob("a*"), None);
     }
 
     #[test]
