@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::Write as _;
 use std::sync::LazyLock;
 
+use context_guard_test_kit::skips::is_ci;
 use context_guard_test_support::answer::Answer;
 use context_guard_test_support::guards::{NOW_MS, NativeGuard, SIGNING_KEY, TestGuard, Verdict};
 use context_guard_test_support::walk::{self, call, pages, shape};
@@ -177,8 +178,7 @@ fn seed() -> u64 {
     static SEED: LazyLock<u64> = LazyLock::new(|| {
         let given = std::env::var("PROPTEST_RNG_SEED").ok().and_then(|seed| seed.parse().ok());
         let seed = given.unwrap_or_else(|| {
-            let is_ci = std::env::var_os("CI").is_some();
-            if is_ci { RandomState::new().build_hasher().finish() } else { 2026 }
+            if is_ci() { RandomState::new().build_hasher().finish() } else { 2026 }
         });
         // Writes to the stream itself, because libtest hides the output of passing tests.
         let _ = writeln!(std::io::stderr(), "Properties: repeat with PROPTEST_RNG_SEED={seed}");

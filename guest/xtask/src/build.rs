@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -100,6 +100,16 @@ pub(crate) fn install_targets() -> Result<()> {
         .context("the wasm targets cannot be installed: check that rustup is installed and online")
 }
 
+/// The steps that were skipped since the start of the task runner.
+pub(crate) static SKIPPED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Records and prints that the step `what` was skipped because of `reason`.
+pub(crate) fn skipped(what: &str, reason: &str) {
+    let note = format!("{what}: {reason}");
+    eprintln!("skipped: {note}");
+    SKIPPED.lock().unwrap_or_else(PoisonError::into_inner).push(note);
+}
+
 /// The crates that are built for wasm only: the package, its target, and the features to check it
 /// with. Native linkers cannot resolve their imports and exports.
 pub(crate) const GUESTS: [(&str, &str, &str); 8] = [
@@ -173,9 +183,9 @@ const SANDBOX_FILE: &str = "context-guard-code.wasm";
 pub(crate) fn sandbox() -> Result<Option<PathBuf>> {
     install_targets()?;
     if !has_clang() {
-        eprintln!(
-            "no clang with the target wasm32 is installed: the program is built without the \
-             sandbox for programs, which the setting code.enabled needs."
+        skipped(
+            "the sandbox for programs, which the setting code.enabled needs",
+            "no clang with the target wasm32 is installed",
         );
         return Ok(None);
     }

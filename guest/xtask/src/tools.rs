@@ -2,13 +2,12 @@
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 
 use anyhow::{Result, bail};
 
-use crate::build::{self, cargo, step, target};
-
-static SKIPPED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+pub(crate) use crate::build::skipped;
+use crate::build::{self, SKIPPED, cargo, step, target};
 
 /// Returns the path of a program in `PATH`, or none if it is not installed.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
@@ -54,13 +53,6 @@ pub(crate) fn confirm(question: &str) -> Result<bool> {
 /// Returns true on a CI server. There, no step may be skipped.
 pub(crate) fn is_ci() -> bool {
     std::env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false")
-}
-
-/// Records and prints that the step `what` was skipped because of `reason`.
-pub(crate) fn skipped(what: &str, reason: &str) {
-    let note = format!("{what}: {reason}");
-    eprintln!("skipped: {note}");
-    SKIPPED.lock().unwrap_or_else(PoisonError::into_inner).push(note);
 }
 
 /// Prints all skipped steps. On a CI server, fails if there are any.
