@@ -43,10 +43,14 @@ pub(crate) fn read(corpus: Option<&Path>) -> Result<Vec<Payload>> {
         |corpus| corpus.join("mcp-captures"),
     );
     for path in files(&captures)? {
-        let Ok(message) = std::fs::read(&path) else { continue };
+        if path.extension().is_none_or(|ending| ending != "json") {
+            continue;
+        }
+        let message = std::fs::read(&path).with_context(|| path.display().to_string())?;
+        // Other captures are lists of tools, errors, and the index.
         let is_result =
             Answer::read(&message).is_ok_and(|answer| answer.result()["content"].is_array());
-        if path.extension().is_some_and(|ending| ending == "json") && is_result {
+        if is_result {
             payloads.push(Payload::new(path.display().to_string(), "captured answers", message)?);
         }
     }
@@ -55,7 +59,8 @@ pub(crate) fn read(corpus: Option<&Path>) -> Result<Vec<Payload>> {
         let name =
             class.file_name().map(|name| name.to_string_lossy().into_owned()).context("no name")?;
         for path in files(&class)? {
-            let Ok(text) = std::fs::read_to_string(&path) else { continue };
+            let text = std::fs::read_to_string(&path);
+            let text = text.with_context(|| path.display().to_string())?;
             let message = json!({"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": text}]}});
             payloads.push(Payload::new(
                 path.display().to_string(),
@@ -70,7 +75,8 @@ pub(crate) fn read(corpus: Option<&Path>) -> Result<Vec<Payload>> {
 
 fn files(folder: &Path) -> Result<Vec<std::path::PathBuf>> {
     let entries = std::fs::read_dir(folder).with_context(|| folder.display().to_string())?;
-    let mut files: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    let files: std::io::Result<Vec<_>> = entries.map(|entry| Ok(entry?.path())).collect();
+    let mut files = files?;
     files.sort();
     Ok(files)
 }

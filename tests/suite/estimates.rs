@@ -45,7 +45,7 @@ fn accuracy(folder: &Path) -> Result<Accuracy> {
     collect(folder, &mut files)?;
     let mut accuracy = Accuracy { texts: 0, within_tenth: 0, within_fifth: 0 };
     for path in files {
-        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        let text = read_text(&path)?;
         // In very short texts one token more or less exceeds a tenth.
         if text.len() < 40 {
             continue;
@@ -67,7 +67,7 @@ fn lexical_is_close_to_token_count() -> Result<()> {
         captures.texts >= 20 && captures.within_tenth * 100 >= captures.texts * 90,
         "{captures:?}"
     );
-    if let Some(corpus) = artifacts::corpus() {
+    if let Some(corpus) = artifacts::corpus()? {
         let corpus = accuracy(&corpus)?;
         eprintln!("{corpus:?}");
         let is_close = corpus.within_tenth * 100 >= corpus.texts * 95
@@ -86,7 +86,7 @@ fn counted_tokens_are_those_of_the_tokenizer() -> Result<()> {
     collect(&artifacts::root().join("tests/captures"), &mut files)?;
     let mut parts = 0;
     for path in files {
-        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        let text = read_text(&path)?;
         let characters: Vec<char> = text.chars().collect();
         for part in characters.chunks(PART).filter(|part| part.len() > PART / 8) {
             let part: String = part.iter().collect();
@@ -102,6 +102,10 @@ fn counted_tokens_are_those_of_the_tokenizer() -> Result<()> {
     }
     ensure!(parts >= 20, "{parts}");
     Ok(())
+}
+
+fn read_text(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).with_context(|| path.display().to_string())
 }
 
 fn collect(folder: &Path, files: &mut Vec<std::path::PathBuf>) -> Result<()> {

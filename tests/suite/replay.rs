@@ -33,7 +33,7 @@ fn session() -> Result<(Session, Arc<InspectableStore>)> {
 fn captures_are_shaped_and_read_back() -> Result<()> {
     let replayed = folder(&artifacts::root().join("tests/captures"))?;
     ensure!(replayed.0 >= 20 && replayed.1 >= 4, "{replayed:?}");
-    if let Some(corpus) = artifacts::corpus() {
+    if let Some(corpus) = artifacts::corpus()? {
         let captures = corpus.join("mcp-captures");
         let (all, shaped) = folder(if captures.is_dir() { &captures } else { &corpus })?;
         eprintln!("{}: {all} messages replayed, {shaped} of them shaped", corpus.display());
@@ -45,7 +45,8 @@ fn captures_are_shaped_and_read_back() -> Result<()> {
 #[test]
 fn payloads_are_shaped_and_read_back() -> Result<()> {
     let mut folders = vec![artifacts::root().join("tests/captures")];
-    if let Some(payloads) = artifacts::corpus().map(|corpus| corpus.join("payloads"))
+    if let Some(corpus) = artifacts::corpus()?
+        && let payloads = corpus.join("payloads")
         && payloads.is_dir()
     {
         for class in std::fs::read_dir(payloads)? {
@@ -57,7 +58,8 @@ fn payloads_are_shaped_and_read_back() -> Result<()> {
     for folder in folders {
         for file in std::fs::read_dir(folder)? {
             let path = file?.path();
-            let Ok(text) = std::fs::read_to_string(&path) else { continue };
+            let text = std::fs::read_to_string(&path);
+            let text = text.with_context(|| path.display().to_string())?;
             let message = serde_json::json!({"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": text}]}});
             all += 1;
             match replay(&call, message.to_string().as_bytes()) {
@@ -78,7 +80,8 @@ fn folder(path: &Path) -> Result<(usize, usize)> {
     let index: Value = serde_json::from_slice(&std::fs::read(path.join("index.json"))?)?;
     let (mut all, mut shaped, mut failed) = (0, 0, Vec::new());
     for (name, entry) in index.as_object().context("index.json is no object")? {
-        let Ok(message) = std::fs::read(path.join(format!("{name}.json"))) else { continue };
+        let file = path.join(format!("{name}.json"));
+        let message = std::fs::read(&file).with_context(|| file.display().to_string())?;
         match replay(&entry["request"], &message) {
             Ok(changed) => (all, shaped) = (all + 1, shaped + usize::from(changed)),
             Err(error) => failed.push(format!("{name}: {error:#}")),

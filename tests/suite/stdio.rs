@@ -53,7 +53,7 @@ fn ambiguous_requests_are_refused() -> Result<()> {
 
 #[test]
 fn unrequested_captures_pass_verbatim() -> Result<()> {
-    let folder = artifacts::corpus()
+    let folder = artifacts::corpus()?
         .map(|corpus| corpus.join("mcp-captures"))
         .unwrap_or(artifacts::root().join("tests/captures"));
     let mut files: Vec<_> =

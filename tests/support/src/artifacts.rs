@@ -143,9 +143,15 @@ pub fn root() -> PathBuf {
 }
 
 /// Returns the folder of `cargo xtask test --corpus`, if one was given.
-#[must_use]
-pub fn corpus() -> Option<PathBuf> {
-    std::env::var_os("CONTEXT_GUARD_CORPUS").map(PathBuf::from).filter(|path| path.is_dir())
+///
+/// # Errors
+/// The variable names no folder.
+pub fn corpus() -> Result<Option<PathBuf>> {
+    let Some(path) = std::env::var_os("CONTEXT_GUARD_CORPUS").map(PathBuf::from) else {
+        return Ok(None);
+    };
+    ensure!(path.is_dir(), "CONTEXT_GUARD_CORPUS names {}, which is no folder", path.display());
+    Ok(Some(path))
 }
 
 /// Returns the example server that searches documents.
