@@ -1,7 +1,5 @@
 //! Tool catalogues: tiered lists, and the tools to search, describe, browse and call other tools.
 
-use std::time::{Duration, Instant};
-
 use context_guard_test_support::gateway::{Gateway, HttpClient, post};
 use context_guard_test_support::operations::TOKEN;
 use context_guard_test_support::wait::wait_until;
@@ -163,7 +161,9 @@ fn dead_server_delays_nothing() -> Result<()> {
     let hanging = upstreams[0].clone();
     let mut command = hanging["command"].as_array().cloned().context("no command")?;
     command.push(json!("--hang"));
-    let dead = json!({"name": "dead", "command": command});
+    // A search that waits for this server exceeds the time limit of the client.
+    let limits = json!({"startSeconds": 3_600, "timeoutSeconds": 3_600});
+    let dead = json!({"name": "dead", "command": command, "limits": limits});
     upstreams.as_array_mut().context("no upstreams")?.insert(0, dead);
     let gateway = Gateway::start(upstreams, json!({}))?;
     let mut client = HttpClient::open(&gateway.url(), &[], json!({}))?;
@@ -171,10 +171,8 @@ fn dead_server_delays_nothing() -> Result<()> {
         let found = text(&mut client, META[2], json!({}))?;
         Ok(SERVERS.iter().all(|server| found.contains(server)))
     })?;
-    let start = Instant::now();
     let found = text(&mut client, META[0], json!({"queries": ["process the parcels"]}))?;
     ensure!(found.contains("parcels__"), "{found}");
-    ensure!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
     Ok(())
 }
 

@@ -89,7 +89,7 @@ fn send_slowly(url: &str) -> Result<(String, String)> {
         std::thread::sleep(Duration::from_millis(1_500));
         // An error response may have closed the connection already.
         let _ = client.write_all(end.as_bytes());
-        client.set_read_timeout(Some(Duration::from_secs(30)))?;
+        client.set_read_timeout(Some(Duration::from_secs(180)))?;
         let _ = client.read_to_string(&mut rest);
     }
     Ok((early, rest))
@@ -309,7 +309,7 @@ fn resumed_streams_are_shaped() -> Result<()> {
         "POST /mcp HTTP/1.1\r\nhost: a\r\nauthorization: eve\r\nmcp-session-id: s\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{call}",
         call.len()
     )?;
-    client.set_read_timeout(Some(Duration::from_secs(30)))?;
+    client.set_read_timeout(Some(Duration::from_secs(180)))?;
     let mut received = String::new();
     while !received.contains("stream-1") {
         let mut part = [0; 1_000];

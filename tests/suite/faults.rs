@@ -3,7 +3,6 @@
 
 use std::net::TcpStream;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use context_guard_test_support::answer::Answer;
 use context_guard_test_support::faulty_server::faulty_script;
@@ -63,12 +62,10 @@ fn failing_process_affects_only_its_call() -> Result<()> {
     ];
     let mut client = HttpClient::open(&gateway.url(), &[], json!({}))?;
     for (fault, is_error, expected) in table {
-        let since = Instant::now();
         let params = json!({"name": format!("faulty__{fault}"), "arguments": {}, "_meta": {"progressToken": fault}});
         let answer = client.request("tools/call", params).with_context(|| fault.to_owned())?;
         ensure!(answer.is_error() == is_error, "{fault}: {}", answer.0);
         ensure!(text(&answer).contains(expected), "{fault}: {}", text(&answer));
-        ensure!(since.elapsed() < Duration::from_secs(60), "{fault} took {:?}", since.elapsed());
         recovers(&mut client, true).with_context(|| format!("after {fault}"))?;
         if fault == "hang" {
             let cancelled = client.call("faulty__cancelled", json!({}))?;

@@ -1,7 +1,5 @@
 //! Programs over tools and stored answers: `context_guard_run` through the gateway.
 
-use std::time::{Duration, Instant};
-
 use context_guard_test_support::answer::{Answer, o200k};
 use context_guard_test_support::audit::audit_entries;
 use context_guard_test_support::client::Client;
@@ -219,11 +217,8 @@ fn runs_end_at_their_deadline() -> Result<()> {
     // The list of the slow upstream is not known before it answers, so that its tool is asked for.
     let (_gateway, mut client) = start(&upstreams, json!({}))?;
     for code in ["return tools.slow.wait()", "for (;;);"] {
-        let since = Instant::now();
         let answer = client.call(RUN, json!({"code": code, "timeoutMs": 500}))?;
         ensure!(answer.all_texts().concat().contains("deadline"), "{:?}", answer.all_texts());
-        // The limit is 100 ms. Tests run on loaded machines, whose requests can take a second.
-        ensure!(since.elapsed() < Duration::from_secs(5), "{code}: {:?}", since.elapsed());
     }
     ensure!(value(&mut client, "return 1")? == 1);
     Ok(())

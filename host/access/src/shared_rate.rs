@@ -222,6 +222,9 @@ mod tests {
 
     use std::sync::atomic::{AtomicU32, Ordering};
 
+    /// The maximum time until an awaited event. It only bounds a test that hangs.
+    const HANG_LIMIT: Duration = Duration::from_secs(180);
+
     /// A store with a number of requests left, which counts how often it was asked.
     #[derive(Default)]
     struct Budget {
@@ -287,9 +290,12 @@ mod tests {
         let leases = Leases::new(store.clone(), Duration::from_millis(100), 100, 1);
         assert_eq!(leases.check("a", 1).await, LeaseDecision::Admitted);
         assert_eq!(*lock(&store.left), 90);
-        while *lock(&store.left) < 99 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        let returned = async {
+            while *lock(&store.left) < 99 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(HANG_LIMIT, returned).await.unwrap();
     }
 
     struct Silent;

@@ -38,13 +38,15 @@ fn has_sandbox() -> bool {
     SANDBOX.is_some()
 }
 
-/// A host with an echo tool, a failing tool, a tool that never answers, and stored records.
+/// A host with an echo tool, failing tools, tools that never answer, and stored records.
 #[derive(Default)]
 struct TestHost {
     ended: Vec<(u32, Result<Vec<u8>, String>)>,
     started: Arc<Mutex<Vec<String>>>,
     /// For each opened answer, the number of rows and the id of the first.
     rows: HashMap<u32, (u64, u64)>,
+    /// The signal that the tool `cancel` sets.
+    cancelled: Arc<AtomicBool>,
 }
 
 impl ProgramHost for TestHost {
@@ -79,6 +81,7 @@ impl ProgramHost for TestHost {
             "deep" => self.ended.push((job, text(&"[".repeat(1_000_000)))),
             "context_guard_run" => return Err("a program cannot run programs".to_owned()),
             "never" => {}
+            "cancel" => self.cancelled.store(true, Ordering::Relaxed),
             _ => self.ended.push((job, Err("no such tool".to_owned()))),
         }
         Ok(job)
@@ -125,8 +128,10 @@ impl ProgramHost for TestHost {
     }
 }
 
-/// The time of programs that never end. All others end by themselves.
+/// The time of programs that never end.
 const DEADLINE: Duration = Duration::from_millis(400);
+/// The time of programs that end by themselves. It only bounds a test that hangs.
+const HANG_LIMIT: Duration = Duration::from_secs(600);
 const MEMORY: usize = 48 << 20;
 
 fn run_with(source: &str, input: &str, deadline: Duration) -> Outcome {
@@ -155,7 +160,7 @@ fn run_within(memory_bytes: usize, source: &str, input: &str, deadline: Duration
 
 /// Returns the value of a program as JSON text.
 fn value(source: &str) -> String {
-    let outcome = run_with(source, r#"{"a":[1,2,3]}"#, Duration::from_secs(30));
+    let outcome = run_with(source, r#"{"a":[1,2,3]}"#, HANG_LIMIT);
     match outcome.value {
         Ok(value) => String::from_utf8(value).unwrap(),
         Err(error) => panic!("{source}: {error}"),
@@ -164,7 +169,7 @@ fn value(source: &str) -> String {
 
 /// Returns the error of a program.
 fn error(source: &str) -> RunError {
-    run_with(source, "null", Duration::from_secs(30)).value.unwrap_err()
+    run_with(source, "null", HANG_LIMIT).value.unwrap_err()
 }
 
 macro_rules! returns {
@@ -194,7 +199,7 @@ fn programs_run_with_the_least_memory_that_can_be_set() {
     if !has_sandbox() {
         return;
     }
-    let outcome = run_within(20 << 20, "return 0", "null", Duration::from_secs(30));
+    let outcome = run_within(20 << 20, "return 0", "null", HANG_LIMIT);
     assert!(outcome.value.is_ok(), "{:?}", outcome.value);
 }
 
@@ -206,7 +211,7 @@ fn long_integers_remain_exact() {
     let code = "const sent = {id: input.id, text: '9007199254740993', near: 9007199254740991};
         const row = await tools.shop.echo(sent);
         return [typeof row.id, row, row.id === 9007199254740993n, 1e30, 0.1234567890123456789]";
-    let outcome = run_with(code, r#"{"id":9007199254740993}"#, Duration::from_secs(30));
+    let outcome = run_with(code, r#"{"id":9007199254740993}"#, HANG_LIMIT);
     assert_eq!(
         String::from_utf8(outcome.value.unwrap()).unwrap(),
         r#"["bigint",{"id":9007199254740993,"text":"9007199254740993","near":9007199254740991},true,1e+30,0.12345678901234568]"#
@@ -547,7 +552,7 @@ fn hostile_programs_harm_nobody() {
     }
     for (name, source, expected) in HOSTILE {
         let ends_in_time = expected.contains("deadline");
-        let deadline = if ends_in_time { DEADLINE } else { Duration::from_secs(60) };
+        let deadline = if ends_in_time { DEADLINE } else { HANG_LIMIT };
         let outcome = run_with(source, "null", deadline);
         let end = match outcome.value {
             Ok(value) => format!("ok {}", String::from_utf8_lossy(&value)),
@@ -587,7 +592,7 @@ fn logs_are_limited() {
     let outcome = run_with(
         "for (let i = 0; i < 1e5; i++) console.log('line', i, {a: 1}); return 1",
         "null",
-        Duration::from_secs(30),
+        HANG_LIMIT,
     );
     assert!(outcome.log.text.starts_with("line 0 {\"a\":1}\n"));
     assert!(outcome.log.text.len() <= 2_000 && outcome.log.omitted > 90_000);
@@ -601,24 +606,21 @@ fn cancelled_runs_end() {
     let sandbox = SANDBOX.as_ref().unwrap();
     let cancelled = Arc::new(AtomicBool::new(false));
     let limits = RunLimits {
-        deadline: Instant::now() + Duration::from_secs(600),
+        deadline: Instant::now() + HANG_LIMIT,
         cancelled: Arc::clone(&cancelled),
         memory_bytes: MEMORY,
         value_bytes: 1 << 20,
         log_bytes: 2_000,
     };
-    let canceller = std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(50));
-        cancelled.store(true, Ordering::Relaxed);
-    });
+    // The host cancels the run while the program runs.
+    let host = TestHost { cancelled, ..TestHost::default() };
     let program = Program {
-        source: "for (;;);",
+        source: "tools.shop.cancel(); for (;;);",
         input: "null",
         cursors: &[],
         principal: "ann",
         started_ms: 0,
     };
-    let outcome = sandbox.run(program, &limits, Box::new(TestHost::default()));
-    canceller.join().unwrap();
+    let outcome = sandbox.run(program, &limits, Box::new(host));
     assert_eq!(outcome.value, Err(RunError::Cancelled));
 }

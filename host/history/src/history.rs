@@ -18,6 +18,7 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(3);
 /// delay, so that they do not write at the same time. An event is in the file after 2 s at most,
 /// unless the file cannot be written.
 const INTERVAL_MS: std::ops::Range<u64> = 1_500..1_900;
+const _: () = assert!(INTERVAL_MS.end <= 2_000, "an event is in the file after 2 s at most");
 
 /// The settings of a history.
 #[derive(Clone, Copy, Debug)]

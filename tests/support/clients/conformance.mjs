@@ -59,7 +59,10 @@ await client.connect(new StreamableHTTPClientTransport(new URL(url), { fetch: wa
 const call = (name, args = {}) => client.callTool({ name, arguments: args });
 
 // Some servers of the suite send requests on the common stream. It is open when its response begins.
-if (!modern) await Promise.race([common, new Promise((resolve) => setTimeout(resolve, 10_000))]);
+if (!modern) {
+  const timeout = new Promise((_, reject) => setTimeout(() => reject(new Error("the common stream does not open")), 60_000).unref());
+  await Promise.race([common, timeout]);
+}
 const tools = scenario === "initialize" ? [] : (await client.listTools()).tools;
 const has = (name) => tools.some((tool) => tool.name === name);
 if (scenario === "tools_call") await call("add_numbers", { a: 5, b: 3 });

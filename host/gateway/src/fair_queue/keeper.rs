@@ -225,6 +225,9 @@ mod tests {
 
     use super::super::{Caller, QueueFull, Shares};
 
+    /// The maximum time until an awaited event. It only bounds a test that hangs.
+    const HANG_LIMIT: Duration = Duration::from_secs(180);
+
     /// A store with a limit for each principal, which counts how often it was asked.
     struct Store {
         limit: Option<usize>,
@@ -266,6 +269,16 @@ mod tests {
         queue
     }
 
+    /// Waits until a condition holds.
+    async fn until(is_true: impl Fn() -> bool) {
+        let wait = async {
+            while !is_true() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(HANG_LIMIT, wait).await.unwrap();
+    }
+
     fn caller() -> Caller {
         Caller { principal: "a".into(), session: "1".into() }
     }
@@ -291,9 +304,7 @@ mod tests {
         let caller = caller();
         let mut waiting = pin!(two.enter(&caller, 1));
         assert!(matches!(futures_util::poll!(&mut waiting), Poll::Pending));
-        while store.held.lock().unwrap().get(&2) != Some(&0) {
-            tokio::task::yield_now().await;
-        }
+        until(|| store.held.lock().unwrap().get(&2) == Some(&0)).await;
         assert!(matches!(futures_util::poll!(&mut waiting), Poll::Pending));
         places.pop();
         // The slot is given back after a period without its use.
@@ -306,9 +317,7 @@ mod tests {
         let store = store(Some(3));
         let queue = replica(1, &store, 3, 9);
         drop(queue.enter(&caller(), 1).await.unwrap());
-        while store.held.lock().unwrap()[&1] > 0 || !queue.state().leases.is_empty() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        until(|| store.held.lock().unwrap()[&1] == 0 && queue.state().leases.is_empty()).await;
         let place = queue.enter(&caller(), 1).await.unwrap();
         assert_eq!(store.held.lock().unwrap()[&1], 1);
         drop(place);
@@ -354,9 +363,7 @@ mod tests {
         for request in &mut waiting {
             assert!(matches!(futures_util::poll!(request), Poll::Pending));
         }
-        while store.asked.load(Ordering::Relaxed) == 0 {
-            tokio::task::yield_now().await;
-        }
+        until(|| store.asked.load(Ordering::Relaxed) > 0).await;
         places.clear();
         assert_eq!(join_all(waiting).await.iter().filter(|place| place.is_ok()).count(), 5);
     }
