@@ -107,7 +107,7 @@ const TOOLS: &[&str] = &[
 /// The layers of the core from low to high. A module imports only lower layers.
 const CORE_LAYERS: &[&[&str]] = &[
     &["blocks", "json", "text", "tokens"],
-    &["packed", "encoding"],
+    &["encoding"],
     &["fields"],
     &["policy", "snapshot"],
     &["query"],
@@ -115,7 +115,6 @@ const CORE_LAYERS: &[&[&str]] = &[
     &["shape"],
     &["protocol", "mcp"],
     &["catalogue"],
-    &["ticket"],
     &["guard"],
 ];
 
