@@ -74,18 +74,13 @@ fn incompatible_contracts_are_rejected() -> Result<()> {
     Ok(())
 }
 
-/// A draft and its copy have the same items. The first release of 0.1.0 removes this test.
+/// A draft and its copy are equal. Comments count, because they name the known options. The first
+/// release of 0.1.0 removes this test.
 #[test]
 fn draft_equals_its_copy() -> Result<()> {
     let read =
         |folder: &str| std::fs::read_to_string(artifacts::root().join(folder).join("guard.wit"));
-    let items = |text: String| {
-        text.lines()
-            .filter(|line| !line.trim_start().starts_with("///"))
-            .map(str::to_owned)
-            .collect::<Vec<_>>()
-    };
-    ensure!(items(read("wit")?) == items(read("tests/wit/0.1.0")?));
+    ensure!(read("wit")? == read("tests/wit/0.1.0")?, "copy wit/guard.wit to tests/wit/0.1.0");
     Ok(())
 }
 
