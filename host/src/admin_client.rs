@@ -43,12 +43,12 @@ impl AdminClient {
     /// # Errors
     /// [`Error::Setup`] if the URL is invalid, the gateway cannot be reached, or it does not answer
     /// in time. [`Error::Refused`] with the gateway's reason.
-    pub async fn ask(&self, method: Method, path: &str, body: &Value) -> Result<Value> {
+    pub async fn send(&self, method: Method, path: &str, body: &Value) -> Result<Value> {
         let limit = if method == Method::GET { READ_TIMEOUT } else { CHANGE_TIMEOUT };
-        self.ask_within(limit, method, path, body).await
+        self.send_within(limit, method, path, body).await
     }
 
-    async fn ask_within(
+    async fn send_within(
         &self,
         limit: Duration,
         method: Method,
@@ -99,7 +99,7 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let client = AdminClient::new(&url, None);
-        let asked = client.ask_within(Duration::ZERO, Method::GET, "/admin", &Value::Null).await;
-        assert!(asked.unwrap_err().to_string().contains("did not answer within 0 s"));
+        let sent = client.send_within(Duration::ZERO, Method::GET, "/admin", &Value::Null).await;
+        assert!(sent.unwrap_err().to_string().contains("did not answer within 0 s"));
     }
 }

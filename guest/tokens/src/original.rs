@@ -83,8 +83,9 @@ impl OriginalCost {
         let (mut tokens, mut cost, mut priced) = (0u64, 0u64, 0u64);
         let mut words = WordCache::default();
         for sample in 0..samples {
-            let place = sample * stride + place(sample, stride.saturating_sub(SAMPLE_BYTES));
-            let (part, length) = text::sample(bytes, place, SAMPLE_BYTES, form);
+            let offset =
+                sample * stride + sample_offset(sample, stride.saturating_sub(SAMPLE_BYTES));
+            let (part, length) = text::sample(bytes, offset, SAMPLE_BYTES, form);
             let measure = estimator.measure_in(&mut words, &part);
             tokens += measure.tokens;
             cost += measure.cost;
@@ -108,12 +109,12 @@ impl OriginalCost {
     }
 }
 
-/// Returns the offset, below `most`, of sample number `sample` in its part of the text. The offset
+/// Returns the offset, below `limit`, of sample number `sample` in its part of the text. The offset
 /// is pseudo-random. With a constant one, records as long as the parts would always show the same
 /// field.
-fn place(sample: usize, most: usize) -> usize {
+fn sample_offset(sample: usize, limit: usize) -> usize {
     let scattered = (sample as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-    usize::try_from((scattered * most as u64) >> 32).unwrap_or_default()
+    usize::try_from((scattered * limit as u64) >> 32).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -167,7 +167,7 @@ impl Jwt {
             return;
         }
         let result = match &self.source {
-            KeySource::Url(url) => self.ask(url.clone()).await,
+            KeySource::Url(url) => self.download(url.clone()).await,
             KeySource::File(path) => read(path).map_err(|error| error.to_string()),
         };
         match result {
@@ -179,10 +179,11 @@ impl Jwt {
         *fetched = Some(Instant::now());
     }
 
-    async fn ask(&self, url: http::Uri) -> Result<JwkSet, String> {
+    /// Requests the key set from its URL.
+    async fn download(&self, url: http::Uri) -> Result<JwkSet, String> {
         let mut request = http::Request::new(Full::new(Bytes::new()));
         *request.uri_mut() = url.clone();
-        let ask = async {
+        let download = async {
             let response = self.client.request(request).await.map_err(|error| error.to_string())?;
             if !response.status().is_success() {
                 return Err(format!("status {}", response.status()));
@@ -191,7 +192,7 @@ impl Jwt {
             let body = body.map_err(|error| error.to_string())?.to_bytes();
             serde_json::from_slice(&body).map_err(|error| error.to_string())
         };
-        tokio::time::timeout(Duration::from_secs(10), ask)
+        tokio::time::timeout(Duration::from_secs(10), download)
             .await
             .unwrap_or_else(|_| Err("timeout after 10 s".to_owned()))
             .map_err(|reason| format!("{url}: {reason}"))

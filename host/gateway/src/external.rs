@@ -35,12 +35,12 @@ use server::GrpcListener;
 /// The maximum size, in bytes, of the parts of a gRPC message other than the body that it carries.
 const MESSAGE_OVERHEAD: usize = 1 << 20;
 
-/// The interface of another gateway.
+/// The gRPC interface through which another gateway calls the guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExternalService {
-    /// Envoy's `envoy.service.ext_proc.v3.ExternalProcessor`.
+    /// The service `envoy.service.ext_proc.v3.ExternalProcessor` of Envoy.
     Envoy,
-    /// agentgateway's `agentgateway.dev.ext_mcp.ExtMcp`.
+    /// The service `agentgateway.dev.ext_mcp.ExtMcp` of agentgateway.
     Agentgateway,
 }
 

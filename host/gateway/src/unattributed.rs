@@ -46,9 +46,12 @@ impl UnattributedAnswers {
         }
     }
 
-    /// Returns the numbers of the requests to which the answers without an id must belong, and the
-    /// joined reasons. `in_flight` yields the numbers of all requests in flight. `None` if there
-    /// are more such requests than answers, no such requests, or no answers.
+    /// Assigns the answers without an id to requests, and removes these answers. `in_flight` yields
+    /// the numbers of all requests in flight. Candidates are those sent before the latest answer
+    /// without an id.
+    ///
+    /// Returns the numbers of all candidates and the joined reasons. `None` if there are no
+    /// candidates, or more candidates than answers, because some of them then have no answer yet.
     pub(crate) fn resolve(
         &mut self,
         in_flight: impl Iterator<Item = u64>,

@@ -44,7 +44,7 @@ impl Numbered for Trial {
 }
 
 /// The permission to change the deployment. Only one exists at a time.
-pub(super) struct ChangeTurn<'a>(#[allow(dead_code, reason = "a guard")] MutexGuard<'a, ()>);
+pub(super) struct ChangePermit<'a>(#[allow(dead_code, reason = "a guard")] MutexGuard<'a, ()>);
 
 /// The effect of [`DeploymentTable::withdraw`].
 pub(super) enum Withdrawal<R, T> {
@@ -97,23 +97,28 @@ impl<R: Numbered, T: Numbered> DeploymentTable<R, T> {
 
     /// Waits until no other change is in progress, and returns the permission to change the
     /// deployment.
-    pub(super) fn turn(&self) -> ChangeTurn<'_> {
-        ChangeTurn(self.changing.lock().unwrap_or_else(PoisonError::into_inner))
+    pub(super) fn begin_change(&self) -> ChangePermit<'_> {
+        ChangePermit(self.changing.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Returns the permission to change the deployment. `None` if another change is in progress.
-    pub(super) fn try_turn(&self) -> Option<ChangeTurn<'_>> {
-        self.changing.try_lock().ok().map(ChangeTurn)
+    pub(super) fn try_begin_change(&self) -> Option<ChangePermit<'_>> {
+        self.changing.try_lock().ok().map(ChangePermit)
     }
 
     /// Makes a revision the active one, and ends a running trial. If `before_is_sound` is true, the
     /// previous one becomes the standby, otherwise an earlier one does. Requests in flight complete
     /// on the revision that began them.
-    pub(super) fn activate(&self, turn: &ChangeTurn<'_>, revision: &Arc<R>, before_is_sound: bool) {
+    pub(super) fn activate(
+        &self,
+        permit: &ChangePermit<'_>,
+        revision: &Arc<R>,
+        before_is_sound: bool,
+    ) {
         let standby = if before_is_sound {
             Some(Arc::clone(&self.current.load().active))
         } else {
-            self.earlier_sound(turn, revision)
+            self.earlier_sound(permit, revision)
         };
         let active = Arc::clone(revision);
         self.current.store(Arc::new(Deployment { active, standby, trial: None }));
@@ -121,7 +126,7 @@ impl<R: Numbered, T: Numbered> DeploymentTable<R, T> {
 
     /// Adds a revision to the retained ones. Drops the oldest beyond `limit`, except those that
     /// serve.
-    pub(super) fn keep(&self, _: &ChangeTurn<'_>, revision: &Arc<R>, limit: usize) {
+    pub(super) fn keep(&self, _: &ChangePermit<'_>, revision: &Arc<R>, limit: usize) {
         let current = self.current.load_full();
         let serves = |kept: &R| {
             kept.number() == current.active.number()
@@ -139,13 +144,13 @@ impl<R: Numbered, T: Numbered> DeploymentTable<R, T> {
     }
 
     /// Starts a trial in addition to the active revision.
-    pub(super) fn begin_trial(&self, _: &ChangeTurn<'_>, trial: Arc<T>) {
+    pub(super) fn begin_trial(&self, _: &ChangePermit<'_>, trial: Arc<T>) {
         self.set_trial(Some(trial));
     }
 
     /// Ends the trial of the revision `number`. Returns false if no trial of that revision is
     /// running.
-    pub(super) fn end_trial(&self, _: &ChangeTurn<'_>, number: u64) -> bool {
+    pub(super) fn end_trial(&self, _: &ChangePermit<'_>, number: u64) -> bool {
         let is_running =
             self.current.load().trial.as_ref().is_some_and(|trial| trial.number() == number);
         if is_running {
@@ -165,23 +170,23 @@ impl<R: Numbered, T: Numbered> DeploymentTable<R, T> {
 
     /// Returns the running trial. `None` if there is none, or `judged` is the number of another
     /// revision. A verdict on a replaced trial must not promote its successor.
-    pub(super) fn promotable(&self, _: &ChangeTurn<'_>, judged: Option<u64>) -> Option<Arc<T>> {
+    pub(super) fn promotable(&self, _: &ChangePermit<'_>, judged: Option<u64>) -> Option<Arc<T>> {
         let trial = self.current.load().trial.clone();
         trial.filter(|trial| judged.is_none_or(|number| number == trial.number()))
     }
 
     /// Rolls back from the active revision `bad` to `target`, and marks `bad` as rolled back.
-    pub(super) fn take_back(&self, turn: &ChangeTurn<'_>, bad: u64, target: &Arc<R>) {
+    pub(super) fn take_back(&self, permit: &ChangePermit<'_>, bad: u64, target: &Arc<R>) {
         self.mark_rolled_back(bad);
-        self.activate(turn, target, false);
+        self.activate(permit, target, false);
     }
 
     /// Marks the revision `bad` as rolled back. If it is the standby, an earlier one replaces it.
-    pub(super) fn discard(&self, turn: &ChangeTurn<'_>, bad: u64) {
+    pub(super) fn discard(&self, permit: &ChangePermit<'_>, bad: u64) {
         self.mark_rolled_back(bad);
         let current = self.current.load_full();
         if current.standby.as_ref().is_some_and(|standby| standby.number() == bad) {
-            let standby = self.earlier_sound(turn, &current.active);
+            let standby = self.earlier_sound(permit, &current.active);
             let (active, trial) = (Arc::clone(&current.active), current.trial.clone());
             self.current.store(Arc::new(Deployment { active, standby, trial }));
         }
@@ -194,7 +199,7 @@ impl<R: Numbered, T: Numbered> DeploymentTable<R, T> {
     }
 
     /// Returns the latest revision before `revision` that was never rolled back.
-    fn earlier_sound(&self, _: &ChangeTurn<'_>, revision: &R) -> Option<Arc<R>> {
+    fn earlier_sound(&self, _: &ChangePermit<'_>, revision: &R) -> Option<Arc<R>> {
         let kept = self.lock_kept();
         let mut sound =
             kept.iter().rev().filter(|(kept, sound)| *sound && kept.number() < revision.number());
@@ -203,15 +208,19 @@ impl<R: Numbered, T: Numbered> DeploymentTable<R, T> {
 
     /// Withdraws the failed revision `number`: ends its trial, or rolls back to the standby.
     /// Returns `None` without a change if the revision no longer serves, or there is no standby.
-    pub(super) fn withdraw(&self, turn: &ChangeTurn<'_>, number: u64) -> Option<Withdrawal<R, T>> {
+    pub(super) fn withdraw(
+        &self,
+        permit: &ChangePermit<'_>,
+        number: u64,
+    ) -> Option<Withdrawal<R, T>> {
         let current = self.current.load_full();
         if let Some(trial) = &current.trial
-            && self.end_trial(turn, number)
+            && self.end_trial(permit, number)
         {
             return Some(Withdrawal::Trial(Arc::clone(trial)));
         }
         let to = current.standby.as_ref().filter(|_| current.active.number() == number)?;
-        self.take_back(turn, number, to);
+        self.take_back(permit, number, to);
         Some(Withdrawal::Active { from: Arc::clone(&current.active), to: Arc::clone(to) })
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use context_guard_config::document::{Issue, Issues};
 use serde_json::Value;
 
-use super::deployment::{ChangeTurn, Deployment, DeploymentTable, Loaded};
+use super::deployment::{ChangePermit, Deployment, DeploymentTable, Loaded};
 use super::fleet::FleetState;
 use super::key_ring::KeyRing;
 use super::keys::MIN_KEY_BYTES;
@@ -169,7 +169,8 @@ impl Revisions {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn tell(&self, change: &Change) {
+    /// Logs a change, and passes it to the observer.
+    pub(super) fn report_change(&self, change: &Change) {
         change.log();
         if let Some(observer) = self.observer.get() {
             observer(change);
@@ -177,9 +178,9 @@ impl Revisions {
     }
 
     /// Makes a revision the active one. The previous one becomes the standby.
-    pub(super) fn activate(&self, turn: &ChangeTurn<'_>, revision: &Arc<Revision>) {
-        self.table.keep(turn, revision, self.options.keep);
-        self.table.activate(turn, revision, true);
+    pub(super) fn activate(&self, permit: &ChangePermit<'_>, revision: &Arc<Revision>) {
+        self.table.keep(permit, revision, self.options.keep);
+        self.table.activate(permit, revision, true);
         self.ledger().rolled_back.forget(revision);
         self.fleet.activated(revision);
     }
@@ -203,7 +204,7 @@ impl Revisions {
                 "signing keys need at least {MIN_KEY_BYTES} bytes each; the current keys remain in use"
             )));
         }
-        let turn = self.table.turn();
+        let permit = self.table.begin_change();
         let (now, lifetime) = (self.services.now_ms(), self.cursor_lifetime_ms());
         let (before, changed) = {
             let ring = &mut self.ledger().keys;
@@ -211,16 +212,16 @@ impl Revisions {
             (before, ring.replace(&keys, keep_dropped.then_some(lifetime), now))
         };
         if changed {
-            self.rekey(&turn);
+            self.rekey(&permit);
         }
         if before != keys {
-            self.tell(&Change::keys(self.active().number, &before, &keys));
+            self.report_change(&Change::keys(self.active().number, &before, &keys));
         }
         Ok(())
     }
 
     /// Applies the key ring to all revisions.
-    fn rekey(&self, _: &ChangeTurn<'_>) {
+    fn rekey(&self, _: &ChangePermit<'_>) {
         let keys = self.ledger().keys.protect(&self.services);
         for (kept, _) in self.table.kept() {
             kept.rekey(&keys);
@@ -284,10 +285,10 @@ impl Revisions {
     /// [`Error::Refused`] if there is no such revision, or it is active already.
     pub fn roll_back(&self, to: Option<u64>, reason: &str) -> Result<Arc<Revision>> {
         let actor = Actor::Operator;
-        let turn = self.table.turn();
+        let permit = self.table.begin_change();
         let current = self.table.current_full();
         if let (Some(trial), None) = (&current.trial, to) {
-            self.end_trial(&turn, trial, actor, reason, true);
+            self.end_trial(&permit, trial, actor, reason, true);
             return Ok(Arc::clone(&current.active));
         }
         let target = match to {
@@ -308,9 +309,9 @@ impl Revisions {
                 ))
             })?;
         if let Some(trial) = &current.trial {
-            self.end_trial(&turn, trial, actor, reason, false);
+            self.end_trial(&permit, trial, actor, reason, false);
         }
-        self.table.take_back(&turn, current.active.number, &target);
+        self.table.take_back(&permit, current.active.number, &target);
         self.report_rollback(&current.active, &target, actor, reason, true);
         Ok(target)
     }
@@ -338,16 +339,16 @@ impl Revisions {
         reason: &str,
         is_shared: bool,
     ) -> Result<Arc<Revision>> {
-        let turn = self.table.turn();
+        let permit = self.table.begin_change();
         let current = self.table.current_full();
-        let Some(trial) = self.table.promotable(&turn, judged) else {
+        let Some(trial) = self.table.promotable(&permit, judged) else {
             return Err(Error::Refused("nothing to promote: no trial is running".to_owned()));
         };
-        self.activate(&turn, &trial.revision);
+        self.activate(&permit, &trial.revision);
         if is_shared {
             self.fleet.add_promotion(&trial.revision, reason, self.services.now_ms());
         }
-        self.tell(&Change::between(
+        self.report_change(&Change::between(
             ChangeEvent::Promoted,
             actor,
             &current.active,
@@ -360,13 +361,13 @@ impl Revisions {
     /// Ends a trial. If `failed` is true, its policy and component count as rolled back.
     pub(super) fn end_trial(
         &self,
-        turn: &ChangeTurn<'_>,
+        permit: &ChangePermit<'_>,
         trial: &Trial,
         actor: Actor,
         reason: &str,
         failed: bool,
     ) {
-        if self.table.end_trial(turn, trial.revision.number) {
+        if self.table.end_trial(permit, trial.revision.number) {
             self.report_end_of_trial(trial, actor, reason, failed, failed);
         }
     }
@@ -383,8 +384,8 @@ impl Revisions {
         let Some(principal) = self.principals.hash(principal) else { return };
         revision.stats.blame(principal, self.window());
         let Some(reason) = revision.stats.is_bad(&self.options.limits) else { return };
-        let Some(turn) = self.table.try_turn() else { return };
-        self.withdraw(&turn, revision.number, &reason, true);
+        let Some(permit) = self.table.try_begin_change() else { return };
+        self.withdraw(&permit, revision.number, &reason, true);
     }
 
     /// Advances the running trial to its next step, its promotion or its end. Also drops removed
@@ -393,7 +394,7 @@ impl Revisions {
     /// The thread of [`crate::tick_regularly`] calls this every second.
     pub fn tick(&self) {
         if self.ledger().keys.expire(self.services.now_ms()) {
-            self.rekey(&self.table.turn());
+            self.rekey(&self.table.begin_change());
         }
         let current = self.table.current_full();
         let Some(trial) = &current.trial else { return };
@@ -406,7 +407,7 @@ impl Revisions {
                 let _ = self.promote_trial(judged, Actor::Gateway, "all steps succeeded", true);
             }
             Verdict::End(reason) => {
-                self.end_trial(&self.table.turn(), trial, Actor::Gateway, &reason, true);
+                self.end_trial(&self.table.begin_change(), trial, Actor::Gateway, &reason, true);
             }
         }
     }
@@ -416,6 +417,6 @@ impl Revisions {
     pub(super) fn report_step(&self, active: &Revision, trial: &Trial, cause: &str) {
         let reason = format!("it takes {} % of the sessions{cause}", trial.percent());
         let (event, actor) = (ChangeEvent::Step, Actor::Gateway);
-        self.tell(&Change::between(event, actor, active, &trial.revision, &reason));
+        self.report_change(&Change::between(event, actor, active, &trial.revision, &reason));
     }
 }

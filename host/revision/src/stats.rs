@@ -98,7 +98,7 @@ pub(super) struct WindowReport {
 
 /// Returns the reason for a rollback, judging by the calls at several replicas together. `None` if
 /// the revision is healthy. See [`RevisionStats::is_bad`].
-pub(super) fn judge(windows: &[WindowReport], limits: &RollbackLimits) -> Option<String> {
+pub(super) fn rollback_reason(windows: &[WindowReport], limits: &RollbackLimits) -> Option<String> {
     let (mut tally, mut others) = (Tally::new(), 0);
     for window in windows {
         others += window.principals.saturating_sub(window.listed.len() as u64);
@@ -108,12 +108,12 @@ pub(super) fn judge(windows: &[WindowReport], limits: &RollbackLimits) -> Option
             sum.faults += faults;
         }
     }
-    judge_tally(&tally, others, limits)
+    tally_rollback_reason(&tally, others, limits)
 }
 
 /// Returns the reason for a rollback, judging by the calls of principals. `others` is the number of
 /// further principals, whose calls are taken as successful. `None` if the revision is healthy.
-fn judge_tally(window: &Tally, others: u64, limits: &RollbackLimits) -> Option<String> {
+fn tally_rollback_reason(window: &Tally, others: u64, limits: &RollbackLimits) -> Option<String> {
     let principals = window.len() as u64 + others;
     let max_faults = limits.faults.div_ceil(principals.clamp(1, limits.faults.max(1)));
     let counted: u64 = window.values().map(|own| own.faults.min(max_faults)).sum();
@@ -212,7 +212,7 @@ impl RevisionStats {
     /// reason.
     pub(super) fn is_bad(&self, limits: &RollbackLimits) -> Option<String> {
         let window = self.window.lock().unwrap_or_else(PoisonError::into_inner).total();
-        judge_tally(&window, 0, limits)
+        tally_rollback_reason(&window, 0, limits)
     }
 
     /// Returns the calls in the window, for other replicas. `span` is the time for which calls
@@ -351,18 +351,18 @@ mod tests {
         replicas.iter().for_each(|replica| fail(replica, 1, 1));
         assert!(replicas.iter().all(|replica| replica.is_bad(&limits()).is_none()));
         let windows = || [0, 1, 2].map(|at: usize| replicas[at].window(true, SPAN));
-        assert!(judge(&windows()[..2], &limits()).is_none());
-        assert!(judge(&windows(), &limits()).is_some());
+        assert!(rollback_reason(&windows()[..2], &limits()).is_none());
+        assert!(rollback_reason(&windows(), &limits()).is_some());
         // A principal counts once, at however many replicas.
         replicas.iter().for_each(|replica| succeed(replica, 2, 1));
-        assert!(judge(&windows(), &limits()).is_none());
+        assert!(rollback_reason(&windows(), &limits()).is_none());
         // Principals that are not listed lower the rate.
         replicas.iter().for_each(|replica| fail(replica, 2, 5));
-        assert!(judge(&windows(), &limits()).is_some());
+        assert!(rollback_reason(&windows(), &limits()).is_some());
         let healthy = RevisionStats::default();
         (100..200).for_each(|principal| succeed(&healthy, principal, 1));
         let all = [windows().to_vec(), vec![healthy.window(false, SPAN)]].concat();
-        assert!(judge(&all, &limits()).is_none());
+        assert!(rollback_reason(&all, &limits()).is_none());
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Mode;
 use super::change::{Actor, Change, ChangeEvent};
-use super::deployment::ChangeTurn;
+use super::deployment::ChangePermit;
 use super::shadow::Shadow;
 use super::trial::Trial;
 use super::{BundleLabel, Origin, Revision, Revisions, digest, self_test};
@@ -75,12 +75,12 @@ impl Revisions {
         candidate: &Candidate,
         prepared: Result<Option<PreparedComponent>>,
     ) -> Result<Option<Arc<Revision>>> {
-        let turn = self.table.turn();
+        let permit = self.table.begin_change();
         match prepared.and_then(|component| self.validate(candidate, component)) {
             Ok(revision) => {
                 if let Some(revision) = &revision {
                     self.respect_fleet(candidate, revision)?;
-                    self.begin(&turn, revision, candidate)?;
+                    self.begin(&permit, revision, candidate)?;
                 }
                 Ok(revision)
             }
@@ -108,7 +108,12 @@ impl Revisions {
 
     /// Reports that the candidate from `source` was rejected because of `error`.
     pub(super) fn refuse(&self, actor: Actor, source: &str, error: &Error) {
-        self.tell(&Change::refused(self.active().number, actor, source, &error.to_string()));
+        self.report_change(&Change::refused(
+            self.active().number,
+            actor,
+            source,
+            &error.to_string(),
+        ));
     }
 
     fn validate(
@@ -187,7 +192,7 @@ impl Revisions {
     /// start.
     fn begin(
         &self,
-        turn: &ChangeTurn<'_>,
+        permit: &ChangePermit<'_>,
         revision: &Arc<Revision>,
         candidate: &Candidate,
     ) -> Result<()> {
@@ -198,11 +203,11 @@ impl Revisions {
             .inspect_err(|error| self.refuse(actor, &candidate.source, error))?;
         let before = self.table.current_full();
         if let Some(running) = &before.trial {
-            self.end_trial(turn, running, actor, "another candidate was deployed", false);
+            self.end_trial(permit, running, actor, "another candidate was deployed", false);
         }
         if mode == Mode::Swap {
-            self.activate(turn, revision);
-            self.tell(&Change::between(
+            self.activate(permit, revision);
+            self.report_change(&Change::between(
                 ChangeEvent::Activated,
                 actor,
                 &before.active,
@@ -217,8 +222,8 @@ impl Revisions {
             Mode::Shadow => "it shapes copies of the answers".to_owned(),
             _ => format!("it takes {} % of the sessions", trial.percent()),
         };
-        self.table.begin_trial(turn, Arc::new(trial));
-        self.tell(&Change::between(
+        self.table.begin_trial(permit, Arc::new(trial));
+        self.report_change(&Change::between(
             ChangeEvent::TrialBegan,
             actor,
             &before.active,

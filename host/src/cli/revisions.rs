@@ -73,10 +73,10 @@ impl Revisions {
             }
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let mut answer = runtime.block_on(client.ask(method, path, &body))?;
+        let mut answer = runtime.block_on(client.send(method, path, &body))?;
         if self.command.is_none() {
             let sources =
-                runtime.block_on(client.ask(Method::GET, "/admin/sources", &Value::Null))?;
+                runtime.block_on(client.send(Method::GET, "/admin/sources", &Value::Null))?;
             if let (Some(answer), Some(sources)) = (answer.as_object_mut(), sources.get("sources"))
             {
                 answer.insert("sources".to_owned(), sources.clone());

@@ -24,7 +24,7 @@ const SERVER: f32 = 0.05;
 /// The weight of the share of the query that names the tool's server.
 const SERVER_SHARE: f32 = 0.3;
 /// The weight of adjacent terms of the query that are adjacent in a tool.
-const PAIRS: f32 = 0.05;
+const PAIR_WEIGHT: f32 = 0.05;
 /// The maximum of the scaled sum of adjacent terms.
 const MAX_PAIRS: f32 = 3.0;
 /// The divisor of the sum of adjacent terms.
@@ -38,7 +38,7 @@ const UNKNOWN_TERM: f32 = 2.0;
 /// The factor for a correction of a name, which is rarely a misspelled word.
 const CORRECTED_NAME: f32 = 0.4;
 /// The weight of the best need of a query relative to the whole query.
-const NEED: f32 = 0.3;
+const NEED_WEIGHT: f32 = 0.3;
 /// The weight of the similarity of query and tool.
 const SIMILARITY: f32 = 0.4;
 /// The maximum distance of a score from the best ones at which similarity is computed.
@@ -46,7 +46,7 @@ const COMPARED: f32 = 0.1;
 /// The minimum similarity of a tool that has no word of the query.
 const MIN_SIMILARITY: f32 = 0.6;
 /// The weight of the score of usage.
-const USAGE: f32 = 0.02;
+const USAGE_WEIGHT: f32 = 0.02;
 
 /// Computes the scores of tools for a query.
 pub(super) struct Scorer<'i> {
@@ -156,11 +156,13 @@ impl Scorer<'_> {
             }
         }
         for (tool, share) in (0..).zip(best).filter(|(_, share)| *share > 0.0) {
-            add(tool, NEED * share);
+            add(tool, NEED_WEIGHT * share);
         }
         self.add_similarities(&directions, needed, &mut scores);
         let scores = (0..).zip(scores).filter_map(|(tool, score)| Some((tool, score?)));
-        scores.map(|(tool, score)| (tool, score + USAGE * self.index.tier_score(tool))).collect()
+        scores
+            .map(|(tool, score)| (tool, score + USAGE_WEIGHT * self.index.tier_score(tool)))
+            .collect()
     }
 
     /// Adds the similarity of the query, or of its most similar need, to the scores of tools that
@@ -398,7 +400,7 @@ impl Scorer<'_> {
                 + NAME_COVERAGE * name
                 + QUERY_COVERAGE * share(sums.strong)
                 + server_weight(share(sums.server))
-                + PAIRS * (sums.pairs / PAIR_SCALE).min(MAX_PAIRS);
+                + PAIR_WEIGHT * (sums.pairs / PAIR_SCALE).min(MAX_PAIRS);
             Some((*tool, score))
         };
         scratch.touched.iter().filter_map(score).collect()

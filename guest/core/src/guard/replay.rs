@@ -19,7 +19,7 @@ pub(super) const MAX_REPLAY_ARGUMENT_BYTES: usize = 1_024;
 
 /// The error message for a query result that exceeds one answer but cannot be stored for later
 /// pages.
-const RESULT_TOO_LARGE_ERROR: &str = "what this finds does not fit in one answer, and nothing is kept here that could be read on in. Ask for less: fewer fields, a smaller limit, a stricter where or grep.";
+const RESULT_TOO_LARGE_ERROR: &str = "the result does not fit in one answer, and is not stored for later pages. Ask for less: fewer fields, a smaller limit, a stricter where or grep.";
 
 impl Guard {
     /// Returns the part of an answer to which a cursor points, from the upstream's response to the

@@ -172,8 +172,8 @@ impl<'a> Origin<'a> {
         self.out.send(message.len(), message).await;
     }
 
-    /// Sends a question to the client. Returns false if the client reads too slowly.
-    pub(super) fn ask(&self, question: Vec<u8>) -> bool {
-        self.out.try_send(question.len(), question)
+    /// Sends a request to the client. Returns false if the client reads too slowly.
+    pub(super) fn send_request(&self, request: Vec<u8>) -> bool {
+        self.out.try_send(request.len(), request)
     }
 }

@@ -267,7 +267,7 @@ impl Forwarder {
                         Some(session) if has_receiver => {
                             let connection = Arc::clone(in_flight.call.connection());
                             let question = in_flight.questions.ask(session, &connection, &message);
-                            if question.is_some_and(|question| origin.ask(question)) {
+                            if question.is_some_and(|question| origin.send_request(question)) {
                                 // The client may answer before the gateway waits for the upstream.
                                 in_flight.exchange.upstream_admitted();
                             } else {

@@ -59,7 +59,7 @@ impl Forwarder {
                 .and_then(|method| serde_json::from_str(method).ok())
                 .unwrap_or_default();
             let (request, answer) = session.ask(&method, member("params").unwrap_or("{}"));
-            if !origin.ask(request) {
+            if !origin.send_request(request) {
                 return refuse("The client reads too slowly to be asked.");
             }
             let Ok(answer) = answer.await else { return refuse("The client is gone.") };

@@ -28,23 +28,23 @@ fn table(last: u64) -> Arc<Table> {
 }
 
 fn deploy(table: &Table, number: u64) {
-    let turn = table.turn();
+    let permit = table.begin_change();
     let revision = Arc::new(Model(number));
-    table.keep(&turn, &revision, KEEP);
-    table.activate(&turn, &revision, true);
+    table.keep(&permit, &revision, KEEP);
+    table.activate(&permit, &revision, true);
 }
 
 /// Withdraws a revision as a failed call does, which never waits. Returns true if that rolled back.
 fn fail(table: &Table, number: u64) -> bool {
-    let Some(turn) = table.try_turn() else { return false };
-    matches!(table.withdraw(&turn, number), Some(Withdrawal::Active { .. }))
+    let Some(permit) = table.try_begin_change() else { return false };
+    matches!(table.withdraw(&permit, number), Some(Withdrawal::Active { .. }))
 }
 
 fn promote(table: &Table, judged: u64) {
-    let turn = table.turn();
-    if let Some(trial) = table.promotable(&turn, Some(judged)) {
-        table.keep(&turn, &trial, KEEP);
-        table.activate(&turn, &trial, true);
+    let permit = table.begin_change();
+    if let Some(trial) = table.promotable(&permit, Some(judged)) {
+        table.keep(&permit, &trial, KEEP);
+        table.activate(&permit, &trial, true);
     }
 }
 
@@ -112,12 +112,12 @@ fn requests_have_one_live_revision() {
 fn verdict_promotes_only_its_trial() {
     loom::model(|| {
         let table = table(1);
-        table.begin_trial(&table.turn(), Arc::new(Model(2)));
+        table.begin_trial(&table.begin_change(), Arc::new(Model(2)));
         let deploying = Arc::clone(&table);
         let other = thread::spawn(move || {
-            let turn = deploying.turn();
-            deploying.end_trial(&turn, 2);
-            deploying.begin_trial(&turn, Arc::new(Model(3)));
+            let permit = deploying.begin_change();
+            deploying.end_trial(&permit, 2);
+            deploying.begin_trial(&permit, Arc::new(Model(3)));
         });
         promote(&table, 2);
         other.join().unwrap();
@@ -130,9 +130,9 @@ fn verdict_promotes_only_its_trial() {
 fn failure_withdraws_a_trial_or_its_promotion() {
     loom::model(|| {
         let table = table(1);
-        table.begin_trial(&table.turn(), Arc::new(Model(2)));
+        table.begin_trial(&table.begin_change(), Arc::new(Model(2)));
         let failing = Arc::clone(&table);
-        let other = thread::spawn(move || failing.withdraw(&failing.turn(), 2).is_some());
+        let other = thread::spawn(move || failing.withdraw(&failing.begin_change(), 2).is_some());
         promote(&table, 2);
         assert!(other.join().unwrap());
         assert_eq!((active(&table), table.current().trial.is_none()), (1, true));
@@ -143,11 +143,11 @@ fn failure_withdraws_a_trial_or_its_promotion() {
 fn discarded_revision_is_no_standby() {
     loom::model(|| {
         let table = table(2);
-        table.discard(&table.turn(), 1);
+        table.discard(&table.begin_change(), 1);
         assert!(table.current().standby.is_none());
         deploy(&table, 3);
         // Only a standby is replaced.
-        table.discard(&table.turn(), 3);
+        table.discard(&table.begin_change(), 3);
         let current = table.current();
         let standby = current.standby.as_ref().map(|standby| standby.number());
         assert_eq!((current.active.number(), standby), (3, Some(2)));

@@ -17,9 +17,9 @@ impl Revisions {
                 continue;
             }
             let windows = self.fleet.state().windows(revision.id());
-            if let Some(reason) = stats::judge(&windows, &self.options.limits) {
+            if let Some(reason) = stats::rollback_reason(&windows, &self.options.limits) {
                 let reason = format!("at {} replicas, {reason}", windows.len());
-                self.withdraw(&self.table.turn(), revision.number, &reason, true);
+                self.withdraw(&self.table.begin_change(), revision.number, &reason, true);
             }
         }
         let Some(trial) = &self.trial() else { return };
@@ -40,7 +40,7 @@ impl Revisions {
 
     fn follow_rollback(&self, revision: &Arc<Revision>, record: &Record) {
         let reason = format!("replica {} rolled it back: {}", record.by, record.reason);
-        if self.withdraw(&self.table.turn(), revision.number, &reason, false) {
+        if self.withdraw(&self.table.begin_change(), revision.number, &reason, false) {
             return;
         }
         // A replica that started after the rollback has no earlier revision.
@@ -58,7 +58,7 @@ impl Revisions {
         };
         // The refusal is reported.
         if let Ok(Some(_)) = self.deploy(&candidate) {
-            self.table.discard(&self.table.turn(), revision.number);
+            self.table.discard(&self.table.begin_change(), revision.number);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Ends trials and rolls back revisions, and reports these changes.
 
 use super::Revisions;
-use crate::deployment::{ChangeTurn, Withdrawal};
+use crate::deployment::{ChangePermit, Withdrawal};
 use crate::{Actor, Change, ChangeEvent, Revision, Trial};
 
 impl Revisions {
@@ -23,7 +23,7 @@ impl Revisions {
         if is_shared {
             self.fleet.add_rollback(from, to, reason, now);
         }
-        self.tell(&Change::between(ChangeEvent::RolledBack, actor, from, to, reason));
+        self.report_change(&Change::between(ChangeEvent::RolledBack, actor, from, to, reason));
     }
 
     /// Withdraws the revision `number`: ends its trial, or rolls it back, and reports that. The
@@ -32,12 +32,12 @@ impl Revisions {
     /// Returns false if the revision no longer serves, or is active and has no standby.
     pub(crate) fn withdraw(
         &self,
-        turn: &ChangeTurn<'_>,
+        permit: &ChangePermit<'_>,
         number: u64,
         reason: &str,
         is_shared: bool,
     ) -> bool {
-        match self.table.withdraw(turn, number) {
+        match self.table.withdraw(permit, number) {
             Some(Withdrawal::Trial(trial)) => {
                 self.report_end_of_trial(&trial, Actor::Gateway, reason, true, is_shared);
             }
@@ -68,6 +68,6 @@ impl Revisions {
             self.fleet.forget_rollback(target.id());
             self.fleet.add_rollback(bad, target, reason, now);
         }
-        self.tell(&Change::between(ChangeEvent::RolledBack, actor, bad, target, reason));
+        self.report_change(&Change::between(ChangeEvent::RolledBack, actor, bad, target, reason));
     }
 }
