@@ -16,7 +16,7 @@ const { guard } = await instantiate(compile, {
 const { resolved } = guard.compilePolicy(JSON.stringify({ tokenBudgetThreshold: 4000 }));
 const secret = crypto.getRandomValues(new Uint8Array(32));
 const settings = { policy: resolved, keys: [{ id: "1", secret }] };
-const context = { principal: "ada", session: "", requestId: "1", upstream: "crm", protocolVersion: "2025-11-25", storeUnavailable: false, options: [] };
+const context = { principal: "ada", session: "", requestId: "1", upstream: "crm", protocolVersion: "2025-11-25", storeUnavailable: false, onlyCount: false, fullList: false, options: [] };
 
 // 3. Each request and each response passes through the guard.
 const encode = (message) => new TextEncoder().encode(JSON.stringify(message));

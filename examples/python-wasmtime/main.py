@@ -31,6 +31,9 @@ CONTEXT = SimpleNamespace(
         "client-name": None,
         "catalog-version": None,
         "store-unavailable": False,
+        "only-count": False,
+        "lists-tools": None,
+        "full-list": False,
         "options": [],
     }
 )

@@ -88,14 +88,15 @@ impl Seeds {
             decision.mode = "page".to_owned();
             decision.loss = LossClass::Partial;
             decision.pagination_used = true;
-            decision.options = vec![("snapshot".to_owned(), snapshot.clone())];
+            decision.snapshots = vec![snapshot.clone()];
         } else if call.is_lossless {
             decision.loss = LossClass::Lossless;
         }
         self.answered(call, &decision, false);
         for tokens in &call.reads {
             decision.estimated_tokens = *tokens;
-            decision.options = vec![("continues".to_owned(), snapshot.clone())];
+            decision.snapshots.clear();
+            decision.continues = Some(snapshot.clone());
             self.answered(call, &decision, true);
         }
     }
@@ -118,7 +119,7 @@ impl Seeds {
         let decision = Decision {
             endpoint: endpoint.to_owned(),
             mode: "error".to_owned(),
-            options: vec![("cursor-error".to_owned(), "cursor_expired".to_owned())],
+            cursor_error: Some("cursor_expired".to_owned()),
             ..Decision::default()
         };
         self.answered(&SeededCall::new(endpoint), &decision, true);

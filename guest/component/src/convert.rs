@@ -8,15 +8,14 @@ use context_guard_core::{Context, JqBuild, Loss, Origin, Record};
 use crate::bindings::context_guard::guard::types;
 
 pub(crate) fn context(cx: &types::CallContext) -> Context<'_> {
-    let option = |name: &str| cx.options.iter().find(|(known, _)| known == name);
     Context {
         principal: &cx.principal,
         upstream: &cx.upstream,
         protocol_version: &cx.protocol_version,
         client_name: cx.client_name.as_deref().unwrap_or_default(),
-        only_count: option("only-count").is_some(),
-        lists_tools: option("lists-tools").map(|(_, value)| value.as_str()),
-        full_list: option("full-list").is_some(),
+        only_count: cx.only_count,
+        lists_tools: cx.lists_tools.as_deref(),
+        full_list: cx.full_list,
         store_unavailable: cx.store_unavailable,
         catalogue_version: cx.catalog_version.as_deref().unwrap_or_default(),
         jq_build: JqBuild::Absent,
@@ -65,10 +64,13 @@ pub(crate) fn compiled(compiled: CompiledPolicy) -> types::CompiledPolicy {
 }
 
 pub(crate) fn decision(record: Record) -> types::Decision {
+    let (pagination_used, chunking_used) = (record.pagination_used(), record.chunking_used());
+    let summarization_used = record.summarization_used();
+    let Origin { snapshots, continues, cursor_error } = *record.origin;
     types::Decision {
-        pagination_used: record.pagination_used(),
-        chunking_used: record.chunking_used(),
-        summarization_used: record.summarization_used(),
+        pagination_used,
+        chunking_used,
+        summarization_used,
         endpoint: record.endpoint,
         mode: record.mode,
         loss: match record.loss {
@@ -95,21 +97,9 @@ pub(crate) fn decision(record: Record) -> types::Decision {
         revision: None,
         cache: None,
         unshaped: false,
-        options: origin(*record.origin),
+        snapshots,
+        continues,
+        cursor_error: cursor_error.map(str::to_owned),
+        options: Vec::new(),
     }
-}
-
-/// Returns the options of a forwarded request with the sources of its references.
-pub(crate) fn references(sources: Vec<String>) -> Vec<(String, String)> {
-    sources.into_iter().map(|source| ("reference".to_owned(), source)).collect()
-}
-
-/// Returns the options of a decision that describe the relation of its answer to stored answers.
-fn origin(origin: Origin) -> Vec<(String, String)> {
-    let Origin { snapshots, continues, cursor_error } = origin;
-    let snapshots = snapshots.into_iter().map(|name| ("snapshot", name));
-    let continues = continues.into_iter().map(|name| ("continues", name));
-    let error = cursor_error.into_iter().map(|code| ("cursor-error", code.to_owned()));
-    let all = snapshots.chain(continues).chain(error);
-    all.map(|(name, value)| (name.to_owned(), value)).collect()
 }

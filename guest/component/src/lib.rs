@@ -84,8 +84,9 @@ impl Guest for Component {
                 Plan::Load(keys) => load(keys, &mut loaded)?,
                 Plan::Forward { message, ticket, references } => {
                     let message = message.map_or(Outcome::Unchanged, Outcome::Shaped);
-                    let options = convert::references(references);
-                    return Ok(RequestVerdict::Forward(Forwarded { message, ticket, options }));
+                    let options = Vec::new();
+                    let forwarded = Forwarded { message, ticket, references, options };
+                    return Ok(RequestVerdict::Forward(forwarded));
                 }
                 Plan::Answer { message, entries, extend, ttl_ms, record } => {
                     if !extend.is_empty() {

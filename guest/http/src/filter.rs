@@ -27,7 +27,10 @@ fn with_store<T>(
         client_name: caller.client.clone(),
         catalog_version: None,
         store_unavailable: false,
-        options: caller.options(),
+        only_count: false,
+        lists_tools: caller.server.clone(),
+        full_list: false,
+        options: Vec::new(),
     };
     call(&cx).or_else(|fault| match fault {
         Fault::Store(_) => {

@@ -20,20 +20,6 @@ pub struct Caller {
     pub server: Option<String>,
 }
 
-/// The name of the call option that makes the guard store a catalogue of the tools of one upstream.
-pub const LISTS_TOOLS: &str = "lists-tools";
-/// The option of a call context that keeps a list of tools in full, because the host reads it for
-/// itself.
-pub const FULL_LIST: &str = "full-list";
-
-impl Caller {
-    /// Returns the options of the guard's calls for this caller, as names and values.
-    #[must_use]
-    pub fn options(&self) -> Vec<(String, String)> {
-        self.server.iter().map(|server| (LISTS_TOOLS.to_owned(), server.clone())).collect()
-    }
-}
-
 /// The treatment of the upstream's response, decided when its request is forwarded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ticket {

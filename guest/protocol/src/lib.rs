@@ -77,7 +77,7 @@ pub mod sse;
 pub mod store_message;
 
 pub use exchange::{HttpExchange, identify_caller};
-pub use filter::{Caller, FULL_LIST, LISTS_TOOLS, MessageFilter, Ticket, Verdict};
+pub use filter::{Caller, MessageFilter, Ticket, Verdict};
 pub use head::{
     CAPABILITIES_KEY, CLIENT_KEY, Envelope, Head, Kind, LOG_LEVEL_KEY, Parameters, SERVER_KEY,
     STATELESS_VERSION, SUBSCRIPTION_KEY, VERSION_KEY, is_stateless_version,

@@ -226,6 +226,9 @@ impl Default for CallContext {
             client_name: None,
             catalog_version: None,
             store_unavailable: false,
+            only_count: false,
+            lists_tools: None,
+            full_list: false,
             options: Vec::new(),
         }
     }
@@ -253,6 +256,9 @@ impl Default for Decision {
             revision: None,
             cache: None,
             unshaped: false,
+            snapshots: Vec::new(),
+            continues: None,
+            cursor_error: None,
             options: Vec::new(),
         }
     }

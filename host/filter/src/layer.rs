@@ -84,7 +84,7 @@ impl<'a> Next<'a> {
                 ticket: GuardTicket::new(
                     Arc::clone(call.revision),
                     forward.ticket,
-                    references(forward.options),
+                    forward.references,
                 ),
             },
             RequestVerdict::Answer(answer) => {
@@ -106,11 +106,6 @@ impl<'a> Next<'a> {
             call.revision.response(call.services, call.cx, &ticket.bytes, call.message)?;
         Ok(ResponseOutput { shaped: changed(verdict.message), decision: verdict.decision })
     }
-}
-
-/// Returns the endpoints of the stored answers whose values replaced references in a request.
-fn references(options: Vec<(String, String)>) -> Vec<String> {
-    options.into_iter().filter(|(name, _)| name == "reference").map(|(_, source)| source).collect()
 }
 
 fn changed(outcome: Outcome) -> Option<Vec<u8>> {

@@ -18,8 +18,6 @@ use context_guard_protocol::answer::{is_valid_json, quote};
 use context_guard_protocol::response::FailedRequest;
 use memchr::memmem;
 
-/// The option that makes the guard count the tokens of an answer and pass it whole.
-const ONLY_COUNT: &str = "only-count";
 /// The JSON-RPC error code of an internal error.
 const INTERNAL_ERROR: i64 = -32603;
 
@@ -147,7 +145,7 @@ impl Exchange {
     pub(crate) fn count_only(&mut self) -> Arc<AtomicU64> {
         let counted = Arc::<AtomicU64>::default();
         self.counted = Some(Arc::clone(&counted));
-        self.context.options.push((ONLY_COUNT.to_owned(), String::new()));
+        self.context.only_count = true;
         counted
     }
 
@@ -232,8 +230,7 @@ impl Exchange {
     /// Returns the estimated tokens of a response, without shaping it. 0 if the guard fails.
     pub(crate) fn estimate(&self, filter: &Filter, message: &[u8]) -> u64 {
         let Some(ticket) = &self.ticket else { return 0 };
-        let mut context = self.context.clone();
-        context.options.push((ONLY_COUNT.to_owned(), String::new()));
+        let context = CallContext { only_count: true, ..self.context.clone() };
         let (_, decision) = filter.response_with_decision(&context, ticket, message);
         decision.map_or(0, |decision| decision.original_tokens)
     }

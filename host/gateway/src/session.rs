@@ -10,7 +10,7 @@ use context_guard_protocol::answer::{
     AnswerCheck, check_answer, find_id, quote, resembles_answer, trim_padding,
 };
 use context_guard_protocol::batch::{Body, join_batch};
-use context_guard_protocol::{Envelope, LISTS_TOOLS, PendingRequests, RequestId};
+use context_guard_protocol::{Envelope, PendingRequests, RequestId};
 use serde_json::value::RawValue;
 
 use self::requests::refuse_ambiguous;
@@ -207,7 +207,7 @@ impl Session {
                 .or_else(|| state.client_override.clone())
                 .or_else(own_name),
             // An upstream may have other tools in each session.
-            options: vec![(LISTS_TOOLS.to_owned(), session)],
+            lists_tools: Some(session),
             ..CallContext::default()
         };
         let recorder = self.recorder.as_deref();

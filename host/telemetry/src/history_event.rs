@@ -26,12 +26,8 @@ pub(super) fn event(
     process_session: &str,
 ) -> Option<Event> {
     let decision = answered.decision;
-    let options = decision.map_or(&[][..], |decision| &decision.options);
-    let values = |name: &'static str| {
-        let named = options.iter().filter(move |(option, _)| option == name);
-        named.map(|(_, value)| value.clone())
-    };
-    let (continues, cursor_error) = (values("continues").next(), values("cursor-error").next());
+    let continues = decision.and_then(|decision| decision.continues.clone());
+    let cursor_error = decision.and_then(|decision| decision.cursor_error.as_deref());
     let name = record.endpoint.split_once("::").map_or(record.endpoint.as_str(), |(_, tool)| tool);
     let is_listed = tools.contains(&record.upstream, name);
     let tool = match answered.kind {
@@ -74,7 +70,7 @@ pub(super) fn event(
             session => session,
         }),
         revision: record.revision,
-        outcome: outcome(record, cursor_error.as_deref()),
+        outcome: outcome(record, cursor_error),
         mode: record.mode.clone(),
         tokens_before: before,
         tokens_sent: sent,
@@ -88,7 +84,7 @@ pub(super) fn event(
         is_paged: record.pagination_used,
         is_chunked: record.chunking_used,
         is_condensed: record.summarization_used,
-        snapshots: values("snapshot").collect(),
+        snapshots: decision.map(|decision| decision.snapshots.clone()).unwrap_or_default(),
         follows,
     })
 }
@@ -169,7 +165,8 @@ mod tests {
     use crate::engine::{CallContext, Decision, LossClass};
     use crate::recorder::Recorder;
 
-    fn decision(endpoint: &str, mode: &str, tokens: [u64; 2], option: (&str, &str)) -> Decision {
+    /// Returns a decision about a call of the stored answer `snapshot`.
+    fn decision(endpoint: &str, mode: &str, tokens: [u64; 2], snapshot: &str) -> Decision {
         Decision {
             endpoint: endpoint.to_owned(),
             mode: mode.to_owned(),
@@ -178,7 +175,7 @@ mod tests {
             original_tokens: tokens[0],
             estimated_tokens: tokens[1],
             budget: 1_000,
-            options: vec![(option.0.to_owned(), option.1.to_owned())],
+            snapshots: vec![snapshot.to_owned()],
             ..Decision::default()
         }
     }
@@ -201,7 +198,7 @@ mod tests {
             kept_out: 0,
             trace: None,
             decision: Some(decision),
-            is_read: decision.options.iter().any(|(name, _)| name != "snapshot"),
+            is_read: decision.snapshots.is_empty(),
             latency: Duration::from_millis(3),
             bytes: 10,
             outcome: Outcome::Passed,
@@ -218,33 +215,22 @@ mod tests {
         recorder
             .listed("up", br#"{"id":1,"result":{"tools":[{"name":"li\u0073t"},{"name":"b"}]}}"#);
         let tool = RequestKind::Tool;
-        answered(
-            &recorder,
-            tool,
-            "up",
-            &decision("up::list", "page", [9_000, 900], ("snapshot", "s")),
-        );
+        answered(&recorder, tool, "up", &decision("up::list", "page", [9_000, 900], "s"));
         // The aggregator does not know the upstream of a read.
-        answered(&recorder, tool, "", &decision("list", "page", [9_000, 700], ("continues", "s")));
-        answered(
-            &recorder,
-            tool,
-            "up",
-            &decision("up::made_up", "page", [50, 40], ("snapshot", "t")),
-        );
-        let expired = ("cursor-error", "cursor_expired");
-        answered(
-            &recorder,
-            tool,
-            "up",
-            &decision("up::context_guard_read", "error", [9, 9], expired),
-        );
-        let mut whole = decision("up::b", "page", [5_000, 500], ("snapshot", "w"));
+        let mut read = decision("list", "page", [9_000, 700], "s");
+        read.continues = read.snapshots.pop();
+        answered(&recorder, tool, "", &read);
+        answered(&recorder, tool, "up", &decision("up::made_up", "page", [50, 40], "t"));
+        let mut expired = decision("up::context_guard_read", "error", [9, 9], "s");
+        expired.snapshots.clear();
+        expired.cursor_error = Some("cursor_expired".to_owned());
+        answered(&recorder, tool, "up", &expired);
+        let mut whole = decision("up::b", "page", [5_000, 500], "w");
         whole.unshaped = true;
         answered(&recorder, tool, "up", &whole);
-        let list = decision("tools/list", "catalog", [100, 200], ("snapshot", "x"));
+        let list = decision("tools/list", "catalog", [100, 200], "x");
         answered(&recorder, RequestKind::Other, "up", &list);
-        let uri = decision("file:///a", "page", [2_000, 900], ("snapshot", "u"));
+        let uri = decision("file:///a", "page", [2_000, 900], "u");
         answered(&recorder, RequestKind::Resource, "up", &uri);
         assert!(history.flush());
         let parameters = [

@@ -213,7 +213,7 @@ impl Sampler {
             return;
         }
         let sample = Sample {
-            decision: Decision { options: Vec::new(), ..decision.clone() },
+            decision: Decision { snapshots: Vec::new(), ..decision.clone() },
             client: client.map(str::to_owned),
             message: message.to_vec(),
         };

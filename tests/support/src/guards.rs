@@ -118,8 +118,8 @@ impl ComponentGuard {
     }
 
     fn context(&self) -> CallContext {
-        let options = vec![("lists-tools".to_owned(), String::new())];
-        CallContext { principal: self.principal.clone(), options, ..CallContext::default() }
+        let lists_tools = Some(String::new());
+        CallContext { principal: self.principal.clone(), lists_tools, ..CallContext::default() }
     }
 }
 

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use context_guard_protocol::{FULL_LIST, LISTS_TOOLS};
 use http::HeaderMap;
 use tracing::info;
 
@@ -61,8 +60,7 @@ impl Forwarder {
         let session = client.session.as_ref();
         let session = session.map(|session| session.id.clone()).unwrap_or_default();
         // An upstream may have other tools in each session.
-        let lists_tools = (self.is_transparent && upstream.is_some())
-            .then(|| (LISTS_TOOLS.to_owned(), session.clone()));
+        let lists_tools = (self.is_transparent && upstream.is_some()).then(|| session.clone());
         let context = CallContext {
             principal: client.scope.to_string(),
             session,
@@ -73,7 +71,7 @@ impl Forwarder {
                 ProtocolMode::Stateful => client.info.version.clone(),
             },
             client_name: client.name(),
-            options: lists_tools.into_iter().collect(),
+            lists_tools,
             ..CallContext::default()
         };
         let head = Head::read(request);
@@ -109,7 +107,7 @@ impl Forwarder {
         request: Vec<u8>,
     ) -> Vec<u8> {
         let mut exchange = self.begin(origin, Some(server), &request);
-        exchange.context.options.push((FULL_LIST.to_owned(), String::new()));
+        exchange.context.full_list = true;
         self.forward_as(origin, server, exchange, request).await
     }
 

@@ -41,7 +41,7 @@ impl ExternalGuard {
             upstream: caller.upstream.clone(),
             protocol_version: caller.protocol_version.clone(),
             client_name: caller.client.clone().or_else(|| clients.get(&caller.session).cloned()),
-            options: caller.options(),
+            lists_tools: caller.server.clone(),
             ..CallContext::default()
         };
         drop(clients);
