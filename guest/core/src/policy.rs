@@ -36,5 +36,5 @@ pub fn endpoint_name(upstream: &str, name: &str) -> String {
 #[must_use]
 pub fn schema_digest() -> String {
     use sha2::{Digest, Sha256};
-    Sha256::digest(SCHEMA).iter().map(|byte| format!("{byte:02x}")).collect()
+    context_guard_protocol::to_hex(&Sha256::digest(SCHEMA))
 }

@@ -11,7 +11,7 @@ use crate::mcp::McpExchange;
 use crate::rest::{self, RestRequest};
 use crate::settings::{OverLimit, Settings};
 use crate::sse::{Event, Framer};
-use crate::{glob, header};
+use crate::{glob, header, to_hex};
 
 /// The state of an HTTP request and its response. The host calls a method at each step, as the
 /// [crate documentation](crate) describes. To repeat a step after loading store entries, the host
@@ -307,7 +307,7 @@ pub fn identify_caller(settings: &Settings, header: &dyn Fn(&str) -> Option<Stri
         "anonymous".to_owned()
     } else {
         let digest = Sha256::digest(credentials.join("\n"));
-        digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+        to_hex(digest.get(..16).unwrap_or(&digest))
     };
     Caller {
         principal,

@@ -63,6 +63,7 @@ mod filter;
 pub mod glob;
 mod head;
 pub mod header;
+mod hex;
 pub mod http;
 mod id;
 mod mcp;
@@ -82,6 +83,7 @@ pub use head::{
     CAPABILITIES_KEY, CLIENT_KEY, Envelope, Head, Kind, LOG_LEVEL_KEY, Parameters, SERVER_KEY,
     STATELESS_VERSION, SUBSCRIPTION_KEY, VERSION_KEY, is_stateless_version,
 };
+pub use hex::to_hex;
 pub use id::{RequestId, is_same_id};
 pub use pending::{MAX_PENDING_REQUESTS, PendingRequests};
 pub use request_fault::{RequestFault, request_fault};

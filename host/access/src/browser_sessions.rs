@@ -49,7 +49,7 @@ impl BrowserSessions {
     pub(crate) fn begin(&self, parts: &Parts) -> Option<String> {
         let mut random = [0_u8; 32];
         getrandom::fill(&mut random).ok()?;
-        let secret: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        let secret = context_guard_protocol::to_hex(&random);
         let mut sessions = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         sessions.retain(|session| session.end > now);

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use context_guard_protocol::to_hex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
@@ -52,8 +53,7 @@ impl Entry {
 }
 
 fn hash(key: &Secret) -> String {
-    let digest = Sha256::digest(key.expose().as_bytes());
-    digest.iter().fold(DIGEST_PREFIX.to_owned(), |hash, byte| hash + &format!("{byte:02x}"))
+    DIGEST_PREFIX.to_owned() + &to_hex(&Sha256::digest(key.expose().as_bytes()))
 }
 
 fn random<const N: usize>() -> Result<[u8; N]> {
@@ -85,7 +85,7 @@ pub fn create(path: &Path, name: &str) -> Result<Secret> {
             path.display()
         )));
     }
-    let id = random::<6>()?.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let id = to_hex(&random::<6>()?);
     let key = Secret::new(&format!("{PREFIX}{id}_{}", URL_SAFE_NO_PAD.encode(random::<32>()?)));
     file.keys.push(Entry { id, name: name.to_owned(), hash: hash(&key) });
     write(path, &file)?;

@@ -5,12 +5,13 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use context_guard_sealing::to_hex;
 use minisign_verify::{PublicKey, Signature};
 use ring::rand::{SecureRandom, SystemRandom};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{Error, MAX_BUNDLE_BYTES, Result, SecretKey, digest, hex, signed_keys};
+use crate::{Error, MAX_BUNDLE_BYTES, Result, SecretKey, digest, signed_keys};
 
 /// The version of the payload's format.
 const FORMAT: u32 = 1;
@@ -132,7 +133,7 @@ impl Bundle {
         SystemRandom::new()
             .fill(&mut salt)
             .map_err(|_| Error::Invalid("the system has no random numbers".to_owned()))?;
-        let mut bundle = Self { number, salt: hex(&salt), contents, digest: String::new() };
+        let mut bundle = Self { number, salt: to_hex(&salt), contents, digest: String::new() };
         bundle.digest = digest(&Payload::bytes(&bundle));
         Ok(bundle)
     }

@@ -67,14 +67,5 @@ fn with_path(path: &std::path::Path) -> impl FnOnce(std::io::Error) -> Error {
 /// Returns the SHA-256 digest of bytes, in hexadecimal.
 fn digest(bytes: &[u8]) -> String {
     use sha2::{Digest, Sha256};
-    hex(&Sha256::digest(bytes))
-}
-
-/// Returns bytes in hexadecimal.
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::new(), |mut hex, byte| {
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
+    context_guard_sealing::to_hex(&Sha256::digest(bytes))
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use context_guard_protocol::to_hex;
 
 use crate::{Error, Result, Secret};
 
@@ -58,8 +59,7 @@ pub fn read_or_create_secret(path: &Path) -> Result<Secret> {
     }
     let key = STANDARD.encode(random().map_err(file)?);
     // Clients start many servers at once. No other process may read a key that is half written.
-    let unique: String = random().map_err(file)?.iter().map(|byte| format!("{byte:02x}")).collect();
-    let draft = path.with_extension(unique);
+    let draft = path.with_extension(to_hex(&random().map_err(file)?));
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]

@@ -7,7 +7,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use context_guard_protocol::{Head, glob};
+use context_guard_protocol::{Head, glob, to_hex};
 use lru::LruCache;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -232,11 +232,7 @@ impl Cache {
 impl CacheKey {
     /// Returns the name of the answer in the shared store.
     fn name(&self) -> String {
-        use std::fmt::Write as _;
-        self.digest.iter().fold("answer-".to_owned(), |mut name, byte| {
-            let _ = write!(name, "{byte:02x}");
-            name
-        })
+        format!("answer-{}", to_hex(&self.digest))
     }
 }
 

@@ -2,8 +2,8 @@
 //! about a list of tools.
 
 use std::collections::HashSet;
-use std::fmt::Write as _;
 
+use context_guard_protocol::to_hex;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -56,12 +56,9 @@ pub(crate) fn names_in(facts: &Value, member: &str) -> HashSet<String> {
     names.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// Returns the version of a list of tools: the first 16 bytes of a digest, in hexadecimal.
+/// Returns the first 16 bytes of a digest, in hexadecimal, as a version of what was digested.
 pub(crate) fn version_of(digest: &[u8]) -> String {
-    digest.iter().take(16).fold(String::with_capacity(32), |mut version, byte| {
-        let _ = write!(version, "{byte:02x}");
-        version
-    })
+    to_hex(digest.get(..16).unwrap_or(digest))
 }
 
 /// Returns the guard's catalogue data for the gateway in a result, as raw JSON. `None` if it has

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use context_guard_config::{self as config, Config, Secret};
+use context_guard_sealing::to_hex;
 use sha2::{Digest, Sha256};
 
 use crate::cipher::Cipher;
@@ -184,7 +185,7 @@ fn folder(config: &Config) -> Result<PathBuf> {
 
 fn token_path(folder: &Path, upstream: &str, principal: &str) -> PathBuf {
     let digest = Sha256::digest(context(upstream, principal));
-    let digest: String = digest.iter().take(12).map(|byte| format!("{byte:02x}")).collect();
+    let digest = to_hex(digest.get(..12).unwrap_or(&digest));
     folder.join(format!("{upstream}-{digest}.token"))
 }
 

@@ -13,6 +13,8 @@
 //! ```
 #![forbid(unsafe_code)]
 
+use std::fmt::Write as _;
+
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce as UsedNonce, UnboundKey};
 use ring::hkdf::{HKDF_SHA256, Prk, Salt};
 use ring::rand::{SecureRandom, SystemRandom};
@@ -34,6 +36,16 @@ impl From<ring::error::Unspecified> for SealError {
     fn from(_: ring::error::Unspecified) -> Self {
         Self
     }
+}
+
+/// Returns bytes, such as a digest, as hexadecimal digits in lower case.
+#[must_use]
+pub fn to_hex(bytes: &[u8]) -> String {
+    let digits = String::with_capacity(bytes.len() * 2);
+    bytes.iter().fold(digits, |mut digits, byte| {
+        let _ = write!(digits, "{byte:02x}");
+        digits
+    })
 }
 
 /// Material from which keys are derived.

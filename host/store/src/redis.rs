@@ -18,6 +18,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use context_guard_sealing::to_hex;
 use redis::{FromRedisValue, Pipeline, RedisError};
 use sha2::{Digest, Sha256};
 use tokio::runtime::Runtime;
@@ -198,11 +199,8 @@ async fn probe(remote: Weak<Remote>, key: String) {
 /// Returns the hash tag of a principal: a digest of its name, because the server must not learn the
 /// name.
 fn tag(principal: &str) -> String {
-    use std::fmt::Write as _;
-    Sha256::digest(principal.as_bytes()).iter().take(10).fold(String::new(), |mut hex, byte| {
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
+    let digest = Sha256::digest(principal.as_bytes());
+    to_hex(digest.get(..10).unwrap_or(&digest))
 }
 
 /// Returns the call of a script with one key. The caller adds its arguments.

@@ -14,6 +14,7 @@ use super::client::{Client, MAX_WAITING_BYTES, Origin};
 use super::lists::MergedTools;
 use crate::admission::Admission;
 use crate::byte_channel::byte_channel;
+use crate::catalogue_tools::version_of;
 use crate::exchange::{Exchange, NextStep};
 use crate::message::{Head, member};
 use crate::protocol_mode::ClientInfo;
@@ -137,8 +138,7 @@ impl Aggregator {
         let revision = self.filter.revisions().choose(&exchange.context).number;
         let version = exchange.context.catalog_version.as_deref().unwrap_or_default();
         let hash = Sha256::digest(format!("{version}\n{revision}\n{prefix}\n{path}\n{query}"));
-        let hex: String = hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-        format!("\"{hex}\"")
+        format!("\"{}\"", version_of(&hash))
     }
 }
 

@@ -72,8 +72,7 @@ impl Webhook {
 }
 
 fn message_id(random: &[u8]) -> String {
-    let digits: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("msg_{digits}")
+    format!("msg_{}", context_guard_protocol::to_hex(random))
 }
 
 struct Sender {

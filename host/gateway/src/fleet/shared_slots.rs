@@ -1,7 +1,8 @@
 //! The shared permits (slots) of the fleet for requests in flight, which are counted in the store.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
+
+use context_guard_protocol::to_hex;
 
 use crate::fair_queue::{SLOT_LIFETIME, SharedSlots, SlotDemand, SlotFuture, SlotGrant};
 use crate::store::{CursorStore, SlotRequest};
@@ -19,11 +20,7 @@ impl StoredSlots {
         let mut random = [0u8; 8];
         // Without random numbers the process could not encrypt either, so the store has no use.
         let _ = getrandom::fill(&mut random);
-        let holder = random.iter().fold(String::new(), |mut hex, byte| {
-            let _ = write!(hex, "{byte:02x}");
-            hex
-        });
-        Self { store, holder, limit: count(limit) }
+        Self { store, holder: to_hex(&random), limit: count(limit) }
     }
 }
 
