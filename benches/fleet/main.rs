@@ -1,5 +1,5 @@
-//! A fleet measured: the commands to its store, reads of cursors at another replica, the throughput
-//! of three replicas, and the latency while Redis is killed or frozen, as a Markdown report.
+//! Measures a fleet, and prints a Markdown report: the commands to its store, reads of cursors at
+//! another replica, the throughput of three replicas, and the latency during faults of Redis.
 //!
 //! `cargo xtask bench fleet` builds the program, and runs this. Arguments name the parts to run.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench prints")]

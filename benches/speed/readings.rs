@@ -1,5 +1,5 @@
-//! Reads from the store: pages, selected fields and chunks, at the start and the end of a small
-//! snapshot and of the largest possible one, and queries over all records.
+//! Reads from the store: queries over all records, and pages, selected fields and chunks. They are
+//! at the start and the end of a small snapshot and of the largest possible one.
 
 use anyhow::{Context, Result, ensure};
 use context_guard_core::encoding::CursorFormat;

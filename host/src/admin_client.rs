@@ -38,7 +38,7 @@ impl AdminClient {
     /// that is not JSON becomes a string. The request has no body if `body` is null.
     ///
     /// Waits for at most 30 s for an answer to a `GET`, and five minutes for that to another
-    /// request, because a gateway compiles and tests a component before it answers.
+    /// request. A gateway compiles and tests a component before it answers.
     ///
     /// # Errors
     /// [`Error::Setup`] if the URL is invalid, the gateway cannot be reached, or it does not answer

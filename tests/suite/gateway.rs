@@ -149,8 +149,8 @@ fn mcporter_and_inspector_work() -> Result<()> {
     Ok(())
 }
 
-/// Returns the names of the tools on all pages of the list of two equal servers, `b` and `a`, with
-/// these settings of the gateway, and the client that read them.
+/// Returns the names of the tools on all pages of the list of two equal servers, `b` and `a`, and
+/// the client that read them. `settings` are those of the gateway.
 fn merged_names(settings: Value) -> Result<(Vec<String>, HttpClient, Gateway)> {
     let houses = |name: &str| -> Result<Value> {
         Ok(json!({"name": name, "command": [artifacts::property_server()?]}))

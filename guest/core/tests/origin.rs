@@ -1,4 +1,4 @@
-//! Records name the stored answers that cursors lead to, so that a host can attribute the cost of
+//! Records name the stored answers that cursors lead to. A host can then attribute the cost of
 //! follow-up reads to the call whose answer they continue.
 
 #![allow(clippy::indexing_slicing, reason = "serde_json gives null for what is missing")]

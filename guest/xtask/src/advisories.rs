@@ -1,6 +1,6 @@
 //! `cargo xtask advisories`: a snapshot of the RustSec advisory database, for checks without a
-//! network. The snapshot has the advisories for the crates in `Cargo.lock`, and the names of all
-//! crates with advisories, which tell when a new dependency makes the selection incomplete.
+//! network. The snapshot has the advisories for the crates in `Cargo.lock`. It also has the names
+//! of all crates with advisories, because a new dependency may make the selection incomplete.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

@@ -106,8 +106,8 @@ pub(crate) enum Bench {
         pause_ms: u32,
     },
     /// Measure a fleet with a release build: the commands to Redis for each kind of call, reads at
-    /// another replica, the throughput of three replicas, and latencies while Redis is killed or
-    /// frozen. Needs redis-server, and control groups of Linux. Prints the report of
+    /// another replica, the throughput of three replicas, and latencies during faults of Redis.
+    /// Needs redis-server, and control groups of Linux. Prints the report of
     /// benches/results/fleet.md.
     Fleet,
     /// Measure swaps of policy and component under many clients, next to a run without swaps. Fails

@@ -1,5 +1,5 @@
-//! Builds the program as it is released: it contains the list of its dependencies, its bytes do not
-//! depend on the folder of the build, and on Linux it runs with an old C library.
+//! Builds the program as it is released. It contains the list of its dependencies, and its bytes do
+//! not depend on the folder of the build. On Linux it runs with an old C library.
 
 use std::path::PathBuf;
 use std::process::Command;

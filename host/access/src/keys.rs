@@ -69,8 +69,8 @@ fn random<const N: usize>() -> Result<[u8; N]> {
 /// key, so the returned value is the only copy.
 ///
 /// # Errors
-/// [`Error::Config`] if the file cannot be read, parsed or written, [`Error::Setup`] if the name
-/// already has a key, and [`Error::Io`] if the system provides no random numbers.
+/// [`Error::Config`] if the file cannot be read, parsed or written. [`Error::Setup`] if the name
+/// already has a key. [`Error::Io`] if the system provides no random numbers.
 pub fn create(path: &Path, name: &str) -> Result<Secret> {
     let mut file = match std::fs::read_to_string(path) {
         Ok(text) => parse(path, &text)?,

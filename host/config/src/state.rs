@@ -46,8 +46,8 @@ pub fn history_file() -> Result<PathBuf> {
 /// readable only by its owner.
 ///
 /// # Errors
-/// [`Error::File`]. On Unix, also if another user than root and the owner of this process owns the
-/// file, or may write it, because that user could then forge cursors.
+/// [`Error::File`]. On Unix, also if a user other than root and the owner of this process owns the
+/// file or may write it. That user could forge cursors.
 pub fn read_or_create_secret(path: &Path) -> Result<Secret> {
     let file = |source| Error::File { path: path.to_owned(), source };
     match read(path) {

@@ -58,8 +58,8 @@ async fn readyz(State(gateway): State<Arc<Gateway>>, parts: Parts) -> Response {
 }
 
 /// Returns the part of the state that a request may see. A request that the admin endpoint does not
-/// admit, such as a load balancer's probe without a token, sees the readiness only, because the
-/// reason of a failure may contain secrets.
+/// admit sees the readiness only, because the reason of a failure may contain secrets. An example
+/// is a load balancer's probe without a token.
 fn visible_state(access: Option<&AdminAccess>, parts: &Parts, state: Value) -> Value {
     let is_admitted = access.is_some_and(|access| access.admit(peer(parts), parts).is_ok());
     if is_admitted { state } else { json!({"ready": state.get("ready")}) }

@@ -2,7 +2,7 @@
 //! low for scripts and sequences that the training texts lacked.
 //!
 //! A file has four parts. The first has the tokens of a run of 64 of each ASCII character, one byte
-//! each. The second has the tokens of each single character up to U+FFFF, and the third the maximum
+//! each. The second has the tokens of each single character up to U+FFFF. The third has the maximum
 //! tokens of each block of 64 characters above that. Their entries have two bits, with the number
 //! less one.
 //!

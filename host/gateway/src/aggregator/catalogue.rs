@@ -346,8 +346,8 @@ impl Aggregator {
     }
 }
 
-/// Adds a text to the answer to `call`, a call of a catalogue tool, that names the upstreams whose
-/// tools it does not know, if a tool may be missing for that reason. Errors of the protocol remain
+/// Adds the names of the upstreams whose tools are unknown to the answer to `call`, a call of a
+/// catalogue tool, if a tool may be missing for that reason. Errors of the protocol remain
 /// unchanged.
 fn with_unlisted(call: &Head<'_>, answer: Vec<u8>, unlisted: &[String]) -> Vec<u8> {
     let name = call.parameters().name.unwrap_or_default();

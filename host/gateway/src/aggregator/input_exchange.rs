@@ -29,7 +29,7 @@ impl Forwarder {
     /// client. Then sends the original request again, with the client's answers.
     ///
     /// # Errors
-    /// The error response for the client, if the client does not answer or reads too slowly, the
+    /// The error response for the client. The client does not answer or reads too slowly, the
     /// upstream requests input too many times, or the repeated request cannot be sent.
     pub(super) async fn request_input(
         &self,

@@ -168,8 +168,8 @@ impl SubscriptionFilter {
     }
 }
 
-/// Returns the rest of `uri` after `resource` if it names that resource or a part of it, because an
-/// update may name a part (MCP 2025-11-25, resource updated notification).
+/// Returns the rest of `uri` after `resource` if it names that resource or a part of it. An update
+/// may name a part (MCP 2025-11-25, resource updated notification).
 pub(super) fn part_of<'u>(uri: &'u str, resource: &str) -> Option<&'u str> {
     uri.strip_prefix(resource).filter(|rest| {
         rest.is_empty() || resource.ends_with('/') || rest.starts_with(['/', '?', '#'])

@@ -81,8 +81,8 @@ impl Catalogue<'_> {
     }
 }
 
-/// Returns the arguments with numbers instead of texts that are numbers, and with integers instead
-/// of equal numbers such as `5.0`, if the schema requires them.
+/// Returns the arguments with the numbers that the schema requires: numbers replace texts that are
+/// numbers, and integers replace equal numbers such as `5.0`.
 fn with_numbers(schema: &Json, mut arguments: Json) -> Json {
     let Json::Object(members) = &mut arguments else { return arguments };
     for (name, value) in members {

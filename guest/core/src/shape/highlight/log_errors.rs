@@ -101,7 +101,8 @@ struct Totals<'c> {
 
 impl Totals<'_> {
     /// Returns the number of entries that a group has in the whole text, and the number of entries
-    /// with the same words if no group before it has the same. 0 if a number says nothing new.
+    /// with the same words. A number that says nothing new is 0, such as the second after an
+    /// earlier group with the same words.
     fn next(&mut self, group: &MergedEntries<'_>) -> (usize, usize) {
         let before = match self.before.is_empty() {
             true => &0,
@@ -326,7 +327,7 @@ impl MergedEntries<'_> {
 
     /// Formats the first of the merged entries, with their number after its first line. `total` is
     /// the number of these entries in the whole text, and `alike` that of entries with the same
-    /// words. 0 if it is not written.
+    /// words. A number of 0 is not written.
     fn format(
         &self,
         highlights: &Highlights<'_>,

@@ -80,8 +80,9 @@ impl Lists {
         }
     }
 
-    /// Returns true if an upstream did not return this list in time within the last [`SLOW_FOR`],
-    /// or did not return any list to any client and none since. One client waits for it, not each.
+    /// Returns true if a request for this list timed out within the last [`SLOW_FOR`]. A timeout of
+    /// any other list of the upstream counts, too, unless the upstream has returned a list since.
+    /// One client waits for it, not each.
     pub(super) fn is_slow(&self, key: &RefetchKey) -> bool {
         let is_recent = |since: &Instant| since.elapsed() < SLOW_FOR;
         lock(&self.slow).get(key).is_some_and(is_recent)

@@ -6,8 +6,8 @@ use crate::message::{append_members, member, members, with_member};
 /// Returns a definition with schemas of type `object`, as MCP requires, and without members that
 /// are null. `None` if the definition needs no repair.
 ///
-/// An input schema that is missing or no object is replaced by one that accepts any arguments, and
-/// an output schema that is no object is removed. A schema of another type is not changed.
+/// An input schema that is missing or no object is replaced by one that accepts any arguments. An
+/// output schema that is no object is removed. A schema of another type is not changed.
 pub(super) fn tool(definition: &str) -> Option<String> {
     let mut repaired = definition.to_owned();
     for (name, value) in members(definition) {

@@ -188,8 +188,8 @@ fn has_words(raw: &[u8]) -> bool {
     raw.windows(3).filter(|window| is_between(window)).nth(1).is_some()
 }
 
-/// Returns true if a JSON string is a text of several lines with words, such as source code, or of
-/// many short lines, such as numbers. The lines of encoded data are longer.
+/// Returns true if a JSON string is a text of several lines with words (source code), or of many
+/// short lines (numbers). The lines of encoded data are longer.
 fn has_lines(raw: &[u8]) -> bool {
     const SAMPLE_BYTES: usize = 1_000;
     const MIN_SHORT_LINES: usize = 17;
