@@ -5,7 +5,7 @@ use std::process::Command;
 use anyhow::{Result, bail};
 
 use crate::build::{self, cargo, root, step};
-use crate::{advisories, docs, lint, tools, workflows};
+use crate::{advisories, docs, lint, package, tools, workflows};
 
 /// Runs every check that is not a test. With `offline`, security advisories
 /// are those of the snapshot alone.
@@ -33,6 +33,8 @@ pub(crate) fn rest(offline: bool) -> Result<()> {
     build::run(cargo().args(clippy).args(&native).arg("--all-targets").args(strict))?;
     // The suite is not a test that `--all-targets` selects, because it needs built artifacts.
     build::run(cargo().args(clippy).args(&native).args(["--test", "suite"]).args(strict))?;
+    // The packager is a program of its own, whose dependencies no other test needs.
+    build::run(cargo().args(clippy).args(package::PACKAGER).arg("--all-targets").args(strict))?;
     // What `cargo xtask run` builds leaves out optional parts.
     let lean = ["--package", "context-guard", "--no-default-features"];
     build::run(cargo().args(clippy).args(lean).args(strict))?;

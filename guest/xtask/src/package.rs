@@ -6,6 +6,10 @@ use anyhow::Result;
 use crate::build::{self, cargo};
 use crate::release;
 
+/// Cargo arguments that select the packager.
+pub(crate) const PACKAGER: [&str; 6] =
+    ["--package", "context-guard-xtask", "--features", "package", "--bin", "package"];
+
 /// Builds the packages in target/package. `arguments` are those of the program `package`. Without a
 /// built program among them, a release build for this machine is packaged.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
@@ -16,6 +20,5 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         let program = release::build(false)?;
         arguments.push(format!("--program={}={}", program.triple, program.file.display()));
     }
-    let package = ["--package", "context-guard-xtask", "--features", "package", "--bin", "package"];
-    build::run(cargo().args(["run", "--quiet"]).args(package).arg("--").args(arguments))
+    build::run(cargo().args(["run", "--quiet"]).args(PACKAGER).arg("--").args(arguments))
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 
 use crate::build::{self, Built, cargo, embed, root, step, target};
-use crate::{bench, check, command_line, debian, dist, fuzz, packages, tools};
+use crate::{bench, check, command_line, debian, dist, fuzz, package, packages, tools};
 
 /// The npm packages of the end-to-end tests. Versions are pinned, so that each update is a separate
 /// commit.
@@ -148,6 +148,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     step!("Running the unit tests.");
     // The test of the policy's schema needs this feature, which the end-to-end tests enable anyway.
     test(&["--features", "context-guard-core/schema"])?;
+    // In the selection above, its dependencies would enable features of others.
+    if !options.quick {
+        cargo_test(None, &[], &[package::PACKAGER.as_slice(), &["--"], &filter].concat())?;
+    }
     step!("Running the end-to-end tests.");
     test(&["--test", "suite"])?;
     if !options.quick && filter.is_empty() {
