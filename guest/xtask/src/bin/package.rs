@@ -31,7 +31,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 use clap::Parser;
 
-use archive::{Entry, sha256};
+use archive::{BEST, Entry, sha256};
 use kinds::{Input, Package};
 use oci::Layout;
 use sbom::Bills;
@@ -57,9 +57,16 @@ struct Arguments {
     /// The newest glibc that a program may need.
     #[arg(long, value_name = "VERSION", default_value = "2.28")]
     max_glibc: String,
-    /// Accept a program of any size, such as a development build.
+    /// Accept a development build: a program of any size, whose start may take long. The image has
+    /// the libraries of this machine, unless --image names a static program.
     #[arg(long)]
-    any_size: bool,
+    development: bool,
+    /// The level of compression, from 0 to 9.
+    #[arg(long, default_value_t = BEST, value_parser = clap::value_parser!(u32).range(0..=9))]
+    compression: u32,
+    /// The folder for the packages, whose former content is removed. The default is target/package.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
     /// The folder with the artifacts of `cargo xtask dist`. Without it, there are no wasm artifacts
     /// and no library for browsers.
     #[arg(long, value_name = "DIR")]
@@ -86,8 +93,8 @@ fn main() -> std::process::ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<()> {
-    let inputs = inputs::read(&arguments.program, &arguments.max_glibc)?;
-    let max = |bytes: usize| if arguments.any_size { usize::MAX } else { bytes };
+    let inputs = inputs::read(&arguments.program, &arguments.max_glibc, arguments.compression)?;
+    let max = |bytes: usize| if arguments.development { usize::MAX } else { bytes };
     for input in &inputs {
         let size = input.program.len();
         if size > max(MAX_BYTES) {
@@ -95,7 +102,7 @@ fn run(arguments: &Arguments) -> Result<()> {
             bail!("the program for {triple} has {size} bytes, more than {MAX_BYTES}");
         }
     }
-    let folder = build::target().join("package");
+    let folder = arguments.out.clone().unwrap_or_else(|| build::target().join("package"));
     if folder.exists() {
         std::fs::remove_dir_all(&folder)?;
     }
@@ -108,11 +115,16 @@ fn run(arguments: &Arguments) -> Result<()> {
     }
     let mut image = Layout::new();
     // The image has no libraries: a program with glibc would not start in it.
+    let development = arguments.development.then(|| inputs::own(&arguments.program, &inputs));
+    let development = development.transpose()?;
     let own = arguments.image.as_deref().map(|file| inputs::static_program(file, &inputs));
     let own = own.transpose()?;
     let musl = inputs.iter().find(|input| input.target.triple.ends_with("-musl"));
     if let Some(input) = own.as_ref().or(musl) {
-        image.add_image(input)?;
+        image.add_image(input, Vec::new())?;
+        write_layout(&folder.join("image"), image)?;
+    } else if let Some((input, file)) = &development {
+        image.add_image(input, inputs::libraries(file)?)?;
         write_layout(&folder.join("image"), image)?;
     } else {
         eprintln!("left out: the image: no static program (--image)");
@@ -131,12 +143,10 @@ fn run(arguments: &Arguments) -> Result<()> {
         );
     }
     if arguments.verify {
-        verify::all(&folder, &inputs)?;
+        verify::all(&folder, &inputs, arguments.development)?;
     }
     if arguments.measure {
-        let host = inputs::host_triple()?;
-        let own = arguments.program.iter().find_map(|pair| pair.strip_prefix(&format!("{host}=")));
-        measure::print(Path::new(own.context("there is no program for this machine")?))?;
+        measure::print(&inputs::own(&arguments.program, &inputs)?.1)?;
     }
     Ok(())
 }

@@ -11,6 +11,9 @@ use sha2::{Digest as _, Sha256};
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
+/// The level of compression of releases, which is the highest.
+pub(crate) const BEST: u32 = 9;
+
 /// A file in an archive.
 pub(crate) struct Entry {
     pub(crate) path: String,
@@ -60,16 +63,16 @@ fn header(mode: u32, size: u64) -> tar::Header {
 }
 
 /// Returns the bytes compressed with gzip, without a time.
-pub(crate) fn gzip(bytes: &[u8]) -> Result<Vec<u8>> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+pub(crate) fn gzip(bytes: &[u8], level: u32) -> Result<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::new(level));
     encoder.write_all(bytes)?;
     Ok(encoder.finish()?)
 }
 
 /// Returns the bytes compressed with xz: a quarter smaller than with gzip. `filter` prepares the
 /// machine code of a processor for compression.
-pub(crate) fn xz(bytes: &[u8], filter: Option<FilterType>) -> Result<Vec<u8>> {
-    let mut options = XzOptions::with_preset(9);
+pub(crate) fn xz(bytes: &[u8], filter: Option<FilterType>, level: u32) -> Result<Vec<u8>> {
+    let mut options = XzOptions::with_preset(level);
     if let Some(filter) = filter {
         options.prepend_pre_filter(filter, 0);
     }
@@ -81,11 +84,12 @@ pub(crate) fn xz(bytes: &[u8], filter: Option<FilterType>) -> Result<Vec<u8>> {
 }
 
 /// Returns a zip archive.
-pub(crate) fn zip(entries: &[Entry]) -> Result<Vec<u8>> {
+pub(crate) fn zip(entries: &[Entry], level: u32) -> Result<Vec<u8>> {
     let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
     for entry in entries {
         let options = SimpleFileOptions::default()
             .compression_method(CompressionMethod::Deflated)
+            .compression_level(Some(level.into()))
             .last_modified_time(zip::DateTime::default())
             .unix_permissions(if entry.is_executable { 0o755 } else { 0o644 });
         writer.start_file(&entry.path, options)?;
@@ -124,9 +128,9 @@ mod tests {
             [Entry::program("a/b/run", b"x"), Entry::file("a/b/text", "y"), Entry::file("c", "z")]
         };
         assert_eq!(tar(&entries()).unwrap(), tar(&entries()).unwrap());
-        assert_eq!(zip(&entries()).unwrap(), zip(&entries()).unwrap());
-        assert_eq!(gzip(b"abc").unwrap(), gzip(b"abc").unwrap());
-        let xz = || xz(b"abc", Some(FilterType::BcjX86)).unwrap();
+        assert_eq!(zip(&entries(), BEST).unwrap(), zip(&entries(), BEST).unwrap());
+        assert_eq!(gzip(b"abc", BEST).unwrap(), gzip(b"abc", BEST).unwrap());
+        let xz = || xz(b"abc", Some(FilterType::BcjX86), BEST).unwrap();
         assert_eq!(xz(), xz());
         let archive = ar(&[("odd", b"123"), ("even", b"12")]);
         assert_eq!(archive.len(), 8 + 60 + 4 + 60 + 2);

@@ -5,19 +5,14 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
+use super::archive::Entry;
 use super::build;
 use super::kinds::Input;
 use super::table::Target;
 
 /// Returns the programs of the arguments TRIPLE=FILE.
-pub(crate) fn read(programs: &[String], max_glibc: &str) -> Result<Vec<Input>> {
-    let mut pairs: Vec<(String, PathBuf)> = Vec::new();
-    for program in programs {
-        let (triple, file) = program
-            .split_once('=')
-            .with_context(|| format!("--program {program}: expected TRIPLE=FILE"))?;
-        pairs.push((triple.to_owned(), file.into()));
-    }
+pub(crate) fn read(programs: &[String], max_glibc: &str, level: u32) -> Result<Vec<Input>> {
+    let pairs = pairs(programs)?;
     let host = host_triple()?;
     let own = pairs.iter().find(|(triple, _)| *triple == host);
     let (_, own) = own.with_context(|| {
@@ -48,9 +43,30 @@ pub(crate) fn read(programs: &[String], max_glibc: &str) -> Result<Vec<Input>> {
             texts: texts.clone(),
             license: license.clone(),
             readme: readme.clone(),
+            level,
         });
     }
     Ok(inputs)
+}
+
+/// Returns the targets and the files of the arguments TRIPLE=FILE.
+fn pairs(programs: &[String]) -> Result<Vec<(String, PathBuf)>> {
+    let pair = |program: &String| {
+        let pair = program.split_once('=');
+        let (triple, file) =
+            pair.with_context(|| format!("--program {program}: expected TRIPLE=FILE"))?;
+        Ok((triple.to_owned(), PathBuf::from(file)))
+    };
+    programs.iter().map(pair).collect()
+}
+
+/// Returns the program for this machine, and its file.
+pub(crate) fn own(programs: &[String], inputs: &[Input]) -> Result<(Input, PathBuf)> {
+    let host = host_triple()?;
+    let file = pairs(programs)?.into_iter().find(|(triple, _)| *triple == host);
+    let input = inputs.iter().find(|input| input.target.triple == host);
+    let found = input.cloned().zip(file.map(|(_, file)| file));
+    found.with_context(|| format!("there is no program for {host}"))
 }
 
 /// Returns a static program for this machine, for an image without other files.
@@ -72,6 +88,21 @@ pub(crate) fn static_program(file: &Path, inputs: &[Input]) -> Result<Input> {
     }
     let program = std::fs::read(file)?;
     Ok(Input { program, glibc: None, ..own.clone() })
+}
+
+/// Returns the libraries that a program of this machine needs, with the loader that starts it.
+pub(crate) fn libraries(program: &Path) -> Result<Vec<Entry>> {
+    let output = Command::new("ldd").arg(program).output().context("ldd cannot be started")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let paths: Vec<&str> = text.split_whitespace().filter(|word| word.starts_with('/')).collect();
+    if !output.status.success() || paths.is_empty() {
+        bail!("ldd {}: no libraries: {}", program.display(), text.trim());
+    }
+    let entry = |path: &str| {
+        let bytes = std::fs::read(path).with_context(|| path.to_owned())?;
+        Ok(Entry::program(path.trim_start_matches('/'), &bytes))
+    };
+    paths.into_iter().map(entry).collect()
 }
 
 /// Returns the target of rustc for this machine.

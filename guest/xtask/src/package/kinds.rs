@@ -6,7 +6,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-use super::archive::{Entry, ar, gzip, sha256, tar, xz, zip};
+use super::archive::{BEST, Entry, ar, gzip, sha256, tar, xz, zip};
 use super::table::{LICENSE, REGISTRY_NAME, REPOSITORY, SUMMARY, TARGETS, Target, VERSION};
 
 /// The program for one target, and the texts that it generates.
@@ -20,6 +20,8 @@ pub(crate) struct Input {
     pub(crate) texts: Vec<(String, Vec<u8>)>,
     pub(crate) license: Vec<u8>,
     pub(crate) readme: Vec<u8>,
+    /// The level of compression, from 0 to 9.
+    pub(crate) level: u32,
 }
 
 /// A package: its file name and its bytes.
@@ -47,7 +49,7 @@ pub(crate) fn npm_program(input: &Input) -> Result<Package> {
         Entry::program(format!("package/bin/{}", input.target.program()), &input.program),
         Entry::file("package/LICENSE", input.license.clone()),
     ];
-    Ok((format!("{name}-{VERSION}.tgz"), gzip(&tar(&entries)?)?))
+    Ok((format!("{name}-{VERSION}.tgz"), gzip(&tar(&entries)?, input.level)?))
 }
 
 /// Returns the npm package `context-guard`: the library for browsers, if its files are given, and
@@ -75,7 +77,7 @@ pub(crate) fn npm_launcher(
         Entry::program("package/bin/context-guard.js", launcher),
     ];
     entries.extend(files);
-    Ok((format!("context-guard-{VERSION}.tgz"), gzip(&tar(&entries)?)?))
+    Ok((format!("context-guard-{VERSION}.tgz"), gzip(&tar(&entries)?, BEST)?))
 }
 
 /// Returns the Python wheel. Its script is the program itself, without Python.
@@ -107,7 +109,7 @@ pub(crate) fn wheel(input: &Input) -> Result<Package> {
     }
     record.push_str(&format!("{info}/RECORD,,\n"));
     entries.push(Entry::file(format!("{info}/RECORD"), record));
-    Ok((format!("context_guard-{VERSION}-{tag}.whl"), zip(&entries)?))
+    Ok((format!("context_guard-{VERSION}-{tag}.whl"), zip(&entries, input.level)?))
 }
 
 /// Returns the Debian package: the program, a systemd unit, manual pages and completions.
@@ -125,7 +127,7 @@ pub(crate) fn debian(input: &Input, architecture: &str) -> Result<Package> {
         Entry::file("./usr/share/doc/context-guard/copyright", copyright(&input.license)),
         Entry::file(
             "./usr/share/doc/context-guard/changelog.gz",
-            gzip(include_bytes!("../../../../CHANGELOG.md"))?,
+            gzip(include_bytes!("../../../../CHANGELOG.md"), BEST)?,
         ),
     ];
     for (name, text) in &input.texts {
@@ -140,7 +142,7 @@ pub(crate) fn debian(input: &Input, architecture: &str) -> Result<Package> {
                 "./usr/share/fish/vendor_completions.d/context-guard.fish",
                 text.clone(),
             ),
-            page => Entry::file(format!("./usr/share/man/man1/{page}.gz"), gzip(text)?),
+            page => Entry::file(format!("./usr/share/man/man1/{page}.gz"), gzip(text, BEST)?),
         });
     }
     let kilobytes = files.iter().map(|file| file.bytes.len()).sum::<usize>().div_ceil(1024);
@@ -158,12 +160,15 @@ pub(crate) fn debian(input: &Input, architecture: &str) -> Result<Package> {
             format!("{}  {path}\n", md5(&file.bytes))
         })
         .collect();
-    let control = gzip(&tar(&[
-        Entry::file("./control", control),
-        Entry::file("./conffiles", "/etc/context-guard/gateway.yaml\n"),
-        Entry::file("./md5sums", sums),
-    ])?)?;
-    let data = xz(&tar(&files)?, input.target.xz_filter())?;
+    let control = gzip(
+        &tar(&[
+            Entry::file("./control", control),
+            Entry::file("./conffiles", "/etc/context-guard/gateway.yaml\n"),
+            Entry::file("./md5sums", sums),
+        ])?,
+        BEST,
+    )?;
+    let data = xz(&tar(&files)?, input.target.xz_filter(), input.level)?;
     let archive =
         ar(&[("debian-binary", b"2.0\n"), ("control.tar.gz", &control), ("data.tar.xz", &data)]);
     Ok((format!("context-guard_{VERSION}_{architecture}.deb"), archive))
@@ -196,7 +201,7 @@ pub(crate) fn tarball(input: &Input) -> Result<Package> {
         let kind = if name.ends_with(".1") { "man" } else { "completions" };
         entries.push(Entry::file(format!("{folder}/{kind}/{name}"), text.clone()));
     }
-    Ok((format!("{folder}.tar.xz"), xz(&tar(&entries)?, input.target.xz_filter())?))
+    Ok((format!("{folder}.tar.xz"), xz(&tar(&entries)?, input.target.xz_filter(), input.level)?))
 }
 
 /// Returns the bundle for desktop clients: the gateway over stdio, with the user's gateway file.
@@ -245,7 +250,8 @@ pub(crate) fn mcpb(inputs: &[Input]) -> Result<Package> {
     });
     let mut entries = vec![Entry::file("manifest.json", format!("{manifest:#}\n"))];
     entries.extend(systems.iter().map(|input| Entry::program(path(input), &input.program)));
-    Ok((format!("context-guard-{VERSION}.mcpb"), zip(&entries)?))
+    let level = inputs.first().map_or(BEST, |input| input.level);
+    Ok((format!("context-guard-{VERSION}.mcpb"), zip(&entries, level)?))
 }
 
 /// Returns the digest of a package for checksums and manifests.

@@ -45,12 +45,12 @@ impl Layout {
         self.0
     }
 
-    /// Adds the image of one program. It has no shell and no libraries, so only a static program
-    /// runs in it.
-    pub(crate) fn add_image(&mut self, input: &Input) -> Result<()> {
+    /// Adds the image of one program. It has no shell and no other libraries than those given, so
+    /// that a static program runs without any.
+    pub(crate) fn add_image(&mut self, input: &Input, libraries: Vec<Entry>) -> Result<()> {
         let architecture =
             if input.target.triple.starts_with("aarch64") { "arm64" } else { "amd64" };
-        let files = tar(&[
+        let mut files = vec![
             Entry::program("usr/bin/context-guard", &input.program),
             Entry::file("usr/share/doc/context-guard/LICENSE", input.license.clone()),
             Entry::file("etc/passwd", "nobody:x:65534:65534:nobody:/:/sbin/nologin\n"),
@@ -58,9 +58,12 @@ impl Layout {
                 "etc/context-guard/gateway.yaml",
                 include_bytes!("../../../../packaging/gateway.yaml"),
             ),
-        ])?;
+        ];
+        files.extend(libraries);
+        let files = tar(&files)?;
         let diff = format!("sha256:{}", sha256(&files));
-        let layer = self.blob("application/vnd.oci.image.layer.v1.tar+gzip", gzip(&files)?);
+        let layer =
+            self.blob("application/vnd.oci.image.layer.v1.tar+gzip", gzip(&files, input.level)?);
         let config = json!({
             "architecture": architecture,
             "os": "linux",
@@ -106,6 +109,7 @@ impl Layout {
 
 #[cfg(test)]
 mod tests {
+    use super::super::archive::BEST;
     use super::super::table::Target;
     use super::*;
 
@@ -117,6 +121,7 @@ mod tests {
             texts: Vec::new(),
             license: b"license".to_vec(),
             readme: b"readme".to_vec(),
+            level: BEST,
         }
     }
 
@@ -133,7 +138,7 @@ mod tests {
     #[test]
     fn descriptors_lead_to_their_blobs() {
         let mut layout = Layout::new();
-        layout.add_image(&input()).unwrap();
+        layout.add_image(&input(), vec![Entry::file("lib/library.so", "library")]).unwrap();
         layout.add_wasm("component", b"\0asm".to_vec(), true);
         let files = layout.finish();
         let index = files.iter().find(|file| file.path == "index.json").unwrap();
