@@ -25,11 +25,13 @@ struct Installed {
     /// The command that starts it, such as that of a container. Empty for the program itself.
     launcher: Vec<OsString>,
     program: PathBuf,
+    /// The arguments that start the example server behind the guard. None for `wrap`.
+    guarded: Option<Vec<OsString>>,
 }
 
 impl Installed {
     fn direct(program: PathBuf) -> Self {
-        Self { launcher: Vec::new(), program }
+        Self { launcher: Vec::new(), program, guarded: None }
     }
 }
 
@@ -110,16 +112,38 @@ pub(crate) fn all(folder: &Path, inputs: &[Input], is_development: bool) -> Resu
         Ok(Installed::direct(to.join(&archive).join(target.program())))
     })?;
     verify("mcpb", &|| {
-        let to = empty("mcpb")?;
-        let bundle = file(&format!("context-guard-{VERSION}.mcpb"));
-        build::run(Command::new("python3").args(["-m", "zipfile", "-e"]).arg(bundle).arg(&to))?;
-        let manifest: Value = serde_json::from_slice(&std::fs::read(to.join("manifest.json"))?)?;
-        let entry = manifest.pointer("/server/entry_point").and_then(Value::as_str);
-        let program = to.join(entry.context("the manifest has no entry point")?);
-        #[cfg(unix)]
-        std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
-        Ok(Installed::direct(program))
+        bundle(&file(&format!("context-guard-{VERSION}.mcpb")), target.mcpb, &empty("mcpb")?)
     })
+}
+
+/// Unpacks an `.mcpb` bundle into the folder `to`, and returns the command of its manifest for a
+/// platform. The user's gateway file has the example server.
+fn bundle(file: &Path, platform: &str, to: &Path) -> Result<Installed> {
+    build::run(Command::new("python3").args(["-m", "zipfile", "-e"]).arg(file).arg(to))?;
+    let manifest: Value = serde_json::from_slice(&std::fs::read(to.join("manifest.json"))?)?;
+    let config = manifest.pointer("/server/mcp_config").context("the manifest has no command")?;
+    let gateway = to.join("gateway.yaml");
+    let values = [
+        ("${__dirname}", to.display().to_string()),
+        ("${user_config.gateway}", gateway.display().to_string()),
+    ];
+    let replaced = |text: &str| {
+        values.iter().fold(text.to_owned(), |text, (name, value)| text.replace(name, value))
+    };
+    let value = |name: &str| {
+        let special = config.pointer(&format!("/platform_overrides/{platform}/{name}"));
+        special.or_else(|| config.get(name)).with_context(|| format!("the manifest has no {name}"))
+    };
+    let program = PathBuf::from(replaced(value("command")?.as_str().unwrap_or_default()));
+    #[cfg(unix)]
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+    let arguments = value("args")?.as_array().into_iter().flatten();
+    let arguments = arguments.filter_map(Value::as_str).map(|text| replaced(text).into());
+    let guarded = Some(arguments.collect());
+    let upstream = json!({"name": "example", "command": [&program, "example-server"]});
+    // JSON is YAML.
+    std::fs::write(gateway, json!({"upstreams": [upstream]}).to_string())?;
+    Ok(Installed { launcher: Vec::new(), program, guarded })
 }
 
 /// Verifies that skopeo, which registries' users have, reads each artifact of the OCI layouts, and
@@ -203,13 +227,13 @@ fn image(layout: &Path, root: PathBuf) -> Result<Installed> {
     let launcher = ["unshare", "--map-root-user", "--mount", "sh", "-c", CONTAINER];
     let launcher = launcher.into_iter().map(OsString::from).chain([root.into_os_string()]);
     let launcher = launcher.collect();
-    Ok(Installed { launcher, program })
+    Ok(Installed { launcher, program, guarded: None })
 }
 
 /// Installs a package, and compares an answer with and without the guard.
 fn verify(kind: &str, max: Duration, install: &dyn Fn() -> Result<Installed>) -> Result<()> {
     let started = Instant::now();
-    let Installed { launcher, program } =
+    let Installed { launcher, program, guarded } =
         install().with_context(|| format!("{kind}: installation"))?;
     let run = |arguments: &[&OsStr]| {
         let launcher = launcher.iter().map(OsString::as_os_str);
@@ -218,8 +242,12 @@ fn verify(kind: &str, max: Duration, install: &dyn Fn() -> Result<Installed>) ->
     let own = program.as_os_str();
     let direct = run(&[own, "example-server".as_ref()]);
     let direct = direct.with_context(|| format!("{kind}: example server"))?;
-    let guarded = run(&[own, "wrap".as_ref(), "--".as_ref(), own, "example-server".as_ref()]);
-    let guarded = guarded.with_context(|| format!("{kind}: wrap"))?;
+    let wrap = ["wrap".as_ref(), "--".as_ref(), own, "example-server".as_ref()];
+    let arguments = guarded
+        .as_ref()
+        .map_or(wrap.to_vec(), |arguments| arguments.iter().map(OsString::as_os_str).collect());
+    let guarded = run(&[&[own], arguments.as_slice()].concat());
+    let guarded = guarded.with_context(|| format!("{kind}: {arguments:?}"))?;
     if guarded.len() * 2 > direct.len() {
         bail!(
             "{kind}: an answer of {} bytes has {} bytes behind the guard",
@@ -253,7 +281,11 @@ fn call(command: &[&OsStr]) -> Result<String> {
     let mut output = BufReader::new(child.stdout.take().context("no output")?);
     let mut answer = |message: Value| -> Result<String> {
         writeln!(input, "{message}")?;
+        // A notification has no answer.
         let mut line = String::new();
+        if message.get("id").is_none() {
+            return Ok(line);
+        }
         output.read_line(&mut line)?;
         Ok(line)
     };
@@ -264,6 +296,7 @@ fn call(command: &[&OsStr]) -> Result<String> {
     if !hello.contains("\"protocolVersion\"") {
         bail!("the handshake failed: {hello}");
     }
+    answer(json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))?;
     let tool = json!({"name": "list_bookings", "arguments": {}});
     let result = answer(json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": tool}));
     drop(input);
