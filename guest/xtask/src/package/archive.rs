@@ -11,6 +11,8 @@ use sha2::{Digest as _, Sha256};
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
+/// The time of all entries: the start of 2020. Debian refuses packages with files of 1970.
+const MODIFIED: u64 = 1_577_836_800;
 /// The level of compression of releases, which is the highest.
 pub(crate) const BEST: u32 = 9;
 
@@ -56,7 +58,7 @@ fn header(mode: u32, size: u64) -> tar::Header {
     let mut header = tar::Header::new_gnu();
     header.set_mode(mode);
     header.set_size(size);
-    header.set_mtime(0);
+    header.set_mtime(MODIFIED);
     header.set_uid(0);
     header.set_gid(0);
     header

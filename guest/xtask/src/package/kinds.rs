@@ -112,6 +112,13 @@ pub(crate) fn wheel(input: &Input) -> Result<Package> {
     Ok((format!("context_guard-{VERSION}-{tag}.whl"), zip(&entries, input.level)?))
 }
 
+/// The licence of the Debian package. Debian demands a reference to the text that all systems have.
+const COPYRIGHT: &str = "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n\n\
+     Files: *\nCopyright: 2026 the contributors of context-guard\nLicense: Apache-2.0\n \
+     The licence is in /usr/share/common-licenses/Apache-2.0 on Debian systems.\n";
+/// lintian takes the messages of the YAML parser, which is written in Rust, for the C library.
+const LINTIAN: &str = "context-guard: embedded-library libyaml *\n";
+
 /// Returns the Debian package: the program, a systemd unit, manual pages and completions.
 pub(crate) fn debian(input: &Input, architecture: &str) -> Result<Package> {
     let mut files = vec![
@@ -124,7 +131,8 @@ pub(crate) fn debian(input: &Input, architecture: &str) -> Result<Package> {
             "./etc/context-guard/gateway.yaml",
             include_bytes!("../../../../packaging/gateway.yaml"),
         ),
-        Entry::file("./usr/share/doc/context-guard/copyright", copyright(&input.license)),
+        Entry::file("./usr/share/doc/context-guard/copyright", COPYRIGHT),
+        Entry::file("./usr/share/lintian/overrides/context-guard", LINTIAN),
         Entry::file(
             "./usr/share/doc/context-guard/changelog.gz",
             gzip(include_bytes!("../../../../CHANGELOG.md"), BEST)?,
@@ -172,15 +180,6 @@ pub(crate) fn debian(input: &Input, architecture: &str) -> Result<Package> {
     let archive =
         ar(&[("debian-binary", b"2.0\n"), ("control.tar.gz", &control), ("data.tar.xz", &data)]);
     Ok((format!("context-guard_{VERSION}_{architecture}.deb"), archive))
-}
-
-fn copyright(license: &[u8]) -> Vec<u8> {
-    let head = "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n\n\
-                Files: *\nCopyright: the contributors of context-guard\nLicense: Apache-2.0\n";
-    let text = String::from_utf8_lossy(license);
-    let lines =
-        text.lines().map(|line| if line.is_empty() { " .".to_owned() } else { format!(" {line}") });
-    format!("{head}{}\n", Vec::from_iter(lines).join("\n")).into_bytes()
 }
 
 /// Returns the MD5 that the format of Debian packages demands.
