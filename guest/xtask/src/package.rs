@@ -23,7 +23,8 @@ pub(crate) fn check(program: &Path) -> Result<()> {
     build::run(Command::new("strip").arg("-o").arg(&stripped).arg(program))?;
     let program = format!("--program={}={}", release::host_triple()?, stripped.display());
     let out = format!("--out={}", folder.join("packages").display());
-    let development = ["--development", "--max-glibc=9.9", "--compression=1", "--verify"];
+    let development =
+        ["--development", "--max-glibc=9.9", "--compression=1", "--verify", "--validate"];
     packager(&[development.as_slice(), &[&program, &out]].concat())
 }
 

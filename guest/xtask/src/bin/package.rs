@@ -15,6 +15,9 @@ mod kinds;
 mod measure;
 #[path = "../package/oci.rs"]
 mod oci;
+#[allow(dead_code, reason = "shared with the task runner")]
+#[path = "../packages.rs"]
+mod packages;
 #[path = "../package/registries.rs"]
 mod registries;
 #[path = "../package/sbom.rs"]
@@ -23,6 +26,8 @@ mod sbom;
 mod signature;
 #[path = "../package/table.rs"]
 mod table;
+#[path = "../package/validators.rs"]
+mod validators;
 #[path = "../package/verify.rs"]
 mod verify;
 
@@ -36,6 +41,7 @@ use kinds::{Input, Package};
 use oci::Layout;
 use sbom::Bills;
 use table::{Target, VERSION};
+use validators::Tools;
 
 /// The maximum size of the program, and of its archive.
 const MAX_BYTES: usize = 25_000_000;
@@ -57,8 +63,9 @@ struct Arguments {
     /// The newest glibc that a program may need.
     #[arg(long, value_name = "VERSION", default_value = "2.28")]
     max_glibc: String,
-    /// Accept a development build: a program of any size, whose start may take long. The image has
-    /// the libraries of this machine, unless --image names a static program.
+    /// Accept a development build: a program of any size, whose start may take long. It is changed:
+    /// the list of its crates is added. The image has the libraries of this machine, unless --image
+    /// names a static program.
     #[arg(long)]
     development: bool,
     /// The level of compression, from 0 to 9.
@@ -77,6 +84,10 @@ struct Arguments {
     /// Install each package of this machine's target in an empty folder, and run it.
     #[arg(long)]
     verify: bool,
+    /// Check the packages with the validators of their formats, too: lintian, systemd-analyze and
+    /// mandoc of the system, and those of npm and PyPI, which are installed below target.
+    #[arg(long, requires = "verify")]
+    validate: bool,
     /// Measure start and memory of `wrap` with the program for this machine, on Linux.
     #[arg(long)]
     measure: bool,
@@ -93,6 +104,11 @@ fn main() -> std::process::ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<()> {
+    if arguments.development {
+        for (triple, file) in inputs::pairs(&arguments.program)? {
+            sbom::add_list(&file, &triple)?;
+        }
+    }
     let inputs = inputs::read(&arguments.program, &arguments.max_glibc, arguments.compression)?;
     let max = |bytes: usize| if arguments.development { usize::MAX } else { bytes };
     for input in &inputs {
@@ -143,7 +159,8 @@ fn run(arguments: &Arguments) -> Result<()> {
         );
     }
     if arguments.verify {
-        verify::all(&folder, &inputs, arguments.development)?;
+        let tools = arguments.validate.then(Tools::install).transpose()?;
+        verify::all(&folder, &inputs, arguments.development, tools.as_ref())?;
     }
     if arguments.measure {
         measure::print(&inputs::own(&arguments.program, &inputs)?.1)?;

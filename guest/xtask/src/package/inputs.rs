@@ -50,7 +50,7 @@ pub(crate) fn read(programs: &[String], max_glibc: &str, level: u32) -> Result<V
 }
 
 /// Returns the targets and the files of the arguments TRIPLE=FILE.
-fn pairs(programs: &[String]) -> Result<Vec<(String, PathBuf)>> {
+pub(crate) fn pairs(programs: &[String]) -> Result<Vec<(String, PathBuf)>> {
     let pair = |program: &String| {
         let pair = program.split_once('=');
         let (triple, file) =

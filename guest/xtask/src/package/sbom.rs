@@ -2,9 +2,13 @@
 //! program itself, and those of the component inside it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
+use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -54,6 +58,37 @@ fn contents(program: &[u8]) -> Result<Option<Contents>> {
     let mut text = String::new();
     flate2::read::ZlibDecoder::new(compressed).take(MAX_LIST_BYTES).read_to_string(&mut text)?;
     Ok(Some(serde_json::from_str(&text)?))
+}
+
+/// Adds the list that `cargo auditable` would store to a development build of the program, so that
+/// it has a bill of materials. Crates of build scripts are left out.
+pub(crate) fn add_list(program: &Path, triple: &str) -> Result<()> {
+    let crates = dependencies("context-guard", triple)?;
+    let ids: Vec<&Id> = crates.keys().collect();
+    let lock = locked(&std::fs::read_to_string(build::root().join("Cargo.lock"))?);
+    let list = crates.iter().map(|(id, used)| {
+        let used = used.iter().filter_map(|id| ids.iter().position(|known| *known == id));
+        let is_registry = lock.get(id).is_some_and(|known| known.checksum.is_some());
+        json!({
+            "name": id.0,
+            "version": id.1,
+            "source": if is_registry { "crates.io" } else { "local" },
+            "dependencies": used.collect::<Vec<_>>(),
+            "root": id.0 == "context-guard",
+        })
+    });
+    let list = json!({"packages": list.collect::<Vec<_>>()}).to_string();
+    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(list.as_bytes())?;
+    let file = program.with_extension("dep-v0");
+    std::fs::write(&file, encoder.finish()?)?;
+    let section = format!(".dep-v0={}", file.display());
+    build::run(
+        Command::new("objcopy")
+            .args(["--remove-section=.dep-v0", "--add-section"])
+            .arg(section)
+            .arg(program),
+    )
 }
 
 /// A crate in the resolved versions of the sources.
@@ -107,9 +142,14 @@ fn locked(text: &str) -> BTreeMap<Id, Known> {
 /// Returns the crates of the component with their dependencies. The component is built for another
 /// target, so the list of the program does not have them.
 fn component() -> Result<BTreeMap<Id, BTreeSet<Id>>> {
+    dependencies("context-guard-component", "wasm32-unknown-unknown")
+}
+
+/// Returns a crate of the workspace and all that it needs on a target, with their dependencies.
+fn dependencies(package: &str, triple: &str) -> Result<BTreeMap<Id, BTreeSet<Id>>> {
     let output = build::cargo()
-        .args(["tree", "--locked", "--package", "context-guard-component", "--edges", "normal"])
-        .args(["--target", "wasm32-unknown-unknown", "--prefix", "depth", "--format", " {p}"])
+        .args(["tree", "--locked", "--package", package, "--edges", "normal"])
+        .args(["--target", triple, "--prefix", "depth", "--format", " {p}"])
         .output()?;
     if !output.status.success() {
         bail!("cargo tree failed: {}", String::from_utf8_lossy(&output.stderr).trim());

@@ -16,6 +16,7 @@ use super::inputs::host_triple;
 use super::kinds::Input;
 use super::signature;
 use super::table::VERSION;
+use super::validators::{self, Tools};
 
 /// The maximum time from the start of an installation to the first guarded answer.
 const MAX_TIME: Duration = Duration::from_secs(60);
@@ -36,8 +37,13 @@ impl Installed {
 }
 
 /// Verifies the packages of this machine's target in `folder`. A development build may take longer
-/// to the first answer than a release.
-pub(crate) fn all(folder: &Path, inputs: &[Input], is_development: bool) -> Result<()> {
+/// to the first answer than a release. With `tools`, also validates them.
+pub(crate) fn all(
+    folder: &Path,
+    inputs: &[Input],
+    is_development: bool,
+    tools: Option<&Tools>,
+) -> Result<()> {
     let host = host_triple()?;
     let input = inputs.iter().find(|input| input.target.triple == host);
     let input = input.with_context(|| format!("there are no packages for {host}"))?;
@@ -48,10 +54,7 @@ pub(crate) fn all(folder: &Path, inputs: &[Input], is_development: bool) -> Resu
     }
     let target = input.target;
     let archive = target.archive();
-    let wheel = std::fs::read_dir(folder)?
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .find(|path| path.extension().is_some_and(|ending| ending == "whl"))
-        .context("there is no wheel")?;
+    let wheel = validators::file(folder, |name| name.ends_with(".whl"))?;
     let empty = |name: &str| -> Result<PathBuf> {
         let folder = prefix.join(name);
         std::fs::create_dir_all(&folder)?;
@@ -81,6 +84,15 @@ pub(crate) fn all(folder: &Path, inputs: &[Input], is_development: bool) -> Resu
         )?;
         Ok(Installed::direct(folder.join("bin/context-guard")))
     })?;
+    if let Some(tools) = tools {
+        verify("uvx", &|| {
+            let arguments = ["tool", "run", "--offline", "--quiet", "--from"].map(OsString::from);
+            let mut launcher = vec![tools.python("uv").into_os_string()];
+            launcher.extend(arguments);
+            launcher.push(wheel.clone().into_os_string());
+            Ok(Installed { launcher, program: "context-guard".into(), guarded: None })
+        })?;
+    }
     if let Some(architecture) = target.debian {
         verify("deb", &|| {
             let folder = empty("deb")?;
@@ -113,7 +125,8 @@ pub(crate) fn all(folder: &Path, inputs: &[Input], is_development: bool) -> Resu
     })?;
     verify("mcpb", &|| {
         bundle(&file(&format!("context-guard-{VERSION}.mcpb")), target.mcpb, &empty("mcpb")?)
-    })
+    })?;
+    tools.map_or(Ok(()), |tools| tools.validate(folder, &prefix, input))
 }
 
 /// Unpacks an `.mcpb` bundle into the folder `to`, and returns the command of its manifest for a
