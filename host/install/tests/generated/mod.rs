@@ -50,14 +50,17 @@ fn member(
         .prop_map(move |(a, b, c, value, d)| format!("{a}\"{name}\"{b}:{c}{value}{d}"))
 }
 
-fn server() -> impl Strategy<Value = String> {
-    let command = prop_oneof![
+fn program() -> impl Strategy<Value = String> {
+    prop_oneof![
         5 => Just("\"npx\"".to_owned()),
         1 => Just("\"/opt/my server/run\"".to_owned()),
         1 => Just("\"\\u006epx\"".to_owned()),
-    ];
+    ]
+}
+
+fn server() -> impl Strategy<Value = String> {
     let parts = (
-        member("command", command),
+        member("command", program()),
         prop::option::of(member("args", list())),
         prop::option::of(member("env", Just("{\"args\": [1], \"command\": null}".to_owned()))),
         prop::option::of(member("disabled", Just("true".to_owned()))),
@@ -73,21 +76,72 @@ fn server() -> impl Strategy<Value = String> {
     )
 }
 
-fn json_file() -> impl Strategy<Value = String> {
-    let servers = prop::collection::vec((blank(), server(), blank()), 0..5);
-    (servers, blank(), any::<bool>(), any::<bool>()).prop_map(|(servers, space, comma, mark)| {
+/// Servers in the form of earlier versions of Zed, whose command is an object.
+fn nested_server() -> impl Strategy<Value = String> {
+    let parts =
+        (member("path", program()), prop::option::of(member("args", list())), any::<bool>());
+    let command = parts.prop_map(|(path, args, is_first)| {
+        let (path, args) = (Some(path), args);
+        let members = if is_first { [path, args] } else { [args, path] };
+        format!("{{{}}}", members.into_iter().flatten().collect::<Vec<_>>().join(","))
+    });
+    (member("command", command), prop::option::of(member("settings", Just("{}".to_owned()))))
+        .prop_map(|(command, settings)| {
+            let members = [settings, Some(command)].into_iter().flatten().collect::<Vec<_>>();
+            format!("{{{}}}", members.join(","))
+        })
+}
+
+/// Objects of servers, by name.
+fn container(server: BoxedStrategy<String>) -> impl Strategy<Value = String> {
+    let servers = prop::collection::vec((blank(), server, blank()), 0..5);
+    (servers, any::<bool>()).prop_map(|(servers, comma)| {
         let members: Vec<String> = servers
             .iter()
             .enumerate()
             .map(|(at, (a, server, b))| format!("{a}\"s{at}\":{server}{b}"))
             .collect();
         let comma = if comma && !members.is_empty() { "," } else { "" };
-        let mark = if mark { "\u{feff}" } else { "" };
-        format!(
-            "{mark}{space}{{\"theme\":1,{space}\"mcpServers\":{space}{{{}{comma}}}}}{space}",
-            members.join(",")
-        )
+        format!("{{{}{comma}}}", members.join(","))
     })
+}
+
+/// Files with a container of servers at each path.
+fn json_file(
+    paths: &'static [&'static [&'static str]],
+    server: BoxedStrategy<String>,
+) -> impl Strategy<Value = String> {
+    let containers = prop::collection::vec(container(server), paths.len());
+    (containers, blank(), any::<bool>()).prop_map(|(containers, space, mark)| {
+        let members = paths.iter().zip(containers).map(|(path, container)| {
+            let member = |value: String, name: &&str| format!("{space}\"{name}\":{space}{value}");
+            let (last, folders) = path.split_last().unwrap();
+            let inner = member(container, last);
+            folders.iter().rev().fold(inner, |inner, name| member(format!("{{{inner}}}"), name))
+        });
+        let members = members.collect::<Vec<_>>().join(",");
+        let mark = if mark { "\u{feff}" } else { "" };
+        format!("{mark}{space}{{\"theme\":1,{members}}}{space}")
+    })
+}
+
+/// Cursor, Claude Desktop, Gemini CLI and Windsurf.
+fn common_file() -> impl Strategy<Value = String> {
+    json_file(&[&["mcpServers"]], server().boxed())
+}
+
+fn claude_code_file() -> impl Strategy<Value = String> {
+    let paths: &[&[&str]] = &[&["mcpServers"], &["projects", "/home/ada", "mcpServers"]];
+    json_file(paths, server().boxed())
+}
+
+fn vscode_file() -> impl Strategy<Value = String> {
+    json_file(&[&["servers"], &["mcp", "servers"]], server().boxed())
+}
+
+fn zed_file() -> impl Strategy<Value = String> {
+    let server = prop_oneof![server(), nested_server()];
+    json_file(&[&["context_servers"]], server.boxed())
 }
 
 fn toml_list() -> impl Strategy<Value = String> {
@@ -195,11 +249,26 @@ fn check_endpoint(client: Client, text: &str) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn undo_inverts_install_of_json(text in json_file()) {
+    fn undo_inverts_install_of_json(text in common_file()) {
         check(Client::Cursor, &text)?;
+    }
+
+    #[test]
+    fn undo_inverts_install_of_projects(text in claude_code_file()) {
+        check(Client::ClaudeCode, &text)?;
+    }
+
+    #[test]
+    fn undo_inverts_install_of_two_containers(text in vscode_file()) {
+        check(Client::VsCode, &text)?;
+    }
+
+    #[test]
+    fn undo_inverts_install_of_nested_commands(text in zed_file()) {
+        check(Client::Zed, &text)?;
     }
 
     #[test]
@@ -208,8 +277,23 @@ proptest! {
     }
 
     #[test]
-    fn undo_inverts_endpoints_of_json(text in json_file()) {
+    fn undo_inverts_endpoints_of_json(text in common_file()) {
         check_endpoint(Client::Cursor, &text)?;
+    }
+
+    #[test]
+    fn undo_inverts_endpoints_of_projects(text in claude_code_file()) {
+        check_endpoint(Client::ClaudeCode, &text)?;
+    }
+
+    #[test]
+    fn undo_inverts_endpoints_of_two_containers(text in vscode_file()) {
+        check_endpoint(Client::VsCode, &text)?;
+    }
+
+    #[test]
+    fn undo_inverts_endpoints_of_nested_commands(text in zed_file()) {
+        check_endpoint(Client::Zed, &text)?;
     }
 
     #[test]
