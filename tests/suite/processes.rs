@@ -197,6 +197,22 @@ fn sessions_without_requests_start_no_process() -> Result<()> {
 }
 
 #[test]
+fn servers_are_listed_at_the_start_with_few_places() -> Result<()> {
+    let server =
+        |at: usize| json!({"name": format!("s{at}"), "command": ["node", script(), "--polite"]});
+    let servers: Vec<Value> = (0..5).map(server).collect();
+    let gateway = Gateway::start(json!(servers), json!({"limits": {"processes": 4}}))?;
+    wait_until("one start of each server", || {
+        Ok((0..5).map(|at| starts(&gateway, &format!("s{at}"))).sum::<Result<u64>>()? == 5)
+    })?;
+    wait_until("the tools of each server", || {
+        let (_, body) = gateway.get_admin("/admin/v1/catalogue/servers")?;
+        Ok(body.matches("tool_count").count() == 5)
+    })?;
+    Ok(())
+}
+
+#[test]
 fn client_software_of_a_principal_shares_a_process() -> Result<()> {
     let gateway = gateway(json!({"isolation": "principal"}), &[])?;
     let mut servers = Vec::new();

@@ -51,6 +51,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use self::catalogue::Catalogues;
@@ -79,8 +80,8 @@ use crate::telemetry::Recorder;
 /// The maximum pause between two searches for idle sessions, connections and pending inputs.
 const MAX_SWEEP_PAUSE: Duration = Duration::from_secs(20);
 
-/// The number of processes that must be allowed for each upstream before the gateway starts its own
-/// ones. The remaining processes are for clients.
+/// The share of the allowed processes that the gateway starts for itself at one time, as a divisor.
+/// The remaining processes are for clients.
 const WARM_SHARE: usize = 4;
 
 /// The part of the gateway that serves clients from several upstreams, as one MCP server.
@@ -98,8 +99,8 @@ pub(crate) struct Aggregator {
     filter: Arc<Filter>,
     recorder: Arc<Recorder>,
     max_idle: Duration,
-    /// True if the process limit is high enough to start each upstream before a client asks.
-    can_warm: bool,
+    /// The maximum number of upstreams that are read at one time before a client asks.
+    max_warming: usize,
     /// A token that is cancelled when the gateway stops, which ends long-lived streams.
     closing: CancellationToken,
     /// The tag of this replica, which begins the ids of connections over HTTP+SSE.
@@ -118,7 +119,7 @@ impl Aggregator {
     ) -> Self {
         let max_sessions = NonZeroUsize::new(config.limits.sessions).unwrap_or(NonZeroUsize::MIN);
         let max_idle = Duration::from_secs(config.limits.session_idle_seconds);
-        let can_warm = config.limits.processes >= WARM_SHARE * servers.len();
+        let max_warming = (config.limits.processes / WARM_SHARE).max(1);
         let router = Arc::new(Router::new(&servers, config.is_prefixed()));
         let names = servers.iter().map(|server| server.name.clone()).collect();
         let connections = Arc::new(Connections::new(servers, Arc::clone(&filter), max_sessions));
@@ -149,7 +150,7 @@ impl Aggregator {
             filter,
             recorder,
             max_idle,
-            can_warm,
+            max_warming,
             closing,
             tag,
         }
@@ -161,15 +162,21 @@ impl Aggregator {
     }
 
     /// Reads the lists of all upstreams that need no credentials of a client, so that they are
-    /// known before the first request. Does nothing if the process limit is too low, and for a
-    /// single upstream whose lists pass unchanged.
+    /// known before the first request. Does nothing for a single upstream whose lists pass
+    /// unchanged.
     pub(crate) async fn warm(self: Arc<Self>) {
-        if self.forwarder.is_transparent || !self.can_warm {
+        if self.forwarder.is_transparent {
             return;
         }
         let servers = self.connections.servers.iter().enumerate();
         let open = servers.filter(|(_, upstream)| !upstream.needs_credentials());
-        join_all(open.map(|(server, _)| self.lists.warm(server))).await;
+        let turns = &Semaphore::new(self.max_warming);
+        let warming = open.map(async |(server, _)| {
+            // The semaphore is never closed.
+            let _turn = turns.acquire().await;
+            self.lists.warm(server).await;
+        });
+        join_all(warming).await;
     }
 
     /// Ends the session with this id, cancels its requests and closes its connections.

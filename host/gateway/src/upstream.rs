@@ -52,9 +52,12 @@ pub(crate) enum Failure {
     /// The upstream is unreachable, or closed the connection.
     #[error("{0}")]
     Unavailable(String),
-    /// The upstream refuses the client, or has no capacity for it.
+    /// The upstream refuses the client.
     #[error("{0}")]
     Refused(String),
+    /// The gateway has no place for the process or the request now.
+    #[error("{0}")]
+    NoCapacity(String),
     /// The upstream has ended the session and has not processed the request.
     #[error("{0}")]
     SessionEnded(String),
@@ -121,6 +124,7 @@ impl Failure {
         match self {
             Self::Unavailable(_)
             | Self::Refused(_)
+            | Self::NoCapacity(_)
             | Self::SessionEnded(_)
             | Self::InvalidAnswer(_) => reply::UPSTREAM_UNAVAILABLE,
             Self::Timeout(_) => reply::UPSTREAM_TIMEOUT,

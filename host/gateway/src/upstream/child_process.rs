@@ -60,7 +60,7 @@ impl ChildProcess {
             Failure::Unavailable(format!("The upstream `{name}` cannot be started: {reason}."))
         };
         let place = server.processes.enter(name, owner, inbox).await;
-        let place = place.map_err(|reason| Failure::Refused(failed(reason).to_string()))?;
+        let place = place.map_err(|reason| Failure::NoCapacity(failed(reason).to_string()))?;
         let mut command = command(server).map_err(failed)?;
         let mut tree = ProcessTree::spawn(&mut command).map_err(|error| {
             failed(format!("`{}`: {error}", command.as_std().get_program().display()))

@@ -17,9 +17,8 @@ use crate::protocol_mode::{ClientInfo, ProtocolMode};
 /// authenticated callers begin with their kind, such as `key:`.
 const EVERYBODY: &str = "all callers";
 
-/// The time after which a starting process exchanges its start permit for that of a slow one. If
-/// there is none, it returns its permit after the same time again: processes that have started for
-/// so long rather hang than need the processor.
+/// The time after which a starting process exchanges its start permit for that of a slow one, as
+/// soon as there is one. The time limit of the handshake bounds its wait.
 const MAX_START_TURN: Duration = Duration::from_secs(5);
 
 impl UpstreamServer {
@@ -40,11 +39,11 @@ impl UpstreamServer {
         } else {
             self.circuit.check()?;
         }
-        let opened = self.open_in_any_mode(preferred, client, caller).await;
+        let opened = self.open_in_any_mode(preferred, client, caller, is_call).await;
         match &opened {
             Ok(_) => self.succeeded(),
             // A refusal of this client must not keep others from the upstream.
-            Err(Failure::Refused(_)) => {}
+            Err(Failure::Refused(_) | Failure::NoCapacity(_)) => {}
             Err(failure) => {
                 if is_call {
                     self.failed(failure);
@@ -63,6 +62,7 @@ impl UpstreamServer {
         preferred: ProtocolMode,
         client: &ClientInfo,
         caller: &CallerHeaders,
+        is_call: bool,
     ) -> Result<Arc<UpstreamConnection>, Failure> {
         let other = match preferred {
             ProtocolMode::Stateful => ProtocolMode::Stateless,
@@ -73,7 +73,7 @@ impl UpstreamServer {
             if self.speaks(mode) == Some(false) {
                 continue;
             }
-            match self.open_in_mode(mode, client, caller).await {
+            match self.open_in_mode(mode, client, caller, is_call).await {
                 Ok(connection) => {
                     // Servers of some SDKs exit on a request that they do not expect before
                     // `initialize`. Each later process would end in the same way.
@@ -102,6 +102,7 @@ impl UpstreamServer {
         mode: ProtocolMode,
         client: &ClientInfo,
         caller: &CallerHeaders,
+        is_call: bool,
     ) -> Result<Arc<UpstreamConnection>, Failure> {
         let limits = &self.config.limits;
         let opened = match &self.http {
@@ -110,16 +111,17 @@ impl UpstreamServer {
                 let (inbox, is_shared) = (self.new_inbox(), self.isolation == Isolation::Shared);
                 let owner = if is_shared { &EVERYBODY.into() } else { &caller.owner };
                 // The waits for a turn and for the place of a process are no part of the handshake.
-                let turn = self.processes.starting().await;
+                let turn = self.processes.starting(is_call).await;
                 let process = ChildProcess::start(self, owner, &inbox).await?;
                 let (server, transport) = (Arc::clone(self), Transport::Process(process));
                 let handshake =
                     UpstreamConnection::handshake(server, mode, client, transport, inbox);
                 let mut handshake = pin!(timeout(limits.start(), handshake));
-                // Servers that start slowly must not delay all others.
+                // Servers that start slowly must not delay all others. Without a limit for them, a
+                // loaded machine would start ever more, and none in time.
                 let slow_turn = async {
                     tokio::time::sleep(MAX_START_TURN).await;
-                    timeout(MAX_START_TURN, self.processes.starting_slowly()).await
+                    self.processes.starting_slowly().await
                 };
                 tokio::select! {
                     opened = &mut handshake => opened,
@@ -158,7 +160,7 @@ impl UpstreamServer {
     ) -> Option<bool> {
         if self.speaks(mode).is_none() {
             // The attempt records its result in the known modes.
-            let _ = self.open_in_mode(mode, &ClientInfo::gateway(), caller).await;
+            let _ = self.open_in_mode(mode, &ClientInfo::gateway(), caller, true).await;
         }
         self.speaks(mode)
     }

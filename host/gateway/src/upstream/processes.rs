@@ -42,6 +42,8 @@ pub(crate) struct Processes {
     exited: Notify,
     /// The permits of starting processes.
     starting: Semaphore,
+    /// The permits of processes that start for a call. They do not wait behind those for lists.
+    starting_for_calls: Semaphore,
     /// The permits of processes that start slowly.
     starting_slowly: Semaphore,
     /// The program that starts commands in a sandbox. Unset if there is none.
@@ -99,6 +101,7 @@ impl Processes {
             running: Mutex::default(),
             exited: Notify::new(),
             starting: Semaphore::new(processors * STARTING_PER_PROCESSOR),
+            starting_for_calls: Semaphore::new(processors * STARTING_PER_PROCESSOR),
             starting_slowly: Semaphore::new(processors * SLOW_PER_PROCESSOR),
             launcher: OnceLock::new(),
         })
@@ -115,11 +118,12 @@ impl Processes {
     }
 
     /// Waits for a start permit, which is returned when the result is dropped. `None` if the
-    /// gateway stops.
-    pub(super) async fn starting(&self) -> Option<SemaphorePermit<'_>> {
+    /// gateway stops. `is_call` is true if a client's call waits for the process.
+    pub(super) async fn starting(&self, is_call: bool) -> Option<SemaphorePermit<'_>> {
+        let permits = if is_call { &self.starting_for_calls } else { &self.starting };
         tokio::select! {
-            // The semaphore is never closed.
-            permit = self.starting.acquire() => permit.ok(),
+            // The semaphores are never closed.
+            permit = permits.acquire() => permit.ok(),
             () = self.stop.cancelled() => None,
         }
     }
@@ -329,7 +333,7 @@ mod tests {
         // All permits are taken: nobody waits for one after the end.
         let all = u32::try_from(processes.starting.available_permits()).unwrap();
         let _all = processes.starting.acquire_many(all).await.unwrap();
-        assert!(processes.starting().await.is_none());
+        assert!(processes.starting(false).await.is_none());
         drop(place);
         (&mut ended).await.unwrap();
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::value::RawValue;
 use tokio::task::JoinError;
 use tokio_util::task::AbortOnDropHandle;
-use tracing::debug;
+use tracing::{debug, info};
 
 use super::{Lists, request_meta};
 use crate::aggregator::audience::Audience;
@@ -65,7 +65,15 @@ impl Lists {
             Ok(fetched) => {
                 lock(&self.slow).pop(&key);
                 lock(&self.slow_servers).remove(&server);
-                fetched.unwrap_or_else(|error| Err(ended(&error)))
+                match fetched.unwrap_or_else(|error| Err(ended(&error))) {
+                    // The upstream is not at fault, so its last list still holds.
+                    Err(failure @ Failure::NoCapacity(_)) => {
+                        let again = self.start_fetch(client.clone(), server, kind, meta);
+                        self.announce_later(client, server, kind, known.clone(), again);
+                        known.ok_or(failure)
+                    }
+                    fetched => fetched,
+                }
             }
             Err(_) => {
                 if wait == UNKNOWN_TIMEOUT {
@@ -200,7 +208,11 @@ impl Lists {
                 Ok(list) => return Some(list),
                 Err(failure) => failure,
             };
-            debug!("cannot list {} yet: {failure}", kind.member);
+            if matches!(failure, Failure::NoCapacity(_)) {
+                info!("cannot list {} yet: {failure}", kind.member);
+            } else {
+                debug!("cannot list {} yet: {failure}", kind.member);
+            }
             loop {
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(MAX_RETRY_PAUSE);

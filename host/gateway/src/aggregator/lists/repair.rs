@@ -4,7 +4,7 @@
 use crate::message::{append_members, member, members, with_member};
 
 /// Returns a definition with schemas of type `object`, as MCP requires, and without members that
-/// are null. `None` if the definition needs no repair.
+/// are null, also in annotations. `None` if the definition needs no repair.
 ///
 /// An input schema that is missing or no object is replaced by one that accepts any arguments. An
 /// output schema that is no object is removed. A schema of another type is not changed.
@@ -13,6 +13,17 @@ pub(super) fn tool(definition: &str) -> Option<String> {
     for (name, value) in members(definition) {
         if value.get() == "null" {
             repaired = with_member(&repaired, &name, None);
+        }
+    }
+    for name in ["annotations", "execution"] {
+        let object = member(&repaired, name).map(|object| object.get().to_owned());
+        if let Some(object) = object.filter(|object| object.starts_with('{')) {
+            let nulls = members(&object).into_iter().filter(|(_, value)| value.get() == "null");
+            let plain =
+                nulls.fold(object.clone(), |plain, (name, _)| with_member(&plain, &name, None));
+            if plain != object {
+                repaired = with_member(&repaired, name, Some(&plain));
+            }
         }
     }
     match member(&repaired, "inputSchema").map(|schema| schema.get().to_owned()) {
@@ -65,6 +76,12 @@ mod tests {
                 r#"{"name":"a","title":null,"inputSchema":{"type":"object"},"outputSchema":{}}"#,
                 Some(
                     r#"{"name":"a","inputSchema":{"type":"object"},"outputSchema":{"type":"object"}}"#,
+                ),
+            ),
+            (
+                r#"{"name":"a","annotations":{"destructiveHint":null,"readOnlyHint":true},"inputSchema":{"type":"object"}}"#,
+                Some(
+                    r#"{"name":"a","annotations":{"readOnlyHint":true},"inputSchema":{"type":"object"}}"#,
                 ),
             ),
             (r#"{"name":"a","inputSchema":{"type":"array"}}"#, None),
