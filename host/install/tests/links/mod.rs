@@ -78,6 +78,15 @@ fn page_has_the_generated_links() {
     }
 }
 
+#[test]
+fn readme_has_a_generated_line() {
+    let readme = include_str!("../../../../README.md");
+    let lines = readme.lines().filter_map(|line| line.strip_prefix("`claude mcp add "));
+    let lines: Vec<&str> = lines.filter_map(|line| line.split('`').next()).collect();
+    let generated = claude_line(&SERVERS[1]);
+    assert_eq!(lines, [generated.strip_prefix("claude mcp add ").unwrap()]);
+}
+
 /// Decodes %XX, as `decodeURIComponent` does.
 fn decode(text: &str) -> String {
     let mut bytes = Vec::new();
