@@ -28,9 +28,9 @@ const NOT_RUN: [&str; 11] = [
 const READERS_SERVER: &str = "node dist/index.js";
 
 /// A fenced block: its language, and its lines.
-struct Block {
-    language: String,
-    text: String,
+pub(crate) struct Block {
+    pub(crate) language: String,
+    pub(crate) text: String,
 }
 
 /// Returns the documents for users, except for generated ones.
@@ -49,7 +49,7 @@ fn documents() -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-fn blocks(document: &Path) -> Result<Vec<Block>> {
+pub(crate) fn blocks(document: &Path) -> Result<Vec<Block>> {
     let text = std::fs::read_to_string(document)?;
     let mut found: Vec<Block> = Vec::new();
     let mut open = false;

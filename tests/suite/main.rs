@@ -79,6 +79,7 @@ mod stories;
 mod subscriptions;
 mod summaries;
 mod swap;
+mod tutorial;
 mod upstream_certificates;
 mod vectors;
 mod wasi_http;
