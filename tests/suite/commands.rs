@@ -50,6 +50,10 @@ fn shape_cursor_works_in_another_run() -> Result<()> {
     let second = program(&home, &["shape", &file, "--cursor", cursor], "")?;
     let second: Value = serde_json::from_slice(&second.stdout)?;
     ensure!(second["bookings"][0]["id"] == 20, "{second}");
+    // One cursor in 64 begins with a hyphen, and is no option.
+    let unknown = program(&home, &["shape", &file, "--cursor", "-wlfjuHkGDH_5rwFFBRxPBnFSKw"], "")?;
+    let error = text(&unknown.stderr) + &text(&unknown.stdout);
+    ensure!(error.contains("cursor") && !error.contains("unexpected argument"), "{error}");
     std::fs::remove_dir_all(home)?;
     Ok(())
 }

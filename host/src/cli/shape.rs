@@ -45,7 +45,7 @@ pub(crate) struct Shape {
     #[arg(long)]
     limit: Option<u64>,
     /// A cursor from an earlier page of the same file.
-    #[arg(long, conflicts_with = "all")]
+    #[arg(long, conflicts_with = "all", allow_hyphen_values = true)]
     cursor: Option<String>,
     #[command(flatten)]
     query: Query,
@@ -67,10 +67,10 @@ struct Query {
     #[arg(long)]
     path: Option<String>,
     /// A condition on records: `status=open AND price>=10 order by price desc`.
-    #[arg(long = "where", value_name = "TESTS")]
+    #[arg(long = "where", value_name = "TESTS", allow_hyphen_values = true)]
     condition: Option<String>,
     /// A regular expression for lines or values.
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(long, value_name = "PATTERN", allow_hyphen_values = true)]
     grep: Option<String>,
     /// True to match any case, false for the given one; by default, lower case matches any.
     #[arg(long, requires = "grep", value_name = "BOOL")]
@@ -79,19 +79,19 @@ struct Query {
     #[arg(long, requires = "grep", value_name = "LINES")]
     context: Option<u64>,
     /// A program of jq: `.items | map(.price) | add`.
-    #[arg(long, value_name = "PROGRAM")]
+    #[arg(long, value_name = "PROGRAM", allow_hyphen_values = true)]
     jq: Option<String>,
     /// Totals over all records: `count by status, sum(price.total), distinct(city)`.
-    #[arg(long, value_name = "TOTALS")]
+    #[arg(long, value_name = "TOTALS", allow_hyphen_values = true)]
     aggregate: Option<String>,
     /// The form of records: `ids_only`, `metadata`, `preview` or `full`.
     #[arg(long, value_name = "MODE")]
     mode: Option<String>,
     /// The ids of the records to show, separated by commas.
-    #[arg(long, value_name = "IDS")]
+    #[arg(long, value_name = "IDS", allow_hyphen_values = true)]
     ids: Option<String>,
     /// The minimum score of the records to show.
-    #[arg(long, value_name = "SCORE")]
+    #[arg(long, value_name = "SCORE", allow_negative_numbers = true)]
     min_score: Option<f64>,
 }
 
