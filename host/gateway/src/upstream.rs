@@ -55,7 +55,7 @@ pub(crate) enum Failure {
     /// The upstream refuses the client.
     #[error("{0}")]
     Refused(String),
-    /// The gateway has no place for the process or the request now.
+    /// The gateway has no place for the process now.
     #[error("{0}")]
     NoCapacity(String),
     /// The upstream has ended the session and has not processed the request.

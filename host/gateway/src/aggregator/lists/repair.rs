@@ -9,18 +9,11 @@ use crate::message::{append_members, member, members, with_member};
 /// An input schema that is missing or no object is replaced by one that accepts any arguments. An
 /// output schema that is no object is removed. A schema of another type is not changed.
 pub(super) fn tool(definition: &str) -> Option<String> {
-    let mut repaired = definition.to_owned();
-    for (name, value) in members(definition) {
-        if value.get() == "null" {
-            repaired = with_member(&repaired, &name, None);
-        }
-    }
+    let mut repaired = without_nulls(definition);
     for name in ["annotations", "execution"] {
         let object = member(&repaired, name).map(|object| object.get().to_owned());
         if let Some(object) = object.filter(|object| object.starts_with('{')) {
-            let nulls = members(&object).into_iter().filter(|(_, value)| value.get() == "null");
-            let plain =
-                nulls.fold(object.clone(), |plain, (name, _)| with_member(&plain, &name, None));
+            let plain = without_nulls(&object);
             if plain != object {
                 repaired = with_member(&repaired, name, Some(&plain));
             }
@@ -49,6 +42,12 @@ pub(super) fn tool(definition: &str) -> Option<String> {
         None => {}
     }
     (repaired != definition).then_some(repaired)
+}
+
+/// Returns an object without its members that are null.
+fn without_nulls(object: &str) -> String {
+    let nulls = members(object).into_iter().filter(|(_, value)| value.get() == "null");
+    nulls.fold(object.to_owned(), |plain, (name, _)| with_member(&plain, &name, None))
 }
 
 /// Returns a schema with the type `object` added. `None` if it has a type, or is not an object.
