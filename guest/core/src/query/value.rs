@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use super::decimal::{Sum, decimal};
+use super::decimal::{Sum, computed, decimal, rounded};
 use crate::json::outline::{Node, Outline};
 use crate::json::scan::Kind;
 
@@ -76,7 +76,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// A number. Comparisons are exact while both sides have no exponent and at most 18 decimal places.
+/// A number. Comparisons and operations are exact while both sides have at most 18 decimal places.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Number {
     pub(super) float: f64,
@@ -98,6 +98,38 @@ impl Number {
         let is_digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
         let has_zero = whole.len() > 1 && whole.starts_with('0');
         (is_digits(whole) && is_digits(fraction) && !has_zero).then(|| Self::parse(text)).flatten()
+    }
+
+    /// Returns a number with the value of a double.
+    pub(super) fn of_float(float: f64) -> Self {
+        Self { float, exact: None }
+    }
+
+    /// Returns the result of `+`, `-`, `*`, `/` or `%`. `None` if it is not finite.
+    pub(super) fn computed(self, operator: char, other: Self) -> Option<Self> {
+        let exact = self.exact.zip(other.exact);
+        if let Some(exact) = exact.and_then(|(left, right)| computed(operator, left, right)) {
+            return Some(Self { float: Sum::Exact(exact).float(), exact: Some(exact) });
+        }
+        let (left, right) = (self.float, other.float);
+        let float = match operator {
+            '+' => left + right,
+            '-' => left - right,
+            '*' => left * right,
+            '/' => left / right,
+            _ => left % right,
+        };
+        float.is_finite().then(|| Self::of_float(float))
+    }
+
+    /// Returns the number as a value. A number that is not exact is rounded to 15 significant
+    /// digits. Null if it is not finite.
+    pub(super) fn value(self) -> Value<'static> {
+        let text = match self.exact {
+            Some(exact) => Some(Sum::Exact(exact).to_string()),
+            None => rounded(self.float),
+        };
+        text.map_or(Value::Null, |text| Value::Number(text.into()))
     }
 
     /// Compares two numbers. `None` if one of them is `NaN`.

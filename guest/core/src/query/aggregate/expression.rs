@@ -7,8 +7,10 @@
 //! factor  = ( number | total | "(" sum ")" | function "(" sum { "," number } ")" ) [ "::" type ]
 //! ```
 
+use std::cmp::Ordering;
+
 use super::item::{self, Reading, syntax};
-use super::total::{AggregateFunction, float};
+use super::total::AggregateFunction;
 use super::{Aggregate, Group, GroupedTotals};
 use crate::query::reader::Reader;
 use crate::query::scale::Scale;
@@ -20,15 +22,15 @@ const FUNCTIONS: [&str; 6] = ["round", "coalesce", "ifnull", "nvl", "nullif", "c
 /// An expression whose value is a number. Totals are indices of the items of a segment.
 #[derive(Clone, Debug)]
 pub(super) enum TotalExpression {
-    Number(f64),
+    Number(Number),
     Total(usize),
     Binary(char, Box<TotalExpression>, Box<TotalExpression>),
     /// A number, rounded to this many decimals.
     Round(Box<TotalExpression>, i32),
     /// A number, or this one if there is none.
-    OrElse(Box<TotalExpression>, f64),
+    OrElse(Box<TotalExpression>, Number),
     /// A number, or none if it is this one.
-    NullIf(Box<TotalExpression>, f64),
+    NullIf(Box<TotalExpression>, Number),
 }
 
 /// Returns true if an expression of totals is next that begins with no total.
@@ -125,14 +127,17 @@ impl TotalExpression {
         };
         Ok(match item::read(reader)? {
             Reading::Total(total) => add(total),
-            Reading::OrZero(total) => Self::OrElse(Box::new(add(total)), 0.0),
+            Reading::OrZero(total) => Self::OrElse(Box::new(add(total)), Number::of_float(0.0)),
             Reading::Share(factor, total) => {
                 let counted = add(total);
                 let all = add(Aggregate::default());
                 let share = Self::Binary('/', Box::new(counted), Box::new(all));
                 match factor == 1.0 {
                     true => share,
-                    false => Self::Binary('*', Box::new(Self::Number(factor)), Box::new(share)),
+                    false => {
+                        let factor = Box::new(Self::Number(Number::of_float(factor)));
+                        Self::Binary('*', factor, Box::new(share))
+                    }
                 }
             }
         })
@@ -157,7 +162,7 @@ impl TotalExpression {
         Ok(match (name, argument) {
             ("round", decimals) => {
                 #[allow(clippy::cast_possible_truncation, reason = "clamped before")]
-                let decimals = decimals.unwrap_or(0.0).clamp(0.0, 15.0) as i32;
+                let decimals = decimals.map_or(0.0, |number| number.float).clamp(0.0, 15.0) as i32;
                 Self::Round(inner, decimals)
             }
             ("nullif", Some(number)) => Self::NullIf(inner, number),
@@ -169,7 +174,7 @@ impl TotalExpression {
     /// Returns the value, with `total` for the value of each total. Null if a total is null or no
     /// number, or if the result is not finite.
     fn value(&self, total: &impl Fn(usize) -> Value<'static>) -> Value<'static> {
-        let operand = |expression: &Self| expression.value(total).number().map(|n| n.float);
+        let operand = |expression: &Self| expression.value(total).number();
         let result = match self {
             Self::Number(number) => Some(*number),
             Self::Total(at) => return total(*at),
@@ -177,22 +182,18 @@ impl TotalExpression {
                 Value::Null => Some(*other),
                 value => return value,
             },
-            Self::NullIf(inner, null) => operand(inner).filter(|number| number != null),
+            Self::NullIf(inner, null) => {
+                operand(inner).filter(|number| !number.compare(*null).is_some_and(Ordering::is_eq))
+            }
             Self::Round(inner, decimals) => operand(inner).map(|number| {
                 let factor = 10f64.powi(*decimals);
-                (number * factor).round() / factor
+                Number::of_float((number.float * factor).round() / factor)
             }),
-            Self::Binary(operator, left, right) => {
-                operand(left).zip(operand(right)).map(|(left, right)| match operator {
-                    '+' => left + right,
-                    '-' => left - right,
-                    '*' => left * right,
-                    '/' => left / right,
-                    _ => left % right,
-                })
-            }
+            Self::Binary(operator, left, right) => operand(left)
+                .zip(operand(right))
+                .and_then(|(left, right)| left.computed(*operator, right)),
         };
-        result.map_or(Value::Null, float)
+        result.map_or(Value::Null, Number::value)
     }
 
     /// Returns the currency of the value for a group. `None` if it is a plain number.
@@ -350,14 +351,14 @@ fn number_type(reader: &mut Reader<'_>) -> Result<(), String> {
 }
 
 /// Reads a number such as `100.0`. `None`, with nothing read, if none is next.
-fn number(reader: &mut Reader<'_>) -> Option<f64> {
+fn number(reader: &mut Reader<'_>) -> Option<Number> {
     reader.skip_space();
     let rest = reader.rest();
     let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
     let digits = rest.get(..end)?;
     let number = Number::parse_plain(digits)?;
     let is_end = !rest.get(end..)?.starts_with(|c: char| c.is_alphabetic() || "_-:".contains(c));
-    (is_end && reader.eat(digits)).then_some(number.float)
+    (is_end && reader.eat(digits)).then_some(number)
 }
 
 /// Reads one of `operators`. `None` if none of them is next.

@@ -354,7 +354,9 @@ fn share(reader: &mut Reader<'_>, word: &str) -> Result<f64, String> {
 }
 
 fn share_reason(word: &str) -> String {
-    format!("{word} takes a field and a number from 0 to 100: {word}(x, 95)")
+    format!(
+        "{word} takes a field and a number from 0 to 100: {word}(x, 95); 1 may be a share or a percentage: write p1(x) or max(x)"
+    )
 }
 
 /// Reads the digits of a number. Empty if none is next.
@@ -372,9 +374,12 @@ fn number(reader: &mut Reader<'_>) -> String {
 /// numbers. `word` is the function.
 fn as_share(text: &str, word: &str) -> Option<f64> {
     let number: f64 = text.parse().ok()?;
-    // 1 is the maximum as a share, and a percentile that nobody asks for.
-    let is_share = number <= 1.0
-        && (word.to_lowercase().starts_with('q') || text.contains('.') || text.len() == 1);
+    let word = word.to_lowercase();
+    let takes_share = word.starts_with('q') || word.contains("_cont") || word.contains("_disc");
+    if number == 1.0 && !takes_share && !text.contains('.') {
+        return None;
+    }
+    let is_share = number <= 1.0;
     let share = if is_share { number } else { number / 100.0 };
     (share <= 1.0).then_some(share)
 }

@@ -139,7 +139,6 @@ impl Total {
     }
 
     /// Returns the total as a scalar, for sorting and conditions.
-    #[allow(clippy::cast_precision_loss, reason = "an average is no exact number")]
     pub(super) fn value(&self, function: AggregateFunction) -> Value<'static> {
         let number = |text: String| Value::Number(text.into());
         match function {
@@ -150,11 +149,10 @@ impl Total {
             AggregateFunction::Sum | AggregateFunction::Average if self.numbers == 0 => Value::Null,
             AggregateFunction::Sum => number(self.sum.to_string()),
             AggregateFunction::Average => {
-                let sum = self.sum.to_string().parse().unwrap_or(f64::NAN);
-                float(sum / self.numbers as f64)
+                self.sum.average(self.numbers).map_or(Value::Null, number)
             }
             AggregateFunction::Percentile(share) => {
-                percentile(&self.all, share).map_or(Value::Null, float)
+                percentile(&self.all, share).map_or(Value::Null, Number::value)
             }
             _ => self.best.as_ref().map_or(Value::Null, |best| best.value.clone()),
         }
@@ -230,13 +228,6 @@ impl Total {
     }
 }
 
-/// Returns a computed number, rounded to 15 significant digits. Further digits of a double differ
-/// from those of the exact result.
-pub(super) fn float(number: f64) -> Value<'static> {
-    let rounded: f64 = format!("{number:.14e}").parse().unwrap_or(number);
-    if rounded.is_finite() { Value::Number(rounded.to_string().into()) } else { Value::Null }
-}
-
 /// Returns the value below which `share` (0 to 1) of the numbers lie, interpolated between two of
 /// them.
 #[allow(
@@ -245,14 +236,21 @@ pub(super) fn float(number: f64) -> Value<'static> {
     clippy::cast_sign_loss,
     reason = "a position in a list that is in memory"
 )]
-fn percentile(numbers: &[Number], share: f64) -> Option<f64> {
-    let mut sorted: Vec<f64> = numbers.iter().map(|number| number.float).collect();
-    sorted.sort_by(f64::total_cmp);
+fn percentile(numbers: &[Number], share: f64) -> Option<Number> {
+    let mut sorted = numbers.to_vec();
+    sorted.sort_by(|left, right| left.total_compare(*right));
     let position = share * sorted.len().checked_sub(1)? as f64;
     let low = position.floor();
     let from = *sorted.get(low as usize)?;
     let to = sorted.get(low as usize + 1).copied().unwrap_or(from);
-    Some(from + (to - from) * (position - low))
+    let part = position - low;
+    let is_same = part == 0.0 || from.compare(to).is_some_and(std::cmp::Ordering::is_eq);
+    match part {
+        _ if is_same => Some(from),
+        // Half of an exact number is exact in decimal places.
+        0.5 => from.computed('+', to)?.computed('*', Number::parse("0.5")?),
+        _ => Some(Number::of_float(from.float + (to.float - from.float) * part)),
+    }
 }
 
 /// A value that groups records. Values of different types form different groups.
@@ -346,9 +344,17 @@ mod tests {
         let numbers = |list: &[&str]| -> Vec<Number> {
             list.iter().filter_map(|text| Number::parse(text)).collect()
         };
-        assert_eq!(percentile(&numbers(&["4", "1", "3", "2"]), 0.5), Some(2.5));
-        assert_eq!(percentile(&numbers(&["10", "20"]), 0.95), Some(19.5));
-        assert_eq!(percentile(&numbers(&["7"]), 0.99), Some(7.0));
-        assert_eq!(percentile(&[], 0.5), None);
+        for (list, share, expected) in [
+            (&["4", "1", "3", "2"][..], 0.5, Some("2.5")),
+            (&["10", "20"], 0.95, Some("19.5")),
+            (&["7"], 0.99, Some("7")),
+            (&["1717171717123457", "1717171717123457"], 0.9, Some("1717171717123457")),
+            (&["9007199254740993", "9007199254740993", "1"], 0.5, Some("9007199254740993")),
+            (&[], 0.5, None),
+        ] {
+            let found = percentile(&numbers(list), share).map(Number::value);
+            let found = found.as_ref().and_then(Value::text);
+            assert_eq!(found, expected, "{list:?}");
+        }
     }
 }

@@ -21,7 +21,7 @@ use crate::query::value::{Number, Value};
 /// An expression whose value is a number.
 #[derive(Clone, Debug)]
 pub(in crate::query) enum Expression {
-    Number(f64),
+    Number(Number),
     Field(Box<Operand>),
     Binary(char, Box<Expression>, Box<Expression>),
     /// The time from the second date to the first, in this unit.
@@ -89,7 +89,7 @@ impl Expression {
             && let Some(number) = Number::parse_plain(digits)
         {
             reader.eat(digits);
-            return Ok(Expression::Number(number.float));
+            return Ok(Expression::Number(number));
         }
         Operand::read(reader).map(|operand| Expression::Field(Box::new(operand)))
     }
@@ -205,7 +205,7 @@ impl Expression {
 
     /// Returns the number for the node `id`. `None` if a field is not a single number, or if the
     /// result is not finite.
-    pub(super) fn evaluate(&self, outline: &Outline<'_>, id: NodeId) -> Option<f64> {
+    pub(super) fn evaluate(&self, outline: &Outline<'_>, id: NodeId) -> Option<Number> {
         match self {
             Expression::Number(number) => Some(*number),
             Expression::Text(_) => None,
@@ -221,18 +221,10 @@ impl Expression {
                 let date = |operand: &Operand| {
                     DateTime::read(&text_of(operand, outline, id)?, operand.order)
                 };
-                Some(unit.between(&date(left)?, &date(right)?))
+                Some(Number::of_float(unit.between(&date(left)?, &date(right)?)))
             }
             Expression::Binary(operator, left, right) => {
-                let (left, right) = (left.evaluate(outline, id)?, right.evaluate(outline, id)?);
-                let result = match operator {
-                    '+' => left + right,
-                    '-' => left - right,
-                    '*' => left * right,
-                    '/' => left / right,
-                    _ => left % right,
-                };
-                result.is_finite().then_some(result)
+                left.evaluate(outline, id)?.computed(*operator, right.evaluate(outline, id)?)
             }
         }
     }
@@ -319,7 +311,7 @@ mod tests {
         }
         let value = expression.and_then(|mut expression| {
             bound(&mut expression);
-            expression.evaluate(&outline, 0)
+            expression.evaluate(&outline, 0).map(|number| number.float)
         });
         (value, reader.rest().to_owned())
     }

@@ -35,9 +35,9 @@ impl Operand {
     }
 
     /// Returns the number of a value of the field, without its unit. `None` if it has none.
-    pub(super) fn number_of(&self, value: &Value<'_>) -> Option<f64> {
-        let Some(scale) = &self.amounts else { return value.number().map(|number| number.float) };
-        Number::parse(&scale.amount_of(value)?.0).map(|number| number.float)
+    pub(super) fn number_of(&self, value: &Value<'_>) -> Option<Number> {
+        let Some(scale) = &self.amounts else { return value.number() };
+        Number::parse(&scale.amount_of(value)?.0)
     }
 
     /// Returns the unit of the amounts of the field. Empty for numbers.
@@ -106,7 +106,8 @@ impl Expression {
         right.check_percentages()?;
         let is_number = |side: &Expression| matches!(side, Expression::Number(_));
         // `1 - discount`, but not `100 - discount`
-        let is_one = |side: &Expression| matches!(side, Expression::Number(it) if it.abs() <= 1.0);
+        let is_one =
+            |side: &Expression| matches!(side, Expression::Number(it) if it.float.abs() <= 1.0);
         let is_clear = match operator {
             '*' | '/' => is_number(left) || is_number(right),
             _ => !is_one(left) && !is_one(right),
@@ -124,7 +125,7 @@ impl Expression {
     fn is_scaled(&self) -> bool {
         let Expression::Binary(operator, _, right) = self else { return false };
         let Expression::Number(number) = right.as_ref() else { return false };
-        matches!((operator, number), ('/', 100.0) | ('*', 0.01))
+        matches!((operator, number.float), ('/', 100.0) | ('*', 0.01))
     }
 
     /// Returns a note on the units of the fields. `None` if no field has a unit.
