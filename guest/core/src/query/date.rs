@@ -41,6 +41,9 @@ const WEEKDAYS: [&str; 7] =
 /// year 5138.
 const MIN_MILLISECONDS: f64 = 1e11;
 
+/// Positive numbers below this value are no epoch numbers. As seconds, it is in April 1970.
+const MIN_SECONDS: f64 = 1e7;
+
 impl DatePart {
     /// Returns the function name of the period.
     pub(super) fn name(self) -> &'static str {
@@ -105,7 +108,10 @@ pub(super) fn date_part(value: &Value<'_>, part: DatePart, order: DayOrder) -> O
             };
             DateTime::parse(text).or_else(|| DateTime::read(text, order))?
         }
-        Value::Number(text) => DateTime::from_epoch(text.parse().ok()?)?,
+        Value::Number(text) => match DateTime::of_digits(text) {
+            Some(date) => date,
+            None => DateTime::from_epoch(text.parse().ok()?)?,
+        },
         _ => return None,
     };
     let DateTime { year, month, day, hour, minute, .. } = date;
@@ -175,10 +181,24 @@ impl DateTime {
         is_valid.then_some(Self { year, month, day, hour, minute, ..Self::default() })
     }
 
+    /// Reads a number whose digits are a date, such as `20240501`. `None` for other numbers.
+    fn of_digits(text: &str) -> Option<Self> {
+        let part = |from: usize, until: usize| text.get(from..until)?.parse::<i64>().ok();
+        let (year, month, day) = (part(0, 4)?, part(4, 6)?, part(6, 8)?);
+        let is_date = text.len() == 8
+            && (1900..2100).contains(&year)
+            && (1..=12).contains(&month)
+            && (1..=31).contains(&day);
+        is_date.then_some(Self { year, month, day, ..Self::default() })
+    }
+
+    /// Returns the date of an epoch number. `None` for a small number, which is rather a count, and
+    /// for one of a year after 9999.
     #[allow(clippy::cast_possible_truncation, reason = "the number is in range")]
     fn from_epoch(number: f64) -> Option<Self> {
         let seconds = if number.abs() >= MIN_MILLISECONDS { number / 1e3 } else { number };
-        if !seconds.is_finite() || seconds.abs() > 253_402_300_799.0 {
+        let is_small = seconds > 1.0 && seconds < MIN_SECONDS;
+        if !seconds.is_finite() || is_small || seconds.abs() > 253_402_300_799.0 {
             return None;
         }
         let seconds = seconds.floor() as i64;
@@ -240,5 +260,7 @@ mod tests {
         assert_eq!(part(Value::Number("1717200000".into()), DatePart::Day), "2024-06-01");
         assert_eq!(part(Value::Number("1717200000000".into()), DatePart::Quarter), "2024-Q2");
         assert_eq!(part(Value::Number("-1".into()), DatePart::Day), "1969-12-31");
+        assert_eq!(part(Value::Number("20240501".into()), DatePart::Month), "2024-05");
+        assert_eq!(part(Value::Number("3".into()), DatePart::Month), "");
     }
 }

@@ -48,7 +48,7 @@ pub(super) enum Scale {
     /// Dates and times.
     Time {
         order: DayOrder,
-        /// True if all values have a zone.
+        /// True if values have a zone. A time without one is then taken as UTC.
         has_zone: bool,
     },
     /// Times of the day as written. Dates are compared by their time of the day, too.

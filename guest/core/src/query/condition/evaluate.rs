@@ -58,7 +58,12 @@ impl Test {
                 }
                 result
             }
-            Test::Not(test) => test.evaluate(source, id).map(|result| !result),
+            Test::Not(test) => match test.as_ref() {
+                Test::Leaf(leaf) if matches!(leaf.check, Check::IsNull) => {
+                    Some(leaf.has_value(source, id))
+                }
+                test => test.evaluate(source, id).map(|result| !result),
+            },
             Test::Leaf(leaf) => leaf.evaluate(source, id),
             Test::Element(list, test) => {
                 let mut result = Some(false);
@@ -117,6 +122,20 @@ impl Leaf {
             self.matched.set(self.matched.get() + 1);
         }
         result
+    }
+
+    /// Returns true if the operand has a value in the node `id`: of several elements of a list, one
+    /// of them. Counts the record as one that is null if it has none.
+    fn has_value(&self, source: &dyn Source, id: NodeId) -> bool {
+        let mut found = false;
+        source.visit(&self.operand, id, &mut |value| found |= value != Value::Null);
+        let operand = &self.operand;
+        let is_field = operand.function.is_none() && !operand.is_computed();
+        found = found || (is_field && source.elements(&operand.field, id, &mut |_| {}));
+        if !found {
+            self.matched.set(self.matched.get() + 1);
+        }
+        found
     }
 
     /// Returns the result of the comparison for the node `id`: true if it is true for one of the
@@ -216,7 +235,9 @@ fn compare_fields(
         (Value::Bool(left), Value::Bool(right)) => Some(left.cmp(right)),
         (Value::Text(left), Value::Text(right)) if left == right => Some(Ordering::Equal),
         // Equal texts are equal, as beside a literal: `007` differs from `7`.
-        (Value::Text(left), Value::Text(right)) if operator == Operator::Equal => {
+        (Value::Text(left), Value::Text(right))
+            if operator == Operator::Equal && !matches!(scale, Scale::Time { .. }) =>
+        {
             Number::parse_plain(left)
                 .zip(Number::parse_plain(right))
                 .map_or(Some(Ordering::Less), |(left, right)| left.compare(right))

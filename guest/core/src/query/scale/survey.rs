@@ -226,7 +226,7 @@ impl ScaleSurvey {
         // A number is no date. With numbers of JSON, it is no version either, unless most are.
         let is_majority = |count: u64| count * 2 >= texts + self.numbers;
         if is_most(self.times) && is_majority(self.times) {
-            let has_zone = self.zones == self.times;
+            let has_zone = self.zones > 0;
             let order = match self.orders {
                 [_, 0, 0] => DayOrder::DayFirst,
                 [0, ..] if self.orders[1] > 0 => DayOrder::MonthFirst,
@@ -238,7 +238,11 @@ impl ScaleSurvey {
                     ));
                 }
             };
-            return (Scale::Time { order, has_zone }, None);
+            let local = self.times - self.zones;
+            let note = (has_zone && local > 0).then(|| {
+                format!("{local} of the times at {name} have no zone, and were taken as UTC")
+            });
+            return (Scale::Time { order, has_zone }, note);
         }
         if is_most(money) {
             let mut named = self.currencies.iter().filter(|(name, _)| !name.is_empty());
