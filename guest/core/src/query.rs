@@ -37,6 +37,7 @@ mod result;
 mod rewrite;
 mod scale;
 mod sql;
+mod stages;
 mod statement;
 mod table;
 mod text_query;

@@ -385,7 +385,9 @@ fn set_once(slot: &mut Option<String>, text: String, name: &str) -> Result<(), S
 /// Returns true if a condition is a jq program: it begins with a dot, and cannot be parsed as a
 /// condition.
 fn is_jq_filter(text: &str) -> bool {
-    text.trim_start().starts_with('.') && Condition::parse(text).is_err()
+    text.trim_start().starts_with('.')
+        && !text.trim_start().starts_with(".where(")
+        && Condition::parse(text).is_err()
 }
 
 #[cfg(test)]

@@ -50,12 +50,14 @@ use super::records::RecordSet;
 use super::scale::Scale;
 use crate::json::outline::NodeId;
 
+pub(super) use self::dialects::closure;
 pub(super) use self::evaluate::Source;
+pub(super) use self::frame::without_table;
 pub(super) use self::totals::TotalsCondition;
 pub(super) use self::wrapper::lambda;
 
 /// The syntax of conditions, as errors show it.
-pub(super) const SYNTAX: &str = "write comparisons such as status=confirmed, price.total>=100, city~lis (=, !=, <, <=, >, >=, ~ for contains, AND, OR, NOT, IN (a, b), BETWEEN a AND b, LIKE 'a%', IS NULL), and quote texts that contain operators or commas";
+pub(super) const SYNTAX: &str = "write comparisons such as status=confirmed, price.total>=100, city~lis (=, !=, <, <=, >, >=, ~ for contains, AND, OR, NOT, IN (a, b), BETWEEN a AND b, LIKE 'a%', IS NULL), with order by price desc limit 5 after them, and quote texts that contain operators or commas";
 
 /// Words of the current time, and of periods before it.
 const CLOCK: [&str; 7] =
@@ -77,6 +79,8 @@ pub struct Condition {
     offset: u64,
     /// The maximum number of records to return. `None` for no limit.
     limit: Option<u64>,
+    /// True if the limit is written as `limit=5`, which may be a comparison.
+    assigns_limit: bool,
 }
 
 /// A test of a record.
@@ -202,13 +206,14 @@ impl Condition {
             false => parse::parse(reader, parse::Names::Fields).map_err(explained)?,
         };
         let order = Order::read(reader).map_err(explained)?;
+        let assigns_limit = Order::assigns_limit(reader);
         let (offset, limit) = Order::read_page(reader)?;
         parse::expect_end(reader).map_err(explained)?;
         if wrapper::has_arrow_function(text) {
             test.use_two_values(false);
         }
         let list = named.unwrap_or_else(|| wrapper::list(text));
-        Ok(Self { test, ignores_case: false, list, order, offset, limit })
+        Ok(Self { test, ignores_case: false, list, order, offset, limit, assigns_limit })
     }
 
     /// Returns the condition `text` with the order `order`, such as `price desc`.
@@ -289,7 +294,10 @@ impl Condition {
     /// words, which name a field if a record has it.
     pub(super) fn each_name(&self, visit: &mut impl FnMut(&FieldName)) {
         self.test.each_name(visit);
-        self.order.names().for_each(visit);
+        self.order.names().for_each(&mut *visit);
+        if self.assigns_limit {
+            visit(&FieldName::of_key("limit"));
+        }
     }
 
     /// Chooses the records that meet the condition.
@@ -303,6 +311,10 @@ impl Condition {
                 "where: the records are those of {}; for those of {path} give path: {path}",
                 records.list_path().unwrap_or_default()
             ));
+        }
+        let has_limit = || FieldName::of_key("limit").find(records, &records.ids).is_some();
+        if self.assigns_limit && has_limit() {
+            return Err("where: limit is a field here, and the number of records: write \"limit\" = 5 in quotes for the field, or the argument limit".to_owned());
         }
         self.test.unwrap_filters(records);
         let of_prefix = self.test.strip_prefix(records);

@@ -3,11 +3,13 @@
 //! `aggregate`, which the answer shows.
 
 mod filters;
+mod script;
 mod totals;
 
 use serde_json::{Map, Value};
 
 pub(super) use self::filters::condition as filters;
+pub(super) use self::script::json;
 pub(super) use self::totals::totals;
 use super::reader::is_word_character;
 use super::value::quote;
@@ -96,7 +98,7 @@ fn member(name: &str, value: &Value) -> Result<String, String> {
         "$nor" | "must_not" | "NOT" | "_not" if value.is_array() || value.is_object() => {
             Ok(format!("NOT ({})", several(name, value, " OR ")?))
         }
-        "$match" if value.is_object() => all(object(value)?),
+        "$match" | "selector" if value.is_object() => all(object(value)?),
         "bool" if value.is_object() => clauses(object(value)?),
         "term" | "terms" | "range" | "prefix" | "wildcard" if is_clause(name, value) => {
             let parts: Result<Vec<String>, String> =
@@ -322,10 +324,16 @@ fn literal(value: &Value) -> Result<String, String> {
     }
 }
 
-/// Converts a name. Keys with characters other than those of words get quotes.
+/// Words that begin a clause of this language.
+const KEYWORDS: [&str; 6] = ["limit", "offset", "skip", "top", "first", "take"];
+
+/// Converts a name. Keys that are words of this language, or have other characters than words, get
+/// quotes.
 fn field_name(name: &str) -> String {
     let is_plain = |key: &str| {
-        !key.is_empty() && key.chars().all(|c| is_word_character(c) || "-/@#".contains(c))
+        !KEYWORDS.iter().any(|word| word.eq_ignore_ascii_case(key))
+            && !key.is_empty()
+            && key.chars().all(|c| is_word_character(c) || "-/@#".contains(c))
     };
     let keys: Vec<String> = name
         .split('.')

@@ -214,13 +214,16 @@ impl Operand {
             return Ok(Some(Self { function, ..Self::new(name) }));
         }
         if matches!(word, "cast" | "try_cast" | "safe_cast") {
-            let name = FieldName::read(reader)?;
+            let inner = Self::read(reader)?;
             if reader.keyword(&["as"]).is_none() {
                 return Err(reader.error("write CAST(field AS int)"));
             }
             let function = Self::cast(reader)?;
+            if function.is_some() && (inner.function.is_some() || inner.default.is_some()) {
+                return Err(reader.error("CAST to a date takes a field alone"));
+            }
             reader.close()?;
-            return Ok(Some(Self { function, ..Self::new(name) }));
+            return Ok(Some(Self { function: function.or(inner.function), ..inner }));
         }
         if matches!(
             word,

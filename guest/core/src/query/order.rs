@@ -22,7 +22,6 @@ impl Order {
     /// # Errors
     /// Returns a message for the caller if no field follows.
     pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, String> {
-        let is_piped = eat_pipe(reader, &["order by", "sort by"]);
         if reader.keyword(&["order by", "sort by", "sorted by", "orderby"]).is_none() {
             return Ok(Self::default());
         }
@@ -32,17 +31,12 @@ impl Order {
             reader.count_part()?;
             let descending = reader.eat("-");
             let operand = Operand::read(reader)?;
-            let position = reader.position();
             let is_descending = read_direction(reader) || descending;
             // Records without a value come last anyway.
             if reader.keyword(&["nulls first"]).is_some() {
                 return Err(reader.error("records without a value come last: leave out NULLS FIRST, or choose them with IS NULL"));
             }
             let _ = reader.keyword(&["nulls last"]);
-            // Without a direction, languages with stages sort from the greatest, others do not.
-            if is_piped && reader.since(position).is_empty() {
-                return Err(reader.error("write asc or desc after the field of a sort stage"));
-            }
             keys.push((operand, is_descending));
             if !reader.eat(",") {
                 return Ok(Self(keys));
@@ -56,7 +50,6 @@ impl Order {
     /// Returns a message for the caller if no whole number follows.
     pub(super) fn read_limit(reader: &mut Reader<'_>) -> Result<Option<u64>, String> {
         let _ = reader.eat(",");
-        eat_pipe(reader, &["limit", "take", "head"]);
         if reader.keyword(&["limit", "top", "first", "take", "head"]).is_none() {
             return Ok(None);
         }
@@ -69,6 +62,14 @@ impl Order {
             }
             _ => Err(reader.error("limit takes a whole number from 1")),
         }
+    }
+
+    /// Returns true if the limit is written as an assignment, `limit=5`, which may be a comparison of
+    /// a field.
+    pub(super) fn assigns_limit(reader: &Reader<'_>) -> bool {
+        let mut rest = reader.clone();
+        let _ = rest.eat(",");
+        rest.keyword(&["limit"]).is_some() && rest.eat("=")
     }
 
     /// Reads `limit` and `offset` in any order. Returns the number of records to skip, and the
@@ -224,12 +225,6 @@ const STAGES: [&str; 13] = [
 pub(super) fn stage_follows(reader: &Reader<'_>) -> bool {
     let mut rest = reader.clone();
     rest.eat("|") && rest.keyword(&STAGES).is_some() && rest.peek() != Some('=')
-}
-
-/// Reads a pipe if one of `stages` follows the pipe. Returns true if it was read.
-pub(super) fn eat_pipe(reader: &mut Reader<'_>, stages: &[&'static str]) -> bool {
-    let mut rest = reader.clone();
-    rest.eat("|") && rest.keyword(stages).is_some() && reader.eat("|")
 }
 
 /// Reads `asc` or `desc` if it is next. Returns true for `desc`.

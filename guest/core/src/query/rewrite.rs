@@ -97,11 +97,13 @@ mod tests {
     #[test]
     fn conditions_of_totals_join_others() {
         let totals = "rows.filter(r => !(r.a > 5)).length";
-        for (other, expected) in
-            [(None, "r => !(r.a > 5)"), (Some("b = 1"), "(b = 1) AND (!(a > 5))")]
-        {
+        for (other, expected) in [
+            (None, "from rows where r => !(r.a > 5)"),
+            (Some("b = 1"), "from rows where (b = 1) AND (!(a > 5))"),
+        ] {
             let (aggregate, condition) = (Some(totals.to_owned()), other.map(str::to_owned));
             let mut query = Query { aggregate, condition, ..Query::default() };
+            query.separate_statement().unwrap();
             query.separate_condition();
             assert_eq!(query.aggregate.as_deref(), Some("count"));
             let condition = query.condition.unwrap();

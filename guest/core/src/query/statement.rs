@@ -7,7 +7,7 @@ use super::Query;
 use super::code::{keyword, parts, replaced};
 use super::condition::Condition;
 use super::reader::is_word_character;
-use super::sql;
+use super::{objects, sql};
 
 /// The parts of a statement that selects records.
 #[derive(Debug, PartialEq, Eq)]
@@ -19,8 +19,8 @@ struct Statement {
 }
 
 impl Query {
-    /// Replaces a statement of SQL in the condition, the totals or the program of the query by its
-    /// parts. Statements with totals become the totals. O(arguments).
+    /// Replaces a query of another language in the condition, the totals or the program by its
+    /// parts. Statements of SQL with totals become the totals. O(arguments).
     ///
     /// # Errors
     /// Returns a message for the caller if the query has one of these parts already.
@@ -47,6 +47,13 @@ impl Query {
                 let condition = condition.get(start..).map(|text| text.trim().to_owned());
                 set(&mut self.condition, condition, "where")?;
             }
+        }
+        for slot in [&mut self.condition, &mut self.aggregate] {
+            *slot = slot.as_deref().and_then(objects::json).or(slot.take());
+        }
+        if let Some(clauses) = self.stages() {
+            (self.condition, self.aggregate) = (clauses.condition, clauses.aggregate);
+            self.fields = clauses.fields.or(self.fields.take());
         }
         for slot in [&mut self.condition, &mut self.aggregate] {
             if let Some(reason) = slot.as_deref().and_then(sql::correlated) {

@@ -1,10 +1,8 @@
 //! Totals that contain the condition on their records: `SELECT count(*) FROM t WHERE a > 5`,
-//! `filter(a > 5) %>% count(b)`, `df[df.a > 5].groupby('b').size()`,
-//! `where a > 5 | summarize count() by b`, `rows.filter(r => r.a > 5).length`.
+//! `filter(a > 5) %>% count(b)`, `df[df.a > 5].groupby('b').size()`.
 
 use super::unnest;
 use crate::query::code::{end_of_group, keyword, parts};
-use crate::query::condition::lambda;
 use crate::query::objects;
 use crate::query::reader::is_word_character;
 
@@ -17,12 +15,7 @@ const CLAUSES: [&str; 7] =
 #[must_use]
 pub(crate) fn split(text: &str) -> Option<(String, String)> {
     let text = text.trim();
-    pipeline(text)
-        .or_else(|| piped(text))
-        .or_else(|| indexed(text))
-        .or_else(|| staged(text))
-        .or_else(|| methods(text))
-        .or_else(|| sql(text))
+    pipeline(text).or_else(|| piped(text)).or_else(|| indexed(text)).or_else(|| sql(text))
 }
 
 /// Reads a pipeline of a document database that begins with `$match`. Returns the condition and the
@@ -36,46 +29,6 @@ fn pipeline(text: &str) -> Option<(String, String)> {
     let condition = objects::condition(&filter.to_string()).ok()?;
     stages.remove(0);
     (!stages.is_empty()).then(|| (condition, serde_json::Value::Array(stages).to_string()))
-}
-
-/// Reads `where a > 5 | summarize count() by b`. Returns the condition and the totals.
-fn staged(text: &str) -> Option<(String, String)> {
-    let stages = parts(text.strip_prefix('|').unwrap_or(text), "|");
-    let (first, rest) = stages.split_first().filter(|(_, rest)| !rest.is_empty())?;
-    let condition = ["where ", "filter "].iter().find_map(|word| first.strip_prefix(word))?;
-    Some((condition.trim().to_owned(), rest.join(" | ")))
-}
-
-/// Reads `rows.filter(r => r.a > 5).length` and `rows.Where(r => r.a > 5).Average(r => r.b)`.
-/// Returns the condition and the totals.
-fn methods(text: &str) -> Option<(String, String)> {
-    let start =
-        [".filter(", ".Where(", ".where("].iter().filter_map(|call| text.find(call)).min()?;
-    let inner = text.get(start..)?.split_once('(')?.1;
-    let end = end_of_group(inner)?;
-    let (condition, rest) = (inner.get(..end)?, inner.get(end + 1..)?.trim());
-    let is_name = text.get(..start)?.chars().all(|c| is_word_character(c) || c == '.');
-    let plain = lambda(condition)?;
-    // A negation has the meaning that it has in the language of the function.
-    let is_script = condition.contains("=>") && condition.contains('!');
-    let condition = if is_script { condition.trim().to_owned() } else { plain };
-    let total = match rest {
-        ".length" | ".size" | ".size()" | ".Count()" | ".count()" | ".len()" => "count".to_owned(),
-        _ => {
-            let (function, argument) =
-                rest.strip_prefix('.')?.strip_suffix(')')?.split_once('(')?;
-            let field = lambda(argument)?;
-            let function = match function.to_lowercase().as_str() {
-                "sum" | "sumof" => "sum",
-                "average" | "averageof" => "avg",
-                "min" | "minof" => "min",
-                "max" | "maxof" => "max",
-                _ => return None,
-            };
-            format!("{function}({field})")
-        }
-    };
-    is_name.then_some((condition, total))
 }
 
 /// Reads `rows %>% filter(a > 5, b == 'x') %>% count(c)`. Returns the condition and the totals.
@@ -124,23 +77,6 @@ fn sql(text: &str) -> Option<(String, String)> {
 #[cfg(test)]
 mod tests {
     use super::split;
-
-    #[test]
-    fn conditions_of_one_total_are_separated() {
-        for (text, expected) in [
-            (
-                "where a == \"x\" | summarize count() by b",
-                Some(("a == \"x\"", "summarize count() by b")),
-            ),
-            ("rows.filter(r => r.a > 5).length", Some(("a > 5", "count"))),
-            ("rows.Where(r => r.a == \"x\").Average(r => r.b)", Some(("a == \"x\"", "avg(b)"))),
-            ("rows.filter(r => !(r.a > 5)).length", Some(("r => !(r.a > 5)", "count"))),
-            ("rows.filter(r => r.a > 5).map(r => r.b)", None),
-        ] {
-            let expected = expected.map(|(a, b): (&str, &str)| (a.to_owned(), b.to_owned()));
-            assert_eq!(split(text), expected, "{text}");
-        }
-    }
 
     #[test]
     fn conditions_are_split_off() {

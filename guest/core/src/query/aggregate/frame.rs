@@ -34,7 +34,7 @@ pub(super) fn totals(text: &str) -> Option<String> {
     if text.starts_with("summarise(") || text.starts_with("summarize(") {
         return piped(&[text]);
     }
-    if let Some(totals) = prometheus(text).or_else(|| command(text)).or_else(|| expression(text)) {
+    if let Some(totals) = prometheus(text).or_else(|| expression(text)) {
         return Some(totals);
     }
     if let Some(table) = text.strip_prefix("len(").and_then(|text| text.strip_suffix(')')) {
@@ -47,10 +47,6 @@ pub(super) fn totals(text: &str) -> Option<String> {
     }
     if ["groupBy(", "group_by(", "groupby("].iter().any(|call| text.starts_with(call)) {
         return Chain::read(&format!("df.{text}"))?.totals();
-    }
-    // Functions of Lodash: `_.countBy('kind')`.
-    if let Some(call) = text.strip_prefix("_.").filter(|call| call.starts_with("countBy(")) {
-        return Some(call.to_owned());
     }
     worded(text).or_else(|| Chain::read(text)?.totals())
 }
@@ -84,60 +80,6 @@ fn prometheus(text: &str) -> Option<String> {
     let field = rest.strip_prefix('(')?.strip_suffix(')').filter(|field| !field.contains(')'))?;
     let total = total_of(function).or((function == "avg").then_some("avg"))?;
     (!field.is_empty() && !by.is_empty()).then(|| format!("{total}({field}) by {by}"))
-}
-
-/// Converts commands of a log search: `stats count by status`, `| summarize avg(x) by y`, and
-/// stages such as `count by status | sort count desc | head 1`.
-fn command(text: &str) -> Option<String> {
-    let text = text.strip_prefix('|').unwrap_or(text).trim_start();
-    let stages = parts(text, "|");
-    let (first, later) = stages.split_first()?;
-    let (word, rest) = first.split_once(char::is_whitespace).unwrap_or((first, ""));
-    let is_command = ["stats", "summarize", "summarise"].contains(&word);
-    let rest = if is_command { rest.trim() } else { first };
-    if (!is_command && later.is_empty()) || rest.starts_with("by ") || rest.is_empty() {
-        return None;
-    }
-    let mut totals = parts(rest, ",").into_iter().map(named).collect::<Vec<_>>().join(", ");
-    for stage in later {
-        let (word, rest) = stage.split_once(char::is_whitespace)?;
-        let rest = rest.trim();
-        let order = rest.strip_prefix("by ");
-        match (word, order.unwrap_or(rest)) {
-            ("where" | "filter" | "having" | "search", condition) => {
-                totals.push_str(&format!(" having {condition}"));
-            }
-            ("sort" | "order", keys) => {
-                // KQL writes `sort by`, from the greatest, other languages `sort`.
-                let last = keys.rsplit(char::is_whitespace).next().unwrap_or_default();
-                let has_direction = ["asc", "desc"].contains(&last) || keys.starts_with('-');
-                let direction = if order.is_some() && !has_direction { " desc" } else { "" };
-                let keys = keys.strip_prefix('+').unwrap_or(keys);
-                totals.push_str(&format!(" order by {keys}{direction}"));
-            }
-            ("head" | "take" | "limit", number) => totals.push_str(&format!(" limit {number}")),
-            ("top", order) => {
-                let (number, order) = order.split_once(" by ")?;
-                let direction = if order.ends_with("asc") { "" } else { " desc" };
-                let order = order.strip_suffix(" desc").unwrap_or(order);
-                totals.push_str(&format!(" order by {order}{direction} limit {number}"));
-            }
-            _ => return None,
-        }
-    }
-    Some(totals)
-}
-
-/// Returns `sum(a) as n` for `n=sum(a)`, and any other total unchanged.
-fn named(total: &str) -> String {
-    let pair = parts(total, "=");
-    match pair.as_slice() {
-        [name, total] if is_name(name) => {
-            let (call, by) = total.split_at(total.find(" by ").unwrap_or(total.len()));
-            format!("{call} as {name}{by}")
-        }
-        _ => total.to_owned(),
-    }
 }
 
 /// Converts column functions of Polars and Spark: `pl.col("a").max()`, `agg(F.countDistinct("a"))`.
@@ -420,7 +362,6 @@ mod tests {
             ),
             ("df['a'].nunique()", Some("nunique('a')")),
             ("a.mean()", Some("avg('a')")),
-            ("_.countBy('a')", Some("countBy('a')")),
             ("average of a.b per c", Some("avg(a.b) per c")),
             ("sum of by c", None),
             ("max a b", None),
@@ -429,17 +370,6 @@ mod tests {
             ("len(df)", Some("count")),
             ("max by (a, b) (c)", Some("max(c) by a, b")),
             ("sum by (a) (rate(c[5m]))", None),
-            ("stats count, avg(b) by a", Some("count, avg(b) by a")),
-            ("stats by a", None),
-            (
-                "| stats max(a) as m by b | where m > 2 | sort by m desc | head 3",
-                Some("max(a) as m by b having m > 2 order by m desc limit 3"),
-            ),
-            ("stats count by a | eval b=1", None),
-            (
-                "summarize n=sum(a), count() by b | top 2 by n",
-                Some("sum(a) as n, count() by b order by n desc limit 2"),
-            ),
             ("np.percentile(a, 25)", Some("percentile(a, 25)")),
             ("groupBy('a').agg(F.max('b'))", Some("max('b') by 'a'")),
             ("pl.col(\"a b\").n_unique()", Some("nunique('a b')")),

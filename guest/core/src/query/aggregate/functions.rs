@@ -3,7 +3,7 @@
 use super::total::AggregateFunction;
 
 /// The names of functions. Several names may denote one function.
-const FUNCTIONS: [(&str, AggregateFunction); 33] = [
+const FUNCTIONS: [(&str, AggregateFunction); 34] = [
     ("count", AggregateFunction::Count),
     ("sum", AggregateFunction::Sum),
     ("avg", AggregateFunction::Average),
@@ -26,6 +26,7 @@ const FUNCTIONS: [(&str, AggregateFunction); 33] = [
     ("uniq", AggregateFunction::CountDistinct),
     ("uniqexact", AggregateFunction::CountDistinct),
     ("dcount", AggregateFunction::CountDistinct),
+    ("dc", AggregateFunction::CountDistinct),
     ("approx_count_distinct", AggregateFunction::CountDistinct),
     ("groupuniqarray", AggregateFunction::Distinct),
     ("collect_set", AggregateFunction::Distinct),

@@ -12,6 +12,7 @@ use super::distinct::distinct_words;
 use super::functions::function;
 use super::item::{CLAUSES, alias, field, syntax};
 use super::{Aggregate, AggregateFunction, GroupedTotals, SortKey, expression, spreadsheet};
+use crate::query::code::keyword;
 use crate::query::condition::TotalsCondition;
 use crate::query::operand::Operand;
 use crate::query::order::{Order, read_direction};
@@ -163,9 +164,15 @@ fn segment(reader: &mut Reader<'_>) -> Result<GroupedTotals, String> {
         reader.reset(*at);
         let name = &field.name.verbatim;
         let total = items.first().map_or("count", |item: &Aggregate| item.verbatim.as_str());
-        return Err(syntax(
-            &reader.error(&format!("{name} is not a total; for groups write {total} by {name}")),
-        ));
+        let after = reader.rest().trim_start().strip_prefix(name.as_str()).map(str::trim_start);
+        let is_list = after.is_some_and(|after| {
+            after.is_empty() || after.starts_with(',') || keyword(after, 0, "by") == Some(0)
+        });
+        let hint = match is_list {
+            true => format!("for groups write {total} by {name}"),
+            false => "write the totals here, such as avg(x) by city, and the condition on records in where".to_owned(),
+        };
+        return Err(syntax(&reader.error(&format!("{name} is not a total; {hint}"))));
     }
     if items.is_empty() {
         return Err(syntax(&reader.error("a total is expected before by")));

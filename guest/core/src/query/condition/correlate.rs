@@ -61,6 +61,15 @@ impl Test {
             Test::Leaf(_) => Ok(()),
             Test::Element(list, test) => {
                 list.bind(records, all)?;
+                let is_list = |id: &NodeId| {
+                    records.outline.node(*id).is_some_and(|node| node.kind == Kind::Array)
+                };
+                if list.field.steps().is_empty() && !all.iter().any(is_list) {
+                    return Err(format!(
+                        "where: {} is the list of these records, not a list in each of them: for another record write id IN (SELECT …), or jq",
+                        list.name.verbatim
+                    ));
+                }
                 let mut elements = Vec::new();
                 for id in all {
                     list.field.elements(&records.outline, *id, &mut |id| elements.push(id));

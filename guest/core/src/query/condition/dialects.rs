@@ -53,6 +53,7 @@ fn braces(text: &str) -> Option<String> {
 
 fn converted(text: &str) -> Option<String> {
     formula(text)
+        .or_else(|| parameters(text))
         .or_else(|| shell(text))
         .or_else(|| matchers(text))
         .or_else(|| sorted(text))
@@ -118,9 +119,56 @@ fn columns(text: &str) -> Option<String> {
     })
 }
 
+/// Converts parameters of an address: `a[gte]=5&sort=-b&limit=3`. `None` if there is no operator in
+/// brackets and no order, because the words could be fields.
+fn parameters(text: &str) -> Option<String> {
+    const OPERATORS: [(&str, &str); 8] = [
+        ("[gte]=", ">="),
+        ("[gt]=", ">"),
+        ("[lte]=", "<="),
+        ("[lt]=", "<"),
+        ("[ne]=", "!="),
+        ("[eq]=", "="),
+        ("[like]=", "~"),
+        ("[contains]=", "~"),
+    ];
+    let (mut conditions, mut order, mut limit) = (Vec::new(), None, String::new());
+    let mut has_operator = false;
+    let parameters = parts(text.strip_prefix('?').unwrap_or(text), "&");
+    for parameter in &parameters {
+        let (name, value) = parameter.split_once('=')?;
+        let sort_key = || match value.rsplit_once(['.', ':', ' ']) {
+            Some((key, direction @ ("asc" | "desc"))) => Some(format!("{key} {direction}")),
+            _ => value.strip_prefix('-').map(|key| format!("{key} desc")),
+        };
+        match name {
+            "order" | "sort" | "order_by" | "sort_by" if sort_key().is_some() => {
+                order = sort_key();
+            }
+            "limit" | "per_page" | "page_size" if value.parse::<u64>().is_ok() => {
+                limit = format!(" limit {value}");
+            }
+            _ => {
+                let operator = OPERATORS.iter().find(|(sign, _)| parameter.contains(sign));
+                has_operator |= operator.is_some();
+                conditions.push(match operator {
+                    Some((sign, operator)) => parameter.replacen(sign, operator, 1),
+                    None => (*parameter).to_owned(),
+                });
+            }
+        }
+    }
+    if order.is_none() && (!has_operator || !limit.is_empty()) {
+        return None;
+    }
+    let order = order.map_or_else(String::new, |order| format!(" order by {order}"));
+    let wanted = if conditions.is_empty() { "true".to_owned() } else { conditions.join(" & ") };
+    Some(format!("{wanted}{order}{limit}"))
+}
+
 /// Converts closures of Kotlin, Groovy, Swift and Ruby: `{ it.a > 5 }`, `{ x -> x.a > 5 }`, `select
 /// { |x| x.a > 5 }`.
-fn closure(text: &str) -> Option<String> {
+pub(in crate::query) fn closure(text: &str) -> Option<String> {
     let call = ["select", "filter", "find_all"].iter().find_map(|name| text.strip_prefix(name));
     let text = call.map(str::trim_start).filter(|rest| rest.starts_with('{')).unwrap_or(text);
     let inner = text.strip_prefix('{')?.strip_suffix('}')?.trim();
@@ -248,6 +296,11 @@ mod tests {
             ("{Due Date} > '{x}' and {a}={b}", Some("[Due Date] > '{x}' and [a]=[b]")),
             ("AND({a}='x, y', NOT({b}>1))", Some("(\"a\"='x, y') AND (NOT (\"b\">1))")),
             ("a IN {b}", None),
+            ("a[gte]=5&b[lt]=3&c=x", Some("a>=5 & b<3 & c=x")),
+            ("?c=x&sort=-a&limit=3", Some("c=x order by a desc limit 3")),
+            ("order=a.asc", Some("true order by a asc")),
+            ("sort=5&limit=3", None),
+            ("a[0]=5&b=3", None),
         ] {
             assert_eq!(condition(text).as_deref(), expected, "{text}");
         }

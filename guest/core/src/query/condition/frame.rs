@@ -25,7 +25,7 @@ pub(super) fn condition(text: &str) -> Option<String> {
 
 /// Removes the name of the data frame from an expression, but not from quoted values. `None` if the
 /// expression does not name it.
-pub(super) fn without_table(text: &str, table: &str) -> Option<String> {
+pub(in crate::query) fn without_table(text: &str, table: &str) -> Option<String> {
     replaced(text, |before, rest| {
         let is_start = !before.ends_with(|c| is_word_character(c) || c == '.');
         let after = rest.strip_prefix(table).filter(|after| after.starts_with(['[', '.']));

@@ -26,7 +26,6 @@ use crate::query::code::end_of_group;
 use crate::query::field::FieldName;
 use crate::query::literal::Literal;
 use crate::query::operand::Operand;
-use crate::query::order::eat_pipe;
 use crate::query::reader::Reader;
 use crate::query::value::quote;
 
@@ -85,7 +84,6 @@ impl Parser {
             || reader.eat("&&")
             || reader.eat("&")
             || qualifier_follows(reader)
-            || (eat_pipe(reader, &["where"]) && reader.keyword(&["where"]).is_some())
         {
             let flag = self.flag(reader, "true");
             tests.push(flag.unwrap_or_else(|| self.not(reader))?);

@@ -288,6 +288,30 @@ fn stages(text: &str, example: &str) -> Result<String, String> {
 }
 
 /// Converts the stage `$group` of a pipeline.
+/// The operators of a field that groups records, each with the start of a call in this language.
+const KEY_FUNCTIONS: [(&str, &str); 7] = [
+    ("$year", "extract(year from "),
+    ("$month", "extract(month from "),
+    ("$dayOfMonth", "extract(day from "),
+    ("$hour", "extract(hour from "),
+    ("$toLower", "lower("),
+    ("$toUpper", "upper("),
+    ("$size", "length("),
+];
+
+/// Converts an operator of a field, such as `{"$year": "$at"}`. `None` for other objects.
+fn key_function(key: &Map<String, Value>) -> Option<Result<String, String>> {
+    let (operator, field) = key.iter().next().filter(|(name, _)| name.starts_with('$'))?;
+    let field = field.as_str().and_then(|field| field.strip_prefix('$')).map(field_name);
+    let function = KEY_FUNCTIONS.iter().find(|(name, _)| name == operator);
+    Some(match (function, field) {
+        (Some((_, function)), Some(field)) if key.len() == 1 => Ok(format!("{function}{field})")),
+        _ => Err(format!(
+            "aggregate: {operator} in _id of $group is not known; write count by month(created_at), or lower(kind), or use jq"
+        )),
+    })
+}
+
 fn group(members: &Map<String, Value>) -> Result<String, String> {
     let path =
         |value: &Value| -> Option<String> { value.as_str()?.strip_prefix('$').map(field_name) };
@@ -297,6 +321,7 @@ fn group(members: &Map<String, Value>) -> Result<String, String> {
         if name == "_id" {
             match value {
                 Value::Null => {}
+                Value::Object(keys) if let Some(key) = key_function(keys) => by.push(key?),
                 Value::Object(keys) => by.extend(keys.values().filter_map(path)),
                 key => by.extend(path(key)),
             }
@@ -347,6 +372,8 @@ mod tests {
                 r#"{"$group": {"_id": "$c", "n": {"$sum": 1}, "t": {"$sum": "$p"}}}"#,
                 "count as 'n', sum(p) as 't' by c",
             ),
+            (r#"{"$group": {"_id": {"$month": "$at"}}}"#, "count by extract(month from at)"),
+            (r#"{"$group": {"_id": {"$toLower": "$kind"}}}"#, "count by lower(kind)"),
             (
                 r#"{"date_histogram": {"field": "at", "calendar_interval": "month"}}"#,
                 "count by month(at)",

@@ -141,10 +141,15 @@ impl<'t> PathParser<'t> {
                 argument.map(|(argument, _)| argument.trim().trim_start_matches(['@', '$', '.']));
             let known =
                 ["keys", "length", "sort", "reverse", "type", "max", "min", "values", "add"];
-            if let Some(argument) =
-                argument.filter(|text| !text.is_empty() && known.contains(&name))
-            {
-                return Err(self.error(&format!("for this use jq: .{argument} | {name}")));
+            let argument = argument.filter(|text| !text.is_empty() && known.contains(&name));
+            if let Some(argument) = argument {
+                let is_plain = argument.chars().all(|c| c.is_alphanumeric() || "_.[]".contains(c));
+                let program = match (is_plain, argument.contains("[]")) {
+                    (true, false) => format!(".{argument} | {name}"),
+                    (true, true) => format!("[.{argument}] | {name}"),
+                    _ => format!("[.[] | select(.size > 5) | .name] | {name}"),
+                };
+                return Err(self.error(&format!("for this use jq, such as {program}")));
             }
             let reason = "functions are for filters only, such as [?length(@.a)>2]; for totals use aggregate or jq";
             return Err(self.error(reason));

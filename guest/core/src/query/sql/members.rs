@@ -1,5 +1,5 @@
 //! Members of JSON columns: `a->'b'->>'c'`, `a #>> '{b,c}'`, `json_extract(a, '$.b')`,
-//! `(a->>'b')::int`.
+//! `(a->>'b')::int`, `a:b::varchar`.
 
 use crate::query::code::{end_of_group, outside_quotes, parts, replaced};
 use crate::query::reader::is_word_character;
@@ -23,6 +23,7 @@ pub(super) fn converted(text: &str) -> Option<String> {
     let extracted = calls(text);
     let unquoted = unquoted(extracted.as_deref().unwrap_or(text)).or(extracted);
     let paths = arrows(unquoted.as_deref().unwrap_or(text)).or(unquoted);
+    let paths = colons(paths.as_deref().unwrap_or(text)).or(paths);
     groups(paths.as_deref().unwrap_or(text)).or(paths)
 }
 
@@ -95,6 +96,24 @@ fn arrows(text: &str) -> Option<String> {
         };
         is_member = true;
         Some((rest.len() - after.len(), path))
+    })
+}
+
+/// Converts `a:b.c::varchar` of Snowflake to `a.b.c`. Without a cast, `a:b` may be a name or a
+/// comparison.
+fn colons(text: &str) -> Option<String> {
+    const TEXT_TYPES: [&str; 4] = ["::varchar", "::string", "::text", "::char"];
+    let is_part = |c: char| is_word_character(c) || c == '.';
+    replaced(text, |before, rest| {
+        let member = rest.strip_prefix(':').filter(|_| before.ends_with(is_word_character))?;
+        let end = member.find(|c| !is_part(c))?;
+        let (path, after) = member.split_at_checked(end).filter(|_| end > 0)?;
+        let is_name = path.starts_with(|c: char| c.is_alphabetic() || c == '_');
+        let lower = after.to_lowercase();
+        let cast = TEXT_TYPES.iter().find(|cast| lower.starts_with(**cast));
+        let rest_after = after.get(cast.map_or(0, |cast| cast.len())..)?;
+        (is_name && after.starts_with("::"))
+            .then(|| (rest.len() - rest_after.len(), format!(".{path}")))
     })
 }
 
