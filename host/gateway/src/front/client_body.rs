@@ -1,11 +1,11 @@
 //! The bodies of a client's request and of its response, which record the activity of their
 //! connection.
 //!
-//! The rest of a request that is refused early is discarded, so that the client can read the
-//! response.
+//! The rest of a request that is refused early is discarded before the response is sent, so that the
+//! client can read the response.
 
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use http::Version;
 use http_body_util::BodyExt as _;
 use hyper::body::{Frame, Incoming, SizeHint};
 use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::activity::{ActiveRequest, Activity};
@@ -23,6 +24,33 @@ use super::activity::{ActiveRequest, Activity};
 const MAX_PART_BYTES: usize = 64 << 10;
 /// The maximum time for discarding the rest of a refused request.
 const MAX_DISCARD: Duration = Duration::from_secs(20);
+/// The maximum time for which the refusal of a request waits for its rest.
+const MAX_WAIT: Duration = Duration::from_secs(5);
+
+/// The task that discards the rest of a refused request of HTTP/2. Empty before the refusal, and if
+/// nothing was left.
+#[derive(Clone, Default)]
+pub(super) struct DiscardedRest(Arc<Mutex<Option<JoinHandle<()>>>>);
+
+impl DiscardedRest {
+    fn set(&self, task: JoinHandle<()>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);
+    }
+
+    /// Waits until the rest has been discarded, at most for [`MAX_WAIT`]. Returns at once if the
+    /// request was read to its end.
+    ///
+    /// A client that reads a refusal while it sends may end its request early. The request is then
+    /// shorter than its `content-length`, and the stream is reset with an error (RFC 9113, 8.1.1),
+    /// which curl 7.88 reports instead of the response.
+    pub(super) async fn wait(self) {
+        let task = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(task) = task {
+            // A task that panicked has no rest, either.
+            let _ = timeout(MAX_WAIT, task).await;
+        }
+    }
+}
 
 /// The body of a client's request. If it is dropped early, the rest is read and discarded.
 pub(super) struct RequestBody {
@@ -30,13 +58,19 @@ pub(super) struct RequestBody {
     body: Option<Incoming>,
     version: Version,
     is_read: bool,
+    rest: DiscardedRest,
     activity: Arc<Activity>,
 }
 
 impl RequestBody {
-    pub(super) fn new(body: Incoming, version: Version, activity: Arc<Activity>) -> Self {
+    pub(super) fn new(
+        body: Incoming,
+        version: Version,
+        rest: DiscardedRest,
+        activity: Arc<Activity>,
+    ) -> Self {
         let is_read = body.is_end_stream();
-        Self { body: Some(body), version, is_read, activity }
+        Self { body: Some(body), version, is_read, rest, activity }
     }
 }
 
@@ -52,14 +86,16 @@ impl Drop for RequestBody {
             // Without a reader, the stream would be reset after the response (RFC 9113, 8.1). Some
             // clients that are still sending, such as curl 7.88, then report the reset and lose the
             // response. A pause does not end this: the client may wait for a processor.
-            runtime.spawn(timeout(MAX_DISCARD, discard(body)));
+            self.rest.set(runtime.spawn(discard(body)));
         }
     }
 }
 
-/// Discards a body until it ends or fails.
+/// Discards a body until it ends or fails, at most for [`MAX_DISCARD`].
 async fn discard(mut body: Incoming) {
-    while let Some(Ok(_)) = body.frame().await {}
+    let rest = async { while let Some(Ok(_)) = body.frame().await {} };
+    // A rest that takes longer is left unread.
+    let _ = timeout(MAX_DISCARD, rest).await;
 }
 
 impl HttpBody for RequestBody {

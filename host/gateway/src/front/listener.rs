@@ -24,7 +24,7 @@ use tracing::{debug, warn};
 
 use super::activity::{ActiveRequest, Activity};
 use super::certificates::{Acceptor, client_name};
-use super::client_body::{RequestBody, ResponseBody};
+use super::client_body::{DiscardedRest, RequestBody, ResponseBody};
 use super::client_stream::{ClientStream, DISCARD_BYTES};
 use super::connections::{ClientConnections, OpenConnection};
 use super::proxy_protocol::read_client;
@@ -237,9 +237,11 @@ impl Shared {
             let (router, version) = (router.clone(), request.version());
             let body_activity = Arc::clone(&shared_activity);
             let client = client.clone();
+            let rest = DiscardedRest::default();
             async move {
-                let mut request =
-                    request.map(|body| Body::new(RequestBody::new(body, version, body_activity)));
+                let mut request = request.map(|body| {
+                    Body::new(RequestBody::new(body, version, rest.clone(), body_activity))
+                });
                 request.extensions_mut().insert(peer);
                 if let Some(client) = client {
                     request.extensions_mut().insert(client);
@@ -248,6 +250,7 @@ impl Shared {
                     Ok(response) => response,
                     Err(never) => match never {},
                 };
+                rest.wait().await;
                 // The request is active until its response has been sent.
                 Ok::<_, Infallible>(response.map(|body| ResponseBody::new(body, active)))
             }
