@@ -81,7 +81,10 @@ impl Literal {
             };
             // A time without a zone is compared with times as they are written.
             self.scale = Scale::Time { order, has_zone: has_zone && own };
-            return Ok(note);
+            let is_month = self.text.len() == 7 && !survey.has_months();
+            let of_month =
+                is_month.then(|| format!("{self} was compared as the start of its first day"));
+            return Ok(note.or(of_month));
         }
         if let Some(number) = self.number
             && let Some(note) = self.fit_unit(number, &scale, survey, field)?

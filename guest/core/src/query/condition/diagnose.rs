@@ -93,6 +93,34 @@ impl Test {
 }
 
 impl Leaf {
+    /// Returns a note about values that an equality leaves out, although they are the same amount,
+    /// time or version in another spelling: `60m` beside `1h`. `None` if there are none.
+    fn other_spellings(&self, records: &RecordSet<'_>, all: &[NodeId]) -> Option<String> {
+        let Check::Compare(Operator::Equal, literal) = &self.check else { return None };
+        let is_typed =
+            matches!(literal.scale(), Scale::Amount(_) | Scale::Time { .. } | Scale::Version);
+        if !is_typed || self.matched.get() == 0 || self.operand.function.is_some() {
+            return None;
+        }
+        let (mut count, mut sample) = (0u64, String::new());
+        for id in all {
+            self.operand.visit_own(&records.outline, *id, &mut |value| {
+                let is_same = literal.order(&value) == Some(Ordering::Equal);
+                if is_same && literal.equals(&value) == Some(false) {
+                    count += 1;
+                    sample = value.text().unwrap_or_default().to_owned();
+                }
+            });
+        }
+        (count > 0).then(|| {
+            format!(
+                "{count} more are equal in another spelling, such as {}: for all write {field} >= {literal} AND {field} <= {literal}",
+                quote(&sample),
+                field = self.operand
+            )
+        })
+    }
+
     /// Returns true if the right side of the comparison is an empty text.
     fn is_empty_text(&self) -> bool {
         matches!(&self.check, Check::Compare(Operator::Equal, literal) if literal.text.is_empty())
@@ -133,6 +161,7 @@ impl Leaf {
             }
         }
         notes.extend(self.check_dates(records, all)?);
+        notes.extend(self.other_spellings(records, all));
         notes.extend(self.reading.clone());
         if self.is_known && is_negated && !matches!(self.check, Check::IsNull) {
             let mut nulls = 0u64;

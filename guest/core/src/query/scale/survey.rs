@@ -189,6 +189,11 @@ impl ScaleSurvey {
         self.samples.iter().all(|sample| has_no_hours(sample))
     }
 
+    /// Returns true if all samples are as short as a month, `2024-05`.
+    pub(in crate::query) fn has_months(&self) -> bool {
+        self.samples.iter().all(|sample| sample.len() <= "'2024-05'".len())
+    }
+
     /// Returns up to three quoted texts.
     pub(in crate::query) fn samples(&self) -> String {
         join_names(&self.samples, MAX_SAMPLES)
