@@ -128,21 +128,33 @@ pub(super) fn run(program: &str, input: &[u8]) -> Result<JqResults, String> {
 }
 
 /// Runs a program on lines or records, which `input` contains as a list. If the program fails on
-/// the list, runs it on each element instead, as the command jq does with lines.
+/// the list, or reads a member of it without a result, runs it on each element instead, as the
+/// command jq does with lines.
 ///
 /// # Errors
 /// Returns the errors of [`run`].
 pub(super) fn run_on_lines(program: &str, input: &[u8]) -> Result<JqResults, String> {
-    match run(program, input) {
-        Err(reason) if reason.starts_with("jq failed: cannot ") => {
-            let results = run(&format!(".[] | ({program}\n)"), input);
-            let is_limit = |error: &String| !error.starts_with("jq failed");
-            let mut results =
-                results.map_err(|error| if is_limit(&error) { error } else { reason })?;
+    let whole = run(program, input);
+    let is_for_elements = match &whole {
+        Err(reason) => reason.starts_with("jq failed: cannot "),
+        // `.id?` ignores that a list has no members.
+        Ok(results) => {
+            results.count == 0
+                && explain::parse(program).is_ok_and(|term| bound::reads_member(&term))
+        }
+    };
+    if !is_for_elements {
+        return whole;
+    }
+    match (run(&format!(".[] | ({program}\n)"), input), whole) {
+        (Ok(results), Ok(whole)) if results.count == 0 => Ok(whole),
+        (Ok(mut results), _) => {
             results.notes.insert(0, "run on each line or record".to_owned());
             Ok(results)
         }
-        results => results,
+        // A limit is reported, unlike a failure on an element.
+        (Err(error), Err(_)) if !error.starts_with("jq failed") => Err(error),
+        (Err(_), whole) => whole,
     }
 }
 

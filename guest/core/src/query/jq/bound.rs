@@ -20,6 +20,9 @@ pub(super) const MULTIPLY: &str = "!multiply";
 pub(super) const SUBTRACT: &str = "!subtract";
 /// The function that divides. It fails on division by zero like jq, where jaq returns infinity.
 pub(super) const DIVIDE: &str = "!divide";
+/// The function for `%` that removes the decimal places of its operands first, like jq. jaq keeps
+/// them.
+pub(super) const MODULO: &str = "!modulo";
 /// The function that fails if a regular expression costs too much.
 pub(super) const CHECK_REGEX: &str = "!check_regex";
 /// The function that fails unless its input has elements with numbers. jaq returns null for such an
@@ -238,6 +241,7 @@ fn apply<'s>(left: T<'s>, operator: BinaryOp<&'s str>, right: T<'s>) -> T<'s> {
         BinaryOp::Math(Math::Mul) => before(call(MULTIPLY, vec![left, right]), TICK),
         BinaryOp::Math(Math::Sub) => before(call(SUBTRACT, vec![left, right]), TICK),
         BinaryOp::Math(Math::Div) => before(call(DIVIDE, vec![left, right]), TICK),
+        BinaryOp::Math(Math::Rem) => before(call(MODULO, vec![left, right]), TICK),
         BinaryOp::Math(_) => before(binary(left, operator, right), TICK),
         BinaryOp::Cmp(_) => before(binary(measured(left), operator, measured(right)), TICK),
         operator => binary(left, operator, right),
@@ -310,6 +314,26 @@ fn is_single(term: &T<'_>) -> bool {
                 && is_single(left)
                 && is_single(right)
         }
+        _ => false,
+    }
+}
+
+/// Returns true if a program first reads a member of its input, such as `.id?` does. Such a
+/// program reads nothing of a list.
+pub(super) fn reads_member(term: &T<'_>) -> bool {
+    match term {
+        Term::Path(inner, path) if matches!(**inner, Term::Id) => {
+            matches!(path.0.first(), Some((Part::Index(Term::Str(..)), _)))
+        }
+        Term::Path(inner, _) | Term::TryCatch(inner, _) | Term::Def(_, inner) => {
+            reads_member(inner)
+        }
+        Term::BinOp(left, BinaryOp::Pipe(None), _) => reads_member(left),
+        Term::BinOp(left, _, right) => reads_member(left) || reads_member(right),
+        Term::Obj(members) => {
+            members.iter().any(|(_, value)| value.as_ref().is_some_and(reads_member))
+        }
+        Term::Call("select", args) => args.iter().any(reads_member),
         _ => false,
     }
 }

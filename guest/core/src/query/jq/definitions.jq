@@ -23,6 +23,8 @@ def reverse: if isstring then explode | reverse | implode
 def ltrimstr($x): if isstring and ($x | isstring) and startswith($x) then .[($x | length):] else . end;
 def rtrimstr($x): if isstring and ($x | isstring) and endswith($x)
   then .[:(length - ($x | length))] else . end;
+def join($s): [.[] | if . == null then "" else tostring end] | .[:-1][] += $s
+  | reduce .[] as $x (""; . + $x);
 def leaf_paths: paths(scalars);
 def toarray: if isarray then . else [.] end;
 def ascii: [.] | implode;

@@ -6,9 +6,10 @@ use jaq_core::box_iter::box_once;
 use jaq_core::native::{Fun, bome, v};
 use jaq_core::{Exn, Lut, Native, ValXs};
 use jaq_json::{Num, Val};
+use jaq_std::ValT as _;
 
 use super::bound::{
-    CHECK_JSON, CHECK_LIST, CHECK_REGEX, DIVIDE, MEASURE, MULTIPLY, SUBTRACT, TICK,
+    CHECK_JSON, CHECK_LIST, CHECK_REGEX, DIVIDE, MEASURE, MODULO, MULTIPLY, SUBTRACT, TICK,
 };
 use crate::query::grep::Pattern;
 
@@ -239,6 +240,14 @@ pub(super) fn normalized(value: Val) -> Val {
     }
 }
 
+/// Removes the decimal places of a number, as jq does before `%`. Returns other values unchanged.
+fn truncated(value: Val) -> Val {
+    match value.as_f64().filter(|float| float.fract() != 0.0) {
+        Some(float) => normalized(Val::from(float.trunc())),
+        None => normalized(value),
+    }
+}
+
 fn not_a_list(object: &Val) -> jaq_core::Error<Val> {
     let Val::Obj(members) = object else { return jaq_core::Error::str("cannot index") };
     let names: Vec<String> = members.keys().take(5).map(ToString::to_string).collect();
@@ -337,6 +346,15 @@ pub(super) fn functions() -> impl Iterator<Item = Fun<JqData>> {
             bome(left / right)
         }),
     );
+    let modulo: Fun<JqData> = (
+        MODULO,
+        v(2),
+        Native::<JqData>::new(|(mut context, _)| {
+            let right = truncated(context.pop_var());
+            let left = truncated(context.pop_var());
+            bome(left % right)
+        }),
+    );
     let subtract: Fun<JqData> = (
         SUBTRACT,
         v(2),
@@ -373,6 +391,6 @@ pub(super) fn functions() -> impl Iterator<Item = Fun<JqData>> {
     let library = jaq_std::base_funs::<JqData>();
     core.chain(library)
         .chain(jaq_json::funs::<JqData>())
-        .filter(|(name, ..)| *name != "halt")
-        .chain([tick, measure, list, multiply, divide, subtract, regex, json])
+        .filter(|(name, ..)| !["halt", "fromjson", "has"].contains(name))
+        .chain([tick, measure, list, multiply, divide, modulo, subtract, regex, json])
 }

@@ -3,13 +3,14 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use context_guard_protocol::rest::{percent_decoded, percent_encoded};
-use jaq_core::native::{Fun, bome, run, v};
+use jaq_core::native::{Fun, bome, run, unary, v};
 use jaq_core::{Error, RunPtr, ValR};
-use jaq_json::Val;
+use jaq_json::{Val, read::parse_single_num};
 use jaq_std::ValT as _;
 use regex_lite::{Regex, RegexBuilder};
 
 use super::limits::{JqData, normalized};
+use super::read::read_value;
 
 /// The maximum size of a compiled regular expression, in bytes.
 const MAX_COMPILED_BYTES: usize = 64 * 1024;
@@ -38,7 +39,8 @@ const NUMBER_FUNCTIONS: [(&str, RunPtr<JqData>); 14] = [
 /// Returns the jq functions that are implemented in Rust, such as `@html` escaping and regular
 /// expressions.
 pub(super) fn functions() -> impl Iterator<Item = Fun<JqData>> {
-    let texts: [(&str, RunPtr<JqData>); 6] = [
+    let texts: [(&str, RunPtr<JqData>); 7] = [
+        ("fromjson", |cv| bome(text(&cv.1).and_then(from_json))),
         ("escape_html", |cv| bome(map_text(&cv.1, |text| Ok(escape_html(text))))),
         ("unescape_html", |cv| bome(map_text(&cv.1, |text| Ok(unescape_html(text))))),
         ("encode_uri", |cv| bome(map_text(&cv.1, |text| Ok(percent_encoded(text))))),
@@ -71,7 +73,9 @@ pub(super) fn functions() -> impl Iterator<Item = Fun<JqData>> {
     let numbers = NUMBER_FUNCTIONS.into_iter().chain(texts);
     let numbers = numbers.map(|(name, function)| run::<JqData>((name, v(0), function)));
     let pairs = pairs.into_iter().map(|(name, function)| run::<JqData>((name, v(2), function)));
-    numbers.chain(pairs)
+    let has: (&str, _, RunPtr<JqData>) =
+        ("has", v(1), |cv| unary(cv, |value, key| has(&value, &key)));
+    numbers.chain(pairs).chain([run::<JqData>(has)])
 }
 
 fn number<'a>(value: &Val, function: OfNumber) -> jaq_core::ValXs<'a, Val> {
@@ -82,6 +86,43 @@ fn number<'a>(value: &Val, function: OfNumber) -> jaq_core::ValXs<'a, Val> {
 fn two_numbers(left: &Val, right: &Val, function: fn(f64, f64) -> f64) -> ValR<Val> {
     let number = |value: &Val| value.as_f64().ok_or_else(|| Error::typ(value.clone(), "number"));
     Ok(normalized(Val::from(function(number(left)?, number(right)?))))
+}
+
+/// Returns true if a list has an element at `key`, or if an object has that member. Unlike in jaq,
+/// a negative number is not counted from the end.
+fn has(value: &Val, key: &Val) -> ValR<Val> {
+    let found = match (value, key) {
+        (Val::Obj(members), Val::TStr(_)) => members.contains_key(key),
+        (Val::Arr(list), Val::Num(number)) => {
+            // The conversion rounds towards zero, as jq does.
+            let at = number.as_isize().or_else(|| key.as_f64().map(|number| number as isize));
+            at.and_then(|at| usize::try_from(at).ok()).is_some_and(|at| at < list.len())
+        }
+        _ => return Err(Error::index(value.clone(), key.clone())),
+    };
+    Ok(Val::from(found))
+}
+
+/// Returns the only JSON value in a text. Like jq, accepts numbers such as `007`, `+5` and `.5`.
+/// jaq returns each value of a text, and those before an error.
+fn from_json(text: &str) -> ValR<Val> {
+    let trimmed = text.trim_ascii();
+    if let Some(number) = plain_number(trimmed) {
+        return Ok(number);
+    }
+    read_value(trimmed.as_bytes())
+        .map_err(|error| Error::str(format_args!("cannot parse {text:?} as JSON: {error}")))
+}
+
+/// Returns the number in a text of digits, signs, a dot and an exponent. `None` for other texts.
+fn plain_number(text: &str) -> Option<Val> {
+    let is_plain = |byte: u8| byte.is_ascii_digit() || b"+-.eE".contains(&byte);
+    let float: f64 = Some(text).filter(|text| text.bytes().all(is_plain))?.parse().ok()?;
+    let unsigned = text.trim_start_matches('+');
+    let exact = [unsigned, unsigned.trim_start_matches('0')]
+        .into_iter()
+        .find_map(|digits| parse_single_num(digits.as_bytes()));
+    Some(exact.map_or_else(|| normalized(Val::from(float)), Val::Num))
 }
 
 pub(super) fn text(value: &Val) -> Result<&str, Failure> {

@@ -14,15 +14,20 @@ use crate::json::text::{Form, visible};
 /// # Errors
 /// Returns a message for the caller if the document is invalid or nested too deeply.
 pub(super) fn read(input: &[u8]) -> Result<Val, String> {
-    let reader = ValueReader { input: Bytes::copy_from_slice(input) };
-    let mut scanner = Scanner::new(input, Form::Raw);
-    let value = reader.value(&mut scanner, 0);
-    value.and_then(|value| scanner.end().map(|()| value)).map_err(|error| match error {
+    read_value(input).map_err(|error| match error {
         ScanError::TooDeep => format!(
             "jq takes values that are nested at most {MAX_INPUT_DEPTH} levels deep: read a part of this answer with path"
         ),
         error => format!("jq: the answer is not valid JSON: {error}"),
     })
+}
+
+/// Reads one JSON value. Fails if something follows it. O(input).
+pub(super) fn read_value(input: &[u8]) -> Scan<Val> {
+    let reader = ValueReader { input: Bytes::copy_from_slice(input) };
+    let mut scanner = Scanner::new(input, Form::Raw);
+    let value = reader.value(&mut scanner, 0)?;
+    scanner.end().map(|()| value)
 }
 
 /// A reader of the input. Texts of values are slices of the input.

@@ -90,6 +90,70 @@ fn programs_return_their_results() {
 }
 
 #[test]
+fn only_a_whole_text_is_a_number() {
+    for (program, expected) in [
+        (
+            r#"[("1,234", "12 MB", "2024-01-05", "0x1F", "10:30", "5 6", "1_0", "", "- 5") | tonumber?]"#,
+            "[]",
+        ),
+        (
+            r#"[("10", " 12 ", "+5", "007", "-007", ".5", "5.", "1e3") | tonumber]"#,
+            "[10,12,5,7,-7,0.5,5,1e3]",
+        ),
+        (r#""00900719925474099312" | tonumber"#, "900719925474099312"),
+        (r#"try ("12abc" | tonumber) catch "bad""#, "bad"),
+        (r#"[("1 2", "[1] x", "1,2") | fromjson?]"#, "[]"),
+        (r#"[(" [1] ", "null", "{\"a\":2}") | fromjson]"#, r#"[[1],null,{"a":2}]"#),
+    ] {
+        assert_eq!(text(program, "[]"), expected, "{program}");
+    }
+    let reason = text(r#""2024-01-05" | tonumber"#, "[]");
+    assert!(reason.contains("2024-01-05") && reason.contains("as JSON"), "{reason}");
+}
+
+#[test]
+fn functions_agree_with_jq_where_jaq_differs() {
+    for (program, expected) in [
+        (
+            r#"[[1, null], [null, null], [null], [], [true, "x"]] | map(join(","))"#,
+            r#"["1,",",","","","true,x"]"#,
+        ),
+        ("[-5.5 % 2, 90.5 % 60, 7 % 2.9, -7 % 3, 5 % -3]", "[-1,30,1,-1,2]"),
+        ("[9007199254740993 % 10]", "[3]"),
+        ("[[1] | has(0, 1, -1)]", "[true,false,false]"),
+        (r#"{"a": 1} | [has("a", "b")]"#, "[true,false]"),
+        (r#"try ({"a": 1} | has(0)) catch "error""#, "error"),
+        (r#"{"a": 1, "b": null} | join("-")"#, "1-"),
+    ] {
+        assert_eq!(text(program, "[]"), expected, "{program}");
+    }
+    assert!(text("5 % 0.5", "[]").contains("cannot calculate 5 % 0"));
+    assert!(text("[1] | has(\"a\")", "[]").contains("cannot index"));
+}
+
+#[test]
+fn members_are_those_of_each_line() {
+    let lines = br#"[{"id":1,"o":{"k":2}},{"id":3}]"#;
+    for (program, expected, is_for_lines) in [
+        (".id?", "[1,3]", true),
+        (".o?.k?", "[2,null]", true),
+        ("try .id", "[1,3]", true),
+        ("select(.id? == 3)", r#"{"id":3}"#, true),
+        (".[].id?", "[1,3]", false),
+        ("(.items? // .) | length", "2", false),
+        (".[] | select(. == 2)", "[]", false),
+    ] {
+        let results = run_on_lines(program, lines).unwrap();
+        assert_eq!(String::from_utf8(results.bytes).unwrap(), expected, "{program}");
+        assert_eq!(
+            results.notes.iter().any(|note| note == "run on each line or record"),
+            is_for_lines,
+            "{program}"
+        );
+    }
+}
+
+#[test]
 fn errors_have_a_position_and_a_hint() {
     let json = r#"[{"kind":"a","b":[1]}]"#;
     for (program, expected) in [
