@@ -15,6 +15,7 @@ mod ids;
 mod input;
 #[cfg(feature = "jq")]
 mod jq;
+mod json_lines;
 mod known_fields;
 mod list_choice;
 mod literal;
@@ -139,13 +140,29 @@ impl Query {
         input: &QueryInput<'_>,
         is_enough: IsEnough<'_>,
     ) -> Result<QueryResult, String> {
+        let mut found = self.run_on_payload(input, is_enough)?;
+        let note = input::note_on_lines(input);
+        // A search that finds nothing in the lines of JSON continues in the lines around them.
+        if !note.is_empty() && self.is_search() && found.description.starts_with("0 match") {
+            let raw = visible(input.bytes, input.form);
+            return self.run_on_text(&raw, input, false);
+        }
+        found.description.push_str(&note);
+        Ok(found)
+    }
+
+    fn run_on_payload(
+        &self,
+        input: &QueryInput<'_>,
+        is_enough: IsEnough<'_>,
+    ) -> Result<QueryResult, String> {
         if self.needs_jq() {
             return Err(self.jq_error(NO_JQ));
         }
         let inner = QueryInput { limit: 0, ..*input };
         let mut run = |query: &Self| Ok(query.run(&inner, &mut |_| false)?.bytes);
         if let Some(resolved) = self.with_results_of(&mut run)? {
-            return resolved.run(input, is_enough);
+            return resolved.run_on_payload(input, is_enough);
         }
         let QueryInput { bytes, form, survey, limits, .. } = *input;
         let has_range = input.from_line > 0 || input.until_line > 0;
@@ -175,15 +192,13 @@ impl Query {
         };
         let mut result = match found {
             // The path may be one of XPath.
-            Err(error) if converted.format == Some("XML") => match self.with_json_path() {
+            Err(error) if converted.is_xml() => match self.with_json_path() {
                 Some(query) => query.run_on_json(&converted.json, input)?,
                 None => return Err(error),
             },
             result => result?,
         };
-        if let Some(format) = converted.format {
-            result.description.push_str(&format!("; the {format} was read as JSON"));
-        }
+        result.description.push_str(&converted.note);
         Ok(result)
     }
 
@@ -191,9 +206,11 @@ impl Query {
     fn run_on_json(&self, raw: &[u8], input: &QueryInput<'_>) -> Result<QueryResult, String> {
         let limits = input.limits;
         if self.is_program() {
-            let document = input::document(raw, limits);
-            let is_list = matches!(document, Cow::Owned(_));
-            return self.run_jq(&document, is_list);
+            let Some(document) = input::document(raw, limits) else {
+                let found = self.run_jq_on_objects(raw);
+                return found.unwrap_or_else(|| self.run_jq(&input::list_of_lines(raw), true));
+            };
+            return self.run_jq(&document, matches!(document, Cow::Owned(_)));
         }
         match RecordSet::locate(raw, limits) {
             // A search of more values than can be read finds its matches in the text.

@@ -119,7 +119,7 @@ fn lines_of_json_between_others_are_records() {
     let query = Query { condition: text("ms > 5"), fields: text("id"), ..Query::default() };
     let (found, description) = run(log, query).unwrap();
     assert_eq!(found, r#"[{"id":2}]"#);
-    let note = "read as records, without the 2 lines that are no JSON";
+    let note = "read as records, without the 2 lines that are no JSON objects";
     assert!(description.ends_with(note), "{description}");
     // A search is one of values.
     let query = Query { grep: text("^error$"), fields: text("id"), ..Query::default() };

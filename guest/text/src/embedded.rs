@@ -72,6 +72,10 @@ pub fn locate_lines(bytes: &[u8], form: Form) -> Option<Vec<Span>> {
             continue;
         }
         let text = text.get(..content_length(text, form)).unwrap_or_default();
+        let (start, text) = match text.strip_prefix("\u{feff}".as_bytes()) {
+            Some(rest) if line.start == 0 => (text.len() - rest.len(), rest),
+            _ => (line.start, text),
+        };
         if !matches!(text.first(), Some(b'{' | b'[')) || !is_json(text, form) {
             if spans.is_empty() && line.start > MAX_HEAD_BYTES.min(bytes.len() / 2) {
                 return None;
@@ -80,11 +84,23 @@ pub fn locate_lines(bytes: &[u8], form: Form) -> Option<Vec<Span>> {
         } else if is_after {
             return None;
         } else {
-            spans.push(line.start..line.start + text.len());
+            spans.push(start..start + text.len());
         }
     }
     let whole = spans.first()?.start..spans.last()?.end;
     (spans.len() >= 2 && forms_most(whole.len(), bytes.len(), true)).then_some(spans)
+}
+
+/// Returns the number of lines with text before and after the JSON Lines at `lines`. O(n).
+#[must_use]
+pub fn count_lines_around(bytes: &[u8], form: Form, lines: &Span) -> usize {
+    let count = |part: &[u8]| {
+        let texts = LineSpans::new(part, form).filter_map(|line| part.get(line));
+        texts.filter(|text| !is_blank(text, form)).count()
+    };
+    let part = |span: Span| count(bytes.get(span).unwrap_or_default());
+    let head = part(0..lines.start);
+    head + part(lines.end..bytes.len())
 }
 
 /// Locates the records of JSON Lines that form most of a text, as [`locate_lines`] does. Returns
@@ -243,6 +259,9 @@ mod tests {
         let lines = "2 rows:\r\n{\"id\":1,\"a\":\"b\"}\r\n{\"id\":2,\"a\":\"c\"}\r\nEnd.\r\n";
         let expected = vec![9..25, 27..43];
         assert_eq!(locate_lines(lines.as_bytes(), Form::Raw), Some(expected));
+        assert_eq!(count_lines_around(lines.as_bytes(), Form::Raw, &(9..43)), 2);
+        let marked = "\u{feff}{\"a\":1}\n{}\n";
+        assert_eq!(locate_lines(marked.as_bytes(), Form::Raw), Some(vec![3..10, 11..13]));
         let mixed = lines.replace("End.", "and\r\n{\"id\":3,\"a\":\"c\"}");
         assert_eq!(locate_lines(mixed.as_bytes(), Form::Raw), None);
     }

@@ -3,12 +3,13 @@
 use std::borrow::Cow;
 
 use super::grep::SearchOptions;
+use super::json_lines::note;
 use super::records::RecordSet;
 use super::{calendar, table, xml};
 use crate::json::locate_lists::DocumentInfo;
 use crate::json::text::{Form, quoted};
 use crate::policy::EndpointSettings;
-use crate::text::embedded::{locate_document, locate_lines};
+use crate::text::embedded::{count_lines_around, locate_document, locate_lines};
 use crate::text::lines::LineSpans;
 
 /// The payload of a query, and the options that are not part of it.
@@ -69,7 +70,7 @@ impl<'q> QueryInput<'q> {
 #[must_use]
 pub fn table_rows(raw: &[u8]) -> Option<Vec<u8>> {
     let is_like_json = matches!(raw.trim_ascii_start().first(), Some(b'{' | b'['));
-    table::to_json(utf8(raw).filter(|_| !is_like_json)?)
+    table::to_json(utf8(raw).filter(|_| !is_like_json)?).map(|(json, _)| json)
 }
 
 /// Returns a text without its byte order mark. `None` if it is not UTF-8.
@@ -82,8 +83,19 @@ fn utf8(raw: &[u8]) -> Option<&str> {
 pub(super) struct Converted {
     /// The JSON document.
     pub(super) json: Vec<u8>,
-    /// The name of the original format, if the answer must state it.
-    pub(super) format: Option<&'static str>,
+    /// A note for the answer, such as on the original format. Begins with a semicolon, or is empty.
+    pub(super) note: String,
+}
+
+impl Converted {
+    fn new(json: Vec<u8>, format: &str) -> Self {
+        Self { json, note: format!("; the {format} was read as JSON") }
+    }
+
+    /// Returns true if the original format is XML.
+    pub(super) fn is_xml(&self) -> bool {
+        self.note.starts_with("; the XML ")
+    }
 }
 
 /// Converts a text of another format to JSON: a calendar, XML, a table, TOML, or YAML. `None` for
@@ -97,16 +109,16 @@ pub(super) fn convert(raw: &[u8]) -> Option<Converted> {
     }
     let text = utf8(raw)?;
     if let Some((json, format)) = calendar::to_json(text) {
-        return Some(Converted { json, format: Some(format) });
+        return Some(Converted::new(json, format));
     }
     // JSON between words or tags is neither XML nor YAML.
     let has_json =
         || locate_document(raw, Form::Raw).is_some() || locate_lines(raw, Form::Raw).is_some();
     let xml = || {
         let json = xml::to_json(text).filter(|_| !has_json())?;
-        Some(Converted { json, format: Some("XML") })
+        Some(Converted::new(json, "XML"))
     };
-    let table = || Some(Converted { json: table::to_json(text)?, format: None });
+    let table = || table::to_json(text).map(|(json, note)| Converted { json, note });
     // Elements of XML may be named as those of HTML tables.
     let is_declared = text.trim_start().starts_with("<?xml");
     let found = if is_declared { xml().or_else(table) } else { table().or_else(xml) };
@@ -116,9 +128,9 @@ pub(super) fn convert(raw: &[u8]) -> Option<Converted> {
 #[cfg(feature = "yaml")]
 fn configuration(text: &str) -> Option<Converted> {
     if let Some(json) = super::toml::to_json(text) {
-        return Some(Converted { json, format: Some("TOML") });
+        return Some(Converted::new(json, "TOML"));
     }
-    Some(Converted { json: super::yaml::to_json(text)?, format: Some("YAML") })
+    Some(Converted::new(super::yaml::to_json(text)?, "YAML"))
 }
 
 /// Always returns `None`, because this build reads neither TOML nor YAML.
@@ -127,23 +139,40 @@ fn configuration(_: &str) -> Option<Converted> {
     None
 }
 
-/// Returns a payload as one JSON document. Lines of JSON become a list, and so do lines of text. Of
-/// a document between words, only the document remains.
-pub(super) fn document<'r>(raw: &'r [u8], limits: &EndpointSettings) -> Cow<'r, [u8]> {
+/// Returns the note on the lines around JSON lines, which are no records. Empty for other payloads.
+/// O(payload).
+pub(super) fn note_on_lines(input: &QueryInput<'_>) -> String {
+    let QueryInput { bytes, form, .. } = *input;
+    let span = match input.survey {
+        Some(survey) => survey.is_lines.then(|| survey.root.clone()),
+        // A document on one line is not read again.
+        None if LineSpans::new(bytes, form).nth(2).is_none() => None,
+        None => locate_lines(bytes, form)
+            .and_then(|lines| Some(lines.first()?.start..lines.last()?.end)),
+    };
+    span.map_or_else(String::new, |span| note(count_lines_around(bytes, form, &span)))
+}
+
+/// Returns a payload as one JSON document. Lines of JSON become a list. Of a document between
+/// words, only the document remains. `None` for other texts.
+pub(super) fn document<'r>(raw: &'r [u8], limits: &EndpointSettings) -> Option<Cow<'r, [u8]>> {
     if DocumentInfo::parse(raw, Form::Raw).is_some() {
-        return Cow::Borrowed(raw.trim_ascii());
+        return Some(Cow::Borrowed(raw.trim_ascii()));
     }
     if locate_lines(raw, Form::Raw).is_some()
         && let Some(records) = RecordSet::locate(raw, limits)
     {
-        return Cow::Owned(records.whole());
+        return Some(Cow::Owned(records.whole()));
     }
-    if let Some(part) = locate_document(raw, Form::Raw).and_then(|info| raw.get(info.root)) {
-        return Cow::Borrowed(part);
-    }
+    let part = locate_document(raw, Form::Raw).and_then(|info| raw.get(info.root));
+    part.map(Cow::Borrowed)
+}
+
+/// Returns the lines of a text as a JSON list of texts.
+pub(super) fn list_of_lines(raw: &[u8]) -> Vec<u8> {
     let lines = LineSpans::new(raw, Form::Raw).map(|line| {
         let line = String::from_utf8_lossy(raw.get(line).unwrap_or_default());
         quoted(line.trim_end_matches(['\r', '\n']))
     });
-    Cow::Owned([b"[".as_slice(), &lines.collect::<Vec<_>>().join(&b','), b"]"].concat())
+    [b"[".as_slice(), &lines.collect::<Vec<_>>().join(&b','), b"]"].concat()
 }

@@ -19,7 +19,6 @@
 
 mod access;
 mod diagnostics;
-mod json_lines;
 mod run;
 mod time;
 mod writer;
@@ -28,6 +27,8 @@ use std::borrow::Cow;
 
 use self::time::{LogTime, zone_length};
 use super::grep::Pattern;
+use super::json_lines;
+use super::names::left_out;
 use super::table::write_cell;
 use crate::json::text::quoted;
 use crate::text::colours::without_colours;
@@ -73,12 +74,10 @@ struct LogRecords {
     is_json: bool,
 }
 
-/// Returns a phrase with the number of omitted lines. `one` or `many` describes them. Empty for 0.
-fn left_out(lines: usize, one: &str, many: &str) -> String {
-    match lines {
-        0 => String::new(),
-        1 => format!(", without the line {one}"),
-        lines => format!(", without the {lines} lines {many}"),
+impl LogRecords {
+    /// Returns the note on the form of the records and on the lines that belong to none.
+    fn note(&self) -> String {
+        format!("; {}{}", self.what, self.skipped)
     }
 }
 
@@ -90,9 +89,26 @@ fn read(text: &[u8], pattern: Option<&Pattern>) -> Option<LogRecords> {
         return None;
     }
     // Lines of JSON have times too.
-    json_lines::read(text).or_else(|| {
+    json_objects(text).or_else(|| {
         let lines = without_colours_of(text);
         entries(&lines, pattern).or_else(|| diagnostics::read(&lines, pattern))
+    })
+}
+
+/// Returns the JSON objects on lines of their own as a JSON list. `None` unless they are at least
+/// two, and at least half of the non-blank lines. O(text).
+fn json_objects(text: &str) -> Option<LogRecords> {
+    let (objects, lines) = json_lines::objects(text)?;
+    let total = objects.len();
+    let json = format!("[{}]", objects.join(",")).into_bytes();
+    let skipped = json_lines::skipped(lines - total);
+    (json.len() <= MAX_JSON_BYTES).then_some(LogRecords {
+        json,
+        what: json_lines::WHAT,
+        skipped,
+        total,
+        chosen: total,
+        is_json: true,
     })
 }
 

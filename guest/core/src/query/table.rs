@@ -11,6 +11,7 @@ mod extended_log;
 mod html;
 mod markdown;
 
+use super::json_lines;
 use super::value::Number;
 use crate::json::text::quoted;
 
@@ -24,18 +25,37 @@ const MAX_COLUMNS: usize = 1_000;
 struct Table {
     columns: Vec<String>,
     rows: Vec<Vec<String>>,
+    /// The number of other tables in the text, none of which has more rows.
+    others: usize,
+    /// The number of rows that were left out as headings.
+    headings: usize,
 }
 
-/// Returns the table in a text as a JSON list of objects. `None` if the text has no table, or one
-/// that is too large. O(text).
+/// Returns the table in a text as a JSON list of objects, and a note on what it does not contain.
+/// The note begins with a semicolon, or is empty. `None` if the text has no table, or one that is
+/// too large. O(text).
 #[must_use]
-pub(super) fn to_json(text: &str) -> Option<Vec<u8>> {
+pub(super) fn to_json(text: &str) -> Option<(Vec<u8>, String)> {
     let table = html::parse(text)
         .or_else(|| markdown::parse(text))
         .or_else(|| extended_log::parse(text))
-        .or_else(|| delimited::parse(text))
-        .or_else(|| aligned::parse(text))?;
-    table.to_json()
+        .or_else(|| {
+            // Lines of JSON may have the same number of commas.
+            let is_table = json_lines::objects(text).is_none();
+            is_table.then(|| delimited::parse(text).or_else(|| aligned::parse(text)))?
+        })?;
+    Some((table.to_json()?, table.note()))
+}
+
+/// Stores a table in `best` if it has more rows than the table there, and counts the other one.
+fn keep_larger(best: &mut Option<Table>, found: Table) {
+    match best {
+        Some(best) if best.rows.len() >= found.rows.len() => best.others += 1,
+        _ => {
+            let others = best.as_ref().map_or(0, |best| best.others + 1);
+            *best = Some(Table { others, ..found });
+        }
+    }
 }
 
 impl Table {
@@ -69,6 +89,25 @@ impl Table {
             }
             known.push(name.clone());
         }
+    }
+
+    /// Returns a note on the other tables and on the rows that were left out. Empty if there are
+    /// none.
+    fn note(&self) -> String {
+        let headings = match self.headings {
+            0 => String::new(),
+            1 => "; 1 row with a cell across all columns was left out as a heading".to_owned(),
+            rows => {
+                format!("; {rows} rows with a cell across all columns were left out as headings")
+            }
+        };
+        if self.others == 0 {
+            return headings;
+        }
+        let tables = self.others + 1;
+        format!(
+            "{headings}; only the largest of {tables} tables was read; grep alone searches the whole text"
+        )
     }
 
     fn to_json(&self) -> Option<Vec<u8>> {
@@ -128,7 +167,7 @@ mod tests {
     use super::*;
 
     fn json(text: &str) -> String {
-        to_json(text).map_or("none".to_owned(), |json| String::from_utf8(json).unwrap())
+        to_json(text).map_or("none".to_owned(), |(json, _)| String::from_utf8(json).unwrap())
     }
 
     #[test]
@@ -197,6 +236,33 @@ mod tests {
         );
         let wide = format!("<table>{}</table>", "<tr><td colspan=100>x</td></tr>".repeat(5_000));
         assert_eq!(json(&wide), "none");
+    }
+
+    #[test]
+    fn rows_across_all_columns_are_data_or_headings() {
+        let html = "<table><tr><th>a</th><th>b</th></tr><tr><td>1</td><td>2</td></tr>\
+            <tr><td colspan=2>3</td></tr><tr><td colspan=2>More</td></tr><tr><th colspan=2>4</th></tr>\
+            <tr><td>7</td><td>8</td></tr></table>";
+        let (rows, note) = to_json(html).unwrap();
+        assert_eq!(rows, br#"[{"a":1,"b":2},{"a":3,"b":3},{"a":7,"b":8}]"#);
+        assert_eq!(note, "; 2 rows with a cell across all columns were left out as headings");
+    }
+
+    #[test]
+    fn other_tables_are_counted() {
+        let small = "| a | b |\n|---|---|\n| 1 | 2 |\n";
+        let large = format!("{small}| 3 | 4 |\n");
+        let row = "<tr><td>1</td><td>2</td></tr>";
+        let head = "<tr><th>a</th><th>b</th></tr>";
+        let html = format!("<table>{head}{row}</table><table>{head}{row}{row}</table>");
+        for (text, expected) in [
+            (format!("{small}\n# B\n\n{large}\n# C\n\n{small}"), "; only the largest of 3 tables"),
+            (html, "; only the largest of 2 tables"),
+            (large, ""),
+        ] {
+            let (_, note) = to_json(&text).unwrap_or_else(|| panic!("{text}"));
+            assert!(note.starts_with(expected) && note.is_empty() == expected.is_empty(), "{note}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Queries on the entries of a log.
 
-use super::{LogRecords, read};
+use super::{LogRecords, json_objects, read};
 use crate::query::grep::Pattern;
 use crate::query::input::QueryInput;
 use crate::query::{Query, QueryResult};
@@ -51,9 +51,24 @@ impl Query {
             }
             _ => String::new(),
         };
-        let note = format!("{chosen}; {}{}", log.what, log.skipped);
+        let note = format!("{chosen}{}", log.note());
         Some(query.run_on_json(&log.json, input).map(|mut result| {
             result.description.push_str(&note);
+            result
+        }))
+    }
+
+    /// Runs the jq program of the query on the JSON objects of a text with other lines between
+    /// them. `None` if the text has no such lines, or if the program itself parses the lines.
+    pub(in crate::query) fn run_jq_on_objects(
+        &self,
+        text: &[u8],
+    ) -> Option<Result<QueryResult, String>> {
+        let parses_lines = self.jq.as_ref().is_some_and(|program| program.contains("fromjson"));
+        let text = std::str::from_utf8(text).ok().filter(|_| !parses_lines)?;
+        let lines = json_objects(text)?;
+        Some(self.run_jq(&lines.json, true).map(|mut result| {
+            result.description.push_str(&lines.note());
             result
         }))
     }

@@ -94,7 +94,7 @@ fn parse_block(lines: &[&str]) -> Option<Table> {
         let by_words = || words(row, &columns).filter(|_| are_words);
         cells.or_else(by_words)
     });
-    let table = Table { columns: names, rows: rows.collect::<Option<_>>()? };
+    let table = Table { columns: names, rows: rows.collect::<Option<_>>()?, ..Table::default() };
     (table.is_valid() && !table.has_joined_columns() && (is_ruled || table.has_unlike_header()))
         .then_some(table)
 }

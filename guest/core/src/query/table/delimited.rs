@@ -19,10 +19,11 @@ fn parse_with(text: &str, sign: char) -> Option<Table> {
     let mut rows = Rows { rest: text, sign };
     let columns = rows.next()?;
     let width = columns.len();
-    // A line that begins with a time is an entry of a log.
+    // A line that begins with a time is an entry of a log, and one with a bracket is JSON.
     let is_name = |(at, name): (usize, &String)| {
-        Number::parse_plain(name).is_none()
-            && (at > 0 || LogLine::parse(name.as_bytes()).time.is_none())
+        let begins_table =
+            || !name.starts_with('{') && LogLine::parse(name.as_bytes()).time.is_none();
+        Number::parse_plain(name).is_none() && (at > 0 || begins_table())
     };
     if !(2..=MAX_COLUMNS).contains(&width) || !columns.iter().enumerate().all(is_name) {
         return None;
@@ -36,7 +37,7 @@ fn parse_with(text: &str, sign: char) -> Option<Table> {
     let is_even = width > 2 && sampled.len() > 1 && regular == sampled.len();
     let is_named = columns.iter().filter(|name| !name.is_empty()).count() * 2 > width;
     let rows: Vec<Vec<String>> = sampled.into_iter().chain(rows).collect();
-    let mut table = Table { columns, rows };
+    let mut table = Table { columns, rows, ..Table::default() };
     // The index of a table of R or pandas has no name.
     let has_index = table.columns.first().is_some_and(String::is_empty)
         && table.columns.iter().skip(1).all(|name| !name.is_empty());

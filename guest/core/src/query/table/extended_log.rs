@@ -25,7 +25,7 @@ pub(super) fn parse(text: &str) -> Option<Table> {
         }
     }
     let regular = rows.iter().filter(|row| row.len() == columns.len()).count();
-    let table = Table { columns, rows };
+    let table = Table { columns, rows, ..Table::default() };
     (table.is_valid() && regular * 10 >= table.rows.len() * 9).then_some(table)
 }
 
@@ -63,7 +63,7 @@ mod tests {
     use super::super::to_json;
 
     fn json(text: &str) -> String {
-        to_json(text).map_or("none".to_owned(), |json| String::from_utf8(json).unwrap())
+        to_json(text).map_or("none".to_owned(), |(json, _)| String::from_utf8(json).unwrap())
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //! Cells that span several columns or rows are repeated in each of them. The rows of a head are
 //! joined to one name for each column.
 
-use super::Table;
+use super::{Table, keep_larger};
+use crate::query::value::Number;
 use crate::text::markup::{Piece, Pieces, attributes, plain_text};
 
 /// The maximum number of columns or rows that a cell spans.
@@ -28,7 +29,7 @@ pub(super) fn parse(text: &str) -> Option<Table> {
                 "td" | "th" => table.begin_cell(attributes, name.eq_ignore_ascii_case("th")),
                 "br" | "p" | "div" | "li" => table.text(" "),
                 "tr" => table.end_row(&mut repeated),
-                "table" => keep_larger(&mut best, &mut table, &mut repeated),
+                "table" => end_table(&mut best, &mut table, &mut repeated),
                 "tfoot" => table.is_foot = true,
                 "tbody" => table.begin_body(&mut repeated),
                 _ => {}
@@ -41,7 +42,7 @@ pub(super) fn parse(text: &str) -> Option<Table> {
                     table.end_row(&mut repeated);
                     table.is_foot = false;
                 }
-                "table" => keep_larger(&mut best, &mut table, &mut repeated),
+                "table" => end_table(&mut best, &mut table, &mut repeated),
                 _ => {}
             },
         }
@@ -49,16 +50,15 @@ pub(super) fn parse(text: &str) -> Option<Table> {
             break;
         }
     }
-    keep_larger(&mut best, &mut table, &mut repeated);
+    end_table(&mut best, &mut table, &mut repeated);
     best
 }
 
 /// Ends a table, and stores it in `best` if it has more rows than the table there.
-fn keep_larger(best: &mut Option<Table>, table: &mut HtmlTable, repeated: &mut usize) {
+fn end_table(best: &mut Option<Table>, table: &mut HtmlTable, repeated: &mut usize) {
     table.end_row(repeated);
-    let Some(found) = std::mem::take(table).finish() else { return };
-    if best.as_ref().is_none_or(|best| best.rows.len() < found.rows.len()) {
-        *best = Some(found);
+    if let Some(found) = std::mem::take(table).finish() {
+        keep_larger(best, found);
     }
 }
 
@@ -75,6 +75,8 @@ struct Cell {
 struct HtmlTable {
     head: Vec<Vec<String>>,
     rows: Vec<Vec<String>>,
+    /// The number of rows after the head that are headings.
+    headings: usize,
     /// True after the head: later rows are data.
     has_head: bool,
     is_foot: bool,
@@ -122,13 +124,19 @@ impl HtmlTable {
             return;
         }
         let is_head = cells.iter().all(|cell| cell.is_head);
-        // A title or a note is no data. At the foot, cells that span columns are controls.
+        // At the foot, cells that span columns are controls.
+        let is_control = self.is_foot && cells.iter().any(|cell| cell.columns > 1);
+        // A heading or a note is no data, unlike a number for all columns.
         let width = self.head.first().map_or(usize::MAX, Vec::len);
-        let is_note = cells.first().is_some_and(|cell| cells.len() == 1 && cell.columns >= width)
-            || self.is_foot && cells.iter().any(|cell| cell.columns > 1);
+        let is_heading = |cell: &Cell| {
+            cell.columns >= width && (cell.is_head || Number::parse_plain(&cell.text).is_none())
+        };
+        let is_note = cells.len() == 1 && cells.first().is_some_and(is_heading);
         let row = self.expanded(cells, repeated);
         let is_first = self.head.is_empty() && self.rows.is_empty();
-        if is_note {
+        if is_control {
+        } else if is_note {
+            self.headings += 1;
         } else if is_first || (is_head && !self.has_head && self.rows.is_empty()) {
             self.head.push(row);
         } else if !self.head.contains(&row) {
@@ -182,7 +190,8 @@ impl HtmlTable {
             }
             parts.join(" ")
         };
-        let mut table = Table { columns: (0..width).map(name).collect(), rows: self.rows };
+        let columns = (0..width).map(name).collect();
+        let mut table = Table { columns, rows: self.rows, headings: self.headings, others: 0 };
         table.name_columns();
         table.is_valid().then_some(table)
     }

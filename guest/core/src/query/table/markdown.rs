@@ -1,6 +1,6 @@
 //! Tables in Markdown, and in the output of SQL clients.
 
-use super::Table;
+use super::{Table, keep_larger};
 
 /// Returns the largest table in a text. `None` if there is none.
 pub(super) fn parse(text: &str) -> Option<Table> {
@@ -27,10 +27,9 @@ pub(super) fn parse(text: &str) -> Option<Table> {
             rows.push(cells(line));
             at += 1;
         }
-        let table = Table { columns, rows };
-        let is_larger = best.as_ref().is_none_or(|best| best.rows.len() < table.rows.len());
-        if table.is_valid() && is_larger {
-            best = Some(table);
+        let table = Table { columns, rows, ..Table::default() };
+        if table.is_valid() {
+            keep_larger(&mut best, table);
         }
     }
     best
