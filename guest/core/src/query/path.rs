@@ -50,8 +50,9 @@ impl Path {
     /// Returns a suggestion for a path that selects nothing, for an error. Empty if the path is not
     /// an XPath.
     pub(super) fn correction(path: &str) -> String {
-        Self::from_xpath(path)
-            .map_or_else(String::new, |path| format!("; this is no JSON Pointer: write {path}"))
+        let found = Self::from_xpath(path);
+        let found = found.or_else(|| Some(format!("this with jq: {}", xpath::to_jq(path)?)));
+        found.map_or_else(String::new, |path| format!("; this is no JSON Pointer: write {path}"))
     }
 
     /// Converts an XPath to a JSONPath. `None` if it is not an XPath, or has parts that JSONPath

@@ -21,13 +21,19 @@ pub(super) fn to_json_path(path: &str) -> Option<String> {
             is_deep = true;
             continue;
         }
-        let (name, mut predicates) = step.split_at(step.find('[').unwrap_or(step.len()));
+        let (name, mut predicates) = split_step(step);
         if name == "text()" {
             continue;
         }
         let is_plain = name.chars().all(|c| c.is_alphanumeric() || c == '_');
         let dots = if is_deep { ".." } else { "." };
+        // Elements with one name are a list in JSON, so that `*` selects the list.
+        let is_any = name == "*" && !predicates.is_empty();
+        if is_any && !is_deep {
+            return None;
+        }
         match name {
+            "*" if is_any => written.push_str(".."),
             "*" => written.push_str(&format!("{dots}*")),
             _ if is_plain && !name.is_empty() => written.push_str(&format!("{dots}{name}")),
             _ => written.push_str(&format!("{}['{name}']", if is_deep { ".." } else { "" })),
@@ -41,10 +47,21 @@ pub(super) fn to_json_path(path: &str) -> Option<String> {
             predicates = inner.get(end + 1..)?;
             match selector.strip_prefix("[?").and_then(|rest| rest.strip_suffix(']')) {
                 Some(condition) => conditions.push(condition.to_owned()),
-                None if conditions.is_empty() => written.push_str(&selector),
+                None if conditions.is_empty() && !is_any => written.push_str(&selector),
                 // A number counts the chosen elements.
                 None => return None,
             }
+        }
+        if is_any {
+            // Attributes are members in JSON. They meet conditions on a value itself, and negations.
+            let is_of_members = |condition: &String| {
+                !["!(", "(@)", "(@,"].iter().any(|part| condition.contains(part))
+            };
+            if !conditions.iter().all(is_of_members) {
+                return None;
+            }
+            // A list, which has a first element, meets the conditions that its elements meet.
+            conditions.insert(0, "!@[0]".to_owned());
         }
         if !conditions.is_empty() {
             written.push_str(&format!("[?{}]", conditions.join(" && ")));
@@ -54,6 +71,27 @@ pub(super) fn to_json_path(path: &str) -> Option<String> {
         }
     }
     Some(written)
+}
+
+/// Splits a step into its name and its predicates.
+fn split_step(step: &str) -> (&str, &str) {
+    step.split_at(step.find('[').unwrap_or(step.len()))
+}
+
+/// Returns a jq program for an XPath such as `/a/*[2]`, which selects one of the children of an
+/// element. `None` for other paths.
+pub(super) fn to_jq(path: &str) -> Option<String> {
+    let (parent, step) = path.strip_prefix('/')?.rsplit_once('/')?;
+    let (name, predicate) = split_step(step);
+    let index = to_selector(predicate.strip_prefix('[')?.strip_suffix(']')?)?;
+    let is_name = |name: &str| name.chars().all(|c| c.is_alphanumeric() || c == '_');
+    if name != "*" || index.starts_with("[?") || !parent.split('/').all(is_name) {
+        return None;
+    }
+    let parent = parent.replace('/', ".");
+    Some(format!(
+        "[.{parent} | to_entries[] | select(.key | test(\"^[@#]\") | not) | .value | if type == \"array\" then .[] else . end]{index}"
+    ))
 }
 
 /// Converts a predicate such as `2`, `last()` or `scope='test'` to a selector. `None` if it is
@@ -175,11 +213,17 @@ mod tests {
             ("//b[number(c) > 5]", "$..b[?to_number(@['c'])>5]"),
             ("//b[string-length(c) >= 5]", "$..b[?string-length(@['c'])>=5]"),
             ("/a/*/c", "$.a.*.c"),
+            ("//*[@id]", "$..[?!@[0] && each(@['@id'])]"),
+            ("/a//*[c='x']/d", "$.a..[?!@[0] && each(@['c'])=='x'].d"),
         ] {
             assert_eq!(to_json_path(xpath).as_deref(), Some(expected), "{xpath}");
             assert!(Path::parse(expected).is_ok(), "{expected}");
         }
-        assert_eq!(to_json_path("/a/b"), None);
+        for xpath in ["/a/b", "/a/*[1]", "/a/*[@id]", "//*[1]", "//*[not(@id)]", "//*[.='x']"] {
+            assert_eq!(to_json_path(xpath), None, "{xpath}");
+        }
+        assert!(to_jq("/a/b/*[2]").is_some_and(|program| program.starts_with("[.a.b | to_")));
+        assert_eq!(to_jq("/a/*[@id]"), None);
         assert_eq!(to_json_path("/a/b[c='x'][1]"), None);
         assert_eq!(to_json_path("/a[position()<3]"), None);
     }
