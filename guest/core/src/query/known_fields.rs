@@ -1,6 +1,7 @@
 //! The fields that records have, for error messages about absent fields.
 
 use super::names::join_names;
+use super::reader::is_word_character;
 use super::records::RecordSet;
 use crate::json::outline::{NodeId, Outline};
 use crate::json::scan::Kind;
@@ -18,9 +19,11 @@ const MAX_NAMED_DEPTH: usize = 4;
 pub(super) fn unknown(records: &RecordSet<'_>, all: &[NodeId], name: &str) -> String {
     let known = known_fields(records, all);
     let wanted = name.to_lowercase();
-    let last = wanted.rsplit(['.', ']']).next().unwrap_or_default().to_owned();
+    let last =
+        wanted.rsplit(['.', ']']).find(|part| !part.is_empty()).unwrap_or_default().to_owned();
     let mut near: Vec<(u64, &String)> = known
         .iter()
+        .filter(|field| !field.is_empty())
         .filter_map(|field| {
             let field_name = field.to_lowercase();
             let own = field_name.rsplit('.').next().unwrap_or_default();
@@ -38,7 +41,7 @@ pub(super) fn unknown(records: &RecordSet<'_>, all: &[NodeId], name: &str) -> St
         })
         .collect();
     near.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
-    let near: Vec<String> = near.into_iter().take(3).map(|(_, field)| field.clone()).collect();
+    let near: Vec<String> = near.into_iter().take(3).map(|(_, field)| as_written(field)).collect();
     let hint = match near.is_empty() {
         true => String::new(),
         false => format!(" (did you mean {}?)", near.join(" or ")),
@@ -48,6 +51,12 @@ pub(super) fn unknown(records: &RecordSet<'_>, all: &[NodeId], name: &str) -> St
         "no record has a field {name}{hint}; there are: {}",
         join_names(&known, MAX_NAMED_FIELDS)
     )
+}
+
+/// Returns a name as queries accept it: with quotes if it has characters of other syntax.
+fn as_written(name: &str) -> String {
+    let is_sign = |c: char| is_word_character(c) || "-/@#:. ".contains(c);
+    if name.chars().all(is_sign) { name.to_owned() } else { format!("\"{name}\"") }
 }
 
 /// Returns a selection of fields with the names that records have, where it names them in another

@@ -250,6 +250,13 @@ fn operator(name: &str) -> Option<&str> {
     known.contains(&plain).then_some(plain)
 }
 
+/// Returns true if all members of an object are comparisons, such as `{"$gt": 3, "$lt": 8}`.
+fn has_only_operators(value: &Value) -> bool {
+    let is_operator =
+        |name: &String| name == "$options" || name.starts_with('$') && operator(name).is_some();
+    value.as_object().is_some_and(|members| !members.is_empty() && members.keys().all(is_operator))
+}
+
 fn compare(field: &str, operator: &str, value: &Value) -> Result<String, String> {
     let list = || -> Result<String, String> {
         let values = value.as_array().ok_or_else(|| {
@@ -297,6 +304,10 @@ fn compare(field: &str, operator: &str, value: &Value) -> Result<String, String>
         }
         "size" => format!("length({field}) = {}", literal(value)?),
         "not" => format!("NOT ({})", comparisons(field, value)?),
+        // Operators without a field compare the elements themselves.
+        "elemMatch" if has_only_operators(value) => {
+            format!("any({field}; {})", comparisons("value", value)?)
+        }
         "elemMatch" => format!("any({field}; {})", all(object(value)?)?),
         // Of a list, an element in some languages.
         "contains" => format!("{field} CONTAINS {}", literal(value)?),
@@ -359,6 +370,11 @@ mod tests {
             ),
             (r#"{"a": {"b": {"gte": 2}}}"#, "a.b >= 2"),
             (r#"{"tags": {"$elemMatch": {"k": "v"}}}"#, "any(tags; k = 'v')"),
+            (r#"{"tags": {"$elemMatch": {"$eq": "a"}}}"#, "any(tags; value = 'a')"),
+            (
+                r#"{"n": {"$elemMatch": {"$gt": 3, "$lt": 8}}}"#,
+                "any(n; (value > 3) AND (value < 8))",
+            ),
             (r#"{"name": {"$regex": "^a/b", "$options": "i"}}"#, r"name =~ /^a\/b/i"),
             (r#"{"term": {"kind": "new"}}"#, "kind = 'new'"),
             (r#"{"term": {"gte": 5}}"#, "term >= 5"),
