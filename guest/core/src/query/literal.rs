@@ -103,7 +103,9 @@ impl Literal {
             };
         }
         let of_scale = match &scale {
-            Scale::Amount(_) => survey.dotted_note(field),
+            Scale::Amount(_) => {
+                survey.dotted_note(field).or_else(|| survey.bits_note(field, &self.text))
+            }
             Scale::Money { currency, .. } if self.number.is_some() && !currency.is_empty() => {
                 Some(format!("{self} was compared with amounts in {currency} at {field}"))
             }

@@ -273,7 +273,10 @@ impl ScaleSurvey {
             let plain = (self.plain + self.numbers > 0).then_some("");
             let names = self.units.iter().map(|(name, _)| name.as_str()).chain(plain);
             return match Units::unify(names) {
-                Some(units) => (Scale::Amount(units), None),
+                Some(units) => {
+                    let is_several = self.written.names.len() > 1;
+                    (Scale::Amount(units), self.bits_note(name, "").filter(|_| is_several))
+                }
                 None => {
                     as_texts(format!("amounts of different units, such as {},", self.samples()))
                 }

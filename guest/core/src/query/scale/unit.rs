@@ -3,7 +3,7 @@
 use super::Scale;
 use super::amount::is_multiple_of_bytes;
 use super::survey::ScaleSurvey;
-use super::written::MAX_UNITS;
+use super::written::{MAX_UNITS, is_of_bits};
 use crate::query::names::join_names;
 use crate::query::value::{Number, quote};
 
@@ -67,6 +67,18 @@ impl ScaleSurvey {
     pub(in crate::query) fn dotted_note(&self, field: &str) -> Option<String> {
         let dotted = self.written.dotted.as_ref().filter(|_| self.written.commas == (0, 0))?;
         Some(format!("{} at {field} was read with a dot before decimals", quote(dotted)))
+    }
+
+    /// Returns a note on an amount such as `500 Mb`, among the values or as the literal that they
+    /// are compared with, which is read in bytes. `None` if none or both are of this form.
+    pub(in crate::query) fn bits_note(&self, field: &str, literal: &str) -> Option<String> {
+        match (&self.written.bits, is_of_bits(literal)) {
+            (Some(sample), false) => {
+                Some(format!("{} at {field} was read in bytes, not bits", quote(sample)))
+            }
+            (None, true) => Some(format!("{} was read in bytes, not bits", quote(literal))),
+            _ => None,
+        }
     }
 
     /// Returns the units of amounts that have several units. `None` if there are none.

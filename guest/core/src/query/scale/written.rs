@@ -18,6 +18,8 @@ pub(super) struct WrittenUnits {
     pub(super) greatest: f64,
     /// An amount with three digits after its only separator, a dot: `1.200 km`.
     pub(super) dotted: Option<String>,
+    /// An amount whose unit is one of bits for some writers: `500 Mb`.
+    pub(super) bits: Option<String>,
 }
 
 impl WrittenUnits {
@@ -33,6 +35,9 @@ impl WrittenUnits {
             }
             None => {}
         }
+        if self.bits.is_none() && is_of_bits(text) {
+            self.bits = Some(text.to_owned());
+        }
         self.greatest = amount(text).map_or(0.0, |(number, _)| number.abs()).max(self.greatest);
         self.count += 1;
         self.apart += u64::from(text.contains(char::is_whitespace));
@@ -40,6 +45,12 @@ impl WrittenUnits {
             self.names.push(unit.to_owned());
         }
     }
+}
+
+/// Returns true if the unit of an amount may be one of bits, such as `Mb`, which is read as `MB`.
+pub(super) fn is_of_bits(text: &str) -> bool {
+    let unit = split(text).map_or("", |(_, unit)| unit.trim_end_matches("/s"));
+    ["Kb", "Mb", "Gb", "Tb"].contains(&unit)
 }
 
 /// Returns true if a dot in a number may separate thousands: `1.200`, but not `0.125`.
