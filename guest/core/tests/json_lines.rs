@@ -82,6 +82,35 @@ fn queries_address_records_and_lines() {
 }
 
 #[test]
+fn lines_that_are_no_records_are_reported() {
+    let guard = guard();
+    let broken = format!("# events\n{}{},\n", lines((0..300).map(event)), event(300));
+    let answer = first(&guard, &json!({}), &broken).unwrap();
+    let ask = |arguments: Value| {
+        let mut arguments = arguments;
+        arguments["cursor"] = cursor(&answer).into();
+        read(&guard, &arguments).unwrap()
+    };
+    let note = "without the 2 lines that are no JSON objects";
+    for arguments in [
+        json!({"aggregate": "count"}),
+        json!({"aggregate": "max(id)"}),
+        json!({"where": "id >= 34502641299"}),
+        json!({"where": "payload.size = 1", "fields": "id"}),
+        json!({"fields": "id"}),
+        json!({"jq": "length"}),
+        json!({"grep": "user299"}),
+    ] {
+        let answer = ask(arguments.clone()).to_string();
+        assert_eq!(answer.matches(note).count(), 2, "{arguments}: {answer}");
+    }
+    assert!(text(&ask(json!({"grep": "34502641300"}))).contains("34502641300"));
+    let whole = first(&guard, &json!({}), &lines((0..300).map(event))).unwrap();
+    let answer = read(&guard, &json!({"cursor": cursor(&whole), "aggregate": "count"})).unwrap();
+    assert!(!answer.to_string().contains("no JSON"), "{answer}");
+}
+
+#[test]
 fn what_fits_is_unchanged() {
     let few = lines((0..250).map(|at| json!({ "id": at })));
     let answer = first(&guard(), &json!({}), &few).unwrap();
