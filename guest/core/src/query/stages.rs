@@ -237,6 +237,7 @@ mod tests {
     fn chains_of_methods_become_clauses() {
         for (text, condition, aggregate, fields) in [
             ("t.filter(r => r.a > 5).length", "from t where a > 5", "count", ""),
+            ("t.filter { it.a > 5 }", "from t where a > 5", "", ""),
             ("t.filter(r => !(r.a > 5)).length", "from t where r => !(r.a > 5)", "count", ""),
             (
                 "t.Where(r => r.a == \"x\").Average(r => r.b)",
@@ -318,6 +319,7 @@ mod tests {
             "status in (a | b)",
             "t.filter(r => r.a > 5)",
             "tags.some(t => t.name == 'x')",
+            "tags.any? { |t| t.name == 'x' }",
             "name.startsWith('x')",
             "limit = 5",
             "t | take 3 | where a > 5",

@@ -291,6 +291,8 @@ fn grouped(reader: &mut Reader<'_>, start: Position) -> Result<Option<GroupedTot
         "top" if reader.eat(word) && reader.peek_word().parse::<usize>().is_ok() => {
             let number = reader.peek_word();
             reader.eat(number);
+            // `top 3 by id` of other languages.
+            let _ = reader.keyword(&["by"]);
             let of = field(reader)?;
             let name = of.name.verbatim.clone();
             totals.by.push(of);

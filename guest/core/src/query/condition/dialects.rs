@@ -151,9 +151,14 @@ fn parameters(text: &str) -> Option<String> {
             _ => {
                 let operator = OPERATORS.iter().find(|(sign, _)| parameter.contains(sign));
                 has_operator |= operator.is_some();
+                // PostgREST writes the operator before the value: `a=gte.5`.
+                let of_value = value.split_once('.').and_then(|(word, value)| {
+                    let sign = OPERATORS.iter().find(|(sign, _)| *sign == format!("[{word}]="));
+                    sign.map(|(_, operator)| format!("{name}{operator}{value}"))
+                });
                 conditions.push(match operator {
                     Some((sign, operator)) => parameter.replacen(sign, operator, 1),
-                    None => (*parameter).to_owned(),
+                    None => of_value.unwrap_or_else(|| (*parameter).to_owned()),
                 });
             }
         }
@@ -299,6 +304,7 @@ mod tests {
             ("a[gte]=5&b[lt]=3&c=x", Some("a>=5 & b<3 & c=x")),
             ("?c=x&sort=-a&limit=3", Some("c=x order by a desc limit 3")),
             ("order=a.asc", Some("true order by a asc")),
+            ("b=eq.x&a=lt.0&order=a.asc", Some("b=x & a<0 order by a asc")),
             ("sort=5&limit=3", None),
             ("a[0]=5&b=3", None),
         ] {

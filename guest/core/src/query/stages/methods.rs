@@ -64,7 +64,8 @@ pub(super) fn read(text: &str) -> Option<Stages> {
         stages.add(Stage::Fields(field))?;
     }
     // A filter alone is a condition, whose function may concern the elements of a list.
-    let is_filter = stages.count < 2 && !stages.conditions.is_empty() && !text.contains(".find(");
+    let is_condition = !text.contains(".find(") && !text.ends_with('}');
+    let is_filter = stages.count < 2 && !stages.conditions.is_empty() && is_condition;
     (!is_filter && stages.count > 0).then_some(stages)
 }
 
