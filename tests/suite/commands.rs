@@ -50,6 +50,15 @@ fn shape_cursor_works_in_another_run() -> Result<()> {
     let second = program(&home, &["shape", &file, "--cursor", cursor], "")?;
     let second: Value = serde_json::from_slice(&second.stdout)?;
     ensure!(second["bookings"][0]["id"] == 20, "{second}");
+    // The page of a query needs the query again.
+    let query = ["shape", &file, "--where", "id >= 100", "--limit", "20"];
+    let page: Value = serde_json::from_slice(&program(&home, &query, "")?.stdout)?;
+    let cursor = page["nextCursor"].as_str().context("no cursor of the query")?;
+    let next = [query.as_slice(), &["--cursor", cursor]].concat();
+    let next: Value = serde_json::from_slice(&program(&home, &next, "")?.stdout)?;
+    ensure!(next["bookings"][0]["id"] == 120, "{next}");
+    let alone = program(&home, &["shape", &file, "--cursor", cursor], "")?;
+    ensure!(text(&alone.stderr).contains("needs the same query"), "{}", text(&alone.stderr));
     // One cursor in 64 begins with a hyphen, and is no option.
     let unknown = program(&home, &["shape", &file, "--cursor", "-wlfjuHkGDH_5rwFFBRxPBnFSKw"], "")?;
     let error = text(&unknown.stderr) + &text(&unknown.stdout);

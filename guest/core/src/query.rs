@@ -10,6 +10,7 @@ pub mod condition;
 mod date;
 mod decimal;
 mod field;
+mod fields_alone;
 pub mod grep;
 mod ids;
 mod input;
@@ -70,12 +71,9 @@ use self::response_mode::ResponseMode;
 pub use self::result::{PartialProjection, QueryResult};
 use crate::encoding::Stored;
 use crate::fields::mask::Mask;
-use crate::json::locate_lists::DocumentInfo;
 use crate::json::outline::NodeId;
-use crate::json::scan::Kind;
-use crate::json::text::{Form, visible};
+use crate::json::text::visible;
 use crate::policy::EndpointSettings;
-use crate::text::embedded::locate_document;
 
 /// The error for a document that exceeds the size of an outline, so that a query would miss values.
 const TOO_MANY_VALUES: &str = "this answer has more than a million values, too many for this query: use where or aggregate with few fields, fields alone, jq, or pages";
@@ -357,53 +355,6 @@ impl Query {
             }
             None => Err(aggregate::no_field(&records, &fields)),
         }
-    }
-
-    /// Runs a query that has only `fields`, without an outline of the document. Returns `None` if
-    /// the query has other parts, or needs an outline.
-    fn project(
-        &self,
-        bytes: &[u8],
-        form: Form,
-        survey: Option<&DocumentInfo>,
-        limits: &EndpointSettings,
-        is_enough: IsEnough<'_>,
-    ) -> Option<QueryResult> {
-        let fields = self.fields.as_deref()?;
-        let alone = Self { fields: self.fields.clone(), ..Self::default() };
-        if *self != alone {
-            return None;
-        }
-        let survey = survey.map_or_else(
-            || {
-                let whole = DocumentInfo::parse(bytes, form);
-                whole.or_else(|| locate_document(bytes, form)).map(Cow::Owned)
-            },
-            |survey| Some(Cow::Borrowed(survey)),
-        )?;
-        if survey.kind == Kind::Scalar {
-            return None;
-        }
-        let mask = Mask::parse(fields).ok()?;
-        let list = records::record_list(&survey, limits);
-        let projected = projected::project(bytes, form, &survey, list, &mask, is_enough)?;
-        // The records may have the fields in another case.
-        if !projected.missing.is_empty() {
-            return None;
-        }
-        let of = list.filter(|_| !projected.of_document).map_or_else(
-            || "the document".to_owned(),
-            |list| format!("{} records", list.items.len()),
-        );
-        let partial = list.filter(|_| projected.is_partial).map(|list| PartialProjection {
-            fields: fields.to_owned(),
-            within: if projected.within { list.path.clone() } else { Vec::new() },
-        });
-        let what = format!("fields {fields} of {of}{}", projected.note());
-        let envelope = list
-            .filter(|_| !projected.of_document)
-            .and_then(|list| ListEnvelope::around(bytes, form, &survey, list));
-        Some(QueryResult { partial, envelope, ..QueryResult::new(projected.bytes, false, what) })
     }
 
     /// Returns the nodes of the records that the query selects, and a description of the condition.

@@ -10,6 +10,9 @@ use serde_json::{Value, json};
 
 use super::Refused;
 
+/// The end of the error for a cursor that leads to nothing.
+const EXPIRED_HINT: &str = " A cursor of a query, such as --where, needs the same query and file again beside --cursor.";
+
 /// The result of a simulated call through the guard.
 pub(crate) struct Answer {
     /// The answer that a client receives.
@@ -71,17 +74,25 @@ impl Payload {
         let mut verdict = self.filter.request(&cx, &call(guard)?);
         // A cursor may come from another run of this program, whose store is gone. Shaping the same
         // bytes again stores the snapshot under the same name.
-        if guard.get("cursor").is_some() && is_refusal(&verdict) {
-            let mut first = guard.clone();
-            if let Some(members) = first.as_object_mut() {
-                members.remove("cursor");
+        let fill = |wish: &Value| -> Result<()> {
+            if let Request::Forward(_, ticket) = self.filter.request(&cx, &call(wish)?) {
+                let _ = self.filter.response(&cx, &ticket, &self.message);
             }
-            for wish in [json!({}), first] {
-                if let Request::Forward(_, ticket) = self.filter.request(&cx, &call(&wish)?) {
-                    let _ = self.filter.response(&cx, &ticket, &self.message);
-                }
-            }
+            Ok(())
+        };
+        let mut expired = "";
+        if let Some(cursor) = guard.get("cursor").filter(|_| is_refusal(&verdict)) {
+            fill(&json!({}))?;
             verdict = self.filter.request(&cx, &call(guard)?);
+            if is_refusal(&verdict) {
+                // The cursor of a query leads to its result, which the same query stores.
+                let mut query = guard.clone();
+                query.as_object_mut().map(|members| members.remove("cursor"));
+                fill(&query)?;
+                let page = json!({"cursor": cursor, "limit": guard.get("limit")});
+                verdict = self.filter.request(&cx, &call(&page)?);
+                expired = EXPIRED_HINT;
+            }
         }
         let answer = match verdict {
             Request::Answer(message, decision, _) => Answer { message, decision: Some(*decision) },
@@ -90,7 +101,7 @@ impl Payload {
         // A refusal by the guard is identified by its mode; an error inside the payload is content.
         match &answer.decision {
             Some(decision) if decision.mode == "error" => {
-                Err(Refused(answer::content(&answer.message).concat()).into())
+                Err(Refused(answer::content(&answer.message).concat() + expired).into())
             }
             _ => match answer::query_error(&answer.message) {
                 Some(reason) => Err(Refused(reason).into()),

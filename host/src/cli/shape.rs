@@ -22,6 +22,7 @@ Examples:
   context-guard shape bookings.json --cursor C       the page that the cursor leads to
   context-guard shape bookings.json --fields id,price.total
   context-guard shape bookings.json --where 'price.total>=1000' --mode metadata
+  context-guard shape bookings.json --where 'price.total>=1000' --mode metadata --cursor C
   context-guard shape bookings.json --aggregate 'count by status, sum(price.total)'
   context-guard shape server.log --grep 'ERROR|panic' --context 3
   context-guard shape server.log --all               every chunk, put together again: the file
@@ -44,7 +45,7 @@ pub(crate) struct Shape {
     /// Items per page.
     #[arg(long)]
     limit: Option<u64>,
-    /// A cursor from an earlier page of the same file.
+    /// A cursor from an earlier page of the same file. One of a query needs the same query again.
     #[arg(long, conflicts_with = "all", allow_hyphen_values = true)]
     cursor: Option<String>,
     #[command(flatten)]

@@ -44,8 +44,8 @@ impl Sum {
         true
     }
 
-    /// Returns the sum divided by a count as a JSON number. It has 15 significant digits, or more if
-    /// its whole part has more. `None` if it is not finite.
+    /// Returns the sum divided by a count as a JSON number. It has 15 significant digits, or more
+    /// if its whole part has more. `None` if it is not finite.
     #[allow(clippy::cast_precision_loss, reason = "a sum that is no longer exact")]
     pub(super) fn average(self, count: u64) -> Option<String> {
         let exact = match self {

@@ -64,8 +64,8 @@ impl Order {
         }
     }
 
-    /// Returns true if the limit is written as an assignment, `limit=5`, which may be a comparison of
-    /// a field.
+    /// Returns true if the limit is written as an assignment, `limit=5`, which may be a comparison
+    /// of a field.
     pub(super) fn assigns_limit(reader: &Reader<'_>) -> bool {
         let mut rest = reader.clone();
         let _ = rest.eat(",");

@@ -83,8 +83,8 @@ impl ProjectionSource<'_> {
     ) -> Option<Projected> {
         let Some(records) = self.records else { return self.document(mask) };
         let Some(keys) = self.keys else { return self.each(records, mask, is_enough) };
-        // On a list under `bookings`, the paths `bookings.id` and `id` mean the same. Beside a path in
-        // another member, they are those of the document.
+        // On a list under `bookings`, the paths `bookings.id` and `id` mean the same. Beside a path
+        // in another member, they are those of the document.
         let has_others = || {
             let is_other = |name: &str| keys.first().is_none_or(|key| key != name);
             let inside = |name: &str| mask.member(name).is_some_and(|member| !member.is_end());

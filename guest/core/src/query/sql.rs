@@ -40,8 +40,8 @@ fn facets(text: &str) -> Option<String> {
     Some(format!("{before}GROUP BY{after}"))
 }
 
-/// Converts negative fields in totals, `THEN -amount` and `sum(-amount)`, to differences. Elsewhere,
-/// a hyphen before a name is a negation of search languages.
+/// Converts negative fields in totals, `THEN -amount` and `sum(-amount)`, to differences.
+/// Elsewhere, a hyphen before a name is a negation of search languages.
 fn negated(text: &str) -> Option<String> {
     const PLACES: [&str; 6] = [" then", " else", "sum(", "avg(", "min(", "max("];
     replaced(text, |before, rest| {

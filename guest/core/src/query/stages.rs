@@ -12,7 +12,7 @@ use super::reader::is_word_character;
 
 /// A step of a query.
 #[derive(Debug, PartialEq, Eq)]
-enum Stage {
+enum QueryStage {
     /// Keeps the records, or the groups, that meet a condition.
     Filter(String),
     /// Sorts by fields, such as `price desc, name`.
@@ -52,11 +52,11 @@ struct Stages {
 impl Stages {
     /// Adds a stage. `None` if the clauses of this language would be evaluated in another order, or
     /// would replace each other.
-    fn add(&mut self, stage: Stage) -> Option<()> {
+    fn add(&mut self, stage: QueryStage) -> Option<()> {
         self.count += 1;
         let is_cut = self.limit.is_some() || self.skip.is_some();
         match stage {
-            Stage::Filter(condition) if !is_cut => {
+            QueryStage::Filter(condition) if !is_cut => {
                 // A name alone is a flag.
                 let condition = match is_list_name(&condition) {
                     true => format!("{condition} = true"),
@@ -67,21 +67,23 @@ impl Stages {
                     None => self.conditions.push(condition),
                 }
             }
-            Stage::Order(keys) if !is_cut => self.order = vec![keys],
-            Stage::ThenBy(key) if !is_cut && !self.order.is_empty() => self.order.push(key),
-            Stage::Reverse if !is_cut && self.order.len() == 1 => {
+            QueryStage::Order(keys) if !is_cut => self.order = vec![keys],
+            QueryStage::ThenBy(key) if !is_cut && !self.order.is_empty() => self.order.push(key),
+            QueryStage::Reverse if !is_cut && self.order.len() == 1 => {
                 let order = self.order.first_mut()?;
                 *order = match order.strip_suffix(" desc") {
                     Some(key) => key.to_owned(),
                     None => format!("{order} desc"),
                 };
             }
-            Stage::Skip(count) if !is_cut && self.totals.is_none() => self.skip = Some(count),
-            Stage::Limit(count) if self.limit.is_none() => self.limit = Some(count),
-            Stage::Fields(fields) if self.totals.is_none() && self.fields.is_none() => {
+            QueryStage::Skip(count) if !is_cut && self.totals.is_none() => self.skip = Some(count),
+            QueryStage::Limit(count) if self.limit.is_none() => self.limit = Some(count),
+            QueryStage::Fields(fields) if self.totals.is_none() && self.fields.is_none() => {
                 self.fields = Some(fields);
             }
-            Stage::Totals(totals) if !is_cut && self.totals.is_none() && self.fields.is_none() => {
+            QueryStage::Totals(totals)
+                if !is_cut && self.totals.is_none() && self.fields.is_none() =>
+            {
                 // The order of the records does not change totals.
                 self.order.clear();
                 self.totals = Some(totals);

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 /// The release artifacts, each with its maximum size in bytes. Find out why an artifact grew before
 /// you raise its limit.
 const BUDGETS: [(&str, u64); 14] = [
-    ("context-guard.wasm", 6_740_000),
+    ("context-guard.wasm", 6_810_000),
     ("context-guard-code.wasm", 1_300_000),
     ("context-guard-envoy.wasm", 5_740_000),
     ("context-guard-http-p2.wasm", 7_500_000),

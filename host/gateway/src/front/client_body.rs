@@ -1,8 +1,8 @@
 //! The bodies of a client's request and of its response, which record the activity of their
 //! connection.
 //!
-//! The rest of a request that is refused early is discarded before the response is sent, so that the
-//! client can read the response.
+//! The rest of a request that is refused early is discarded before the response is sent, so that
+//! the client can read the response.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};

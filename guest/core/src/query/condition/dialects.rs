@@ -29,8 +29,48 @@ const VARIABLES: [(&str, &str); 3] = [("$true", "true"), ("$false", "false"), ("
 /// Converts a condition to the syntax of this language. `None` if the text is in none of these
 /// dialects.
 pub(super) fn condition(text: &str) -> Option<String> {
-    let braces = braces(text.trim());
-    converted(braces.as_deref().unwrap_or(text).trim()).or(braces)
+    let plain = ranges(text.trim()).or_else(|| braces(text.trim()));
+    converted(plain.as_deref().unwrap_or(text).trim()).or(plain)
+}
+
+/// Converts ranges of code search: `size:10..50` and `created:2024-01-01..*`. The last day of a
+/// range belongs to it as a whole.
+fn ranges(text: &str) -> Option<String> {
+    let is_bound = |bound: &str| {
+        bound == "*"
+            || bound.trim_start_matches('-').starts_with(|c: char| c.is_ascii_digit())
+                && bound.chars().all(|c| c.is_ascii_alphanumeric() || ".:+-".contains(c))
+    };
+    let is_day = |bound: &str| bound.len() == "2024-01-01".len() && bound.matches('-').count() == 2;
+    replaced(text, |before, rest| {
+        let plain = rest.strip_prefix('-').unwrap_or(rest);
+        let end = plain.find(|c: char| c.is_whitespace() || c == ')').unwrap_or(plain.len());
+        let (name, value) = plain.get(..end)?.split_once(':')?;
+        let (from, to) = value.split_once("..")?;
+        let is_name = name.starts_with(|c: char| c.is_alphabetic() || c == '_')
+            && name.chars().all(|c| is_word_character(c) || ".-".contains(c));
+        let is_start = before.is_empty() || before.ends_with([' ', '(']);
+        let is_range = is_bound(from) && is_bound(to) && (from != "*" || to != "*");
+        (is_name && is_start && is_range).then_some(())?;
+        let mut bounds = Vec::new();
+        if from != "*" {
+            bounds.push(format!("{name} >= '{from}'"));
+        }
+        if to != "*" {
+            let field = if is_day(to) { format!("date({name})") } else { name.to_owned() };
+            bounds.push(format!("{field} <= '{to}'"));
+        }
+        let not = if rest.starts_with('-') { "NOT " } else { "" };
+        // Terms side by side must all hold.
+        let earlier = before.trim_end();
+        let word = earlier.rsplit(' ').next().unwrap_or_default().to_lowercase();
+        let is_joined = word.is_empty()
+            || earlier.ends_with(['(', '&', '|', ','])
+            || ["and", "or", "not"].contains(&word.as_str());
+        let and = if is_joined { "" } else { "AND " };
+        let length = rest.len() - plain.len() + end;
+        Some((length, format!("{and}{not}({})", bounds.join(" AND "))))
+    })
 }
 
 /// Converts fields in braces, as Airtable writes them: `{Due Date} > '2024-05-01'`.
@@ -305,6 +345,13 @@ mod tests {
             ("?c=x&sort=-a&limit=3", Some("c=x order by a desc limit 3")),
             ("order=a.asc", Some("true order by a asc")),
             ("b=eq.x&a=lt.0&order=a.asc", Some("b=x & a<0 order by a asc")),
+            ("size:10..50", Some("(size >= '10' AND size <= '50')")),
+            (
+                "a.b:2024-01-01..2024-02-03 -size:5..*",
+                Some("(a.b >= '2024-01-01' AND date(a.b) <= '2024-02-03') AND NOT (size >= '5')"),
+            ),
+            ("path:a..b", None),
+            ("a = 'size:1..5'", None),
             ("sort=5&limit=3", None),
             ("a[0]=5&b=3", None),
         ] {

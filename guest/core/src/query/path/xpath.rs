@@ -53,7 +53,8 @@ pub(super) fn to_json_path(path: &str) -> Option<String> {
             }
         }
         if is_any {
-            // Attributes are members in JSON. They meet conditions on a value itself, and negations.
+            // Attributes are members in JSON. They meet conditions on a value itself, and
+            // negations.
             let is_of_members = |condition: &String| {
                 !["!(", "(@)", "(@,"].iter().any(|part| condition.contains(part))
             };

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Stage, Stages, is_list_name};
+use super::{QueryStage, Stages, is_list_name};
 use crate::query::code::{end_of_group, parts};
 use crate::query::condition::{closure, lambda, without_table};
 use crate::query::objects;
@@ -30,7 +30,7 @@ const TOTALS: [(&str, &str); 15] = [
 
 /// A call in a chain: its name without underscores in lower case, and its arguments. `None` for a
 /// member without a call.
-struct Call<'t> {
+struct MethodCall<'t> {
     name: String,
     arguments: Option<&'t str>,
 }
@@ -61,7 +61,7 @@ pub(super) fn read(text: &str) -> Option<Stages> {
         }
     }
     if let Some(field) = column {
-        stages.add(Stage::Fields(field))?;
+        stages.add(QueryStage::Fields(field))?;
     }
     // A filter alone is a condition, whose function may concern the elements of a list.
     let is_condition = !text.contains(".find(") && !text.ends_with('}');
@@ -70,7 +70,7 @@ pub(super) fn read(text: &str) -> Option<Stages> {
 }
 
 /// Splits a chain, which begins with a dot, into its calls.
-fn calls(mut rest: &str) -> Option<Vec<Call<'_>>> {
+fn calls(mut rest: &str) -> Option<Vec<MethodCall<'_>>> {
     let mut calls = Vec::new();
     while !rest.is_empty() {
         let inner = rest.strip_prefix('.').or_else(|| rest.strip_prefix("?."))?;
@@ -92,28 +92,28 @@ fn calls(mut rest: &str) -> Option<Vec<Call<'_>>> {
             _ => (None, after),
         };
         (!name.is_empty()).then_some(())?;
-        calls.push(Call { name, arguments });
+        calls.push(MethodCall { name, arguments });
         rest = after.trim();
     }
     Some(calls)
 }
 
-impl Call<'_> {
+impl MethodCall<'_> {
     /// Returns the stages of this call. `column` is the field of an earlier `map`, of which a total
     /// may follow.
     fn stages<'t>(
         &self,
         column: &mut Option<String>,
-        next: &mut std::iter::Peekable<impl Iterator<Item = Call<'t>>>,
-    ) -> Option<Vec<Stage>> {
+        next: &mut std::iter::Peekable<impl Iterator<Item = MethodCall<'t>>>,
+    ) -> Option<Vec<QueryStage>> {
         let arguments = self.arguments.unwrap_or_default();
         let is_closure = arguments.starts_with('{') && closure(arguments).is_some();
         if let Some(field) = column.take() {
             let is_sum = self.name == "reduce" && is_sum_of(arguments).as_deref() == Some("");
             let total = TOTALS.iter().find(|(name, _)| *name == self.name && arguments.is_empty());
             return match total {
-                Some((_, total)) => Some(vec![Stage::Totals(format!("{total}({field})"))]),
-                None if is_sum => Some(vec![Stage::Totals(format!("sum({field})"))]),
+                Some((_, total)) => Some(vec![QueryStage::Totals(format!("{total}({field})"))]),
+                None if is_sum => Some(vec![QueryStage::Totals(format!("sum({field})"))]),
                 None if self.is_list() => {
                     *column = Some(field);
                     Some(Vec::new())
@@ -123,27 +123,31 @@ impl Call<'_> {
         }
         let total = TOTALS.iter().find(|(name, _)| *name == self.name);
         if let Some((_, total)) = total {
-            return Some(vec![Stage::Totals(format!("{total}({})", key(arguments)?.0))]);
+            return Some(vec![QueryStage::Totals(format!("{total}({})", key(arguments)?.0))]);
         }
         Some(match self.name.as_str() {
-            "filter" | "where" | "findall" => vec![Stage::Filter(condition(arguments)?)],
+            "filter" | "where" | "findall" => vec![QueryStage::Filter(condition(arguments)?)],
             // In Ruby a filter, in C# the fields.
-            "select" if is_closure => vec![Stage::Filter(condition(arguments)?)],
-            "find" if arguments.starts_with('{') => vec![Stage::Filter(condition(arguments)?)],
-            "reject" => vec![Stage::Filter(format!("NOT ({})", condition(arguments)?))],
-            "orderby" | "sortby" | "sortedby" => vec![Stage::Order(ordered(arguments, false)?)],
-            "orderbydescending" | "sortedbydescending" => {
-                vec![Stage::Order(ordered(arguments, true)?)]
+            "select" if is_closure => vec![QueryStage::Filter(condition(arguments)?)],
+            "find" if arguments.starts_with('{') => vec![QueryStage::Filter(condition(arguments)?)],
+            "reject" => vec![QueryStage::Filter(format!("NOT ({})", condition(arguments)?))],
+            "orderby" | "sortby" | "sortedby" => {
+                vec![QueryStage::Order(ordered(arguments, false)?)]
             }
-            "thenby" => vec![Stage::ThenBy(ordered(arguments, false)?)],
-            "thenbydescending" => vec![Stage::ThenBy(ordered(arguments, true)?)],
-            "sort" if arguments.starts_with('{') => vec![Stage::Order(document_order(arguments)?)],
-            "sort" => vec![Stage::Order(compared(arguments)?)],
-            "reverse" | "reversed" if arguments.is_empty() => vec![Stage::Reverse],
-            "take" | "limit" | "first" | "head" => vec![Stage::Limit(number(arguments)?)],
-            "skip" | "drop" | "offset" => vec![Stage::Skip(number(arguments)?)],
+            "orderbydescending" | "sortedbydescending" => {
+                vec![QueryStage::Order(ordered(arguments, true)?)]
+            }
+            "thenby" => vec![QueryStage::ThenBy(ordered(arguments, false)?)],
+            "thenbydescending" => vec![QueryStage::ThenBy(ordered(arguments, true)?)],
+            "sort" if arguments.starts_with('{') => {
+                vec![QueryStage::Order(document_order(arguments)?)]
+            }
+            "sort" => vec![QueryStage::Order(compared(arguments)?)],
+            "reverse" | "reversed" if arguments.is_empty() => vec![QueryStage::Reverse],
+            "take" | "limit" | "first" | "head" => vec![QueryStage::Limit(number(arguments)?)],
+            "skip" | "drop" | "offset" => vec![QueryStage::Skip(number(arguments)?)],
             "slice" => match parts(arguments, ",").as_slice() {
-                ["0", count] => vec![Stage::Limit(number(count)?)],
+                ["0", count] => vec![QueryStage::Limit(number(count)?)],
                 _ => return None,
             },
             "map" | "select" | "pluck" | "collect" if !arguments.is_empty() => {
@@ -151,20 +155,20 @@ impl Call<'_> {
                 Vec::new()
             }
             "count" | "length" | "size" | "len" | "countdocuments" => {
-                let count = Stage::Totals("count".to_owned());
+                let count = QueryStage::Totals("count".to_owned());
                 match arguments {
                     "" => vec![count],
-                    _ => vec![Stage::Filter(condition(arguments)?), count],
+                    _ => vec![QueryStage::Filter(condition(arguments)?), count],
                 }
             }
-            "reduce" => vec![Stage::Totals(format!("sum({})", is_sum_of(arguments)?))],
-            "maxby" => vec![Stage::Totals(format!("argmax({})", key(arguments)?.0))],
-            "minby" => vec![Stage::Totals(format!("argmin({})", key(arguments)?.0))],
-            "countby" => vec![Stage::Totals(format!("count by {}", key(arguments)?.0))],
+            "reduce" => vec![QueryStage::Totals(format!("sum({})", is_sum_of(arguments)?))],
+            "maxby" => vec![QueryStage::Totals(format!("argmax({})", key(arguments)?.0))],
+            "minby" => vec![QueryStage::Totals(format!("argmin({})", key(arguments)?.0))],
+            "countby" => vec![QueryStage::Totals(format!("count by {}", key(arguments)?.0))],
             "groupby" | "groupingby" => {
-                let counted = next.next_if(Call::counts_groups)?;
+                let counted = next.next_if(MethodCall::counts_groups)?;
                 drop(counted);
-                vec![Stage::Totals(format!("count by {}", key(arguments)?.0))]
+                vec![QueryStage::Totals(format!("count by {}", key(arguments)?.0))]
             }
             _ if self.is_list() => Vec::new(),
             _ => return None,

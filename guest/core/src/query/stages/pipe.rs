@@ -1,7 +1,7 @@
 //! Stages after signs `|`, as in languages of logs: `FROM flights | WHERE delay > 5 | LIMIT 3`,
 //! `search ok=true | stats avg(x) by room`. PRQL writes each stage in a line of its own.
 
-use super::{Stage, Stages, is_list_name};
+use super::{QueryStage, Stages, is_list_name};
 use crate::query::code::{keyword, outside_quotes, parts};
 
 /// Reads stages. `names_totals` is true for a text whose first stage may be totals, false for one
@@ -36,8 +36,8 @@ pub(super) fn read(text: &str, names_totals: bool) -> Option<Stages> {
         _ if is_single => return None,
         _ => match source(first) {
             Some(list) => stages.list = Some(list.to_owned()),
-            None if names_totals => stages.add(Stage::Totals(totals(first)))?,
-            None => stages.add(Stage::Filter(first.to_owned()))?,
+            None if names_totals => stages.add(QueryStage::Totals(totals(first)))?,
+            None => stages.add(QueryStage::Filter(first.to_owned()))?,
         },
     }
     for step in steps {
@@ -64,7 +64,7 @@ fn is_command(stage: &str) -> bool {
 }
 
 /// Reads one stage. `None` if its word is unknown.
-fn stage(text: &str) -> Option<Vec<Stage>> {
+fn stage(text: &str) -> Option<Vec<QueryStage>> {
     let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     let rest = rest.trim();
     let word = word.to_lowercase();
@@ -75,33 +75,33 @@ fn stage(text: &str) -> Option<Vec<Stage>> {
     let by = rest.split_once(char::is_whitespace).filter(|(by, _)| by.eq_ignore_ascii_case("by"));
     Some(match word.as_str() {
         "where" | "filter" | "search" | "having" if !rest.is_empty() => {
-            vec![Stage::Filter(rest.to_owned())]
+            vec![QueryStage::Filter(rest.to_owned())]
         }
         "sort" | "order" | "orderby" if !rest.is_empty() => {
-            vec![Stage::Order(keys(by.map_or(rest, |(_, keys)| keys), by.is_some())?)]
+            vec![QueryStage::Order(keys(by.map_or(rest, |(_, keys)| keys), by.is_some())?)]
         }
-        "limit" | "take" | "head" => vec![Stage::Limit(number(rest)?)],
-        "offset" | "skip" => vec![Stage::Skip(number(rest)?)],
+        "limit" | "take" | "head" => vec![QueryStage::Limit(number(rest)?)],
+        "offset" | "skip" => vec![QueryStage::Skip(number(rest)?)],
         "top" => {
             let (count, keys_by) = rest.split_once(" by ")?;
-            vec![Stage::Order(keys(keys_by, true)?), Stage::Limit(number(count)?)]
+            vec![QueryStage::Order(keys(keys_by, true)?), QueryStage::Limit(number(count)?)]
         }
         "stats" | "summarize" | "summarise" if !rest.is_empty() => {
-            vec![Stage::Totals(totals(rest))]
+            vec![QueryStage::Totals(totals(rest))]
         }
-        "aggregate" => vec![Stage::Totals(totals(braces(rest)?))],
+        "aggregate" => vec![QueryStage::Totals(totals(braces(rest)?))],
         "group" => {
             // PRQL: `group city (aggregate {n = count this})`
             let (by, inner) = rest.split_once('(')?;
             let inner = inner.strip_suffix(')')?.trim().strip_prefix("aggregate")?;
             let by = by.trim();
             let by = braces(by).unwrap_or(by);
-            vec![Stage::Totals(format!("{} by {by}", totals(braces(inner.trim())?)))]
+            vec![QueryStage::Totals(format!("{} by {by}", totals(braces(inner.trim())?)))]
         }
-        "count" if rest.is_empty() => vec![Stage::Totals("count".to_owned())],
-        "distinct" if !rest.is_empty() => vec![Stage::Totals(format!("distinct({rest})"))],
+        "count" if rest.is_empty() => vec![QueryStage::Totals("count".to_owned())],
+        "distinct" if !rest.is_empty() => vec![QueryStage::Totals(format!("distinct({rest})"))],
         "project" | "keep" | "fields" | "table" | "select" if !rest.is_empty() => {
-            vec![Stage::Fields(fields(braces(rest).unwrap_or(rest))?)]
+            vec![QueryStage::Fields(fields(braces(rest).unwrap_or(rest))?)]
         }
         _ => return None,
     })
