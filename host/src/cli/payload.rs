@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use super::Refused;
 
 /// The end of the error for a cursor that leads to nothing.
-const EXPIRED_HINT: &str = " A cursor of a query, such as --where, needs the same query and file again beside --cursor.";
+const EXPIRED_HINT: &str =
+    " A cursor of a query, such as --where, needs the same query and file again beside --cursor.";
 
 /// The result of a simulated call through the guard.
 pub(crate) struct Answer {

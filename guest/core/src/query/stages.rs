@@ -184,9 +184,17 @@ mod tests {
         Clauses { fields: some(fields), condition: some(condition), aggregate: some(aggregate) }
     }
 
+    /// Checks the condition, the totals and the fields that each text becomes.
+    fn check(rows: &[(&str, &str, &str, &str)]) {
+        for (text, condition, aggregate, fields) in rows {
+            let expected = Some(clauses(condition, aggregate, fields));
+            assert_eq!(staged(text, "where"), expected, "{text}");
+        }
+    }
+
     #[test]
     fn stages_of_pipes_become_clauses() {
-        for (text, condition, aggregate, fields) in [
+        check(&[
             ("t | top 5 by a.b desc", "from t where true order by a.b desc limit 5", "", ""),
             ("t | where a > 5 | take 3", "from t where a > 5 limit 3", "", ""),
             (
@@ -219,13 +227,7 @@ mod tests {
                 "",
                 "",
             ),
-        ] {
-            assert_eq!(
-                staged(text, "where"),
-                Some(clauses(condition, aggregate, fields)),
-                "{text}"
-            );
-        }
+        ]);
         for (text, aggregate) in [
             ("count by a | sort count desc | head 1", "count by a order by count desc limit 1"),
             ("stats sum(x) by y | where sum > 5", "sum(x) by y having sum > 5"),
@@ -237,7 +239,7 @@ mod tests {
 
     #[test]
     fn chains_of_methods_become_clauses() {
-        for (text, condition, aggregate, fields) in [
+        check(&[
             ("t.filter(r => r.a > 5).length", "from t where a > 5", "count", ""),
             ("t.filter { it.a > 5 }", "from t where a > 5", "", ""),
             ("t.filter(r => !(r.a > 5)).length", "from t where r => !(r.a > 5)", "count", ""),
@@ -303,13 +305,7 @@ mod tests {
                 "",
                 "",
             ),
-        ] {
-            assert_eq!(
-                staged(text, "where"),
-                Some(clauses(condition, aggregate, fields)),
-                "{text}"
-            );
-        }
+        ]);
     }
 
     #[test]
