@@ -242,6 +242,8 @@ mod tests {
         check(&[
             ("t.filter(r => r.a > 5).length", "from t where a > 5", "count", ""),
             ("t.filter { it.a > 5 }", "from t where a > 5", "", ""),
+            ("where('a', '==', 'x')", "a == 'x'", "", ""),
+            ("t.where('a', 'x')", "from t where a = 'x'", "", ""),
             ("t.filter(r => !(r.a > 5)).length", "from t where r => !(r.a > 5)", "count", ""),
             (
                 "t.Where(r => r.a == \"x\").Average(r => r.b)",
@@ -316,6 +318,7 @@ mod tests {
             "a ~ 'x | take 5'",
             "status in (a | b)",
             "t.filter(r => r.a > 5)",
+            "where(r => r.a > 5)",
             "tags.some(t => t.name == 'x')",
             "tags.any? { |t| t.name == 'x' }",
             "name.startsWith('x')",

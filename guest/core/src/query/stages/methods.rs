@@ -39,7 +39,9 @@ struct MethodCall<'t> {
 /// such chain, or has unknown methods.
 pub(super) fn read(text: &str) -> Option<Stages> {
     let text = text.trim().trim_end_matches(';');
-    let owned = functions_of_lodash(text);
+    // `where('kind', '==', 'new')` is a method of a list that it does not name.
+    let method = text.starts_with("where(").then(|| format!(".{text}"));
+    let owned = functions_of_lodash(text).or(method);
     let text = owned.as_deref().unwrap_or(text);
     let start = text.find(|c: char| !is_word_character(c) && c != '.')?;
     // The last name before the arguments is the first method.
@@ -63,9 +65,12 @@ pub(super) fn read(text: &str) -> Option<Stages> {
     if let Some(field) = column {
         stages.add(QueryStage::Fields(field))?;
     }
-    // A filter alone is a condition, whose function may concern the elements of a list.
-    let is_condition = !text.contains(".find(") && !text.ends_with('}');
-    let is_filter = stages.count < 2 && !stages.conditions.is_empty() && is_condition;
+    // A filter with a function alone is a condition, which may concern the elements of a list.
+    let inside = text.split_once('(').and_then(|(_, inner)| inner.strip_suffix(')'));
+    let is_plain = text.ends_with('}')
+        || text.contains(".find(")
+        || inside.is_some_and(|inside| compared_values(inside).is_some());
+    let is_filter = stages.count < 2 && !stages.conditions.is_empty() && !is_plain;
     (!is_filter && stages.count > 0).then_some(stages)
 }
 
