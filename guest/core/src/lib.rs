@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 pub mod catalogue;
+mod decimal;
 pub mod encoding;
 pub mod fields;
 pub mod guard;

@@ -106,7 +106,7 @@ const TOOLS: &[&str] = &[
 
 /// The layers of the core from low to high. A module imports only lower layers.
 const CORE_LAYERS: &[&[&str]] = &[
-    &["blocks", "json", "text", "tokens"],
+    &["blocks", "decimal", "json", "text", "tokens"],
     &["encoding"],
     &["fields"],
     &["policy", "snapshot"],

@@ -193,3 +193,36 @@ fn longest_of_several_lists_has_statistics() {
         "{found}"
     );
 }
+
+#[test]
+fn one_record_that_differs_outside_of_the_sample_is_counted() {
+    for (field, usual, other, expected) in [
+        ("success", json!(true), json!(false), "success: true 399, false 1"),
+        ("exitCode", json!(0), json!(137), "exitCode: 0 399, 137 1"),
+        ("result", json!("ok"), json!("fail"), "result: ok 399, fail 1"),
+        ("error", Value::Null, json!("disk full"), "error: disk full 1, absent in 399"),
+    ] {
+        let items = (0..400).map(|at| {
+            let mut item = record(at);
+            item[field] = if at == 300 { other.clone() } else { usual.clone() };
+            item
+        });
+        let found = statistics(items.collect()).unwrap();
+        assert!(found.contains(expected), "{found}");
+    }
+}
+
+#[test]
+fn lists_among_records_remain_lists() {
+    let long = |at| {
+        let mut item = record(at);
+        item["note"] = "A long note about the order. ".repeat(30).into();
+        item
+    };
+    let mut items: Vec<Value> = (0..400).map(long).collect();
+    items[3] = json!([3, "a", {"b": 1}]);
+    let guard = NativeGuard::with_policy("{}").unwrap();
+    let answer = first(&guard, &json!({}), &json!({ "items": items }).to_string()).unwrap();
+    let shown: Value = serde_json::from_str(client::text(&answer)).unwrap();
+    assert_eq!(shown["items"][3], json!([3, "a", " ... [1 more items]"]), "{shown}");
+}

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::decimal::Sum;
 use crate::json::outline::NodeId;
 use crate::json::text::quoted;
-use crate::query::decimal::Sum;
 use crate::query::records::RecordSet;
 use crate::query::scale::{Scale, SortPosition, with_currency};
 use crate::query::value::{Number, Value};

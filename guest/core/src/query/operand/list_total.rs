@@ -4,9 +4,9 @@
 use std::cmp::Ordering;
 
 use super::{FieldFunction, Operand};
+use crate::decimal::Sum;
 use crate::json::outline::{NodeId, Outline};
 use crate::query::code::end_of_group;
-use crate::query::decimal::Sum;
 use crate::query::field::FieldName;
 use crate::query::reader::Reader;
 use crate::query::records::RecordSet;

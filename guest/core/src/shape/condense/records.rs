@@ -12,6 +12,7 @@ use super::{CondenseOptions, Condensed, WriteStats, cost, distinct, fit_to_budge
 use crate::json::Span;
 use crate::json::key_cache::KeyCache;
 use crate::json::outline::{Outline, PathFilter};
+use crate::json::scan::Kind;
 use crate::json::text::{Form, visible};
 use crate::shape::item::Item;
 use crate::tokens::CostModel;
@@ -115,12 +116,14 @@ impl<'r> RecordCondenser<'r> {
             let nodes = (0..outline.len()).filter_map(|id| outline.node(id));
             let mut nodes = nodes.filter(|node| usize::try_from(node.path) == Ok(at));
             let node = nodes.next().filter(|node| node.children == 0)?;
-            nodes.next().is_none().then(|| outline.decoded(&node.span))
+            // The text `true` differs from the value.
+            let is_text = node.kind == Kind::String;
+            nodes.next().is_none().then(|| (is_text, outline.decoded(&node.span)))
         };
         let constant = |at: &FieldId| {
             let first = outlines.first().and_then(|outline| value(outline, *at))?;
             let same = outlines.iter().all(|outline| value(outline, *at).as_ref() == Some(&first));
-            same.then_some((*at, first))
+            same.then_some((*at, first.1))
         };
         cache.constants.iter().filter_map(constant).collect()
     }
@@ -274,12 +277,20 @@ impl<'r> RecordCondenser<'r> {
         let mut value = Vec::with_capacity(item.len().min(128));
         let mut writer = self.writer(outline, selection);
         writer.root(&mut value, 0, true);
-        let (shortened, omitted) = (writer.shortened, writer.omitted);
+        let (shortened, mut omitted) = (writer.shortened, writer.omitted);
         if value == b"{}" {
             let whole = Outline::parse(item, self.form, &(0..item.len())).ok()?;
-            value.truncate(1);
-            self.writer(&whole, selection).plain(&mut value, 0);
-            value.push(b'}');
+            let mut writer = self.writer(&whole, selection);
+            if whole.node(0).is_some_and(|node| node.kind == Kind::Array) {
+                // A list among records that are objects.
+                value.clear();
+                writer.elements(&mut value, 0);
+                omitted += writer.omitted;
+            } else {
+                value.truncate(1);
+                writer.plain(&mut value, 0);
+                value.push(b'}');
+            }
         }
         let each = all.len() < PRICED_RECORDS || all.len().is_multiple_of(PRICED_RECORDS);
         let cost =

@@ -33,8 +33,13 @@ pub const MAX_COUNTED_BYTES: usize = 800_000;
 /// The maximum number of keys between a record and a field.
 const MAX_LEVEL: u32 = 3;
 /// The kinds of fields in the order of the report, with the maximum number of fields of each.
-const ORDER: [(Kind, usize); 4] =
-    [(Kind::Category, 5), (Kind::Time, 1), (Kind::Number, 3), (Kind::Time, 1)];
+const ORDER: [(Kind, usize); 5] = [
+    (Kind::Category, 5),
+    (Kind::Deviation, 4),
+    (Kind::Time, 1),
+    (Kind::Number, 3),
+    (Kind::Time, 1),
+];
 
 /// Returns the number of tokens that statistics may cost in an answer of `token_limit` tokens.
 /// `None` if the answer is too small for statistics.
@@ -291,12 +296,21 @@ fn chosen_fields(schema: &Schema, record: FieldId, count: u64) -> Vec<(FieldId, 
         .enumerate()
         .filter_map(|(at, field)| {
             let level = schema.level_in_record(at);
-            let is_plain = !field.container && !field.nested && field.values > 0;
-            let is_frequent = is_plain && field.values * 2 >= count;
-            if !is_frequent || level > MAX_LEVEL || schema.record_of(at) != Some(record) {
+            let is_plain = !field.container && !field.nested;
+            let is_frequent = field.values > 0 && field.values * 2 >= count;
+            let is_null = field.values == 0 && level <= 1;
+            let is_read = is_plain && (is_frequent || is_null) && level <= MAX_LEVEL;
+            if !is_read || schema.record_of(at) != Some(record) {
                 return None;
             }
-            let kind = kind(schema, at, field)?;
+            let kind = match is_null {
+                true => Some(Kind::Deviation),
+                false => kind(schema, at, field),
+            }?;
+            // A value outside of the sample is looked for at the top of the records only.
+            if kind == Kind::Deviation && level > 1 {
+                return None;
+            }
             Some((kind, field.priority, level, at))
         })
         .collect();
@@ -332,9 +346,9 @@ fn kind(schema: &Schema, at: FieldId, field: &Field) -> Option<Kind> {
     // All records of a document are known: a category may have more values.
     let recurs_often = distinct <= MAX_VALUES
         && distinct * 8 <= usize::try_from(field.values).unwrap_or(usize::MAX);
-    let is_category = is_short
-        && field.links == 0
-        && (distinct <= MAX_CATEGORIES && recurs || recurs_often)
-        && (distinct > 1 || is_state);
-    is_category.then_some(Kind::Category)
+    let is_category =
+        is_short && field.links == 0 && (distinct <= MAX_CATEGORIES && recurs || recurs_often);
+    // One record that differs may be what a reader looks for: one that failed.
+    let kind = if distinct > 1 || is_state { Kind::Category } else { Kind::Deviation };
+    is_category.then_some(kind)
 }

@@ -6,6 +6,7 @@ use super::CondenseOptions;
 use super::long_text::LongText;
 use super::schema::{FieldId, Schema, VALUE_LENGTHS};
 use super::select::Selection;
+use crate::decimal::Number;
 use crate::json::outline::{Node, NodeId, Outline};
 use crate::json::scan::Kind;
 use crate::json::text::quoted;
@@ -135,6 +136,29 @@ impl Writer<'_, '_> {
         }
     }
 
+    /// Writes a list with its first plain elements, and a mark for the others.
+    pub(super) fn elements(&mut self, out: &mut Vec<u8>, id: NodeId) {
+        let outline = self.outline;
+        let total = outline.node(id).map_or(0, |node| node.children as usize);
+        out.push(b'[');
+        let mut shown = 0;
+        for (_, node) in outline.children(id).take_while(|(_, node)| node.children == 0).take(4) {
+            if shown > 0 {
+                out.push(b',');
+            }
+            self.leaf(out, node, 24);
+            shown += 1;
+        }
+        if shown < total {
+            self.omitted += (total - shown) as u64;
+            if shown > 0 {
+                out.push(b',');
+            }
+            out.extend(quoted(&truncation_mark(total - shown, "items")));
+        }
+        out.push(b']');
+    }
+
     #[inline]
     fn key(&self, out: &mut Vec<u8>, node: &Node, comma: bool) {
         if comma {
@@ -218,25 +242,36 @@ impl Writer<'_, '_> {
         if omitted == 0 || self.outline.node(id).is_none_or(|node| node.children > MAX_RANGED) {
             return mark;
         }
-        let (mut least, mut most) = (f64::INFINITY, f64::NEG_INFINITY);
+        let mut range: Option<[(Number, String); 2]> = None;
         for (child, node) in self.outline.children(id) {
             let last = self.outline.children(child).last().map_or(node, |(_, last)| last);
             let Some(number) = self.number(last) else { return mark };
-            (least, most) = (least.min(number), most.max(number));
+            let [least, most] = range.get_or_insert_with(|| [number.clone(), number.clone()]);
+            if number.0.total_compare(least.0).is_lt() {
+                *least = number;
+            } else if number.0.total_compare(most.0).is_gt() {
+                *most = number;
+            }
         }
-        match mark.strip_suffix(']') {
-            Some(mark) if least < most => format!("{mark}, {least} to {most}]"),
+        match (mark.strip_suffix(']'), range) {
+            (Some(mark), Some([least, most])) if least.0.total_compare(most.0).is_lt() => {
+                format!("{mark}, {} to {}]", least.1, most.1)
+            }
             _ => mark,
         }
     }
 
-    /// Returns the value of a number, or of a string that is a number. `None` for other values.
-    fn number(&self, node: &Node) -> Option<f64> {
+    /// Returns the value of a number, or of a string that is a number, and its text for a mark.
+    /// `None` for other values.
+    fn number(&self, node: &Node) -> Option<(Number, String)> {
         if node.children > 0 || node.span.len() > MAX_NUMBER_BYTES {
             return None;
         }
-        let text = self.outline.decoded(&node.span);
-        text.trim().parse().ok().filter(|number: &f64| number.is_finite())
+        let text = self.outline.decoded(&node.span).trim().to_owned();
+        let number = Number::parse(&text).filter(|number| number.float.is_finite())?;
+        // A number with an exponent may have hundreds of digits without it.
+        let plain = number.rounded().filter(|_| !text.contains(['e', 'E']));
+        Some((number, plain.unwrap_or(text)))
     }
 
     fn leaf(&mut self, out: &mut Vec<u8>, node: &Node, cap: usize) {

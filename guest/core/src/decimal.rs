@@ -1,4 +1,7 @@
-//! Exact sums of decimal numbers. Floating point would show `0.1 + 0.2` as `0.30000000000000004`.
+//! Exact sums, comparisons and operations of decimal numbers. Floating point would show `0.1 + 0.2`
+//! as `0.30000000000000004`.
+
+use std::cmp::Ordering;
 
 /// Number of decimal places up to which sums are exact.
 const EXACT_DECIMAL_PLACES: u32 = 18;
@@ -14,8 +17,8 @@ const MAX_EXPONENT: i32 = 40;
 
 /// A sum of decimal numbers. It is exact while all numbers have at most 18 decimal places, and the
 /// sum fits 128 bits. After that it is a floating-point number.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Sum {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Sum {
     Exact(i128),
     Float(f64),
 }
@@ -28,7 +31,7 @@ impl Default for Sum {
 
 impl Sum {
     /// Adds a number, given as text. Returns false, and adds nothing, if the text is not a number.
-    pub(super) fn add(&mut self, number: &str) -> bool {
+    pub(crate) fn add(&mut self, number: &str) -> bool {
         let Ok(float) = number.parse::<f64>() else { return false };
         // Rust parses `inf` and `NaN`, which are not JSON numbers.
         if !number.starts_with(|first: char| first.is_ascii_digit() || first == '-') {
@@ -47,7 +50,7 @@ impl Sum {
     /// Returns the sum divided by a count as a JSON number. It has 15 significant digits, or more
     /// if its whole part has more. `None` if it is not finite.
     #[allow(clippy::cast_precision_loss, reason = "a sum that is no longer exact")]
-    pub(super) fn average(self, count: u64) -> Option<String> {
+    pub(crate) fn average(self, count: u64) -> Option<String> {
         let exact = match self {
             Sum::Exact(sum) => quotient(sum, i128::from(count)),
             Sum::Float(_) => None,
@@ -55,8 +58,38 @@ impl Sum {
         exact.or_else(|| rounded(self.float() / count as f64))
     }
 
+    /// Returns the sum divided by a count, to 18 decimal places if the sum is exact. The sum itself
+    /// for a count of 0.
+    #[allow(clippy::cast_precision_loss, reason = "a sum that is no longer exact")]
+    pub(crate) fn mean(self, count: u64) -> Self {
+        match self {
+            Sum::Exact(sum) => Sum::Exact(sum.checked_div(i128::from(count)).unwrap_or(sum)),
+            Sum::Float(sum) => Sum::Float(sum / count.max(1) as f64),
+        }
+    }
+
+    /// Returns the sum for a reader: with four decimal places, or four significant digits below 1.
+    pub(crate) fn short(self) -> String {
+        let float = self.float();
+        if float != 0.0 && float.abs() < 1.0 {
+            let rounded: f64 = format!("{float:.3e}").parse().unwrap_or(float);
+            return rounded.to_string();
+        }
+        match self {
+            Sum::Exact(sum) => {
+                let step = ONE / 10_000;
+                let half = if sum < 0 { -step / 2 } else { step / 2 };
+                Sum::Exact(sum.checked_add(half).map_or(sum, |sum| sum / step * step)).to_string()
+            }
+            Sum::Float(float) => {
+                let text = format!("{float:.4}");
+                text.trim_end_matches('0').trim_end_matches('.').to_owned()
+            }
+        }
+    }
+
     #[allow(clippy::cast_precision_loss, reason = "the number is about to be a float")]
-    pub(super) fn float(self) -> f64 {
+    pub(crate) fn float(self) -> f64 {
         match self {
             Sum::Exact(sum) => sum as f64 / 1e18,
             Sum::Float(sum) => sum,
@@ -83,7 +116,7 @@ impl std::fmt::Display for Sum {
 
 /// Returns a finite number, rounded to 15 significant digits, as JSON. Further digits of a double
 /// differ from those of the exact result.
-pub(super) fn rounded(number: f64) -> Option<String> {
+fn rounded(number: f64) -> Option<String> {
     let rounded: f64 = format!("{number:.14e}").parse().unwrap_or(number);
     rounded.is_finite().then(|| rounded.to_string())
 }
@@ -108,7 +141,7 @@ fn quotient(sum: i128, count: i128) -> Option<String> {
 
 /// Returns the exact result of an operation on numbers in units of their 18th decimal place. `None`
 /// if it is not exact, or too large.
-pub(super) fn computed(operator: char, left: i128, right: i128) -> Option<i128> {
+fn computed(operator: char, left: i128, right: i128) -> Option<i128> {
     match operator {
         '+' => left.checked_add(right),
         '-' => left.checked_sub(right),
@@ -123,7 +156,7 @@ pub(super) fn computed(operator: char, left: i128, right: i128) -> Option<i128> 
 
 /// Returns a number in units of its 18th decimal place. `None` if it has more decimal places, a
 /// large exponent, or is too large.
-pub(super) fn decimal(number: &str) -> Option<i128> {
+fn decimal(number: &str) -> Option<i128> {
     let (sign, digits) = number.strip_prefix('-').map_or((1, number), |digits| (-1, digits));
     let (digits, exponent) = match digits.split_once(['e', 'E']) {
         Some((digits, exponent)) => (digits, exponent.parse::<i32>().ok()?),
@@ -150,6 +183,81 @@ pub(super) fn decimal(number: &str) -> Option<i128> {
         _ => return None,
     };
     Some(sign * scaled)
+}
+
+/// A number. Comparisons and operations are exact while both sides have at most 18 decimal places.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Number {
+    pub(crate) float: f64,
+    exact: Option<i128>,
+}
+
+impl Number {
+    /// Parses any number that a document may contain, such as `-1.5e3` or `NaN`.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let float = text.parse::<f64>().ok()?;
+        Some(Self { float, exact: decimal(text) })
+    }
+
+    /// Parses a number that JSON writers would produce. `007`, `+5`, `1e5` and `inf` are texts,
+    /// because they may be identifiers.
+    pub(crate) fn parse_plain(text: &str) -> Option<Self> {
+        let digits = text.strip_prefix('-').unwrap_or(text);
+        let (whole, fraction) = digits.split_once('.').unwrap_or((digits, "0"));
+        let is_digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+        let has_zero = whole.len() > 1 && whole.starts_with('0');
+        (is_digits(whole) && is_digits(fraction) && !has_zero).then(|| Self::parse(text)).flatten()
+    }
+
+    /// Returns a number with the value of a double.
+    pub(crate) fn of_float(float: f64) -> Self {
+        Self { float, exact: None }
+    }
+
+    /// Returns the result of `+`, `-`, `*`, `/` or `%`. `None` if it is not finite.
+    pub(crate) fn computed(self, operator: char, other: Self) -> Option<Self> {
+        let exact = self.exact.zip(other.exact);
+        if let Some(exact) = exact.and_then(|(left, right)| computed(operator, left, right)) {
+            return Some(Self { float: Sum::Exact(exact).float(), exact: Some(exact) });
+        }
+        let (left, right) = (self.float, other.float);
+        let float = match operator {
+            '+' => left + right,
+            '-' => left - right,
+            '*' => left * right,
+            '/' => left / right,
+            _ => left % right,
+        };
+        float.is_finite().then(|| Self::of_float(float))
+    }
+
+    /// Returns the number as JSON, rounded to 15 significant digits if it is not exact. `None` if it
+    /// is not finite.
+    pub(crate) fn rounded(self) -> Option<String> {
+        match self.exact {
+            Some(exact) => Some(Sum::Exact(exact).to_string()),
+            None => rounded(self.float),
+        }
+    }
+
+    /// Compares two numbers. `None` if one of them is `NaN`.
+    pub(crate) fn compare(self, other: Self) -> Option<Ordering> {
+        match (self.exact, other.exact) {
+            (Some(left), Some(right)) => Some(left.cmp(&right)),
+            _ => self.float.partial_cmp(&other.float),
+        }
+    }
+
+    /// Compares two numbers in a total order, with `NaN` last.
+    pub(crate) fn total_compare(self, other: Self) -> Ordering {
+        self.compare(other).unwrap_or_else(|| self.float.total_cmp(&other.float))
+    }
+}
+
+impl std::fmt::Display for Number {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.exact.map_or(Sum::Float(self.float), Sum::Exact).fmt(f)
+    }
 }
 
 #[cfg(test)]
@@ -195,6 +303,30 @@ mod tests {
         assert_eq!(average(&["-1", "-2", "-2"]), "-1.66666666666667");
         assert_eq!(average(&["0.1", "0.2"]), "0.15");
         assert_eq!(average(&["1", "0", "0"]), "0.333333333333333");
+    }
+
+    #[test]
+    fn sums_are_short_for_readers() {
+        let short = |numbers: &[&str]| {
+            let mut sum = Sum::default();
+            numbers.iter().for_each(|number| assert!(sum.add(number), "{number}"));
+            (sum.short(), sum.mean(numbers.len() as u64).short())
+        };
+        for (numbers, total, mean) in [
+            (
+                &["100000000000000000", "100000000000000499"][..],
+                "200000000000000499",
+                "100000000000000249.5",
+            ),
+            (&["1e-09", "3.0000000000000004e-07"], "0.000000301", "0.0000001505"),
+            (&["-0.001505"], "-0.001505", "-0.001505"),
+            (&["1", "1", "3"], "5", "1.6667"),
+            (&["0.1", "0.2", "7.00004"], "7.3", "2.4333"),
+            (&["0", "0"], "0", "0"),
+            (&["-1.23456"], "-1.2346", "-1.2346"),
+        ] {
+            assert_eq!(short(numbers), (total.to_owned(), mean.to_owned()), "{numbers:?}");
+        }
     }
 
     #[test]
